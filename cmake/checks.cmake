@@ -1,0 +1,54 @@
+# Tests of the sources themselves: rooms, headers, format, scripts. Include it after the tests.
+
+get_property(rooms GLOBAL PROPERTY SHARDSTREAM_ROOMS)
+list(JOIN rooms "\n" lines)
+file(WRITE ${PROJECT_BINARY_DIR}/rooms.txt "${lines}\n")
+if(SHARDSTREAM_SANITIZE)
+  return()
+endif()
+
+set(unit ${PROJECT_SOURCE_DIR}/tests/unit)
+shardstream_script_test(includes LABELS style COMMAND ${unit}/check_includes
+  --source ${PROJECT_SOURCE_DIR} --rooms ${PROJECT_BINARY_DIR}/rooms.txt)
+if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
+  shardstream_script_test(includes_self_test LABELS style
+    COMMAND ${unit}/check_includes --self-test)
+  shardstream_script_test(format LABELS style COMMAND ${unit}/check_format)
+  shardstream_script_test(scripts LABELS style COMMAND ${unit}/check_scripts)
+endif()
+
+# Every header compiles alone, with no more than its room's libraries: one .cpp for each, made by
+# the target check_headers, which the test `headers` builds; what has not changed is not redone.
+add_custom_target(check_headers)
+foreach(room ${rooms})
+  string(REPLACE ":" ";" room "${room}")
+  list(GET room 0 name)
+  list(GET room 1 folder)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
+  # A folder inside may be a room of its own; CUDA's headers need CUDA.
+  foreach(other ${rooms})
+    string(REGEX REPLACE "^[^:]*:([^:]*):.*" "\\1" inner "${other}")
+    if(inner MATCHES "^${folder}/")
+      list(FILTER headers EXCLUDE REGEX "^${inner}/")
+    endif()
+  endforeach()
+  if(NOT SHARDSTREAM_HAS_CUDA)
+    list(FILTER headers EXCLUDE REGEX "/cuda/")
+  endif()
+  set(sources "")
+  foreach(header ${headers})
+    set(source ${PROJECT_BINARY_DIR}/generated/headers/${header}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n")
+    list(APPEND sources ${source})
+  endforeach()
+  if(sources)
+    add_library(check_headers_${name} OBJECT EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(check_headers_${name} PRIVATE shardstream_${name})
+    target_compile_options(check_headers_${name} PRIVATE -O0)
+    add_dependencies(check_headers check_headers_${name})
+  endif()
+endforeach()
+add_test(NAME ${SHARDSTREAM_BUILD_NAME}.headers
+  COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target check_headers)
+shardstream_register(${SHARDSTREAM_BUILD_NAME}.headers LABELS unit PROCESSORS 2)

@@ -1,0 +1,61 @@
+# Every library the program stands on. Nothing is downloaded.
+
+find_package(Threads REQUIRED)
+find_package(MPI REQUIRED COMPONENTS C)
+# Without these, mpi.h brings in C++ bindings, which MPI dropped, and which want a library.
+target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+set(HDF5_PREFER_PARALLEL ON)
+find_package(HDF5 1.10 REQUIRED COMPONENTS C)
+find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+find_package(fmt REQUIRED)
+
+add_library(shardstream_hdf5 INTERFACE)
+target_include_directories(shardstream_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(shardstream_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+if(HDF5_IS_PARALLEL)
+  target_link_libraries(shardstream_hdf5 INTERFACE MPI::MPI_C)  # hdf5.h includes mpi.h
+endif()
+
+# CPU affinity: which cores are near which GPU.
+find_package(hwloc 2.0)
+set(SHARDSTREAM_HAS_HWLOC ${hwloc_FOUND})
+if(NOT SHARDSTREAM_HAS_HWLOC)
+  message(WARNING "hwloc was not found: building WITHOUT it; ranks keep the launcher's CPUs and "
+                  "are not placed near GPUs. Install libhwloc-dev, or give -Dhwloc_ROOT=/path.")
+endif()
+
+set(SHARDSTREAM_HAS_CUDA OFF)
+if(NOT SHARDSTREAM_CUDA STREQUAL OFF)
+  if(NOT CMAKE_CUDA_COMPILER)
+    unset(CMAKE_CUDA_COMPILER CACHE)  # an earlier search that failed is not the last word
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  set(problem "No working CUDA compiler was found")
+  set(remedy "put nvcc on PATH, or set CUDACXX=/path/to/nvcc")
+  if(CMAKE_CUDA_COMPILER)
+    execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE output)
+    string(REGEX MATCH "release ([0-9.]+)" unused "${output}")
+    set(toolkit ${CMAKE_MATCH_1})
+    if(NOT toolkit OR toolkit VERSION_GREATER_EQUAL 12.4)
+      set(SHARDSTREAM_HAS_CUDA ON)
+    else()
+      set(problem "CUDA ${toolkit} (${CMAKE_CUDA_COMPILER}) is older than 12.4")
+      set(remedy "set CUDACXX to the nvcc of a newer toolkit")
+    endif()
+  endif()
+  if(SHARDSTREAM_HAS_CUDA)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      include(cuda_architectures)
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12.4 REQUIRED)
+    message(STATUS "CUDA ${CUDAToolkit_VERSION}: built for ${CMAKE_CUDA_ARCHITECTURES}")
+  elseif(SHARDSTREAM_CUDA STREQUAL ON)
+    message(FATAL_ERROR "${problem}, and SHARDSTREAM_CUDA=ON: ${remedy}, "
+                        "or configure with -DSHARDSTREAM_CUDA=OFF.")
+  else()
+    message(WARNING "${problem}: building WITHOUT the CUDA backend; the program will compute on "
+                    "CPUs only. To change that, ${remedy}.")
+  endif()
+endif()

@@ -1,0 +1,14 @@
+# What a user may choose at configure time.
+
+set(SHARDSTREAM_CUDA AUTO CACHE STRING "CUDA backend: AUTO (if nvcc is found), ON or OFF")
+set_property(CACHE SHARDSTREAM_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(SHARDSTREAM_SANITIZE "" CACHE STRING "Sanitizers to build with: thread, or address,undefined")
+option(SHARDSTREAM_TESTS "Build the tests" ON)
+option(SHARDSTREAM_WERROR "Treat warnings as errors" OFF)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

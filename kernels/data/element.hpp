@@ -1,0 +1,43 @@
+// The element types that the program computes on, and the one place that turns a run-time type
+// into a compile-time one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
+
+namespace shardstream {
+
+enum class ElementType : std::uint8_t { f32, f64, i32, i64, u8 };
+
+/// Calls f(std::type_identity<T>{}) with the C++ type of `type` and returns its value.
+template <class F>
+decltype(auto) with_element_type(ElementType type, F&& f) {
+  switch (type) {
+    case ElementType::f32:
+      return f(std::type_identity<float>{});
+    case ElementType::f64:
+      return f(std::type_identity<double>{});
+    case ElementType::i32:
+      return f(std::type_identity<std::int32_t>{});
+    case ElementType::i64:
+      return f(std::type_identity<std::int64_t>{});
+    case ElementType::u8:
+      return f(std::type_identity<std::uint8_t>{});
+  }
+  throw std::logic_error("element type out of range");
+}
+
+/// Bytes of one element.
+inline std::size_t size_of(ElementType type) {
+  return with_element_type(type, [](auto t) { return sizeof(typename decltype(t)::type); });
+}
+
+constexpr std::string_view name_of(ElementType type) {
+  constexpr std::string_view names[] = {"f32", "f64", "i32", "i64", "u8"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+}  // namespace shardstream

@@ -1,0 +1,240 @@
+// One leaf by one thread block. Each thread owns a few neighbouring lanes, reads them with one
+// vector load a row and keeps several rows in flight; the lanes are then folded by the same tree as
+// on the host (leaf.hpp): across warps, inside a warp, inside a thread.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/reduce/leaf.hpp"
+
+namespace shardstream::reduce::cuda {
+
+/// Lanes a thread owns: 16 bytes of them, but no more than four.
+template <class T>
+inline constexpr unsigned lanes_per_thread = sizeof(T) >= 4 ? 16 / sizeof(T) : 4;
+
+template <class T>
+struct alignas(lanes_per_thread<T> * sizeof(T)) LaneVector {
+  T lane[lanes_per_thread<T>];
+};
+
+/// Any trivially copyable value of whole words from the thread `distance` above in the warp.
+template <class V>
+__device__ V shuffle_down(const V& value, unsigned distance) {
+  static_assert(sizeof(V) % sizeof(unsigned) == 0);
+  unsigned words[sizeof(V) / sizeof(unsigned)];
+  memcpy(words, &value, sizeof(V));
+#pragma unroll
+  for (auto& word : words) word = __shfl_down_sync(0xffffffffu, word, distance);
+  V moved;
+  memcpy(&moved, words, sizeof(V));
+  return moved;
+}
+
+/// The fixed tree over lanes; valid in thread 0. `shared` holds Threads * Vector values and may be
+/// reused when this returns.
+template <unsigned Threads, unsigned Vector, class V, class Op>
+__device__ V fold_block(V (&lane)[Vector], V* shared, Op op) {
+  const unsigned t = threadIdx.x;
+  for (unsigned width = Threads / 2; width >= 32; width /= 2) {
+    if (t >= width && t < 2 * width) {
+#pragma unroll
+      for (unsigned c = 0; c < Vector; ++c) shared[(t - width) * Vector + c] = lane[c];
+    }
+    __syncthreads();
+    if (t < width) {
+#pragma unroll
+      for (unsigned c = 0; c < Vector; ++c) lane[c] = op(lane[c], shared[t * Vector + c]);
+    }
+    __syncthreads();
+  }
+  if (t < 32) {
+#pragma unroll
+    for (unsigned width = (Threads < 32 ? Threads : 32) / 2; width >= 1; width /= 2) {
+#pragma unroll
+      for (unsigned c = 0; c < Vector; ++c) lane[c] = op(lane[c], shuffle_down(lane[c], width));
+    }
+#pragma unroll
+    for (unsigned width = Vector / 2; width >= 1; width /= 2) {
+#pragma unroll
+      for (unsigned c = 0; c < width; ++c) lane[c] = op(lane[c], lane[c + width]);
+    }
+  }
+  return lane[0];
+}
+
+/// A key and the place in the leaf where it stands. `place` is none in a lane without values.
+template <class Key>
+struct Extremum {
+  static constexpr unsigned none = ~0u;
+  Key key;
+  alignas(sizeof(Key) > 4 ? sizeof(Key) : 4) unsigned place;
+};
+
+template <bool Least>
+struct Better {
+  template <class Key>
+  __device__ Extremum<Key> operator()(const Extremum<Key>& a, const Extremum<Key>& b) const {
+    if (a.place == Extremum<Key>::none) return b;
+    if (b.place == Extremum<Key>::none) return a;
+    if (a.key == b.key) return a.place < b.place ? a : b;
+    return (Least ? a.key < b.key : b.key < a.key) ? a : b;
+  }
+};
+struct Add {
+  template <class V>
+  __device__ V operator()(const V& a, const V& b) const {
+    return a + b;
+  }
+};
+struct Lower {
+  __device__ unsigned operator()(unsigned a, unsigned b) const { return a < b ? a : b; }
+};
+
+/// Calls step(value, c, place) for each element of this thread's lanes c, row after row. `Flight`
+/// rows are loaded before the first of them is used.
+template <class T, unsigned Lanes, unsigned Flight, class Step>
+__device__ void for_elements(const T* x, unsigned count, Step step) {
+  constexpr unsigned vector = lanes_per_thread<T>;
+  const unsigned first_lane = threadIdx.x * vector;
+  const unsigned rows = count / Lanes;
+  const auto load = [&](unsigned row) {
+    return *reinterpret_cast<const LaneVector<T>*>(x + row * Lanes + first_lane);
+  };
+  const auto use = [&](const LaneVector<T>& v, unsigned row) {
+#pragma unroll
+    for (unsigned c = 0; c < vector; ++c) step(v.lane[c], c, row * Lanes + first_lane + c);
+  };
+  unsigned row = 0;
+  for (; row + Flight <= rows; row += Flight) {
+    LaneVector<T> v[Flight];
+#pragma unroll
+    for (unsigned r = 0; r < Flight; ++r) v[r] = load(row + r);
+#pragma unroll
+    for (unsigned r = 0; r < Flight; ++r) use(v[r], row + r);
+  }
+  for (; row < rows; ++row) use(load(row), row);
+  const unsigned short_row = count % Lanes;
+#pragma unroll
+  for (unsigned c = 0; c < vector; ++c) {
+    const unsigned place = rows * Lanes + first_lane + c;
+    if (first_lane + c < short_row) step(x[place], c, place);
+  }
+}
+
+/// This thread's lanes after a pass.
+template <class T>
+struct ThreadLanes {
+  static constexpr unsigned vector = lanes_per_thread<T>;
+  using Key = OrderKey<T>;
+  LaneSum<T> sum[vector] = {};
+  Extremum<Key> min[vector], max[vector];
+  unsigned valid[vector] = {};
+  unsigned first_nan[vector];
+
+  __device__ ThreadLanes() {
+    for (unsigned c = 0; c < vector; ++c) {
+      min[c] = {std::numeric_limits<Key>::max(), Extremum<Key>::none};
+      max[c] = {std::numeric_limits<Key>::min(), Extremum<Key>::none};
+      first_nan[c] = ~0u;
+    }
+  }
+
+  template <bool Extremes, bool Masked>
+  __device__ void add(T value, unsigned c, unsigned place) {
+    if constexpr (Masked) {
+      if (value != value) {
+        if (first_nan[c] == ~0u) first_nan[c] = place;
+        return;
+      }
+      ++valid[c];
+    }
+    sum[c] += static_cast<LaneSum<T>>(value);
+    if constexpr (Extremes) {
+      const Key key = order_key(value);
+      // <= for the first value of a lane, which may be the initial key itself.
+      if (key < min[c].key || min[c].place == Extremum<Key>::none) min[c] = {key, place};
+      if (max[c].key < key || max[c].place == Extremum<Key>::none) max[c] = {key, place};
+    }
+  }
+};
+
+/// Statistics of the leaf of block blockIdx.x.
+template <class T, unsigned Lanes, bool Extremes, bool Variance, unsigned Flight>
+__global__ void __launch_bounds__(Lanes / lanes_per_thread<T>)
+    reduce_leaves(LeavesArgs<T> args, unsigned leaf_size) {
+  constexpr unsigned vector = lanes_per_thread<T>, threads = Lanes / vector;
+  using Lanes_ = ThreadLanes<T>;
+  using Key = typename Lanes_::Key;
+  // The largest value that is folded: a sum or an extremum, each of 16 bytes at most.
+  __shared__ alignas(16) unsigned char shared[16 * Lanes];
+  __shared__ bool look_closer;
+  __shared__ double mean;
+
+  const std::uint64_t offset = std::uint64_t{blockIdx.x} * leaf_size;
+  const T* x = args.elements + offset;
+  const std::uint64_t left = args.count - offset;
+  const auto count = static_cast<unsigned>(left < leaf_size ? left : leaf_size);
+  const auto first = static_cast<std::int64_t>(args.first + offset);
+  const auto fold_sums = [&](auto& lane) {
+    using V = std::remove_reference_t<decltype(lane[0])>;
+    return fold_block<threads>(lane, reinterpret_cast<V*>(shared), Add{});
+  };
+
+  Lanes_ state;
+  for_elements<T, Lanes, Flight>(x, count, [&](T value, unsigned c, unsigned place) {
+    state.template add<Extremes, false>(value, c, place);
+  });
+  PartialOf<T> leaf;
+  leaf.count = count;
+  leaf.sum = fold_sums(state.sum);
+  bool masked = false;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (threadIdx.x == 0) look_closer = leaf.sum != leaf.sum;
+    __syncthreads();
+    if (look_closer) {  // a NaN, or infinities of both signs: again, without NaNs
+      state = Lanes_{};
+      for_elements<T, Lanes, 1>(x, count, [&](T value, unsigned c, unsigned place) {
+        state.template add<Extremes, true>(value, c, place);
+      });
+      const std::int64_t valid = fold_sums(state.valid);
+      const unsigned nan =
+          fold_block<threads>(state.first_nan, reinterpret_cast<unsigned*>(shared), Lower{});
+      leaf.nans = leaf.count - valid;
+      if (nan != ~0u) leaf.first_nan = first + nan;
+      if (args.want.skip_nans) {
+        masked = true;
+        leaf.count = valid;
+        leaf.sum = fold_sums(state.sum);
+      }
+    }
+  }
+  if constexpr (Extremes) {
+    auto* scratch = reinterpret_cast<Extremum<Key>*>(shared);
+    const auto min = fold_block<threads>(state.min, scratch, Better<true>{});
+    const auto max = fold_block<threads>(state.max, scratch, Better<false>{});
+    if (min.place != Extremum<Key>::none) {
+      leaf.min = static_cast<Extreme<T>>(from_order_key<T>(min.key));
+      leaf.min_index = first + min.place;
+      leaf.max = static_cast<Extreme<T>>(from_order_key<T>(max.key));
+      leaf.max_index = first + max.place;
+    }
+  }
+  if constexpr (Variance) {
+    if (threadIdx.x == 0) mean = to_double(leaf.sum) / static_cast<double>(leaf.count);
+    __syncthreads();
+    double squares[vector] = {};
+    for_elements<T, Lanes, Flight>(x, count, [&](T value, unsigned c, unsigned) {
+      double delta = static_cast<double>(value) - mean;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (masked && value != value) delta = 0;
+      }
+      squares[c] += delta * delta;
+    });
+    const double m2 = fold_sums(squares);
+    if (leaf.count > 0) leaf.m2 = m2;
+  }
+  if (threadIdx.x == 0) args.partials[blockIdx.x] = leaf;
+}
+
+}  // namespace shardstream::reduce::cuda

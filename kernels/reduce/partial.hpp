@@ -1,0 +1,109 @@
+// What is known of a stretch of elements after one pass: the node of the summation tree. The same
+// functions combine nodes on every backend, so that the bits are the same too.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace shardstream::reduce {
+
+__extension__ using Int128 = __int128;
+
+/// Integers are summed exactly in 128 bits, everything else in double.
+template <class T>
+using Sum = std::conditional_t<std::integral<T>, Int128, double>;
+
+/// The type in which extremes are kept: exact for every element type of the class.
+template <class T>
+using Extreme = std::conditional_t<std::integral<T>, std::int64_t, double>;
+
+/// 128 bits to double with two roundings, spelled out so that every backend does the same.
+constexpr double to_double(Int128 value) {
+  const auto high = static_cast<std::int64_t>(value >> 64);
+  const auto low = static_cast<std::uint64_t>(value);
+  return static_cast<double>(high) * 18446744073709551616.0 + static_cast<double>(low);
+}
+constexpr double to_double(double value) {
+  return value;
+}
+
+/// A number that orders as the values do, with -0 < +0. Not for NaN.
+constexpr std::int32_t order_key(float x) {
+  const auto bits = std::bit_cast<std::int32_t>(x);
+  return bits ^ ((bits >> 31) & std::numeric_limits<std::int32_t>::max());
+}
+constexpr std::int64_t order_key(double x) {
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  return bits ^ ((bits >> 63) & std::numeric_limits<std::int64_t>::max());
+}
+template <std::integral T>
+constexpr T order_key(T x) {
+  return x;
+}
+/// The value whose order_key is `key`.
+template <class T, class Key>
+constexpr T from_order_key(Key key) {
+  if constexpr (std::integral<T>) {
+    return key;
+  } else {
+    return std::bit_cast<T>(key ^
+                            ((key >> (8 * sizeof(Key) - 1)) & std::numeric_limits<Key>::max()));
+  }
+}
+template <class T>
+using OrderKey = decltype(order_key(T{}));
+
+inline constexpr std::int64_t no_index = -1;
+
+/// Statistics of a stretch of elements; `T` stands for its class: double or std::int64_t.
+/// Indices are global element indices, no_index where there is none.
+template <class T>
+struct Partial {
+  Sum<T> sum = 0;          ///< of the counted values
+  double m2 = 0;           ///< sum of squared deviations from their mean
+  std::int64_t count = 0;  ///< values counted: all, or those that are not NaN under Nan::ignore
+  std::int64_t nans = 0;   ///< NaNs seen, counted or not
+  std::int64_t first_nan = no_index;
+  T min = 0, max = 0;  ///< of the values that are not NaN; meaningless without an index
+  std::int64_t min_index = no_index, max_index = no_index;
+};
+
+template <class T>
+using PartialOf = Partial<Extreme<T>>;
+
+/// The statistics of two stretches, `left` before `right`. Ties go to the lowest index. m2 is
+/// merged after Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
+/// sample variances" (1979).
+template <class T>
+constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
+  Partial<T> both;
+  both.count = left.count + right.count;
+  both.nans = left.nans + right.nans;
+  both.first_nan = left.first_nan != no_index ? left.first_nan : right.first_nan;
+  both.sum = left.sum + right.sum;
+  if (left.count == 0) {
+    both.m2 = right.m2;
+  } else if (right.count == 0) {
+    both.m2 = left.m2;
+  } else {
+    const auto n_left = static_cast<double>(left.count);
+    const auto n_right = static_cast<double>(right.count);
+    const double delta = to_double(right.sum) / n_right - to_double(left.sum) / n_left;
+    both.m2 = (left.m2 + right.m2) + (delta * delta) * (n_left * (n_right / (n_left + n_right)));
+  }
+  const bool right_min = right.min_index != no_index &&
+                         (left.min_index == no_index || order_key(right.min) < order_key(left.min));
+  both.min = right_min ? right.min : left.min;
+  both.min_index = right_min ? right.min_index : left.min_index;
+  const bool right_max = right.max_index != no_index &&
+                         (left.max_index == no_index || order_key(left.max) < order_key(right.max));
+  both.max = right_max ? right.max : left.max;
+  both.max_index = right_max ? right.max_index : left.max_index;
+  return both;
+}
+
+}  // namespace shardstream::reduce

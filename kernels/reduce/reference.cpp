@@ -1,0 +1,166 @@
+#include "kernels/reduce/reference.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace shardstream::reduce {
+namespace {
+
+/// A running sum with Neumaier's correction ("Rundungsfehleranalyse einiger Verfahren zur Summation
+/// endlicher Summen", 1974).
+class CompensatedSum {
+ public:
+  void add(long double x) {
+    const long double sum = sum_ + x;
+    correction_ += std::fabs(sum_) >= std::fabs(x) ? (sum_ - sum) + x : (x - sum) + sum_;
+    sum_ = sum;
+  }
+  // With infinities the correction is NaN where the plain sum is right.
+  long double value() const { return std::isfinite(sum_) ? sum_ + correction_ : sum_; }
+
+ private:
+  long double sum_ = 0, correction_ = 0;
+};
+
+template <class T>
+bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  return false;
+}
+
+/// As min and max order values: -0 below +0.
+template <class T>
+bool below(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (a == b) return std::signbit(a) && !std::signbit(b);
+  }
+  return a < b;
+}
+
+template <class T>
+PartialOf<T> exact_part(const T* x, std::uint64_t count, std::int64_t first, Want want) {
+  PartialOf<T> exact;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto index = first + static_cast<std::int64_t>(i);
+    if (is_nan(x[i])) {
+      exact.nans += 1;
+      if (exact.first_nan == no_index) exact.first_nan = index;
+      if (!want.skip_nans) exact.count += 1;
+      continue;
+    }
+    exact.count += 1;
+    if constexpr (std::integral<T>) exact.sum += x[i];
+    const auto value = static_cast<Extreme<T>>(x[i]);
+    if (exact.min_index == no_index || below(value, exact.min)) {
+      exact.min = value, exact.min_index = index;
+    }
+    if (exact.max_index == no_index || below(exact.max, value)) {
+      exact.max = value, exact.max_index = index;
+    }
+  }
+  return exact;
+}
+
+template <class T>
+Reference reference(const T* x, std::uint64_t count, std::int64_t counted, Want want) {
+  const auto skip = [&](T value) { return want.skip_nans && is_nan(value); };
+  CompensatedSum sum, magnitude, m2;
+  long double squares = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (skip(x[i])) continue;
+    sum.add(static_cast<long double>(x[i]));
+    magnitude.add(std::fabs(static_cast<long double>(x[i])));
+    squares += static_cast<long double>(x[i]) * static_cast<long double>(x[i]);
+  }
+  const long double mean = sum.value() / static_cast<long double>(counted);
+  for (std::uint64_t i = 0; want.variance && i < count; ++i) {
+    if (skip(x[i])) continue;
+    const long double delta = static_cast<long double>(x[i]) - mean;
+    m2.add(delta * delta);
+  }
+  return {sum.value(), magnitude.value(), squares, m2.value()};
+}
+
+Deviation deviation(double got, long double wanted, long double bound) {
+  if (std::isnan(got) && std::isnan(wanted)) return {};
+  if (got == static_cast<double>(wanted)) return {0, static_cast<double>(bound)};
+  const auto error = static_cast<double>(std::fabs(static_cast<long double>(got) - wanted));
+  // Where only one of them is NaN or infinite there is no distance: it fails any bound.
+  if (!std::isfinite(error)) return {std::numeric_limits<double>::infinity(), 0};
+  return {error, static_cast<double>(bound)};
+}
+
+/// m2 is around a mean with an error of its own, which adds n * error^2; integers of 64 bits are
+/// rounded to double first, by r_i, which adds no more than 2 sqrt(m2 sum(r^2)) + sum(r^2).
+template <class T>
+Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, long double additions) {
+  const bool mean_is_finite = std::isfinite(to_double(partial.sum));
+  if (!mean_is_finite) {
+    return std::isfinite(partial.m2) ? Deviation{1, 0} : Deviation{};
+  }
+  const long double unit = std::numeric_limits<double>::epsilon() / 2;
+  const auto n = static_cast<long double>(partial.count);
+  const long double mean_error = (additions + 1) * unit * wanted.magnitude / n;
+  const long double rounding =
+      std::integral<T> && sizeof(T) == 8 ? unit * unit * wanted.squares : 0;
+  return deviation(partial.m2, wanted.m2,
+                   (additions + 4) * unit * wanted.m2 + n * mean_error * mean_error +
+                       2 * std::sqrt(wanted.m2 * rounding) + rounding);
+}
+
+}  // namespace
+
+Deviation Deviation::worse(const Deviation& a, const Deviation& b) {
+  // a.error / a.bound >= b.error / b.bound without dividing by a bound of zero.
+  if (a.passes() != b.passes()) return a.passes() ? b : a;
+  const double left = a.error * b.bound, right = b.error * a.bound;
+  if (left != right) return left > right ? a : b;
+  return a.bound >= b.bound ? a : b;
+}
+
+template <class T>
+LeafCheck check_leaf(const T* elements, std::uint64_t count, std::int64_t first, Want want,
+                     const PartialOf<T>& partial) {
+  const PartialOf<T> exact = exact_part(elements, count, first, want);
+  const Reference wanted = reference(elements, count, exact.count, want);
+  const long double unit = std::numeric_limits<double>::epsilon() / 2;
+  // Each value goes through the additions of its lane and of the tree; two more for conversions.
+  const long double additions = leaf_elements / lanes + 8 + 2;
+  static_assert(lanes == 256, "the tree over lanes has 8 levels");
+  const long double sum_bound = additions * unit * wanted.magnitude;
+
+  LeafCheck check;
+  bool same = partial.count == exact.count && partial.nans == exact.nans;
+  if (exact.nans > 0) same = same && partial.first_nan == exact.first_nan;
+  if constexpr (std::integral<T>) {
+    same = same && partial.sum == exact.sum;
+  } else {
+    // Sums that leave the range of double on their way may end in infinity or NaN.
+    const bool overflows = wanted.magnitude > std::numeric_limits<double>::max();
+    if (!overflows || std::isfinite(partial.sum)) {
+      check.sum = deviation(partial.sum, wanted.sum, sum_bound);
+    }
+  }
+  if (want.extremes) {
+    same = same && partial.min_index == exact.min_index && partial.max_index == exact.max_index;
+    if (exact.min_index != no_index) {
+      same = same && partial.min == exact.min && partial.max == exact.max;
+    }
+  }
+  check.extremes = {same ? 0.0 : 1.0, 0.0};
+  if (want.variance && exact.count > 0) check.m2 = check_m2<T>(partial, wanted, additions);
+  return check;
+}
+
+template LeafCheck check_leaf(const float*, std::uint64_t, std::int64_t, Want,
+                              const PartialOf<float>&);
+template LeafCheck check_leaf(const double*, std::uint64_t, std::int64_t, Want,
+                              const PartialOf<double>&);
+template LeafCheck check_leaf(const std::int32_t*, std::uint64_t, std::int64_t, Want,
+                              const PartialOf<std::int32_t>&);
+template LeafCheck check_leaf(const std::int64_t*, std::uint64_t, std::int64_t, Want,
+                              const PartialOf<std::int64_t>&);
+template LeafCheck check_leaf(const std::uint8_t*, std::uint64_t, std::int64_t, Want,
+                              const PartialOf<std::uint8_t>&);
+
+}  // namespace shardstream::reduce

@@ -1,0 +1,79 @@
+// The fixed binary tree over leaves. Node (level, first) covers the leaves [first, first +
+// 2^level), first being a multiple of 2^level; a node whose right half holds no leaves is its left
+// half. Any contiguous range of leaves is a short list of such nodes, and joining the lists of
+// neighbouring ranges gives the same tree, however the leaves were split.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernels/reduce/partial.hpp"
+
+namespace shardstream::reduce {
+
+struct Subtree {
+  std::uint64_t first;  ///< first leaf
+  unsigned level;       ///< 2^level leaves
+  bool operator==(const Subtree&) const = default;
+};
+
+/// The largest whole subtrees that make up the leaves [first, first + count), left to right: at
+/// most two of each level.
+inline std::vector<Subtree> subtrees(std::uint64_t first, std::uint64_t count) {
+  std::vector<Subtree> list;
+  while (count > 0) {
+    const int aligned = first == 0 ? 63 : std::countr_zero(first);
+    const auto level =
+        static_cast<unsigned>(std::min(aligned, static_cast<int>(std::bit_width(count)) - 1));
+    list.push_back({first, level});
+    first += std::uint64_t{1} << level;
+    count -= std::uint64_t{1} << level;
+  }
+  return list;
+}
+
+/// Joins nodes that arrive left to right into the largest whole subtrees.
+template <class T>
+class TreeFold {
+ public:
+  struct Node {
+    Subtree place;
+    Partial<T> partial;
+  };
+
+  void push(Subtree place, const Partial<T>& partial) {
+    nodes_.push_back({place, partial});
+    while (nodes_.size() >= 2) {
+      const Node& right = nodes_.back();
+      const Node& left = nodes_[nodes_.size() - 2];
+      const std::uint64_t width = std::uint64_t{1} << right.place.level;
+      const bool siblings = left.place.level == right.place.level &&
+                            left.place.first % (2 * width) == 0 &&
+                            left.place.first + width == right.place.first;
+      if (!siblings) break;
+      const Node parent{{left.place.first, left.place.level + 1},
+                        combine(left.partial, right.partial)};
+      nodes_.pop_back();
+      nodes_.back() = parent;
+    }
+  }
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+
+  /// The root, once the nodes cover all leaves from 0 on; empty without any.
+  Partial<T> root() const {
+    std::optional<Partial<T>> sum;
+    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+      sum = sum ? combine(node->partial, *sum) : node->partial;
+    }
+    return sum.value_or(Partial<T>{});
+  }
+
+ private:
+  std::vector<Node> nodes_;
+};
+
+}  // namespace shardstream::reduce

@@ -1,0 +1,24 @@
+// The program's commands; each returns what the process returns, or throws Error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/options.hpp"
+
+namespace shardstream::cli {
+
+/// The options of all rooms. INI files and environment variables may name any of them.
+OptionTable all_options();
+
+using Arguments = std::vector<std::string>;  ///< what follows the command's name
+
+int run(const Arguments& arguments, const char* const* environment);
+int generate(const Arguments& arguments, const char* const* environment);
+
+/// Text for --help: of the program, or of one command.
+std::string program_help();
+std::string run_help();
+std::string generate_help();
+
+}  // namespace shardstream::cli

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "cli/commands.hpp"
+#include "cli/in_session.hpp"
+#include "core/parallel.hpp"
+#include "core/progress.hpp"
+#include "core/shard.hpp"
+#include "core/units.hpp"
+#include "io/dataset_file.hpp"
+#include "io/source.hpp"
+#include "launch/affinity.hpp"
+#include "launch/signals.hpp"
+#include "runtime/provenance.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+/// Bytes that one thread generates and writes at a time.
+constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
+
+Options parse(const Arguments& arguments, const char* const* environment) {
+  const OptionTable table = all_options();
+  const CommandLine line = table.parse_command_line(arguments);
+  if (!line.words.empty()) {
+    throw UsageError(
+        fmt::format("generate takes options only, but there is '{}': see shardstream "
+                    "generate --help",
+                    line.words[0]));
+  }
+  return table.resolve(line, environment, std::nullopt);
+}
+
+/// FILE and /PATH of "FILE:/PATH".
+struct Target {
+  std::string file, path;
+};
+Target target(const Options& options) {
+  const std::string& text = options.text("output.file");
+  const auto colon = text.rfind(":/");
+  if (options.is_default("output.file") || colon == std::string::npos || colon == 0) {
+    throw UsageError(fmt::format(
+        "generate needs -o FILE.h5:/PATH{}",
+        options.is_default("output.file") ? std::string() : fmt::format(", not -o {}", text)));
+  }
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+/// Writes this rank's share with the CPUs that were granted to it.
+void write_share(const io::Source& source, const io::RangeWriter& writer, Range mine,
+                 Progress& progress) {
+  const std::uint64_t element = size_of(source.type());
+  const std::uint64_t piece = piece_bytes / element;
+  const auto caller = std::this_thread::get_id();
+  parallel_for(ceil_div(mine.count, piece), launch::granted_cpus(), [&](std::uint64_t i) {
+    thread_local std::vector<std::byte> memory(piece_bytes);
+    const Range part = intersection(mine, {mine.first + i * piece, piece});
+    source.read(part.first, part.count, memory.data());
+    writer.write(part.first, {memory.data(), part.count * element});
+    if (std::this_thread::get_id() == caller) {
+      progress.update(static_cast<double>(part.end() - mine.first),
+                      static_cast<double>(mine.count));
+    }
+  });
+  writer.sync();
+}
+
+/// The generator, the file's layout (on rank 0), then every rank's share, then the file's name.
+ExitCode generate_data(const launch::Session& session, const Options& options, Log&) {
+  const std::string uuid = runtime::make_run_uuid(session);
+  std::unique_ptr<io::Source> source;
+  std::optional<io::DatasetFile> file;
+  std::optional<launch::RemoveOnSignal> remove;
+  session.collectively([&] {
+    const Target to = target(options);
+    source = io::open_source(options);
+    if (source->stored_bytes() > 0) {
+      throw UsageError(
+          fmt::format("generate makes its own data, so input.data is uniform or ramp, "
+                      "not {}",
+                      source->name()));
+    }
+    if (session.rank() != 0) return;
+    file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
+                 source->order().count());
+    remove.emplace(file->part_path());
+  });
+  const std::string part = session.broadcast(file ? file->part_path().string() : "");
+  const std::string offset = session.broadcast(file ? fmt::format("{}", file->offset()) : "");
+  const std::uint64_t elements = source->order().count();
+  const Range mine = share(elements, static_cast<std::uint64_t>(session.rank()),
+                           static_cast<std::uint64_t>(session.size()));
+  session.collectively([&] {
+    Progress progress("writing", session.rank() == 0);
+    const io::RangeWriter writer(part, std::stoull(offset), source->type());
+    write_share(*source, writer, mine, progress);
+  });
+  session.collectively([&] {
+    if (!file) return;
+    file->publish();
+    fmt::print("elements={}\ntype={}\nbytes={} B\nfile={}\n", elements, name_of(source->type()),
+               elements * size_of(source->type()), options.text("output.file"));
+  });
+  return ExitCode::done;
+}
+
+}  // namespace
+
+int generate(const Arguments& arguments, const char* const* environment) {
+  return in_session([&] { return parse(arguments, environment); }, generate_data);
+}
+
+}  // namespace shardstream::cli

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "cli/commands.hpp"
+#include "io/result_file.hpp"
+#include "io/source.hpp"
+#include "measure/repeat.hpp"
+#include "pipeline/options.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/reduce.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+constexpr std::array run_rows = {
+    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce",
+              "The workload; for INI files, where no word of the command line names it."},
+};
+
+constexpr std::string_view sources =
+    "Options come from the command line, then from SHARDSTREAM_* variables\n"
+    "(SHARDSTREAM_REDUCE_OPS for reduce.ops), then from an INI file, then from the defaults.\n"
+    "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
+
+}  // namespace
+
+OptionTable all_options() {
+  return OptionTable({run_rows, io::input_options(), workloads::reduce_options(),
+                      runtime::device_options(), pipeline::pipeline_options(),
+                      measure::measure_options(), io::output_options()});
+}
+
+std::string program_help() {
+  return fmt::format(
+      "shardstream streams data larger than a GPU through it, on one rank or many.\n"
+      "\n"
+      "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   one workload over all ranks\n"
+      "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
+      "  shardstream COMMAND --help                      a command's options\n"
+      "  shardstream --version\n"
+      "\n"
+      "  mpirun -np 2 shardstream run reduce --input.data sea.h5:/elevation -o sea-stats.h5\n"
+      "\n"
+      "{}"
+      "\n"
+      "Exit codes: 0 done; 1 failed after work had started; 2 mend the command or the input;\n"
+      "3 the result did not pass its verification.\n",
+      sources);
+}
+
+std::string run_help() {
+  return fmt::format(
+      "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
+      "\n"
+      "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
+      "Workloads: reduce (statistics of all elements, in one pass).\n"
+      "\n"
+      "{}\n{}",
+      sources, all_options().help());
+}
+
+std::string generate_help() {
+  constexpr std::array<std::string_view, 2> sections = {"input", "output"};
+  return fmt::format(
+      "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
+      "\n"
+      "Writes a synthetic data set, contiguous, all ranks side by side. input.data names the\n"
+      "generator; input.type auto is f32.\n"
+      "\n"
+      "{}\n{}",
+      sources, all_options().help(sections));
+}
+
+}  // namespace shardstream::cli

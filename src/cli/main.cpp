@@ -1,0 +1,75 @@
+// Dispatch. --help and --version start neither MPI nor CUDA.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+
+#include "cli/commands.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/units.hpp"
+#include "runtime/provenance.hpp"
+
+extern char** environ;
+
+namespace {
+
+using namespace shardstream;
+
+struct Command {
+  std::string_view name;
+  int (*run)(const cli::Arguments&, const char* const*);
+  std::string (*help)();
+};
+constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
+                                 Command{"generate", cli::generate, cli::generate_help}};
+
+const Command& command_named(std::string_view name) {
+  const auto found = std::ranges::find(commands, name, &Command::name);
+  if (found != commands.end()) return *found;
+  std::vector<std::string_view> names;
+  for (const auto& command : commands) names.push_back(command.name);
+  const auto near = nearest(name, names);
+  throw UsageError(fmt::format("unknown command '{}'{}: see shardstream --help", name,
+                               near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+}
+
+bool asks_for_help(const cli::Arguments& words) {
+  return std::ranges::any_of(words, [](const auto& w) { return w == "--help" || w == "-h"; });
+}
+
+int dispatch(const cli::Arguments& words) {
+  if (words.empty()) throw UsageError("no command is named: see shardstream --help");
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    fmt::print("{}", words.size() > 1 ? command_named(words[1]).help() : cli::program_help());
+    return 0;
+  }
+  if (words[0] == "--version") {
+    fmt::print("{}\n", runtime::version_line());
+    return 0;
+  }
+  const Command& command = command_named(words[0]);
+  const cli::Arguments arguments(words.begin() + 1, words.end());
+  if (asks_for_help(arguments)) {
+    fmt::print("{}", command.help());
+    return 0;
+  }
+  return command.run(arguments, environ);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Log log;
+  try {
+    return dispatch({argv + 1, argv + argc});
+  } catch (const Error& error) {
+    log.error(error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    log.error(error.what());
+    return static_cast<int>(ExitCode::failed);
+  }
+}

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "cli/commands.hpp"
+#include "cli/in_session.hpp"
+#include "cli/store.hpp"
+#include "core/units.hpp"
+#include "io/result_file.hpp"
+#include "io/source.hpp"
+#include "launch/signals.hpp"
+#include "runtime/provenance.hpp"
+#include "workloads/reduce.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Options parse(const Arguments& arguments, const char* const* environment) {
+  const OptionTable table = all_options();
+  CommandLine line = table.parse_command_line(arguments);
+  if (line.words.size() != 1) {
+    throw UsageError(line.words.empty()
+                         ? std::string("run needs a workload (reduce) or a configuration file "
+                                       "(NAME.ini): see shardstream run --help")
+                         : fmt::format("run takes one workload or configuration file, but '{}' "
+                                       "follows '{}': check the spelling of the options",
+                                       line.words[1], line.words[0]));
+  }
+  std::optional<fs::path> ini;
+  if (line.words[0].ends_with(".ini")) {
+    ini = line.words[0];
+  } else {
+    line.values["run.workload"] = line.words[0];
+  }
+  return table.resolve(line, environment, ini);
+}
+
+/// The batch system's number of this job, or else the time, so that default names do not collide.
+std::string job_id() {
+  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
+    if (const char* id = std::getenv(name)) return id;
+  }
+  return fmt::format("{}", std::chrono::duration_cast<std::chrono::seconds>(
+                               std::chrono::system_clock::now().time_since_epoch())
+                               .count());
+}
+
+fs::path result_path(const Options& options, int ranks) {
+  std::string path = options.text("output.file");
+  const auto replace = [&](std::string_view placeholder, const std::string& value) {
+    for (auto at = path.find(placeholder); at != std::string::npos;
+         at = path.find(placeholder, at + value.size())) {
+      path.replace(at, placeholder.size(), value);
+    }
+  };
+  replace("{workload}", options.text("run.workload"));
+  replace("{ranks}", fmt::format("{}", ranks));
+  replace("{jobid}", job_id());
+  return path;
+}
+
+/// Room for the tables of one run; they take far less.
+constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
+
+/// The result file while the run lasts; on rank 0 alone.
+class Output {
+ public:
+  Output(const launch::Session& session, const Options& options, const std::string& uuid) {
+    if (session.rank() != 0) return;
+    file_.emplace(result_path(options, session.size()), options.flag("output.overwrite"), uuid,
+                  reserved_bytes);
+    remove_.emplace(file_->part_path());
+  }
+  /// Null on all ranks but 0.
+  io::ResultFile* file() { return file_ ? &*file_ : nullptr; }
+
+ private:
+  std::optional<io::ResultFile> file_;
+  std::optional<launch::RemoveOnSignal> remove_;
+};
+
+/// The most memory that this process has had in use so far, in bytes.
+double peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+void print(const workloads::Outcome& outcome, const fs::path& file) {
+  for (const auto& metric : outcome.metrics) {
+    fmt::print("{}={}{}{}\n", metric.key, metric.value, metric.unit.empty() ? "" : " ",
+               metric.unit);
+  }
+  fmt::print("file={}\n", file.string());
+  std::fflush(stdout);
+}
+
+ExitCode run_workload(const launch::Session& session, const Options& options, Log& log) {
+  const std::string uuid = runtime::make_run_uuid(session);
+  std::unique_ptr<io::Source> source;
+  session.collectively([&] { source = io::open_source(options); });
+  std::optional<Output> output;
+  session.collectively([&] { output.emplace(session, options, uuid); });
+
+  runtime::Runtime runtime(session, options, log);
+  workloads::Outcome outcome = workloads::reduce(runtime, *source);
+  describe_rates(outcome);
+  outcome.metrics.push_back(
+      {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
+  const Record record = gather(runtime, *source, outcome);
+  session.collectively([&] {
+    io::ResultFile* file = output->file();
+    if (file == nullptr) return;
+    store(*file, runtime, record, outcome);
+    file->publish();
+    print(outcome, file->path());
+  });
+  session.collectively([&] {
+    if (!outcome.verified) throw Unverified("the result is not verified: " + outcome.verdict);
+  });
+  return ExitCode::done;
+}
+
+}  // namespace
+
+int run(const Arguments& arguments, const char* const* environment) {
+  return in_session([&] { return parse(arguments, environment); }, run_workload);
+}
+
+}  // namespace shardstream::cli

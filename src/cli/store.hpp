@@ -1,0 +1,36 @@
+// Puts a finished run into its result file: schema 1.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/table.hpp"
+#include "io/result_file.hpp"
+#include "io/source.hpp"
+#include "runtime/runtime.hpp"
+#include "runtime/topology.hpp"
+#include "workloads/outcome.hpp"
+
+namespace shardstream::cli {
+
+/// What all ranks know of a run and one of them writes.
+struct Record {
+  runtime::Topology topology;
+  Table phases, rank_phase, reps, summary;
+  std::vector<std::pair<std::string, std::string>> provenance;
+  std::vector<std::pair<std::string, io::Attribute>> input;
+};
+
+/// Adds time, rate and verdict to the printed metrics.
+void describe_rates(workloads::Outcome& outcome);
+
+/// Collective.
+Record gather(const runtime::Runtime& runtime, const io::Source& source,
+              const workloads::Outcome& outcome);
+
+/// On one rank; publish() is left to the caller.
+void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,
+           const workloads::Outcome& outcome);
+
+}  // namespace shardstream::cli

@@ -1,0 +1,16 @@
+#include "core/log.hpp"
+
+#include <fmt/format.h>
+
+namespace shardstream {
+
+void Log::write(std::string_view kind, std::string_view line) {
+  // One fwrite a line: launchers that merge the ranks' output then keep lines whole.
+  const std::string whole =
+      fmt::format("{}{}{}{}\n", prefix_, prefix_.empty() ? "" : ": ", kind, line);
+  const std::lock_guard lock(mutex_);
+  std::fwrite(whole.data(), 1, whole.size(), out_);
+  std::fflush(out_);
+}
+
+}  // namespace shardstream

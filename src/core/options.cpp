@@ -1,0 +1,650 @@
+// In the order of a value's way: its row's range, the three sources, the merge, and the help.
+#include "core/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+
+namespace shardstream {
+namespace {
+
+namespace po = boost::program_options;
+using Values = std::map<std::string, Options::Value, std::less<>>;
+
+constexpr std::string_view from_command_line = "command line";
+constexpr std::string_view from_environment = "environment";
+constexpr std::string_view from_default = "default";
+
+// ---------------------------------------------------------------- one row: what it admits
+
+/// OptionRow::range, taken apart.
+struct Limits {
+  bool admits_auto = false;
+  std::string_view least;  ///< empty: no bound
+  std::string_view most;
+  std::vector<std::string_view> choices;  ///< without auto
+};
+
+Limits read_limits(const OptionRow& row) {
+  constexpr std::string_view auto_prefix = "auto|";
+  std::string_view rest = row.range;
+  Limits limits;
+  limits.admits_auto = row.fallback == "auto" || rest == "auto" || rest.starts_with(auto_prefix);
+  if (rest == "auto") rest = {};
+  if (rest.starts_with(auto_prefix)) rest.remove_prefix(auto_prefix.size());
+
+  if (const auto dots = rest.find(".."); dots != rest.npos) {
+    limits.least = rest.substr(0, dots);
+    limits.most = rest.substr(dots + 2);
+  } else if (!rest.empty()) {
+    limits.choices = split(rest, '|');
+  }
+  return limits;
+}
+
+bool is_bounded(const Limits& limits) {
+  return !limits.least.empty() || !limits.most.empty();
+}
+
+/// "in 1..4096", "of at least 1MiB", "of at most 8"; without bounds, "such as EXAMPLE".
+std::string describe_bounds(const Limits& limits, std::string_view example) {
+  if (!is_bounded(limits)) return fmt::format("such as {}", example);
+  if (limits.most.empty()) return fmt::format("of at least {}", limits.least);
+  if (limits.least.empty()) return fmt::format("of at most {}", limits.most);
+  return fmt::format("in {}..{}", limits.least, limits.most);
+}
+
+/// What a user may give, as the end of a sentence.
+std::string describe(const OptionRow& row) {
+  const Limits limits = read_limits(row);
+  std::string what;
+  switch (row.kind) {
+    case OptionKind::text:
+      return row.range.empty() ? "text" : std::string(row.range);
+    case OptionKind::flag:
+      what = "true or false";
+      break;
+    case OptionKind::choice:
+      what = fmt::format("one of {}", join(limits.choices, ", "));
+      break;
+    case OptionKind::list:
+      if (is_bounded(limits)) {
+        what =
+            fmt::format("one or more counts {}, separated by commas", describe_bounds(limits, ""));
+      } else if (limits.choices.empty()) {
+        what = "one or more words, separated by commas";
+      } else {
+        what = fmt::format("one or more of {}", join(limits.choices, ", "));
+      }
+      break;
+    case OptionKind::count:
+      what = "a count " + describe_bounds(limits, "2^24");
+      break;
+    case OptionKind::size:
+      what = "a size " + describe_bounds(limits, "64MiB");
+      break;
+    case OptionKind::duration:
+      what = "a duration " + describe_bounds(limits, "30s");
+      break;
+  }
+  return limits.admits_auto ? what + ", or auto" : what;
+}
+
+std::string did_you_mean(std::string_view meant) {
+  return meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant);
+}
+
+bool parse_flag(std::string_view text) {
+  if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
+  if (text == "false" || text == "no" || text == "off" || text == "0") return false;
+  throw UsageError(fmt::format("'{}' is neither true nor false", text));
+}
+
+void check_choice(const Limits& limits, std::string_view text) {
+  std::vector<std::string_view> known = limits.choices;
+  if (std::find(known.begin(), known.end(), text) != known.end()) return;
+  if (limits.admits_auto) known.push_back("auto");
+  throw UsageError(
+      fmt::format("'{}' is not among the choices{}", text, did_you_mean(nearest(text, known))));
+}
+
+template <class Number>
+void check_bounds(Number (*parse)(std::string_view), const Limits& limits, std::string_view text) {
+  const Number value = parse(text);
+  if (!limits.least.empty() && value < parse(limits.least)) {
+    throw UsageError(fmt::format("'{}' is below {}", text, limits.least));
+  }
+  if (!limits.most.empty() && value > parse(limits.most)) {
+    throw UsageError(fmt::format("'{}' is above {}", text, limits.most));
+  }
+}
+
+void check_list(const Limits& limits, std::string_view text) {
+  if (trim(text).empty()) throw UsageError("the list is empty");
+  std::set<std::string> seen;
+  for (const std::string_view item : split(text, ',')) {
+    if (item.empty()) throw UsageError(fmt::format("'{}' has an empty item", text));
+    std::string value(item);
+    if (is_bounded(limits)) {
+      check_bounds(parse_count, limits, item);
+      value = fmt::format("{}", parse_count(item));  // 4 and 2^2 are one item
+    } else if (!limits.choices.empty()) {
+      check_choice(limits, item);
+    }
+    if (!seen.insert(value).second) throw UsageError(fmt::format("'{}' is listed twice", item));
+  }
+}
+
+/// Throws UsageError, saying only what is wrong with `text`. A text's range is for --help alone.
+void check_value(const OptionRow& row, std::string_view text) {
+  const Limits limits = read_limits(row);
+  if (limits.admits_auto && text == "auto") return;
+  switch (row.kind) {
+    case OptionKind::text:
+      break;
+    case OptionKind::flag:
+      parse_flag(text);
+      break;
+    case OptionKind::choice:
+      check_choice(limits, text);
+      break;
+    case OptionKind::list:
+      check_list(limits, text);
+      break;
+    case OptionKind::count:
+      check_bounds(parse_count, limits, text);
+      break;
+    case OptionKind::size:
+      check_bounds(parse_size, limits, text);
+      break;
+    case OptionKind::duration:
+      check_bounds(parse_duration, limits, text);
+      break;
+  }
+}
+
+// ---------------------------------------------------------------- all rows: names
+
+constexpr std::string_view environment_prefix = "SHARDSTREAM_";
+
+std::string environment_name(std::string_view key) {
+  std::string name(environment_prefix);
+  for (const char c : key) {
+    const bool is_lower = c >= 'a' && c <= 'z';
+    name += c == '.' || c == '-' ? '_' : is_lower ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return name;
+}
+
+const OptionRow* find_row(const std::vector<OptionRow>& rows, std::string_view key) {
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [&](const OptionRow& each) { return each.key == key; });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+/// The key that was meant, or nothing. A bare "ops" means "reduce.ops".
+std::string_view nearest_key(const std::vector<OptionRow>& rows, std::string_view word) {
+  std::vector<std::string_view> keys;
+  for (const OptionRow& row : rows) {
+    if (row.key.substr(row.key.find('.') + 1) == word) return row.key;
+    keys.push_back(row.key);
+  }
+  return nearest(word, keys);
+}
+
+/// A row is the program's own: what is wrong with it is a defect, and shows in every start.
+void check_row(const OptionRow& row) {
+  const auto fail = [&](std::string_view why) {
+    throw ContractError(fmt::format("option '{}' is badly declared: {}", row.key, why));
+  };
+  const auto dot = row.key.find('.');
+  if (dot == 0 || dot == row.key.npos || dot + 1 == row.key.size()) fail("not section.name");
+
+  const Limits limits = read_limits(row);
+  const bool is_number = row.kind == OptionKind::count || row.kind == OptionKind::size ||
+                         row.kind == OptionKind::duration;
+  if (is_number && !limits.choices.empty()) fail("its range is not least..most");
+  if (row.kind == OptionKind::choice && limits.choices.empty()) fail("it has no choices");
+  try {
+    check_value(row, row.fallback);
+    if (!limits.least.empty()) check_value(row, limits.least);
+    if (!limits.most.empty()) check_value(row, limits.most);
+  } catch (const UsageError& error) {
+    fail(error.what());
+  }
+}
+
+// ---------------------------------------------------------------- the command line
+
+[[noreturn]] void fail_unknown_option(const std::vector<OptionRow>& rows, std::string_view token) {
+  const std::string_view option = token.substr(0, token.find('='));
+  const std::string_view word =
+      option.substr(std::min(option.find_first_not_of('-'), option.size()));
+  const std::string_view meant = nearest_key(rows, word);
+  throw UsageError(fmt::format("unknown option '{}'{}", option,
+                               did_you_mean(meant.empty() ? "" : fmt::format("--{}", meant))));
+}
+
+[[noreturn]] void fail_no_value(const std::vector<OptionRow>& rows, std::string_view option) {
+  const std::string_view key = option == "-o" ? "output.file" : option.substr(2);
+  const OptionRow* row = find_row(rows, key);
+  throw UsageError(
+      fmt::format("{} needs a value: {}", option, row == nullptr ? "text" : describe(*row)));
+}
+
+/// "-5" and "-.5" are values; a lone "-" is a file's name by custom.
+bool looks_like_option(std::string_view token) {
+  if (token.size() < 2 || token[0] != '-') return false;
+  return token[1] != '.' && (token[1] < '0' || token[1] > '9');
+}
+
+po::options_description boost_options(const std::vector<OptionRow>& rows) {
+  po::options_description options;
+  for (const OptionRow& row : rows) {
+    const std::string names = std::string(row.key) + (row.key == "output.file" ? ",o" : "");
+    options.add_options()(names.c_str(), po::value<std::string>(), "");
+  }
+  return options;
+}
+
+/// The options and words in their order. Unknown options come back marked, so that the message can
+/// be ours.
+std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows,
+                                    const std::vector<std::string>& arguments) {
+  namespace style = po::command_line_style;
+  const po::options_description options = boost_options(rows);
+  try {
+    return po::command_line_parser(arguments)
+        .options(options)
+        .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next |
+               style::allow_short | style::allow_dash_for_short | style::short_allow_adjacent |
+               style::short_allow_next)
+        .allow_unregistered()
+        .run()
+        .options;
+  } catch (const po::invalid_command_line_syntax& error) {
+    fail_no_value(rows, error.get_option_name());
+  } catch (const po::error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+// ---------------------------------------------------------------- the environment
+
+const OptionRow& row_of_variable(const std::vector<OptionRow>& rows, std::string_view name) {
+  std::vector<std::string> names;
+  for (const OptionRow& row : rows) {
+    names.push_back(environment_name(row.key));
+    if (names.back() == name) return row;
+  }
+  // Compared without the prefix: it would make every name look alike.
+  std::vector<std::string_view> ends;
+  ends.reserve(names.size());
+  for (const std::string_view each : names) ends.push_back(each.substr(environment_prefix.size()));
+  const std::string_view meant = nearest(name.substr(environment_prefix.size()), ends);
+  const std::string full = meant.empty() ? "" : fmt::format("{}{}", environment_prefix, meant);
+  throw UsageError(fmt::format("unknown environment variable '{}'{}", name, did_you_mean(full)));
+}
+
+void read_environment(const std::vector<OptionRow>& rows, const char* const* environment,
+                      Values& values) {
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const auto equals = entry.find('=');
+    if (!entry.starts_with(environment_prefix) || entry.starts_with("SHARDSTREAM_TEST_") ||
+        equals == entry.npos) {
+      continue;
+    }
+    const OptionRow& row = row_of_variable(rows, entry.substr(0, equals));
+    values[std::string(row.key)] = {std::string(entry.substr(equals + 1)),
+                                    std::string(from_environment)};
+  }
+}
+
+// ---------------------------------------------------------------- the INI file
+
+/// Reads an INI file through Boost's parser, one assignment at a time under its section's header:
+/// so every error has its line. What Boost would spoil is kept from it: byte-order mark, comments,
+/// and every '#' in a value, which it takes for a comment; quotes are taken off behind it. Its
+/// guessing of prefixes happens in po::store, which is not used.
+class IniReader {
+ public:
+  IniReader(const std::vector<OptionRow>& rows, const std::filesystem::path& file)
+      : rows_(rows), file_(file.string()) {}
+
+  /// Adds every value of the file.
+  void read(Values& values) {
+    std::ifstream in = open();
+    for (std::string text; std::getline(in, text);) {
+      ++line_;
+      std::string_view line = text;
+      constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+      if (line_ == 1 && line.starts_with(byte_order_mark)) {
+        line.remove_prefix(byte_order_mark.size());
+      }
+      line = trim(line);
+      refuse_control_characters(line);
+      line = trim(line.substr(0, comment_start(line)));
+      if (line.starts_with('[')) {
+        enter_section(line);
+      } else if (!line.empty()) {
+        assign(std::string(line), values);
+      }
+    }
+    if (in.bad()) throw UsageError(fmt::format("'{}' could not be read to its end", file_));
+  }
+
+ private:
+  static constexpr char hidden_hash = '\x1f';  // refuse_control_characters keeps it out of files
+
+  [[noreturn]] void fail(std::string_view why) const {
+    throw UsageError(fmt::format("{}:{}: {}", file_, line_, why));
+  }
+
+  std::ifstream open() const {
+    std::error_code ignored;  // any doubt ends in "cannot be opened"
+    if (!std::filesystem::exists(file_, ignored)) {
+      throw UsageError(fmt::format("there is no file '{}': name an INI file that exists", file_));
+    }
+    if (std::filesystem::is_directory(file_, ignored)) {
+      throw UsageError(fmt::format("'{}' is a directory: name an INI file", file_));
+    }
+    std::ifstream in(file_, std::ios::binary);
+    if (!in) throw UsageError(fmt::format("'{}' cannot be opened: may you read it?", file_));
+    return in;
+  }
+
+  /// Most data files given for an INI file show here, before their bytes reach a terminal.
+  void refuse_control_characters(std::string_view line) const {
+    const bool is_text = std::all_of(line.begin(), line.end(), [](char c) {
+      return static_cast<unsigned char>(c) >= 0x20 || c == '\t';
+    });
+    if (!is_text) fail("not a line of text: an INI file holds lines of 'key = value'");
+  }
+
+  /// Where a comment begins: a '#' or ';' at the line's start or after white space. A quote that
+  /// opens the value protects them; one inside a value is an apostrophe.
+  std::size_t comment_start(std::string_view line) const {
+    const auto equals = line.find('=');
+    const std::size_t value =
+        equals == line.npos ? line.npos : line.find_first_not_of(" \t", equals + 1);
+    char quote = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const char c = line[i];
+      const bool is_mark = c == '#' || c == ';';
+      if (quote != 0) {
+        if (c == quote) quote = 0;
+      } else if (is_mark && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) {
+        return i;
+      } else if (i == value && (c == '"' || c == '\'')) {
+        quote = c;
+      }
+    }
+    if (quote != 0) fail(fmt::format("the quote {} is not closed", line.substr(value)));
+    return line.npos;
+  }
+
+  void enter_section(std::string_view line) {
+    const std::string_view name = trim(line.substr(1, line.size() - 2));
+    if (!line.ends_with(']') || name.empty()) {
+      fail(fmt::format("'{}' is no section: write [name]", line));
+    }
+    section_ = fmt::format("[{}]\n", name);
+  }
+
+  void assign(std::string line, Values& values) {
+    std::replace(line.begin(), line.end(), '#', hidden_hash);
+    std::istringstream lines(section_ + line);
+    std::vector<po::option> parsed;
+    try {
+      parsed = po::parse_config_file(lines, po::options_description(), true).options;
+    } catch (const po::error&) {
+      std::replace(line.begin(), line.end(), hidden_hash, '#');
+      fail(fmt::format("'{}' is neither [section] nor key = value", line));
+    }
+    expect(parsed.size() == 1, "one line of an INI file is one assignment");
+    const std::string key = restored(parsed[0].string_key);
+    if (find_row(rows_, key) == nullptr) {
+      fail(fmt::format("unknown key '{}'{}", key, did_you_mean(nearest_key(rows_, key))));
+    }
+    const auto [first, is_new] = line_of_.emplace(key, line_);
+    if (!is_new) fail(fmt::format("'{}' is already set at line {}", key, first->second));
+    values[key] = {unquoted(restored(parsed[0].value.at(0))), fmt::format("{}:{}", file_, line_)};
+  }
+
+  static std::string restored(std::string text) {
+    std::replace(text.begin(), text.end(), hidden_hash, '#');
+    return text;
+  }
+
+  /// Without the quotes round the whole of it; "a" "b" stays as it is.
+  static std::string unquoted(const std::string& text) {
+    const bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') &&
+                        text.find(text[0], 1) == text.size() - 1;
+    return quoted ? text.substr(1, text.size() - 2) : text;
+  }
+
+  const std::vector<OptionRow>& rows_;
+  std::string file_;
+  std::size_t line_ = 0;
+  std::string section_;  ///< the header line in force, or nothing
+  std::map<std::string, std::size_t> line_of_;
+};
+
+// ---------------------------------------------------------------- the merge
+
+/// How an error names the option: as the user wrote it, where the user wrote it.
+std::string subject(const OptionRow& row, std::string_view origin) {
+  if (origin == from_command_line) return fmt::format("--{}", row.key);
+  if (origin == from_environment) {
+    return fmt::format("{} (from the environment, {})", row.key, environment_name(row.key));
+  }
+  return fmt::format("{}: {}", origin, row.key);
+}
+
+void check_effective(const OptionRow& row, const Options::Value& value) {
+  try {
+    check_value(row, value.text);
+  } catch (const UsageError& error) {
+    throw UsageError(
+        fmt::format("{}: {}; give {}", subject(row, value.origin), error.what(), describe(row)));
+  }
+}
+
+// ---------------------------------------------------------------- the help
+
+constexpr std::size_t help_width = 100;
+
+std::string_view placeholder(OptionKind kind) {
+  switch (kind) {
+    case OptionKind::text:
+      return "TEXT";
+    case OptionKind::flag:
+      return "FLAG";
+    case OptionKind::choice:
+      return "CHOICE";
+    case OptionKind::list:
+      return "LIST";
+    case OptionKind::count:
+      return "COUNT";
+    case OptionKind::size:
+      return "SIZE";
+    case OptionKind::duration:
+      return "DURATION";
+  }
+  throw ContractError("an option's kind is one of OptionKind");
+}
+
+std::string help_left(const OptionRow& row) {
+  const std::string_view short_form = row.key == "output.file" ? "-o, " : "";
+  return fmt::format("  {}--{} {}", short_form, row.key, placeholder(row.kind));
+}
+
+std::string help_right(const OptionRow& row) {
+  const std::string range = describe(row);
+  return fmt::format("{} (default: {}{})", row.sentence,
+                     row.fallback.empty() ? "none" : row.fallback,
+                     range == "text" ? "" : "; " + range);
+}
+
+/// `left`, then the words of `right` from `column` on, in lines of at most help_width.
+std::string wrapped(const std::string& left, const std::string& right, std::size_t column) {
+  std::string text;
+  std::string line = left + std::string(column - left.size(), ' ');
+  std::size_t words = 0;
+  for (const std::string_view word : split(right, ' ')) {
+    if (words > 0 && line.size() + 1 + word.size() > help_width) {
+      text += line + '\n';
+      line = std::string(column, ' ');
+      words = 0;
+    }
+    if (words++ > 0) line += ' ';
+    line += word;
+  }
+  return text + line + '\n';
+}
+
+std::string_view section_of(const OptionRow& row) {
+  return row.key.substr(0, row.key.find('.'));
+}
+
+/// Every section once, in the order of its first row.
+std::vector<std::string_view> section_names(const std::vector<OptionRow>& rows) {
+  std::vector<std::string_view> names;
+  for (const OptionRow& row : rows) {
+    const std::string_view name = section_of(row);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+const Options::Value& find_value(const Values& values, std::string_view key) {
+  const auto value = values.find(key);
+  if (value == values.end()) throw ContractError(fmt::format("no room declares option {}", key));
+  return value->second;
+}
+
+/// For the readers of numbers: whoever asks for one has asked is_auto() before.
+const std::string& find_number(const Values& values, std::string_view key) {
+  const std::string& text = find_value(values, key).text;
+  if (text == "auto") throw ContractError(fmt::format("option {} is auto, not a value", key));
+  return text;
+}
+
+}  // namespace
+
+const std::string& Options::text(std::string_view key) const {
+  return find_value(values_, key).text;
+}
+
+bool Options::is_auto(std::string_view key) const {
+  return text(key) == "auto";
+}
+
+bool Options::is_default(std::string_view key) const {
+  return find_value(values_, key).origin == from_default;
+}
+
+bool Options::flag(std::string_view key) const {
+  return parse_flag(find_number(values_, key));
+}
+
+std::uint64_t Options::count(std::string_view key) const {
+  return parse_count(find_number(values_, key));
+}
+
+std::uint64_t Options::bytes(std::string_view key) const {
+  return parse_size(find_number(values_, key));
+}
+
+double Options::seconds(std::string_view key) const {
+  return parse_duration(find_number(values_, key));
+}
+
+std::vector<std::string> Options::list(std::string_view key) const {
+  const std::vector<std::string_view> items = split(text(key), ',');
+  return {items.begin(), items.end()};
+}
+
+OptionTable::OptionTable(std::initializer_list<std::span<const OptionRow>> rooms) {
+  for (const auto& room : rooms) rows_.insert(rows_.end(), room.begin(), room.end());
+
+  std::set<std::string> names;  // of the environment: "a.b-c" and "a.b.c" would share one
+  for (const OptionRow& row : rows_) {
+    if (!names.insert(environment_name(row.key)).second) {
+      throw ContractError(fmt::format("option {} is declared twice", row.key));
+    }
+    check_row(row);
+  }
+}
+
+CommandLine OptionTable::parse_command_line(const std::vector<std::string>& arguments) const {
+  CommandLine result;
+  for (const po::option& option : boost_parse(rows_, arguments)) {
+    const std::vector<std::string>& tokens = option.original_tokens;
+    if (option.position_key >= 0) {
+      // Boost makes the word "x" of "--=x".
+      if (tokens != option.value) fail_unknown_option(rows_, tokens.at(0));
+      result.words.insert(result.words.end(), option.value.begin(), option.value.end());
+      continue;
+    }
+    if (option.unregistered) fail_unknown_option(rows_, tokens.at(0));
+    // Boost takes whatever follows for the value, other options too.
+    if (tokens.size() > 1 && looks_like_option(tokens[1])) fail_no_value(rows_, tokens[0]);
+    if (!result.values.emplace(option.string_key, option.value.at(0)).second) {
+      throw UsageError(fmt::format("--{} is given twice: give it once", option.string_key));
+    }
+  }
+  return result;
+}
+
+Options OptionTable::resolve(const CommandLine& command_line, const char* const* environment,
+                             const std::optional<std::filesystem::path>& ini) const {
+  Options options;
+  Values& values = options.values_;  // each source overwrites the weaker ones before it
+  for (const OptionRow& row : rows_) {
+    values[std::string(row.key)] = {std::string(row.fallback), std::string(from_default)};
+  }
+  if (ini) IniReader(rows_, *ini).read(values);
+  read_environment(rows_, environment, values);
+  for (const auto& [key, text] : command_line.values) {
+    if (find_row(rows_, key) == nullptr) fail_unknown_option(rows_, "--" + key);
+    values[key] = {text, std::string(from_command_line)};
+  }
+  for (const OptionRow& row : rows_) check_effective(row, find_value(values, row.key));
+  return options;
+}
+
+std::string OptionTable::help(std::span<const std::string_view> sections) const {
+  const std::vector<std::string_view> all = section_names(rows_);
+  const std::vector<std::string_view> wanted =
+      sections.empty() ? all : std::vector<std::string_view>(sections.begin(), sections.end());
+  for (const std::string_view name : wanted) {
+    if (std::find(all.begin(), all.end(), name) != all.end()) continue;
+    throw UsageError(
+        fmt::format("no options are in a section '{}'{}", name, did_you_mean(nearest(name, all))));
+  }
+
+  std::size_t column = 0;
+  for (const OptionRow& row : rows_) column = std::max(column, help_left(row).size() + 3);
+  std::string text;
+  for (const std::string_view name : wanted) {
+    text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", name);
+    for (const OptionRow& row : rows_) {
+      if (section_of(row) == name) text += wrapped(help_left(row), help_right(row), column);
+    }
+  }
+  return text;
+}
+
+}  // namespace shardstream

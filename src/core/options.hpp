@@ -1,0 +1,92 @@
+// The program's options. A room that uses an option declares one OptionRow for it; help, the
+// environment's names, the INI file and the `/config` of a result all come from that row.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardstream {
+
+enum class OptionKind {
+  text,      ///< taken as it is
+  flag,      ///< true|false (also yes|no, on|off, 1|0)
+  choice,    ///< one of `range`, "a|b|c"
+  list,      ///< comma-separated; each one of `range` if that is given
+  count,     ///< 42, 2^24, 1e9: a whole number
+  size,      ///< 64MiB, 1.5GB, 4096B or 4096: bytes
+  duration,  ///< 30s, 10min, 250ms, 2h: seconds
+};
+
+/// All that is said about one option. `key` is "section.name".
+struct OptionRow {
+  std::string_view key;
+  OptionKind kind;
+  std::string_view fallback;  ///< the default, as a user would type it
+  /// "1..4096" or "1..": the least and the most, written as a user would; "a|b|c" for choices;
+  /// empty for anything. A leading "auto|" admits the word auto beside them.
+  std::string_view range;
+  std::string_view sentence;  ///< one sentence for --help
+};
+
+/// The effective values of all options: from the command line, else the environment, else the INI
+/// file, else the default. Every value has been checked against its row's kind and range.
+class Options {
+ public:
+  struct Value {
+    std::string text;
+    std::string origin;  ///< "command line", "environment", "FILE:LINE" or "default"
+  };
+
+  const std::string& text(std::string_view key) const;
+  bool is_auto(std::string_view key) const;
+  bool is_default(std::string_view key) const;
+  bool flag(std::string_view key) const;
+  std::uint64_t count(std::string_view key) const;
+  std::uint64_t bytes(std::string_view key) const;
+  double seconds(std::string_view key) const;
+  std::vector<std::string> list(std::string_view key) const;
+
+  /// Every key with its value, in the order of the keys.
+  const std::map<std::string, Value, std::less<>>& all() const { return values_; }
+
+ private:
+  friend class OptionTable;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+/// What stood on the command line: option values by key, and the words that are no option.
+struct CommandLine {
+  std::map<std::string, std::string, std::less<>> values;
+  std::vector<std::string> words;
+};
+
+/// The rows of every room, and the three readers that fill them. All readers throw UsageError with
+/// one sentence: an unknown key names the nearest known one, a bad value names its row's range.
+class OptionTable {
+ public:
+  explicit OptionTable(std::initializer_list<std::span<const OptionRow>> rooms);
+
+  /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations.
+  CommandLine parse_command_line(const std::vector<std::string>& arguments) const;
+
+  /// Merges the sources, strongest first: command line, `environment` (as environ: "NAME=value",
+  /// SHARDSTREAM_SECTION_NAME; SHARDSTREAM_TEST_* is left alone), `ini` if one is named, defaults.
+  Options resolve(const CommandLine& command_line, const char* const* environment,
+                  const std::optional<std::filesystem::path>& ini) const;
+
+  /// The options of the named sections for --help, one block a section; all if none is named.
+  std::string help(std::span<const std::string_view> sections = {}) const;
+
+  const std::vector<OptionRow>& rows() const { return rows_; }
+
+ private:
+  std::vector<OptionRow> rows_;
+};
+
+}  // namespace shardstream

@@ -1,0 +1,36 @@
+// A loop over independent items on a few threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace shardstream {
+
+/// Calls item(i) for every i < count on `threads` threads, the caller among them, which starts with
+/// item 0. Throws the first exception of any item; items not yet begun are then left out.
+template <class Item>
+void parallel_for(std::uint64_t count, unsigned threads, const Item& item) {
+  std::atomic<std::uint64_t> next{1};
+  std::mutex mutex;
+  std::exception_ptr error;
+  const auto work = [&](std::uint64_t first) {
+    try {
+      for (std::uint64_t i = first; i < count; i = next++) item(i);
+    } catch (...) {
+      next = count;
+      std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back([&] { work(next++); });
+  work(0);
+  for (auto& other : others) other.join();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace shardstream

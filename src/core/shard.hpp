@@ -1,0 +1,43 @@
+// How work is cut: arithmetic on ranges of indices, in 64 bits.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace shardstream {
+
+/// The indices [first, first + count).
+struct Range {
+  std::uint64_t first = 0, count = 0;
+
+  constexpr std::uint64_t end() const { return first + count; }
+  bool operator==(const Range&) const = default;
+};
+
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0);
+}
+
+/// Part `part` of `parts` of `count` items: contiguous, in order; the remainder is spread one by
+/// one over the first parts. A part is empty when there are more parts than items.
+constexpr Range share(std::uint64_t count, std::uint64_t part, std::uint64_t parts) {
+  const std::uint64_t each = count / parts, more = count % parts;
+  return {part * each + std::min(part, more), each + (part < more ? 1 : 0)};
+}
+
+/// A rank's part of `elements`: whole units of `unit` elements but for the very last one.
+constexpr Range shard(std::uint64_t elements, std::uint64_t unit, std::uint64_t rank,
+                      std::uint64_t ranks) {
+  const Range units = share(ceil_div(elements, unit), rank, ranks);
+  const std::uint64_t first = std::min(units.first * unit, elements);
+  return {first, std::min(units.end() * unit, elements) - first};
+}
+
+/// What `a` and `b` have in common; its count is 0 when they do not meet.
+constexpr Range intersection(Range a, Range b) {
+  const std::uint64_t first = std::max(a.first, b.first);
+  const std::uint64_t end = std::min(a.end(), b.end());
+  return {first, end > first ? end - first : 0};
+}
+
+}  // namespace shardstream

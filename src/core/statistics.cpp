@@ -1,0 +1,54 @@
+#include "core/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.hpp"
+
+namespace shardstream {
+namespace {
+
+/// The quantile `q` of sorted samples, linear between neighbours.
+double quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+/// The largest rank l, counted from 1, that Summary's interval may start at; 0 if there is none.
+std::size_t interval_rank(std::size_t n) {
+  double term = std::pow(0.5, static_cast<double>(n));  // P[Bin(n, 1/2) = k]
+  double tail = 0;                                      // P[Bin(n, 1/2) <= k]
+  std::size_t rank = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    tail += term;
+    if (1 - 2 * tail < 0.95) break;
+    rank = k + 1;
+    term *= static_cast<double>(n - k) / static_cast<double>(k + 1);
+  }
+  return rank;
+}
+
+}  // namespace
+
+Summary summarize(std::vector<double> samples) {
+  expect(!samples.empty(), "a summary needs a sample");
+  std::sort(samples.begin(), samples.end());
+  Summary summary;
+  summary.n = samples.size();
+  summary.median = quantile(samples, 0.5);
+  summary.min = samples.front();
+  summary.q1 = quantile(samples, 0.25);
+  summary.q3 = quantile(samples, 0.75);
+  summary.max = samples.back();
+  summary.ci_lo = summary.ci_hi = std::numeric_limits<double>::quiet_NaN();
+  if (const std::size_t rank = interval_rank(samples.size()); rank > 0) {
+    summary.ci_lo = samples[rank - 1];
+    summary.ci_hi = samples[samples.size() - rank];
+  }
+  return summary;
+}
+
+}  // namespace shardstream

@@ -1,0 +1,99 @@
+#include "core/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace shardstream {
+namespace {
+
+/// A field name that HDF5, h5py and pandas take without quoting. Classified without <cctype>, which
+/// follows the locale.
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && letter(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
+}
+
+/// Whether the cell holds what the column's type says: both enumerate the types in one order.
+bool fits(const Cell& cell, const Column& column) {
+  static_assert(std::is_same_v<std::variant_alternative_t<0, Cell>, std::int64_t> &&
+                std::is_same_v<std::variant_alternative_t<1, Cell>, double> &&
+                std::is_same_v<std::variant_alternative_t<2, Cell>, std::string>);
+  return cell.index() == static_cast<std::size_t>(column.type);
+}
+
+/// Characters, not bytes: names and units may hold UTF-8.
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+std::string padded(const std::string& text, std::size_t to_width, ColumnType type) {
+  const std::string blanks(to_width - width(text), ' ');
+  return type == ColumnType::text ? text + blanks : blanks + text;
+}
+
+}  // namespace
+
+Table::Table(std::string name, std::vector<Column> columns)
+    : name_(std::move(name)), columns_(std::move(columns)) {
+  std::set<std::string_view> names;
+  for (const Column& column : columns_) {
+    expect(is_identifier(column.name), "a column's name is a plain identifier");
+    expect(names.insert(column.name).second, "a table's column names differ");
+  }
+}
+
+void Table::add(std::vector<Cell> row) {
+  expect(row.size() == columns_.size(), "a table's row has one cell a column");
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    expect(fits(row[i], columns_[i]), "a cell is of its column's type");
+  }
+  rows_.push_back(std::move(row));
+}
+
+std::string to_text(const Cell& cell, int digits) {
+  if (const auto* integer = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *integer);
+  if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.{}g}", *real, digits);
+  return std::get<std::string>(cell);
+}
+
+std::string to_text(const Table& table) {
+  const std::vector<Column>& columns = table.columns();
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : columns) {
+    lines[0].push_back(column.unit.empty() ? column.name
+                                           : fmt::format("{} [{}]", column.name, column.unit));
+  }
+  for (const std::vector<Cell>& row : table.rows()) {
+    std::vector<std::string>& line = lines.emplace_back();
+    for (const Cell& cell : row) line.push_back(to_text(cell));
+  }
+
+  std::vector<std::size_t> widths(columns.size(), 0);
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
+  }
+
+  std::string text;
+  for (const auto& line : lines) {
+    std::string joined;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      joined += (i == 0 ? "" : "  ") + padded(line[i], widths[i], columns[i].type);
+    }
+    joined.erase(joined.find_last_not_of(' ') + 1);
+    text += joined + '\n';
+  }
+  return text;
+}
+
+}  // namespace shardstream

@@ -1,0 +1,46 @@
+// One table type for everything that is printed or stored: columns with a name, a unit and a type,
+// and rows of cells. Writers live elsewhere (core/table_text for the terminal, io/ for HDF5).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace shardstream {
+
+enum class ColumnType { integer, real, text };
+
+struct Column {
+  std::string name;  ///< a plain identifier: it becomes a field of an HDF5 compound type
+  ColumnType type = ColumnType::real;
+  std::string unit = {};  ///< "s", "B", "GB/s"; empty for none
+};
+
+using Cell = std::variant<std::int64_t, double, std::string>;
+
+/// A named table. add() throws ContractError when a row does not fit the columns.
+class Table {
+ public:
+  Table(std::string name, std::vector<Column> columns);
+
+  void add(std::vector<Cell> row);
+
+  const std::string& name() const { return name_; }
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::vector<Cell>>& rows() const { return rows_; }
+
+ private:
+  std::string name_;
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+/// A cell as text: integers in full, reals with up to `digits` significant digits.
+std::string to_text(const Cell& cell, int digits = 6);
+
+/// The table for a terminal: a header line with units, columns aligned, one line a row.
+std::string to_text(const Table& table);
+
+}  // namespace shardstream

@@ -1,0 +1,58 @@
+// Owners and checks for CUDA's handles. For the CUDA backend and for experiments; needs CUDA.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <source_location>
+#include <utility>
+
+namespace shardstream::device::cuda {
+
+/// Throws Error naming `call`, CUDA's word for the failure and, where there is one, the remedy.
+void check(cudaError_t status, const char* call,
+           std::source_location where = std::source_location::current());
+
+/// For destructors: says what failed on standard error and goes on.
+void report(cudaError_t status, const char* call) noexcept;
+
+/// A non-blocking stream of the current device.
+class StreamHandle {
+ public:
+  StreamHandle() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  StreamHandle(StreamHandle&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  StreamHandle& operator=(StreamHandle&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~StreamHandle() {
+    if (stream_ != nullptr) report(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+  }
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// An event of the current device; a thread that waits for it sleeps.
+class EventHandle {
+ public:
+  EventHandle() {
+    check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "cudaEventCreateWithFlags");
+  }
+  EventHandle(EventHandle&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  EventHandle& operator=(EventHandle&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~EventHandle() {
+    if (event_ != nullptr) report(cudaEventDestroy(event_), "cudaEventDestroy");
+  }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace shardstream::device::cuda

@@ -1,0 +1,211 @@
+#include "device/host/host_device.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <fstream>
+
+#include "core/error.hpp"
+#include "device/host/pages.hpp"
+#include "device/host/team.hpp"
+
+namespace shardstream::device::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// What an event shares with the queued work that refers to it, which may outlive it.
+struct EventState {
+  std::mutex mutex;
+  std::condition_variable reached;
+  std::uint64_t recorded = 0;   // times record() was called
+  std::uint64_t completed = 0;  // the latest of these whose point has been reached
+  Clock::time_point time;
+
+  void wait_for(std::uint64_t point) {
+    std::unique_lock lock(mutex);
+    reached.wait(lock, [&] { return completed >= point; });
+  }
+};
+
+class HostEvent final : public Event {
+ public:
+  void synchronize() override { state_->wait_for(latest()); }
+  double seconds_since(const Event& start) const override {
+    const auto& from = *static_cast<const HostEvent&>(start).state_;
+    std::scoped_lock lock(state_->mutex);
+    return std::chrono::duration<double>(state_->time - from.time).count();
+  }
+  std::uint64_t latest() const {
+    std::lock_guard lock(state_->mutex);
+    return state_->recorded;
+  }
+  const std::shared_ptr<EventState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
+};
+
+class HostStream final : public Stream {
+ public:
+  explicit HostStream(Team& team) : team_(team), thread_([this] { work(); }) {}
+
+  ~HostStream() override {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void upload(void* device, const void* host, std::size_t bytes) override {
+    enqueue([=] { std::memcpy(device, host, bytes); });
+  }
+  void download(void* host, const void* device, std::size_t bytes) override {
+    enqueue([=] { std::memcpy(host, device, bytes); });
+  }
+
+  // Events pass also after an error, so that nobody waits for ever.
+  void record(Event& event) override {
+    auto state = static_cast<HostEvent&>(event).state();
+    std::uint64_t point = 0;
+    {
+      std::lock_guard lock(state->mutex);
+      point = ++state->recorded;
+    }
+    enqueue(
+        [state, point] {
+          std::lock_guard lock(state->mutex);
+          state->completed = std::max(state->completed, point);
+          state->time = Clock::now();
+          state->reached.notify_all();
+        },
+        Always{true});
+  }
+  void wait(const Event& event) override {
+    const auto& waited = static_cast<const HostEvent&>(event);
+    enqueue([state = waited.state(), point = waited.latest()] { state->wait_for(point); },
+            Always{true});
+  }
+
+  void synchronize() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ protected:
+  void launch_erased(const Launch& launch) override {
+    // Kernel and arguments are copied: both are trivially copyable and the caller's may go.
+    enqueue([this, host = launch.host, kernel = copy_of(launch.kernel, launch.kernel_size),
+             args = copy_of(launch.args, launch.args_size)] {
+      team_.run(
+          [&](unsigned part, unsigned parts) { host(kernel.get(), args.get(), part, parts); });
+    });
+  }
+
+ private:
+  enum class Always : bool {};
+  struct Task {
+    std::function<void()> call;
+    Always always;
+  };
+
+  /// operator new aligns to 16 bytes, which every argument struct is content with.
+  static std::shared_ptr<std::byte[]> copy_of(const void* data, std::size_t size) {
+    std::shared_ptr<std::byte[]> copy(new std::byte[size]);
+    std::memcpy(copy.get(), data, size);
+    return copy;
+  }
+
+  void enqueue(std::function<void()> call, Always always = Always{false}) {
+    {
+      std::lock_guard lock(mutex_);
+      queue_.push_back({std::move(call), always});
+    }
+    changed_.notify_all();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const Task task = std::move(queue_.front());
+      queue_.pop_front();
+      if (error_ && task.always == Always{false}) continue;
+      busy_ = true;
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        task.call();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      if (error && !error_) error_ = error;
+      busy_ = false;
+      if (queue_.empty()) changed_.notify_all();
+    }
+  }
+
+  Team& team_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> queue_;
+  std::exception_ptr error_;
+  bool busy_ = false, stop_ = false;
+  std::thread thread_;  // last: it uses the rest
+};
+
+/// The processor's name, "CPU" where the kernel does not tell it.
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(unsigned threads) : team_(threads) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    info_.backend = "host";
+    info_.name = processor_name();
+    info_.multiprocessors = static_cast<int>(threads);
+    info_.memory_total = page * static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
+    info_.memory_free = available_memory();
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<HostStream>(team_); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
+  void* allocate(Memory, std::size_t bytes) override {
+    void* data = map_pages(bytes);
+    touch_pages(data, bytes, team_.size());
+    return data;
+  }
+  void release(Memory, void* data, std::size_t bytes) noexcept override {
+    unmap_pages(data, bytes);
+  }
+
+ private:
+  Team team_;
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_device(unsigned threads) {
+  expect(threads >= 1, "a host device has one thread or more");
+  return std::make_unique<HostDevice>(threads);
+}
+
+}  // namespace shardstream::device::host

@@ -1,0 +1,27 @@
+// Finds the data set that a user named in an HDF5 file, and when it is not there says what is.
+// All of it throws UsageError. The caller holds the lock.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/hdf5.hpp"
+
+namespace shardstream::io {
+
+/// Opens an existing file for reading, with the POSIX driver.
+hdf5::File open_input_file(const std::filesystem::path& file);
+
+/// Paths of the data sets in `group` and below, each prefixed by `prefix` (ends in '/'). Stops
+/// after a bounded number of links; other files that links lead to are not visited.
+std::vector<std::string> datasets_in(hid_t group, const std::string& prefix);
+
+/// The path of the file's only data set of numbers. `name` is the file's in messages.
+std::string only_dataset(const hdf5::File& file, const std::string& name);
+
+/// Opens the data set at `path`.
+hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
+                           hid_t access = H5P_DEFAULT);
+
+}  // namespace shardstream::io

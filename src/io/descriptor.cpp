@@ -1,0 +1,58 @@
+#include "io/descriptor.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+namespace shardstream::io {
+namespace {
+
+/// Linux moves at most 2^31 - 4096 bytes a call; asking for less keeps the pieces aligned.
+constexpr std::uint64_t most_per_call = std::uint64_t{1} << 30;
+
+}  // namespace
+
+Descriptor::Descriptor(const std::filesystem::path& path, int flags, unsigned mode) {
+  do {
+    fd_ = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd_ < 0 && errno == EINTR);
+}
+
+bool Descriptor::close() {
+  // After EINTR Linux has closed the descriptor all the same: never try again.
+  return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0 || errno == EINTR;
+}
+
+std::int64_t Descriptor::read_at(std::uint64_t offset, std::byte* out, std::uint64_t bytes) const {
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const auto piece = std::min(bytes - done, most_per_call);
+    const ssize_t got = ::pread(fd_, out + done, piece, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<std::uint64_t>(got);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+bool Descriptor::write_at(std::uint64_t offset, std::span<const std::byte> data) const {
+  std::uint64_t done = 0;
+  while (done < data.size()) {
+    const auto piece = std::min(data.size() - done, most_per_call);
+    const ssize_t put = ::pwrite(fd_, data.data() + done, piece, static_cast<off_t>(offset + done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return false;
+    done += static_cast<std::uint64_t>(put);
+  }
+  return true;
+}
+
+std::string errno_text(int error) {
+  return std::system_category().message(error);
+}
+
+}  // namespace shardstream::io

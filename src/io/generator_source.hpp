@@ -1,0 +1,28 @@
+// Elements that are computed where they are wanted.
+#pragma once
+
+#include "io/source.hpp"
+#include "kernels/data/generate.hpp"
+
+namespace shardstream::io {
+
+class GeneratorSource final : public Source {
+ public:
+  GeneratorSource(Generator generator, ElementType type, std::uint64_t count, std::uint64_t seed);
+
+  const std::string& name() const override { return name_; }
+  ElementType type() const override { return type_; }
+  const ElementOrder& order() const override { return order_; }
+  const std::string& access() const override { return access_; }
+  std::uint64_t stored_bytes() const override { return 0; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+
+ private:
+  Generator generator_;
+  ElementType type_;
+  std::uint64_t seed_;
+  std::string name_, access_;
+  ElementOrder order_;
+};
+
+}  // namespace shardstream::io

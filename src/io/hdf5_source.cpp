@@ -1,0 +1,330 @@
+#include "io/hdf5_source.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "core/error.hpp"
+#include "io/contiguous_source.hpp"
+#include "io/dataset_lookup.hpp"
+#include "io/hdf5.hpp"
+#include "io/stored_type.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using hdf5::check;
+using Extents = std::vector<std::uint64_t>;
+
+/// All that is known of a data set before its elements are read.
+struct Description {
+  std::string name;  // FILE:/PATH
+  std::string stored_as;
+  ElementType natural, delivered,
+      wanted;  // what fits it, what HDF5 is asked for, what read() gives
+  Extents shape, box;
+  bool scalar;
+  std::size_t stored_size;  // bytes of one element in the file
+  H5D_layout_t layout;
+  int filters;
+  bool converted, sign_differs;
+  std::uint64_t stored_bytes;
+};
+
+Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
+  const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  Extents shape(static_cast<std::size_t>(std::max(rank, 0)));
+  std::vector<hsize_t> extent(shape.size() + 1);
+  check(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr),
+        "cannot get the shape of " + name);
+  std::copy_n(extent.begin(), shape.size(), shape.begin());
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL ||
+      std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    throw UsageError(
+        fmt::format("input.data: {} has no elements: name a data set with at least one", name));
+  }
+  std::uint64_t room = std::numeric_limits<std::int64_t>::max();
+  for (const auto e : shape) room /= e;
+  if (room == 0) {
+    throw UsageError(
+        fmt::format("input.data: {} has 2^63 elements or more ({}): name a smaller one", name,
+                    fmt::join(shape, "x")));
+  }
+  return shape;
+}
+
+/// A filter that cannot be undone here would fail at the first chunk; say so beforehand.
+void expect_filters(hid_t creation, int filters, const std::string& name) {
+  for (int i = 0; i < filters; ++i) {
+    char text[64] = "";
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                           nullptr, sizeof text, text, &config);
+    check(id, "cannot get the filters of " + name);
+    unsigned can = 0;
+    if (H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
+        (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
+      continue;
+    }
+    throw UsageError(fmt::format(
+        "input.data: {} is compressed with filter {}{}, which this HDF5 lacks: install its plugin "
+        "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
+        name, id, *text == '\0' ? "" : fmt::format(" ({})", text)));
+  }
+}
+
+ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
+                        const std::string& name) {
+  const auto natural = natural_type(stored);
+  if (!natural) {
+    throw UsageError(fmt::format(
+        "input.data: {} holds {}: name a data set of integers or floating-point numbers", name,
+        describe_type(stored)));
+  }
+  const ElementType wanted = requested.value_or(*natural);
+  H5T_cdata_t* plan = nullptr;
+  if (H5Tequal(stored, native_type(wanted)) <= 0 &&
+      H5Tfind(stored, native_type(wanted), &plan) == nullptr) {
+    throw UsageError(fmt::format("input.type: HDF5 cannot convert {} of {} to {}: choose {}",
+                                 describe_type(stored), name, name_of(wanted), name_of(*natural)));
+  }
+  return wanted;
+}
+
+Extents chunk_of(hid_t creation, const Extents& shape, const std::string& name) {
+  std::vector<hsize_t> chunk(shape.size());
+  check(H5Pget_chunk(creation, static_cast<int>(chunk.size()), chunk.data()),
+        "cannot get the chunk shape of " + name);
+  return Extents(chunk.begin(), chunk.end());
+}
+
+Description describe(const hdf5::Dataset& dataset, const std::string& name,
+                     std::optional<ElementType> requested) {
+  const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
+  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
+                                  "cannot get the layout of " + name);
+  Description about;
+  about.name = name;
+  about.wanted = wanted_type(stored.get(), requested, name);
+  about.natural = *natural_type(stored.get());
+  about.delivered = delivered_type(stored.get(), about.wanted);
+  about.stored_as = describe_type(stored.get());
+  about.stored_size = H5Tget_size(stored.get());
+  about.converted = H5Tequal(stored.get(), native_type(about.wanted)) <= 0;
+  about.sign_differs = differs_in_sign(stored.get(), about.delivered);
+  about.shape = shape_of(dataset, name);
+  about.scalar = about.shape.empty();
+  if (about.scalar) about.shape = {1};
+  about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
+  about.box =
+      about.layout == H5D_CHUNKED ? chunk_of(creation.get(), about.shape, name) : about.shape;
+  about.filters = check(H5Pget_nfilters(creation.get()), "cannot get the filters of " + name);
+  about.stored_bytes = H5Dget_storage_size(dataset.get());
+  expect_filters(creation.get(), about.filters, name);
+  return about;
+}
+
+/// The file that holds the data set's bytes: another one than was opened if a link led there.
+std::string file_of(const hdf5::Dataset& dataset) {
+  const auto length = check(H5Fget_name(dataset.get(), nullptr, 0), "cannot get a file's name");
+  std::string name(static_cast<std::size_t>(length) + 1, '\0');
+  check(H5Fget_name(dataset.get(), name.data(), name.size()), "cannot get a file's name");
+  name.pop_back();
+  return name;
+}
+
+/// The source that reads without HDF5, or null when the bytes must pass through it: they are not
+/// one run in this file, were never written (their value is then the fill value), or differ in
+/// type or byte order.
+std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Description& about) {
+  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
+                                  "cannot get the layout of " + about.name);
+  ElementOrder order(about.shape, about.box);
+  const std::uint64_t bytes = order.count() * size_of(about.wanted);
+  if (about.layout != H5D_CONTIGUOUS || about.filters != 0 || about.converted ||
+      H5Pget_external_count(creation.get()) != 0 || about.stored_bytes != bytes) {
+    return nullptr;
+  }
+  const haddr_t offset = H5Dget_offset(dataset.get());
+  if (offset == HADDR_UNDEF) return nullptr;
+  Descriptor file(file_of(dataset), O_RDONLY);
+  struct stat status {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) return nullptr;
+  const auto end = static_cast<std::uint64_t>(status.st_size);
+  if (bytes > end || offset > end - bytes) return nullptr;
+  return std::make_unique<ContiguousSource>(about.name, about.wanted, std::move(order),
+                                            std::move(file), offset);
+}
+
+/// Room for a few chunks, so that a chunk that several reads share is decoded once. All are read
+/// in order: those read in full go first.
+hdf5::Properties cached_access(const Description& about) {
+  hdf5::Properties access(H5Pcreate(H5P_DATASET_ACCESS), "cannot make data set properties");
+  if (about.layout != H5D_CHUNKED) return access;
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  constexpr std::size_t slots = 10'007;  // a prime
+  std::size_t chunk = about.stored_size;
+  for (const auto extent : about.box) chunk *= extent;
+  const std::size_t bytes =
+      std::max({16 * mebibyte, std::min(4 * chunk, 64 * mebibyte), 2 * chunk});
+  check(H5Pset_chunk_cache(access.get(), slots, bytes, 1.0), "cannot size the chunk cache");
+  return access;
+}
+
+class Hdf5Source final : public Source {
+ public:
+  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about)
+      : about_(std::move(about)),
+        order_(about_.shape, about_.box),
+        file_(std::move(file)),
+        dataset_(std::move(dataset)),
+        access_(describe_access()) {}
+
+  const std::string& name() const override { return about_.name; }
+  ElementType type() const override { return about_.wanted; }
+  const ElementOrder& order() const override { return order_; }
+  const std::string& access() const override { return access_; }
+  std::uint64_t stored_bytes() const override { return about_.stored_bytes; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+
+ private:
+  std::string describe_access() const;
+  void read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const;
+  void read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const;
+  void read_block(std::uint64_t first, const ElementOrder::Block& block, std::byte* out) const;
+  [[noreturn]] void fail_to_convert(std::uint64_t first, std::uint64_t count,
+                                    const std::string& complaint) const;
+
+  Description about_;
+  ElementOrder order_;
+  hdf5::File file_;
+  hdf5::Dataset dataset_;
+  std::string access_;
+};
+
+std::string Hdf5Source::describe_access() const {
+  std::string text = "H5Dread, ";
+  switch (about_.layout) {
+    case H5D_CHUNKED:
+      text += fmt::format("chunks {}", fmt::join(order_.box(), "x"));
+      break;
+    case H5D_COMPACT:
+      text += "compact";
+      break;
+    case H5D_CONTIGUOUS:
+      text += "contiguous";
+      break;
+    default:
+      text += "virtual";
+  }
+  if (about_.filters > 0) text += ", filtered";
+  if (about_.converted) {
+    text += fmt::format(", {} to {}", about_.stored_as, name_of(about_.wanted));
+  }
+  return text;
+}
+
+void Hdf5Source::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  if (about_.delivered == about_.wanted) {
+    read_delivered(first, count, out);
+  } else {
+    read_as_integers(first, count, out);
+  }
+}
+
+void Hdf5Source::read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  for (const auto& block : order_.blocks(first, count)) {
+    read_block(first, block, out);
+    if (about_.sign_differs) {
+      if (const auto complaint = sign_change(about_.delivered, out, first, block.count)) {
+        fail_to_convert(first, block.count, *complaint);
+      }
+    }
+    first += block.count;
+    out += block.count * size_of(about_.delivered);
+  }
+}
+
+/// By way of floats, some at a time.
+void Hdf5Source::read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  constexpr std::uint64_t most = 1 << 17;
+  std::vector<double> floats(std::min(count, most));  // f32 takes half of it
+  auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
+  while (count > 0) {
+    const std::uint64_t piece = std::min(count, most);
+    read_delivered(first, piece, buffer);
+    if (const auto complaint =
+            to_integers(about_.delivered, buffer, about_.wanted, out, first, piece)) {
+      fail_to_convert(first, piece, *complaint);
+    }
+    first += piece;
+    count -= piece;
+    out += piece * size_of(about_.wanted);
+  }
+}
+
+void Hdf5Source::read_block(std::uint64_t first, const ElementOrder::Block& block,
+                            std::byte* out) const {
+  const std::vector<hsize_t> start(block.start.begin(), block.start.end());
+  const std::vector<hsize_t> extent(block.extent.begin(), block.extent.end());
+  const hsize_t count = block.count;
+  const hdf5::Lock lock;
+  const hdf5::Type stored(H5Dget_type(dataset_.get()), "cannot get the type of " + about_.name);
+  CheckedConversion conversion(stored.get(), about_.delivered);
+  const hdf5::Space in_memory(H5Screate_simple(1, &count, nullptr), "cannot make a data space");
+  const hdf5::Space in_file(H5Dget_space(dataset_.get()), "cannot get the shape of a data set");
+  if (!about_.scalar) {
+    check(H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(),
+                              nullptr),
+          "cannot select a block of a data set");
+  }
+  if (H5Dread(dataset_.get(), native_type(about_.delivered), in_memory.get(), in_file.get(),
+              conversion.properties(), out) >= 0) {
+    return;
+  }
+  if (const auto complaint = conversion.complaint()) {
+    fail_to_convert(first, block.count, *complaint);
+  }
+  throw Error(
+      fmt::format("cannot read the block at [{}] of {} elements ({} to {}) of {}, its file "
+                  "may be damaged: HDF5: {}: copy or write it again",
+                  fmt::join(block.start, ", "), fmt::join(block.extent, "x"), first,
+                  first + block.count - 1, about_.name, hdf5::Reasons().innermost()));
+}
+
+void Hdf5Source::fail_to_convert(std::uint64_t first, std::uint64_t count,
+                                 const std::string& complaint) const {
+  // Where even the natural type is too small (u64, f80), f64 has the range if not the precision.
+  const auto better = about_.wanted == about_.natural ? ElementType::f64 : about_.natural;
+  const auto remedy = better == about_.wanted
+                          ? std::string("no input.type holds it")
+                          : fmt::format("choose input.type = {}", name_of(better));
+  throw Error(fmt::format("elements {} to {} of {} ({}): {}: {}", first, first + count - 1,
+                          about_.name, about_.stored_as, complaint, remedy));
+}
+
+}  // namespace
+
+std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
+                                         std::optional<ElementType> type) {
+  const hdf5::Lock lock;
+  auto opened = open_input_file(file);
+  if (path.empty()) path = only_dataset(opened, file.string());
+  auto dataset = open_dataset(opened, file.string(), path);
+  auto about = describe(dataset, file.string() + ":" + path, type);
+  if (auto direct = try_direct(dataset, about)) return direct;
+  // The chunk cache's size counts at the first opening only, so that one must have ended.
+  const auto access = cached_access(about);
+  dataset.close();
+  dataset = open_dataset(opened, file.string(), path, access.get());
+  return std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about));
+}
+
+}  // namespace shardstream::io

@@ -1,0 +1,19 @@
+// Data sets of HDF5 files. What stands in the file as it is wanted in memory is left to
+// ContiguousSource; everything else HDF5 reads and converts, one thread at a time.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "io/source.hpp"
+
+namespace shardstream::io {
+
+/// Opens the data set at `path` of `file`, the file's only one if `path` is empty. Without `type`
+/// the elements have the type that fits the stored one. Throws UsageError.
+std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
+                                         std::optional<ElementType> type);
+
+}  // namespace shardstream::io

@@ -1,0 +1,157 @@
+#include "io/hdf5_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+namespace shardstream::io {
+namespace {
+
+using hdf5::check;
+
+bool is_ascii(const std::string& text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; });
+}
+
+/// One field of the records.
+struct Field {
+  std::string name, unit;
+  hdf5::Type type;
+  std::size_t offset, size;
+};
+
+hdf5::Type text_type(const Table& table, std::size_t column, std::size_t size) {
+  const bool ascii = std::all_of(table.rows().begin(), table.rows().end(), [&](const auto& row) {
+    return is_ascii(std::get<std::string>(row[column]));
+  });
+  hdf5::Type type(H5Tcopy(H5T_C_S1), "cannot make a string type");
+  check(H5Tset_size(type.get(), size), "cannot size a string type");
+  check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "cannot pad a string type");
+  check(H5Tset_cset(type.get(), ascii ? H5T_CSET_ASCII : H5T_CSET_UTF8),
+        "cannot set a string type");
+  return type;
+}
+
+/// HDF5 has no strings of no bytes: the least is one.
+std::size_t longest_text(const Table& table, std::size_t column) {
+  std::size_t size = 1;
+  for (const auto& row : table.rows()) {
+    size = std::max(size, std::get<std::string>(row[column]).size());
+  }
+  return size;
+}
+
+std::vector<Field> fields_of(const Table& table) {
+  std::vector<Field> fields;
+  std::size_t offset = 0;
+  for (std::size_t c = 0; c < table.columns().size(); ++c) {
+    const Column& column = table.columns()[c];
+    Field field{column.name, column.unit, {}, offset, 8};
+    switch (column.type) {
+      case ColumnType::integer:
+        field.type = hdf5::Type(H5Tcopy(H5T_STD_I64LE));
+        break;
+      case ColumnType::real:
+        field.type = hdf5::Type(H5Tcopy(H5T_IEEE_F64LE));
+        break;
+      case ColumnType::text:
+        field.size = longest_text(table, c);
+        field.type = text_type(table, c, field.size);
+    }
+    offset += field.size;
+    fields.push_back(std::move(field));
+  }
+  return fields;
+}
+
+hdf5::Type record_type(const std::vector<Field>& fields) {
+  const std::size_t size = fields.back().offset + fields.back().size;
+  hdf5::Type record(H5Tcreate(H5T_COMPOUND, size), "cannot make a record type");
+  for (const auto& field : fields) {
+    check(H5Tinsert(record.get(), field.name.c_str(), field.offset, field.type.get()),
+          fmt::format("cannot make the field '{}'", field.name));
+  }
+  return record;
+}
+
+void put(const Cell& cell, std::byte* out) {
+  std::visit(
+      [out](const auto& value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
+          std::memcpy(out, value.data(), value.size());
+        } else {
+          static_assert(sizeof value == 8);
+          std::memcpy(out, &value, sizeof value);
+        }
+      },
+      cell);
+}
+
+std::vector<std::byte> records(const Table& table, const std::vector<Field>& fields) {
+  const std::size_t size = fields.back().offset + fields.back().size;
+  std::vector<std::byte> bytes(size * table.rows().size());  // zero: the padding of strings
+  for (std::size_t r = 0; r < table.rows().size(); ++r) {
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      put(table.rows()[r][f], bytes.data() + r * size + fields[f].offset);
+    }
+  }
+  return bytes;
+}
+
+/// PyTables reads chunked tables only. A chunk is some 64 KiB of records.
+hdf5::Properties chunked(std::size_t record, std::size_t rows) {
+  const hsize_t chunk = std::clamp<std::size_t>(rows, 1, std::max<std::size_t>(65'536 / record, 1));
+  hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "cannot make data set properties");
+  check(H5Pset_chunk(creation.get(), 1, &chunk), "cannot set a table's chunks");
+  return creation;
+}
+
+/// Without a chunk cache records go to the file at once, so that a full disk fails the write itself
+/// and not a later flush, which may not report it.
+hdf5::Properties uncached() {
+  hdf5::Properties access(H5Pcreate(H5P_DATASET_ACCESS), "cannot make data set properties");
+  check(H5Pset_chunk_cache(access.get(), 0, 0, 1.0), "cannot turn the chunk cache off");
+  return access;
+}
+
+void write_layout_attributes(hid_t dataset, const Table& table, const std::vector<Field>& fields) {
+  hdf5::write_fixed_attribute(dataset, "CLASS", "TABLE");
+  hdf5::write_fixed_attribute(dataset, "VERSION", "3.0");
+  hdf5::write_fixed_attribute(dataset, "TITLE", table.name());
+  hdf5::write_attribute(dataset, "NROWS", static_cast<std::int64_t>(table.rows().size()));
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    hdf5::write_fixed_attribute(dataset, fmt::format("FIELD_{}_NAME", f), fields[f].name);
+    if (fields[f].unit.empty()) continue;
+    hdf5::write_attribute(dataset, "units_" + fields[f].name, fields[f].unit);
+  }
+}
+
+}  // namespace
+
+void write_table(hid_t group, const Table& table) {
+  expect(!table.columns().empty(), "a table that is stored has a column");
+  const auto what = fmt::format("cannot write the table '{}'", table.name());
+  const auto fields = fields_of(table);
+  const auto record = record_type(fields);
+  const hsize_t rows = table.rows().size(), unlimited = H5S_UNLIMITED;
+  const hdf5::Space space(H5Screate_simple(1, &rows, &unlimited), what);
+  const auto creation = chunked(H5Tget_size(record.get()), rows);
+  const auto access = uncached();
+  hdf5::Dataset dataset(H5Dcreate2(group, table.name().c_str(), record.get(), space.get(),
+                                   H5P_DEFAULT, creation.get(), access.get()),
+                        what);
+  const auto bytes = records(table, fields);
+  if (rows > 0) {
+    check(H5Dwrite(dataset.get(), record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), what);
+  }
+  write_layout_attributes(dataset.get(), table, fields);
+  check(dataset.close(), what);
+}
+
+}  // namespace shardstream::io

@@ -1,0 +1,250 @@
+#include "io/part_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <optional>
+#include <system_error>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "io/hdf5.hpp"
+
+namespace shardstream::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the structure of an HDF5 file takes, and more.
+constexpr std::uint64_t least_reserved = std::uint64_t{64} << 10;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+bool is_taken(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+/// What a file says of itself if it is a result of this program.
+struct ResultMark {
+  bool complete;
+  std::string created;
+};
+
+std::optional<ResultMark> result_mark(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  const hdf5::Lock lock;
+  const auto access = hdf5::posix_access(false);
+  const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!file.valid()) return std::nullopt;
+  const hdf5::Object root(H5Oopen(file.get(), "/", H5P_DEFAULT));
+  if (!root.valid() || hdf5::read_text_attribute(root.get(), "schema") != "shardstream") {
+    return std::nullopt;
+  }
+  return ResultMark{hdf5::read_text_attribute(root.get(), "status") == "complete",
+                    hdf5::read_text_attribute(root.get(), "created_utc")};
+}
+
+/// Why `path` may not be replaced, or nothing when it may be or is not there. An unfinished result
+/// may always be.
+std::optional<std::string> objection(const fs::path& path, bool overwrite) {
+  if (!is_taken(path)) return std::nullopt;
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    return fmt::format("'{}' is a folder: choose another output.file", path.string());
+  }
+  if (overwrite) return std::nullopt;
+  const auto mark = result_mark(path);
+  if (mark && !mark->complete) return std::nullopt;
+  return fmt::format(
+      "'{}' already exists ({}): choose another output.file or pass "
+      "--output.overwrite true",
+      path.string(), mark ? "complete result of " + mark->created : "not a result of shardstream");
+}
+
+/// The lock is on one byte far behind the contents and belongs to the open descriptor: HDF5, which
+/// may lock the file through its own descriptor with flock(), neither sees nor ends it.
+bool lock_byte(const Descriptor& file, int command) {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = std::numeric_limits<off_t>::max() - 1;
+  range.l_len = 1;
+  int result = 0;
+  do {
+    result = ::fcntl(file.get(), command, &range);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+/// Removes the part files of `path` that nobody holds the lock of. The tidying must not stop a run:
+/// what cannot be removed stays.
+void remove_stale_parts(const fs::path& path) {
+  const std::string start = "." + path.filename().string() + ".";
+  const std::string_view end = ".part";
+  std::error_code ignored;
+  for (fs::directory_iterator it(folder_of(path), ignored), last; !ignored && it != last;
+       it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    if (name.size() <= start.size() + end.size() || !name.starts_with(start) ||
+        !name.ends_with(end)) {
+      continue;
+    }
+    const auto uuid = name.substr(start.size(), name.size() - start.size() - end.size());
+    if (uuid.find('.') != std::string::npos) continue;  // of another, longer NAME
+    const Descriptor part(it->path(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (part.valid() && lock_byte(part, F_OFD_SETLK)) ::unlink(it->path().c_str());
+  }
+}
+
+[[noreturn]] void fail_to_create(const fs::path& path, int error) {
+  const std::string folder = folder_of(path).string();
+  if (error == ENOENT || error == ENOTDIR) {
+    throw UsageError(
+        fmt::format("output.file: there is no folder '{}': make it first or choose "
+                    "another output.file",
+                    folder));
+  }
+  if (error == EACCES || error == EPERM || error == EROFS) {
+    throw UsageError(
+        fmt::format("output.file: the folder '{}' is not writable ({}): choose "
+                    "another output.file",
+                    folder, errno_text(error)));
+  }
+  if (error == ENAMETOOLONG) {
+    throw UsageError(fmt::format("output.file: '{}' is too long a name: choose a shorter one",
+                                 path.filename().string()));
+  }
+  throw UsageError(fmt::format("output.file: '{}' cannot be made ({}): choose another output.file",
+                               path.string(), errno_text(error)));
+}
+
+std::uint64_t free_bytes(const Descriptor& file) {
+  struct statvfs status {};
+  if (::fstatvfs(file.get(), &status) != 0) return 0;
+  return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
+}
+
+bool is_unsupported(int error) {
+  return error == EPERM || error == EOPNOTSUPP || error == ENOTSUP || error == EMLINK ||
+         error == ENOSYS || error == EINVAL;
+}
+
+/// The new name must survive a crash as well as the contents do.
+void sync_folder(const fs::path& folder) {
+  const Descriptor opened(folder, O_RDONLY | O_DIRECTORY);
+  if (opened.valid() && (::fsync(opened.get()) == 0 || is_unsupported(errno))) return;
+  throw Error(fmt::format("cannot sync the folder '{}' ({}): check its file system",
+                          folder.string(), errno_text(errno)));
+}
+
+}  // namespace
+
+PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)
+    : path_(std::move(path)), overwrite_(overwrite) {
+  const std::string name = path_.filename().string();
+  if (name.empty() || name == "." || name == "..") {
+    throw UsageError(
+        fmt::format("output.file: '{}' names no file: add a file name", path_.string()));
+  }
+  if (const auto reason = objection(path_, overwrite)) {
+    throw UsageError("output.file: " + *reason);
+  }
+  part_path_ = folder_of(path_) / fmt::format(".{}.{}.part", name, uuid);
+  remove_stale_parts(path_);
+  create();
+}
+
+PartFile::~PartFile() {
+  if (!published_) ::unlink(part_path_.c_str());
+}
+
+void PartFile::create() {
+  do {
+    file_ = Descriptor(part_path_, O_RDWR | O_CREAT | O_EXCL, 0666);
+    if (!file_.valid()) fail_to_create(path_, errno);
+  } while (!lock_and_keep());
+}
+
+/// False when another process took the new file for a stale one, before it was locked, and removed
+/// it.
+bool PartFile::lock_and_keep() {
+  if (!lock_byte(file_, F_OFD_SETLKW)) return true;  // no locks here: nobody can find it stale
+  struct stat status {};
+  return ::fstat(file_.get(), &status) == 0 && status.st_nlink > 0;
+}
+
+void PartFile::reserve(std::uint64_t bytes) {
+  bytes = std::max(bytes, least_reserved);
+  int error = 0;
+  do {
+    error = ::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0
+                ? 0
+                : errno;
+  } while (error == EINTR);
+  if (error == 0) return;
+  const std::uint64_t free = free_bytes(file_);
+  if (is_unsupported(error) && free >= bytes) return;
+  throw UsageError(
+      fmt::format("output.file: the folder '{}' has no room for {} ({} free, {}): free "
+                  "some or choose another output.file",
+                  folder_of(path_).string(), format_size(bytes), format_size(free),
+                  errno_text(is_unsupported(error) ? ENOSPC : error)));
+}
+
+void PartFile::abandon() {
+  // Where even that fails there is nothing left to try.
+  [[maybe_unused]] const int result = ::ftruncate(file_.get(), 0);
+}
+
+void PartFile::publish() {
+  struct stat status {};
+  // Cutting the file at its end gives back what was reserved behind it.
+  if (::fstat(file_.get(), &status) != 0 || ::ftruncate(file_.get(), status.st_size) != 0 ||
+      ::fsync(file_.get()) != 0) {
+    throw Error(fmt::format("cannot write '{}' to disk ({}): check its file system",
+                            part_path_.string(), errno_text(errno)));
+  }
+  link_into_place();
+  published_ = true;
+  sync_folder(folder_of(path_));
+}
+
+void PartFile::link_into_place() {
+  const auto fail = [this](const std::string& reason) {
+    throw Error(fmt::format("cannot give '{}' its final name: {}", part_path_.string(), reason));
+  };
+  if (const auto reason = objection(path_, overwrite_)) fail(*reason);
+  if (is_taken(path_)) {  // and may be replaced
+    if (::rename(part_path_.c_str(), path_.c_str()) != 0) fail(errno_text(errno));
+    return;
+  }
+  if (::link(part_path_.c_str(), path_.c_str()) == 0) {
+    ::unlink(part_path_.c_str());
+    return;
+  }
+  // Without hard links: a rename that does not replace, or at the least a look before it.
+  if (is_unsupported(errno) &&
+      ::renameat2(AT_FDCWD, part_path_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) {
+    return;
+  }
+  if (is_unsupported(errno) && !is_taken(path_) &&
+      ::rename(part_path_.c_str(), path_.c_str()) == 0) {
+    return;
+  }
+  fail(errno == EEXIST ? fmt::format("'{}' has come to exist meanwhile: choose another output.file",
+                                     path_.string())
+                       : errno_text(errno));
+}
+
+}  // namespace shardstream::io

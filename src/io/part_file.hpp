@@ -1,0 +1,51 @@
+// A file that is written under a name of its own, `.NAME.UUID.part` in the same folder, and appears
+// under its final name only when it is complete. Result files and generated data are both made so.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "io/descriptor.hpp"
+
+namespace shardstream::io {
+
+class PartFile {
+ public:
+  /// Creates the empty part file, and holds a lock on it that tells others its writer lives. Before
+  /// that, part files of the same NAME whose writers are gone are removed. Throws UsageError when
+  /// `path` exists and may not be replaced, or cannot be made.
+  PartFile(std::filesystem::path path, bool overwrite, const std::string& uuid);
+  /// Removes the part file unless it was published.
+  ~PartFile();
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  /// Reserves room on disk for the first `bytes`, or the little that any file takes if that is
+  /// more, without changing the file's size. Throws UsageError when there is not enough. A file
+  /// system that cannot reserve is only asked for what it has free now.
+  void reserve(std::uint64_t bytes);
+
+  /// Gives back what the file takes on disk, for a writer that must still close it after a failure:
+  /// on a full disk that needs some room.
+  void abandon();
+
+  /// Syncs the file, gives it its final name and syncs the folder. Throws Error when `path` has
+  /// come to exist meanwhile and may not be replaced, or on any failure.
+  void publish();
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& part_path() const { return part_path_; }
+
+ private:
+  void create();
+  bool lock_and_keep();
+  void link_into_place();
+
+  std::filesystem::path path_, part_path_;
+  bool overwrite_;
+  bool published_ = false;
+  Descriptor file_;
+};
+
+}  // namespace shardstream::io

@@ -1,0 +1,137 @@
+#include "io/result_file.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/error.hpp"
+#include "io/hdf5.hpp"
+#include "io/hdf5_table.hpp"
+#include "io/part_file.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using hdf5::check;
+
+constexpr OptionRow rows[] = {
+    {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
+     "The result file; {workload}, {ranks} and {jobid} are replaced."},
+    {"output.overwrite", OptionKind::flag, "false", "",
+     "Whether a file of that name is replaced, even if it is a complete result."},
+};
+
+/// ISO 8601, UTC, to the second.
+std::string now_utc() {
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
+
+/// Opens `path`, making it and the groups above it as needed.
+hdf5::Group open_group(const hdf5::File& file, const std::string& path) {
+  hdf5::Group group(H5Gopen2(file.get(), "/", H5P_DEFAULT), "cannot open the root group");
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string name = path.substr(at, end - at);
+    at = end + 1;
+    if (name.empty()) continue;
+    const auto what = fmt::format("cannot open the group '{}'", path);
+    const bool there = check(H5Lexists(group.get(), name.c_str(), H5P_DEFAULT), what) > 0;
+    group = hdf5::Group(
+        there ? H5Gopen2(group.get(), name.c_str(), H5P_DEFAULT)
+              : H5Gcreate2(group.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+        what);
+  }
+  return group;
+}
+
+/// After a full disk HDF5 can report success for a file that it did not write in full.
+void expect_complete(const std::filesystem::path& path, const std::string& what) {
+  const auto access = hdf5::posix_access(false);
+  const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
+  const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), what);
+  if (hdf5::read_text_attribute(root.get(), "status") == "complete") return;
+  throw Error(what + ": it reads back incomplete: check that its disk is not full");
+}
+
+}  // namespace
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  const hdf5::Lock lock;
+  check(H5get_libversion(&major, &minor, &release), "cannot ask HDF5 for its version");
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+std::span<const OptionRow> output_options() {
+  return rows;
+}
+
+struct ResultFile::Handle {
+  PartFile part;
+  hdf5::File file;
+
+  Handle(std::filesystem::path path, bool overwrite, const std::string& uuid)
+      : part(std::move(path), overwrite, uuid) {}
+  /// A file that is still open was not published. HDF5 writes to it once more when it closes.
+  ~Handle() {
+    if (file.valid()) part.abandon();
+  }
+};
+
+ResultFile::ResultFile(std::filesystem::path path, bool overwrite, const std::string& run_uuid,
+                       std::uint64_t reserve)
+    : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid)) {
+  // HDF5 begins by cutting the file, which ends a reservation; but must not meet a full disk at
+  // all.
+  handle_->part.reserve(reserve);
+  const hdf5::Lock lock;
+  const auto access = hdf5::posix_access(false);
+  handle_->file =
+      hdf5::File(H5Fcreate(part_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
+                 fmt::format("cannot create '{}'", part_path().string()));
+  handle_->part.reserve(reserve);
+  attribute("/", "schema", std::string("shardstream"));
+  attribute("/", "schema_version", std::int64_t{1});
+  attribute("/", "run_uuid", run_uuid);
+  attribute("/", "created_utc", now_utc());
+  attribute("/", "status", std::string("partial"));
+}
+
+ResultFile::~ResultFile() = default;
+
+void ResultFile::attribute(const std::string& group, const std::string& name,
+                           const Attribute& value) {
+  const hdf5::Lock lock;
+  expect(handle_->file.valid(), "a result file is written before it is published");
+  const auto object = open_group(handle_->file, group);
+  std::visit([&](const auto& v) { hdf5::write_attribute(object.get(), name, v); }, value);
+}
+
+void ResultFile::table(const std::string& group, const Table& table) {
+  const hdf5::Lock lock;
+  expect(handle_->file.valid(), "a result file is written before it is published");
+  write_table(open_group(handle_->file, group).get(), table);
+}
+
+void ResultFile::publish() {
+  const hdf5::Lock lock;
+  attribute("/", "status", std::string("complete"));
+  const auto what = fmt::format("cannot write '{}'", part_path().string());
+  check(H5Fflush(handle_->file.get(), H5F_SCOPE_GLOBAL), what);
+  check(handle_->file.close(), what);
+  expect_complete(part_path(), what);
+  handle_->part.publish();
+}
+
+const std::filesystem::path& ResultFile::path() const {
+  return handle_->part.path();
+}
+
+const std::filesystem::path& ResultFile::part_path() const {
+  return handle_->part.part_path();
+}
+
+}  // namespace shardstream::io

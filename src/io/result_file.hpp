@@ -1,0 +1,59 @@
+// The HDF5 file that a run leaves behind. It is written under a name of its own and appears under
+// the final name only when it is complete. One rank writes it, with the POSIX driver.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/options.hpp"
+#include "core/table.hpp"
+
+namespace shardstream::io {
+
+/// The rows of [output]: file, overwrite.
+std::span<const OptionRow> output_options();
+
+/// A scalar or a list that becomes an HDF5 attribute.
+using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
+
+/// "1.10.8": the HDF5 library that files are written with.
+std::string hdf5_version();
+
+/// Not thread-safe; takes the library's lock for every HDF5 call. To be destroyed before
+/// MPI_Finalize, where a parallel HDF5 ends as well.
+class ResultFile {
+ public:
+  /// Creates the part file beside `path` and reserves `reserve` bytes for it. Throws UsageError
+  /// when `path` exists as a complete result and `overwrite` is false, or when the folder is
+  /// missing, not writable or too full.
+  ResultFile(std::filesystem::path path, bool overwrite, const std::string& run_uuid,
+             std::uint64_t reserve);
+  /// Removes the part file unless publish() succeeded.
+  ~ResultFile();
+  ResultFile(const ResultFile&) = delete;
+  ResultFile& operator=(const ResultFile&) = delete;
+
+  /// Sets an attribute of `group` ("/" is the root); missing groups are made.
+  void attribute(const std::string& group, const std::string& name, const Attribute& value);
+  /// Writes `table` as group/NAME in the HDF5 Table layout; units as attributes units_FIELD.
+  void table(const std::string& group, const Table& table);
+
+  /// Sets status = complete, closes, syncs and links the file into place. Throws Error, and leaves
+  /// nothing behind, when any of that fails.
+  void publish();
+
+  const std::filesystem::path& path() const;
+  /// The part file, for a signal handler that must remove it.
+  const std::filesystem::path& part_path() const;
+
+ private:
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace shardstream::io

@@ -1,0 +1,89 @@
+#include "io/source.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <optional>
+
+#include "core/error.hpp"
+#include "io/generator_source.hpp"
+#include "io/hdf5_source.hpp"
+
+namespace shardstream::io {
+namespace {
+
+constexpr OptionRow rows[] = {
+    {"input.data", OptionKind::text, "uniform", "",
+     "Where elements come from: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
+     "ramp."},
+    {"input.count", OptionKind::count, "2^28", "1..", "How many elements a generator makes."},
+    {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|u8",
+     "What elements are converted to; auto is the file's own type, f32 for a generator."},
+    {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
+};
+
+std::optional<ElementType> requested_type(const Options& options) {
+  const std::string& text = options.text("input.type");
+  for (const auto type :
+       {ElementType::f32, ElementType::f64, ElementType::i32, ElementType::i64, ElementType::u8}) {
+    if (text == name_of(type)) return type;
+  }
+  return std::nullopt;
+}
+
+struct FileAndPath {
+  std::string file, path;
+};
+
+/// Splits FILE:/PATH at the last ":/", unless there is a file with the whole as its name.
+FileAndPath split(const std::string& data) {
+  struct stat status {};
+  const auto colon = data.rfind(":/");
+  if (colon == std::string::npos || ::stat(data.c_str(), &status) == 0) return {data, ""};
+  return {data.substr(0, colon), data.substr(colon + 1)};
+}
+
+std::unique_ptr<Source> open_generator(Generator generator, const Options& options) {
+  const std::uint64_t count = options.count("input.count");
+  if (count == 0 || count > INT64_MAX) {
+    throw UsageError(fmt::format(
+        "input.count: {} elements cannot be generated: choose at least 1 and fewer than 2^63",
+        count));
+  }
+  return std::make_unique<GeneratorSource>(generator,
+                                           requested_type(options).value_or(ElementType::f32),
+                                           count, options.count("input.seed"));
+}
+
+std::unique_ptr<Source> open_file(const std::string& data, const Options& options) {
+  const auto [file, path] = split(data);
+  if (file.empty()) {
+    throw UsageError(fmt::format(
+        "input.data: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", data));
+  }
+  try {
+    return open_hdf5_source(file, path, requested_type(options));
+  } catch (const ContractError&) {
+    throw;
+  } catch (const Error& error) {
+    // No work has started: what HDF5 finds wrong with the file now is the input's fault.
+    if (error.code() == ExitCode::usage) throw;
+    throw UsageError(fmt::format("input.data: {}", error.what()), error.where());
+  }
+}
+
+}  // namespace
+
+std::span<const OptionRow> input_options() {
+  return rows;
+}
+
+std::unique_ptr<Source> open_source(const Options& options) {
+  const std::string& data = options.text("input.data");
+  for (const auto generator : {Generator::uniform, Generator::ramp}) {
+    if (data == name_of(generator)) return open_generator(generator, options);
+  }
+  return open_file(data, options);
+}
+
+}  // namespace shardstream::io

@@ -1,0 +1,181 @@
+#include "io/stored_type.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace shardstream::io {
+namespace {
+
+template <class T>
+bool infinite(const void* value) {
+  T number;
+  std::memcpy(&number, value, sizeof number);
+  return std::isinf(number);
+}
+
+bool is_integer(ElementType type) {
+  return type != ElementType::f32 && type != ElementType::f64;
+}
+
+/// Converts until the first value that is no `To`, and returns its place or `count`.
+template <class From, class To>
+std::uint64_t convert(const From* in, To* out, std::uint64_t count) {
+  // Both bounds are powers of two (or 0), hence exact in From, unlike To's greatest value.
+  constexpr From least = static_cast<From>(std::numeric_limits<To>::min());
+  constexpr From beyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (!(in[i] >= least && in[i] < beyond)) return i;  // NaN as well
+    out[i] = static_cast<To>(in[i]);
+    if (static_cast<From>(out[i]) != in[i]) return i;
+  }
+  return count;
+}
+
+}  // namespace
+
+hid_t native_type(ElementType type) {
+  switch (type) {
+    case ElementType::f32:
+      return H5T_NATIVE_FLOAT;
+    case ElementType::f64:
+      return H5T_NATIVE_DOUBLE;
+    case ElementType::i32:
+      return H5T_NATIVE_INT32;
+    case ElementType::i64:
+      return H5T_NATIVE_INT64;
+    case ElementType::u8:
+      return H5T_NATIVE_UINT8;
+  }
+  throw ContractError("element type out of range");
+}
+
+std::optional<ElementType> natural_type(hid_t stored) {
+  const H5T_class_t kind = H5Tget_class(stored);
+  if (kind == H5T_FLOAT) {
+    return H5Tget_size(stored) <= sizeof(float) ? ElementType::f32 : ElementType::f64;
+  }
+  if (kind != H5T_INTEGER) return std::nullopt;
+  const std::size_t bits = H5Tget_precision(stored);
+  const bool has_sign = H5Tget_sign(stored) == H5T_SGN_2;
+  if (!has_sign && bits <= 8) return ElementType::u8;
+  return bits <= (has_sign ? 32u : 31u) ? ElementType::i32 : ElementType::i64;
+}
+
+std::string describe_type(hid_t stored) {
+  switch (H5Tget_class(stored)) {
+    case H5T_INTEGER:
+    case H5T_FLOAT:
+      break;
+    case H5T_STRING:
+      return "strings";
+    case H5T_COMPOUND:
+      return "compound values";
+    case H5T_REFERENCE:
+      return "references";
+    case H5T_VLEN:
+      return "variable-length lists";
+    case H5T_OPAQUE:
+      return "opaque values";
+    case H5T_ENUM:
+      return "enum values";
+    case H5T_ARRAY:
+      return "arrays";
+    case H5T_BITFIELD:
+      return "bit fields";
+    case H5T_TIME:
+      return "times";
+    default:
+      return "values of an unknown class";
+  }
+  const bool is_float = H5Tget_class(stored) == H5T_FLOAT;
+  const char letter = is_float ? 'f' : H5Tget_sign(stored) == H5T_SGN_2 ? 'i' : 'u';
+  return fmt::format("{}{}{}", letter, H5Tget_precision(stored),
+                     H5Tget_order(stored) == H5T_ORDER_BE ? " (big-endian)" : "");
+}
+
+ElementType delivered_type(hid_t stored, ElementType wanted) {
+  const bool to_integer = is_integer(wanted) && H5Tget_class(stored) == H5T_FLOAT;
+  return to_integer ? natural_type(stored).value() : wanted;
+}
+
+CheckedConversion::CheckedConversion(hid_t stored, ElementType delivered)
+    : delivered_(delivered),
+      properties_(H5Pcreate(H5P_DATASET_XFER), "cannot make data transfer properties") {
+  if (H5Tequal(stored, H5T_NATIVE_DOUBLE) > 0) source_ = Source::f64;
+  if (H5Tequal(stored, H5T_NATIVE_LDOUBLE) > 0) source_ = Source::f80;
+  hdf5::check(H5Pset_type_conv_cb(properties_.get(), judge, this),
+              "cannot watch over the conversion of values");
+}
+
+bool CheckedConversion::is_infinite(const void* value) const {
+  switch (source_) {
+    case Source::f64:
+      return infinite<double>(value);
+    case Source::f80:
+      return infinite<long double>(value);
+    case Source::other:
+      return false;
+  }
+  return false;
+}
+
+/// Called by HDF5 for each value that its conversion would alter. Between integers, and from
+/// integers or floats to floats, only the range matters; else HDF5's own way is right: it rounds,
+/// and keeps infinities and NaN.
+H5T_conv_ret_t CheckedConversion::judge(H5T_conv_except_t what, hid_t, hid_t, void* value, void*,
+                                        void* self) {
+  auto& conversion = *static_cast<CheckedConversion*>(self);
+  const bool out_of_range = what == H5T_CONV_EXCEPT_RANGE_HI || what == H5T_CONV_EXCEPT_RANGE_LOW;
+  if (!out_of_range || conversion.is_infinite(value)) return H5T_CONV_UNHANDLED;
+  conversion.misfit_ = what;
+  return H5T_CONV_ABORT;
+}
+
+std::optional<std::string> CheckedConversion::complaint() const {
+  if (!misfit_) return std::nullopt;
+  return fmt::format("a value is too {} for {}",
+                     *misfit_ == H5T_CONV_EXCEPT_RANGE_HI ? "large" : "small", name_of(delivered_));
+}
+
+bool differs_in_sign(hid_t stored, ElementType delivered) {
+  const H5T_sign_t sign = delivered == ElementType::u8 ? H5T_SGN_NONE : H5T_SGN_2;
+  return is_integer(delivered) && H5Tget_class(stored) == H5T_INTEGER &&
+         H5Tget_size(stored) == size_of(delivered) && H5Tget_sign(stored) != sign;
+}
+
+std::optional<std::string> sign_change(ElementType type, const std::byte* values,
+                                       std::uint64_t first, std::uint64_t count) {
+  const std::size_t size = size_of(type);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const bool top_bit = (values[(i + 1) * size - 1] & std::byte{0x80}) != std::byte{0};
+    if (!top_bit) continue;
+    return fmt::format("element {} is too {} for {}", first + i,
+                       type == ElementType::u8 ? "small" : "large", name_of(type));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> to_integers(ElementType from, const std::byte* in, ElementType to,
+                                       std::byte* out, std::uint64_t first, std::uint64_t count) {
+  return with_element_type(from, [&](auto source) -> std::optional<std::string> {
+    using From = typename decltype(source)::type;
+    return with_element_type(to, [&](auto target) -> std::optional<std::string> {
+      using To = typename decltype(target)::type;
+      if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+        const auto bad =
+            convert(reinterpret_cast<const From*>(in), reinterpret_cast<To*>(out), count);
+        if (bad == count) return std::nullopt;
+        return fmt::format("element {} is {}, which {} cannot hold", first + bad,
+                           reinterpret_cast<const From*>(in)[bad], name_of(to));
+      } else {
+        throw ContractError("to_integers() is from floats to integers");
+      }
+    });
+  });
+}
+
+}  // namespace shardstream::io

@@ -1,0 +1,138 @@
+#include "launch/session.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+namespace shardstream::launch {
+
+void check_mpi(int status, const char* call, std::source_location where) {
+  if (status == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(status, text.data(), &length);
+  throw Error(fmt::format("{} failed ({})", call, text.data()), where);
+}
+
+bool under_launcher() {
+  // Open MPI, MPICH and its kin, PMIx, Slurm's srun (where SLURM_PROCID alone is set in any job).
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
+                           "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS", "PALS_RANKID"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+Session::Session() {
+  int provided = 0;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  if (provided < MPI_THREAD_FUNNELED) {
+    throw UsageError("this MPI allows no threads (MPI_THREAD_FUNNELED): use another MPI library");
+  }
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_rank(node, &local_rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
+  host_.assign(name.data(), static_cast<std::size_t>(length));
+}
+
+Session::~Session() {
+  if (MPI_Finalize() != MPI_SUCCESS) std::fputs("warning: MPI_Finalize failed\n", stderr);
+}
+
+void Session::collectively(const std::function<void()>& step) const {
+  constexpr int none = std::numeric_limits<int>::max();
+  int first = none, code = static_cast<int>(ExitCode::failed);
+  std::string message;
+  try {
+    step();
+  } catch (const std::exception& e) {
+    first = rank_;
+    message = e.what();
+    const auto* error = dynamic_cast<const Error*>(&e);
+    if (error != nullptr) code = static_cast<int>(error->code());
+  }
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
+            "MPI_Allreduce");
+  if (first == none) return;
+  check_mpi(MPI_Bcast(&code, 1, MPI_INT, first, MPI_COMM_WORLD), "MPI_Bcast");
+  throw AgreedError(static_cast<ExitCode>(code), message, first == rank_);
+}
+
+void Session::barrier() const {
+  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+}
+
+double Session::max(double value) const {
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD),
+            "MPI_Allreduce");
+  return value;
+}
+
+std::vector<std::string> Session::gather(const std::string& text) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const int length = static_cast<int>(text.size());
+  std::vector<int> lengths(ranks), starts(ranks);
+  check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD),
+            "MPI_Allgather");
+  int total = 0;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    starts[i] = total;
+    total += lengths[i];
+  }
+  std::string all(static_cast<std::size_t>(total), '\0');
+  check_mpi(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),
+                           MPI_CHAR, MPI_COMM_WORLD),
+            "MPI_Allgatherv");
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    texts.push_back(
+        all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+  }
+  return texts;
+}
+
+std::vector<double> Session::gather(const std::vector<double>& numbers) const {
+  const int count = static_cast<int>(numbers.size());
+  std::vector<double> all(numbers.size() * static_cast<std::size_t>(size_));
+  check_mpi(MPI_Allgather(numbers.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE,
+                          MPI_COMM_WORLD),
+            "MPI_Allgather");
+  return all;
+}
+
+std::string Session::broadcast(std::string text) const {
+  auto length = static_cast<unsigned long>(text.size());
+  check_mpi(MPI_Bcast(&length, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  text.resize(length);
+  check_mpi(MPI_Bcast(text.data(), static_cast<int>(length), MPI_CHAR, 0, MPI_COMM_WORLD),
+            "MPI_Bcast");
+  return text;
+}
+
+void Session::abort(ExitCode code) {
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::abort();  // MPI_Abort does not return; the compiler does not know
+}
+
+std::string Session::library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  std::string version(text.data());
+  return version.substr(0, version.find_first_of("\n\r"));
+}
+
+}  // namespace shardstream::launch

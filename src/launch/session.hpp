@@ -1,0 +1,73 @@
+// The MPI session: who this rank is, and how ranks agree. One thread makes all MPI calls.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace shardstream::launch {
+
+/// Throws Error naming `call` and MPI's own words unless `status` is success.
+void check_mpi(int status, const char* call,
+               std::source_location where = std::source_location::current());
+
+/// True if a launcher (mpirun, srun) has started this process as one of its ranks. Reads the
+/// environment only.
+bool under_launcher();
+
+/// An error that all ranks know of, so that each can end in good order; one of them speaks.
+class AgreedError : public Error {
+ public:
+  AgreedError(ExitCode code, const std::string& message, bool speaks)
+      : Error(code, message, std::source_location::current()), speaks_(speaks) {}
+  bool speaks() const { return speaks_; }
+
+ private:
+  bool speaks_;
+};
+
+/// MPI from MPI_Init_thread (FUNNELED) to MPI_Finalize. Not copyable; one a process. Collective
+/// members are called by every rank in the same order, by the thread that made the session.
+class Session {
+ public:
+  Session();
+  /// Finalizes, which waits for the other ranks: an error that they do not know of ends in abort().
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// Rank and number of ranks on this host.
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  const std::string& host() const { return host_; }
+
+  /// Calls `step` on every rank. If it throws anywhere, all ranks throw AgreedError with the
+  /// message and the code of the lowest rank at fault, which is the one that speaks.
+  void collectively(const std::function<void()>& step) const;
+
+  void barrier() const;
+  double max(double value) const;  ///< the greatest of all ranks', on every rank
+  /// Every rank's text, in rank order, on every rank.
+  std::vector<std::string> gather(const std::string& text) const;
+  /// Every rank's numbers (as many on each), in rank order, on every rank.
+  std::vector<double> gather(const std::vector<double>& numbers) const;
+  std::string broadcast(std::string text) const;  ///< rank 0's, on every rank
+
+  /// Ends all ranks at once with `code`.
+  [[noreturn]] static void abort(ExitCode code);
+
+  /// "Open MPI v4.1.4, ..." on one line.
+  static std::string library_version();
+
+ private:
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::string host_;
+};
+
+}  // namespace shardstream::launch

@@ -1,0 +1,18 @@
+// What must not be left behind when a signal ends the process.
+#pragma once
+
+#include <filesystem>
+
+namespace shardstream::launch {
+
+/// While it lives, SIGTERM, SIGINT and SIGHUP remove `path` before they end the process as usual:
+/// launchers end the other ranks of a failed job so. One at a time in a process.
+class RemoveOnSignal {
+ public:
+  explicit RemoveOnSignal(const std::filesystem::path& path);
+  ~RemoveOnSignal();
+  RemoveOnSignal(const RemoveOnSignal&) = delete;
+  RemoveOnSignal& operator=(const RemoveOnSignal&) = delete;
+};
+
+}  // namespace shardstream::launch

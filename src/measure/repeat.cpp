@@ -1,0 +1,41 @@
+#include "measure/repeat.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace shardstream::measure {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"measure.warmup", OptionKind::count, "0", "0..1000000",
+              "Untimed runs of the work before the timed ones."},
+    OptionRow{"measure.repeat", OptionKind::count, "1", "1..1000000",
+              "Timed runs of the work; the result is the same each time, or the run fails."},
+};
+
+}  // namespace
+
+std::span<const OptionRow> measure_options() {
+  return rows;
+}
+
+std::vector<Repetition> repeat(const Options& options, const launch::Session& session,
+                               const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const std::uint64_t warmup = options.count("measure.warmup");
+  const std::uint64_t timed = options.count("measure.repeat");
+  std::vector<Repetition> repetitions;
+  for (std::uint64_t i = 0; i < warmup + timed; ++i) {
+    session.barrier();
+    const auto start = Clock::now();
+    work();
+    const double mine = std::chrono::duration<double>(Clock::now() - start).count();
+    std::vector<double> ranks = session.gather(std::vector<double>{mine});
+    if (i < warmup) continue;
+    repetitions.push_back({*std::ranges::max_element(ranks), std::move(ranks)});
+  }
+  return repetitions;
+}
+
+}  // namespace shardstream::measure

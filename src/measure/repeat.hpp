@@ -1,0 +1,26 @@
+// Timed repetitions of the same work on all ranks.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/options.hpp"
+#include "launch/session.hpp"
+
+namespace shardstream::measure {
+
+/// The rows of [measure]: warmup, repeat.
+std::span<const OptionRow> measure_options();
+
+struct Repetition {
+  double seconds;             ///< the slowest rank's time from a common barrier
+  std::vector<double> ranks;  ///< every rank's
+};
+
+/// Calls `work` measure.warmup times untimed and measure.repeat times timed, each after a barrier;
+/// `work` returns when this rank's part is done, on the device too. Called by all ranks.
+std::vector<Repetition> repeat(const Options& options, const launch::Session& session,
+                               const std::function<void()>& work);
+
+}  // namespace shardstream::measure

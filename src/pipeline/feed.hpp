@@ -1,0 +1,84 @@
+// Brings a rank's shard to its kernels: source -> readers -> staging ring -> batches -> on_batch.
+// The one schedule of uploads and kernels, for every backend and every mode.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/shard.hpp"
+#include "device/buffer.hpp"
+#include "device/device.hpp"
+#include "io/source.hpp"
+#include "pipeline/options.hpp"
+#include "pipeline/staging.hpp"
+
+namespace shardstream::pipeline {
+
+/// What a kernel gets: elements of the shard that stand in device memory.
+struct Batch {
+  std::uint64_t number;  ///< 0, 1, 2, ... in the shard
+  Range elements;        ///< global indices
+  const std::byte* data;
+};
+
+/// Allocates its rings once; run() may be repeated. The source and the device must outlive it.
+class Feed {
+ public:
+  /// Called by the thread of run(), in the order of the batches: enqueues work on `compute` that
+  /// reads the batch; the batch is valid until that work is done.
+  using OnBatch = std::function<void(device::Stream& compute, const Batch& batch)>;
+  /// Called by reader threads, several at once, with elements as they came from the source.
+  using OnRead = std::function<void(Range elements, const std::byte* data)>;
+
+  Feed(device::Device& device, const io::Source& source, Range shard, const Sizes& sizes);
+  ~Feed();
+
+  /// Brings the data to where the mode wants it before timing starts; nothing to do for `stream`.
+  void load(const OnRead& on_read);
+
+  /// All batches of the shard, in order. When it returns all has been enqueued on compute() and the
+  /// source has been read; the caller synchronises compute().
+  void run(const OnBatch& on_batch, const OnRead& on_read);
+
+  device::Stream& compute() { return *compute_; }
+
+  std::uint64_t batches() const { return ceil_div(shard_.count, sizes_.batch); }
+  /// The elements of batch `number`.
+  Range batch(std::uint64_t number) const;
+
+ private:
+  /// Room for one batch. `filled` is behind its last upload, `free` behind its kernels.
+  struct BatchBuffer {
+    device::Buffer<std::byte> memory;
+    std::unique_ptr<device::Event> filled, free;
+  };
+  using Read = std::function<void(Range elements, std::byte* to)>;
+
+  /// Part `number` of all that goes through the slots: slots do not cross batches.
+  Range piece(std::uint64_t number) const;
+  std::uint64_t pieces_a_batch() const { return ceil_div(sizes_.batch, sizes_.slot); }
+  std::uint64_t pieces() const;
+  BatchBuffer& buffer(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
+
+  void load_host_memory(const OnRead& on_read);
+  void stage(const Read& read, const OnBatch& on_batch);
+  void upload_pinned(const OnBatch& on_batch);
+  void await_free(std::uint64_t batch);
+  void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
+
+  const io::Source& source_;
+  Range shard_;
+  Sizes sizes_;
+  std::uint64_t element_;
+
+  device::Buffer<std::byte> pinned_;       // the shard, in mode pinned
+  std::unique_ptr<std::byte[]> pageable_;  // the shard, in mode pageable
+  std::vector<BatchBuffer> buffers_;       // in mode resident one for every batch
+  std::unique_ptr<Staging> staging_;
+  std::unique_ptr<device::Stream> upload_, compute_;
+};
+
+}  // namespace shardstream::pipeline

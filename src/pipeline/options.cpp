@@ -1,0 +1,144 @@
+#include "pipeline/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+
+namespace shardstream::pipeline {
+namespace {
+
+constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
+
+constexpr std::array rows = {
+    OptionRow{
+        "pipeline.mode", OptionKind::choice, "stream", "stream|pageable|pinned|resident",
+        "Where the data is when timing begins: at its source (stream), loaded beforehand into "
+        "ordinary (pageable) or pinned host memory, or on the device (resident)."},
+    OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
+              "Bytes that one kernel call gets, rounded up to whole leaves; auto is 64MiB, or the "
+              "whole shard when it is resident."},
+    OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
+              "Batches in device memory: one computes while the others fill."},
+    OptionRow{
+        "pipeline.slot", OptionKind::size, "auto", "auto|1..",
+        "Bytes of one pinned staging slot, rounded up to whole leaves; auto keeps the ring in "
+        "the last-level cache."},
+    OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
+              "Staging slots of a rank; auto is two a reader."},
+    OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
+              "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it."},
+    OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
+              "Device memory that a rank may use; auto is 90 % of what is free."},
+};
+
+Mode mode_of(const std::string& text) {
+  if (text == "pageable") return Mode::pageable;
+  if (text == "pinned") return Mode::pinned;
+  if (text == "resident") return Mode::resident;
+  return Mode::stream;
+}
+
+/// Bytes as whole units of elements, at least one.
+std::uint64_t whole_units(std::uint64_t bytes, std::uint64_t element, std::uint64_t unit) {
+  return std::max<std::uint64_t>(1, ceil_div(ceil_div(bytes, element), unit)) * unit;
+}
+
+/// Half of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
+/// reader to link without touching memory. 1 to 4 MiB a slot (src/pipeline/README.md).
+std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slots) {
+  const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
+  const std::uint64_t ring = cache / 2 / resources.ranks_on_host;
+  return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), MiB, 4 * MiB);
+}
+
+void check_device_memory(const Sizes& sizes, const runtime::Resources& resources,
+                         std::uint64_t shard, std::uint64_t element, std::uint64_t unit,
+                         std::uint64_t extra_per_unit, std::uint64_t extra) {
+  const std::uint64_t partials = ceil_div(sizes.batch, unit) * extra_per_unit + extra;
+  const std::uint64_t need = sizes.device_bytes(element) + partials;
+  if (need <= sizes.device_limit) return;
+  if (sizes.mode == Mode::resident) {
+    throw UsageError(
+        fmt::format("the rank's shard of {} does not fit into {} of device memory ({} free): use "
+                    "--pipeline.mode stream, or more ranks",
+                    format_size(shard * element), format_size(sizes.device_limit),
+                    format_size(resources.device_memory)));
+  }
+  const std::uint64_t per_unit = sizes.batches * unit * element + extra_per_unit;
+  const std::uint64_t units =
+      sizes.device_limit > extra ? (sizes.device_limit - extra) / per_unit : 0;
+  const std::string remedy =
+      units > 0 ? fmt::format("use --pipeline.batch {}B or less", units * unit * element)
+                : fmt::format("allow {} or more", format_size(per_unit + extra));
+  throw UsageError(fmt::format(
+      "{} batches of {} need {} of device memory, of which {} may be used ({} free): {}",
+      sizes.batches, format_size(sizes.batch * element), format_size(need),
+      format_size(sizes.device_limit), format_size(resources.device_memory), remedy));
+}
+
+void check_host_memory(const Sizes& sizes, const runtime::Resources& resources, std::uint64_t shard,
+                       std::uint64_t element) {
+  const std::uint64_t need = sizes.host_bytes(shard, element);
+  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
+  if (need <= have) return;
+  throw UsageError(fmt::format(
+      "a rank needs {} of host memory and has {}: {}", format_size(need), format_size(have),
+      sizes.mode == Mode::stream ? "use smaller --pipeline.slot or --pipeline.slots"
+                                 : "use --pipeline.mode stream, or more hosts"));
+}
+
+}  // namespace
+
+std::span<const OptionRow> pipeline_options() {
+  return rows;
+}
+
+std::uint64_t Sizes::device_bytes(std::uint64_t element) const {
+  return batch * batches * element;
+}
+
+std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) const {
+  const bool loaded = mode == Mode::pinned || mode == Mode::pageable;
+  const bool staged = mode != Mode::pinned;
+  return ((loaded ? shard : 0) + (staged ? slot * slots : 0)) * element;
+}
+
+Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
+           std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
+           std::uint64_t extra) {
+  const auto or_auto = [&](std::string_view key, std::uint64_t chosen) {
+    return options.is_auto(key) ? chosen : options.count(key);
+  };
+  const auto size_or_auto = [&](std::string_view key, std::uint64_t chosen) {
+    return options.is_auto(key) ? chosen : options.bytes(key);
+  };
+  const std::uint64_t whole_shard = whole_units(shard * element, element, unit);
+  Sizes sizes;
+  sizes.mode = mode_of(options.text("pipeline.mode"));
+  sizes.readers = static_cast<unsigned>(
+      or_auto("pipeline.readers", std::clamp<unsigned>(resources.threads, 1, 8)));
+  sizes.slots = or_auto("pipeline.slots", 2 * sizes.readers);
+  sizes.slot = whole_units(size_or_auto("pipeline.slot", cached_slot(resources, sizes.slots)),
+                           element, unit);
+  const std::uint64_t batch = sizes.mode == Mode::resident ? whole_shard * element : 64 * MiB;
+  sizes.batch = whole_units(size_or_auto("pipeline.batch", batch), element, unit);
+  sizes.batches = options.count("pipeline.batches");
+  // A short shard needs no more than itself.
+  sizes.batch = std::min(sizes.batch, whole_shard);
+  const std::uint64_t all_batches = std::max<std::uint64_t>(1, ceil_div(shard, sizes.batch));
+  if (sizes.mode == Mode::resident || sizes.batches > all_batches) sizes.batches = all_batches;
+  sizes.slot = std::min(sizes.slot, sizes.batch);
+  sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard, sizes.slot), 1, sizes.slots);
+  sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
+  sizes.device_limit = size_or_auto("pipeline.gpu-memory", resources.device_memory / 10 * 9);
+  check_device_memory(sizes, resources, shard, element, unit, extra_per_unit, extra);
+  check_host_memory(sizes, resources, shard, element);
+  return sizes;
+}
+
+}  // namespace shardstream::pipeline

@@ -1,0 +1,46 @@
+// The [pipeline] options and what they come to on this machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/options.hpp"
+#include "core/shard.hpp"
+#include "runtime/runtime.hpp"
+
+namespace shardstream::pipeline {
+
+/// The rows of [pipeline]: mode, batch, batches, slot, slots, readers, gpu-memory.
+std::span<const OptionRow> pipeline_options();
+
+/// Where the data is when the timed part begins.
+enum class Mode {
+  stream,    ///< at its source; readers bring it through the staging ring
+  pageable,  ///< in ordinary host memory, read like a source
+  pinned,    ///< in pinned host memory, uploaded from there without staging
+  resident,  ///< on the device
+};
+
+/// Sizes of both rings, in elements; slots and batches are whole units.
+struct Sizes {
+  Mode mode = Mode::stream;
+  std::uint64_t slot = 0, slots = 0;
+  std::uint64_t batch = 0, batches = 0;  ///< in mode resident there is room for all batches
+  unsigned readers = 1;
+  std::uint64_t device_limit = 0;  ///< bytes of device memory that this rank may use
+
+  /// Bytes of device memory and of host memory that a feed of these sizes takes.
+  std::uint64_t device_bytes(std::uint64_t element) const;
+  std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
+};
+
+/// The options' sizes, with `auto` filled in, for a shard of `shard` elements of `element` bytes
+/// cut into units of `unit` elements. `extra_per_unit` and `extra` are the bytes of device memory
+/// that the caller needs for each unit of a batch, and in all. Throws UsageError naming the size
+/// that would fit when memory does not suffice.
+Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
+           std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
+           std::uint64_t extra);
+
+}  // namespace shardstream::pipeline

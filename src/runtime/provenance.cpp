@@ -1,0 +1,79 @@
+#include "runtime/provenance.hpp"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <random>
+
+#include "build_info.hpp"
+#include "io/result_file.hpp"
+
+extern char** environ;
+
+namespace shardstream::runtime {
+namespace {
+
+std::string operating_system() {
+  std::string name = "Linux";
+  std::ifstream release("/etc/os-release");
+  for (std::string line; std::getline(release, line);) {
+    if (!line.starts_with("PRETTY_NAME=")) continue;
+    name = line.substr(12);
+    std::erase(name, '"');
+  }
+  utsname kernel{};
+  if (uname(&kernel) != 0) return name;
+  return fmt::format("{}, {} {} {}", name, kernel.sysname, kernel.release, kernel.machine);
+}
+
+bool tells_of_the_job(std::string_view variable) {
+  constexpr std::array<std::string_view, 12> prefixes = {
+      "SLURM_", "OMPI_", "MPICH_", "PMIX_", "PMI_",  "PALS_",
+      "UCX_",   "FI_",   "NCCL_",  "CUDA_", "HDF5_", "LOADEDMODULES"};
+  return std::ranges::any_of(prefixes, [&](auto p) { return variable.starts_with(p); });
+}
+
+std::string job_environment() {
+  std::string text;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (tells_of_the_job(*entry)) text += fmt::format("{}\n", *entry);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string version_line() {
+  return fmt::format("shardstream {} (commit {}, CUDA {})", build_info::version,
+                     build_info::git_commit, build_info::cuda_version);
+}
+
+std::vector<std::pair<std::string, std::string>> provenance(const Runtime& runtime) {
+  return {{"version", std::string(build_info::version)},
+          {"git_commit", std::string(build_info::git_commit)},
+          {"compiler", std::string(build_info::compiler)},
+          {"flags", std::string(build_info::flags)},
+          {"build_type", std::string(build_info::build_type)},
+          {"cuda_toolkit", std::string(build_info::cuda_version)},
+          {"device_software", runtime.device->info().software},
+          {"mpi", launch::Session::library_version()},
+          {"hdf5", io::hdf5_version()},
+          {"operating_system", operating_system()},
+          {"environment", job_environment()}};
+}
+
+std::string make_run_uuid(const launch::Session& session) {
+  std::random_device random;
+  std::array<unsigned, 4> words{};
+  for (auto& word : words) word = random();
+  words[1] = (words[1] & 0xffff0fffU) | 0x4000U;      // version 4: random
+  words[2] = (words[2] & 0x3fffffffU) | 0x80000000U;  // the variant of RFC 4122
+  return session.broadcast(fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:04x}{:08x}", words[0],
+                                       words[1] >> 16, words[1] & 0xffffU, words[2] >> 16,
+                                       words[2] & 0xffffU, words[3]));
+}
+
+}  // namespace shardstream::runtime

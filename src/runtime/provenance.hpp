@@ -1,0 +1,22 @@
+// What a result was made with: this build, its libraries, the system, the job.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/runtime.hpp"
+
+namespace shardstream::runtime {
+
+/// "shardstream 0.1.0 (commit ..., CUDA 13.0)".
+std::string version_line();
+
+/// Names and values for the result file's /provenance. The environment is limited to names that
+/// tell of launchers, MPI, fabrics, NCCL, CUDA, HDF5 and modules.
+std::vector<std::pair<std::string, std::string>> provenance(const Runtime& runtime);
+
+/// 32 hexadecimal digits in five groups, new for each run, the same on every rank. Collective.
+std::string make_run_uuid(const launch::Session& session);
+
+}  // namespace shardstream::runtime

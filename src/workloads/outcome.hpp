@@ -1,0 +1,30 @@
+// What a workload hands back: tables for the result file, lines for the terminal, a verdict.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/table.hpp"
+#include "io/result_file.hpp"
+#include "measure/repeat.hpp"
+
+namespace shardstream::workloads {
+
+/// One line of standard output: key=value unit.
+struct Metric {
+  std::string key, value, unit = {};
+};
+
+/// The same on every rank.
+struct Outcome {
+  std::vector<Table> results;  ///< become /results/NAME
+  std::vector<std::pair<std::string, io::Attribute>> attributes;  ///< of /results
+  std::vector<Metric> metrics;
+  std::vector<measure::Repetition> repetitions;
+  std::uint64_t elements = 0, bytes = 0;  ///< of work in one repetition, all ranks
+  bool verified = false;
+  std::string verdict;  ///< one sentence on what was verified, or what failed
+};
+
+}  // namespace shardstream::workloads

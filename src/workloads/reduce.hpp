@@ -1,0 +1,21 @@
+// The workload `reduce`: statistics of all elements in one pass, the same bits for any number of
+// ranks, any sizes and any backend.
+#pragma once
+
+#include <span>
+
+#include "core/options.hpp"
+#include "io/source.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/outcome.hpp"
+
+namespace shardstream::workloads {
+
+/// The rows of [reduce]: ops, nan.
+std::span<const OptionRow> reduce_options();
+
+/// Called by all ranks. Throws AgreedError when options and machine do not fit together, and for
+/// NaNs under reduce.nan = error; Error when a rank's data cannot be read.
+Outcome reduce(runtime::Runtime& runtime, const io::Source& source);
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,470 @@
+#include "core/options.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace shardstream {
+namespace {
+
+constexpr std::array pipeline_rows = {
+    OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096", "Pinned slots a rank."},
+    OptionRow{"pipeline.slot-size", OptionKind::size, "4MiB", "4KiB..1GiB", "Bytes in one slot."},
+    OptionRow{"comm.timeout", OptionKind::duration, "300s", "1s..", "Patience with a peer."},
+};
+constexpr std::array other_rows = {
+    OptionRow{"reduce.ops", OptionKind::list, "sum", "sum|min|max|mean",
+              "The reductions; all of them are computed in one pass over the data, and each of "
+              "them is verified by itself."},
+    OptionRow{"reduce.nan", OptionKind::choice, "propagate", "propagate|ignore|error",
+              "What a NaN does."},
+    OptionRow{"device.backend", OptionKind::choice, "auto", "auto|cuda|host", "Where to compute."},
+    OptionRow{"output.file", OptionKind::text, "{workload}.h5", "", "The result file."},
+    OptionRow{"output.note", OptionKind::text, "", "", "A line for the result file."},
+    OptionRow{"scale.ranks", OptionKind::list, "auto", "auto|1..64", "Ranks of a study."},
+    OptionRow{"scale.names", OptionKind::list, "a", "", "Names of a study."},
+    OptionRow{"verify.enabled", OptionKind::flag, "true", "", "Whether to verify."},
+    OptionRow{"verify.samples", OptionKind::count, "16", "..1e6", "Leaves to sample."},
+    OptionRow{"verify.seed", OptionKind::count, "auto", "", "Where sampling starts."},
+};
+
+OptionTable option_table() {
+  return OptionTable{pipeline_rows, other_rows};
+}
+
+/// The message of the UsageError that `call` throws.
+template <class Call>
+std::string usage_error(const Call& call) {
+  try {
+    call();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    return error.what();
+  }
+  return "(no UsageError)";
+}
+
+testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != text.npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
+}
+
+using Words = std::vector<std::string>;
+
+CommandLine parse(const Words& arguments) {
+  return option_table().parse_command_line(arguments);
+}
+
+Options resolve(const Words& arguments, const Words& environment = {},
+                const std::optional<std::filesystem::path>& ini = {}) {
+  std::vector<const char*> entries;
+  for (const std::string& entry : environment) entries.push_back(entry.c_str());
+  entries.push_back(nullptr);
+  return option_table().resolve(parse(arguments), entries.data(), ini);
+}
+
+/// A file of this test's own, gone with it.
+class IniFile {
+ public:
+  explicit IniFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              ("shardstream_options_" + std::to_string(getpid()) + ".ini")) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~IniFile() { std::filesystem::remove(path_); }
+  IniFile(const IniFile&) = delete;
+  IniFile(IniFile&&) = delete;
+  IniFile& operator=(const IniFile&) = delete;
+  IniFile& operator=(IniFile&&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string at(int line) const { return path_.string() + ":" + std::to_string(line); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// ---------------------------------------------------------------- command line
+
+TEST(CommandLine, TakesEveryForm) {
+  const CommandLine line =
+      parse({"run", "--reduce.ops", "sum,min", "--device.backend=host", "-o", "a.h5", "reduce"});
+  EXPECT_EQ(line.words, (Words{"run", "reduce"}));
+  ASSERT_EQ(line.values.size(), 3u);
+  EXPECT_EQ(line.values.at("reduce.ops"), "sum,min");
+  EXPECT_EQ(line.values.at("device.backend"), "host");
+  EXPECT_EQ(line.values.at("output.file"), "a.h5");
+  EXPECT_EQ(parse({"-oa.h5"}).values.at("output.file"), "a.h5");
+  EXPECT_EQ(parse({"--output.note=a=b=c"}).values.at("output.note"), "a=b=c");
+  EXPECT_EQ(parse({"--output.note", ""}).values.at("output.note"), "");
+  EXPECT_EQ(parse({"--output.file", "-"}).values.at("output.file"), "-");
+}
+
+TEST(CommandLine, TakesNegativeNumbersAsValues) {
+  EXPECT_EQ(parse({"--output.note", "-5"}).values.at("output.note"), "-5");
+  EXPECT_EQ(parse({"--output.note", "-.5"}).values.at("output.note"), "-.5");
+  EXPECT_EQ(parse({"--output.note=-1e9"}).values.at("output.note"), "-1e9");
+  EXPECT_EQ(parse({"--output.note=--x"}).values.at("output.note"), "--x");
+}
+
+TEST(CommandLine, TakesAllAfterTwoDashesAsWords) {
+  EXPECT_EQ(parse({"a", "--", "--reduce.ops", "-o", "--=x"}).words,
+            (Words{"a", "--reduce.ops", "-o", "--=x"}));
+  EXPECT_TRUE(parse({}).words.empty());
+}
+
+TEST(CommandLine, RefusesWithTheReason) {
+  struct Bad {
+    Words arguments;
+    std::string why;
+  };
+  for (const Bad& bad : std::vector<Bad>{
+           {{"--reduce.opps", "sum"},
+            "unknown option '--reduce.opps' (did you mean --reduce.ops?)"},
+           {{"--reduce.opps=sum"}, "unknown option '--reduce.opps' (did you mean --reduce.ops?)"},
+           {{"-reduce.ops", "sum"}, "unknown option '-reduce.ops' (did you mean --reduce.ops?)"},
+           {{"--ops", "sum"}, "unknown option '--ops' (did you mean --reduce.ops?)"},
+           {{"--device.back", "host"}, "unknown option '--device.back'"},  // no abbreviations
+           {{"--REDUCE.OPS", "sum"}, "did you mean --reduce.ops?"},
+           {{"--entirely.different"}, "unknown option '--entirely.different'"},
+           {{"-x"}, "unknown option '-x'"},
+           {{"-5"}, "unknown option '-5'"},
+           {{"--=x"}, "unknown option '--'"},
+           {{"--reduce.ops"}, "--reduce.ops needs a value: one or more of sum, min, max, mean"},
+           {{"--reduce.ops="}, "--reduce.ops needs a value"},
+           {{"--pipeline.slots"}, "needs a value: a count in 1..4096, or auto"},
+           {{"--pipeline.slot-size"}, "needs a value: a size in 4KiB..1GiB"},
+           {{"--comm.timeout"}, "needs a value: a duration of at least 1s"},
+           {{"--verify.samples"}, "needs a value: a count of at most 1e6"},
+           {{"--device.backend"}, "needs a value: one of cuda, host, or auto"},
+           {{"--output.note"}, "--output.note needs a value: text"},
+           {{"-o"}, "needs a value"},
+           {{"-o", "--reduce.ops", "sum"}, "-o needs a value"},
+           {{"--verify.enabled"}, "--verify.enabled needs a value: true or false"},
+           {{"--verify.enabled", "--reduce.ops", "sum"}, "--verify.enabled needs a value"},
+           {{"--verify.enabled", "-o", "x"}, "--verify.enabled needs a value"},
+           {{"--verify.enabled", "--"}, "--verify.enabled needs a value"},
+           {{"--reduce.ops", "sum", "--reduce.ops", "min"}, "--reduce.ops is given twice"},
+           {{"-oa", "--output.file=b"}, "--output.file is given twice"},
+       }) {
+    EXPECT_TRUE(contains(usage_error([&] { parse(bad.arguments); }), bad.why)) << bad.arguments[0];
+  }
+}
+
+TEST(CommandLine, SuggestsNothingFarOff) {
+  EXPECT_EQ(usage_error([] { parse({"--entirely.different"}); }),
+            "unknown option '--entirely.different'");
+}
+
+// ---------------------------------------------------------------- precedence and readers
+
+TEST(Resolve, TakesTheStrongestSource) {
+  const IniFile ini("[reduce]\nops = max\nnan = ignore\n[verify]\nsamples = 3\n");
+  const Options options =
+      resolve({"--reduce.ops", "sum"},
+              {"SHARDSTREAM_REDUCE_OPS=min", "SHARDSTREAM_REDUCE_NAN=error"}, ini.path());
+  EXPECT_EQ(options.text("reduce.ops"), "sum");
+  EXPECT_EQ(options.all().at("reduce.ops").origin, "command line");
+  EXPECT_EQ(options.text("reduce.nan"), "error");
+  EXPECT_EQ(options.all().at("reduce.nan").origin, "environment");
+  EXPECT_EQ(options.count("verify.samples"), 3u);
+  EXPECT_EQ(options.all().at("verify.samples").origin, ini.at(5));
+  EXPECT_FALSE(options.is_default("verify.samples"));
+  EXPECT_TRUE(options.is_default("comm.timeout"));
+  EXPECT_EQ(options.all().at("comm.timeout").origin, "default");
+  EXPECT_EQ(options.all().size(), pipeline_rows.size() + other_rows.size());
+}
+
+TEST(Resolve, WorksWithoutEnvironmentAndFile) {
+  const Options options = option_table().resolve({}, nullptr, {});
+  EXPECT_EQ(options.text("output.file"), "{workload}.h5");
+  EXPECT_EQ(options.text("output.note"), "");
+}
+
+TEST(Resolve, ReadsEveryKind) {
+  const Options options =
+      resolve({"--pipeline.slots", "2^4", "--pipeline.slot-size", "1.5MiB", "--comm.timeout",
+               "2min", "--reduce.ops", "sum, mean", "--verify.enabled", "off"});
+  EXPECT_EQ(options.count("pipeline.slots"), 16u);
+  EXPECT_EQ(options.bytes("pipeline.slot-size"), 1572864u);
+  EXPECT_EQ(options.seconds("comm.timeout"), 120.0);
+  EXPECT_EQ(options.list("reduce.ops"), (Words{"sum", "mean"}));
+  EXPECT_FALSE(options.flag("verify.enabled"));
+  EXPECT_FALSE(options.is_auto("pipeline.slots"));
+  EXPECT_TRUE(options.is_auto("device.backend"));
+  EXPECT_TRUE(options.is_auto("scale.ranks"));
+}
+
+TEST(Resolve, ReadsEveryFlagWord) {
+  for (const char* word : {"true", "yes", "on", "1"}) {
+    EXPECT_TRUE(resolve({"--verify.enabled", word}).flag("verify.enabled")) << word;
+  }
+  for (const char* word : {"false", "no", "off", "0"}) {
+    EXPECT_FALSE(resolve({"--verify.enabled", word}).flag("verify.enabled")) << word;
+  }
+}
+
+TEST(Resolve, TakesTheBoundsThemselves) {
+  EXPECT_EQ(resolve({"--pipeline.slots", "1"}).count("pipeline.slots"), 1u);
+  EXPECT_EQ(resolve({"--pipeline.slots", "4096"}).count("pipeline.slots"), 4096u);
+  EXPECT_EQ(resolve({"--comm.timeout", "1000ms"}).seconds("comm.timeout"), 1.0);
+}
+
+TEST(Options, OfAnUnknownKeyOrAnAutoNumberIsADefect) {
+  const Options options = resolve({});
+  EXPECT_THROW(options.text("no.such"), ContractError);
+  EXPECT_THROW(options.count("pipeline.slots"), ContractError);  // it is auto
+}
+
+TEST(Resolve, RefusesBadValues) {
+  struct Bad {
+    std::string key;
+    std::string value;
+    std::string why;
+  };
+  for (const Bad& bad : std::vector<Bad>{
+           {"pipeline.slots", "0", "'0' is below 1; give a count in 1..4096, or auto"},
+           {"pipeline.slots", "4097", "'4097' is above 4096"},
+           {"pipeline.slots", "-5", "'-5' is negative"},
+           {"pipeline.slots", "1.5", "'1.5' is not a whole number"},
+           {"pipeline.slots", "automatic", "'automatic' is not a count"},
+           {"pipeline.slots", "", "'' is not a count"},
+           {"verify.samples", "auto", "'auto' is not a count"},
+           {"verify.samples", "1000001", "above 1e6; give a count of at most 1e6"},
+           {"verify.seed", "x", "; give a count such as 2^24, or auto"},
+           {"pipeline.slot-size", "64M", "64MB (64000000 bytes) or 64MiB (67108864 bytes)"},
+           {"pipeline.slot-size", "4095", "'4095' is below 4KiB; give a size in 4KiB..1GiB"},
+           {"pipeline.slot-size", "2GiB", "'2GiB' is above 1GiB"},
+           {"comm.timeout", "30", "'30' has no unit"},
+           {"comm.timeout", "999ms", "'999ms' is below 1s; give a duration of at least 1s"},
+           {"verify.enabled", "maybe", "'maybe' is neither true nor false"},
+           {"verify.enabled", "auto", "'auto' is neither true nor false"},
+           {"device.backend", "CUDA", "(did you mean cuda?); give one of cuda, host, or auto"},
+           {"device.backend", "aut", "(did you mean auto?)"},
+           {"device.backend", "tpu-v4", "'tpu-v4' is not among the choices; give one of"},
+           {"reduce.nan", "auto", "'auto' is not among the choices"},
+           {"reduce.ops", "sum,mx", "'mx' is not among the choices (did you mean max?)"},
+           {"reduce.ops", "", "the list is empty"},
+           {"reduce.ops", " ", "the list is empty"},
+           {"reduce.ops", "sum,,min", "'sum,,min' has an empty item"},
+           {"reduce.ops", "sum,", "'sum,' has an empty item"},
+           {"reduce.ops", "sum,min,sum", "'sum' is listed twice"},
+           {"scale.ranks", "1,auto", "'auto' is not a count"},
+           {"scale.ranks", "1,128", "'128' is above 64; give one or more counts in 1..64"},
+           {"scale.ranks", "4,2^2", "'2^2' is listed twice"},
+           {"scale.names", "a,b, a", "'a' is listed twice"},
+       }) {
+    const std::string message = usage_error([&] { resolve({"--" + bad.key, bad.value}); });
+    EXPECT_TRUE(contains(message, bad.why)) << bad.key;
+    EXPECT_TRUE(contains(message, "--" + bad.key + ": ")) << bad.key;
+  }
+}
+
+TEST(Resolve, NamesTheOriginOfABadValue) {
+  EXPECT_TRUE(contains(usage_error([] { resolve({}, {"SHARDSTREAM_PIPELINE_SLOTS=0"}); }),
+                       "pipeline.slots (from the environment, SHARDSTREAM_PIPELINE_SLOTS): '0'"));
+  const IniFile ini("\n\n[pipeline]\nslots = 0\n");
+  EXPECT_TRUE(contains(usage_error([&] { resolve({}, {}, ini.path()); }),
+                       ini.at(4) + ": pipeline.slots: '0' is below 1"));
+  EXPECT_NO_THROW(resolve({"--pipeline.slots", "2"}, {}, ini.path()));  // not effective: not judged
+}
+
+TEST(Resolve, RefusesAnUnknownKeyOfACommandLineMadeByHand) {
+  CommandLine line;
+  line.values["reduce.opps"] = "sum";
+  EXPECT_TRUE(contains(usage_error([&] { option_table().resolve(line, nullptr, {}); }),
+                       "(did you mean --reduce.ops?)"));
+}
+
+// ---------------------------------------------------------------- environment
+
+TEST(Environment, MakesNamesOfKeys) {
+  const Options options =
+      resolve({}, {"SHARDSTREAM_PIPELINE_SLOT_SIZE=8MiB", "PATH=/bin", "XSHARDSTREAM_FOO=1",
+                   "SHARDSTREAM=1", "SHARDSTREAM_OUTPUT_NOTE=a=b"});
+  EXPECT_EQ(options.bytes("pipeline.slot-size"), 8u << 20);
+  EXPECT_EQ(options.text("output.note"), "a=b");
+}
+
+TEST(Environment, LeavesTheTestsVariablesAlone) {
+  EXPECT_NO_THROW(resolve({}, {"SHARDSTREAM_TEST_DROP_WAIT=3"}));
+}
+
+TEST(Environment, RefusesUnknownNames) {
+  EXPECT_TRUE(contains(usage_error([] { resolve({}, {"SHARDSTREAM_REDUCE_OPPS=sum"}); }),
+                       "unknown environment variable 'SHARDSTREAM_REDUCE_OPPS' (did you mean "
+                       "SHARDSTREAM_REDUCE_OPS?)"));
+  EXPECT_TRUE(contains(usage_error([] { resolve({}, {"SHARDSTREAM_reduce_ops=sum"}); }),
+                       "did you mean SHARDSTREAM_REDUCE_OPS?"));
+  EXPECT_EQ(usage_error([] { resolve({}, {"SHARDSTREAM_HOME=/opt"}); }),
+            "unknown environment variable 'SHARDSTREAM_HOME'");
+}
+
+// ---------------------------------------------------------------- INI file
+
+TEST(Ini, TakesWhatBoostWouldSpoil) {
+  const IniFile ini(
+      "\xEF\xBB\xBF# a byte-order mark before this comment\r\n"
+      "; and a comment of the other kind\r\n"
+      "  ; indented\n"
+      "[reduce]   # behind a section\r\n"
+      "ops = sum, min ; behind a value\r\n"
+      "nan=error\t# behind a tab\n"
+      "\n"
+      "[ output ]\n"
+      "file = data#1;v2.h5\n"
+      "note = \"a # b ; c\"   # quoted\n");
+  const Options options = resolve({}, {}, ini.path());
+  EXPECT_EQ(options.list("reduce.ops"), (Words{"sum", "min"}));
+  EXPECT_EQ(options.all().at("reduce.ops").origin, ini.at(5));
+  EXPECT_EQ(options.text("reduce.nan"), "error");
+  EXPECT_EQ(options.text("output.file"), "data#1;v2.h5");
+  EXPECT_EQ(options.text("output.note"), "a # b ; c");
+}
+
+TEST(Ini, StripsOnlyMatchingQuotes) {
+  struct Case {
+    std::string written;
+    std::string value;
+  };
+  for (const auto& [written, value] : std::vector<Case>{
+           {"'single'", "single"},
+           {"\" padded \"", " padded "},
+           {"\"\"", ""},
+           {"", ""},
+           {"# nothing but a comment", ""},
+           {"it's # fine", "it's"},
+           {"\"a\" \"b\"", "\"a\" \"b\""},
+           {"\"it's\"", "it's"},
+           {"a=b", "a=b"},
+           {"ends with \"", "ends with \""},
+       }) {
+    const IniFile ini("[output]\nnote = " + written + "\n");
+    EXPECT_EQ(resolve({}, {}, ini.path()).text("output.note"), value) << written;
+  }
+}
+
+TEST(Ini, TakesWholeKeysBeforeAnySection) {
+  const IniFile ini("reduce.ops = max");  // and no newline at the end
+  EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.ops"), "max");
+}
+
+TEST(Ini, TakesASectionInTwoPieces) {
+  const IniFile ini("[reduce]\nops = max\n[output]\n[reduce]\nnan = error\n");
+  EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.nan"), "error");
+}
+
+TEST(Ini, RefusesWithFileAndLine) {
+  struct Bad {
+    std::string text;
+    int line;
+    std::string why;
+  };
+  for (const Bad& bad : std::vector<Bad>{
+           {"[reduce]\nopps = sum\n", 2, "unknown key 'reduce.opps' (did you mean reduce.ops?)"},
+           {"[reduse]\nops = sum\n", 2, "unknown key 'reduse.ops' (did you mean reduce.ops?)"},
+           {"[reduce]\nop = sum\n", 2, "unknown key 'reduce.op'"},  // prefixes are not guessed
+           {"ops = sum\n", 1, "unknown key 'ops' (did you mean reduce.ops?)"},
+           {"[reduce]\n= sum\n", 2, "unknown key 'reduce.'"},
+           {"[reduce]\nops#x = sum\n", 2, "unknown key 'reduce.ops#x'"},
+           {"[reduce]\n\nops = sum\nops = min\n", 4, "'reduce.ops' is already set at line 3"},
+           {"[reduce]\nops = sum\n[x\n", 3, "'[x' is no section"},
+           {"[]\nops = sum\n", 1, "'[]' is no section"},
+           {"[reduce]\nops sum#1\n", 2, "'ops sum#1' is neither [section] nor key = value"},
+           {"[output]\nnote = \"open # comment\n", 2, "quote \"open # comment is not closed"},
+           {"[output]\nnote = a\x01\n", 2, "not a line of text"},
+           {"[output]\r\nnote = a\rb\r\n", 2, "not a line of text"},
+           {"\x89HDF\r\n\x1a\n", 1, "is neither [section] nor key = value"},
+           {"[reduce]\nops = sum,\n", 2, "reduce.ops: 'sum,' has an empty item"},
+       }) {
+    const IniFile ini(bad.text);
+    const std::string message = usage_error([&] { resolve({}, {}, ini.path()); });
+    EXPECT_TRUE(contains(message, ini.at(bad.line) + ": ")) << bad.text;
+    EXPECT_TRUE(contains(message, bad.why)) << bad.text;
+  }
+}
+
+TEST(Ini, MustBeThere) {
+  EXPECT_TRUE(contains(usage_error([] { resolve({}, {}, "/no/such/file.ini"); }),
+                       "there is no file '/no/such/file.ini'"));
+  EXPECT_TRUE(contains(usage_error([] { resolve({}, {}, "/tmp"); }), "'/tmp' is a directory"));
+}
+
+// ---------------------------------------------------------------- declarations
+
+TEST(OptionTable, RefusesBadDeclarations) {
+  using enum OptionKind;
+  for (const OptionRow& row : {
+           OptionRow{"plain", text, "", "", "No section."},
+           OptionRow{".name", text, "", "", "No section."},
+           OptionRow{"a.", text, "", "", "No name."},
+           OptionRow{"a.b", count, "0", "1..4", "A default out of its range."},
+           OptionRow{"a.b", count, "", "", "No default."},
+           OptionRow{"a.b", count, "auto", "1-4", "A range that is none."},
+           OptionRow{"a.b", count, "auto", "auto|x..4", "A bound that is none."},
+           OptionRow{"a.b", choice, "x", "y|z", "A default that is no choice."},
+           OptionRow{"a.b", choice, "auto", "", "No choices."},
+           OptionRow{"a.b", list, "", "y|z", "An empty list."},
+           OptionRow{"a.b", flag, "", "", "No default."},
+           OptionRow{"a.b", duration, "3", "", "No unit."},
+       }) {
+    EXPECT_THROW(OptionTable{std::span(&row, 1)}, ContractError) << row.key << ": " << row.sentence;
+  }
+}
+
+TEST(OptionTable, RefusesTwoRowsOfOneName) {
+  using enum OptionKind;
+  const std::array same = {OptionRow{"a.b", text, "", "", ""}, OptionRow{"a.b", flag, "1", "", ""}};
+  EXPECT_THROW(OptionTable{same}, ContractError);
+  const std::array one_variable = {OptionRow{"a.b-c", text, "", "", ""},
+                                   OptionRow{"a.b.c", text, "", "", ""}};
+  EXPECT_THROW(OptionTable{one_variable}, ContractError);
+}
+
+// ---------------------------------------------------------------- help
+
+// The last line is 100 characters long: no word more, and no word less, fits.
+TEST(Help, WritesOneSection) {
+  constexpr std::array wanted = {std::string_view("reduce")};
+  EXPECT_EQ(
+      option_table().help(wanted),
+      "reduce:\n"
+      "  --reduce.ops LIST           The reductions; all of them are computed in one pass over"
+      " the data,\n"
+      "                              and each of them is verified by itself. (default: sum; one"
+      " or more of\n"
+      "                              sum, min, max, mean)\n"
+      "  --reduce.nan CHOICE         What a NaN does. (default: propagate; one of propagate,"
+      " ignore, error)\n");
+}
+
+TEST(Help, HoldsEveryOptionWithinItsWidth) {
+  const OptionTable table = option_table();
+  const std::string help = table.help();
+  for (const OptionRow& row : table.rows()) {
+    EXPECT_TRUE(contains(help, "--" + std::string(row.key) + " ")) << row.key;
+  }
+  EXPECT_TRUE(contains(help, "-o, --output.file TEXT"));
+  EXPECT_TRUE(contains(help, "(default: none)"));  // output.note
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 100u) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+  }
+}
+
+TEST(Help, RefusesAnUnknownSection) {
+  constexpr std::array wanted = {std::string_view("reduse")};
+  EXPECT_TRUE(contains(usage_error([&] { option_table().help(wanted); }), "did you mean reduce?"));
+}
+
+}  // namespace
+}  // namespace shardstream

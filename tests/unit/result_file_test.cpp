@@ -1,0 +1,388 @@
+// Result files and generated data: what is in them, who else can open them, and that nothing is
+// half there under the final name.
+#include "io/result_file.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include "core/error.hpp"
+#include "io/dataset_file.hpp"
+#include "io/source.hpp"
+#include "kernels/data/generate.hpp"
+#include "tests/unit/hdf5_inputs.hpp"
+#include "tests/unit/temporary_folder.hpp"
+
+namespace shardstream::io {
+namespace {
+
+constexpr const char* uuid = "6d7c5b2e-0f1a-4c3d-9e8f-a1b2c3d4e5f6";
+
+#define EXPECT_MENTIONS(text, words) EXPECT_NE((text).find(words), std::string::npos) << (text)
+
+template <class F>
+std::string failure(ExitCode code, F&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "did not fail";
+  return {};
+}
+
+std::string root_text(const std::string& path, const std::string& name) {
+  const hdf5::Lock lock;
+  const auto access = hdf5::posix_access(false);
+  const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+  const hdf5::Object root(H5Oopen(file.get(), "/", H5P_DEFAULT));
+  return hdf5::read_text_attribute(root.get(), name);
+}
+
+Table phases() {
+  Table table("phases", {{"phase", ColumnType::text, ""},
+                         {"calls", ColumnType::integer, ""},
+                         {"host", ColumnType::real, "s"}});
+  table.add({std::string("upload"), std::int64_t{1} << 40, 0.25});
+  table.add({std::string("réduce"), std::int64_t{-3}, std::numeric_limits<double>::infinity()});
+  table.add({std::string(""), std::int64_t{0}, -0.0});
+  return table;
+}
+
+class ResultFiles : public testing::Test {
+ protected:
+  std::size_t entries() const {
+    const std::filesystem::directory_iterator begin(folder_.path());
+    return static_cast<std::size_t>(std::distance(begin, std::filesystem::directory_iterator()));
+  }
+  void publish_one(bool overwrite = false) {
+    ResultFile(file_, overwrite, uuid, 1 << 20).publish();
+  }
+  /// A result that its writer did not finish, under the final name.
+  void leave_partial() {
+    publish_one();
+    const hdf5::Lock lock;
+    const auto access = hdf5::posix_access(false);
+    const hdf5::File file(H5Fopen(file_.c_str(), H5F_ACC_RDWR, access.get()));
+    const hdf5::Object root(H5Oopen(file.get(), "/", H5P_DEFAULT));
+    hdf5::write_attribute(root.get(), "status", std::string("partial"));
+  }
+
+  test::TemporaryFolder folder_;
+  std::string file_ = folder_ / "result.h5";
+};
+
+// ---------------------------------------------------------------- contents
+
+TEST_F(ResultFiles, SayWhatTheyAre) {
+  publish_one();
+  EXPECT_EQ(root_text(file_, "schema"), "shardstream");
+  EXPECT_EQ(root_text(file_, "run_uuid"), uuid);
+  EXPECT_EQ(root_text(file_, "status"), "complete");
+  const auto created = root_text(file_, "created_utc");
+  ASSERT_EQ(created.size(), 20u);
+  EXPECT_EQ(created[10], 'T');
+  EXPECT_EQ(created.back(), 'Z');
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(ResultFiles, GiveBackWhatTheyReservedAndDidNotUse) {
+  ResultFile(file_, false, uuid, 64 << 20).publish();
+  struct stat status {};
+  ASSERT_EQ(::stat(file_.c_str(), &status), 0);
+  EXPECT_LT(status.st_size, 64 << 10);
+  EXPECT_LT(status.st_blocks * 512, 1 << 20);
+}
+
+TEST_F(ResultFiles, TakeAttributesOfAnyLengthAndTwice) {
+  const std::string script(200'000, 'x');
+  {
+    ResultFile result(file_, false, uuid, 1 << 20);
+    result.attribute("/", "answer", std::int64_t{41});
+    result.attribute("/", "answer", std::int64_t{42});
+    result.attribute("/provenance/job", "script", script);
+    result.attribute("/provenance/job", "cpus", std::vector<std::int64_t>{3, 1, 2});
+    result.attribute("/provenance/job", "none", std::vector<std::int64_t>{});
+    result.attribute("provenance", "load", 0.5);
+    result.publish();
+  }
+  const hdf5::Lock lock;
+  const hdf5::File file(H5Fopen(file_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const hdf5::Object job(H5Oopen(file.get(), "/provenance/job", H5P_DEFAULT));
+  EXPECT_EQ(hdf5::read_text_attribute(job.get(), "script"), script);
+  std::int64_t answer = 0, cpus[3] = {};
+  hdf5::Attribute number(H5Aopen_by_name(file.get(), "/", "answer", H5P_DEFAULT, H5P_DEFAULT));
+  hdf5::check(H5Aread(number.get(), H5T_NATIVE_INT64, &answer), "read");
+  EXPECT_EQ(answer, 42);
+  hdf5::Attribute list(H5Aopen(job.get(), "cpus", H5P_DEFAULT));
+  hdf5::check(H5Aread(list.get(), H5T_NATIVE_INT64, cpus), "read");
+  EXPECT_EQ(cpus[1], 1);
+}
+
+TEST_F(ResultFiles, KeepTablesAsFlatRecords) {
+  {
+    ResultFile result(file_, false, uuid, 1 << 20);
+    result.table("/timing", phases());
+    result.publish();
+  }
+#pragma pack(push, 1)
+  struct Record {
+    char phase[7];  // the longest text, with é in two bytes
+    std::int64_t calls;
+    double host;
+  } rows[3];
+#pragma pack(pop)
+  const hdf5::Lock lock;
+  const hdf5::File file(H5Fopen(file_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const hdf5::Dataset dataset(H5Dopen2(file.get(), "/timing/phases", H5P_DEFAULT), "open");
+  const hdf5::Type type(H5Dget_type(dataset.get()));
+  ASSERT_EQ(H5Tget_size(type.get()), sizeof(Record));
+  hdf5::check(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows), "read");
+  EXPECT_EQ(std::string(rows[0].phase, 7), std::string("upload\0", 7));
+  EXPECT_EQ(std::string(rows[1].phase, 7), "réduce");
+  EXPECT_EQ(std::string(rows[2].phase, 7), std::string(7, '\0'));
+  const std::int64_t calls = rows[0].calls;  // copies, since packed fields can't be referred to
+  const double host = rows[1].host;
+  EXPECT_EQ(calls, std::int64_t{1} << 40);
+  EXPECT_EQ(host, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(hdf5::read_text_attribute(dataset.get(), "CLASS"), "TABLE");
+  EXPECT_EQ(hdf5::read_text_attribute(dataset.get(), "FIELD_2_NAME"), "host");
+  EXPECT_EQ(hdf5::read_text_attribute(dataset.get(), "units_host"), "s");
+  EXPECT_EQ(H5Aexists(dataset.get(), "units_calls"), 0);
+}
+
+/// Other people's readers. The script fails on anything but what was written.
+constexpr const char* reader_script = R"(
+import sys, h5py, numpy, pandas, tables
+name = sys.argv[1]
+with h5py.File(name) as f:
+    assert f.attrs['status'] == 'complete' and f.attrs['schema_version'] == 1
+    assert f['/config'].attrs['text'] == 'a b' and list(f['/config'].attrs['list']) == [1, 2]
+    t = f['/timing/phases']
+    assert t.dtype.names == ('phase', 'calls', 'host') and t.shape == (3,)
+    assert t['phase'][0] == b'upload' and t['calls'][1] == -3 and numpy.isinf(t['host'][1])
+    assert t.attrs['units_host'] == 's'
+    assert f['/timing/nothing'].shape == (0,)
+    assert len(f['/timing/many']) == 100000 and f['/timing/many']['i'][99999] == 99999
+d = pandas.read_hdf(name, '/timing/phases')
+assert list(d.columns) == ['phase', 'calls', 'host'] and len(d) == 3 and d['calls'][0] == 2**40
+assert d['phase'][0] in ('upload', b'upload') and d['host'][0] == 0.25
+assert len(pandas.read_hdf(name, '/timing/nothing')) == 0
+assert pandas.read_hdf(name, '/timing/many')['i'].sum() == 100000 * 99999 // 2
+with tables.open_file(name) as f:
+    t = f.get_node('/timing/phases')
+    assert isinstance(t, tables.Table) and t.nrows == 3 and t[2]['calls'] == 0
+    assert t.read_where('calls > 5')['phase'][0] == b'upload'
+    assert f.get_node('/timing/nothing').nrows == 0 and t.attrs.units_host == 's'
+)";
+
+TEST_F(ResultFiles, OpenInH5pyPandasAndPytables) {
+  const std::string python = "/usr/bin/python3 -W ignore ";
+  if (std::system((python + "-c 'import h5py, pandas, tables' 2>/dev/null").c_str()) != 0) {
+    GTEST_SKIP() << "/usr/bin/python3 lacks h5py, pandas or tables";
+  }
+  Table many("many", {{"i", ColumnType::integer, ""}});
+  for (std::int64_t i = 0; i < 100'000; ++i) many.add({i});
+  {
+    ResultFile result(file_, false, uuid, 4 << 20);
+    result.attribute("/config", "text", std::string("a b"));
+    result.attribute("/config", "list", std::vector<std::int64_t>{1, 2});
+    result.table("/timing", phases());
+    result.table("/timing", Table("nothing", {{"name", ColumnType::text, ""},
+                                              {"x", ColumnType::real, "GB/s"}}));
+    result.table("/timing", many);
+    result.publish();
+  }
+  std::ofstream(folder_ / "reader.py") << reader_script;
+  EXPECT_EQ(std::system((python + (folder_ / "reader.py") + " " + file_).c_str()), 0);
+}
+
+// ---------------------------------------------------------------- names and their neighbours
+
+TEST_F(ResultFiles, LeaveNothingUnlessPublished) {
+  {
+    ResultFile result(file_, false, uuid, 1 << 20);
+    result.attribute("/", "x", 1.0);
+    EXPECT_EQ(result.part_path(),
+              std::filesystem::path(folder_ / ".result.h5.") += std::string(uuid) + ".part");
+    EXPECT_TRUE(std::filesystem::exists(result.part_path()));
+    EXPECT_FALSE(std::filesystem::exists(file_));
+  }
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(ResultFiles, DoNotReplaceACompleteOne) {
+  publish_one();
+  const auto message = failure(ExitCode::usage, [&] { publish_one(); });
+  EXPECT_MENTIONS(message, "already exists (complete result of 20");
+  EXPECT_MENTIONS(message, "--output.overwrite true");
+  EXPECT_EQ(entries(), 1u);
+  publish_one(true);
+  EXPECT_EQ(root_text(file_, "status"), "complete");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(ResultFiles, DoNotReplaceOtherPeoplesFiles) {
+  std::ofstream(file_) << "my thesis";
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(); }), "not a result of shardstream");
+  test::make_file(file_).close();
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(); }), "not a result of shardstream");
+  std::filesystem::remove(file_);
+  std::filesystem::create_symlink("nowhere", file_);
+  failure(ExitCode::usage, [&] { publish_one(); });
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(ResultFiles, ReplaceAPartialOne) {
+  leave_partial();
+  ASSERT_EQ(root_text(file_, "status"), "partial");
+  publish_one();
+  EXPECT_EQ(root_text(file_, "status"), "complete");
+}
+
+TEST_F(ResultFiles, DoNotReplaceWhatAppearedMeanwhile) {
+  {
+    ResultFile result(file_, false, uuid, 1 << 20);
+    std::ofstream(file_) << "someone else's";
+    EXPECT_MENTIONS(failure(ExitCode::failed, [&] { result.publish(); }), "already exists");
+  }
+  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(std::filesystem::file_size(file_), 14u);
+}
+
+TEST_F(ResultFiles, NameWhatIsWrongWithTheFolder) {
+  const auto refusal = [&](const std::string& path) {
+    return failure(ExitCode::usage, [&] { ResultFile(path, false, uuid, 0); });
+  };
+  EXPECT_MENTIONS(refusal(folder_ / "no/such/r.h5"), "there is no folder");
+  EXPECT_MENTIONS(refusal(folder_.path().string()), "is a folder");
+  EXPECT_MENTIONS(refusal(folder_ / ""), "names no file");
+  EXPECT_MENTIONS(refusal(""), "names no file");
+  EXPECT_MENTIONS(refusal(folder_ / std::string(240, 'n')), "too long");
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0555), 0);
+  const bool root = ::geteuid() == 0;
+  if (root) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
+  const auto message = refusal(file_);
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
+  EXPECT_MENTIONS(message, "not writable");
+}
+
+TEST_F(ResultFiles, NeedRoom) {
+  const auto message =
+      failure(ExitCode::usage, [&] { ResultFile(file_, false, uuid, std::uint64_t{1} << 60); });
+  EXPECT_MENTIONS(message, folder_.path().string());
+  EXPECT_MENTIONS(message, "no room for 1 EiB");
+  EXPECT_MENTIONS(message, "free");
+  EXPECT_EQ(entries(), 0u);
+}
+
+// ---------------------------------------------------------------- stale part files
+
+TEST_F(ResultFiles, RemovePartFilesOfDeadWritersOnly) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto* const abandoned = new ResultFile(file_, false, "dead", 1 << 20);
+    abandoned->attribute("/", "x", 1.0);
+    ::_exit(0);  // as if killed: no destructor runs
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const std::string dead = folder_ / ".result.h5.dead.part";
+  ASSERT_TRUE(std::filesystem::exists(dead));
+  std::ofstream(folder_ / ".result.h5.old.h5.dead.part") << "of a longer name";
+  const ResultFile living(file_, false, "living", 1 << 20);
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  const ResultFile another(file_, false, "another", 1 << 20);
+  EXPECT_TRUE(std::filesystem::exists(living.part_path()));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / ".result.h5.old.h5.dead.part"));
+}
+
+TEST_F(ResultFiles, LetHdf5LockTooWhereItsUserWantsIt) {
+  ASSERT_EQ(::setenv("HDF5_USE_FILE_LOCKING", "TRUE", 1), 0);
+  const pid_t child = ::fork();  // HDF5 reads the variable when it starts
+  if (child == 0) {
+    try {
+      ResultFile(file_, false, uuid, 1 << 20).publish();
+      ::_exit(0);
+    } catch (const std::exception& error) {
+      std::fputs(error.what(), stderr);
+      ::_exit(1);
+    }
+  }
+  ::unsetenv("HDF5_USE_FILE_LOCKING");
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// ---------------------------------------------------------------- generated data
+
+TEST_F(ResultFiles, ManyWritersMakeOneDataSet) {
+  constexpr std::uint64_t count = 100'003, writers = 4;
+  {
+    DatasetFile file(file_, false, uuid, "/deep/x", ElementType::f64, count);
+    EXPECT_EQ(file.offset() % 4096, 0u);
+    std::vector<std::thread> threads;
+    for (std::uint64_t w = 0; w < writers; ++w) {
+      threads.emplace_back([&, w] {
+        const RangeWriter writer(file.part_path(), file.offset(), ElementType::f64);
+        const std::uint64_t first = count * w / writers, end = count * (w + 1) / writers;
+        std::vector<std::byte> data((end - first) * sizeof(double));
+        generate(Generator::uniform, ElementType::f64, 7, first, end - first, data.data());
+        writer.write(first, data);
+        writer.sync();
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_FALSE(std::filesystem::exists(file_));
+    file.publish();
+  }
+  EXPECT_EQ(entries(), 1u);
+  const char* const no_environment[] = {nullptr};
+  CommandLine given;
+  given.values = {{"input.data", file_ + ":/deep/x"}};
+  const auto source =
+      open_source(OptionTable({input_options()}).resolve(given, no_environment, {}));
+  EXPECT_EQ(source->access(), "contiguous, parallel pread");
+  std::vector<double> read(count), expected(count);
+  source->read(0, count, reinterpret_cast<std::byte*>(read.data()));
+  generate(Generator::uniform, ElementType::f64, 7, 0, count,
+           reinterpret_cast<std::byte*>(expected.data()));
+  EXPECT_EQ(read, expected);
+}
+
+TEST_F(ResultFiles, GeneratedDataReserveTheirRoom) {
+  {
+    const DatasetFile file(file_, false, uuid, "/x", ElementType::f32, 1 << 20);
+    struct stat status {};
+    ASSERT_EQ(::stat(file.part_path().c_str(), &status), 0);
+    EXPECT_GE(status.st_blocks * 512, 4 << 20);
+    EXPECT_GE(status.st_size, 4 << 20);
+  }
+  EXPECT_EQ(entries(), 0u);
+  EXPECT_MENTIONS(
+      failure(
+          ExitCode::usage,
+          [&] { DatasetFile(file_, false, uuid, "/x", ElementType::f64, std::uint64_t{1} << 50); }),
+      "no room for");
+  for (const auto* name : {"", "x", "/", "/x/"}) {
+    failure(ExitCode::usage, [&] { DatasetFile(file_, false, uuid, name, ElementType::f32, 1); });
+  }
+  EXPECT_EQ(entries(), 0u);
+}
+
+}  // namespace
+}  // namespace shardstream::io

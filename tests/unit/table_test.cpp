@@ -1,0 +1,91 @@
+#include "core/table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace shardstream {
+namespace {
+
+Table phases() {
+  return Table("phases", {{"phase", ColumnType::text},
+                          {"calls", ColumnType::integer},
+                          {"rate", ColumnType::real, "GB/s"},
+                          {"note", ColumnType::text}});
+}
+
+TEST(Table, KeepsItsRows) {
+  Table table = phases();
+  table.add({"upload", std::int64_t{3}, 54.1, ""});
+  EXPECT_EQ(table.name(), "phases");
+  ASSERT_EQ(table.rows().size(), 1u);
+  EXPECT_EQ(std::get<std::string>(table.rows()[0][0]), "upload");
+  EXPECT_EQ(std::get<std::int64_t>(table.rows()[0][1]), 3);
+  EXPECT_EQ(std::get<double>(table.rows()[0][2]), 54.1);
+}
+
+TEST(Table, RefusesARowThatDoesNotFit) {
+  Table table = phases();
+  EXPECT_THROW(table.add({}), ContractError);
+  EXPECT_THROW(table.add({"upload", std::int64_t{3}, 54.1}), ContractError);
+  EXPECT_THROW(table.add({"upload", std::int64_t{3}, 54.1, "", ""}), ContractError);
+  EXPECT_THROW(table.add({"upload", 3.0, 54.1, ""}), ContractError);
+  EXPECT_THROW(table.add({"upload", std::int64_t{3}, std::int64_t{54}, ""}), ContractError);
+  EXPECT_THROW(table.add({1.0, std::int64_t{3}, 54.1, ""}), ContractError);
+  EXPECT_TRUE(table.rows().empty());
+}
+
+TEST(Table, RefusesColumnsThatAreNoFields) {
+  for (const char* name : {"", "two words", "1st", "a-b", "a.b", "µ"}) {
+    EXPECT_THROW(Table("t", {{name}}), ContractError) << name;
+  }
+  EXPECT_THROW(Table("t", {{"a"}, {"a"}}), ContractError);
+  EXPECT_NO_THROW(Table("t", {{"a_1"}, {"A"}, {"_b"}}));
+}
+
+TEST(TableText, AlignsNumbersRightAndTextLeft) {
+  Table table = phases();
+  table.add({"upload", std::int64_t{3}, 54.125, "bound"});
+  table.add({"fold", std::int64_t{12345678}, 7.0, ""});
+  EXPECT_EQ(to_text(table),
+            "phase      calls  rate [GB/s]  note\n"
+            "upload         3       54.125  bound\n"
+            "fold    12345678            7\n");
+}
+
+TEST(TableText, OfNoRowsIsItsHeader) {
+  EXPECT_EQ(to_text(phases()), "phase  calls  rate [GB/s]  note\n");
+}
+
+TEST(TableText, CountsCharactersNotBytes) {
+  Table table("t", {{"unit", ColumnType::text}, {"n", ColumnType::integer}});
+  table.add({"µs", std::int64_t{1}});
+  table.add({"GB/s", std::int64_t{2}});
+  EXPECT_EQ(to_text(table), "unit  n\nµs    1\nGB/s  2\n");
+}
+
+TEST(CellText, WritesIntegersInFull) {
+  EXPECT_EQ(to_text(Cell{std::int64_t{1234567890123}}), "1234567890123");
+  EXPECT_EQ(to_text(Cell{std::numeric_limits<std::int64_t>::min()}), "-9223372036854775808");
+}
+
+TEST(CellText, WritesRealsToSomeDigits) {
+  EXPECT_EQ(to_text(Cell{54.0}), "54");
+  EXPECT_EQ(to_text(Cell{1.0 / 3}), "0.333333");
+  EXPECT_EQ(to_text(Cell{1.0 / 3}, 3), "0.333");
+  EXPECT_EQ(to_text(Cell{0.1}, 17), "0.10000000000000001");
+  EXPECT_EQ(to_text(Cell{1e12}), "1e+12");
+  EXPECT_EQ(to_text(Cell{std::nan("")}), "nan");
+  EXPECT_EQ(to_text(Cell{std::numeric_limits<double>::infinity()}), "inf");
+}
+
+TEST(CellText, LeavesTextAsItIs) {
+  EXPECT_EQ(to_text(Cell{std::string("a b ")}), "a b ");
+}
+
+}  // namespace
+}  // namespace shardstream
