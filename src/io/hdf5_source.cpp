@@ -274,11 +274,13 @@ void Hdf5Source::read_block(std::uint64_t first, const ElementOrder::Block& bloc
                             std::byte* out) const {
   const std::vector<hsize_t> start(block.start.begin(), block.start.end());
   const std::vector<hsize_t> extent(block.extent.begin(), block.extent.end());
-  const hsize_t count = block.count;
   const hdf5::Lock lock;
   const hdf5::Type stored(H5Dget_type(dataset_.get()), "cannot get the type of " + about_.name);
   CheckedConversion conversion(stored.get(), about_.delivered);
-  const hdf5::Space in_memory(H5Screate_simple(1, &count, nullptr), "cannot make a data space");
+  // Of the same rank as the file's, or HDF5 matches the two element by element.
+  const hdf5::Space in_memory(
+      H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
+      "cannot make a data space");
   const hdf5::Space in_file(H5Dget_space(dataset_.get()), "cannot get the shape of a data set");
   if (!about_.scalar) {
     check(H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(),

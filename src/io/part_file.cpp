@@ -90,7 +90,7 @@ bool lock_byte(const Descriptor& file, int command) {
 /// Removes the part files of `path` that nobody holds the lock of. The tidying must not stop a run:
 /// what cannot be removed stays.
 void remove_stale_parts(const fs::path& path) {
-  const std::string start = "." + path.filename().string() + ".";
+  const std::string start = fmt::format(".{}.", path.filename().string());
   const std::string_view end = ".part";
   std::error_code ignored;
   for (fs::directory_iterator it(folder_of(path), ignored), last; !ignored && it != last;
