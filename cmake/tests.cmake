@@ -64,18 +64,19 @@ function(shardstream_register test)
 endfunction()
 
 # shardstream_test(NAME SOURCES file... LABELS unit|contract|mpi|gpu|e2e|slurm...
-#                  [USES room...] [LINKS library...] [RANKS n...] [GPU]
+#                  [USES room...] [LINKS library...] [RANKS n...] [GPU] [OWN_MAIN]
 #                  [SANITIZE thread|address|none...] [PROCESSORS n] [TIMEOUT seconds])
 # A GoogleTest program, tests/NAME in the build folder.
 #   RANKS     one ctest entry per count, NAME.npN, under the MPI launcher; tests/mpi/main.cpp
 #             is its main
 #   GPU       built only with CUDA, skipped where no GPU is visible; tests/gpu/main.cpp is its main
+#   OWN_MAIN  a program that is no GoogleTest: it returns 0, 77 or a failure
 #   SANITIZE  the sanitizer builds that it belongs to; unit: address, contract: thread and address,
 #             all others: none, unless said here
 # PROCESSORS says how many cores a test with threads of its own keeps busy (default: its ranks).
 function(shardstream_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg
-    "GPU" "PROCESSORS;TIMEOUT" "SOURCES;USES;LINKS;LABELS;RANKS;SANITIZE")
+    "GPU;OWN_MAIN" "PROCESSORS;TIMEOUT" "SOURCES;USES;LINKS;LABELS;RANKS;SANITIZE")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "shardstream_test(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
   endif()
@@ -99,7 +100,9 @@ function(shardstream_test name)
   endif()
 
   set(main GTest::gtest_main)
-  if(arg_RANKS)
+  if(arg_OWN_MAIN)
+    set(main "")
+  elseif(arg_RANKS)
     set(main GTest::gtest MPI::MPI_C)
     list(APPEND arg_SOURCES ${PROJECT_SOURCE_DIR}/tests/mpi/main.cpp)
   elseif(arg_GPU)
@@ -109,7 +112,8 @@ function(shardstream_test name)
   add_executable(${name} ${arg_SOURCES})
   list(TRANSFORM arg_USES PREPEND shardstream_)
   target_link_libraries(${name} PRIVATE shardstream_flags ${arg_USES} ${arg_LINKS} ${main})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(${name} PRIVATE
+    ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_dependencies(shardstream_tests ${name})

@@ -21,11 +21,14 @@ using Sum = std::conditional_t<std::integral<T>, Int128, double>;
 template <class T>
 using Extreme = std::conditional_t<std::integral<T>, std::int64_t, double>;
 
-/// 128 bits to double with two roundings, spelled out so that every backend does the same.
+/// 128 bits to double by way of the magnitude's halves, with two roundings, spelled out so that
+/// every backend does the same. Not for -2^127, which no sum of 2^63 elements reaches.
 constexpr double to_double(Int128 value) {
-  const auto high = static_cast<std::int64_t>(value >> 64);
-  const auto low = static_cast<std::uint64_t>(value);
-  return static_cast<double>(high) * 18446744073709551616.0 + static_cast<double>(low);
+  const Int128 magnitude = value < 0 ? -value : value;
+  const auto high = static_cast<std::int64_t>(magnitude >> 64);
+  const auto low = static_cast<std::uint64_t>(magnitude);
+  const double sum = static_cast<double>(high) * 18446744073709551616.0 + static_cast<double>(low);
+  return value < 0 ? -sum : sum;
 }
 constexpr double to_double(double value) {
   return value;

@@ -1,5 +1,6 @@
 #include "kernels/reduce/reference.hpp"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -125,8 +126,7 @@ LeafCheck check_leaf(const T* elements, std::uint64_t count, std::int64_t first,
   const Reference wanted = reference(elements, count, exact.count, want);
   const long double unit = std::numeric_limits<double>::epsilon() / 2;
   // Each value goes through the additions of its lane and of the tree; two more for conversions.
-  const long double additions = leaf_elements / lanes + 8 + 2;
-  static_assert(lanes == 256, "the tree over lanes has 8 levels");
+  const long double additions = leaf_elements / lanes + std::countr_zero(lanes) + 2;
   const long double sum_bound = additions * unit * wanted.magnitude;
 
   LeafCheck check;

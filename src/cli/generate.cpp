@@ -11,6 +11,7 @@
 #include "core/shard.hpp"
 #include "core/units.hpp"
 #include "io/dataset_file.hpp"
+#include "io/part_file.hpp"
 #include "io/source.hpp"
 #include "launch/affinity.hpp"
 #include "launch/signals.hpp"
@@ -72,8 +73,8 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
 ExitCode generate_data(const launch::Session& session, const Options& options, Log&) {
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
+  std::optional<launch::RemoveOnSignal> remove;  // from before the file to after it
   std::optional<io::DatasetFile> file;
-  std::optional<launch::RemoveOnSignal> remove;
   session.collectively([&] {
     const Target to = target(options);
     source = io::open_source(options);
@@ -84,9 +85,9 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
                       source->name()));
     }
     if (session.rank() != 0) return;
+    remove.emplace(io::part_path_of(to.file, uuid));
     file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
                  source->order().count());
-    remove.emplace(file->part_path());
   });
   const std::string part = session.broadcast(file ? file->part_path().string() : "");
   const std::string offset = session.broadcast(file ? fmt::format("{}", file->offset()) : "");

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
 #include "cli/store.hpp"
 #include "core/units.hpp"
+#include "io/part_file.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "launch/signals.hpp"
@@ -73,20 +75,25 @@ class Output {
  public:
   Output(const launch::Session& session, const Options& options, const std::string& uuid) {
     if (session.rank() != 0) return;
-    file_.emplace(result_path(options, session.size()), options.flag("output.overwrite"), uuid,
-                  reserved_bytes);
-    remove_.emplace(file_->part_path());
+    const fs::path path = result_path(options, session.size());
+    remove_.emplace(io::part_path_of(path, uuid));
+    file_.emplace(path, options.flag("output.overwrite"), uuid, reserved_bytes);
   }
   /// Null on all ranks but 0.
   io::ResultFile* file() { return file_ ? &*file_ : nullptr; }
 
  private:
+  std::optional<launch::RemoveOnSignal> remove_;  // from before the file to after it
   std::optional<io::ResultFile> file_;
-  std::optional<launch::RemoveOnSignal> remove_;
 };
 
 /// The most memory that this process has had in use so far, in bytes.
 double peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
+  }
+  // Elsewhere; on Linux this would count what the process that started this one had in use.
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024;

@@ -139,7 +139,7 @@ bool link_exists(hid_t file, const std::string& path) {
                     "leads nowhere or damaged: HDF5: {}: name another data set",
                     path, name, reason));
   }
-  const auto paths = datasets_in(file.get(), "/");
+  const auto paths = datasets_in(file.get(), name, "/");
   const auto near = meant(path, paths);
   throw UsageError(fmt::format(
       "input.data: there is no '{}' in '{}': {}", path, name,
@@ -166,15 +166,20 @@ hdf5::File open_input_file(const std::filesystem::path& file) {
   return opened;
 }
 
-std::vector<std::string> datasets_in(hid_t group, const std::string& prefix) {
+std::vector<std::string> datasets_in(hid_t group, const std::string& name,
+                                     const std::string& prefix) {
   Visit visit{prefix};
-  hdf5::check(H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_dataset, &visit),
-              "cannot list the data sets of a file");
+  if (H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_dataset, &visit) < 0) {
+    throw UsageError(
+        fmt::format("input.data: the data sets of '{}' cannot be listed, it may be damaged: HDF5: "
+                    "{}: copy or write it again",
+                    name, hdf5::Reasons().innermost()));
+  }
   return std::move(visit.found);
 }
 
 std::string only_dataset(const hdf5::File& file, const std::string& name) {
-  const auto paths = datasets_in(file.get(), "/");
+  const auto paths = datasets_in(file.get(), name, "/");
   if (paths.size() == 1) return paths.front();  // what is wrong with it, its opening will say
   std::vector<std::string> usable;
   std::copy_if(paths.begin(), paths.end(), std::back_inserter(usable),
@@ -195,7 +200,7 @@ hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, cons
   const hdf5::Object object(H5Oopen(file.get(), path.c_str(), H5P_DEFAULT));
   if (!object.valid()) fail_to_find(file, name, path);
   if (H5Iget_type(object.get()) == H5I_GROUP) {
-    const auto paths = datasets_in(object.get(), path.back() == '/' ? path : path + '/');
+    const auto paths = datasets_in(object.get(), name, path.back() == '/' ? path : path + '/');
     throw UsageError(
         fmt::format("input.data: '{}' in '{}' is a group: name one of its data sets: {}", path,
                     name, joined(paths)));

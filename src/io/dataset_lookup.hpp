@@ -14,8 +14,10 @@ namespace shardstream::io {
 hdf5::File open_input_file(const std::filesystem::path& file);
 
 /// Paths of the data sets in `group` and below, each prefixed by `prefix` (ends in '/'). Stops
-/// after a bounded number of links; other files that links lead to are not visited.
-std::vector<std::string> datasets_in(hid_t group, const std::string& prefix);
+/// after a bounded number of links; other files that links lead to are not visited. `name` is the
+/// file's in messages.
+std::vector<std::string> datasets_in(hid_t group, const std::string& name,
+                                     const std::string& prefix);
 
 /// The path of the file's only data set of numbers. `name` is the file's in messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <string_view>
 
 #include "core/error.hpp"
 #include "io/contiguous_source.hpp"
@@ -36,6 +36,15 @@ struct Description {
   std::uint64_t stored_bytes;
 };
 
+std::string joined(const Extents& extents, std::string_view separator) {
+  std::string text;
+  for (const auto extent : extents) {
+    if (!text.empty()) text += separator;
+    text += std::to_string(extent);
+  }
+  return text;
+}
+
 Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
   const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
   const int rank = H5Sget_simple_extent_ndims(space.get());
@@ -54,7 +63,7 @@ Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
   if (room == 0) {
     throw UsageError(
         fmt::format("input.data: {} has 2^63 elements or more ({}): name a smaller one", name,
-                    fmt::join(shape, "x")));
+                    joined(shape, "x")));
   }
   return shape;
 }
@@ -178,6 +187,19 @@ hdf5::Properties cached_access(const Description& about) {
   return access;
 }
 
+/// What all H5Dread calls of one read() share; making it costs more than reading a small chunk.
+struct Transfer {
+  hdf5::Type stored;
+  hdf5::Space in_file;
+  CheckedConversion conversion;
+
+  /// Needs the lock.
+  Transfer(const hdf5::Dataset& dataset, const Description& about)
+      : stored(H5Dget_type(dataset.get()), "cannot get the type of " + about.name),
+        in_file(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
+        conversion(stored.get(), about.delivered) {}
+};
+
 class Hdf5Source final : public Source {
  public:
   Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about)
@@ -198,7 +220,9 @@ class Hdf5Source final : public Source {
   std::string describe_access() const;
   void read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const;
   void read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const;
-  void read_block(std::uint64_t first, const ElementOrder::Block& block, std::byte* out) const;
+  Transfer start_transfer() const;
+  void read_block(const Transfer& transfer, std::uint64_t first, const ElementOrder::Block& block,
+                  std::byte* out) const;
   [[noreturn]] void fail_to_convert(std::uint64_t first, std::uint64_t count,
                                     const std::string& complaint) const;
 
@@ -213,7 +237,7 @@ std::string Hdf5Source::describe_access() const {
   std::string text = "H5Dread, ";
   switch (about_.layout) {
     case H5D_CHUNKED:
-      text += fmt::format("chunks {}", fmt::join(order_.box(), "x"));
+      text += fmt::format("chunks {}", joined(order_.box(), "x"));
       break;
     case H5D_COMPACT:
       text += "compact";
@@ -240,8 +264,9 @@ void Hdf5Source::read(std::uint64_t first, std::uint64_t count, std::byte* out) 
 }
 
 void Hdf5Source::read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  const auto transfer = start_transfer();
   for (const auto& block : order_.blocks(first, count)) {
-    read_block(first, block, out);
+    read_block(transfer, first, block, out);
     if (about_.sign_differs) {
       if (const auto complaint = sign_change(about_.delivered, out, first, block.count)) {
         fail_to_convert(first, block.count, *complaint);
@@ -270,34 +295,36 @@ void Hdf5Source::read_as_integers(std::uint64_t first, std::uint64_t count, std:
   }
 }
 
-void Hdf5Source::read_block(std::uint64_t first, const ElementOrder::Block& block,
-                            std::byte* out) const {
+Transfer Hdf5Source::start_transfer() const {
+  const hdf5::Lock lock;
+  return Transfer(dataset_, about_);
+}
+
+void Hdf5Source::read_block(const Transfer& transfer, std::uint64_t first,
+                            const ElementOrder::Block& block, std::byte* out) const {
   const std::vector<hsize_t> start(block.start.begin(), block.start.end());
   const std::vector<hsize_t> extent(block.extent.begin(), block.extent.end());
   const hdf5::Lock lock;
-  const hdf5::Type stored(H5Dget_type(dataset_.get()), "cannot get the type of " + about_.name);
-  CheckedConversion conversion(stored.get(), about_.delivered);
   // Of the same rank as the file's, or HDF5 matches the two element by element.
   const hdf5::Space in_memory(
       H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
       "cannot make a data space");
-  const hdf5::Space in_file(H5Dget_space(dataset_.get()), "cannot get the shape of a data set");
   if (!about_.scalar) {
-    check(H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(),
-                              nullptr),
+    check(H5Sselect_hyperslab(transfer.in_file.get(), H5S_SELECT_SET, start.data(), nullptr,
+                              extent.data(), nullptr),
           "cannot select a block of a data set");
   }
-  if (H5Dread(dataset_.get(), native_type(about_.delivered), in_memory.get(), in_file.get(),
-              conversion.properties(), out) >= 0) {
+  if (H5Dread(dataset_.get(), native_type(about_.delivered), in_memory.get(),
+              transfer.in_file.get(), transfer.conversion.properties(), out) >= 0) {
     return;
   }
-  if (const auto complaint = conversion.complaint()) {
+  if (const auto complaint = transfer.conversion.complaint()) {
     fail_to_convert(first, block.count, *complaint);
   }
   throw Error(
       fmt::format("cannot read the block at [{}] of {} elements ({} to {}) of {}, its file "
                   "may be damaged: HDF5: {}: copy or write it again",
-                  fmt::join(block.start, ", "), fmt::join(block.extent, "x"), first,
+                  joined(block.start, ", "), joined(block.extent, "x"), first,
                   first + block.count - 1, about_.name, hdf5::Reasons().innermost()));
 }
 

@@ -150,6 +150,10 @@ void sync_folder(const fs::path& folder) {
 
 }  // namespace
 
+fs::path part_path_of(const fs::path& path, const std::string& uuid) {
+  return folder_of(path) / fmt::format(".{}.{}.part", path.filename().string(), uuid);
+}
+
 PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)
     : path_(std::move(path)), overwrite_(overwrite) {
   const std::string name = path_.filename().string();
@@ -160,7 +164,7 @@ PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)
   if (const auto reason = objection(path_, overwrite)) {
     throw UsageError("output.file: " + *reason);
   }
-  part_path_ = folder_of(path_) / fmt::format(".{}.{}.part", name, uuid);
+  part_path_ = part_path_of(path_, uuid);
   remove_stale_parts(path_);
   create();
 }

@@ -10,6 +10,10 @@
 
 namespace shardstream::io {
 
+/// What the part file of `path` is called in the run `uuid`; known beforehand, so that a signal
+/// handler which must remove it can stand ready before it is there.
+std::filesystem::path part_path_of(const std::filesystem::path& path, const std::string& uuid);
+
 class PartFile {
  public:
   /// Creates the empty part file, and holds a lock on it that tells others its writer lives. Before

@@ -6,8 +6,7 @@
 #include <array>
 #include <climits>
 #include <cstring>
-
-#include "core/error.hpp"
+#include <string>
 
 namespace shardstream::launch {
 namespace {
@@ -16,6 +15,7 @@ constexpr std::array handled = {SIGTERM, SIGINT, SIGHUP};
 
 // A signal handler can reach static memory only.
 std::array<char, PATH_MAX> path_to_remove{};
+std::array<struct sigaction, handled.size()> before{};
 
 void remove_and_end(int signal) {
   unlink(path_to_remove.data());
@@ -26,17 +26,21 @@ void remove_and_end(int signal) {
 }  // namespace
 
 RemoveOnSignal::RemoveOnSignal(const std::filesystem::path& path) {
-  const std::string text = std::filesystem::absolute(path).string();
-  expect(text.size() < path_to_remove.size(), "a path of a file that exists is short enough");
+  std::string text = std::filesystem::absolute(path).string();
+  if (text.size() >= path_to_remove.size()) text.clear();  // no file can have that name
   std::memcpy(path_to_remove.data(), text.c_str(), text.size() + 1);
   struct sigaction action {};
   action.sa_handler = remove_and_end;
   action.sa_flags = SA_RESETHAND;
-  for (const int signal : handled) sigaction(signal, &action, nullptr);
+  for (std::size_t i = 0; i < handled.size(); ++i) {
+    sigaction(handled[i], nullptr, &before[i]);
+    // nohup, and shells for what they start in the background, have signals ignored: so they stay.
+    if (before[i].sa_handler != SIG_IGN) sigaction(handled[i], &action, nullptr);
+  }
 }
 
 RemoveOnSignal::~RemoveOnSignal() {
-  for (const int number : handled) signal(number, SIG_DFL);
+  for (std::size_t i = 0; i < handled.size(); ++i) sigaction(handled[i], &before[i], nullptr);
 }
 
 }  // namespace shardstream::launch

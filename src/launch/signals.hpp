@@ -5,8 +5,9 @@
 
 namespace shardstream::launch {
 
-/// While it lives, SIGTERM, SIGINT and SIGHUP remove `path` before they end the process as usual:
-/// launchers end the other ranks of a failed job so. One at a time in a process.
+/// While it lives, SIGTERM, SIGINT and SIGHUP remove `path`, which need not be there yet, before
+/// they end the process as usual: launchers end the other ranks of a failed job so. Signals that
+/// are ignored stay so. One at a time in a process.
 class RemoveOnSignal {
  public:
   explicit RemoveOnSignal(const std::filesystem::path& path);

@@ -18,7 +18,7 @@ struct Metric {
 
 /// The same on every rank.
 struct Outcome {
-  std::vector<Table> results;  ///< become /results/NAME
+  std::vector<Table> results;                                     ///< become /results/NAME
   std::vector<std::pair<std::string, io::Attribute>> attributes;  ///< of /results
   std::vector<Metric> metrics;
   std::vector<measure::Repetition> repetitions;

@@ -6,6 +6,17 @@
 #include <cstdio>
 #include <memory>
 
+#include "mpi/session.hpp"
+
+namespace shardstream::test {
+namespace {
+const launch::Session* the_session = nullptr;
+}
+const launch::Session& session() {
+  return *the_session;
+}
+}  // namespace shardstream::test
+
 namespace {
 
 class AbortOnFailure : public testing::EmptyTestEventListener {
@@ -31,18 +42,13 @@ class AbortOnFailure : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int provided = MPI_THREAD_SINGLE;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  const shardstream::launch::Session session;
+  shardstream::test::the_session = &session;
   testing::InitGoogleTest(&argc, argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 
   // The listeners own what is appended to them.
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (rank != 0) delete listeners.Release(listeners.default_result_printer());
-  listeners.Append(std::make_unique<AbortOnFailure>(rank).release());
-
-  const int failed = RUN_ALL_TESTS();
-  MPI_Finalize();
-  return failed;
+  if (session.rank() != 0) delete listeners.Release(listeners.default_result_printer());
+  listeners.Append(std::make_unique<AbortOnFailure>(session.rank()).release());
+  return RUN_ALL_TESTS();
 }

@@ -1,0 +1,145 @@
+// What every backend promises of streams, events and memory.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "core/error.hpp"
+
+namespace shardstream {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+using test::from_device;
+using test::make_backend;
+using test::on_device;
+
+std::vector<std::uint32_t> counting(std::size_t count, std::uint32_t first = 0) {
+  std::vector<std::uint32_t> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST(Device, TellsWhatItIs) {
+  const auto device = make_backend();
+  EXPECT_TRUE(device->info().backend == "host" || device->info().backend == "cuda");
+  EXPECT_FALSE(device->info().name.empty());
+  EXPECT_GT(device->info().memory_total, 0U);
+  EXPECT_GE(device->info().memory_total, device->info().memory_free);
+  EXPECT_EQ(device->info().backend == "cuda", !device->info().uuid.empty());
+}
+
+TEST(Device, MemoryIsAlignedAndRefusedWhenTooLarge) {
+  const auto device = make_backend();
+  for (const auto kind : {Memory::device, Memory::pinned}) {
+    const Buffer<std::byte> small(*device, kind, 1);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small.data()) % 256, 0U);
+    EXPECT_THROW(Buffer<std::byte>(*device, kind, std::size_t{1} << 60), Error);
+  }
+  const Buffer<std::byte> none(*device, Memory::device, 0);
+  EXPECT_EQ(none.data(), nullptr);
+}
+
+TEST(Device, BuffersMove) {
+  const auto device = make_backend();
+  Buffer<int> a(*device, Memory::pinned, 4);
+  a[3] = 7;
+  Buffer<int> b(std::move(a));
+  EXPECT_EQ(b[3], 7);
+  a = std::move(b);
+  EXPECT_EQ(a[3], 7);
+  EXPECT_EQ(a.bytes(), 16U);
+}
+
+TEST(Stream, CopiesAreExactAtEverySize) {
+  const auto device = make_backend();
+  const auto stream = device->make_stream();
+  for (const std::size_t count : {1, 3, 1000, 65536, 1 << 20, (1 << 20) + 1}) {
+    const auto values = counting(count, 5);
+    EXPECT_EQ(from_device(*stream, on_device(*device, *stream, values)), values) << count;
+  }
+}
+
+TEST(Stream, WorkRunsInOrder) {
+  const auto device = make_backend();
+  const auto stream = device->make_stream();
+  const auto first = counting(1 << 20), second = counting(1 << 20, 1);
+  const Buffer<std::uint32_t> buffer(*device, Memory::device, first.size());
+  std::vector<std::uint32_t> seen(first.size());
+  for (int i = 0; i < 20; ++i) {
+    stream->upload(buffer.data(), first.data(), buffer.bytes());
+    stream->upload(buffer.data(), second.data(), buffer.bytes());
+  }
+  stream->download(seen.data(), buffer.data(), buffer.bytes());
+  stream->synchronize();
+  EXPECT_EQ(seen, second);
+}
+
+TEST(Event, NeverRecordedIsNoWait) {
+  const auto device = make_backend();
+  const auto stream = device->make_stream();
+  const auto event = device->make_event();
+  event->synchronize();
+  stream->wait(*event);
+  stream->synchronize();
+}
+
+/// One stream fills a buffer, the other reads it behind an event; again and again with one event.
+TEST(Event, OrdersStreamsEveryTimeItIsRecorded) {
+  const auto device = make_backend();
+  const auto writer = device->make_stream(), reader = device->make_stream();
+  const auto filled = device->make_event(), emptied = device->make_event();
+  constexpr std::size_t count = 1 << 18;
+  const Buffer<std::uint32_t> shared(*device, Memory::device, count);
+  constexpr std::uint32_t rounds = 20;
+  const Buffer<std::uint32_t> in(*device, Memory::pinned, count * rounds);
+  const Buffer<std::uint32_t> out(*device, Memory::pinned, count * rounds);
+  std::iota(in.data(), in.data() + in.size(), 0U);
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    writer->wait(*emptied);
+    writer->upload(shared.data(), in.data() + round * count, shared.bytes());
+    writer->record(*filled);
+    reader->wait(*filled);
+    reader->download(out.data() + round * count, shared.data(), shared.bytes());
+    reader->record(*emptied);
+  }
+  reader->synchronize();
+  EXPECT_EQ(std::memcmp(in.data(), out.data(), in.bytes()), 0);
+}
+
+TEST(Event, AnyThreadMayWaitForIt) {
+  const auto device = make_backend();
+  const auto stream = device->make_stream();
+  const auto event = device->make_event();
+  const auto values = counting(1 << 20);
+  const Buffer<std::uint32_t> buffer(*device, Memory::device, values.size());
+  std::vector<std::uint32_t> seen(values.size());
+  stream->upload(buffer.data(), values.data(), buffer.bytes());
+  stream->download(seen.data(), buffer.data(), buffer.bytes());
+  stream->record(*event);
+  std::thread([&] { event->synchronize(); }).join();
+  EXPECT_EQ(seen, values);
+  stream->synchronize();
+}
+
+TEST(Event, TimeBetweenTwoPointsIsThatOfTheWork) {
+  const auto device = make_backend();
+  const auto stream = device->make_stream();
+  const auto start = device->make_event(), end = device->make_event();
+  const auto values = counting(1 << 22);
+  const Buffer<std::uint32_t> buffer(*device, Memory::device, values.size());
+  stream->record(*start);
+  for (int i = 0; i < 4; ++i) stream->upload(buffer.data(), values.data(), buffer.bytes());
+  stream->record(*end);
+  end->synchronize();
+  EXPECT_GT(end->seconds_since(*start), 16e6 / 1e12);  // no machine copies at 1 TB/s from the host
+  EXPECT_LT(end->seconds_since(*start), 60);
+}
+
+}  // namespace
+}  // namespace shardstream

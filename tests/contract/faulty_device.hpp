@@ -1,0 +1,161 @@
+// A host device with one fault: of all waits that matter it leaves out one. A schedule whose waits
+// are all needed then has a data race, which ThreadSanitizer sees as long as nothing else happens
+// to order the two threads; so the stream that should have been waited for is made slow.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/device.hpp"
+#include "device/host/host_device.hpp"
+
+namespace shardstream::test {
+
+/// Who waits, in the order that streams were made; a thread is the last.
+enum class Waiter { stream0, stream1, thread };
+inline constexpr int no_stream = -1;
+
+/// Wait number `number` of `waiter` is left out and stream `slow` delayed before each piece of its
+/// work. A wait for an event that was never recorded is none and has no number.
+struct Fault {
+  Waiter waiter = Waiter::thread;
+  int number = -1;
+  int slow = no_stream;
+};
+
+/// One wait that was met: whose, and for which stream.
+struct Met {
+  Waiter waiter;
+  int number;
+  int signaller;
+};
+
+/// Counts the waits and knows the fault; shared by all streams and events of a device.
+class Plan {
+ public:
+  explicit Plan(Fault fault) : fault_(fault) {}
+
+  /// True if this wait is to be left out.
+  bool leaves_out(Waiter waiter, int signaller) {
+    if (!armed_ || signaller == no_stream) return false;
+    std::lock_guard lock(mutex_);
+    const int number = count_[static_cast<std::size_t>(waiter)]++;
+    met_.push_back({waiter, number, signaller});
+    return waiter == fault_.waiter && number == fault_.number;
+  }
+  bool slow(int stream) const { return armed_ && stream == fault_.slow; }
+  void arm(bool armed) { armed_ = armed; }
+  const std::vector<Met>& met() const { return met_; }
+
+ private:
+  Fault fault_;
+  std::atomic<bool> armed_{false};
+  std::mutex mutex_;
+  std::array<int, 3> count_{};
+  std::vector<Met> met_;
+};
+
+class FaultyEvent final : public device::Event {
+ public:
+  FaultyEvent(std::unique_ptr<device::Event> inner, Plan& plan)
+      : inner_(std::move(inner)), plan_(plan) {}
+
+  void synchronize() override {
+    if (!plan_.leaves_out(Waiter::thread, signaller)) inner_->synchronize();
+  }
+  double seconds_since(const device::Event& start) const override {
+    return inner_->seconds_since(*static_cast<const FaultyEvent&>(start).inner_);
+  }
+  device::Event& inner() const { return *inner_; }
+
+  std::atomic<int> signaller = no_stream;
+
+ private:
+  std::unique_ptr<device::Event> inner_;
+  Plan& plan_;
+};
+
+class FaultyStream final : public device::Stream {
+ public:
+  FaultyStream(std::unique_ptr<device::Stream> inner, Plan& plan, int number)
+      : inner_(std::move(inner)),
+        plan_(plan),
+        number_(number),
+        from_(delay_bytes),
+        to_(delay_bytes) {}
+
+  void upload(void* device, const void* host, std::size_t bytes) override {
+    delay();
+    inner_->upload(device, host, bytes);
+  }
+  void download(void* host, const void* device, std::size_t bytes) override {
+    delay();
+    inner_->download(host, device, bytes);
+  }
+  void record(device::Event& event) override {
+    auto& faulty = static_cast<FaultyEvent&>(event);
+    faulty.signaller = number_;
+    inner_->record(faulty.inner());
+  }
+  void wait(const device::Event& event) override {
+    const auto& faulty = static_cast<const FaultyEvent&>(event);
+    if (!plan_.leaves_out(static_cast<Waiter>(number_), faulty.signaller)) {
+      inner_->wait(faulty.inner());
+    }
+  }
+  void synchronize() override {
+    if (!plan_.leaves_out(Waiter::thread, number_)) inner_->synchronize();
+  }
+
+ protected:
+  void launch_erased(const device::Launch& launch) override {
+    delay();
+    class Forward : public device::Stream {
+     public:
+      using device::Stream::launch_erased;
+    };
+    (static_cast<device::Stream&>(*inner_).*(&Forward::launch_erased))(launch);
+  }
+
+ private:
+  /// A large copy in memory of this stream's own: nothing else is ordered by it.
+  void delay() {
+    if (plan_.slow(number_)) inner_->upload(to_.data(), from_.data(), delay_bytes);
+  }
+
+  static constexpr std::size_t delay_bytes = std::size_t{1} << 22;
+  std::unique_ptr<device::Stream> inner_;
+  Plan& plan_;
+  int number_;
+  std::vector<std::byte> from_, to_;
+};
+
+class FaultyDevice final : public device::Device {
+ public:
+  explicit FaultyDevice(Fault fault) : plan_(fault) {}
+
+  const device::DeviceInfo& info() const override { return inner_->info(); }
+  std::unique_ptr<device::Stream> make_stream() override {
+    return std::make_unique<FaultyStream>(inner_->make_stream(), plan_, streams_++);
+  }
+  std::unique_ptr<device::Event> make_event() override {
+    return std::make_unique<FaultyEvent>(inner_->make_event(), plan_);
+  }
+  void* allocate(device::Memory kind, std::size_t bytes) override {
+    return inner_->allocate(kind, bytes);
+  }
+  void release(device::Memory kind, void* data, std::size_t bytes) noexcept override {
+    inner_->release(kind, data, bytes);
+  }
+  Plan& plan() { return plan_; }
+
+ private:
+  std::unique_ptr<device::Device> inner_ = device::host::make_device(2);
+  Plan plan_;
+  int streams_ = 0;
+};
+
+}  // namespace shardstream::test

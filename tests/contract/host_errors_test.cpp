@@ -1,0 +1,79 @@
+// How errors come out of the host backend's queues. CUDA's do the same by themselves.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+
+#include "device/host/host_device.hpp"
+#include "device/host/team.hpp"
+
+namespace shardstream::device::host {
+namespace {
+
+struct CountArgs {
+  std::atomic<int>* calls;
+  int throw_at_part;
+};
+
+void count_part(const CountArgs& args, unsigned part, unsigned) {
+  ++*args.calls;
+  if (static_cast<int>(part) == args.throw_at_part) throw std::runtime_error("part failed");
+}
+
+constexpr Kernel<CountArgs> count_kernel{"count", count_part, nullptr};
+
+TEST(Team, CallsEveryPartOnce) {
+  for (const unsigned size : {1U, 2U, 5U}) {
+    Team team(size);
+    std::vector<std::atomic<int>> calls(size);
+    for (int round = 0; round < 50; ++round) {
+      team.run([&](unsigned part, unsigned parts) {
+        EXPECT_EQ(parts, size);
+        ++calls[part];
+      });
+    }
+    for (const auto& count : calls) EXPECT_EQ(count, 50);
+  }
+}
+
+TEST(Team, ThrowsWhatAPartThrewAndGoesOn) {
+  Team team(3);
+  EXPECT_THROW(team.run([](unsigned part, unsigned) {
+    if (part == 2) throw std::runtime_error("no");
+  }),
+               std::runtime_error);
+  int ran = 0;
+  team.run([&](unsigned part, unsigned) { ran += part == 0 ? 1 : 0; });
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(HostStream, KeepsTheFirstErrorSkipsTheRestAndLetsEventsPass) {
+  const auto device = make_device(2);
+  const auto stream = device->make_stream(), other = device->make_stream();
+  const auto event = device->make_event();
+  std::atomic<int> calls{0};
+  stream->launch(count_kernel, {&calls, 1});
+  stream->launch(count_kernel, {&calls, -1});
+  stream->record(*event);
+  other->wait(*event);
+  other->synchronize();
+  event->synchronize();
+  EXPECT_THROW(stream->synchronize(), std::runtime_error);
+  EXPECT_EQ(calls, 2);  // both parts of the first kernel, none of the second
+}
+
+TEST(HostStream, CopiesKernelArguments) {
+  const auto device = make_device(1);
+  const auto stream = device->make_stream();
+  std::atomic<int> calls{0};
+  {
+    CountArgs args{&calls, -1};
+    stream->launch(count_kernel, args);
+    args.calls = nullptr;
+  }
+  stream->synchronize();
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace shardstream::device::host

@@ -1,0 +1,45 @@
+// A source for tests of the pipeline: known values, and a read that fails on demand.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "io/source.hpp"
+
+namespace shardstream::test {
+
+struct ReadFailed : std::runtime_error {
+  ReadFailed() : std::runtime_error("the disk is on fire") {}
+};
+
+/// Element i is 3 i + 1, as i64. Reading element `fails_at` throws ReadFailed.
+class RampSource final : public io::Source {
+ public:
+  explicit RampSource(std::uint64_t count,
+                      std::uint64_t fails_at = std::numeric_limits<std::uint64_t>::max())
+      : order_({count}, {count}), fails_at_(fails_at) {}
+
+  static std::int64_t value(std::uint64_t index) {
+    return 3 * static_cast<std::int64_t>(index) + 1;
+  }
+
+  const std::string& name() const override { return name_; }
+  ElementType type() const override { return ElementType::i64; }
+  const io::ElementOrder& order() const override { return order_; }
+  const std::string& access() const override { return name_; }
+  std::uint64_t stored_bytes() const override { return 0; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    if (first <= fails_at_ && fails_at_ < first + count) throw ReadFailed();
+    auto* values = reinterpret_cast<std::int64_t*>(out);
+    for (std::uint64_t i = 0; i < count; ++i) values[i] = value(first + i);
+  }
+
+ private:
+  std::string name_ = "ramp of the tests";
+  io::ElementOrder order_;
+  std::uint64_t fails_at_;
+};
+
+}  // namespace shardstream::test

@@ -1,0 +1,303 @@
+// The order of summation, written down a second time as plainly as possible, against every backend:
+// bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "core/shard.hpp"
+#include "kernels/data/generate.hpp"
+#include "kernels/reduce/reduce.hpp"
+#include "kernels/reduce/reference.hpp"
+#include "kernels/reduce/tree.hpp"
+
+namespace shardstream::reduce {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+template <class T>
+bool is_nan(T x) {
+  return x != x;
+}
+
+template <class V>
+V tree(std::vector<V> lane) {
+  for (std::size_t width = lane.size() / 2; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) lane[i] = lane[i] + lane[i + width];
+  }
+  return lane[0];
+}
+
+/// One leaf by the definition in reduce.hpp, element after element.
+template <class T>
+PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Want want) {
+  PartialOf<T> leaf;
+  std::vector<Sum<T>> sums(lanes);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto index = first + static_cast<std::int64_t>(i);
+    if (is_nan(x[i])) {
+      leaf.nans += 1;
+      if (leaf.first_nan == no_index) leaf.first_nan = index;
+      if (want.skip_nans) continue;
+    }
+    leaf.count += 1;
+    sums[i % lanes] += static_cast<Sum<T>>(x[i]);
+    if (!want.extremes || is_nan(x[i])) continue;
+    const auto value = static_cast<Extreme<T>>(x[i]);
+    if (leaf.min_index == no_index || order_key(value) < order_key(leaf.min)) {
+      leaf.min = value, leaf.min_index = index;
+    }
+    if (leaf.max_index == no_index || order_key(leaf.max) < order_key(value)) {
+      leaf.max = value, leaf.max_index = index;
+    }
+  }
+  leaf.sum = tree(sums);
+  if (!want.variance || leaf.count == 0) return leaf;
+  const double mean = to_double(leaf.sum) / static_cast<double>(leaf.count);
+  std::vector<double> squares(lanes);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (want.skip_nans && is_nan(x[i])) continue;
+    const double delta = static_cast<double>(x[i]) - mean;
+    squares[i % lanes] += delta * delta;
+  }
+  leaf.m2 = tree(squares);
+  return leaf;
+}
+
+/// Equal bits, but all NaNs are one.
+bool same(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+bool same(std::int64_t a, std::int64_t b) {
+  return a == b;
+}
+bool same(Int128 a, Int128 b) {
+  return a == b;
+}
+
+template <class T>
+void expect_same(const Partial<T>& got, const Partial<T>& wanted, const std::string& what) {
+  EXPECT_TRUE(same(got.sum, wanted.sum)) << what;
+  EXPECT_TRUE(same(got.m2, wanted.m2)) << what << ": " << got.m2 << " and " << wanted.m2;
+  EXPECT_EQ(got.count, wanted.count) << what;
+  EXPECT_EQ(got.nans, wanted.nans) << what;
+  EXPECT_EQ(got.first_nan, wanted.first_nan) << what;
+  EXPECT_EQ(got.min_index, wanted.min_index) << what;
+  EXPECT_EQ(got.max_index, wanted.max_index) << what;
+  if (wanted.min_index == no_index) return;
+  EXPECT_TRUE(same(got.min, wanted.min)) << what << ": " << got.min << " and " << wanted.min;
+  EXPECT_TRUE(same(got.max, wanted.max)) << what << ": " << got.max << " and " << wanted.max;
+}
+
+template <class T>
+constexpr ElementType element_type = std::is_same_v<T, float>          ? ElementType::f32
+                                     : std::is_same_v<T, double>       ? ElementType::f64
+                                     : std::is_same_v<T, std::int32_t> ? ElementType::i32
+                                     : std::is_same_v<T, std::int64_t> ? ElementType::i64
+                                                                       : ElementType::u8;
+
+template <class T>
+std::vector<T> uniform(std::uint64_t count) {
+  std::vector<T> values(count);
+  generate(Generator::uniform, element_type<T>, 7, 0, count,
+           reinterpret_cast<std::byte*>(values.data()));
+  return values;
+}
+
+template <class T>
+class ReduceKernels : public ::testing::Test {
+ protected:
+  std::unique_ptr<device::Device> device_ = test::make_backend();
+  std::unique_ptr<device::Stream> stream_ = device_->make_stream();
+
+  std::vector<PartialOf<T>> leaves(const std::vector<T>& values, std::uint64_t first, Want want) {
+    const auto elements = test::on_device(*device_, *stream_, values);
+    const Buffer<PartialOf<T>> partials(*device_, Memory::device,
+                                        ceil_div(values.size(), leaf_elements));
+    stream_->launch(leaves_kernel<T>(),
+                    {elements.data(), values.size(), first, partials.data(), want});
+    return test::from_device(*stream_, partials);
+  }
+
+  void expect_leaves(const std::vector<T>& values, const std::string& what) {
+    for (const bool extremes : {false, true}) {
+      for (const bool variance : {false, true}) {
+        for (const bool skip_nans : {false, true}) {
+          const Want want{extremes, variance, skip_nans};
+          constexpr std::uint64_t first = 5 * leaf_elements;
+          const auto got = leaves(values, first, want);
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            const std::uint64_t offset = i * leaf_elements;
+            const std::uint64_t count = std::min(leaf_elements, values.size() - offset);
+            const auto index = static_cast<std::int64_t>(first + offset);
+            const auto wanted = plain_leaf(values.data() + offset, count, index, want);
+            expect_same(got[i], wanted,
+                        what + ", leaf " + std::to_string(i) + (extremes ? ", extremes" : "") +
+                            (variance ? ", variance" : "") + (skip_nans ? ", skip" : ""));
+          }
+        }
+      }
+    }
+  }
+};
+
+using Types = ::testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t>;
+TYPED_TEST_SUITE(ReduceKernels, Types);
+
+TYPED_TEST(ReduceKernels, EveryLengthOfTheLastLeaf) {
+  for (const std::uint64_t count :
+       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{255}, std::uint64_t{lanes - 1},
+        std::uint64_t{lanes}, std::uint64_t{lanes + 1}, std::uint64_t{8 * lanes + 3},
+        leaf_elements - 1, leaf_elements, leaf_elements + 1, 3 * leaf_elements + 12345}) {
+    this->expect_leaves(uniform<TypeParam>(count), "count " + std::to_string(count));
+  }
+}
+
+TYPED_TEST(ReduceKernels, TiesGoToTheLowestIndex) {
+  this->expect_leaves(std::vector<TypeParam>(leaf_elements + 70, TypeParam{3}), "equal");
+  std::vector<TypeParam> few(2 * leaf_elements);
+  for (std::size_t i = 0; i < few.size(); ++i) few[i] = static_cast<TypeParam>((i * 7919) % 11);
+  this->expect_leaves(few, "few values");
+}
+
+TYPED_TEST(ReduceKernels, LimitsOfTheType) {
+  using Limits = std::numeric_limits<TypeParam>;
+  std::vector<TypeParam> values(leaf_elements + 3, Limits::max());
+  this->expect_leaves(values, "all max");
+  values.assign(values.size(), Limits::lowest());
+  this->expect_leaves(values, "all lowest");
+  for (std::size_t i = 0; i < values.size(); i += 2) values[i] = Limits::max();
+  this->expect_leaves(values, "both");
+}
+
+TYPED_TEST(ReduceKernels, NansInfinitiesAndSignedZeros) {
+  if constexpr (std::is_floating_point_v<TypeParam>) {
+    using Limits = std::numeric_limits<TypeParam>;
+    const TypeParam nan = Limits::quiet_NaN(), inf = Limits::infinity();
+    const auto with = [](std::initializer_list<std::pair<std::size_t, TypeParam>> changes) {
+      auto values = uniform<TypeParam>(2 * leaf_elements + 17);
+      for (const auto& [index, value] : changes) values[index] = value;
+      return values;
+    };
+    this->expect_leaves(with({{700, nan}}), "one NaN");
+    this->expect_leaves(with({{700, -nan}, {3, nan}, {2 * leaf_elements + 16, nan}}), "three NaNs");
+    this->expect_leaves(with({{5, inf}}), "inf");
+    this->expect_leaves(with({{5, -inf}, {9, inf}}), "both infinities");
+    this->expect_leaves(with({{5, -inf}, {9, inf}, {4, nan}}), "both infinities and NaN");
+    this->expect_leaves(std::vector<TypeParam>(leaf_elements + 1, nan), "nothing but NaN");
+    std::vector<TypeParam> zeros(leaf_elements + 9, TypeParam{0});
+    zeros[900] = -TypeParam{0};
+    this->expect_leaves(zeros, "a -0 among +0");
+    this->expect_leaves(std::vector<TypeParam>(lanes + 5, -TypeParam{0}), "-0 alone");
+    this->expect_leaves({Limits::denorm_min(), -Limits::denorm_min()}, "denormal");
+  }
+}
+
+/// The tree over any range of leaves, from any number of cuts, against the recursive definition.
+TYPED_TEST(ReduceKernels, FoldsTheSameTreeHoweverTheLeavesAreCut) {
+  using Class = Extreme<TypeParam>;
+  constexpr std::uint64_t count = 2600;  // more leaves than one launch of a fold segment
+  std::vector<Partial<Class>> nodes(count);
+  std::mt19937_64 random(1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<Class>(static_cast<double>(random() % 1000) / 7);
+    nodes[i].count = static_cast<std::int64_t>(1 + random() % 5);
+    nodes[i].sum = value;
+    nodes[i].m2 = static_cast<double>(random() % 100) / 3;
+    nodes[i].min = nodes[i].max = value;
+    nodes[i].min_index = nodes[i].max_index = static_cast<std::int64_t>(i);
+  }
+  const auto recursive = [&](auto self, std::uint64_t first,
+                             std::uint64_t width) -> Partial<Class> {
+    if (width == 1) return nodes[first];
+    const auto left = self(self, first, width / 2);
+    if (first + width / 2 >= count) return left;
+    return combine(left, self(self, first + width / 2, width / 2));
+  };
+  const auto wanted = recursive(recursive, 0, 4096);
+
+  for (const auto& cuts :
+       std::vector<std::vector<std::uint64_t>>{{0, count},
+                                               {0, 1, count},
+                                               {0, 1025, 1027, count},
+                                               {0, 7, 64, 65, 1000, 2048, 2500, count}}) {
+    TreeFold<Class> fold;
+    for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
+      const std::uint64_t first = cuts[c], size = cuts[c + 1] - cuts[c];
+      const auto part = test::on_device(
+          *this->device_, *this->stream_,
+          std::vector<Partial<Class>>(nodes.begin() + static_cast<std::ptrdiff_t>(first),
+                                      nodes.begin() + static_cast<std::ptrdiff_t>(first + size)));
+      this->stream_->launch(fold_kernel<Class>(), {part.data(), first, size});
+      const auto places = subtrees(first, size);
+      PickArgs<Class> pick{part.data(), nullptr, 0, {}};
+      for (const auto& place : places) {
+        pick.places[pick.count++] = static_cast<std::uint32_t>(place.first - first);
+      }
+      const Buffer<Partial<Class>> picked(*this->device_, Memory::device, places.size());
+      pick.to = picked.data();
+      this->stream_->launch(pick_kernel<Class>(), pick);
+      const auto roots = test::from_device(*this->stream_, picked);
+      for (std::size_t i = 0; i < places.size(); ++i) fold.push(places[i], roots[i]);
+    }
+    expect_same(fold.root(), wanted, std::to_string(cuts.size() - 1) + " parts");
+  }
+}
+
+TYPED_TEST(ReduceKernels, TheReferenceAgreesAndSeesAChangedElement) {
+  auto values = uniform<TypeParam>(leaf_elements);
+  const Want want{.extremes = true, .variance = true};
+  const auto partial = this->leaves(values, 0, want)[0];
+  const auto good = check_leaf(values.data(), values.size(), 0, want, partial);
+  EXPECT_TRUE(good.sum.passes() && good.m2.passes() && good.extremes.passes())
+      << good.sum.error << " of " << good.sum.bound << ", " << good.m2.error << " of "
+      << good.m2.bound;
+  values[4711] = static_cast<TypeParam>(values[4711] / 2 + 1);
+  const auto bad = check_leaf(values.data(), values.size(), 0, want, partial);
+  EXPECT_FALSE(bad.sum.passes() && bad.extremes.passes());
+}
+
+TEST(Tree, SubtreesAreTheLargestAligned) {
+  using List = std::vector<Subtree>;
+  EXPECT_EQ(subtrees(0, 0), List{});
+  EXPECT_EQ(subtrees(0, 8), (List{{0, 3}}));
+  EXPECT_EQ(subtrees(0, 7), (List{{0, 2}, {4, 1}, {6, 0}}));
+  EXPECT_EQ(subtrees(3, 6), (List{{3, 0}, {4, 2}, {8, 0}}));
+  EXPECT_EQ(subtrees(1, std::uint64_t{1} << 47).size(), 48U);
+}
+
+TEST(Combine, OfNothingIsTheOther) {
+  Partial<double> some;
+  some.count = 3, some.sum = 6, some.m2 = 2, some.min = -1, some.min_index = 4;
+  some.max = 5, some.max_index = 2;
+  expect_same(combine(some, Partial<double>{}), some, "right is empty");
+  expect_same(combine(Partial<double>{}, some), some, "left is empty");
+}
+
+TEST(Combine, SumsOf128BitsAreExact) {
+  Partial<std::int64_t> big;
+  big.count = 1, big.sum = Int128{std::numeric_limits<std::int64_t>::max()};
+  EXPECT_EQ(combine(big, big).sum, 2 * Int128{std::numeric_limits<std::int64_t>::max()});
+  EXPECT_EQ(to_double(Int128{-1}), -1.0);
+  EXPECT_EQ(to_double(Int128{1} << 100), std::ldexp(1.0, 100));
+  EXPECT_EQ(to_double(-(Int128{1} << 64) - 1), -std::ldexp(1.0, 64));
+}
+
+TEST(Deviation, OnlyFiniteErrorsWithinTheBoundPass) {
+  EXPECT_TRUE((Deviation{1, 1}).passes());
+  EXPECT_FALSE((Deviation{infinity, 1}).passes());
+  EXPECT_FALSE((Deviation{std::nan(""), 1}).passes());
+  EXPECT_EQ(Deviation::worse({1, 10}, {1, 20}).bound, 10);
+  EXPECT_EQ(Deviation::worse({1, 0}, {5, 10}).bound, 0);
+}
+
+}  // namespace
+}  // namespace shardstream::reduce

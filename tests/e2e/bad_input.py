@@ -1,0 +1,524 @@
+#!/usr/bin/python3
+"""What can be wrong with a command, its input, its output and its surroundings: one sentence that
+names the value and the remedy, once for all ranks, the right exit code, nothing left behind, an
+end within seconds."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+
+from harness import (PROGRAM, command_line, each, finish, main, new_folder, run, skip_part,
+                     start)
+
+RANKS = (1, 3)
+RANDOM = np.random.default_rng(8)
+
+
+def expect_complaint(finished, code, words):
+    """One line from the program, by one rank if there are several, and nothing else."""
+    finished.expect(code)
+    assert finished.out == "", finished
+    assert re.fullmatch(r"(rank \d+: )?error: [^\n]+\n", finished.err), finished
+    for word in words:
+        assert word in finished.err, f"'{word}' is missing:\n{finished}"
+
+
+def check_complaint(arguments, code, words, ranks, env=None):
+    """Without a result and without remains; {out} in `arguments` stands for an empty folder."""
+    out = new_folder()
+    arguments = [str(argument).replace("{out}", str(out)) for argument in arguments]
+    if not any(argument in ("-o", "--help") for argument in arguments):
+        arguments += ["-o", str(out / "out.h5")]
+    expect_complaint(run(*arguments, ranks=ranks, env=env), code, words)
+    assert list(out.iterdir()) == [], list(out.iterdir())
+
+
+def check_complaints(cases, ranks=RANKS):
+    """Cases of (arguments, exit code, words of the message[, environment]), on several ranks."""
+    each([(case[0], case[1], case[2], n, *case[3:]) for case in cases for n in ranks],
+         check_complaint)
+
+
+# ---------------------------------------------------------------- the command
+
+def test_options():
+    reduce = ["run", "reduce", "--input.count", "1000"]
+    check_complaints([
+        ([*reduce, "--reduce.opps", "sum"], 2, ["'--reduce.opps'", "did you mean --reduce.ops?"]),
+        ([*reduce, "--ops", "sum"], 2, ["'--ops'", "did you mean --reduce.ops?"]),
+        ([*reduce, "--pipeline.batc=4MiB"], 2, ["'--pipeline.batc'", "--pipeline.batch?"]),
+        ([*reduce, "--xyzzy", "1"], 2, ["unknown option '--xyzzy'"]),
+        ([*reduce, "--pipeline.batch", "64M"], 2,
+         ["--pipeline.batch", "'64M' has two readings: write 64MB (64000000 bytes) or 64MiB"]),
+        ([*reduce, "--pipeline.slot", "12parsecs"], 2, ["'12parsecs'", "MiB"]),
+        ([*reduce, "--pipeline.slot", "-4MiB"], 2, ["'-4MiB'", "negative"]),
+        ([*reduce, "--pipeline.batches", "1000"], 2, ["'1000' is above 64", "1..64"]),
+        ([*reduce, "--pipeline.readers", "many"], 2, ["'many'", "1..1024"]),
+        (["run", "reduce", "--input.count", "0"], 2, ["'0' is below 1"]),
+        (["run", "reduce", "--input.count", "2^64"], 2, ["'2^64'", "64 bits"]),
+        ([*reduce, "--input.count", "2000"], 2, ["input.count"]),
+        ([*reduce, "--input.type", "f16"], 2, ["'f16'", "f32", "u8"]),
+        ([*reduce, "--reduce.ops", "sum,medain"], 2, ["'medain'", "variance, stddev, min, max"]),
+        ([*reduce, "--reduce.ops", "sum,meen"], 2, ["'meen'", "did you mean mean?"]),
+        ([*reduce, "--reduce.ops", "sum,sum"], 2, ["'sum' is listed twice"]),
+        ([*reduce, "--reduce.ops", ""], 2, ["--reduce.ops", "empty"]),
+        ([*reduce, "--reduce.nan", "skip"], 2, ["'skip'", "propagate, ignore, error"]),
+        ([*reduce, "--pipeline.mode", "residant"], 2, ["did you mean resident?"]),
+        ([*reduce, "--output.overwrite", "maybe"], 2, ["'maybe'", "true or false"]),
+        ([*reduce, "--reduce.ops"], 2, ["--reduce.ops needs a value", "count, sum"]),
+    ], ranks=(1, 2))
+
+
+def test_words():
+    check_complaints([
+        (["runn", "reduce"], 2, ["'runn'", "did you mean run?"]),
+        (["run", "reduc"], 2, ["'reduc'", "did you mean reduce?"]),
+        (["run", "reduce", "sum"], 2, ["'sum' follows 'reduce'"]),
+        (["run"], 2, ["run needs a workload"]),
+    ], ranks=(1,))
+    expect_complaint(run(), 2, ["no command", "--help"])
+
+
+def test_environment_and_ini():
+    folder = new_folder()
+
+    def ini(name, text):
+        (folder / name).write_text(text)
+        return ["run", folder / name]
+
+    reduce = ["run", "reduce", "--input.count", "1000"]
+    check_complaints([
+        (reduce, 2, ["'SHARDSTREAM_REDUCE_OPP'", "did you mean SHARDSTREAM_REDUCE_OPS?"],
+         {"SHARDSTREAM_REDUCE_OPP": "sum"}),
+        (reduce, 2, ["SHARDSTREAM_PIPELINE_BATCH", "'64M' has two readings"],
+         {"SHARDSTREAM_PIPELINE_BATCH": "64M"}),
+        (ini("key.ini", "[reduce]\nops = sum\n[input]\ncuont = 5\n"), 2,
+         [f"{folder}/key.ini:4", "'input.cuont'", "did you mean input.count?"]),
+        (ini("value.ini", "[pipeline]\n\nbatch = 64M\n"), 2, [f"{folder}/value.ini:3", "'64M'"]),
+        (ini("line.ini", "[pipeline]\nbatch 64MiB\n"), 2, ["line.ini:2", "'batch 64MiB'"]),
+        (ini("twice.ini", "[input]\ncount=1\ncount=2\n"), 2, ["twice.ini:3", "line 2"]),
+        (ini("binary.ini", "\x7fELF\2\1\1\0"), 2, ["binary.ini:1", "not a line of text"]),
+        (["run", folder / "none.ini"], 2, ["none.ini", "no file"]),
+    ], ranks=(1, 3))
+
+
+# ---------------------------------------------------------------- the input
+
+def make_inputs(folder):
+    """good.h5, whose data sets are none but /a/b/data good; not-hdf5; cut.h5; rotten files."""
+    with h5py.File(folder / "good.h5", "w") as file:
+        file["a/b/data"] = RANDOM.standard_normal(200000)
+        file["a/other"] = np.arange(5)
+        file["strings"] = np.array([b"one", b"two"])
+        file["texts"] = ["of", "variable", "length"]
+        file["compound"] = np.zeros(3, [("x", "f4"), ("y", "i4")])
+        file.create_dataset("references", data=[file["a"].ref], dtype=h5py.ref_dtype)
+        file["opaque"] = np.array([np.void(b"abc")])
+        file["empty"] = np.zeros((4, 0, 3))
+        file["nothing"] = h5py.Empty("f4")
+        file["ragged"] = h5py.SoftLink("/nowhere")
+        file["large"] = np.array([1.0, 1e10, 2.5])
+    (folder / "text.h5").write_text("no HDF5 at all")
+    (folder / "zero.h5").write_bytes(b"")
+    (folder / "folder.h5").mkdir()
+    whole = (folder / "good.h5").read_bytes()
+    (folder / "cut.h5").write_bytes(whole[:len(whole) // 2])
+    (folder / "stump.h5").write_bytes(whole[:600])
+
+
+def test_inputs():
+    folder = new_folder()
+    make_inputs(folder)
+
+    def data(name, *more):
+        return ["run", "reduce", "--input.data", f"{folder}/{name}", *more]
+
+    check_complaints([
+        (data("none.h5"), 2, ["none.h5", "no file", "check the path"]),
+        (data("none.h5:/x"), 2, ["none.h5", "no file"]),
+        (["run", "reduce", "--input.data", "unifrom"], 2, ["'unifrom'", "generator uniform?"]),
+        (data("good.h5:/a/b/dta"), 2, ["'/a/b/dta'", "did you mean /a/b/data?"]),
+        (data("good.h5:/data"), 2, ["'/data'", "did you mean /a/b/data?"]),
+        (data("good.h5:/xyzzy"), 2, ["'/xyzzy'", "its data sets are", "/a/b/data", "/strings"]),
+        (data("good.h5"), 2, ["name one", "/a/b/data", "/a/other"]),
+        (data("good.h5:/a"), 2, ["'/a'", "is a group", "/a/b/data, /a/other"]),
+        (data("good.h5:/"), 2, ["is a group"]),
+        (data("good.h5:/strings"), 2, ["good.h5:/strings", "strings", "numbers"]),
+        (data("good.h5:/texts"), 2, ["good.h5:/texts", "strings", "numbers"]),
+        (data("good.h5:/compound"), 2, ["good.h5:/compound", "compound", "numbers"]),
+        (data("good.h5:/references"), 2, ["good.h5:/references", "references", "numbers"]),
+        (data("good.h5:/opaque"), 2, ["good.h5:/opaque", "opaque", "numbers"]),
+        (data("good.h5:/empty"), 2, ["good.h5:/empty", "no elements"]),
+        (data("good.h5:/nothing"), 2, ["good.h5:/nothing", "no elements"]),
+        (data("good.h5:/ragged"), 2, ["'/ragged'", "leads nowhere"]),
+        (data("text.h5"), 2, ["text.h5", "not an HDF5 file"]),
+        (data("zero.h5:/x"), 2, ["zero.h5", "empty file"]),
+        (data("folder.h5"), 2, ["folder.h5", "is a folder"]),
+        (data("cut.h5:/a/b/data"), 2, ["cut.h5", "truncated", "copy or write it again"]),
+        (data("stump.h5:/a/b/data"), 2, ["stump.h5", "truncated"]),
+        # Only to be seen once it is read:
+        (data("good.h5:/large", "--input.type", "i32"), 1, ["good.h5:/large", "i32", "choose"]),
+    ])
+
+
+def test_damaged_chunks():
+    """Found in the middle of the work, by one rank or by all."""
+    folder = new_folder()
+    path = folder / "in.h5"
+    elements, chunk = 1000000, 10000
+    with h5py.File(path, "w") as file:
+        values = RANDOM.standard_normal(elements)
+        file.create_dataset("zipped", data=values, chunks=(chunk,), compression="gzip")
+        file.create_dataset("summed", data=values, chunks=(chunk,), fletcher32=True)
+        file.create_dataset("thrice", data=values, chunks=(chunk,), compression="gzip")
+        broken = [file[name].id.get_chunk_info(index) for name, index in
+                  (("zipped", 70), ("summed", 70), ("thrice", 3), ("thrice", 50), ("thrice", 97))]
+    with open(path, "r+b") as file:
+        for info in broken:
+            file.seek(info.byte_offset + info.size // 2)
+            file.write(b"\xff" * 64)
+    check_complaints([
+        (["run", "reduce", "--input.data", f"{path}:/summed"], 1,
+         [f"{path}:/summed", "[700000]", "damaged", "copy or write it again"]),
+        (["run", "reduce", "--input.data", f"{path}:/zipped", "--pipeline.mode", "resident"], 1,
+         [f"{path}:/zipped", "inflate() failed", "damaged"]),
+    ])
+    # Each rank meets an error of its own here, and may get to say so before the end.
+    for ranks in (2, 3):
+        out = new_folder()
+        finished = run("run", "reduce", "--input.data", f"{path}:/thrice", "-o", out / "out.h5",
+                       ranks=ranks).expect(1)
+        assert 1 <= finished.err.count("\n") <= ranks, finished
+        assert list(out.iterdir()) == []
+
+
+def test_damaged_structure():
+    """Bytes changed anywhere in front of the data: an error or a result, never a crash."""
+    folder = new_folder()
+    with h5py.File(folder / "whole.h5", "w") as file:
+        file.create_dataset("group/x", data=np.arange(5000.0), chunks=(500,), compression="gzip")
+        end = min(file["group/x"].id.get_chunk_info(i).byte_offset for i in range(10))
+    whole = (folder / "whole.h5").read_bytes()
+
+    def check(number, place):
+        path = folder / f"{number}.h5"
+        damaged = bytearray(whole)
+        damaged[place:place + 4] = RANDOM.bytes(4)
+        path.write_bytes(damaged)
+        out = new_folder()
+        finished = run("run", "reduce", "--input.data", f"{path}:/group/x", "-o", out / "o.h5")
+        assert finished.code in (0, 1, 2), finished
+        if finished.code != 0:
+            expect_complaint(finished, finished.code, [str(path)])
+            assert list(out.iterdir()) == []
+    each(enumerate(range(8, end, end // 20)), check)
+
+
+def test_input_cut_while_it_is_read():
+    folder = new_folder()
+
+    def check(ranks):
+        path = folder / f"{ranks}.h5"
+        with h5py.File(path, "w") as file:  # without its blocks on disk, but as long
+            creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+            creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+            h5py.h5d.create(file.id, b"x", h5py.h5t.NATIVE_FLOAT,
+                            h5py.h5s.create_simple((2**30,)), creation)
+        out = new_folder()
+        process = start("run", "reduce", "--input.data", path, "-o", out / "out.h5", ranks=ranks)
+        wait_until(lambda: part_files(out), process)
+        os.truncate(path, 2**20)
+        finished = finish(process).expect(1)
+        assert 1 <= finished.err.count("\n") <= ranks, finished
+        for line in finished.err.splitlines():
+            assert "truncated" in line and f"{path}:/x" in line, finished
+        assert list(out.iterdir()) == []
+        path.unlink()
+    each([(1,), (3,)], check, workers=1)
+
+
+# ---------------------------------------------------------------- the output
+
+def test_outputs():
+    folder = new_folder()
+    run("run", "reduce", "--input.count", 10, "-o", folder / "done.h5").expect(0)
+    (folder / "text").write_text("something else")
+    (folder / "folder.h5").mkdir()
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+    def to(name, *more):
+        return ["run", "reduce", "--input.count", "1000", "-o", name, *more]
+
+    remedy = "--output.overwrite true"
+    check_complaints([
+        (to(folder / "done.h5"), 2, [f"'{folder}/done.h5' already exists (complete result", remedy]),
+        (to(folder / "text"), 2, [f"'{folder}/text' already exists", "not a result", remedy]),
+        (to("{out}/none/out.h5"), 2, ["there is no folder", "/none'", "make it first"]),
+        (to(folder / "text" / "out.h5"), 2, [f"'{folder}/text'", "choose another output.file"]),
+        (to(folder / "folder.h5"), 2, [f"'{folder}/folder.h5' is a folder"]),
+        (to(folder / "folder.h5", "--output.overwrite", "true"), 2, ["is a folder"]),
+        (to("{out}/"), 2, ["names no file"]),
+        (to("{out}/" + 250 * "x"), 2, ["too long"]),
+        (to(""), 2, ["output.file"]),
+    ])
+    for path, contents in before.items():
+        assert path.read_bytes() == contents, path
+    assert sorted(folder.iterdir()) == sorted([*before, folder / "folder.h5"])
+
+
+def in_small_mount(options, command):
+    """Runs `command`, in which {mount} stands for a folder where a tmpfs lies for this command alone
+    (a mount namespace of its own); its code, output, errors, and what it left in that folder."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    folder, listing = new_folder(), new_folder() / "listing"
+    script = ('mount -t tmpfs -o "$1" tmpfs "$2" || exit 99; folder=$2 listing=$3; shift 3; "$@"; '
+              'code=$?; ls -A "$folder" >"$listing"; exit $code')
+    command = [str(word).replace("{mount}", str(folder)) for word in command]
+    process = subprocess.Popen(
+        ["unshare", *user, "--mount", "sh", "-c", script, "sh", options, folder, listing, *command],
+        env={**os.environ, "SHARDSTREAM_DEVICE_BACKEND": "host", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.args = list(map(str, process.args))
+    return finish(process), listing.read_text() if listing.exists() else None
+
+
+def mounts_are_possible():
+    finished, _ = in_small_mount("size=1m", ["true"])
+    if finished.code != 0:
+        skip_part(f"full disks and read-only folders: {finished.err.strip() or 'no unshare'}")
+    return finished.code == 0
+
+
+def test_full_disk_and_read_only_folder():
+    if not mounts_are_possible():
+        return
+
+    def check(options, arguments, words, ranks):
+        finished, left = in_small_mount(options, command_line(arguments, ranks))
+        expect_complaint(finished, 2, words)
+        assert left == "", left
+
+    result = ["run", "reduce", "--input.count", 1e6, "-o", "{mount}/out.h5"]
+    data = ["generate", "--input.count", 1e6, "-o", "{mount}/out.h5:/x"]
+    each([case + (ranks,) for ranks in RANKS for case in (
+        ("size=1m", result, ["no room for", "free"]), ("size=2m", data, ["no room for", "free"]),
+        ("size=9m,ro", result, ["not writable", "Read-only"]),
+        ("size=9m,ro", data, ["not writable", "Read-only"]))], check)
+    # And with just enough of it:
+    finished, left = in_small_mount("size=5m", command_line(result, 2))
+    assert finished.expect(0) and left == "out.h5\n", left
+    finished, left = in_small_mount("size=5m", command_line(data, 2))
+    assert finished.expect(0) and left == "out.h5\n", left
+
+
+def test_permissions():
+    """As somebody who may neither write to a folder nor read a file."""
+    prefix = []
+    if os.geteuid() == 0:
+        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+        if subprocess.run([*prefix, PROGRAM, "--version"], capture_output=True).returncode != 0:
+            skip_part(f"missing permissions: root has all, and user 65534 can't start {PROGRAM}")
+            return
+    folder = pathlib.Path("/tmp", f"{new_folder().name}-permissions")
+    folder.mkdir()
+    try:
+        with h5py.File(folder / "in.h5", "w") as file:
+            file["x"] = np.arange(10.0)
+        (folder / "in.h5").chmod(0)
+        folder.chmod(0o555)
+        env = {"HOME": "/tmp"}
+        expect_complaint(run("run", "reduce", "--input.count", 10, "-o", folder / "out.h5",
+                             prefix=prefix, env=env), 2, [f"'{folder}' is not writable"])
+        expect_complaint(run("run", "reduce", "--input.data", folder / "in.h5", "-o",
+                             folder / "out.h5", prefix=prefix, env=env), 2,
+                         [f"'{folder}/in.h5' cannot be read", "permissions"])
+        assert [path.name for path in folder.iterdir()] == ["in.h5"]
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+# ---------------------------------------------------------------- the machine
+
+def test_no_gpu():
+    check_complaints([
+        (["run", "reduce", "--input.count", "10", "--device.backend", "cuda"], 2,
+         ["cuda", "--device.backend host"], {"CUDA_VISIBLE_DEVICES": ""}),
+    ])
+
+
+def test_memory():
+    reduce = ["run", "reduce", "--input.count"]
+    check_complaints([
+        ([*reduce, "2^48", "--pipeline.batch", "100TiB"], 2, ["100 TiB", "of device memory"]),
+        ([*reduce, "2^48", "--pipeline.slot", "100TiB", "--pipeline.batch", "100TiB",
+          "--pipeline.gpu-memory", "1PiB"], 2, ["host memory", "--pipeline.slot"]),
+        ([*reduce, "2^48", "--pipeline.mode", "resident"], 2, ["does not fit", "mode stream"]),
+        ([*reduce, "2^45", "--pipeline.mode", "pinned"], 2, ["memory"]),
+        ([*reduce, "1e7", "--pipeline.gpu-memory", "1MiB"], 2,
+         ["1 MiB may be used", "--pipeline.batch"]),
+        ([*reduce, "1e7", "--pipeline.gpu-memory", "1KiB"], 2, ["1 KiB may be used", "allow"]),
+        ([*reduce, "2^62"], 2, ["memory"]),
+    ], ranks=(1, 3))
+    # A batch larger than all data is just that.
+    run("run", "reduce", "--input.count", 1e6, "--pipeline.batch", "100TiB", "-o",
+        new_folder() / "out.h5").expect(0)
+
+
+def test_memory_remedies():
+    """What the message says to do does help, when it is done as it is written there."""
+    def check(arguments, ranks):
+        arguments = ["run", "reduce", *arguments, "-o", new_folder() / "out.h5"]
+        finished = run(*arguments, ranks=ranks).expect(2)
+        use = re.search(r"use (--pipeline\.batch) (\S+)", finished.err)
+        allow = re.search(r"allow (\S+ ?[KMGT]?i?B)", finished.err)
+        assert use or allow, finished
+        remedy = use.groups() if use else ("--pipeline.gpu-memory", allow[1].replace(" ", ""))
+        run(*arguments, *remedy, ranks=ranks).expect(0) if use else run(
+            *[word for word in arguments if not str(word).startswith("--pipeline.gpu-memory")],
+            *remedy, ranks=ranks).expect(0)
+    each([(["--input.count", 1e7, "--pipeline.gpu-memory=1MiB"], 1),
+          (["--input.count", 1e7, "--pipeline.gpu-memory=1MiB"], 2),
+          (["--input.count", 1e8, "--pipeline.gpu-memory=50MiB"], 1),
+          (["--input.count", 1e7, "--input.type", "f64", "--pipeline.gpu-memory=1KiB"], 1),
+          (["--input.count", 1e7, "--pipeline.gpu-memory=100KiB"], 2)], check)
+
+
+def test_ranks_share_the_memory_of_their_host():
+    """Two ranks that would each take 60 % of it. A limit keeps a wrong program from taking it."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        available = next(int(line.split()[1]) * 1024 for line in file
+                         if line.startswith("MemAvailable:"))
+    out = new_folder()
+    finished = run("run", "reduce", "--input.count", 2 * (available * 6 // 10 // 4),
+                   "--pipeline.mode", "resident", "-o", out / "out.h5", ranks=2,
+                   prefix=["prlimit", f"--as={available // 4}"])
+    expect_complaint(finished, 2, ["memory"])
+    assert list(out.iterdir()) == []
+
+
+# ---------------------------------------------------------------- sudden ends
+
+def part_files(folder):
+    return [path for path in folder.iterdir() if path.name.endswith(".part")]
+
+
+def wait_until(holds, process, timeout=20):
+    """For something that the process will bring about."""
+    end = time.monotonic() + timeout
+    while not holds():
+        assert process.poll() is None, f"ended too soon:\n{finish(process)}"
+        if time.monotonic() > end:
+            process.terminate()
+            raise AssertionError(f"has not come about in {timeout} s")
+        time.sleep(0.005)
+
+
+def ranks_below(process):
+    """{rank: pid} of the program's processes that descend from `process`."""
+    parents, ranks = {}, {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            pid = int(entry.name)
+            parents[pid] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if os.readlink(entry / "exe") == os.path.realpath(PROGRAM):
+                variables = dict(pair.split("=", 1) for pair in
+                                 (entry / "environ").read_text().split("\0") if "=" in pair)
+                rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK"))
+                if rank is not None:
+                    ranks[pid] = int(rank)
+
+    def descends(pid):
+        while pid in parents and pid != process.pid:
+            pid = parents[pid]
+        return pid == process.pid
+    return {rank: pid for pid, rank in ranks.items() if descends(pid)}
+
+
+def start_long_run(out, ranks):
+    """A run of more than a minute, that has been streaming for some time already."""
+    process = start("run", "reduce", "--input.count", "2^36", "-o", out / "out.h5", ranks=ranks)
+    wait_until(lambda: part_files(out), process)
+    time.sleep(0.7)
+    return process
+
+
+def expect_gone(pids):
+    end = time.monotonic() + 5
+    while any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < end, f"some of the processes {pids} are still there"
+        time.sleep(0.02)
+
+
+def test_killed_rank():
+    """The launcher ends the others. What a killed rank 0 has left the next run tidies up."""
+    def check(victim):
+        out = new_folder()
+        process = start_long_run(out, 3)
+        ranks = ranks_below(process)
+        assert sorted(ranks) == [0, 1, 2], ranks
+        os.kill(ranks[victim], signal.SIGKILL)
+        finished = finish(process, timeout=10)
+        assert finished.code != 0, finished
+        expect_gone(ranks.values())
+        if victim != 0:
+            assert list(out.iterdir()) == []
+            return
+        assert len(list(out.iterdir())) == len(part_files(out)) == 1
+        run("run", "reduce", "--input.count", 10, "-o", out / "out.h5").expect(0)
+        assert [path.name for path in out.iterdir()] == ["out.h5"]
+    each([(0,), (1,), (2,)], check, workers=1)
+
+
+def test_signals():
+    """To the one process, which ends by the signal as any would, or to the launcher."""
+    def check(number, ranks):
+        out = new_folder()
+        process = start_long_run(out, ranks)
+        children = list(ranks_below(process).values())
+        process.send_signal(number)
+        finished = finish(process, timeout=10)
+        if ranks == 1:
+            assert finished.code == -number, finished
+            assert finished.err == "", finished
+        assert finished.code != 0, finished
+        expect_gone(children)
+        assert list(out.iterdir()) == [], finished
+    each([(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGHUP, 1), (signal.SIGTERM, 2),
+          (signal.SIGINT, 3)], check, workers=2)
+
+
+def test_ignored_signals_stay_ignored():
+    """nohup's hang-up, and the interrupt key for what a shell script runs in the background."""
+    out = new_folder()
+    process = start("run", "reduce", "--input.count", "2^30", "-o", out / "out.h5",
+                    prefix=["sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh"])
+    wait_until(lambda: part_files(out), process)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGINT)
+    finish(process).expect(0)
+    assert [path.name for path in out.iterdir()] == ["out.h5"]
+
+
+def test_signal_while_generating():
+    out = new_folder()
+    for delay in (0, 0.05, 0.2):
+        process = start("generate", "--input.count", "2^29", "-o", f"{out}/data.h5:/x")
+        wait_until(lambda: part_files(out), process)
+        time.sleep(delay)
+        process.send_signal(signal.SIGTERM)
+        assert finish(process, timeout=10).code == -signal.SIGTERM
+        assert list(out.iterdir()) == []
+
+
+main()

@@ -1,0 +1,145 @@
+"""What the end-to-end tests share: starting the program, reading what it says, and the frame in
+which the functions test_*() of a script run. A script starts in an empty folder of its own.
+
+By hand: SHARDSTREAM_TEST_PROGRAM=build/host/shardstream tests/e2e/SCRIPT.py [test_name...]
+"""
+
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import re
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = str(pathlib.Path(os.environ["SHARDSTREAM_TEST_PROGRAM"]).resolve())
+LAUNCHER = shlex.split(
+    os.environ.get("SHARDSTREAM_TEST_LAUNCHER", "mpirun --oversubscribe --bind-to none"))
+TYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "u8": "u1"}
+OPS = ["count", "sum", "mean", "variance", "stddev", "min", "max"]
+LEAF = 65536
+
+
+class Finished:
+    """How a run of the program ended: code, out, err and the seconds that it took."""
+
+    def __init__(self, command, code, out, err, seconds):
+        self.command, self.code, self.out, self.err = command, code, out, err
+        self.seconds = seconds
+
+    def __str__(self):
+        return (f"$ {shlex.join(self.command)}\n  exit code {self.code} after {self.seconds:.1f} s"
+                f"\n  stdout: {self.out.strip()}\n  stderr: {self.err.strip()}")
+
+    def expect(self, code):
+        assert self.code == code, f"exit code {code} was expected:\n{self}"
+        return self
+
+    @property
+    def values(self):
+        """What stands left and right of the = of each line of standard output, units left out."""
+        return {key: text.split(" ")[0] for key, text in
+                (line.split("=", 1) for line in self.out.splitlines())}
+
+
+def environment(changes=None):
+    """This process's, without options of the program but the backend; a None removes a name."""
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith("SHARDSTREAM_")}
+    kept["SHARDSTREAM_DEVICE_BACKEND"] = "host"
+    kept.update(changes or {})
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def command_line(arguments, ranks):
+    """`ranks` 1 starts the program by itself, more under the launcher, quiet as scripts want it."""
+    words = [PROGRAM, *map(str, arguments)]
+    return words if ranks == 1 else [*LAUNCHER, "-q", "-n", str(ranks), *words]
+
+
+def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
+    """Starts the program and does not wait. `prefix` is a command that starts the whole."""
+    return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env), cwd=cwd,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def finish(process, timeout=30):
+    """Waits for what start() started. One that hangs is ended and is a failure."""
+    began = time.monotonic()
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # a launcher ends its ranks on this
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=10)
+        process.kill()
+        raise AssertionError(f"no end after {timeout} s:\n$ {shlex.join(process.args)}") from None
+    return Finished(process.args, process.returncode, out, err, time.monotonic() - began)
+
+
+def run(*arguments, timeout=30, **how):
+    return finish(start(*arguments, **how), timeout)
+
+
+def reduce(source, result, *arguments, ranks=1, **how):
+    """Reduces `source` into the file `result`, which must succeed."""
+    return run("run", "reduce", "--input.data", source, "-o", result, *arguments, ranks=ranks,
+               **how).expect(0)
+
+
+def each(cases, check, workers=4):
+    """Calls check(*case) for all cases, some at a time; afterwards tells of all that failed. Starting
+    MPI is mostly waiting, so that there are more at a time than cores."""
+    failures = []
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        futures = [(case, pool.submit(check, *case)) for case in cases]
+        for case, future in futures:
+            try:
+                future.result()
+            except Exception as error:  # pylint: disable=broad-except
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                failures.append(f"{case}: {type(error).__name__} in line {where.lineno}: {error}")
+    assert futures, "there are no cases"
+    assert not failures, f"{len(failures)} of {len(futures)} cases:\n" + "\n".join(failures)
+
+
+def new_folder():
+    """An empty folder below the current one, so that cases do not see each other's files."""
+    return pathlib.Path(tempfile.mkdtemp(dir=os.getcwd()))
+
+
+def skip_part(why):
+    """For a part of a script; tests/run lists the line."""
+    print(f"SKIP: {why}")
+
+
+def skip_all(why):
+    skip_part(why)
+    sys.exit(77)
+
+
+def main():
+    """Runs the test_*() of the script, or those that are named; ends the process."""
+    import __main__ as script
+    tests = [(name, test) for name, test in vars(script).items() if name.startswith("test_")]
+    tests = [each for each in tests if len(sys.argv) == 1 or each[0] in sys.argv[1:]]
+    failed = 0
+    for name, test in tests:
+        began = time.monotonic()
+        try:
+            test()
+            verdict = "ok"
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            verdict = "FAILED"
+            traceback.print_exc(file=sys.stdout)
+        print(f"{verdict} {name} ({time.monotonic() - began:.1f} s)", flush=True)
+    print(f"{len(tests) - failed} of {len(tests)} tests passed")
+    sys.exit(1 if failed or not tests else 0)

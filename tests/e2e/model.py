@@ -1,0 +1,133 @@
+"""`reduce` written a second time, in numpy and Python: from its description, not from its code.
+
+Leaves of 65536 elements; in a leaf 256 lanes (index mod 256), each added in order in double (whole
+numbers: exactly); lane i takes lane i + width for width = 128, 64, ..., 1. Squared deviations from
+the leaf's mean are added the same way. Leaves are joined pairwise, level by level, and a leaf
+without a neighbour rises as it is. So every value is to be met bit for bit.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+LEAF, LANES = 65536, 256
+
+
+def in_stored_order(array, chunks=None):
+    """The elements and their flat (row-major) positions: chunk by chunk if there are chunks."""
+    array = np.atleast_1d(array)
+    positions = np.arange(array.size).reshape(array.shape)
+    if chunks is None:
+        return array.ravel(), positions.ravel()
+    starts = [range(0, extent, chunk) for extent, chunk in zip(array.shape, chunks)]
+    boxes = [tuple(slice(at, at + chunk) for at, chunk in zip(corner, chunks))
+             for corner in itertools.product(*starts)]
+    return (np.concatenate([array[box].ravel() for box in boxes]),
+            np.concatenate([positions[box].ravel() for box in boxes]))
+
+
+def in_lanes(values):
+    """Adds a leaf's values (float64 or Python integers) in the lanes' order."""
+    rows = np.zeros((-(-len(values) // LANES), LANES), dtype=values.dtype)
+    rows.reshape(-1)[:len(values)] = values
+    lanes = np.zeros(LANES, dtype=values.dtype)
+    for row in rows:
+        lanes = lanes + row
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = lanes[:half] + lanes[half:]
+    return lanes[0]
+
+
+def to_double(total):
+    """A whole number's size in two halves of 64 bits, each rounded; then its sign."""
+    if isinstance(total, float):
+        return total
+    size = float(abs(total) >> 64) * 2.0**64 + float(abs(total) & (2**64 - 1))
+    return -size if total < 0 else size
+
+
+class Node:
+    """count, sum and squared deviations of a stretch of elements."""
+
+    def __init__(self, count, total, squares):
+        self.count, self.total, self.squares = count, total, squares
+
+    @classmethod
+    def leaf(cls, values, ignore):
+        """Of at most 65536 elements."""
+        if values.dtype.kind == "f":
+            values = values.astype(np.float64)
+            nans = np.isnan(values) if ignore else np.zeros(len(values), bool)
+            total = float(in_lanes(np.where(nans, 0.0, values)))
+        else:
+            nans = np.zeros(len(values), bool)
+            total = int(np.sum(values, dtype=np.int64)) if values.itemsize < 8 else sum(
+                values.tolist())
+        count = len(values) - int(nans.sum())
+        if count == 0:
+            return cls(0, total, 0.0)
+        mean = to_double(total) / float(count)
+        apart = np.where(nans, 0.0, values.astype(np.float64) - mean)
+        return cls(count, total, float(in_lanes(apart * apart)))
+
+    def joined(self, right):
+        """Chan, Golub and LeVeque (1979)."""
+        both = Node(self.count + right.count, self.total + right.total, 0.0)
+        if self.count == 0 or right.count == 0:
+            both.squares = right.squares if self.count == 0 else self.squares
+            return both
+        n, m = float(self.count), float(right.count)
+        delta = to_double(right.total) / m - to_double(self.total) / n
+        both.squares = (self.squares + right.squares) + (delta * delta) * (n * (m / (n + m)))
+        return both
+
+
+def fold(values, ignore):
+    nodes = [Node.leaf(values[at:at + LEAF], ignore) for at in range(0, len(values), LEAF)]
+    while len(nodes) > 1:
+        nodes = [nodes[i].joined(nodes[i + 1]) if i + 1 < len(nodes) else nodes[i]
+                 for i in range(0, len(nodes), 2)]
+    return nodes[0]
+
+
+def extreme(values, pick):
+    """The value and the first index of the least or greatest; -0 is less than +0; no NaNs."""
+    best = pick(values)
+    places = np.flatnonzero(values == best)
+    if best == 0 and values.dtype.kind == "f":
+        signs = np.signbit(values[places])
+        wanted = signs.any() if pick is np.min else signs.all()
+        places = places[signs == wanted]
+    return values[places[0]], int(places[0])
+
+
+def reduce(array, chunks=None, nan="propagate"):
+    """{op: (value, coordinates or None)} of every operation, and "nans". Values are Python integers,
+    float64, or the array's own type for min and max. numpy's warnings of infinities are meant."""
+    values, positions = in_stored_order(np.asarray(array), chunks)
+    values = values.astype(values.dtype.newbyteorder("="))
+    with np.errstate(all="ignore"):
+        total = fold(values, nan == "ignore")
+        sum_as_double = to_double(total.total)
+        mean = sum_as_double / total.count if total.count else math.nan
+        variance = total.squares / total.count if total.count else math.nan
+    result = {"count": (total.count, None), "sum": (total.total, None), "mean": (mean, None),
+              "variance": (variance, None), "stddev": (math.sqrt(variance), None)}
+
+    def coordinates(index):
+        return tuple(map(int, np.unravel_index(positions[index], np.atleast_1d(array).shape)))
+
+    is_nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+    numbers = np.flatnonzero(~is_nan)
+    for op, pick in (("min", np.min), ("max", np.max)):
+        if is_nan.any() and nan == "propagate":
+            result[op] = (math.nan, coordinates(np.flatnonzero(is_nan)[0]))
+        elif len(numbers) == 0:
+            result[op] = (math.nan, None)
+        else:
+            value, index = extreme(values[numbers], pick)
+            result[op] = (value, coordinates(numbers[index]))
+    result["nans"] = int(is_nan.sum())
+    return result

@@ -1,0 +1,56 @@
+"""Result files of `reduce`, read with h5py, and their comparison with the model."""
+
+import math
+
+import h5py
+
+import model
+from harness import OPS
+
+
+def stored_reduce(path):
+    """{op: row} of /results/reduce, a row being {column: value}, texts as str."""
+    with h5py.File(path) as file:
+        rows = file["/results/reduce"][()]
+    texts = {name for name in rows.dtype.names if rows.dtype[name].kind == "S"}
+    return {row["op"].decode(): {name: row[name].decode() if name in texts else row[name].item()
+                                 for name in rows.dtype.names} for row in rows}
+
+
+def bits(path):
+    """All that must be the same for the same data, as text."""
+    return [(op, row["exact"], row["value"].hex(), row["index"], row["position"])
+            for op, row in stored_reduce(path).items()]
+
+
+def same(exact, value):
+    """Does the text `exact` give back precisely `value`?"""
+    if isinstance(value, int):
+        return int(exact) == value
+    read = type(value)(exact)
+    if math.isnan(value):
+        return math.isnan(read)
+    return read == value and math.copysign(1, read) == math.copysign(1, value)
+
+
+def check(array, path, finished, chunks=None, nan="propagate", ops=None):
+    """The file and standard output hold what the model makes of `array`, bit for bit."""
+    expected = model.reduce(array, chunks, nan)
+    rows, printed = stored_reduce(path), finished.values
+    assert list(rows) == (ops or OPS), list(rows)
+    for op, row in rows.items():
+        value, position = expected[op]
+        if op in ("min", "max") and not math.isnan(value):
+            value = value.item() if value.dtype.kind in "iu" else value.astype(
+                value.dtype.newbyteorder("="))
+        said = f"{op}: {row} where {value!r} at {position} was expected\n{finished}"
+        assert same(row["exact"], value), said
+        assert row["value"] == float(value) or math.isnan(row["value"]) and math.isnan(value), said
+        where = "" if position is None else ",".join(map(str, position))
+        assert row["position"] == where, said
+        assert (row["index"] == -1) == (position is None), said
+        assert row["validated"] == 1 and row["max_error"] <= row["tolerance"], said
+        assert printed[op] == row["exact"], said
+        assert printed.get(f"{op}_position", "") == where, said
+    assert printed["verified"] == "true", finished
+    assert printed.get("nans", "0") == str(expected["nans"]), finished

@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+"""A result is a function of the data alone: the same bits, exact texts and positions for any number
+of ranks, any sizes of batches and slots, any readers and modes, from a file or a generator."""
+
+import itertools
+
+import h5py
+import numpy as np
+
+import model
+import results
+from harness import LEAF, TYPES, each, main, new_folder, reduce, run
+
+RANDOM = np.random.default_rng(4)
+MODES = ["stream", "pageable", "pinned", "resident"]
+
+
+def schedules(element):
+    """(ranks, options): every number of ranks and mode, each with sizes that differ from all the
+    others' in some way, those that cut a shard most finely among them."""
+    leaf = LEAF * element
+    sizes = itertools.cycle([
+        {},
+        {"batch": leaf, "batches": 1, "slot": leaf, "slots": 1, "readers": 1},
+        {"batch": 3 * leaf, "batches": 2, "slot": leaf, "slots": 2, "readers": 3},
+        {"batch": 2 * leaf, "batches": 3, "slot": 2 * leaf, "slots": 5, "readers": 2},
+        {"batch": 5 * leaf - 1, "batches": 64, "slot": 3 * leaf, "slots": 1, "readers": 4},
+        {"batch": 1, "batches": 2, "slot": 1, "slots": 16, "readers": 8},
+        {"batch": "1GiB", "batches": 4, "slot": "1GiB", "slots": 3, "readers": 7},
+    ])
+    for (ranks, mode), size in zip(itertools.product([1, 2, 3, 4], MODES), sizes):
+        yield ranks, {"mode": mode, **size}
+    yield 3, {"mode": "stream", "batch": 4 * leaf, "slot": leaf, "readers": 2, "repeat": 3}
+
+
+def as_arguments(options):
+    for name, value in options.items():
+        yield f"--{'measure' if name == 'repeat' else 'pipeline'}.{name}"
+        yield value
+
+
+def check_schedules(source, element):
+    """All schedules give one and the same result, which is returned."""
+    folder = new_folder()
+
+    def check(number, ranks, options):
+        path = folder / f"{number}.h5"
+        reduce(source, path, *as_arguments(options), ranks=ranks)
+        bits = results.bits(path)
+        assert bits == first, f"{bits}\nis not what one rank had with the defaults:\n{first}"
+
+    reduce(source, folder / "first.h5")
+    first = results.bits(folder / "first.h5")
+    each([(number, *schedule) for number, schedule in enumerate(schedules(element))], check)
+    return folder / "first.h5"
+
+
+def values_of(name, count):
+    """Of many magnitudes, so that another order of adding would show; extremes in several places."""
+    dtype = np.dtype(TYPES[name])
+    if dtype.kind == "f":
+        values = (RANDOM.standard_normal(count) * 10.0**RANDOM.integers(-12, 12, count)).astype(dtype)
+        values[RANDOM.integers(0, count, 9)] = values.max()
+    else:
+        limits = np.iinfo(dtype)
+        values = RANDOM.integers(limits.min, limits.max, count, dtype, endpoint=True)
+    return values
+
+
+def test_order_shows():
+    """The data would tell on a program that adds in another order."""
+    values = values_of("f32", 5 * LEAF).astype(np.float64)
+    sums = {model.fold(part, False).total for part in (values, values[::-1])} | {values.sum()}
+    assert len(sums) == 3, sums
+
+
+def check_file(name, leaves, rest, chunks):
+    values = values_of(name, leaves * LEAF + rest)
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=chunks)
+    first = check_schedules(folder / "in.h5", values.itemsize)
+    expected = model.reduce(values, chunks)
+    for op, row in results.stored_reduce(first).items():
+        value = expected[op][0]
+        assert results.same(row["exact"], value.item() if op in ("min", "max") and
+                            values.dtype.kind in "iu" else value), (op, row, value)
+
+
+def test_f32():
+    check_file("f32", 9, 12345, None)
+
+
+def test_f64():
+    check_file("f64", 7, 1, None)
+
+
+def test_i32():
+    check_file("i32", 3, LEAF - 1, (50000,))
+
+
+def test_i64():
+    check_file("i64", 10, 257, None)
+
+
+def test_u8():
+    check_file("u8", 8, 0, None)
+
+
+def test_generators_and_their_files():
+    """`generate` and then `reduce` gives what `reduce` of the generator gives."""
+    count = 4 * LEAF + 99
+
+    def check(generator, name, ranks):
+        folder = new_folder()
+        what = ["--input.data", generator, "--input.type", name, "--input.count", count,
+                "--input.seed", 7]
+        run("generate", *what, "-o", f"{folder}/data.h5:/x", ranks=ranks).expect(0)
+        run("run", "reduce", *what, "-o", folder / "generator.h5", ranks=4 - ranks).expect(0)
+        reduce(folder / "data.h5", folder / "file.h5", ranks=ranks)
+        assert results.bits(folder / "generator.h5") == results.bits(folder / "file.h5")
+    each([(generator, name, 1 + number % 3) for number, (generator, name) in
+          enumerate(itertools.product(["uniform", "ramp"], TYPES))], check)
+
+
+main()

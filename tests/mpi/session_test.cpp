@@ -1,0 +1,113 @@
+// How ranks agree and combine, on any number of them.
+#include "mpi/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "comm/communicator.hpp"
+#include "device/buffer.hpp"
+#include "device/host/host_device.hpp"
+#include "runtime/provenance.hpp"
+
+namespace shardstream {
+namespace {
+
+using launch::AgreedError;
+using test::session;
+
+TEST(Session, KnowsItsRanks) {
+  EXPECT_GE(session().rank(), 0);
+  EXPECT_LT(session().rank(), session().size());
+  EXPECT_EQ(session().local_size(), session().size());  // tests run on one host
+  EXPECT_EQ(session().local_rank(), session().rank());
+  EXPECT_FALSE(session().host().empty());
+}
+
+TEST(Session, WhatSucceedsEverywhereIsSilent) {
+  int calls = 0;
+  session().collectively([&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
+/// Whatever rank fails, all throw the same code, and the lowest that failed speaks.
+TEST(Session, AnErrorOfAnyRankIsEveryRanks) {
+  for (int bad = 0; bad < session().size(); ++bad) {
+    try {
+      session().collectively([&] {
+        if (session().rank() >= bad) {
+          throw UsageError("rank " + std::to_string(session().rank()) + " cannot");
+        }
+      });
+      FAIL() << "no rank threw";
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_EQ(error.speaks(), session().rank() == bad);
+      const std::string wanted = "rank " + std::to_string(bad) + " cannot";
+      EXPECT_EQ(std::string(error.what()) == wanted, error.speaks());
+    }
+  }
+}
+
+TEST(Session, AForeignExceptionIsAFailure) {
+  try {
+    session().collectively([] { throw std::bad_alloc(); });
+    FAIL() << "nothing was thrown";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.code(), ExitCode::failed);
+  }
+}
+
+TEST(Session, GathersTextsOfAnyLengthInRankOrder) {
+  const auto text = [](int rank) {
+    return std::string(static_cast<std::size_t>(rank * 1000), 'x');
+  };
+  const auto texts = session().gather(text(session().rank()));
+  ASSERT_EQ(texts.size(), static_cast<std::size_t>(session().size()));
+  for (int rank = 0; rank < session().size(); ++rank) {
+    EXPECT_EQ(texts[static_cast<std::size_t>(rank)], text(rank));
+  }
+}
+
+TEST(Session, GathersNumbersAndFindsTheGreatest) {
+  const double mine = session().rank() * 1.5;
+  const auto all = session().gather(std::vector<double>{mine, -mine});
+  ASSERT_EQ(all.size(), 2U * static_cast<std::size_t>(session().size()));
+  for (int rank = 0; rank < session().size(); ++rank) {
+    EXPECT_EQ(all[static_cast<std::size_t>(2 * rank)], rank * 1.5);
+  }
+  EXPECT_EQ(session().max(mine), (session().size() - 1) * 1.5);
+}
+
+TEST(Session, BroadcastsRankZeros) {
+  EXPECT_EQ(session().broadcast(session().rank() == 0 ? "from 0" : "ignored"), "from 0");
+  EXPECT_EQ(session().broadcast(""), "");
+  const std::string uuid = runtime::make_run_uuid(session());
+  EXPECT_EQ(uuid.size(), 36U);
+  EXPECT_EQ(session().broadcast(uuid), uuid);
+  EXPECT_NE(runtime::make_run_uuid(session()), uuid);
+}
+
+TEST(MpiCommunicator, GathersDeviceMemoryInTheOrderOfTheStream) {
+  const auto device = device::host::make_device(2);
+  const auto stream = device->make_stream();
+  constexpr std::size_t count = 300;
+  const auto ranks = static_cast<std::size_t>(session().size());
+  const auto communicator = comm::make_mpi_communicator(*device, session().size(), count * 4);
+  const device::Buffer<int> send(*device, device::Memory::device, count);
+  const device::Buffer<int> receive(*device, device::Memory::device, count * ranks);
+  std::vector<int> values(count), seen(count * ranks);
+  for (int round = 0; round < 5; ++round) {
+    std::iota(values.begin(), values.end(), 1000 * session().rank() + round);
+    stream->upload(send.data(), values.data(), send.bytes());
+    communicator->all_gather(*stream, send.data(), receive.data(), send.bytes());
+    stream->download(seen.data(), receive.data(), receive.bytes());
+    stream->synchronize();
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      ASSERT_EQ(seen[i], static_cast<int>(1000 * (i / count) + i % count) + round);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardstream

@@ -1,0 +1,97 @@
+// What the [pipeline] options come to.
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "pipeline/options.hpp"
+
+namespace shardstream::pipeline {
+namespace {
+
+constexpr std::uint64_t MiB = std::uint64_t{1} << 20, GiB = std::uint64_t{1} << 30;
+constexpr std::uint64_t leaf = 65536, f32 = 4;
+
+runtime::Resources machine() {
+  return {.threads = 16,
+          .ranks_on_host = 1,
+          .cache = 300 * MiB,
+          .host_memory = 100 * GiB,
+          .device_memory = 100 * GiB};
+}
+
+Sizes plan_for(const std::vector<std::string>& arguments, std::uint64_t shard,
+               const runtime::Resources& resources = machine(), std::uint64_t extra = 0) {
+  const OptionTable table({pipeline_options()});
+  const char* const none[] = {nullptr};
+  const Options options = table.resolve(table.parse_command_line(arguments), none, std::nullopt);
+  return plan(options, resources, shard, f32, leaf, 80, extra);
+}
+
+std::string complaint(const std::vector<std::string>& arguments, std::uint64_t shard,
+                      const runtime::Resources& resources = machine()) {
+  try {
+    plan_for(arguments, shard, resources);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Plan, DefaultsFitTheMachine) {
+  const Sizes sizes = plan_for({}, 4 * GiB);
+  EXPECT_EQ(sizes.mode, Mode::stream);
+  EXPECT_EQ(sizes.readers, 8U);
+  EXPECT_EQ(sizes.slots, 16U);
+  EXPECT_EQ(sizes.slot * f32, 4 * MiB);
+  EXPECT_EQ(sizes.batch * f32, 64 * MiB);
+  EXPECT_EQ(sizes.batches, 3U);
+}
+
+TEST(Plan, TheRingStaysInTheCacheThatRanksShare) {
+  runtime::Resources shared = machine();
+  shared.ranks_on_host = 4;
+  const Sizes sizes = plan_for({}, 4 * GiB, shared);
+  EXPECT_LE(sizes.slots * sizes.slot * f32 * 4, 300 * MiB / 2);
+  EXPECT_GE(sizes.slot * f32, MiB);
+}
+
+TEST(Plan, SizesAreWholeLeaves) {
+  const Sizes sizes = plan_for({"--pipeline.batch", "1000000", "--pipeline.slot", "1"}, GiB);
+  EXPECT_EQ(sizes.batch, 4 * leaf);
+  EXPECT_EQ(sizes.slot, leaf);
+}
+
+TEST(Plan, AShortShardTakesNoMoreThanItself) {
+  const Sizes sizes = plan_for({}, 100);
+  EXPECT_EQ(sizes.batch, leaf);
+  EXPECT_EQ(sizes.batches, 1U);
+  EXPECT_EQ(sizes.slots, 1U);
+  EXPECT_EQ(sizes.readers, 1U);
+  EXPECT_NO_THROW(plan_for({}, 0));
+}
+
+TEST(Plan, AResidentShardHasRoomForAllBatches) {
+  const Sizes whole = plan_for({"--pipeline.mode", "resident"}, GiB);
+  EXPECT_EQ(whole.batch, GiB);
+  EXPECT_EQ(whole.batches, 1U);
+  const Sizes cut = plan_for({"--pipeline.mode", "resident", "--pipeline.batch", "64MiB"}, GiB);
+  EXPECT_EQ(cut.batches, 64U);
+}
+
+TEST(Plan, MemoryThatDoesNotSufficeIsRefusedWithTheSizeThatWould) {
+  const auto too_large = complaint({"--pipeline.batch", "64GiB"}, 400 * GiB);
+  EXPECT_NE(too_large.find("use --pipeline.batch"), std::string::npos) << too_large;
+  // What the sentence says works.
+  const auto at = too_large.find("--pipeline.batch ") + 17;
+  const std::string size = too_large.substr(at, too_large.find(' ', at) - at);
+  EXPECT_NO_THROW(plan_for({"--pipeline.batch", size}, 400 * GiB)) << size;
+
+  const auto resident = complaint({"--pipeline.mode", "resident"}, 40 * GiB);
+  EXPECT_NE(resident.find("--pipeline.mode stream"), std::string::npos) << resident;
+  const auto pinned = complaint({"--pipeline.mode", "pinned"}, 40 * GiB);
+  EXPECT_NE(pinned.find("host memory"), std::string::npos) << pinned;
+  const auto tiny = complaint({"--pipeline.gpu-memory", "100kB"}, GiB);
+  EXPECT_NE(tiny.find("allow"), std::string::npos) << tiny;
+}
+
+}  // namespace
+}  // namespace shardstream::pipeline
