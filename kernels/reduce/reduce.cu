@@ -5,7 +5,7 @@ namespace shardstream::reduce::cuda {
 namespace {
 
 /// Rows that a thread loads before it uses the first.
-inline constexpr unsigned flight = 8;
+inline constexpr unsigned flight = 16;
 
 template <class T, bool Extremes, bool Variance>
 void launch_leaves(const LeavesArgs<T>& args, CudaStream stream) {

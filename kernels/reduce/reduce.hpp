@@ -17,7 +17,7 @@
 namespace shardstream::reduce {
 
 inline constexpr std::uint64_t leaf_elements = std::uint64_t{1} << 16;
-inline constexpr unsigned lanes = 256;
+inline constexpr unsigned lanes = 512;
 
 /// What is to be known of the elements beside count, sum and NaNs.
 struct Want {

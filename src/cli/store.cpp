@@ -103,14 +103,30 @@ Table phases_table(const runtime::Runtime& runtime, const Table& rank_phase) {
   return table;
 }
 
+Table ceilings_table(const workloads::Outcome& outcome) {
+  Table table("ceilings", {{"ceiling", ColumnType::text},
+                           {"per_rank_min", ColumnType::real},
+                           {"aggregate", ColumnType::real},
+                           {"unit", ColumnType::text}});
+  for (const auto& ceiling : outcome.ceilings) {
+    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit});
+  }
+  return table;
+}
+
 }  // namespace
 
 void describe_rates(workloads::Outcome& outcome) {
   const Summary time = summarize(seconds_of(outcome));
   outcome.metrics.push_back({"time", fmt::format("{:.6g}", time.median), "s"});
-  outcome.metrics.push_back(
-      {"rate_aggregate",
-       fmt::format("{:.4g}", static_cast<double>(outcome.bytes) / time.median / 1e9), "GB/s"});
+  const double rate = static_cast<double>(outcome.bytes) / time.median / 1e9;
+  outcome.metrics.push_back({"rate_aggregate", fmt::format("{:.4g}", rate), "GB/s"});
+  for (const auto& ceiling : outcome.ceilings) {
+    outcome.metrics.push_back(
+        {ceiling.name + "_aggregate", fmt::format("{:.4g}", ceiling.aggregate), ceiling.unit});
+    outcome.metrics.push_back(
+        {ceiling.name + "_share", fmt::format("{:.3f}", rate / ceiling.aggregate)});
+  }
   outcome.metrics.push_back({"verified", outcome.verified ? "true" : "false"});
 }
 
@@ -153,6 +169,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.table("/timing", record.reps);
   file.table("/timing", record.rank_phase);
   file.table("/", record.summary);
+  file.table("/", ceilings_table(outcome));
   for (const Table& table : outcome.results) file.table("/results", table);
   for (const auto& [name, value] : outcome.attributes) file.attribute("/results", name, value);
   file.attribute("/results", "verified", std::int64_t{outcome.verified});

@@ -296,13 +296,17 @@ const OptionRow& row_of_variable(const std::vector<OptionRow>& rows, std::string
   throw UsageError(fmt::format("unknown environment variable '{}'{}", name, did_you_mean(full)));
 }
 
+/// What steers the tests is no option of the program's.
+bool is_for_tests(std::string_view entry) {
+  return entry.starts_with("SHARDSTREAM_TEST_") || entry.starts_with("SHARDSTREAM_REQUIRE_GPU=");
+}
+
 void read_environment(const std::vector<OptionRow>& rows, const char* const* environment,
                       Values& values) {
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
     const auto equals = entry.find('=');
-    if (!entry.starts_with(environment_prefix) || entry.starts_with("SHARDSTREAM_TEST_") ||
-        equals == entry.npos) {
+    if (!entry.starts_with(environment_prefix) || is_for_tests(entry) || equals == entry.npos) {
       continue;
     }
     const OptionRow& row = row_of_variable(rows, entry.substr(0, equals));

@@ -76,7 +76,8 @@ class OptionTable {
   CommandLine parse_command_line(const std::vector<std::string>& arguments) const;
 
   /// Merges the sources, strongest first: command line, `environment` (as environ: "NAME=value",
-  /// SHARDSTREAM_SECTION_NAME; SHARDSTREAM_TEST_* is left alone), `ini` if one is named, defaults.
+  /// SHARDSTREAM_SECTION_NAME; those that steer tests, SHARDSTREAM_TEST_* and
+  /// SHARDSTREAM_REQUIRE_GPU, are left alone), `ini` if one is named, defaults.
   Options resolve(const CommandLine& command_line, const char* const* environment,
                   const std::optional<std::filesystem::path>& ini) const;
 

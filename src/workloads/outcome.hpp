@@ -7,6 +7,7 @@
 
 #include "core/table.hpp"
 #include "io/result_file.hpp"
+#include "measure/ceilings.hpp"
 #include "measure/repeat.hpp"
 
 namespace shardstream::workloads {
@@ -22,7 +23,8 @@ struct Outcome {
   std::vector<std::pair<std::string, io::Attribute>> attributes;  ///< of /results
   std::vector<Metric> metrics;
   std::vector<measure::Repetition> repetitions;
-  std::uint64_t elements = 0, bytes = 0;  ///< of work in one repetition, all ranks
+  std::uint64_t elements = 0, bytes = 0;   ///< of work in one repetition, all ranks
+  std::vector<measure::Ceiling> ceilings;  ///< this machine's limits, measured in this run
   bool verified = false;
   std::string verdict;  ///< one sentence on what was verified, or what failed
 };

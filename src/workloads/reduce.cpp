@@ -373,6 +373,10 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
   Outcome outcome;
   std::optional<Partial<Class>> total;
   bool repeatable = true;
+  if (runtime.options.text("pipeline.mode") != "resident") {
+    const auto span = runtime.recorder.phase("ceilings");
+    outcome.ceilings.push_back(measure::link_up(*runtime.device, session));
+  }
   outcome.repetitions = measure::repeat(runtime.options, session, [&] {
     std::vector<Partial<Class>> own;
     {

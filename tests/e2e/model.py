@@ -1,7 +1,7 @@
 """`reduce` written a second time, in numpy and Python: from its description, not from its code.
 
-Leaves of 65536 elements; in a leaf 256 lanes (index mod 256), each added in order in double (whole
-numbers: exactly); lane i takes lane i + width for width = 128, 64, ..., 1. Squared deviations from
+Leaves of 65536 elements; in a leaf 512 lanes (index mod 512), each added in order in double (whole
+numbers: exactly); lane i takes lane i + width for width = 256, 128, ..., 1. Squared deviations from
 the leaf's mean are added the same way. Leaves are joined pairwise, level by level, and a leaf
 without a neighbour rises as it is. So every value is to be met bit for bit.
 """
@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-LEAF, LANES = 65536, 256
+LEAF, LANES = 65536, 512
 
 
 def in_stored_order(array, chunks=None):

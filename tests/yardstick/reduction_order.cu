@@ -88,24 +88,30 @@ void measure_all(const Data& data) {
               data.count * 4 / 1073741824.0, data.cub, data.count * 4 / data.cub / 1e6);
   for (const unsigned leaf : {1U << 14, 1U << 15, 1U << 16, 1U << 17}) {
     measure<float, 256, 8>(data, "f32", leaf);
+    measure<float, 512, 8>(data, "f32", leaf);
+    measure<float, 1024, 8>(data, "f32", leaf);
   }
-  measure<float, 256, 8>(data, "f32", 1 << 16, false);
-  measure<float, 256, 4>(data, "f32", 1 << 16);
   measure<float, 256, 16>(data, "f32", 1 << 16);
-  measure<float, 256, 32>(data, "f32", 1 << 16);
-  measure<float, 128, 8>(data, "f32", 1 << 16);
-  measure<float, 512, 8>(data, "f32", 1 << 16);
-  measure<float, 1024, 8>(data, "f32", 1 << 16);
-  measure<double, 256, 8>(data, "f64", 1 << 16);
-  measure<double, 256, 16>(data, "f64", 1 << 16);
-  measure<float, 256, 8, true>(data, "f32", 1 << 16);
-  measure<float, 256, 8, false, true>(data, "f32", 1 << 16);
-  measure<float, 256, 8, true, true>(data, "f32", 1 << 16);
-  measure<double, 256, 8, true, true>(data, "f64", 1 << 16);
-  measure<std::int32_t, 256, 8>(data, "i32", 1 << 16);
-  measure<std::int64_t, 256, 8>(data, "i64", 1 << 16);
-  measure<std::uint8_t, 256, 8>(data, "u8", 1 << 16);
-  measure<std::uint8_t, 256, 8, true, true>(data, "u8", 1 << 16);
+  measure<float, 512, 16>(data, "f32", 1 << 16);
+  measure<float, 1024, 16>(data, "f32", 1 << 16);
+  measure<float, 1024, 4>(data, "f32", 1 << 16);
+  for (const bool fold : {true, false}) {
+    measure<float, 512, 8>(data, "f32", 1 << 16, fold);
+    measure<float, 1024, 8>(data, "f32", 1 << 16, fold);
+    measure<float, 1024, 8>(data, "f32", 1 << 15, fold);
+    measure<double, 512, 8>(data, "f64", 1 << 16, fold);
+    measure<double, 1024, 8>(data, "f64", 1 << 16, fold);
+  }
+  measure<float, 512, 8, true>(data, "f32", 1 << 16);
+  measure<float, 1024, 8, true>(data, "f32", 1 << 16);
+  measure<float, 512, 8, false, true>(data, "f32", 1 << 16);
+  measure<float, 1024, 8, false, true>(data, "f32", 1 << 16);
+  measure<double, 512, 8, true, true>(data, "f64", 1 << 16);
+  measure<double, 1024, 8, true, true>(data, "f64", 1 << 16);
+  measure<std::int32_t, 1024, 8>(data, "i32", 1 << 16);
+  measure<std::int64_t, 1024, 8>(data, "i64", 1 << 16);
+  measure<std::uint8_t, 512, 8>(data, "u8", 1 << 16);
+  measure<std::uint8_t, 1024, 8>(data, "u8", 1 << 16);
 }
 
 void run(std::uint64_t large) {

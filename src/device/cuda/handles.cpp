@@ -31,6 +31,7 @@ const char* remedy(cudaError_t status) {
 
 void check(cudaError_t status, const char* call, std::source_location where) {
   if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // it is told here: the next launch must not find it again
   throw Error(fmt::format("{} failed ({}: {}){}", call, cudaGetErrorName(status),
                           cudaGetErrorString(status), remedy(status)),
               where);

@@ -1,0 +1,38 @@
+#include "measure/ceilings.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "core/statistics.hpp"
+#include "device/buffer.hpp"
+
+namespace shardstream::measure {
+
+Ceiling link_up(device::Device& device, const launch::Session& session) {
+  constexpr std::size_t bytes = std::size_t{32} << 20;
+  constexpr int copies = 16;
+  const device::Buffer<std::byte> from(device, device::Memory::pinned, bytes);
+  const device::Buffer<std::byte> to(device, device::Memory::device, bytes);
+  const auto stream = device.make_stream();
+  std::vector<std::unique_ptr<device::Event>> marks;
+  for (int i = 0; i <= copies; ++i) marks.push_back(device.make_event());
+  session.barrier();
+  for (int i = 0; i <= copies; ++i) {
+    if (i > 0) stream->upload(to.data(), from.data(), bytes);
+    stream->record(*marks[static_cast<std::size_t>(i)]);
+  }
+  stream->synchronize();
+  std::vector<double> seconds;
+  for (std::size_t i = 1; i < marks.size(); ++i) {
+    seconds.push_back(marks[i]->seconds_since(*marks[i - 1]));
+  }
+  const double mine = static_cast<double>(bytes) / summarize(seconds).median / 1e9;
+  const auto all = session.gather(std::vector<double>{mine});
+  return {.name = "link_up",
+          .least = *std::ranges::min_element(all),
+          .aggregate = std::accumulate(all.begin(), all.end(), 0.0),
+          .unit = "GB/s"};
+}
+
+}  // namespace shardstream::measure

@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+"""The commands beside `run`: help and version, which start nothing, and `generate`, whose data is
+compared with the same generators in numpy."""
+
+import itertools
+import re
+
+import h5py
+import numpy as np
+
+from harness import LEAF, OPS, PROGRAM, TYPES, each, finish, main, new_folder, run, start
+
+# ---------------------------------------------------------------- help and version
+
+# With this MPI_Init fails in Open MPI, as test_they_start_no_mpi makes sure of.
+NO_MPI = {"OMPI_MCA_ess": "nonsense", "HOME": None}
+
+
+def test_help():
+    whole = run("--help", env=NO_MPI).expect(0)
+    assert whole.err == "" and whole.out.isascii(), whole
+    for word in ("run WORKLOAD|CONFIG.ini", "generate", "--version", "Exit codes", "mpirun -np 2"):
+        assert word in whole.out, f"{word}: {whole}"
+    assert run("-h").out == run("help").out == whole.out
+    for command in ("run", "generate"):
+        text = run(command, "--help", env=NO_MPI).expect(0).out
+        assert text == run("help", command).out == run(command, "-h").out
+        # Asking for help is no mistake, whatever else is there.
+        assert text == run(command, "--xyzzy", "--pipeline.batch", "64M", "--help").expect(0).out
+        assert max(map(len, text.splitlines())) <= 100, text
+
+
+def test_help_names_every_option():
+    text = run("run", "--help").expect(0).out
+    folder = new_folder()
+    run("run", "reduce", "--input.count", 10, "-o", folder / "out.h5").expect(0)
+    with h5py.File(folder / "out.h5") as file:
+        keys = set(file["config/origin"].attrs)
+    assert set(re.findall(r"--([a-z]+\.[a-z-]+) ", text)) == keys, text
+    for op in OPS:
+        assert op in text
+    text = run("generate", "--help").expect(0).out
+    assert "--input.seed" in text and "--output.file" in text and "--reduce.ops" not in text, text
+
+
+def test_version():
+    line = run("--version", env=NO_MPI).expect(0).out
+    assert re.fullmatch(r"shardstream \d+\.\d+\.\d+ \(commit \S+( \S+)*, CUDA .+\)\n", line), line
+
+
+def test_they_start_no_mpi():
+    """With an MPI that can't start, what needs it fails and what does not need it works at once."""
+    finished = run("run", "reduce", "--input.count", 10, "-o", new_folder() / "out.h5", env=NO_MPI)
+    assert finished.code != 0, "this MPI is not Open MPI, and the test needs another way to break it"
+    for words in (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"]):
+        finished = run(*words, env=NO_MPI).expect(0)
+        assert finished.seconds < 1, finished
+
+
+def test_they_start_no_mpi_after_mistakes():
+    """A wrong command outside a launcher: two seconds of MPI would be in nobody's favour."""
+    for words in (["run", "reduce", "--xyzzy", "1"], ["run", "nothing.ini"], ["generate"], ["runn"]):
+        finished = run(*words, env=NO_MPI)
+        if words == ["generate"]:  # what its target is shows later, where all ranks agree
+            continue
+        finished.expect(2)
+        assert finished.err.count("\n") == 1 and finished.seconds < 1, finished
+
+
+def test_closed_output():
+    """A pipe that is closed early is not the program's fault, and not to be dumped core for."""
+    process = start("run", "--help")
+    process.stdout.close()
+    process.wait(timeout=10)
+    assert process.returncode in (0, 1, -13), process.returncode
+
+
+# ---------------------------------------------------------------- generate
+
+def mix(z):
+    """SplitMix64's finaliser, on arrays of uint64."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
+    return z ^ (z >> np.uint64(31))
+
+
+def generated(generator, name, count, seed):
+    """What kernels/data/generate.hpp describes."""
+    index = np.arange(count, dtype=np.uint64)
+    dtype = np.dtype(TYPES[name])
+    if generator == "ramp":
+        modulus = {"f32": 2**24, "f64": 2**53, "i32": 2**31, "i64": 2**63, "u8": 2**8}[name]
+        return (index % np.uint64(modulus)).astype(dtype)
+    stream = mix(np.array([seed ^ 0x6a09e667f3bcc909], dtype=np.uint64))
+    bits = mix(stream + index * np.uint64(0x9e3779b97f4a7c15))
+    if name == "f32":
+        return (bits >> np.uint64(40)).astype(dtype) / dtype.type(2**24)
+    if name == "f64":
+        return (bits >> np.uint64(11)).astype(dtype) / dtype.type(2**53)
+    unsigned = (bits >> np.uint64(64 - 8 * dtype.itemsize)).astype(f"u{dtype.itemsize}")
+    return unsigned.view(dtype)
+
+
+def read(path, dataset):
+    with h5py.File(path) as file:
+        stored = file[dataset]
+        assert stored.chunks is None and stored.ndim == 1 and stored.id.get_offset() % 4096 == 0
+        return stored[()]
+
+
+def test_generate():
+    """The same elements on any number of ranks, whose shares are not whole leaves."""
+    def check(generator, name, count, seed):
+        expected = generated(generator, name, count, seed)
+        folder = new_folder()
+        for ranks in (1, 3):
+            path = folder / f"{ranks}.h5"
+            options = [] if generator == "ramp" else ["--input.seed", seed]
+            finished = run("generate", "--input.data", generator, "--input.type", name,
+                           "--input.count", count, *options, "-o", f"{path}:/deep/down/data",
+                           ranks=ranks).expect(0)
+            assert finished.err == "" and finished.out == (
+                f"elements={count}\ntype={name}\nbytes={expected.nbytes} B\n"
+                f"file={path}:/deep/down/data\n"), finished
+            data = read(path, "deep/down/data")
+            assert data.dtype == expected.dtype
+            assert data.tobytes() == expected.tobytes(), f"{ranks} ranks"
+        assert len(list(folder.iterdir())) == 2
+    each([(generator, name, count, seed) for (generator, name), (count, seed) in zip(
+        itertools.product(["uniform", "ramp"], TYPES),
+        itertools.cycle([(3 * 2**20 + 17, 1), (300001, 0), (1, 12345), (2**20, 2**64 - 1)]))], check)
+
+
+def test_ramp_goes_round():
+    count = 2**24 + 1000
+    folder = new_folder()
+    run("generate", "--input.data", "ramp", "--input.count", count, "-o", f"{folder}/a.h5:/x",
+        ranks=2).expect(0)
+    data = read(folder / "a.h5", "x")
+    assert data.dtype == np.float32 and np.array_equal(data, generated("ramp", "f32", count, 0))
+    assert data[2**24] == 0 and data[2**24 - 1] == 2**24 - 1
+
+
+def test_neighbouring_seeds_are_unlike():
+    folder = new_folder()
+    each([(seed,) for seed in range(4)], lambda seed: run(
+        "generate", "--input.count", 1000, "--input.seed", seed, "-o",
+        f"{folder}/{seed}.h5:/x").expect(0))
+    values = np.concatenate([read(folder / f"{seed}.h5", "x") for seed in range(4)])
+    assert len(np.unique(values)) > 3990
+
+
+def test_generate_takes_options_from_anywhere():
+    folder = new_folder()
+    run("generate", "--output.file", f"{folder}/a.h5:/x", env={
+        "SHARDSTREAM_INPUT_COUNT": "2^10", "SHARDSTREAM_INPUT_TYPE": "u8"}).expect(0)
+    assert np.array_equal(read(folder / "a.h5", "x"), generated("uniform", "u8", 1024, 1))
+
+
+def test_generate_onto_existing():
+    folder = new_folder()
+    path = folder / "a.h5"
+    path.write_text("precious")
+    arguments = ["generate", "--input.count", LEAF, "-o", f"{path}:/x"]
+    for ranks in (1, 3):
+        finished = run(*arguments, ranks=ranks).expect(2)
+        assert finished.err.count("\n") == 1 and f"'{path}' already exists" in finished.err
+        assert "--output.overwrite true" in finished.err and path.read_text() == "precious"
+    run(*arguments, "--output.overwrite", "true", ranks=3).expect(0)
+    assert np.array_equal(read(path, "x"), generated("uniform", "f32", LEAF, 1))
+    # A second data set into the same file would be another file in its place.
+    assert run("generate", "--input.count", 10, "-o", f"{path}:/y").code == 2
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_bad_targets():
+    folder = new_folder()
+    (folder / "folder.h5").mkdir()
+    (folder / "in.h5").write_bytes(b"")
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["x"] = np.arange(10.0)
+
+    def check(arguments, words, ranks):
+        finished = run("generate", "--input.count", 1000, *arguments, ranks=ranks).expect(2)
+        assert re.fullmatch(r"(rank \d: )?error: [^\n]+\n", finished.err), finished
+        assert finished.out == "", finished
+        for word in words:
+            assert word in finished.err, f"{word}: {finished}"
+        assert sorted(path.name for path in folder.iterdir()) == ["folder.h5", "in.h5"]
+    cases = [
+        ([], ["-o FILE.h5:/PATH"]),
+        (["-o", folder / "a.h5"], ["-o FILE.h5:/PATH", f"not -o {folder}/a.h5"]),
+        (["-o", ":/x"], ["-o FILE.h5:/PATH"]),
+        (["-o", f"{folder}/a.h5:/"], ["'/'", "/GROUP/NAME"]),
+        (["-o", f"{folder}/a.h5:/x/"], ["'/x/'", "/GROUP/NAME"]),
+        (["-o", f"{folder}/none/a.h5:/x"], ["no folder", f"'{folder}/none'"]),
+        (["-o", f"{folder}/folder.h5:/x"], ["is a folder"]),
+        (["-o", f"{folder}/a.h5:/x", "--input.data", f"{folder}/in.h5:/x"],
+         ["uniform or ramp", f"not {folder}/in.h5:/x"]),
+        (["-o", f"{folder}/a.h5:/x", "--input.count", "0"], ["input.count"]),
+        (["-o", f"{folder}/a.h5:/x", "uniform"], ["'uniform'", "--help"]),
+        (["-o", f"{folder}/a.h5:/x", "--input.sed", "4"], ["did you mean --input.seed?"]),
+    ]
+    each([(*case, ranks) for case in cases for ranks in (1, 3)], check)
+
+
+def test_generate_more_than_there_is_room_for():
+    def check(ranks):
+        folder = new_folder()
+        finished = run("generate", "--input.count", "2^55", "--input.type", "u8", "-o",
+                       f"{folder}/a.h5:/x", ranks=ranks).expect(2)
+        assert finished.err.count("\n") == 1 and str(folder) in finished.err, finished
+        assert list(folder.iterdir()) == []
+        finished = run("generate", "--input.count", "2^62", "--input.type", "f64", "-o",
+                       f"{folder}/a.h5:/x", ranks=ranks).expect(2)
+        assert finished.err.count("\n") == 1, finished
+        assert list(folder.iterdir()) == []
+    each([(1,), (2,)], check)
+
+
+main()

@@ -1,0 +1,140 @@
+#!/usr/bin/python3
+"""Host memory is what starting takes, and the rings, and 64 MB at the most, however large the data;
+and data of more than 2^31 elements. This process stays small: no numpy here."""
+
+import fractions
+import os
+import subprocess
+
+from harness import PROGRAM, environment, main, new_folder, run, write_sparse
+
+MIB, MB = 2**20, 10**6
+EXTRA = 64 * MB
+# Rings of known size: three batches, and slots of their own.
+BATCH, BATCHES, SLOT, SLOTS = 8 * MIB, 3, MIB, 4
+RINGS = BATCHES * BATCH + SLOTS * SLOT
+SIZES = ["--pipeline.batch", BATCH, "--pipeline.batches", BATCHES, "--pipeline.slot", SLOT,
+         "--pipeline.slots", SLOTS, "--pipeline.readers", 2]
+
+
+def peak(*arguments):
+    """Bytes at most in use by one rank, as the system counts them; the program says the same."""
+    output = new_folder() / "stdout"
+    words = [PROGRAM, "run", "reduce", *map(str, arguments), "-o", str(output.with_name("out.h5"))]
+    with open(output, "w", encoding="utf-8") as out:
+        process = subprocess.Popen(words, env=environment(), stdout=out)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, f"{words}: exit code {process.returncode}"
+    text = output.read_text()
+    said = int(next(line for line in text.splitlines()
+                    if line.startswith("host_memory_peak=")).split("=")[1].split()[0])
+    measured = usage.ru_maxrss * 1024
+    # The first is told before the end; the second counts this process too, in its first moments.
+    assert abs(measured - said) < 16 * MB, f"said {said}, measured {measured}"
+    return max(said, measured)
+
+
+def bounded(small, large, *options):
+    """Peaks with little data and with much; none is over the bound."""
+    start = peak("--input.count", 1, *options)
+    few, many = (peak(*arguments, *options) for arguments in (small, large))
+    told = f"{start / MB:.0f} MB for one element, {few / MB:.0f} for few, {many / MB:.0f} for many"
+    print("  " + told)
+    assert few <= start + RINGS + EXTRA and many <= start + RINGS + EXTRA, told
+    assert many - few <= EXTRA, told
+
+
+def elements(size, element=4):
+    return ["--input.count", size // element]
+
+
+def test_generator():
+    bounded(elements(64 * MIB), elements(2048 * MIB), *SIZES)
+
+
+def test_many_leaves():
+    """Elements of one byte: as many leaves as in 8 GiB of f32."""
+    u8 = ["--input.data", "ramp", "--input.type", "u8"]
+    bounded(elements(64 * MIB, 1), elements(2048 * MIB, 1), *u8, *SIZES)
+
+
+def test_files():
+    """Contiguous and read by the threads; and read by HDF5, as it is converted to f64."""
+    folder = new_folder()
+    sources = []
+    for size in (64 * MIB, 2048 * MIB):
+        path = folder / f"{size}.h5"
+        run("generate", *elements(size), "-o", f"{path}:/x").expect(0)
+        sources.append(["--input.data", path])
+    bounded(*sources, *SIZES)
+    (folder / f"{2048 * MIB}.h5").unlink()
+    run("generate", *elements(512 * MIB), "-o", f"{folder}/middle.h5:/x").expect(0)
+    bounded(sources[0], ["--input.data", folder / "middle.h5"], *SIZES, "--input.type", "f64")
+    for path in folder.glob("*.h5"):
+        path.unlink()
+
+
+def test_default_sizes():
+    """Their rings: three batches of 64 MiB, and at most 2 slots of 4 MiB for each of 8 readers."""
+    start = peak("--input.count", 1)
+    many = peak(*elements(2048 * MIB))
+    assert many <= start + 3 * 64 * MIB + 16 * 4 * MIB + EXTRA, f"{start / MB} and {many / MB} MB"
+
+
+def test_what_is_said_is_its_own():
+    """Not what the process that starts it has in use, which getrusage would count."""
+    large = bytearray(300 * MB)
+    large[::4096] = bytes([1]) * len(large[::4096])
+    finished = run("run", "reduce", "--input.count", 10, "-o", new_folder() / "out.h5").expect(0)
+    assert int(finished.values["host_memory_peak"]) < 200 * MB, finished
+
+
+def test_ranks_say_the_largest():
+    finished = run("run", "reduce", *elements(256 * MIB), *SIZES, "-o", new_folder() / "out.h5",
+                   ranks=2).expect(0)
+    assert RINGS < int(finished.values["host_memory_peak"]) < RINGS + 200 * MB, finished
+
+
+# ---------------------------------------------------------------- more than 2^31 elements
+
+COUNT = 2**31 + 3
+
+
+def expect_moments(values, count, total, squares):
+    """Sum exactly, the others within the roundings of the order of adding: an element goes through
+    256 + 8 additions in its leaf and one a level of the tree, and through a few more steps."""
+    assert int(values["count"]) == count and int(values["sum"]) == total, values
+    mean = fractions.Fraction(total, count)
+    variance = fractions.Fraction(squares, count) - mean**2
+    bound = (256 + 8 + 16 + 8) * fractions.Fraction(1, 2**53)
+    for op, exact in (("mean", mean), ("variance", variance)):
+        error = abs(fractions.Fraction(float(values[op])) - exact)
+        assert error <= bound * exact, (op, values[op], float(exact))
+
+
+def test_ramp_of_more_than_2_31():
+    values = run("run", "reduce", "--input.data", "ramp", "--input.type", "u8", "--input.count",
+                 COUNT, "-o", new_folder() / "out.h5", ranks=2).expect(0).values
+    rounds, rest = divmod(COUNT, 256)
+    total = rounds * sum(range(256)) + sum(range(rest))
+    squares = rounds * sum(i * i for i in range(256)) + sum(i * i for i in range(rest))
+    expect_moments(values, COUNT, total, squares)
+    assert (values["min"], values["min_position"]) == ("0", "0"), values
+    assert (values["max"], values["max_position"]) == ("255", "255"), values
+
+
+def test_positions_beyond_2_31():
+    """A file of zeros, which takes no room on disk, but for two of its last elements."""
+    path = new_folder() / "in.h5"
+    places = {2**31 + 1: 200, 2**31 + 2: 7, 5: 9}
+    write_sparse(path, "u1", COUNT, places)
+    assert path.stat().st_blocks * 512 < 16 * MIB
+    values = run("run", "reduce", "--input.data", path, "-o", path.with_name("out.h5"),
+                 ranks=3).expect(0).values
+    expect_moments(values, COUNT, sum(places.values()), sum(v * v for v in places.values()))
+    assert (values["max"], values["max_position"]) == ("200", str(2**31 + 1)), values
+    assert (values["min"], values["min_position"]) == ("0", "0"), values
+
+
+main()

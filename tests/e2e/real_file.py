@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""A file that others made, for other ends: the coastlines of GSHHG in netCDF-4, compressed, with
+16-bit and big-endian data sets. Every one of numbers against the model, h5py and numpy."""
+
+import pathlib
+
+import h5py
+import numpy as np
+
+import results
+from harness import each, main, new_folder, reduce, run, skip_all
+
+FILE = pathlib.Path("/usr/share/gmt-gshhg/binned_GSHHS_i.nc")
+if not FILE.exists():
+    skip_all(f"there is no {FILE} (Debian's package gmt-gshhg-low)")
+
+
+def datasets():
+    """{path: (data, chunks)} of all data sets of numbers."""
+    found = {}
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "iuf":
+            found["/" + name] = (item[()], item.chunks)
+    with h5py.File(FILE) as file:
+        file.visititems(visit)
+    return found
+
+
+DATASETS = datasets()
+
+
+def test_it_is_what_it_is_for():
+    """Else this would test less than it says."""
+    dtypes = {data.dtype for data, _ in DATASETS.values()}
+    assert len(DATASETS) >= 15 and len(dtypes) >= 4, dtypes
+    assert any(dtype.itemsize == 2 for dtype in dtypes), dtypes
+    assert any(dtype.str.startswith(">") for dtype in dtypes), dtypes
+    with h5py.File(FILE) as file:
+        assert any(item.compression for item in file.values() if isinstance(item, h5py.Dataset))
+    assert max(data.size for data, _ in DATASETS.values()) > 6 * 65536
+
+
+def test_every_data_set():
+    folder = new_folder()
+
+    def check(path, ranks):
+        data, chunks = DATASETS[path]
+        out = folder / f"{path[1:]}-{ranks}.h5"
+        finished = reduce(f"{FILE}:{path}", out, ranks=ranks)
+        results.check(data, out, finished, chunks)
+        rows = results.stored_reduce(out)
+        wide = data.astype(np.float64)
+        assert int(rows["count"]["exact"]) == data.size
+        if data.dtype.kind in "iu":
+            assert int(rows["sum"]["exact"]) == int(data.sum(dtype=np.int64)), rows["sum"]
+        else:
+            assert np.isclose(rows["sum"]["value"], wide.sum(), rtol=1e-12), rows["sum"]
+        assert np.isclose(rows["mean"]["value"], wide.mean(), rtol=1e-12), rows["mean"]
+        assert np.isclose(rows["variance"]["value"], wide.var(), rtol=1e-10), rows["variance"]
+        for op, there in (("min", data.argmin()), ("max", data.argmax())):
+            position = tuple(map(int, rows[op]["position"].split(",")))
+            assert data[position] == data.flat[there] == rows[op]["value"], rows[op]
+    each([(path, 1 + number % 2) for number, path in enumerate(DATASETS)], check)
+
+
+def test_several_must_be_named():
+    finished = run("run", "reduce", "--input.data", FILE, "-o", "out.h5").expect(2)
+    assert f"has {len(DATASETS)} data sets" in finished.err, finished
+
+
+main()
