@@ -45,14 +45,14 @@ FileAndPath split(const std::string& data) {
 
 std::unique_ptr<Source> open_generator(Generator generator, const Options& options) {
   const std::uint64_t count = options.count("input.count");
-  if (count == 0 || count > INT64_MAX) {
-    throw UsageError(fmt::format(
-        "input.count: {} elements cannot be generated: choose at least 1 and fewer than 2^63",
-        count));
+  const ElementType type = requested_type(options).value_or(ElementType::f32);
+  const std::uint64_t most = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
+  if (count == 0 || count > most) {
+    throw UsageError(
+        fmt::format("input.count: {} elements of {} cannot be generated: choose 1 to {} of them",
+                    count, name_of(type), most));
   }
-  return std::make_unique<GeneratorSource>(generator,
-                                           requested_type(options).value_or(ElementType::f32),
-                                           count, options.count("input.seed"));
+  return std::make_unique<GeneratorSource>(generator, type, count, options.count("input.seed"));
 }
 
 std::unique_ptr<Source> open_file(const std::string& data, const Options& options) {

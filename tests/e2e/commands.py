@@ -13,7 +13,7 @@ from harness import LEAF, OPS, PROGRAM, TYPES, each, finish, main, new_folder, r
 # ---------------------------------------------------------------- help and version
 
 # With this MPI_Init fails in Open MPI, as test_they_start_no_mpi makes sure of.
-NO_MPI = {"OMPI_MCA_ess": "nonsense", "HOME": None}
+NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}
 
 
 def test_help():
@@ -104,7 +104,8 @@ def generated(generator, name, count, seed):
 def read(path, dataset):
     with h5py.File(path) as file:
         stored = file[dataset]
-        assert stored.chunks is None and stored.ndim == 1 and stored.id.get_offset() % 4096 == 0
+        assert stored.chunks is None and stored.ndim == 1
+        assert stored.id.get_offset() % 4096 == 0 or stored.nbytes < 4096
         return stored[()]
 
 
@@ -213,7 +214,7 @@ def test_generate_more_than_there_is_room_for():
         assert list(folder.iterdir()) == []
         finished = run("generate", "--input.count", "2^62", "--input.type", "f64", "-o",
                        f"{folder}/a.h5:/x", ranks=ranks).expect(2)
-        assert finished.err.count("\n") == 1, finished
+        assert finished.err.count("\n") == 1 and f"{2**62} elements of f64" in finished.err, finished
         assert list(folder.iterdir()) == []
     each([(1,), (2,)], check)
 

@@ -2,6 +2,7 @@
 #include "io/source.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -424,7 +425,7 @@ TEST_F(Sources, SeveralDataSetsAreListedButNotAll) {
   {
     const auto file = make_file(file_);
     for (int i = 10; i < 24; ++i) {
-      make_dataset(file, "d" + std::to_string(i), H5T_NATIVE_FLOAT, {{1}}, H5T_NATIVE_FLOAT, &one);
+      make_dataset(file, fmt::format("d{}", i), H5T_NATIVE_FLOAT, {{1}}, H5T_NATIVE_FLOAT, &one);
     }
   }
   const auto message = refusal(file_);
