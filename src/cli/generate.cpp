@@ -84,8 +84,8 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
                       "not {}",
                       source->name()));
     }
+    remove.emplace(session.rank() == 0 ? io::part_path_of(to.file, uuid) : "");
     if (session.rank() != 0) return;
-    remove.emplace(io::part_path_of(to.file, uuid));
     file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
                  source->order().count());
   });

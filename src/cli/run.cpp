@@ -74,9 +74,9 @@ constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
 class Output {
  public:
   Output(const launch::Session& session, const Options& options, const std::string& uuid) {
-    if (session.rank() != 0) return;
     const fs::path path = result_path(options, session.size());
-    remove_.emplace(io::part_path_of(path, uuid));
+    remove_.emplace(session.rank() == 0 ? io::part_path_of(path, uuid) : "");
+    if (session.rank() != 0) return;
     file_.emplace(path, options.flag("output.overwrite"), uuid, reserved_bytes);
   }
   /// Null on all ranks but 0.
@@ -108,7 +108,29 @@ void print(const workloads::Outcome& outcome, const fs::path& file) {
   std::fflush(stdout);
 }
 
-ExitCode run_workload(const launch::Session& session, const Options& options, Log& log) {
+/// The command as a shell would read it again.
+std::string command_line(const Arguments& arguments) {
+  std::string line = "shardstream run";
+  for (const std::string& word : arguments) {
+    const bool plain =
+        !word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!") == word.npos;
+    std::string quoted = word;
+    for (auto at = quoted.find('\''); at != quoted.npos; at = quoted.find('\'', at + 4)) {
+      quoted.replace(at, 1, "'\\''");
+    }
+    line += plain ? fmt::format(" {}", word) : fmt::format(" '{}'", quoted);
+  }
+  return line;
+}
+
+/// How often the batch system has started this job again.
+std::int64_t restart_count() {
+  const char* count = std::getenv("SLURM_RESTART_COUNT");
+  return count != nullptr ? std::atoll(count) : 0;
+}
+
+ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
+                      const Arguments& arguments) {
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
   session.collectively([&] { source = io::open_source(options); });
@@ -124,6 +146,8 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   session.collectively([&] {
     io::ResultFile* file = output->file();
     if (file == nullptr) return;
+    file->attribute("/", "argv", command_line(arguments));
+    file->attribute("/", "restart_count", restart_count());
     store(*file, runtime, record, outcome);
     file->publish();
     print(outcome, file->path());
@@ -137,7 +161,10 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
 }  // namespace
 
 int run(const Arguments& arguments, const char* const* environment) {
-  return in_session([&] { return parse(arguments, environment); }, run_workload);
+  return in_session([&] { return parse(arguments, environment); },
+                    [&](const launch::Session& session, const Options& options, Log& log) {
+                      return run_workload(session, options, log, arguments);
+                    });
 }
 
 }  // namespace shardstream::cli

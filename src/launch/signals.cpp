@@ -1,5 +1,6 @@
 #include "launch/signals.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,8 +18,14 @@ constexpr std::array handled = {SIGTERM, SIGINT, SIGHUP};
 std::array<char, PATH_MAX> path_to_remove{};
 std::array<struct sigaction, handled.size()> before{};
 
+constexpr int moment = 300;  // ms, for another rank's unlink() on a busy machine
+
 void remove_and_end(int signal) {
-  unlink(path_to_remove.data());
+  if (path_to_remove[0] != '\0') {
+    unlink(path_to_remove.data());
+  } else {
+    poll(nullptr, 0, moment);  // the sleep that a signal handler may call
+  }
   // SA_RESETHAND has restored the default action, which ends the process.
   raise(signal);
 }
@@ -26,7 +33,7 @@ void remove_and_end(int signal) {
 }  // namespace
 
 RemoveOnSignal::RemoveOnSignal(const std::filesystem::path& path) {
-  std::string text = std::filesystem::absolute(path).string();
+  std::string text = path.empty() ? "" : std::filesystem::absolute(path).string();
   if (text.size() >= path_to_remove.size()) text.clear();  // no file can have that name
   std::memcpy(path_to_remove.data(), text.c_str(), text.size() + 1);
   struct sigaction action {};

@@ -11,20 +11,21 @@ namespace shardstream::measure {
 
 Ceiling link_up(device::Device& device, const launch::Session& session) {
   constexpr std::size_t bytes = std::size_t{32} << 20;
-  constexpr int copies = 16;
+  // A link that was idle takes some milliseconds to reach its full rate: the second half counts.
+  constexpr std::size_t copies = 64;
   const device::Buffer<std::byte> from(device, device::Memory::pinned, bytes);
   const device::Buffer<std::byte> to(device, device::Memory::device, bytes);
   const auto stream = device.make_stream();
   std::vector<std::unique_ptr<device::Event>> marks;
-  for (int i = 0; i <= copies; ++i) marks.push_back(device.make_event());
+  for (std::size_t i = 0; i <= copies; ++i) marks.push_back(device.make_event());
   session.barrier();
-  for (int i = 0; i <= copies; ++i) {
+  for (std::size_t i = 0; i <= copies; ++i) {
     if (i > 0) stream->upload(to.data(), from.data(), bytes);
-    stream->record(*marks[static_cast<std::size_t>(i)]);
+    stream->record(*marks[i]);
   }
   stream->synchronize();
   std::vector<double> seconds;
-  for (std::size_t i = 1; i < marks.size(); ++i) {
+  for (std::size_t i = copies / 2 + 1; i <= copies; ++i) {
     seconds.push_back(marks[i]->seconds_since(*marks[i - 1]));
   }
   const double mine = static_cast<double>(bytes) / summarize(seconds).median / 1e9;
