@@ -1,6 +1,14 @@
 #include "pipeline/staging.hpp"
 
 namespace shardstream::pipeline {
+namespace {
+
+/// From `before` to the next number, unless the end has been said meanwhile.
+void advance(std::atomic<std::uint64_t>& number, std::uint64_t before) {
+  if (number.compare_exchange_strong(before, before + 1)) number.notify_one();
+}
+
+}  // namespace
 
 Staging::Staging(device::Device& device, std::size_t slot_bytes, std::uint64_t slots,
                  unsigned readers)
@@ -20,72 +28,62 @@ void Staging::start(std::uint64_t pieces, Read read) {
   pieces_ = pieces;
   next_ = 0;
   error_ = nullptr;
-  stop_ = false;
   read_ = std::move(read);
   for (auto& slot : slots_) slot.filled = slot.released = 0;
   for (unsigned i = 0; i < readers_; ++i) threads_.emplace_back([this] { read_pieces(); });
 }
 
 const std::byte* Staging::wait(std::uint64_t piece) {
-  const Slot& slot = slots_[piece % slots_.size()];
-  const std::uint64_t round = piece / slots_.size();
-  std::unique_lock lock(mutex_);
-  filled_.wait(lock, [&] { return slot.filled > round || error_; });
-  if (error_) std::rethrow_exception(error_);
+  auto& filled = slot(piece).filled;
+  for (auto seen = filled.load(); seen <= round(piece); seen = filled.load()) filled.wait(seen);
+  if (filled.load() == ended) {
+    std::lock_guard lock(error_mutex_);
+    std::rethrow_exception(error_);
+  }
   return data(piece);
 }
 
 void Staging::release(std::uint64_t piece, device::Stream& stream) {
-  Slot& slot = slots_[piece % slots_.size()];
-  stream.record(*slot.emptied);
-  std::lock_guard lock(mutex_);
-  ++slot.released;
-  released_.notify_all();
+  stream.record(*slot(piece).emptied);
+  advance(slot(piece).released, round(piece));
 }
 
 void Staging::finish() noexcept {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  released_.notify_all();
+  if (threads_.empty()) return;
+  end();
   for (auto& thread : threads_) thread.join();
   threads_.clear();
 }
 
 void Staging::read_pieces() {
   try {
-    while (true) {
-      std::uint64_t piece = 0;
-      {
-        std::lock_guard lock(mutex_);
-        if (stop_ || error_ || next_ == pieces_) return;
-        piece = next_++;
+    for (std::uint64_t piece = next_++; piece < pieces_; piece = next_++) {
+      auto& released = slot(piece).released;
+      for (auto seen = released.load(); seen < round(piece); seen = released.load()) {
+        released.wait(seen);
       }
-      if (!await_slot(piece)) return;
+      if (released.load() == ended) return;
+      slot(piece).emptied->synchronize();
       read_(piece, data(piece));
-      std::lock_guard lock(mutex_);
-      ++slots_[piece % slots_.size()].filled;
-      filled_.notify_one();
+      advance(slot(piece).filled, round(piece));
     }
   } catch (...) {
-    std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::current_exception();
-    filled_.notify_one();
-    released_.notify_all();
+    {
+      std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    end();
   }
 }
 
-/// Blocks until the slot's former piece has been uploaded; false if the readers are to stop.
-bool Staging::await_slot(std::uint64_t piece) {
-  Slot& slot = slots_[piece % slots_.size()];
-  {
-    std::unique_lock lock(mutex_);
-    released_.wait(lock, [&] { return slot.released == piece / slots_.size() || stop_ || error_; });
-    if (stop_ || error_) return false;
+/// No more pieces: whoever waits for a slot wakes up.
+void Staging::end() {
+  next_ = pieces_;
+  for (auto& slot : slots_) {
+    slot.filled = slot.released = ended;
+    slot.filled.notify_all();
+    slot.released.notify_all();
   }
-  slot.emptied->synchronize();
-  return true;
 }
 
 std::byte* Staging::data(std::uint64_t piece) const {

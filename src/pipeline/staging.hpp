@@ -2,11 +2,12 @@
 // is free again as soon as its own upload is done.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -39,13 +40,18 @@ class Staging {
   void finish() noexcept;
 
  private:
+  /// How often the slot has been filled and released; a thread waits for one slot alone, without a
+  /// lock that all would share. `ended` in both wakes whoever waits: there will be no more.
   struct Slot {
     std::unique_ptr<device::Event> emptied;
-    std::uint64_t filled = 0, released = 0;  // pieces so far; guarded by mutex_
+    std::atomic<std::uint64_t> filled = 0, released = 0;
   };
+  static constexpr std::uint64_t ended = std::numeric_limits<std::uint64_t>::max();
 
   void read_pieces();
-  bool await_slot(std::uint64_t piece);
+  void end();
+  std::uint64_t round(std::uint64_t piece) const { return piece / slots_.size(); }
+  Slot& slot(std::uint64_t piece) { return slots_[piece % slots_.size()]; }
   std::byte* data(std::uint64_t piece) const;
 
   device::Buffer<std::byte> memory_;
@@ -53,12 +59,11 @@ class Staging {
   std::vector<Slot> slots_;
   unsigned readers_;
 
-  std::mutex mutex_;
-  std::condition_variable filled_, released_;
-  std::uint64_t pieces_ = 0, next_ = 0;
-  std::exception_ptr error_;
-  bool stop_ = false;
+  std::uint64_t pieces_ = 0;
   Read read_;
+  std::atomic<std::uint64_t> next_ = 0;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
   std::vector<std::thread> threads_;
 };
 

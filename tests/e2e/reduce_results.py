@@ -5,12 +5,14 @@ within bounds; what pandas opens; options and where they come from; names and th
 import itertools
 import math
 import re
+import shlex
 import zlib
 
 import h5py
 import numpy as np
 import pandas
 
+import model
 import results
 from harness import LEAF, OPS, TYPES, each, main, new_folder, reduce, run
 
@@ -43,6 +45,11 @@ def write(array, path, **layout):
     return f"{path}:/group/data"
 
 
+# For what does not depend on the way to the device, which same_bits.py is about: resident is the
+# mode that does the least.
+RESIDENT = ("--pipeline.mode", "resident")
+
+
 def check_reduced(array, layout, *options, ranks=1, nan="propagate"):
     folder = new_folder()
     source = write(array, folder / "in.h5", **layout)
@@ -59,7 +66,8 @@ def test_types_and_layouts():
     layouts = [{}, {"chunks": (100, 37)}, {"chunks": (1, 503), "compression": "gzip"},
                {"chunks": (401, 1), "compression": "gzip", "shuffle": True, "fletcher32": True},
                {"chunks": (64, 503), "shuffle": True, "maxshape": (None, None)}]
-    cases = [(name, layout) for name in TYPES for layout in layouts]
+    cases = [(name, layout) for name, layout in itertools.product(TYPES, layouts[:3])]
+    cases += [("f64", layouts[3]), ("i32", layouts[4]), ("u8", layouts[3]), ("f32", layouts[4])]
     each(cases, lambda name, layout: check_reduced(
         spread_out(shape, TYPES[name]), layout, ranks=1 + len(str(layout)) % 3))
 
@@ -67,7 +75,7 @@ def test_types_and_layouts():
 def test_stored_types():
     """Of other widths and byte orders: they become the type that holds them all."""
     stored = [">f4", ">f8", ">i4", ">i8", "f2", ">f2", "i1", "i2", ">i2", "u2", ">u2", "u4", ">u4"]
-    cases = [(dtype, layout) for dtype in stored for layout in ({}, {"chunks": (4096,)})]
+    cases = list(zip(stored, itertools.cycle([{}, {"chunks": (4096,)}, {"chunks": (999,)}])))
     each(cases, lambda dtype, layout: check_reduced(spread_out(70001, dtype), layout))
 
 
@@ -75,9 +83,8 @@ def test_counts():
     """Remainders of leaves and lanes, one element, more ranks than leaves."""
     counts = [1, 2, 255, 256, 257, LEAF - 1, LEAF, LEAF + 1, 2 * LEAF - 1, 2 * LEAF, 2 * LEAF + 1,
               3 * LEAF + 300, 7 * LEAF, 8 * LEAF + 1, 9 * LEAF - 1]
-    cases = [(count, name, ranks) for (count, name), ranks in
-             zip(itertools.product(counts, ["f32", "i64"]), itertools.cycle([1, 2, 3, 4]))]
-    cases += [(1, "f64", 3), (1, "u8", 4), (LEAF + 1, "i32", 4), (2 * LEAF + 1, "f64", 4)]
+    cases = list(zip(counts, itertools.cycle(TYPES), itertools.cycle([1, 2, 3, 4])))
+    cases += [(1, "f64", 3), (LEAF + 1, "i32", 4), (2 * LEAF + 1, "f64", 4)]
     each(cases, lambda count, name, ranks: check_reduced(
         spread_out(count, TYPES[name]), {}, ranks=ranks))
 
@@ -93,7 +100,7 @@ def test_against_numpy():
     """The model could share a mistake with the program: numpy does not add in their order."""
     def check(name, count):
         for array in (small_integers(count, TYPES[name]), spread_out(count, TYPES[name])):
-            rows = check_reduced(array, {}, ranks=2)
+            rows = check_reduced(array, {}, *RESIDENT)
             wide = array.astype(np.float64)
             # n eps sum|x| is more than any order of adding in double can be wrong by.
             error = len(array) * 2.0**-53 * math.fsum(np.abs(wide))
@@ -117,7 +124,7 @@ def test_integer_sums_do_not_overflow():
     for name in ("i64", "i32"):
         limits = np.iinfo(TYPES[name])
         for value in (limits.max, limits.min):
-            rows = check_reduced(np.full(2 * LEAF + 3, value, TYPES[name]), {"chunks": (LEAF,)})
+            rows = check_reduced(np.full(2 * LEAF + 3, value, TYPES[name]), {}, *RESIDENT)
             assert int(rows["sum"]["exact"]) == value * (2 * LEAF + 3), rows["sum"]
             assert rows["variance"]["value"] == 0, rows["variance"]
 
@@ -151,10 +158,11 @@ SPECIAL = {
 
 
 def test_nans_and_infinities():
-    cases = [(what, nan, dtype) for what in SPECIAL for nan in ("propagate", "ignore")
-             for dtype in ("f8", "f4") if dtype == "f8" or what not in ("the largest", "subnormal")]
-    each(cases, lambda what, nan, dtype: check_reduced(SPECIAL[what].astype(dtype), {}, nan=nan,
-                                                       ranks=2 if dtype == "f4" else 1))
+    cases = [(what, nan, "f8", 1) for what in SPECIAL for nan in ("propagate", "ignore")]
+    cases += [(what, "ignore", "f4", 2) for what in ("infs and nans", "a leaf of nans", "nans alone")]
+    cases += [(what, "propagate", "f4", 2) for what in ("first and last nan", "both infs")]
+    each(cases, lambda what, nan, dtype, ranks: check_reduced(SPECIAL[what].astype(dtype), {},
+                                                              *RESIDENT, nan=nan, ranks=ranks))
 
 
 def test_nan_policy_is_stated():
@@ -197,7 +205,7 @@ def test_zeros_and_ties():
     each([(zeros, {}, 1), (zeros, {}, 3), (negative, {}, 2), (-np.zeros(9), {}, 1), (tied, {}, 3),
           (tied.reshape(200, 1000), {"chunks": (70, 300)}, 3), (np.zeros(3 * LEAF, "i4"), {}, 3),
           (tied.astype("u1"), {"chunks": (999,)}, 2)],
-         lambda array, layout, ranks: check_reduced(array, layout, ranks=ranks))
+         lambda array, layout, ranks: check_reduced(array, layout, *RESIDENT, ranks=ranks))
     rows = check_reduced(zeros, {}, ranks=2)
     assert rows["min"]["exact"] == "-0" and rows["min"]["position"] == "5", rows
     assert rows["max"]["exact"] == "0" and rows["max"]["position"] == "0", rows
@@ -217,7 +225,7 @@ def test_any_operations():
 
     def check(ops):
         path = folder / f"{'-'.join(ops)}.h5"
-        finished = reduce(source, path, "--reduce.ops", ",".join(ops))
+        finished = reduce(source, path, *RESIDENT, "--reduce.ops", ",".join(ops))
         rows = results.stored_reduce(path)
         assert list(rows) == ops, rows
         for op in ops:
@@ -240,7 +248,8 @@ def test_standard_output():
             assert re.fullmatch(r"[a-z_]+=\S+( (s|B|GB/s))?", line), line
         assert [line.split("=")[0] for line in lines] == [
             "count", "sum", "mean", "variance", "stddev", "min", "min_position", "max",
-            "max_position", "time", "rate_aggregate", "verified", "host_memory_peak", "file"]
+            "max_position", "time", "rate_aggregate", "link_up_aggregate", "link_up_share",
+            "verified", "host_memory_peak", "file"]
         assert lines[-1] == f"file={folder / f'{ranks}.h5'}", lines
         time, rate = float(finished.values["time"]), float(finished.values["rate_aggregate"])
         assert 0 < time < finished.seconds and math.isclose(rate, 4e6 / time / 1e9, rel_tol=1e-3)
@@ -251,9 +260,14 @@ def test_result_file():
     array = spread_out((300, 700), ">i2")
     source = write(array, folder / "in.h5", chunks=(64, 64), compression="gzip")
     ranks = 3
-    reduce(source, folder / "out.h5", "--measure.repeat", 4, "--measure.warmup", 1, ranks=ranks)
-    with h5py.File(folder / "out.h5") as file:
+    out = folder / "it's $HOME's result.h5"
+    words = ["run", "reduce", "--input.data", source, "-o", out, "--measure.repeat", "4",
+             "--measure.warmup", "1"]
+    run(*words, ranks=ranks, env={"SLURM_RESTART_COUNT": "2"}).expect(0)
+    with h5py.File(out) as file:
         root = dict(file.attrs)
+        assert shlex.split(root["argv"]) == ["shardstream", *map(str, words)], root["argv"]
+        assert root["restart_count"] == 2
         assert root["schema"] == "shardstream" and root["schema_version"] == 1
         assert root["status"] == "complete"
         assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
@@ -270,7 +284,7 @@ def test_result_file():
             assert given["stored_bytes"] == stored["group/data"].id.get_storage_size()
         found = dict(file["results"].attrs)
         assert found["verified"] == 1 and "leaves agree" in found["verdict"], found
-        assert found["leaf_elements"] == LEAF and found["lanes"] == 256, found
+        assert found["leaf_elements"] == LEAF and found["lanes"] == model.LANES, found
         for name in ("git_commit", "compiler", "mpi", "hdf5", "operating_system"):
             assert file["provenance"].attrs[name], name
         units = {name: dataset.attrs for name, dataset in file["timing"].items()}
@@ -288,7 +302,7 @@ def test_pandas_opens_every_table():
                         if isinstance(item, h5py.Dataset) else None)
         raw = {name: file[name][()] for name in found}
     assert set(found) >= {"/topology/ranks", "/topology/gpus", "/timing/phases", "/timing/reps",
-                          "/timing/rank_phase", "/summary", "/results/reduce"}, found
+                          "/timing/rank_phase", "/summary", "/ceilings", "/results/reduce"}, found
     frames = {name: pandas.read_hdf(folder / "out.h5", name) for name in found}
     for name, frame in frames.items():
         assert list(frame.columns) == list(raw[name].dtype.names), name
@@ -316,6 +330,9 @@ def test_pandas_opens_every_table():
     streamed = by_rank[by_rank["phase"] == "stream"]
     assert sorted(streamed["rank"]) == list(range(ranks))
     assert streamed["bytes"].sum() == repeat * 24000000 and set(streamed["calls"]) == {repeat}
+    link = frames["/ceilings"].set_index("ceiling").loc["link_up"]
+    assert 0 < link["per_rank_min"] <= link["aggregate"] / ranks * (1 + 1e-9), link
+    assert link["unit"] == "GB/s", link
     phases = frames["/timing/phases"].set_index("phase")
     assert phases.loc["stream", "seconds"] == streamed["host_seconds"].max()
 
