@@ -68,7 +68,7 @@ template <class T>
 struct Partial {
   Sum<T> sum = 0;          ///< of the counted values
   double m2 = 0;           ///< sum of squared deviations from their mean
-  std::int64_t count = 0;  ///< values counted: all, or those that are not NaN under Nan::ignore
+  std::int64_t count = 0;  ///< values counted: all, or those that are not NaN under Want::skip_nans
   std::int64_t nans = 0;   ///< NaNs seen, counted or not
   std::int64_t first_nan = no_index;
   T min = 0, max = 0;  ///< of the values that are not NaN; meaningless without an index

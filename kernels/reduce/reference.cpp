@@ -1,11 +1,14 @@
 #include "kernels/reduce/reference.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 namespace shardstream::reduce {
 namespace {
+
+constexpr long double unit_roundoff = std::numeric_limits<double>::epsilon() / 2;
 
 /// A running sum with Neumaier's correction ("Rundungsfehleranalyse einiger Verfahren zur Summation
 /// endlicher Summen", 1974).
@@ -91,22 +94,52 @@ Deviation deviation(double got, long double wanted, long double bound) {
   return {error, static_cast<double>(bound)};
 }
 
+/// The deviation of a sum that may have left the range of double on its way: then it ends in
+/// infinity or NaN, and only a finite value can be held against anything.
+template <class T>
+Deviation check_sum(const PartialOf<T>& partial, const PartialOf<T>& exact, const Reference& wanted,
+                    long double additions) {
+  if constexpr (std::integral<T>) {
+    const Int128 difference = partial.sum - exact.sum;
+    return {std::fabs(to_double(difference)), 0};
+  } else {
+    const bool overflows =
+        std::isfinite(wanted.magnitude) && wanted.magnitude > std::numeric_limits<double>::max();
+    if (overflows && !std::isfinite(partial.sum)) return {};
+    return deviation(partial.sum, wanted.sum, additions * unit_roundoff * wanted.magnitude);
+  }
+}
+
 /// m2 is around a mean with an error of its own, which adds n * error^2; integers of 64 bits are
 /// rounded to double first, by r_i, which adds no more than 2 sqrt(m2 sum(r^2)) + sum(r^2).
 template <class T>
-Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, long double additions) {
-  const bool mean_is_finite = std::isfinite(to_double(partial.sum));
-  if (!mean_is_finite) {
+Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, std::int64_t count,
+                   long double additions) {
+  if (!std::isfinite(to_double(partial.sum))) {
     return std::isfinite(partial.m2) ? Deviation{1, 0} : Deviation{};
   }
-  const long double unit = std::numeric_limits<double>::epsilon() / 2;
-  const auto n = static_cast<long double>(partial.count);
-  const long double mean_error = (additions + 1) * unit * wanted.magnitude / n;
+  const auto n = static_cast<long double>(count);
+  const long double mean_error = (additions + 1) * unit_roundoff * wanted.magnitude / n;
   const long double rounding =
-      std::integral<T> && sizeof(T) == 8 ? unit * unit * wanted.squares : 0;
+      std::integral<T> && sizeof(T) == 8 ? unit_roundoff * unit_roundoff * wanted.squares : 0;
   return deviation(partial.m2, wanted.m2,
-                   (additions + 4) * unit * wanted.m2 + n * mean_error * mean_error +
+                   (additions + 4) * unit_roundoff * wanted.m2 + n * mean_error * mean_error +
                        2 * std::sqrt(wanted.m2 * rounding) + rounding);
+}
+
+Deviation scaled(const Deviation& deviation, double factor) {
+  return {deviation.error * factor, deviation.bound * factor};
+}
+
+/// Of the square root of m2 / n; a deviation d of v moves sqrt(v) by no more than
+/// sqrt(v) - sqrt(v - d) below it and by less above it.
+Deviation root(const Deviation& variance, double value) {
+  if (!std::isfinite(value) || !variance.passes()) return variance;
+  const auto moved = [&](double by) {
+    return std::sqrt(value) - std::sqrt(std::max(0.0, value - by));
+  };
+  const double rounding = 2 * static_cast<double>(unit_roundoff) * std::sqrt(value);
+  return {std::min(moved(variance.error), moved(variance.bound)), moved(variance.bound) + rounding};
 }
 
 }  // namespace
@@ -119,36 +152,38 @@ Deviation Deviation::worse(const Deviation& a, const Deviation& b) {
   return a.bound >= b.bound ? a : b;
 }
 
+LeafCheck LeafCheck::worse(const LeafCheck& a, const LeafCheck& b) {
+  return {Deviation::worse(a.exact, b.exact), Deviation::worse(a.sum, b.sum),
+          Deviation::worse(a.mean, b.mean), Deviation::worse(a.variance, b.variance),
+          Deviation::worse(a.stddev, b.stddev)};
+}
+
 template <class T>
 LeafCheck check_leaf(const T* elements, std::uint64_t count, std::int64_t first, Want want,
                      const PartialOf<T>& partial) {
   const PartialOf<T> exact = exact_part(elements, count, first, want);
   const Reference wanted = reference(elements, count, exact.count, want);
-  const long double unit = std::numeric_limits<double>::epsilon() / 2;
   // Each value goes through the additions of its lane and of the tree; two more for conversions.
   const long double additions = leaf_elements / lanes + std::countr_zero(lanes) + 2;
-  const long double sum_bound = additions * unit * wanted.magnitude;
 
-  LeafCheck check;
-  bool same = partial.count == exact.count && partial.nans == exact.nans;
-  if (exact.nans > 0) same = same && partial.first_nan == exact.first_nan;
-  if constexpr (std::integral<T>) {
-    same = same && partial.sum == exact.sum;
-  } else {
-    // Sums that leave the range of double on their way may end in infinity or NaN.
-    const bool overflows = wanted.magnitude > std::numeric_limits<double>::max();
-    if (!overflows || std::isfinite(partial.sum)) {
-      check.sum = deviation(partial.sum, wanted.sum, sum_bound);
-    }
-  }
+  bool same = partial.count == exact.count && partial.nans == exact.nans &&
+              partial.first_nan == exact.first_nan;
   if (want.extremes) {
     same = same && partial.min_index == exact.min_index && partial.max_index == exact.max_index;
     if (exact.min_index != no_index) {
       same = same && partial.min == exact.min && partial.max == exact.max;
     }
   }
-  check.extremes = {same ? 0.0 : 1.0, 0.0};
-  if (want.variance && exact.count > 0) check.m2 = check_m2<T>(partial, wanted, additions);
+  LeafCheck check;
+  check.exact = {same ? 0.0 : 1.0, 0.0};
+  if (exact.count == 0) return check;
+  const double each = 1 / static_cast<double>(exact.count);
+  check.sum = check_sum<T>(partial, exact, wanted, additions);
+  check.mean = scaled(check.sum, each);
+  if (want.variance) {
+    check.variance = scaled(check_m2<T>(partial, wanted, exact.count, additions), each);
+    check.stddev = root(check.variance, static_cast<double>(wanted.m2) * each);
+  }
   return check;
 }
 

@@ -25,11 +25,17 @@ struct Deviation {
   static Deviation worse(const Deviation& a, const Deviation& b);
 };
 
-/// A leaf's partial held against the reference of the same elements.
+/// A leaf's partial held against the reference of the same elements. Each deviation is that of the
+/// leaf's own value. A quantity that is not wanted, or undefined for the leaf, deviates by 0.
 struct LeafCheck {
-  Deviation sum;       ///< bound: (additions a lane and in the tree) * 2^-53 * sum of |x|
-  Deviation m2;        ///< likewise, with the effect of the mean's error; 0 unless wanted
-  Deviation extremes;  ///< 0 if count, NaNs, min, max and their places are equal, else 1; bound 0
+  /// count, NaNs, and, if wanted, min, max and their places: 0 if all are equal, else 1; bound 0.
+  Deviation exact;
+  /// Bound: (additions in a lane and in the tree) * 2^-53 * sum of |x|; 0 for integers.
+  Deviation sum, mean;
+  /// Bound: likewise, with the effect of the mean's error.
+  Deviation variance, stddev;
+
+  static LeafCheck worse(const LeafCheck& a, const LeafCheck& b);
 };
 
 /// Computes the reference of `count` elements, the first of which has index `first`, and compares.

@@ -50,13 +50,13 @@ Target target(const Options& options) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-/// Writes this rank's share with the CPUs that were granted to it.
+/// Writes this rank's share on `threads` threads.
 void write_share(const io::Source& source, const io::RangeWriter& writer, Range mine,
-                 Progress& progress) {
+                 unsigned threads, Progress& progress) {
   const std::uint64_t element = size_of(source.type());
   const std::uint64_t piece = piece_bytes / element;
   const auto caller = std::this_thread::get_id();
-  parallel_for(ceil_div(mine.count, piece), launch::granted_cpus(), [&](std::uint64_t i) {
+  parallel_for(ceil_div(mine.count, piece), threads, [&](std::uint64_t i) {
     thread_local std::vector<std::byte> memory(piece_bytes);
     const Range part = intersection(mine, {mine.first + i * piece, piece});
     source.read(part.first, part.count, memory.data());
@@ -94,10 +94,11 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   const std::uint64_t elements = source->order().count();
   const Range mine = share(elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
+  const unsigned threads = launch::own_cpus(session);
   session.collectively([&] {
     Progress progress("writing", session.rank() == 0);
     const io::RangeWriter writer(part, std::stoull(offset), source->type());
-    write_share(*source, writer, mine, progress);
+    write_share(*source, writer, mine, threads, progress);
   });
   session.collectively([&] {
     if (!file) return;

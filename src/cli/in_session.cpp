@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 namespace shardstream::cli {
 namespace {
@@ -12,6 +15,25 @@ ExitCode code_of(const std::exception& error) {
   return own != nullptr ? own->code() : ExitCode::failed;
 }
 
+/// Throws UsageError naming the first option in which a rank differs from rank 0: environments and
+/// INI files are not the same on every host by themselves.
+void expect_same_options(const launch::Session& session, const Options& options) {
+  std::string mine;
+  for (const auto& [key, value] : options.all()) mine += fmt::format("{}={}\n", key, value.text);
+  const auto all = session.gather(mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const auto differs = std::ranges::mismatch(all[0], all[rank]).in1;
+    const auto at = static_cast<std::size_t>(differs - all[0].begin());
+    const auto line = at == 0 ? 0 : all[0].rfind('\n', at - 1) + 1;
+    const std::string key = all[0].substr(line, all[0].find('=', line) - line);
+    throw UsageError(fmt::format(
+        "{} is not the same on ranks 0 and {}: give all ranks one command line, and pass "
+        "SHARDSTREAM_* variables to all hosts (mpirun -x)",
+        key, rank));
+  }
+}
+
 /// Runs `body`, or throws `mistake` on every rank if any rank has one.
 ExitCode guarded(const launch::Session& session, const std::optional<UsageError>& mistake,
                  const Options& options, Log& log, const Body& body) {
@@ -19,11 +41,16 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
     session.collectively([&] {
       if (mistake) throw UsageError(*mistake);
     });
+    session.collectively([&] { expect_same_options(session, options); });
     return body(session, options, log);
   } catch (const launch::AgreedError& error) {
     if (error.speaks()) log.error(error.what());
     return error.code();
   } catch (const std::exception& error) {
+    if (session.size() > 1) {
+      // The lowest of the ranks that failed speaks: it ends the others while these wait.
+      std::this_thread::sleep_for(std::min(session.rank(), 10) * std::chrono::milliseconds(200));
+    }
     log.error(error.what());
     if (session.size() > 1) launch::Session::abort(code_of(error));  // the others would wait
     return code_of(error);

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -105,7 +107,10 @@ void print(const workloads::Outcome& outcome, const fs::path& file) {
                metric.unit);
   }
   fmt::print("file={}\n", file.string());
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw Error(fmt::format("the result cannot be printed ({}); it is complete in {}",
+                            std::strerror(errno), file.string()));
+  }
 }
 
 /// The command as a shell would read it again.
@@ -129,17 +134,36 @@ std::int64_t restart_count() {
   return count != nullptr ? std::atoll(count) : 0;
 }
 
+/// Hosts may see different files under one name.
+void expect_same_input(const launch::Session& session, const io::Source& source) {
+  const auto& order = source.order();
+  std::string mine = fmt::format("{}, {} elements", name_of(source.type()), order.count());
+  for (const auto* extents : {&order.shape(), &order.box()}) {
+    for (const auto extent : *extents) mine += fmt::format(" {}", extent);
+  }
+  const auto all = session.gather(mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UsageError(
+        fmt::format("{} is not the same data on ranks 0 and {} ({} and {}): use a file "
+                    "that all hosts share",
+                    source.name(), rank, all[0], all[rank]));
+  }
+}
+
 ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
                       const Arguments& arguments) {
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
   session.collectively([&] { source = io::open_source(options); });
+  session.collectively([&] { expect_same_input(session, *source); });
   std::optional<Output> output;
   session.collectively([&] { output.emplace(session, options, uuid); });
 
   runtime::Runtime runtime(session, options, log);
   workloads::Outcome outcome = workloads::reduce(runtime, *source);
   describe_rates(outcome);
+  outcome.metrics.push_back({"backend", runtime.device->info().backend});
   outcome.metrics.push_back(
       {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
   const Record record = gather(runtime, *source, outcome);

@@ -18,6 +18,11 @@ constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return a / b + (a % b != 0);
 }
 
+/// a * b, or the largest number where that is too large for one.
+constexpr std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
+  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
 /// Part `part` of `parts` of `count` items: contiguous, in order; the remainder is spread one by
 /// one over the first parts. A part is empty when there are more parts than items.
 constexpr Range share(std::uint64_t count, std::uint64_t part, std::uint64_t parts) {

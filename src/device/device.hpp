@@ -37,8 +37,8 @@ struct Launch {
 
 /// A queue whose work runs in order, beside that of other streams. Every member but synchronize()
 /// returns before the work is done; host memory handed over must stay untouched until then. Not
-/// thread-safe: one thread at a time uses a stream. An error in the work is thrown by this stream's
-/// next synchronize(), the first one if there are several; later work is skipped.
+/// thread-safe: one thread at a time uses a stream. The first error in the work of any stream is
+/// the device's from then on: every synchronize() throws it, later work is skipped, events pass.
 class Stream {
  public:
   virtual ~Stream() = default;

@@ -50,4 +50,11 @@ std::string granted_cpu_list() {
   return list;
 }
 
+unsigned own_cpus(const Session& session) {
+  const std::string mine = session.host() + " " + granted_cpu_list();
+  const auto masks = session.gather(mine);
+  const auto sharers = static_cast<unsigned>(std::ranges::count(masks, mine));
+  return std::max(1U, granted_cpus() / sharers);
+}
+
 }  // namespace shardstream::launch

@@ -36,6 +36,7 @@ Session::Session() {
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  refuse_silent_singleton();
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
@@ -46,6 +47,24 @@ Session::Session() {
   int length = 0;
   check_mpi(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
   host_.assign(name.data(), static_cast<std::size_t>(length));
+}
+
+/// With the wrong PMI each of N processes is an MPI world of its own.
+void Session::refuse_silent_singleton() const {
+  if (size_ > 1) return;
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* text = std::getenv(name);
+    if (text == nullptr) continue;
+    const int started = std::atoi(text);
+    if (started <= 1) return;  // the first that is set speaks for the innermost launcher
+    const std::string message = fmt::format(
+        "{} processes were started ({}), but MPI sees one: use the mpirun of this program's MPI, "
+        "or "
+        "srun --mpi=pmix",
+        started, name);
+    MPI_Finalize();
+    throw UsageError(message);
+  }
 }
 
 Session::~Session() {
@@ -77,6 +96,12 @@ void Session::barrier() const {
 
 double Session::max(double value) const {
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD),
+            "MPI_Allreduce");
+  return value;
+}
+
+std::uint64_t Session::sum(std::uint64_t value) const {
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD),
             "MPI_Allreduce");
   return value;
 }

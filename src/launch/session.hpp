@@ -1,7 +1,7 @@
 // The MPI session: who this rank is, and how ranks agree. One thread makes all MPI calls.
 #pragma once
 
-#include <exception>
+#include <cstdint>
 #include <functional>
 #include <source_location>
 #include <string>
@@ -52,7 +52,8 @@ class Session {
   void collectively(const std::function<void()>& step) const;
 
   void barrier() const;
-  double max(double value) const;  ///< the greatest of all ranks', on every rank
+  double max(double value) const;                ///< the greatest of all ranks', on every rank
+  std::uint64_t sum(std::uint64_t value) const;  ///< of all ranks', on every rank
   /// Every rank's text, in rank order, on every rank.
   std::vector<std::string> gather(const std::string& text) const;
   /// Every rank's numbers (as many on each), in rank order, on every rank.
@@ -66,6 +67,8 @@ class Session {
   static std::string library_version();
 
  private:
+  void refuse_silent_singleton() const;
+
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::string host_;
 };

@@ -12,12 +12,16 @@ namespace shardstream::measure {
 Ceiling link_up(device::Device& device, const launch::Session& session) {
   constexpr std::size_t bytes = std::size_t{32} << 20;
   // A link that was idle takes some milliseconds to reach its full rate: the second half counts.
-  constexpr std::size_t copies = 64;
-  const device::Buffer<std::byte> from(device, device::Memory::pinned, bytes);
-  const device::Buffer<std::byte> to(device, device::Memory::device, bytes);
-  const auto stream = device.make_stream();
+  constexpr std::size_t copies = 32;
+  device::Buffer<std::byte> from, to;
+  std::unique_ptr<device::Stream> stream;
   std::vector<std::unique_ptr<device::Event>> marks;
-  for (std::size_t i = 0; i <= copies; ++i) marks.push_back(device.make_event());
+  session.collectively([&] {
+    from = {device, device::Memory::pinned, bytes};
+    to = {device, device::Memory::device, bytes};
+    stream = device.make_stream();
+    for (std::size_t i = 0; i <= copies; ++i) marks.push_back(device.make_event());
+  });
   session.barrier();
   for (std::size_t i = 0; i <= copies; ++i) {
     if (i > 0) stream->upload(to.data(), from.data(), bytes);

@@ -21,7 +21,7 @@ std::span<const OptionRow> measure_options() {
 }
 
 std::vector<Repetition> repeat(const Options& options, const launch::Session& session,
-                               const std::function<void()>& work) {
+                               const std::function<void(bool timed)>& work) {
   using Clock = std::chrono::steady_clock;
   const std::uint64_t warmup = options.count("measure.warmup");
   const std::uint64_t timed = options.count("measure.repeat");
@@ -29,7 +29,7 @@ std::vector<Repetition> repeat(const Options& options, const launch::Session& se
   for (std::uint64_t i = 0; i < warmup + timed; ++i) {
     session.barrier();
     const auto start = Clock::now();
-    work();
+    work(i >= warmup);
     const double mine = std::chrono::duration<double>(Clock::now() - start).count();
     std::vector<double> ranks = session.gather(std::vector<double>{mine});
     if (i < warmup) continue;

@@ -19,8 +19,9 @@ struct Repetition {
 };
 
 /// Calls `work` measure.warmup times untimed and measure.repeat times timed, each after a barrier;
-/// `work` returns when this rank's part is done, on the device too. Called by all ranks.
+/// `work` is told which, and returns when this rank's part is done, on the device too. Called by
+/// all ranks.
 std::vector<Repetition> repeat(const Options& options, const launch::Session& session,
-                               const std::function<void()>& work);
+                               const std::function<void(bool timed)>& work);
 
 }  // namespace shardstream::measure

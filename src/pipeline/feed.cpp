@@ -57,15 +57,17 @@ std::uint64_t Feed::pieces() const {
   return last * pieces_a_batch() + ceil_div(batch(last).count, sizes_.slot);
 }
 
+Feed::Read Feed::from_source(const OnRead& on_read) const {
+  return [this, &on_read](Range elements, std::byte* to) {
+    source_.read(elements.first, elements.count, to);
+    on_read(elements, to);
+  };
+}
+
 void Feed::load(const OnRead& on_read) {
   if (sizes_.mode == Mode::pinned || sizes_.mode == Mode::pageable) load_host_memory(on_read);
   if (sizes_.mode == Mode::resident) {
-    stage(
-        [&](Range elements, std::byte* to) {
-          source_.read(elements.first, elements.count, to);
-          on_read(elements, to);
-        },
-        {});
+    stage(from_source(on_read), {});
     compute_->synchronize();
   }
 }
@@ -73,12 +75,7 @@ void Feed::load(const OnRead& on_read) {
 void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
   switch (sizes_.mode) {
     case Mode::stream:
-      return stage(
-          [&](Range elements, std::byte* to) {
-            source_.read(elements.first, elements.count, to);
-            on_read(elements, to);
-          },
-          on_batch);
+      return stage(from_source(on_read), on_batch);
     case Mode::pageable:
       return stage(
           [&](Range elements, std::byte* to) {
@@ -97,11 +94,10 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
 
 void Feed::load_host_memory(const OnRead& on_read) {
   std::byte* memory = sizes_.mode == Mode::pinned ? pinned_.data() : pageable_.get();
+  const Read read = from_source(on_read);
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
-    std::byte* to = memory + (elements.first - shard_.first) * element_;
-    source_.read(elements.first, elements.count, to);
-    on_read(elements, to);
+    read(elements, memory + (elements.first - shard_.first) * element_);
   });
 }
 

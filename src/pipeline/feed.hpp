@@ -63,6 +63,8 @@ class Feed {
   std::uint64_t pieces() const;
   BatchBuffer& buffer(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
 
+  /// Reads and tells `on_read`, which must outlive the result.
+  Read from_source(const OnRead& on_read) const;
   void load_host_memory(const OnRead& on_read);
   void stage(const Read& read, const OnBatch& on_batch);
   void upload_pinned(const OnBatch& on_batch);

@@ -43,9 +43,9 @@ Mode mode_of(const std::string& text) {
   return Mode::stream;
 }
 
-/// Bytes as whole units of elements, at least one.
-std::uint64_t whole_units(std::uint64_t bytes, std::uint64_t element, std::uint64_t unit) {
-  return std::max<std::uint64_t>(1, ceil_div(ceil_div(bytes, element), unit)) * unit;
+/// Elements as whole units, at least one.
+std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
+  return std::max<std::uint64_t>(1, ceil_div(elements, unit)) * unit;
 }
 
 /// Half of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
@@ -57,8 +57,8 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slo
 }
 
 void check_device_memory(const Sizes& sizes, const runtime::Resources& resources,
-                         std::uint64_t shard, std::uint64_t element, std::uint64_t unit,
-                         std::uint64_t extra_per_unit, std::uint64_t extra) {
+                         std::uint64_t wanted_batches, std::uint64_t shard, std::uint64_t element,
+                         std::uint64_t unit, std::uint64_t extra_per_unit, std::uint64_t extra) {
   const std::uint64_t partials = ceil_div(sizes.batch, unit) * extra_per_unit + extra;
   const std::uint64_t need = sizes.device_bytes(element) + partials;
   if (need <= sizes.device_limit) return;
@@ -69,12 +69,13 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
                     format_size(shard * element), format_size(sizes.device_limit),
                     format_size(resources.device_memory)));
   }
-  const std::uint64_t per_unit = sizes.batches * unit * element + extra_per_unit;
+  // Smaller batches are as many as were asked for, with their units' extra beside them.
+  const std::uint64_t per_unit = wanted_batches * unit * element + extra_per_unit;
   const std::uint64_t units =
       sizes.device_limit > extra ? (sizes.device_limit - extra) / per_unit : 0;
   const std::string remedy =
       units > 0 ? fmt::format("use --pipeline.batch {}B or less", units * unit * element)
-                : fmt::format("allow {} or more", format_size(per_unit + extra));
+                : fmt::format("allow --pipeline.gpu-memory {}B or more", need);
   throw UsageError(fmt::format(
       "{} batches of {} need {} of device memory, of which {} may be used ({} free): {}",
       sizes.batches, format_size(sizes.batch * element), format_size(need),
@@ -83,13 +84,15 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
 
 void check_host_memory(const Sizes& sizes, const runtime::Resources& resources, std::uint64_t shard,
                        std::uint64_t element) {
-  const std::uint64_t need = sizes.host_bytes(shard, element);
+  const std::uint64_t need = sizes.host_bytes(shard, element) +
+                             (resources.device_is_host ? sizes.device_bytes(element) : 0);
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
   throw UsageError(fmt::format(
       "a rank needs {} of host memory and has {}: {}", format_size(need), format_size(have),
-      sizes.mode == Mode::stream ? "use smaller --pipeline.slot or --pipeline.slots"
-                                 : "use --pipeline.mode stream, or more hosts"));
+      sizes.mode == Mode::stream
+          ? "use smaller --pipeline.batch, --pipeline.slot or --pipeline.slots"
+          : "use --pipeline.mode stream, or more hosts"));
 }
 
 }  // namespace
@@ -99,13 +102,13 @@ std::span<const OptionRow> pipeline_options() {
 }
 
 std::uint64_t Sizes::device_bytes(std::uint64_t element) const {
-  return batch * batches * element;
+  return saturating_product(batch * element, batches);
 }
 
 std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) const {
   const bool loaded = mode == Mode::pinned || mode == Mode::pageable;
   const bool staged = mode != Mode::pinned;
-  return ((loaded ? shard : 0) + (staged ? slot * slots : 0)) * element;
+  return (loaded ? shard * element : 0) + (staged ? saturating_product(slot * element, slots) : 0);
 }
 
 Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
@@ -117,26 +120,29 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   const auto size_or_auto = [&](std::string_view key, std::uint64_t chosen) {
     return options.is_auto(key) ? chosen : options.bytes(key);
   };
-  const std::uint64_t whole_shard = whole_units(shard * element, element, unit);
+  // A shard needs no more than itself, so every size is cut to it, before anything is rounded up.
+  const std::uint64_t whole_shard = whole_units(shard, unit);
+  const auto elements = [&](std::uint64_t bytes) {
+    return whole_units(std::min(ceil_div(bytes, element), whole_shard), unit);
+  };
   Sizes sizes;
   sizes.mode = mode_of(options.text("pipeline.mode"));
   sizes.readers = static_cast<unsigned>(
       or_auto("pipeline.readers", std::clamp<unsigned>(resources.threads, 1, 8)));
   sizes.slots = or_auto("pipeline.slots", 2 * sizes.readers);
-  sizes.slot = whole_units(size_or_auto("pipeline.slot", cached_slot(resources, sizes.slots)),
-                           element, unit);
-  const std::uint64_t batch = sizes.mode == Mode::resident ? whole_shard * element : 64 * MiB;
-  sizes.batch = whole_units(size_or_auto("pipeline.batch", batch), element, unit);
+  sizes.slot = elements(size_or_auto("pipeline.slot", cached_slot(resources, sizes.slots)));
+  sizes.batch = sizes.mode == Mode::resident && options.is_auto("pipeline.batch")
+                    ? whole_shard
+                    : elements(size_or_auto("pipeline.batch", 64 * MiB));
   sizes.batches = options.count("pipeline.batches");
-  // A short shard needs no more than itself.
-  sizes.batch = std::min(sizes.batch, whole_shard);
+  sizes.slot = std::min(sizes.slot, sizes.batch);
   const std::uint64_t all_batches = std::max<std::uint64_t>(1, ceil_div(shard, sizes.batch));
   if (sizes.mode == Mode::resident || sizes.batches > all_batches) sizes.batches = all_batches;
-  sizes.slot = std::min(sizes.slot, sizes.batch);
   sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard, sizes.slot), 1, sizes.slots);
   sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
   sizes.device_limit = size_or_auto("pipeline.gpu-memory", resources.device_memory / 10 * 9);
-  check_device_memory(sizes, resources, shard, element, unit, extra_per_unit, extra);
+  check_device_memory(sizes, resources, options.count("pipeline.batches"), shard, element, unit,
+                      extra_per_unit, extra);
   check_host_memory(sizes, resources, shard, element);
   return sizes;
 }

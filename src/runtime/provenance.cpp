@@ -33,7 +33,12 @@ bool tells_of_the_job(std::string_view variable) {
   constexpr std::array<std::string_view, 12> prefixes = {
       "SLURM_", "OMPI_", "MPICH_", "PMIX_", "PMI_",  "PALS_",
       "UCX_",   "FI_",   "NCCL_",  "CUDA_", "HDF5_", "LOADEDMODULES"};
-  return std::ranges::any_of(prefixes, [&](auto p) { return variable.starts_with(p); });
+  // Result files are passed on; credentials and addresses are not.
+  constexpr std::array<std::string_view, 7> secrets = {"JWT", "TOKEN", "SECRET",      "KEY",
+                                                       "URI", "AUTH",  "precondition"};
+  const std::string_view name = variable.substr(0, variable.find('='));
+  return std::ranges::any_of(prefixes, [&](auto p) { return name.starts_with(p); }) &&
+         std::ranges::none_of(secrets, [&](auto s) { return name.find(s) != name.npos; });
 }
 
 std::string job_environment() {

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
+#include <cstdlib>
 
 #include "core/error.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/host/host_device.hpp"
-#include "device/host/pages.hpp"
+#include "device/host/memory.hpp"
 #include "launch/affinity.hpp"
 
 namespace shardstream::runtime {
@@ -21,6 +21,36 @@ constexpr std::array rows = {
               "Where kernels run; auto takes the GPUs where there are any, else the CPUs."},
 };
 
+/// A GPU's device file that this process may open; a job that was given none may not.
+bool gpus_are_granted() {
+  for (int gpu = 0; gpu < 64; ++gpu) {
+    if (access(fmt::format("/dev/nvidia{}", gpu).c_str(), R_OK | W_OK) == 0) return true;
+  }
+  return false;
+}
+
+/// Why CUDA sees none of the GPUs that are there; empty if they were hidden on purpose.
+std::string hidden_gpus() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return "CUDA sees none of them";
+  const std::string_view text = visible;
+  if (text.empty() || text == "-1" || text == "NoDevFiles") return "";
+  return fmt::format("CUDA_VISIBLE_DEVICES={} names none of them", text);
+}
+
+/// CPUs left idle that readers could use are worth a word: Open MPI binds each of two ranks or
+/// fewer to one core.
+void warn_of_few_cpus(const launch::Session& session, unsigned threads, Log& log) {
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  constexpr unsigned enough = 8;
+  if (session.rank() != 0 || threads >= enough) return;
+  if (online < 2L * threads * session.local_size()) return;
+  log.warn(
+      fmt::format("each rank may use {} of this host's {} CPUs: mpirun --bind-to none, or "
+                  "srun --cpus-per-task, gives it more",
+                  threads, online));
+}
+
 Sight look(const launch::Session& session) {
   Sight sight;
   sight.built_with_cuda = built_with_cuda;
@@ -30,8 +60,9 @@ Sight look(const launch::Session& session) {
     const auto seen = device::cuda::inventory();
     sight.gpus = seen.count;
     sight.problem = seen.problem;
-  } else if (std::filesystem::exists("/dev/nvidiactl")) {
-    sight.problem = "this program was built without CUDA";
+  }
+  if (sight.gpus == 0 && sight.problem.empty() && gpus_are_granted()) {
+    sight.problem = built_with_cuda ? hidden_gpus() : "this program was built without CUDA";
   }
   return sight;
 }
@@ -44,14 +75,6 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   return device::host::make_device(threads);
 }
 
-/// CPUs of this rank: its mask, shared out where other ranks of the host have the same one.
-unsigned threads_for(const launch::Session& session) {
-  const std::string mine = session.host() + " " + launch::granted_cpu_list();
-  const auto masks = session.gather(mine);
-  const auto sharers = static_cast<unsigned>(std::ranges::count(masks, mine));
-  return std::max(1U, launch::granted_cpus() / sharers);
-}
-
 }  // namespace
 
 std::span<const OptionRow> device_options() {
@@ -59,7 +82,6 @@ std::span<const OptionRow> device_options() {
 }
 
 int choose_gpu(const std::string& wanted, const Sight& sight) {
-  if (wanted == "host") return -1;
   if (!sight.problem.empty()) {
     throw UsageError(fmt::format(
         "there are GPUs, but they cannot be used ({}): mend that, or pass --device.backend host",
@@ -100,9 +122,11 @@ void check_bindings(std::span<const Binding> bindings) {
 Runtime::Runtime(const launch::Session& the_session, const Options& the_options, Log& the_log)
     : session(the_session), options(the_options), log(the_log) {
   const auto span = recorder.phase("device");
-  resources.threads = threads_for(session);
+  resources.threads = launch::own_cpus(session);
+  warn_of_few_cpus(session, resources.threads, log);
   session.collectively([&] {
-    const int gpu = choose_gpu(options.text("device.backend"), look(session));
+    const std::string& wanted = options.text("device.backend");
+    const int gpu = wanted == "host" ? -1 : choose_gpu(wanted, look(session));
     device = open_device(gpu, resources.threads);
   });
   const auto uuids = session.gather(device->info().uuid);
@@ -116,7 +140,10 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
   resources.ranks_on_host = static_cast<unsigned>(session.local_size());
   resources.cache = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   resources.host_memory = device::host::available_memory();
-  resources.device_memory = device->info().memory_free;
+  resources.device_is_host = device->info().backend == "host";
+  resources.device_memory = resources.device_is_host
+                                ? resources.host_memory / resources.ranks_on_host
+                                : device->info().memory_free;
   communicator = comm::make_mpi_communicator(*device, session.size(), most_collective_bytes);
 }
 

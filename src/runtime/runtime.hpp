@@ -25,6 +25,7 @@ struct Resources {
   std::uint64_t cache = 0;          ///< bytes of the last-level cache, 0 if unknown
   std::uint64_t host_memory = 0;    ///< bytes that the host would give to all of its ranks
   std::uint64_t device_memory = 0;  ///< bytes that the device would give to this rank
+  bool device_is_host = false;      ///< then both come out of the host's memory
 };
 
 /// What the ranks of one host can see of its GPUs.
@@ -36,8 +37,8 @@ struct Sight {
 };
 
 /// The GPU that this rank binds, or -1 for the host backend, under device.backend = `wanted`
-/// (auto|cuda|host). Throws UsageError with the remedy when that cannot be: GPUs that are there
-/// are never passed over silently.
+/// (auto|cuda; `host` needs no look). Throws UsageError with the remedy when that cannot be: GPUs
+/// that are there are never passed over silently.
 int choose_gpu(const std::string& wanted, const Sight& sight);
 
 /// What one rank has bound; `uuid` is empty on the host backend.

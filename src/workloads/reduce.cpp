@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstring>
 #include <optional>
 
 #include "core/error.hpp"
@@ -22,7 +21,7 @@ constexpr std::array rows = {
               "NaNs make every result but count NaN, are left out, or end the run."},
 };
 
-/// The worst deviation of any rank.
+/// The worst deviation of any rank. Collective.
 Deviation worst_of(const launch::Session& session, const Deviation& mine) {
   const auto all = session.gather(std::vector<double>{mine.error, mine.bound});
   Deviation worst{all[0], all[1]};
@@ -30,16 +29,6 @@ Deviation worst_of(const launch::Session& session, const Deviation& mine) {
     worst = Deviation::worse(worst, {all[i], all[i + 1]});
   }
   return worst;
-}
-
-void report_verdict(std::size_t own_samples, const launch::Session& session, Outcome& outcome) {
-  double samples = 0;
-  for (const double n : session.gather(std::vector<double>{static_cast<double>(own_samples)})) {
-    samples += n;
-  }
-  if (outcome.verified) {
-    outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
-  }
 }
 
 template <class T>
@@ -70,15 +59,16 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
   }
   std::optional<Partial<Class>> total;
   bool repeatable = true;
-  outcome.repetitions = measure::repeat(runtime.options, session, [&] {
+  outcome.repetitions = measure::repeat(runtime.options, session, [&](bool timed) {
     std::vector<Partial<Class>> own;
     {
-      const auto span = runtime.recorder.phase("stream", mine.count * sizeof(T));
+      const auto span =
+          runtime.recorder.phase(timed ? "stream" : "warm-up", mine.count * sizeof(T));
       own = shard_reduction->run();
     }
     const auto span = runtime.recorder.phase("combine");
     const Partial<Class> again = root_fold->run(shard_reduction->compute(), own);
-    repeatable = repeatable && (!total || std::memcmp(&*total, &again, sizeof(again)) == 0);
+    repeatable = repeatable && (!total || same_statistics(*total, again));
     total = again;
   });
   session.collectively([&] {
@@ -90,19 +80,28 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
   });
   const auto span = runtime.recorder.phase("verify");
   reduce::LeafCheck check = shard_reduction->verify();
-  for (Deviation* deviation : {&check.sum, &check.m2, &check.extremes}) {
+  for (Deviation* deviation :
+       {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {
     *deviation = worst_of(session, *deviation);
   }
+  const std::uint64_t samples = session.sum(shard_reduction->samples());
   const std::int64_t seen = total->count + (request.want().skip_nans ? total->nans : 0);
   outcome.elements = elements;
   outcome.bytes = elements * sizeof(T);
-  outcome.verified = repeatable && seen == static_cast<std::int64_t>(elements);
-  outcome.verdict = !repeatable ? "the repetitions differ from one another"
-                    : !outcome.verified
-                        ? fmt::format("{} of {} elements were counted", seen, elements)
-                        : std::string();
+  outcome.verified =
+      repeatable && check.exact.passes() && seen == static_cast<std::int64_t>(elements);
+  if (!repeatable) {
+    outcome.verdict = "the repetitions differ from one another";
+  } else if (seen != static_cast<std::int64_t>(elements)) {
+    outcome.verdict = fmt::format("{} of {} elements were counted", seen, elements);
+  } else if (!check.exact.passes()) {
+    outcome.verdict =
+        "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
+  }
   report_values<T>(source, request, *total, check, outcome);
-  report_verdict(shard_reduction->samples(), session, outcome);
+  if (outcome.verified) {
+    outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
+  }
   outcome.attributes = {{"nan", request.nan},
                         {"nans", total->nans},
                         {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},

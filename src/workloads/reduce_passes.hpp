@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "core/error.hpp"
@@ -22,6 +23,17 @@ using reduce::Partial;
 
 inline std::uint64_t leaves_in(Range elements) {
   return ceil_div(elements.count, leaf_elements);
+}
+
+/// Equal bits, but any NaN is as good as another.
+template <class T>
+bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
+  const auto same = [](auto x, auto y) {
+    return (x != x && y != y) || std::memcmp(&x, &y, sizeof(x)) == 0;
+  };
+  return same(a.sum, b.sum) && same(a.m2, b.m2) && same(a.count, b.count) && same(a.nans, b.nans) &&
+         same(a.first_nan, b.first_nan) && same(a.min, b.min) && same(a.max, b.max) &&
+         same(a.min_index, b.min_index) && same(a.max_index, b.max_index);
 }
 
 /// One rank's pass over its shard: kernels on each batch, few nodes a batch, one list at the end.
@@ -51,6 +63,9 @@ class ShardReduction {
     sample_partials_ = buffer(device::Memory::device, samples_.ranges().size());
     downloaded_nodes_ = buffer(device::Memory::pinned, nodes_.size());
     downloaded_samples_ = buffer(device::Memory::pinned, samples_.ranges().size());
+    if (feed_.batches() > 0 && leaves_in(feed_.batch(0)) <= most_leaves_folded_again) {
+      downloaded_leaves_ = buffer(device::Memory::pinned, leaves_in(feed_.batch(0)));
+    }
   }
 
   void load() {
@@ -79,18 +94,17 @@ class ShardReduction {
     return own;
   }
 
-  /// The sampled leaves' partials against their references.
+  /// The sampled leaves' partials against their references, and the first batch's nodes against
+  /// its leaves, folded again on the host.
   reduce::LeafCheck verify() const {
     reduce::LeafCheck worst;
+    worst.exact = {first_batch_is_folded_right() ? 0.0 : 1.0, 0.0};
     for (std::size_t i = 0; i < samples_.ranges().size(); ++i) {
       const Range leaf = samples_.ranges()[i];
-      const auto* elements = reinterpret_cast<const T*>(samples_.data(i));
-      const auto check =
-          reduce::check_leaf(elements, leaf.count, static_cast<std::int64_t>(leaf.first), want_,
-                             downloaded_samples_[i]);
-      worst.sum = reduce::Deviation::worse(worst.sum, check.sum);
-      worst.m2 = reduce::Deviation::worse(worst.m2, check.m2);
-      worst.extremes = reduce::Deviation::worse(worst.extremes, check.extremes);
+      worst = reduce::LeafCheck::worse(
+          worst,
+          reduce::check_leaf(reinterpret_cast<const T*>(samples_.data(i)), leaf.count,
+                             static_cast<std::int64_t>(leaf.first), want_, downloaded_samples_[i]));
     }
     return worst;
   }
@@ -111,6 +125,9 @@ class ShardReduction {
                    {reinterpret_cast<const T*>(batch.data), batch.elements.count,
                     batch.elements.first, partials_.data(), want_});
     pick_samples(compute, batch.elements);
+    if (batch.number == 0 && downloaded_leaves_.size() > 0) {
+      compute.download(downloaded_leaves_.data(), partials_.data(), downloaded_leaves_.bytes());
+    }
     compute.launch(reduce::fold_kernel<Class>(), {partials_.data(), first_leaf, leaves});
     reduce::PickArgs<Class> pick{
         partials_.data(), node_partials_.data() + first_node_[batch.number], 0, {}};
@@ -121,6 +138,22 @@ class ShardReduction {
     }
     compute.launch(reduce::pick_kernel<Class>(), pick);
   }
+
+  bool first_batch_is_folded_right() const {
+    if (downloaded_leaves_.size() == 0) return true;
+    const std::uint64_t first_leaf = shard_.first / leaf_elements;
+    reduce::TreeFold<Class> fold;
+    for (std::size_t i = 0; i < downloaded_leaves_.size(); ++i) {
+      fold.push({first_leaf + i, 0}, downloaded_leaves_[i]);
+    }
+    for (std::size_t i = 0; i < fold.nodes().size(); ++i) {
+      if (!same_statistics(fold.nodes()[i].partial, downloaded_nodes_[i])) return false;
+    }
+    return true;
+  }
+
+  /// Leaves of a first batch that is checked so; a resident shard in one batch can have far more.
+  static constexpr std::uint64_t most_leaves_folded_again = 4096;
 
   void pick_samples(device::Stream& compute, Range batch) {
     reduce::PickArgs<Class> pick{partials_.data(), sample_partials_.data(), 0, {}};
@@ -143,7 +176,7 @@ class ShardReduction {
   std::vector<std::size_t> first_node_;      // of each batch
   device::Buffer<Partial<Class>> partials_;  // of the leaves of the batch at work
   device::Buffer<Partial<Class>> node_partials_, sample_partials_;
-  device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_;
+  device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
   pipeline::Feed feed_;  // last: its streams end before the buffers go
 };
 

@@ -105,11 +105,13 @@ inline std::string place(const io::Source& source, std::int64_t index) {
   return text;
 }
 
-/// The deviation that speaks for an operation.
+/// The deviation that speaks for an operation; those that are exact have one in common.
 inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& check) {
-  if (op == "sum" || op == "mean") return check.sum;
-  if (op == "variance" || op == "stddev") return check.m2;
-  return check.extremes;
+  if (op == "sum") return check.sum;
+  if (op == "mean") return check.mean;
+  if (op == "variance") return check.variance;
+  if (op == "stddev") return check.stddev;
+  return check.exact;
 }
 
 /// Fills the table and the printed lines; any operation that deviates too much undoes `verified`.

@@ -56,10 +56,31 @@ TEST(HostStream, KeepsTheFirstErrorSkipsTheRestAndLetsEventsPass) {
   stream->launch(count_kernel, {&calls, -1});
   stream->record(*event);
   other->wait(*event);
-  other->synchronize();
-  event->synchronize();
+  event->synchronize();  // neither hangs
+  EXPECT_THROW(other->synchronize(), std::runtime_error);
   EXPECT_THROW(stream->synchronize(), std::runtime_error);
   EXPECT_EQ(calls, 2);  // both parts of the first kernel, none of the second
+}
+
+/// The last task in the queue is one that is skipped: whoever waits must still wake up.
+TEST(HostStream, SynchronizeReturnsWhenTheLastTaskIsSkipped) {
+  const auto device = make_device(2);
+  const auto stream = device->make_stream();
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 200; ++round) {
+    stream->launch(count_kernel, {&calls, 0});
+    EXPECT_THROW(stream->synchronize(), std::runtime_error);
+  }
+}
+
+/// As with CUDA: nobody waits for the upload stream itself, but its error must come out.
+TEST(HostStream, AnErrorIsEveryStreams) {
+  const auto device = make_device(1);
+  const auto stream = device->make_stream(), other = device->make_stream();
+  std::atomic<int> calls{0};
+  stream->launch(count_kernel, {&calls, 0});
+  EXPECT_THROW(stream->synchronize(), std::runtime_error);
+  EXPECT_THROW(other->synchronize(), std::runtime_error);
 }
 
 TEST(HostStream, CopiesKernelArguments) {

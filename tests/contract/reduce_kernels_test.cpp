@@ -257,12 +257,35 @@ TYPED_TEST(ReduceKernels, TheReferenceAgreesAndSeesAChangedElement) {
   const Want want{.extremes = true, .variance = true};
   const auto partial = this->leaves(values, 0, want)[0];
   const auto good = check_leaf(values.data(), values.size(), 0, want, partial);
-  EXPECT_TRUE(good.sum.passes() && good.m2.passes() && good.extremes.passes())
-      << good.sum.error << " of " << good.sum.bound << ", " << good.m2.error << " of "
-      << good.m2.bound;
+  for (const Deviation& d : {good.exact, good.sum, good.mean, good.variance, good.stddev}) {
+    EXPECT_TRUE(d.passes()) << d.error << " of " << d.bound;
+  }
   values[4711] = static_cast<TypeParam>(values[4711] / 2 + 1);
   const auto bad = check_leaf(values.data(), values.size(), 0, want, partial);
-  EXPECT_FALSE(bad.sum.passes() && bad.extremes.passes());
+  EXPECT_FALSE(bad.sum.passes());
+  EXPECT_FALSE(bad.mean.passes());
+  EXPECT_FALSE(bad.variance.passes());
+  EXPECT_FALSE(bad.stddev.passes());
+}
+
+/// Any wrong sum is seen, whatever else was asked for; a wrong count too.
+TYPED_TEST(ReduceKernels, TheReferenceSeesAWrongPartial) {
+  const auto values = uniform<TypeParam>(1000);
+  const auto right = this->leaves(values, 0, {})[0];
+  auto wrong = right;
+  wrong.sum += 1;
+  EXPECT_FALSE(check_leaf(values.data(), values.size(), 0, {}, wrong).sum.passes());
+  wrong = right;
+  wrong.count -= 1;
+  EXPECT_FALSE(check_leaf(values.data(), values.size(), 0, {}, wrong).exact.passes());
+  if constexpr (std::is_floating_point_v<TypeParam>) {
+    auto with_infinity = values;
+    with_infinity[5] = std::numeric_limits<TypeParam>::infinity();
+    auto partial = this->leaves(with_infinity, 0, {})[0];
+    EXPECT_TRUE(check_leaf(with_infinity.data(), 1000, 0, {}, partial).sum.passes());
+    partial.sum = -infinity;
+    EXPECT_FALSE(check_leaf(with_infinity.data(), 1000, 0, {}, partial).sum.passes());
+  }
 }
 
 TEST(Tree, SubtreesAreTheLargestAligned) {

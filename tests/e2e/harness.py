@@ -9,9 +9,7 @@ import contextlib
 import os
 import pathlib
 import re
-import resource
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -66,8 +64,8 @@ def command_line(arguments, ranks):
 
 def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
     """Starts the program and does not wait. `prefix` is a command that starts the whole."""
-    return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env), cwd=cwd,
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env),
+                            cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
 
@@ -96,8 +94,8 @@ def reduce(source, result, *arguments, ranks=1, **how):
 
 
 def each(cases, check, workers=4):
-    """Calls check(*case) for all cases, some at a time; afterwards tells of all that failed. Starting
-    MPI is mostly waiting, so that there are more at a time than cores."""
+    """Calls check(*case) for all cases, some at a time; afterwards tells of all that failed.
+    Starting MPI is mostly waiting, so that there are more at a time than cores."""
     failures = []
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         futures = [(case, pool.submit(check, *case)) for case in cases]
@@ -117,8 +115,8 @@ def new_folder():
 
 
 def write_sparse(path, dtype, count, values):
-    """A contiguous data set /x of zeros, but for `values` {index: value}, that takes next to no room
-    on disk."""
+    """A contiguous data set /x of zeros, but for `values` {index: value}, that takes next to no
+    room on disk."""
     import h5py  # here, since it is large: memory.py must be small until then
     import numpy
     with h5py.File(path, "w") as file:

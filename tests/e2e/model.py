@@ -104,8 +104,8 @@ def extreme(values, pick):
 
 
 def reduce(array, chunks=None, nan="propagate"):
-    """{op: (value, coordinates or None)} of every operation, and "nans". Values are Python integers,
-    float64, or the array's own type for min and max. numpy's warnings of infinities are meant."""
+    """{op: (value, coordinates or None)} of every operation, and "nans". Values are Python
+    integers, float64, or the array's own type for min and max."""
     values, positions = in_stored_order(np.asarray(array), chunks)
     values = values.astype(values.dtype.newbyteorder("="))
     with np.errstate(all="ignore"):

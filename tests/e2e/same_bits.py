@@ -16,8 +16,8 @@ MODES = ["stream", "pageable", "pinned", "resident"]
 
 
 def schedules(element, many):
-    """(ranks, options): every number of ranks in every mode (or, if not `many`, in two of them), each
-    with sizes that differ from the others' in some way, the finest cuts of a shard among them."""
+    """(ranks, options): every number of ranks in every mode (or, if not `many`, in two of them),
+    each with sizes that differ from the others' in some way, the finest cuts among them."""
     leaf = LEAF * element
     sizes = itertools.cycle([
         {},
@@ -58,10 +58,11 @@ def check_schedules(source, element, many):
 
 
 def values_of(name, count):
-    """Of many magnitudes, so that another order of adding would show; extremes in several places."""
+    """Of many magnitudes: another order of adding would show. The maximum in several places."""
     dtype = np.dtype(TYPES[name])
     if dtype.kind == "f":
-        values = (RANDOM.standard_normal(count) * 10.0**RANDOM.integers(-12, 12, count)).astype(dtype)
+        magnitudes = 10.0**RANDOM.integers(-12, 12, count)
+        values = (RANDOM.standard_normal(count) * magnitudes).astype(dtype)
         values[RANDOM.integers(0, count, 9)] = values.max()
     else:
         limits = np.iinfo(dtype)

@@ -4,12 +4,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
 #include <fstream>
 
 #include "core/error.hpp"
+#include "device/host/memory.hpp"
 #include "device/host/pages.hpp"
 #include "device/host/team.hpp"
 
@@ -50,10 +52,35 @@ class HostEvent final : public Event {
   std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
 };
 
+/// The first error of any stream, which from then on is every stream's, as with CUDA.
+class StickyError {
+ public:
+  /// Relaxed: looking must not order the streams, or ThreadSanitizer would miss a missing wait.
+  bool happened() const { return happened_.load(std::memory_order_relaxed); }
+  void keep(std::exception_ptr error) {
+    std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    happened_.store(true, std::memory_order_relaxed);
+  }
+  void rethrow() {
+    if (!happened()) return;
+    std::lock_guard lock(mutex_);
+    std::rethrow_exception(error_);
+  }
+
+ private:
+  std::atomic<bool> happened_ = false;
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
 class HostStream final : public Stream {
  public:
-  explicit HostStream(Team& team)
-      : team_(team), copiers_(std::min(most_copiers, team.size())), thread_([this] { work(); }) {}
+  HostStream(Team& team, StickyError& error)
+      : team_(team),
+        error_(error),
+        copiers_(std::min(most_copiers, team.size())),
+        thread_([this] { work(); }) {}
 
   ~HostStream() override {
     {
@@ -95,9 +122,11 @@ class HostStream final : public Stream {
   }
 
   void synchronize() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
-    if (error_) std::rethrow_exception(error_);
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+    }
+    error_.rethrow();
   }
 
  protected:
@@ -139,17 +168,14 @@ class HostStream final : public Stream {
       if (queue_.empty()) return;
       const Task task = std::move(queue_.front());
       queue_.pop_front();
-      if (error_ && task.always == Always{false}) continue;
       busy_ = true;
       lock.unlock();
-      std::exception_ptr error;
       try {
-        task.call();
+        if (task.always == Always{true} || !error_.happened()) task.call();
       } catch (...) {
-        error = std::current_exception();
+        error_.keep(std::current_exception());
       }
       lock.lock();
-      if (error && !error_) error_ = error;
       busy_ = false;
       if (queue_.empty()) changed_.notify_all();
     }
@@ -158,6 +184,7 @@ class HostStream final : public Stream {
   /// Large copies are shared out: one thread moves a quarter of what a link does.
   void copy(void* to, const void* from, std::size_t bytes) {
     constexpr std::size_t alone = std::size_t{1} << 18;
+    if (bytes == 0) return;
     if (bytes <= alone) {
       std::memcpy(to, from, bytes);
       return;
@@ -172,11 +199,11 @@ class HostStream final : public Stream {
   static constexpr unsigned most_copiers = 4;
 
   Team& team_;
+  StickyError& error_;
   Team copiers_;  // its own, so that streams share nothing but what events order
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> queue_;
-  std::exception_ptr error_;
   bool busy_ = false, stop_ = false;
   std::thread thread_;  // last: it uses the rest
 };
@@ -203,7 +230,9 @@ class HostDevice final : public Device {
   }
 
   const DeviceInfo& info() const override { return info_; }
-  std::unique_ptr<Stream> make_stream() override { return std::make_unique<HostStream>(team_); }
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<HostStream>(team_, error_);
+  }
   std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
   void* allocate(Memory, std::size_t bytes) override {
     void* data = map_pages(bytes);
@@ -216,6 +245,7 @@ class HostDevice final : public Device {
 
  private:
   Team team_;
+  StickyError error_;
   DeviceInfo info_;
 };
 

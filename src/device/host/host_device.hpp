@@ -9,7 +9,7 @@
 
 namespace shardstream::device::host {
 
-/// Kernels run on a team of `threads` threads; copies run on the thread of their stream.
+/// Kernels run on a team of `threads` threads; copies run on a few threads of their stream.
 std::unique_ptr<Device> make_device(unsigned threads);
 
 }  // namespace shardstream::device::host

@@ -3,17 +3,11 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <limits>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "core/error.hpp"
+#include "core/parallel.hpp"
 #include "core/units.hpp"
 
 namespace shardstream::device::host {
@@ -23,14 +17,6 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + huge_page - 1) / huge_page * huge_page;
-}
-
-/// The first number in a file of the kernel's, if there is one ("max" is none).
-std::optional<std::uint64_t> number_in(const char* path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  if (file >> value) return value;
-  return std::nullopt;
 }
 
 }  // namespace
@@ -58,31 +44,15 @@ void touch_pages(void* data, std::size_t bytes, unsigned threads) {
   if (bytes < huge_page) threads = 1;
   const std::size_t pages = (bytes + page - 1) / page;
   auto* start = static_cast<volatile std::byte*>(data);
-  const auto touch = [=](std::size_t part) {
+  parallel_for(threads, threads, [=](std::uint64_t part) {
     for (std::size_t i = pages * part / threads; i < pages * (part + 1) / threads; ++i) {
       start[i * page] = std::byte{0};
     }
-  };
-  std::vector<std::thread> others;
-  for (unsigned part = 1; part < threads; ++part) others.emplace_back(touch, part);
-  touch(0);
-  for (auto& other : others) other.join();
+  });
 }
 
 void unmap_pages(void* data, std::size_t bytes) noexcept {
   munmap(data, rounded(bytes));
-}
-
-std::uint64_t available_memory() {
-  std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
-    if (line.starts_with("MemAvailable:")) available = std::stoull(line.substr(13)) * 1024;
-  }
-  const auto limit = number_in("/sys/fs/cgroup/memory.max");
-  const auto used = number_in("/sys/fs/cgroup/memory.current");
-  if (limit && used) available = std::min(available, *limit > *used ? *limit - *used : 0);
-  return available;
 }
 
 }  // namespace shardstream::device::host

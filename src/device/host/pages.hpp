@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace shardstream::device::host {
 
@@ -13,8 +12,5 @@ void* map_pages(std::size_t bytes);
 /// page lands on the NUMA node of the threads.
 void touch_pages(void* data, std::size_t bytes, unsigned threads);
 void unmap_pages(void* data, std::size_t bytes) noexcept;
-
-/// Bytes of memory that the system, or this process's control group, would still give out.
-std::uint64_t available_memory();
 
 }  // namespace shardstream::device::host

@@ -1,14 +1,32 @@
 #include "device/host/team.hpp"
 
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "core/error.hpp"
+
 namespace shardstream::device::host {
 
 Team::Team(unsigned size) {
-  for (unsigned part = 1; part < size; ++part) {
-    threads_.emplace_back([this, part] { work(part); });
+  try {
+    for (unsigned part = 1; part < size; ++part) {
+      threads_.emplace_back([this, part] { work(part); });
+    }
+  } catch (const std::system_error& error) {
+    end();
+    throw Error(
+        fmt::format("{} threads cannot be started ({}): allow this process more of them, or "
+                    "bind the rank to fewer CPUs",
+                    size, error.what()));
   }
 }
 
 Team::~Team() {
+  end();
+}
+
+void Team::end() noexcept {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;

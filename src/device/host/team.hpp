@@ -28,6 +28,7 @@ class Team {
 
  private:
   void work(unsigned part);
+  void end() noexcept;
   void call(unsigned part);
 
   std::mutex turn_;   // held by the stream whose kernel runs

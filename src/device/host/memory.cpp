@@ -1,0 +1,90 @@
+#include "device/host/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace shardstream::device::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+/// The file's first word as a number; none for "max" or if there is no such file.
+std::optional<std::uint64_t> number_in(const fs::path& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+/// The number behind `key` in a file of "key number" lines, 0 if it is not there.
+std::uint64_t number_of(const fs::path& path, const std::string& key) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  for (std::string word; file >> word >> value;) {
+    if (word == key) return value;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return 0;
+}
+
+/// What files one version of control groups keeps its numbers in.
+struct Version {
+  const char *limit, *usage, *inactive_files, *active_files;
+};
+constexpr Version version1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+                           "total_active_file"};
+constexpr Version version2{"memory.max", "memory.current", "inactive_file", "active_file"};
+
+/// The least that is left on any level from `group` up to `root`.
+std::uint64_t left_in(fs::path group, const fs::path& root, const Version& version) {
+  std::uint64_t least = unlimited;
+  while (true) {
+    const auto limit = number_in(group / version.limit), usage = number_in(group / version.usage);
+    if (limit && usage) {
+      const fs::path stat = group / "memory.stat";
+      const std::uint64_t cached =
+          number_of(stat, version.inactive_files) + number_of(stat, version.active_files);
+      const std::uint64_t held = *usage - std::min(*usage, cached);
+      least = std::min(least, *limit - std::min(*limit, held));
+    }
+    if (group == root || !group.has_relative_path()) return least;
+    group = group.parent_path();
+  }
+}
+
+/// Of the groups that /proc/self/cgroup names: "0::/path", or "4:memory:/path" in version 1. Inside
+/// a container the path may be the host's; then the root itself is this process's group.
+std::uint64_t left_in_groups() {
+  std::uint64_t least = unlimited;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos) continue;
+    const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
+    const bool is_v2 = controllers == ",,";
+    if (!is_v2 && controllers.find(",memory,") == controllers.npos) continue;
+    const fs::path root = is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const Version& version = is_v2 ? version2 : version1;
+    const fs::path group =
+        (root / fs::path(line.substr(second + 1)).relative_path()).lexically_normal();
+    least = std::min({least, left_in(group, root, version), left_in(root, root, version)});
+  }
+  return least;
+}
+
+}  // namespace
+
+std::uint64_t available_memory() {
+  const std::uint64_t kib = number_of("/proc/meminfo", "MemAvailable:");
+  return std::min(kib > 0 ? kib * 1024 : unlimited, left_in_groups());
+}
+
+}  // namespace shardstream::device::host
