@@ -59,3 +59,14 @@ if(NOT SHARDSTREAM_CUDA STREQUAL OFF)
                     "CPUs only. To change that, ${remedy}.")
   endif()
 endif()
+
+# Combining between GPUs; 2.14 brought the start that does not block.
+set(SHARDSTREAM_HAS_NCCL OFF)
+if(SHARDSTREAM_HAS_CUDA)
+  find_package(NCCL 2.14)
+  set(SHARDSTREAM_HAS_NCCL ${NCCL_FOUND})
+  if(NOT SHARDSTREAM_HAS_NCCL)
+    message(WARNING "NCCL was not found: building WITHOUT it; ranks combine over MPI, through host "
+                    "memory. Install libnccl-dev, or give -DNCCL_ROOT=/path.")
+  endif()
+endif()

@@ -4,14 +4,7 @@
 
 #include "kernels/reduce/cuda.hpp"
 #include "kernels/reduce/leaf.hpp"
-
-// One binary runs everywhere and uses AVX2 where it is. Sanitizers' run-time libraries are not up
-// yet when such a function is resolved. Contraction is off, so the bits are the same.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define SHARDSTREAM_VECTOR_CLONES [[gnu::target_clones("arch=x86-64-v3", "default")]]
-#else
-#define SHARDSTREAM_VECTOR_CLONES
-#endif
+#include "kernels/vector_clones.hpp"
 
 namespace shardstream::reduce {
 namespace {

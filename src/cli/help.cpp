@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cli/commands.hpp"
+#include "comm/transport.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "measure/repeat.hpp"
@@ -27,7 +28,7 @@ constexpr std::string_view sources =
 
 OptionTable all_options() {
   return OptionTable({run_rows, io::input_options(), workloads::reduce_options(),
-                      runtime::device_options(), pipeline::pipeline_options(),
+                      runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
                       measure::measure_options(), io::output_options()});
 }
 

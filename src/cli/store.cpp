@@ -107,9 +107,11 @@ Table ceilings_table(const workloads::Outcome& outcome) {
   Table table("ceilings", {{"ceiling", ColumnType::text},
                            {"per_rank_min", ColumnType::real},
                            {"aggregate", ColumnType::real},
-                           {"unit", ColumnType::text}});
+                           {"unit", ColumnType::text},
+                           {"on_path", ColumnType::integer}});
   for (const auto& ceiling : outcome.ceilings) {
-    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit});
+    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit,
+               std::int64_t{ceiling.on_path}});
   }
   return table;
 }
@@ -124,8 +126,10 @@ void describe_rates(workloads::Outcome& outcome) {
   for (const auto& ceiling : outcome.ceilings) {
     outcome.metrics.push_back(
         {ceiling.name + "_aggregate", fmt::format("{:.4g}", ceiling.aggregate), ceiling.unit});
-    outcome.metrics.push_back(
-        {ceiling.name + "_share", fmt::format("{:.3f}", rate / ceiling.aggregate)});
+  }
+  if (const auto* bound = measure::binding(outcome.ceilings)) {
+    outcome.metrics.push_back({"bound_by", bound->name});
+    outcome.metrics.push_back({"bound_share", fmt::format("{:.3f}", rate / bound->aggregate)});
   }
   outcome.metrics.push_back({"verified", outcome.verified ? "true" : "false"});
 }

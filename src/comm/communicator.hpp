@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "device/device.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::comm {
 
@@ -14,13 +16,25 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
+  /// What carries the bytes, for the record: "MPI", "NCCL 2.28.3".
+  virtual std::string name() const = 0;
+
   /// `receive` gets every rank's `bytes` bytes at `send`, in rank order. Both are device memory.
   virtual void all_gather(device::Stream& stream, const void* send, void* receive,
                           std::size_t bytes) = 0;
 };
 
-/// Over MPI, staged through pinned memory. `most` is the largest `bytes` of any call.
+/// Over MPI, staged through pinned memory; blocks the caller. `most` is the largest `bytes` of any
+/// call.
 std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device, int ranks,
                                                     std::size_t most);
+
+/// Over NCCL, on the CUDA device that is current in the calling thread; blocks nobody. Collective;
+/// throws Error when it has not started after `timeout` seconds. Only in builds with NCCL.
+std::unique_ptr<Communicator> make_nccl_communicator(const launch::Session& session,
+                                                     double timeout);
+
+/// "2.28.3", of the library that is loaded; empty in a build without NCCL.
+std::string nccl_version();
 
 }  // namespace shardstream::comm

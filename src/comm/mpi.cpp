@@ -20,6 +20,8 @@ class MpiCommunicator final : public Communicator {
         send_(device, Memory::pinned, most),
         receive_(device, Memory::pinned, most * ranks_) {}
 
+  std::string name() const override { return "MPI"; }
+
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
     expect(bytes <= send_.size(), "an all-gather of no more than announced");

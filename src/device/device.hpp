@@ -79,8 +79,11 @@ struct DeviceInfo {
 };
 
 enum class Memory {
-  device,  ///< where kernels work
-  pinned,  ///< host memory that streams copy from and to at full speed
+  device,          ///< where kernels work
+  pinned,          ///< host memory that streams copy from and to at full speed
+  write_combined,  ///< pinned, past the host's caches: for the host to write in order, never to
+                   ///< read
+  mapped,          ///< pinned, and kernels may read it where it is, over the link
 };
 
 /// One GPU, or the CPUs that were granted to this process. Thread-safe but for the destructor.

@@ -1,60 +1,189 @@
 #include "measure/ceilings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <numeric>
-#include <vector>
 
-#include "core/statistics.hpp"
 #include "device/buffer.hpp"
+#include "kernels/math/multiply_add.hpp"
+#include "kernels/memory/memory.hpp"
 
 namespace shardstream::measure {
-
 namespace {
 
-/// A link that was idle takes some tens of milliseconds to reach its full rate.
-void wake_up(const std::function<void()>& copy, device::Stream& stream) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::milliseconds(50);
-  while (Clock::now() < end) {
-    for (int i = 0; i < 4; ++i) copy();
-    stream.synchronize();
+using Clock = std::chrono::steady_clock;
+using device::Buffer;
+using device::Memory;
+
+/// Streams that work side by side, and what one call gives them to do.
+struct Work {
+  std::vector<std::unique_ptr<device::Stream>> streams;
+  std::function<void()> enqueue;
+
+  void synchronize() const {
+    for (const auto& stream : streams) stream->synchronize();
   }
+  /// Calls and waits for them in groups of a few until `seconds` have passed; seconds a call.
+  double for_seconds(double seconds) const {
+    constexpr int group = 4;
+    const auto start = Clock::now();
+    double passed = 0;
+    int calls = 0;
+    while (passed < seconds) {
+      for (int i = 0; i < group; ++i) enqueue();
+      synchronize();
+      calls += group;
+      passed = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    return passed / calls;
+  }
+  /// Seconds a call, of `calls` calls that are all enqueued before the first is waited for.
+  double for_calls(int calls) const {
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) enqueue();
+    synchronize();
+    return std::chrono::duration<double>(Clock::now() - start).count() / calls;
+  }
+};
+
+/// `amount` a call, in units of 10^9 a second. All ranks begin together; what was idle takes some
+/// tens of milliseconds to reach its full rate.
+Ceiling measured(const std::string& name, const std::string& unit, double amount,
+                 const launch::Session& session, Effort effort, const Work& work) {
+  session.barrier();
+  const double call = work.for_seconds(effort.seconds);
+  const double calls =
+      session.max(effort.seconds / call);  // as many everywhere: all work to the end
+  session.barrier();
+  const double seconds = work.for_calls(static_cast<int>(std::clamp(calls, 2.0, 1000.0)));
+  const auto all = session.gather(std::vector<double>{amount / seconds / 1e9});
+  return {.name = name,
+          .least = *std::ranges::min_element(all),
+          .aggregate = std::accumulate(all.begin(), all.end(), 0.0),
+          .unit = unit};
 }
 
 }  // namespace
 
-Ceiling link_up(device::Device& device, const launch::Session& session) {
-  constexpr std::size_t bytes = std::size_t{32} << 20;
-  constexpr std::size_t copies = 16;
-  device::Buffer<std::byte> from, to;
-  std::unique_ptr<device::Stream> stream;
-  std::vector<std::unique_ptr<device::Event>> marks;
+Effort effort_for(const launch::Session& session, std::uint64_t bytes) {
+  const double most = session.max(static_cast<double>(bytes));
+  constexpr double MiB = 1 << 20;
+  return {.bytes = static_cast<std::uint64_t>(std::clamp(most, MiB, 256 * MiB)) / 4096 * 4096,
+          .seconds = std::clamp(most / 32e9, 0.002, 0.06)};
+}
+
+Ceiling link(Way way, device::Device& device, const launch::Session& session, Effort effort) {
+  constexpr std::array names = {"link_up", "link_down", "link_both"};
+  Buffer<std::byte> host, there, host2, there2;
+  Work work;
   session.collectively([&] {
-    from = {device, device::Memory::pinned, bytes};
-    to = {device, device::Memory::device, bytes};
-    stream = device.make_stream();
-    for (std::size_t i = 0; i <= copies; ++i) marks.push_back(device.make_event());
+    const bool both = way == Way::both;
+    host = {device, Memory::pinned, effort.bytes};
+    there = {device, Memory::device, effort.bytes};
+    if (both) host2 = {device, Memory::pinned, effort.bytes};
+    if (both) there2 = {device, Memory::device, effort.bytes};
+    for (int i = 0; i < (both ? 2 : 1); ++i) work.streams.push_back(device.make_stream());
   });
-  const auto copy = [&] { stream->upload(to.data(), from.data(), bytes); };
-  session.barrier();
-  wake_up(copy, *stream);
-  for (std::size_t i = 0; i <= copies; ++i) {
-    if (i > 0) copy();
-    stream->record(*marks[i]);
+  work.enqueue = [&] {
+    if (way == Way::down) {
+      work.streams[0]->download(host.data(), there.data(), effort.bytes);
+    } else {
+      work.streams[0]->upload(there.data(), host.data(), effort.bytes);
+    }
+    if (way == Way::both) work.streams[1]->download(host2.data(), there2.data(), effort.bytes);
+  };
+  return measured(names[static_cast<std::size_t>(way)], "GB/s", static_cast<double>(effort.bytes),
+                  session, effort, work);
+}
+
+Ceiling device_read(device::Device& device, const launch::Session& session, Effort effort) {
+  Buffer<std::byte> data;
+  Buffer<std::uint64_t> sink;
+  Work work;
+  session.collectively([&] {
+    data = {device, Memory::device, effort.bytes};
+    sink = {device, Memory::device, 1};
+    work.streams.push_back(device.make_stream());
+  });
+  work.enqueue = [&] {
+    work.streams[0]->launch(memory::read_kernel(), {data.data(), effort.bytes, sink.data()});
+  };
+  return measured("device_read", "GB/s", static_cast<double>(effort.bytes), session, effort, work);
+}
+
+Ceiling device_copy(device::Device& device, const launch::Session& session, Effort effort) {
+  Buffer<std::byte> from, to;
+  Work work;
+  session.collectively([&] {
+    from = {device, Memory::device, effort.bytes};
+    to = {device, Memory::device, effort.bytes};
+    work.streams.push_back(device.make_stream());
+  });
+  work.enqueue = [&] {
+    work.streams[0]->launch(memory::copy_kernel(), {from.data(), to.data(), effort.bytes});
+  };
+  return measured("device_copy", "GB/s", 2 * static_cast<double>(effort.bytes), session, effort,
+                  work);
+}
+
+template <class T>
+Ceiling arithmetic(device::Device& device, const launch::Session& session, Effort effort) {
+  // A GPU has thousands of lanes, each host thread a few dozen.
+  const bool on_host = device.info().backend == "host";
+  const std::uint64_t elements = math::elements_together * (on_host ? 16 : 2048);
+  constexpr std::uint64_t steps = 4096;
+  Buffer<T> sink;
+  Work work;
+  session.collectively([&] {
+    sink = {device, Memory::device, 1};
+    work.streams.push_back(device.make_stream());
+  });
+  work.enqueue = [&] {
+    work.streams[0]->launch(math::multiply_add_kernel<T>(),
+                            {elements, steps, T{0.5}, T{0.25}, sink.data()});
+  };
+  return measured(sizeof(T) == 4 ? "arithmetic_f32" : "arithmetic_f64", "Gflop/s",
+                  2.0 * static_cast<double>(elements * steps), session, effort, work);
+}
+template Ceiling arithmetic<float>(device::Device&, const launch::Session&, Effort);
+template Ceiling arithmetic<double>(device::Device&, const launch::Session&, Effort);
+
+std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
+                                  const launch::Session& session, Effort effort,
+                                  std::size_t bytes) {
+  if (session.size() == 1) return std::nullopt;
+  const auto ranks = static_cast<std::size_t>(session.size());
+  Buffer<std::byte> send, receive;
+  Work work;
+  session.collectively([&] {
+    send = {device, Memory::device, bytes};
+    receive = {device, Memory::device, bytes * ranks};
+    work.streams.push_back(device.make_stream());
+  });
+  work.enqueue = [&] {
+    communicator.all_gather(*work.streams[0], send.data(), receive.data(), bytes);
+  };
+  // Every rank calls as often as the others: by number, not by time.
+  work.for_calls(4);
+  const double call = session.max(work.for_calls(4));
+  const int calls = static_cast<int>(std::clamp(effort.seconds / call, 2.0, 1000.0));
+  const double seconds = session.max(work.for_calls(calls));
+  const double rate = static_cast<double>(bytes * (ranks - 1)) / seconds / 1e9;
+  return Ceiling{.name = "all_gather",
+                 .least = rate,
+                 .aggregate = rate * static_cast<double>(ranks),
+                 .unit = "GB/s"};
+}
+
+const Ceiling* binding(std::span<const Ceiling> ceilings) {
+  const Ceiling* lowest = nullptr;
+  for (const Ceiling& ceiling : ceilings) {
+    if (!ceiling.on_path) continue;
+    if (lowest == nullptr || ceiling.aggregate < lowest->aggregate) lowest = &ceiling;
   }
-  stream->synchronize();
-  std::vector<double> seconds;
-  for (std::size_t i = 1; i <= copies; ++i) {
-    seconds.push_back(marks[i]->seconds_since(*marks[i - 1]));
-  }
-  const double mine = static_cast<double>(bytes) / summarize(seconds).median / 1e9;
-  const auto all = session.gather(std::vector<double>{mine});
-  return {.name = "link_up",
-          .least = *std::ranges::min_element(all),
-          .aggregate = std::accumulate(all.begin(), all.end(), 0.0),
-          .unit = "GB/s"};
+  return lowest;
 }
 
 }  // namespace shardstream::measure

@@ -1,23 +1,58 @@
 // What this machine can do, measured beside the run that it limits.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "comm/communicator.hpp"
 #include "device/device.hpp"
 #include "launch/session.hpp"
 
 namespace shardstream::measure {
 
-/// One limit, the same on every rank: of the slowest rank, and of all ranks together.
+/// One limit, the same on every rank: of the slowest rank, and of all ranks together, which work at
+/// once.
 struct Ceiling {
   std::string name;  ///< a plain identifier
   double least = 0, aggregate = 0;
   std::string unit;
+  bool on_path = false;  ///< all data of the run beside it pass here
 };
 
-/// Copies from pinned memory to the device, all ranks at once, in GB/s of bytes copied. On the host
-/// backend that is what a stream's copies reach. Allocates 32 MiB of each memory for its time.
-/// Collective.
-Ceiling link_up(device::Device& device, const launch::Session& session);
+/// How much a measurement may take: more for a long run than for a short one.
+struct Effort {
+  std::uint64_t bytes;  ///< of each memory that it allocates for its time
+  double seconds;       ///< of measuring; waking the device up comes before
+};
+/// For a run in which a rank moves `bytes` bytes: at most 256 MiB and 60 ms. Collective, the same
+/// on every rank.
+Effort effort_for(const launch::Session& session, std::uint64_t bytes);
+
+/// Which way copies between pinned memory and the device go; `both` counts one way's bytes.
+enum class Way { up, down, both };
+
+/// Copies between pinned memory and the device, in GB/s of bytes copied: link_up, link_down,
+/// link_both. On the host backend that is what a stream's copies reach. Collective.
+Ceiling link(Way way, device::Device& device, const launch::Session& session, Effort effort);
+
+/// Kernels that read (device_read) or copy (device_copy, bytes read plus written) device memory, in
+/// GB/s. On the host backend that is host memory and the granted CPUs. Collective.
+Ceiling device_read(device::Device& device, const launch::Session& session, Effort effort);
+Ceiling device_copy(device::Device& device, const launch::Session& session, Effort effort);
+
+/// Multiply-adds in registers, in Gflop/s: arithmetic_f32, arithmetic_f64. Collective.
+template <class T>
+Ceiling arithmetic(device::Device& device, const launch::Session& session, Effort effort);
+
+/// An all-gather of `bytes` bytes a rank, in GB/s of bytes that arrive from other ranks; nothing
+/// with one rank. Collective.
+std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
+                                  const launch::Session& session, Effort effort, std::size_t bytes);
+
+/// The lowest of the ceilings on the path, by what all ranks reach together; null if there is none.
+const Ceiling* binding(std::span<const Ceiling> ceilings);
 
 }  // namespace shardstream::measure

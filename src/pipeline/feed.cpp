@@ -17,12 +17,12 @@ Feed::Feed(device::Device& device, const io::Source& source, Range shard, const 
   upload_ = device.make_stream();
   compute_ = device.make_stream();
   if (shard.count == 0) return;
-  for (std::uint64_t i = 0; i < sizes.batches; ++i) {
+  for (std::uint64_t i = 0; i < sizes.batches && sizes.mode != Mode::mapped; ++i) {
     buffers_.push_back({Buffer<std::byte>(device, Memory::device, sizes.batch * element_),
                         device.make_event(), device.make_event()});
   }
-  if (sizes.mode == Mode::pinned) {
-    pinned_ = Buffer<std::byte>(device, Memory::pinned, shard.count * element_);
+  if (const auto kind = pinned_memory(sizes.mode)) {
+    pinned_ = Buffer<std::byte>(device, *kind, shard.count * element_);
   } else {
     staging_ = std::make_unique<Staging>(device, sizes.slot * element_, sizes.slots, sizes.readers);
   }
@@ -65,11 +65,10 @@ Feed::Read Feed::from_source(const OnRead& on_read) const {
 }
 
 void Feed::load(const OnRead& on_read) {
-  if (sizes_.mode == Mode::pinned || sizes_.mode == Mode::pageable) load_host_memory(on_read);
-  if (sizes_.mode == Mode::resident) {
-    stage(from_source(on_read), {});
-    compute_->synchronize();
-  }
+  if (sizes_.mode == Mode::stream) return;
+  if (sizes_.mode != Mode::resident) return load_host_memory(on_read);
+  stage(from_source(on_read), {});
+  compute_->synchronize();
 }
 
 void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
@@ -84,7 +83,13 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
           },
           on_batch);
     case Mode::pinned:
+    case Mode::write_combined:
       return upload_pinned(on_batch);
+    case Mode::mapped:
+      for (std::uint64_t number = 0; number < batches(); ++number) {
+        on_batch(*compute_, {number, batch(number), pinned_data(batch(number))});
+      }
+      return;
     case Mode::resident:
       for (std::uint64_t number = 0; number < batches(); ++number) {
         on_batch(*compute_, {number, batch(number), buffer(number).memory.data()});
@@ -93,7 +98,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
 }
 
 void Feed::load_host_memory(const OnRead& on_read) {
-  std::byte* memory = sizes_.mode == Mode::pinned ? pinned_.data() : pageable_.get();
+  std::byte* memory = pinned_.size() > 0 ? pinned_.data() : pageable_.get();
   const Read read = from_source(on_read);
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
@@ -130,11 +135,14 @@ void Feed::upload_pinned(const OnBatch& on_batch) {
   for (std::uint64_t current = 0; current < batches(); ++current) {
     await_free(current);
     const Range elements = batch(current);
-    upload_->upload(buffer(current).memory.data(),
-                    pinned_.data() + (elements.first - shard_.first) * element_,
+    upload_->upload(buffer(current).memory.data(), pinned_data(elements),
                     elements.count * element_);
     compute_batch(current, on_batch);
   }
+}
+
+const std::byte* Feed::pinned_data(Range elements) const {
+  return pinned_.data() + (elements.first - shard_.first) * element_;
 }
 
 /// Uploads from now on come after the kernels of the batch that used this batch's buffer before.

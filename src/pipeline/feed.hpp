@@ -68,6 +68,7 @@ class Feed {
   void load_host_memory(const OnRead& on_read);
   void stage(const Read& read, const OnBatch& on_batch);
   void upload_pinned(const OnBatch& on_batch);
+  const std::byte* pinned_data(Range elements) const;
   void await_free(std::uint64_t batch);
   void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
 
@@ -76,7 +77,7 @@ class Feed {
   Sizes sizes_;
   std::uint64_t element_;
 
-  device::Buffer<std::byte> pinned_;       // the shard, in mode pinned
+  device::Buffer<std::byte> pinned_;       // the shard, in the modes of pinned_memory()
   std::unique_ptr<std::byte[]> pageable_;  // the shard, in mode pageable
   std::vector<BatchBuffer> buffers_;       // in mode resident one for every batch
   std::unique_ptr<Staging> staging_;

@@ -16,9 +16,11 @@ constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 
 constexpr std::array rows = {
     OptionRow{
-        "pipeline.mode", OptionKind::choice, "stream", "stream|pageable|pinned|resident",
+        "pipeline.mode", OptionKind::choice, "stream",
+        "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
-        "ordinary (pageable) or pinned host memory, or on the device (resident)."},
+        "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
+        "read over the link (mapped), or on the device (resident)."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
               "Bytes that one kernel call gets, rounded up to whole leaves; auto is 64MiB, or the "
               "whole shard when it is resident."},
@@ -39,6 +41,8 @@ constexpr std::array rows = {
 Mode mode_of(const std::string& text) {
   if (text == "pageable") return Mode::pageable;
   if (text == "pinned") return Mode::pinned;
+  if (text == "write-combined") return Mode::write_combined;
+  if (text == "mapped") return Mode::mapped;
   if (text == "resident") return Mode::resident;
   return Mode::stream;
 }
@@ -101,13 +105,27 @@ std::span<const OptionRow> pipeline_options() {
   return rows;
 }
 
+std::optional<device::Memory> pinned_memory(Mode mode) {
+  switch (mode) {
+    case Mode::pinned:
+      return device::Memory::pinned;
+    case Mode::write_combined:
+      return device::Memory::write_combined;
+    case Mode::mapped:
+      return device::Memory::mapped;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::uint64_t Sizes::device_bytes(std::uint64_t element) const {
-  return saturating_product(batch * element, batches);
+  return mode == Mode::mapped ? 0 : saturating_product(batch * element, batches);
 }
 
 std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) const {
-  const bool loaded = mode == Mode::pinned || mode == Mode::pageable;
-  const bool staged = mode != Mode::pinned;
+  const bool pinned = pinned_memory(mode).has_value();
+  const bool loaded = pinned || mode == Mode::pageable;
+  const bool staged = !pinned;
   return (loaded ? shard * element : 0) + (staged ? saturating_product(slot * element, slots) : 0);
 }
 

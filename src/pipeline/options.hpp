@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "core/options.hpp"
 #include "core/shard.hpp"
+#include "device/device.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::pipeline {
@@ -16,11 +18,16 @@ std::span<const OptionRow> pipeline_options();
 
 /// Where the data is when the timed part begins.
 enum class Mode {
-  stream,    ///< at its source; readers bring it through the staging ring
-  pageable,  ///< in ordinary host memory, read like a source
-  pinned,    ///< in pinned host memory, uploaded from there without staging
-  resident,  ///< on the device
+  stream,          ///< at its source; readers bring it through the staging ring
+  pageable,        ///< in ordinary host memory, read like a source
+  pinned,          ///< in pinned host memory, uploaded from there without staging
+  write_combined,  ///< like pinned, in memory that passes the host's caches by
+  mapped,          ///< in pinned host memory that kernels read over the link, without uploads
+  resident,        ///< on the device
 };
+
+/// The kind of pinned memory that holds the whole shard; none in the other modes.
+std::optional<device::Memory> pinned_memory(Mode mode);
 
 /// Sizes of both rings, in elements; slots and batches are whole units.
 struct Sizes {

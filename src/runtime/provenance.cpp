@@ -65,6 +65,8 @@ std::vector<std::pair<std::string, std::string>> provenance(const Runtime& runti
           {"cuda_toolkit", std::string(build_info::cuda_version)},
           {"device_software", runtime.device->info().software},
           {"mpi", launch::Session::library_version()},
+          {"nccl", comm::nccl_version()},
+          {"transport", runtime.communicator->name()},
           {"hdf5", io::hdf5_version()},
           {"operating_system", operating_system()},
           {"environment", job_environment()}};

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "comm/transport.hpp"
 #include "core/error.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/host/host_device.hpp"
@@ -75,6 +76,28 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   return device::host::make_device(threads);
 }
 
+/// The communicator that comm.transport asks for. Collective.
+std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
+  const auto span = runtime.recorder.phase("communicator");
+  const launch::Session& session = runtime.session;
+  const bool has_nccl = !comm::nccl_version().empty();
+  auto transport = comm::Transport::mpi;
+  session.collectively([&] {
+    transport = comm::choose_transport(runtime.options.text("comm.transport"),
+                                       {.on_gpus = !runtime.resources.device_is_host,
+                                        .has_nccl = has_nccl,
+                                        .ranks = session.size()});
+  });
+  if (transport == comm::Transport::nccl) {
+    return comm::make_nccl_communicator(session, runtime.options.seconds("comm.timeout"));
+  }
+  if (!runtime.resources.device_is_host && !has_nccl && session.size() > 1 && session.rank() == 0) {
+    runtime.log.warn(
+        "built without NCCL: the GPUs' results are combined over MPI, through host memory");
+  }
+  return comm::make_mpi_communicator(*runtime.device, session.size(), most_collective_bytes);
+}
+
 }  // namespace
 
 std::span<const OptionRow> device_options() {
@@ -121,6 +144,11 @@ void check_bindings(std::span<const Binding> bindings) {
 
 Runtime::Runtime(const launch::Session& the_session, const Options& the_options, Log& the_log)
     : session(the_session), options(the_options), log(the_log) {
+  open();
+  communicator = connect(*this);
+}
+
+void Runtime::open() {
   const auto span = recorder.phase("device");
   resources.threads = launch::own_cpus(session);
   warn_of_few_cpus(session, resources.threads, log);
@@ -144,7 +172,6 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
   resources.device_memory = resources.device_is_host
                                 ? resources.host_memory / resources.ranks_on_host
                                 : device->info().memory_free;
-  communicator = comm::make_mpi_communicator(*device, session.size(), most_collective_bytes);
 }
 
 }  // namespace shardstream::runtime

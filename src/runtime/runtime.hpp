@@ -59,8 +59,12 @@ struct Runtime {
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;
 
-  /// Opens the device that device.backend asks for; all ranks agree on the backend. Collective.
+  /// Opens the device that device.backend asks for, on which all ranks agree, and connects the
+  /// ranks by comm.transport. Collective.
   Runtime(const launch::Session& session, const Options& options, Log& log);
+
+ private:
+  void open();
 };
 
 /// Bytes that one rank contributes to a collective at the most.

@@ -31,6 +31,19 @@ Deviation worst_of(const launch::Session& session, const Deviation& mine) {
   return worst;
 }
 
+/// What the data passes on its way into the kernels.
+std::vector<measure::Ceiling> ceilings_of(runtime::Runtime& runtime, std::uint64_t bytes) {
+  const auto span = runtime.recorder.phase("ceilings");
+  const measure::Effort effort = measure::effort_for(runtime.session, bytes);
+  std::vector<measure::Ceiling> ceilings;
+  if (runtime.options.text("pipeline.mode") != "resident") {
+    ceilings.push_back(measure::link(measure::Way::up, *runtime.device, runtime.session, effort));
+  }
+  ceilings.push_back(measure::device_read(*runtime.device, runtime.session, effort));
+  for (auto& ceiling : ceilings) ceiling.on_path = true;
+  return ceilings;
+}
+
 template <class T>
 Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
   using Class = reduce::Extreme<T>;
@@ -40,10 +53,7 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
   const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
   Outcome outcome;
-  if (runtime.options.text("pipeline.mode") != "resident") {
-    const auto span = runtime.recorder.phase("ceilings");
-    outcome.ceilings.push_back(measure::link_up(*runtime.device, session));
-  }
+  outcome.ceilings = ceilings_of(runtime, mine.count * sizeof(T));
   std::optional<ShardReduction<T>> shard_reduction;
   std::optional<RootFold<Class>> root_fold;
   {

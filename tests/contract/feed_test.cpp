@@ -2,6 +2,7 @@
 // mode and any sizes; and a failing reader ends it.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -19,8 +20,12 @@ using test::RampSource;
 
 constexpr std::uint64_t unit = 64;
 
+constexpr std::array every_mode = {Mode::stream,         Mode::pageable, Mode::pinned,
+                                   Mode::write_combined, Mode::mapped,   Mode::resident};
+
 std::string name_of(Mode mode) {
-  constexpr const char* names[] = {"stream", "pageable", "pinned", "resident"};
+  constexpr const char* names[] = {"stream",         "pageable", "pinned",
+                                   "write-combined", "mapped",   "resident"};
   return names[static_cast<int>(mode)];
 }
 
@@ -63,7 +68,7 @@ void expect_all_elements(const Range& shard, const Sizes& sizes, const std::stri
 }
 
 TEST(Feed, BringsEveryElementInEveryModeAndSize) {
-  for (const Mode mode : {Mode::stream, Mode::pageable, Mode::pinned, Mode::resident}) {
+  for (const Mode mode : every_mode) {
     for (const std::uint64_t count : {1UL, 63UL, 64UL, 65UL, 1000UL, 20 * 64UL}) {
       for (const std::uint64_t batch : {unit, 3 * unit, 40 * unit}) {
         for (const std::uint64_t slot : {unit, 2 * unit}) {
@@ -92,7 +97,7 @@ TEST(Feed, OneSlotAndOneBatchAreEnough) {
 TEST(Feed, AnEmptyShardHasNoBatches) {
   const auto device = test::make_backend();
   const RampSource source(10);
-  for (const Mode mode : {Mode::stream, Mode::pageable, Mode::pinned, Mode::resident}) {
+  for (const Mode mode : every_mode) {
     Feed feed(*device, source, {10, 0},
               {.mode = mode, .slot = unit, .slots = 1, .batch = unit, .batches = 1, .readers = 1});
     const auto nothing = [](Range, const std::byte*) { FAIL(); };
@@ -106,7 +111,7 @@ TEST(Feed, AnEmptyShardHasNoBatches) {
 TEST(Feed, AReaderThatFailsEndsTheRunInEveryMode) {
   const auto device = test::make_backend();
   const RampSource source(100000, 77777);
-  for (const Mode mode : {Mode::stream, Mode::pageable, Mode::pinned, Mode::resident}) {
+  for (const Mode mode : every_mode) {
     Sizes sizes{
         .mode = mode, .slot = unit, .slots = 4, .batch = 10 * unit, .batches = 2, .readers = 3};
     if (mode == Mode::resident) sizes.batches = ceil_div(100000, sizes.batch);

@@ -250,7 +250,8 @@ def test_standard_output():
             assert re.fullmatch(r"[a-z_]+=\S+( (s|B|GB/s))?", line), line
         assert [line.split("=")[0] for line in lines] == [
             "count", "sum", "mean", "variance", "stddev", "min", "min_position", "max",
-            "max_position", "time", "rate_aggregate", "link_up_aggregate", "link_up_share",
+            "max_position", "time", "rate_aggregate", "link_up_aggregate",
+            "device_read_aggregate", "bound_by", "bound_share",
             "verified", "backend", "host_memory_peak", "file"]
         assert lines[-1] == f"file={folder / f'{ranks}.h5'}", lines
         time, rate = float(finished.values["time"]), float(finished.values["rate_aggregate"])
@@ -334,7 +335,7 @@ def test_pandas_opens_every_table():
     assert streamed["bytes"].sum() == repeat * 24000000 and set(streamed["calls"]) == {repeat}
     link = frames["/ceilings"].set_index("ceiling").loc["link_up"]
     assert 0 < link["per_rank_min"] <= link["aggregate"] / ranks * (1 + 1e-9), link
-    assert link["unit"] == "GB/s", link
+    assert link["unit"] == "GB/s" and link["on_path"] == 1, link
     phases = frames["/timing/phases"].set_index("phase")
     assert phases.loc["stream", "seconds"] == streamed["host_seconds"].max()
 

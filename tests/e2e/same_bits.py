@@ -12,7 +12,7 @@ import results
 from harness import LEAF, TYPES, each, main, new_folder, reduce, run
 
 RANDOM = np.random.default_rng(4)
-MODES = ["stream", "pageable", "pinned", "resident"]
+MODES = ["stream", "pageable", "pinned", "mapped", "resident"]
 
 
 def schedules(element, many):

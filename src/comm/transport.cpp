@@ -1,0 +1,49 @@
+#include "comm/transport.hpp"
+
+#include <array>
+
+#include "core/error.hpp"
+
+namespace shardstream::comm {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{
+        "comm.transport", OptionKind::choice, "auto", "auto|nccl|mpi",
+        "What combines the ranks' results; auto is NCCL between GPUs and MPI otherwise; mpi on "
+        "GPUs goes through host memory."},
+    OptionRow{"comm.timeout", OptionKind::duration, "300s", "1s..",
+              "How long nothing may move before a rank is taken to hang and the job is ended."},
+};
+
+}  // namespace
+
+std::span<const OptionRow> comm_options() {
+  return rows;
+}
+
+Transport choose_transport(const std::string& wanted, const Circumstances& here) {
+  if (wanted == "mpi") return Transport::mpi;
+  if (wanted == "nccl") {
+    if (!here.on_gpus) {
+      throw UsageError(
+          "--comm.transport nccl: NCCL works between GPUs, and this run is on the host backend: "
+          "pass --comm.transport auto");
+    }
+    if (!here.has_nccl) {
+      throw UsageError(
+          "--comm.transport nccl: this program was built without NCCL: pass --comm.transport mpi, "
+          "or build it where NCCL is installed");
+    }
+    if (here.shared_gpus) {
+      throw UsageError(
+          "--comm.transport nccl: NCCL refuses two ranks on one GPU: pass --comm.transport mpi, or "
+          "start one rank a GPU");
+    }
+    return Transport::nccl;
+  }
+  const bool fits = here.on_gpus && here.has_nccl && !here.shared_gpus && here.ranks > 1;
+  return fits ? Transport::nccl : Transport::mpi;
+}
+
+}  // namespace shardstream::comm

@@ -1,0 +1,15 @@
+// What builds without NCCL have in place of nccl.cpp.
+#include "comm/communicator.hpp"
+#include "core/error.hpp"
+
+namespace shardstream::comm {
+
+std::unique_ptr<Communicator> make_nccl_communicator(const launch::Session&, double) {
+  throw ContractError("NCCL is chosen only in builds that have it");
+}
+
+std::string nccl_version() {
+  return {};
+}
+
+}  // namespace shardstream::comm
