@@ -100,8 +100,9 @@ class NcclCommunicator final : public Communicator {
     const auto deadline = after(timeout);
     session.collectively([&] {
       try {
-        finish(ncclCommInitRankConfig(&comm_, session.size(), id, session.rank(), &config),
-               "ncclCommInitRankConfig", comm_, deadline);
+        const ncclResult_t status =
+            ncclCommInitRankConfig(&comm_, session.size(), id, session.rank(), &config);
+        finish(status, "ncclCommInitRankConfig", comm_, deadline);
       } catch (const Error&) {
         abort();
         throw;

@@ -67,10 +67,16 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
 
 }  // namespace
 
-Effort effort_for(const launch::Session& session, std::uint64_t bytes) {
+Effort effort_for(const device::Device& device, const launch::Session& session,
+                  std::uint64_t bytes) {
   const double most = session.max(static_cast<double>(bytes));
   constexpr double MiB = 1 << 20;
-  return {.bytes = static_cast<std::uint64_t>(std::clamp(most, MiB, 256 * MiB)) / 4096 * 4096,
+  const auto pages = [&](double limit) {
+    return static_cast<std::uint64_t>(std::clamp(most, MiB, limit)) / 4096 * 4096;
+  };
+  const bool on_host = device.info().backend == "host";
+  return {.bytes = pages(256 * MiB),
+          .device_bytes = pages(on_host ? 256 * MiB : 2048 * MiB),
           .seconds = std::clamp(most / 32e9, 0.002, 0.06)};
 }
 
@@ -103,29 +109,30 @@ Ceiling device_read(device::Device& device, const launch::Session& session, Effo
   Buffer<std::uint64_t> sink;
   Work work;
   session.collectively([&] {
-    data = {device, Memory::device, effort.bytes};
+    data = {device, Memory::device, effort.device_bytes};
     sink = {device, Memory::device, 1};
     work.streams.push_back(device.make_stream());
   });
   work.enqueue = [&] {
-    work.streams[0]->launch(memory::read_kernel(), {data.data(), effort.bytes, sink.data()});
+    work.streams[0]->launch(memory::read_kernel(), {data.data(), effort.device_bytes, sink.data()});
   };
-  return measured("device_read", "GB/s", static_cast<double>(effort.bytes), session, effort, work);
+  return measured("device_read", "GB/s", static_cast<double>(effort.device_bytes), session, effort,
+                  work);
 }
 
 Ceiling device_copy(device::Device& device, const launch::Session& session, Effort effort) {
   Buffer<std::byte> from, to;
   Work work;
   session.collectively([&] {
-    from = {device, Memory::device, effort.bytes};
-    to = {device, Memory::device, effort.bytes};
+    from = {device, Memory::device, effort.device_bytes};
+    to = {device, Memory::device, effort.device_bytes};
     work.streams.push_back(device.make_stream());
   });
   work.enqueue = [&] {
-    work.streams[0]->launch(memory::copy_kernel(), {from.data(), to.data(), effort.bytes});
+    work.streams[0]->launch(memory::copy_kernel(), {from.data(), to.data(), effort.device_bytes});
   };
-  return measured("device_copy", "GB/s", 2 * static_cast<double>(effort.bytes), session, effort,
-                  work);
+  return measured("device_copy", "GB/s", 2 * static_cast<double>(effort.device_bytes), session,
+                  effort, work);
 }
 
 template <class T>

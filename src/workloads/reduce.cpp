@@ -34,7 +34,7 @@ Deviation worst_of(const launch::Session& session, const Deviation& mine) {
 /// What the data passes on its way into the kernels.
 std::vector<measure::Ceiling> ceilings_of(runtime::Runtime& runtime, std::uint64_t bytes) {
   const auto span = runtime.recorder.phase("ceilings");
-  const measure::Effort effort = measure::effort_for(runtime.session, bytes);
+  const measure::Effort effort = measure::effort_for(*runtime.device, runtime.session, bytes);
   std::vector<measure::Ceiling> ceilings;
   if (runtime.options.text("pipeline.mode") != "resident") {
     ceilings.push_back(measure::link(measure::Way::up, *runtime.device, runtime.session, effort));
