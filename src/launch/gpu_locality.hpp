@@ -15,14 +15,15 @@ struct Locality {
 };
 
 /// Of the device with a bus id as CUDA writes it, "0000:c1:00.0". The first call, of this function
-/// or the next, loads the machine's topology (some ten milliseconds); not thread-safe until then.
+/// or the next, loads the machine's topology (ten milliseconds or more); not thread-safe until
+/// then.
 Locality locality_of(std::string_view pci);
 
 /// The same CPUs, those of a core, of a cache, of a socket beside each other; in their given order
 /// where the topology is unknown.
 Cpus neighbours_together(const Cpus& cpus);
 
-/// "2.9.0"; "none" in a build without it.
+/// The version of hwloc's interface, "2.8.0"; "none" in a build without it.
 std::string hwloc_version();
 
 }  // namespace shardstream::launch

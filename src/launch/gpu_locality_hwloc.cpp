@@ -13,8 +13,8 @@ class Topology {
  public:
   Topology() {
     if (hwloc_topology_init(&topology_) != 0) return;
-    // PCI devices come from sysfs. What would start CUDA, OpenCL or an X display to name devices
-    // stays out, and x86, which visits every core. One that this hwloc lacks is no matter.
+    // PCI devices come from sysfs. Parts that would start CUDA, OpenCL or an X display to name
+    // devices stay out, and x86, which visits every core. One that this hwloc lacks is no matter.
     for (const char* name : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "x86"}) {
       hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, name);
     }
