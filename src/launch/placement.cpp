@@ -92,6 +92,7 @@ bool take_gpus(Situations ranks, const Wishes& wishes) {
   const Situation& situation = of(ranks, rank);
   const Gpu& gpu = situation.gpus.front();
   const std::size_t gpus = seen_by(ranks, host).size();
+  const bool alone = host.size() == ranks.size();
   const std::string allow = "pass --device.oversubscribe true (ranks then share a GPU)";
   if (host.size() <= gpus) {
     throw UsageError(fmt::format(
@@ -100,12 +101,12 @@ bool take_gpus(Situations ranks, const Wishes& wishes) {
         taker, rank, situation.host, gpu.uuid, allow));
   }
   throw UsageError(fmt::format(
-      "{} on {} see {}{}: start one rank a GPU (mpirun -np {}), {}, or pass --device.backend host",
+      "{} on {} see {}{}: start one rank a GPU (mpirun {}), {}, or pass --device.backend host",
       counted(host.size(), "rank"), situation.host, counted(gpus, "GPU"),
       is_mig(gpu) ? " (CUDA shows a process one MIG device: name each rank's own in its "
                     "CUDA_VISIBLE_DEVICES)"
                   : "",
-      gpus, allow));
+      alone ? fmt::format("-np {}", gpus) : fmt::format("--map-by ppr:{}:node", gpus), allow));
 }
 
 /// Of one host's ranks, each takes the GPU with the fewest takers, the first of these that it sees.

@@ -50,7 +50,7 @@ launch::Situation look(const launch::Session& session, const std::string& wanted
   if constexpr (built_with_cuda) {
     auto [gpus, problem] = device::cuda::inventory();
     seen.problem = problem;
-    for (auto& gpu : gpus) {
+    for (const auto& gpu : gpus) {
       const auto [node, cpus] = launch::locality_of(gpu.pci);
       seen.gpus.push_back({gpu.uuid, gpu.pci, gpu.name, node, cpus});
     }

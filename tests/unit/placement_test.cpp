@@ -176,7 +176,8 @@ TEST(Placement, RefusalsNameTheRemedy) {
   const std::string host = "--device.backend host", share = "--device.oversubscribe true";
   EXPECT_TRUE(has(refusal(like("a", 2, 1)), {"2 ranks on a see 1 GPU:", "-np 1", host, share}));
   EXPECT_TRUE(has(refusal(like("a", 3, 2)), {"3 ranks on a see 2 GPUs", "-np 2", host, share}));
-  EXPECT_TRUE(has(refusal(joined(like("a", 2, 2), like("b", 3, 2))), {"3 ranks on b see 2 GPUs"}));
+  EXPECT_TRUE(has(refusal(joined(like("a", 2, 2), like("b", 3, 2))),
+                  {"3 ranks on b see 2 GPUs", "ppr:2:node"}));
   // There is a second one, but of these two each sees one and the same.
   EXPECT_TRUE(has(refusal({rank_on("a", {gpu("a", 0)}), rank_on("a", {gpu("a", 0)}),
                            rank_on("a", {gpu("a", 1), gpu("a", 2)})}),
