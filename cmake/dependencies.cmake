@@ -17,7 +17,7 @@ if(HDF5_IS_PARALLEL)
 endif()
 
 # CPU affinity: which cores are near which GPU.
-find_package(hwloc 2.0)
+find_package(hwloc 2.1)
 set(SHARDSTREAM_HAS_HWLOC ${hwloc_FOUND})
 if(NOT SHARDSTREAM_HAS_HWLOC)
   message(WARNING "hwloc was not found: building WITHOUT it; ranks keep the launcher's CPUs and "

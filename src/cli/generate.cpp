@@ -13,8 +13,9 @@
 #include "io/dataset_file.hpp"
 #include "io/part_file.hpp"
 #include "io/source.hpp"
-#include "launch/affinity.hpp"
+#include "launch/options.hpp"
 #include "launch/signals.hpp"
+#include "launch/situation.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream::cli {
@@ -70,7 +71,7 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
 }
 
 /// The generator, the file's layout (on rank 0), then every rank's share, then the file's name.
-ExitCode generate_data(const launch::Session& session, const Options& options, Log&) {
+ExitCode generate_data(const launch::Session& session, const Options& options, Log& log) {
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
   std::optional<launch::RemoveOnSignal> remove;  // from before the file to after it
@@ -94,7 +95,10 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   const std::uint64_t elements = source->order().count();
   const Range mine = share(elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
-  const unsigned threads = launch::own_cpus(session);
+  const launch::Plan plan =
+      launch::take_places(session, launch::observe(session),
+                          {.backend = "host", .bind = launch::may_bind(options)}, log);
+  const unsigned threads = plan.places[static_cast<std::size_t>(session.rank())].threads;
   session.collectively([&] {
     Progress progress("writing", session.rank() == 0);
     const io::RangeWriter writer(part, std::stoull(offset), source->type());

@@ -6,6 +6,7 @@
 #include "comm/transport.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
+#include "launch/options.hpp"
 #include "measure/repeat.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
@@ -28,8 +29,9 @@ constexpr std::string_view sources =
 
 OptionTable all_options() {
   return OptionTable({run_rows, io::input_options(), workloads::reduce_options(),
-                      runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
-                      measure::measure_options(), io::output_options()});
+                      launch::launch_options(), runtime::device_options(), comm::comm_options(),
+                      pipeline::pipeline_options(), measure::measure_options(),
+                      io::output_options()});
 }
 
 std::string program_help() {
@@ -62,7 +64,7 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 2> sections = {"input", "output"};
+  constexpr std::array<std::string_view, 3> sections = {"input", "launch", "output"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"

@@ -7,6 +7,8 @@
 #include <optional>
 #include <thread>
 
+#include "launch/options.hpp"
+
 namespace shardstream::cli {
 namespace {
 
@@ -42,6 +44,7 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
       if (mistake) throw UsageError(*mistake);
     });
     session.collectively([&] { expect_same_options(session, options); });
+    session.collectively([&] { launch::check_expected_ranks(session, options); });
     return body(session, options, log);
   } catch (const launch::AgreedError& error) {
     if (error.speaks()) log.error(error.what());

@@ -10,6 +10,7 @@
 
 #include "build_info.hpp"
 #include "io/result_file.hpp"
+#include "launch/gpu_locality.hpp"
 
 extern char** environ;
 
@@ -68,6 +69,7 @@ std::vector<std::pair<std::string, std::string>> provenance(const Runtime& runti
           {"nccl", comm::nccl_version()},
           {"transport", runtime.communicator->name()},
           {"hdf5", io::hdf5_version()},
+          {"hwloc", launch::hwloc_version()},
           {"operating_system", operating_system()},
           {"environment", job_environment()}};
 }

@@ -12,7 +12,9 @@
 #include "device/cuda/cuda_device.hpp"
 #include "device/host/host_device.hpp"
 #include "device/host/memory.hpp"
-#include "launch/affinity.hpp"
+#include "launch/gpu_locality.hpp"
+#include "launch/options.hpp"
+#include "launch/situation.hpp"
 
 namespace shardstream::runtime {
 namespace {
@@ -20,6 +22,8 @@ namespace {
 constexpr std::array rows = {
     OptionRow{"device.backend", OptionKind::choice, "auto", "auto|cuda|host",
               "Where kernels run; auto takes the GPUs where there are any, else the CPUs."},
+    OptionRow{"device.oversubscribe", OptionKind::flag, "false", "",
+              "Whether ranks may share a GPU where there are more ranks than GPUs."},
 };
 
 /// A GPU's device file that this process may open; a job that was given none may not.
@@ -39,33 +43,34 @@ std::string hidden_gpus() {
   return fmt::format("CUDA_VISIBLE_DEVICES={} names none of them", text);
 }
 
-/// CPUs left idle that readers could use are worth a word: Open MPI binds each of two ranks or
-/// fewer to one core.
-void warn_of_few_cpus(const launch::Session& session, unsigned threads, Log& log) {
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  constexpr unsigned enough = 8;
-  if (session.rank() != 0 || threads >= enough) return;
-  if (online < 2L * threads * session.local_size()) return;
-  log.warn(
-      fmt::format("each rank may use {} of this host's {} CPUs: mpirun --bind-to none, or "
-                  "srun --cpus-per-task, gives it more",
-                  threads, online));
+/// What this rank sees; `wanted` is device.backend.
+launch::Situation look(const launch::Session& session, const std::string& wanted) {
+  launch::Situation seen = launch::observe(session);
+  seen.built_with_cuda = built_with_cuda;
+  if (wanted == "host") return seen;
+  if constexpr (built_with_cuda) {
+    auto [gpus, problem] = device::cuda::inventory();
+    seen.problem = problem;
+    for (const auto& gpu : gpus) {
+      const auto [node, cpus] = launch::locality_of(gpu.pci);
+      seen.gpus.push_back({gpu.uuid, gpu.pci, gpu.name, node, cpus});
+    }
+  }
+  if (seen.gpus.empty() && seen.problem.empty() && gpus_are_granted()) {
+    seen.problem = built_with_cuda ? hidden_gpus() : "this program was built without CUDA";
+  }
+  return seen;
 }
 
-Sight look(const launch::Session& session) {
-  Sight sight;
-  sight.built_with_cuda = built_with_cuda;
-  sight.local_rank = session.local_rank();
-  sight.local_ranks = session.local_size();
-  if constexpr (built_with_cuda) {
-    const auto seen = device::cuda::inventory();
-    sight.gpus = seen.count;
-    sight.problem = seen.problem;
+/// Bytes for this rank of what its GPU has free: the least that any of the ranks on it has found,
+/// which is after all of them have opened it, in equal parts. Collective.
+std::uint64_t part_of_free_memory(const launch::Session& session, const launch::Place& place,
+                                  std::uint64_t free) {
+  const auto found = session.gather(std::vector<double>{static_cast<double>(free)});
+  for (const int rank : place.sharers) {
+    free = std::min(free, static_cast<std::uint64_t>(found[static_cast<std::size_t>(rank)]));
   }
-  if (sight.gpus == 0 && sight.problem.empty() && gpus_are_granted()) {
-    sight.problem = built_with_cuda ? hidden_gpus() : "this program was built without CUDA";
-  }
-  return sight;
+  return free / std::max<std::size_t>(1, place.sharers.size());
 }
 
 std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
@@ -85,6 +90,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   session.collectively([&] {
     transport = comm::choose_transport(runtime.options.text("comm.transport"),
                                        {.on_gpus = !runtime.resources.device_is_host,
+                                        .shared_gpus = runtime.resources.oversubscribed,
                                         .has_nccl = has_nccl,
                                         .ranks = session.size()});
   });
@@ -104,44 +110,6 @@ std::span<const OptionRow> device_options() {
   return rows;
 }
 
-int choose_gpu(const std::string& wanted, const Sight& sight) {
-  if (!sight.problem.empty()) {
-    throw UsageError(fmt::format(
-        "there are GPUs, but they cannot be used ({}): mend that, or pass --device.backend host",
-        sight.problem));
-  }
-  if (sight.gpus == 0) {
-    if (wanted == "auto") return -1;
-    throw UsageError(fmt::format(
-        "--device.backend cuda: {}: pass --device.backend host, or start on a machine with GPUs",
-        sight.built_with_cuda ? "no GPU is visible (CUDA_VISIBLE_DEVICES may hide them)"
-                              : "this program was built without CUDA"));
-  }
-  if (sight.gpus == 1) return 0;  // the launcher gave each rank its own, or check_bindings() tells
-  if (sight.local_rank < sight.gpus) return sight.local_rank;
-  throw UsageError(fmt::format(
-      "{} ranks on this host see {} GPUs: start one rank a GPU, or pass --device.backend host",
-      sight.local_ranks, sight.gpus));
-}
-
-void check_bindings(std::span<const Binding> bindings) {
-  for (std::size_t b = 0; b < bindings.size(); ++b) {
-    if (bindings[b].backend != bindings[0].backend) {
-      throw UsageError(fmt::format(
-          "rank 0 would use the {} backend and rank {} the {} backend: start all ranks on like "
-          "hosts, or pass --device.backend host",
-          bindings[0].backend, b, bindings[b].backend));
-    }
-    for (std::size_t a = 0; a < b && !bindings[b].uuid.empty(); ++a) {
-      if (bindings[a].uuid != bindings[b].uuid || bindings[a].host != bindings[b].host) continue;
-      throw UsageError(fmt::format(
-          "ranks {} and {} on {} would share one GPU ({}): start one rank a GPU, or pass "
-          "--device.backend host",
-          a, b, bindings[b].host, bindings[b].uuid));
-    }
-  }
-}
-
 Runtime::Runtime(const launch::Session& the_session, const Options& the_options, Log& the_log)
     : session(the_session), options(the_options), log(the_log) {
   open();
@@ -150,28 +118,22 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
 
 void Runtime::open() {
   const auto span = recorder.phase("device");
-  resources.threads = launch::own_cpus(session);
-  warn_of_few_cpus(session, resources.threads, log);
-  session.collectively([&] {
-    const std::string& wanted = options.text("device.backend");
-    const int gpu = wanted == "host" ? -1 : choose_gpu(wanted, look(session));
-    device = open_device(gpu, resources.threads);
-  });
-  const auto uuids = session.gather(device->info().uuid);
-  const auto backends = session.gather(device->info().backend);
-  const auto hosts = session.gather(session.host());
-  std::vector<Binding> bindings;
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    bindings.push_back({hosts[rank], backends[rank], uuids[rank]});
-  }
-  session.collectively([&] { check_bindings(bindings); });
+  const std::string& wanted = options.text("device.backend");
+  const launch::Wishes wishes{.backend = wanted,
+                              .oversubscribe = options.flag("device.oversubscribe"),
+                              .bind = launch::may_bind(options)};
+  const launch::Plan plan = launch::take_places(session, look(session, wanted), wishes, log);
+  const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
+  session.collectively([&] { device = open_device(place.gpu, place.threads); });
+  resources.threads = place.threads;
+  resources.oversubscribed = plan.shares_gpu;
   resources.ranks_on_host = static_cast<unsigned>(session.local_size());
   resources.cache = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   resources.host_memory = device::host::available_memory();
   resources.device_is_host = device->info().backend == "host";
   resources.device_memory = resources.device_is_host
                                 ? resources.host_memory / resources.ranks_on_host
-                                : device->info().memory_free;
+                                : part_of_free_memory(session, place, device->info().memory_free);
 }
 
 }  // namespace shardstream::runtime

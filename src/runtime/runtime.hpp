@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "comm/communicator.hpp"
 #include "core/log.hpp"
@@ -15,7 +14,7 @@
 
 namespace shardstream::runtime {
 
-/// The rows of [device]: backend.
+/// The rows of [device]: backend, oversubscribe.
 std::span<const OptionRow> device_options();
 
 /// What one rank has to work with.
@@ -26,28 +25,8 @@ struct Resources {
   std::uint64_t host_memory = 0;    ///< bytes that the host would give to all of its ranks
   std::uint64_t device_memory = 0;  ///< bytes that the device would give to this rank
   bool device_is_host = false;      ///< then both come out of the host's memory
+  bool oversubscribed = false;      ///< two ranks of the run share a GPU; the same on all ranks
 };
-
-/// What the ranks of one host can see of its GPUs.
-struct Sight {
-  bool built_with_cuda = false;
-  int gpus = 0;         ///< visible to this process
-  std::string problem;  ///< why GPUs that are there cannot be used; empty if there is none
-  int local_rank = 0, local_ranks = 1;
-};
-
-/// The GPU that this rank binds, or -1 for the host backend, under device.backend = `wanted`
-/// (auto|cuda; `host` needs no look). Throws UsageError with the remedy when that cannot be: GPUs
-/// that are there are never passed over silently.
-int choose_gpu(const std::string& wanted, const Sight& sight);
-
-/// What one rank has bound; `uuid` is empty on the host backend.
-struct Binding {
-  std::string host, backend, uuid;
-};
-
-/// Throws UsageError if the ranks differ in backend, or if two of them have bound one GPU.
-void check_bindings(std::span<const Binding> bindings);
 
 /// One rank's equipment. The session, the log and the options must outlive it.
 struct Runtime {
@@ -59,8 +38,9 @@ struct Runtime {
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;
 
-  /// Opens the device that device.backend asks for, on which all ranks agree, and connects the
-  /// ranks by comm.transport. Collective.
+  /// Takes the place that launch::place() gives to this rank: binds the calling thread to its CPUs
+  /// (so no other thread may run yet) and opens its GPU, or the host backend; then connects
+  /// the ranks by comm.transport. Collective.
   Runtime(const launch::Session& session, const Options& options, Log& log);
 
  private:

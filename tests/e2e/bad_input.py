@@ -350,7 +350,33 @@ def test_full_standard_output():
         assert file.attrs["status"] == "complete"
 
 
-# ---------------------------------------------------------------- the machine
+# ---------------------------------------------------------------- the launch and the machine
+
+def test_expected_ranks():
+    reduce = ["run", "reduce", "--input.count", "1000"]
+    data = ["generate", "--input.count", "1000", "-o", "{out}/x.h5:/x"]
+
+    def expecting(ranks, arguments):
+        return [*arguments, "--launch.expect-ranks", str(ranks)]
+
+    check_complaints([(expecting(2, reduce), 2, ["expect-ranks is 2", "MPI sees 1 rank:", "mpirun"]),
+                      (expecting(4, data), 2, ["expect-ranks is 4", "MPI sees 1 rank:"]),
+                      (expecting("two", reduce), 2, ["--launch.expect-ranks", "'two'"]),
+                      ([*reduce, "--launch.bind", "core"], 2, ["--launch.bind", "'core'"])],
+                     ranks=(1,))
+    check_complaints([(expecting(1, reduce), 2, ["expect-ranks is 1", "MPI sees 2 ranks:"]),
+                      (reduce, 2, ["expect-ranks is 3", "MPI sees 2 ranks:"],
+                       {"SHARDSTREAM_LAUNCH_EXPECT_RANKS": "3"})], ranks=(2,))
+    for ranks in RANKS:
+        run(*expecting(ranks, reduce), "-o", new_folder() / "out.h5", ranks=ranks).expect(0)
+
+
+def test_silent_singletons():
+    """Two were started, says the launcher's environment, and each is a world of its own."""
+    check_complaints([(["run", "reduce", "--input.count", "1000"], 2,
+                       ["2 processes were started (PMI_SIZE), but MPI sees one", "srun --mpi=pmix"],
+                       {"PMI_SIZE": "2"})], ranks=(1,))
+
 
 def test_no_gpu():
     check_complaints([

@@ -8,6 +8,8 @@
 #include "comm/communicator.hpp"
 #include "device/buffer.hpp"
 #include "device/host/host_device.hpp"
+#include "launch/affinity.hpp"
+#include "launch/situation.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream {
@@ -46,6 +48,28 @@ TEST(Session, AnErrorOfAnyRankIsEveryRanks) {
       const std::string wanted = "rank " + std::to_string(bad) + " cannot";
       EXPECT_EQ(std::string(error.what()) == wanted, error.speaks());
     }
+  }
+}
+
+/// The launcher's mask is left as it was found, for the tests that follow.
+TEST(Places, EachRankIsBoundToCpusOfItsOwn) {
+  const launch::Cpus granted = launch::granted_cpus();
+  Log log;
+  for (const bool bind : {false, true}) {
+    const launch::Plan plan =
+        launch::take_places(session(), launch::observe(session()), {.bind = bind}, log);
+    const auto mine = plan.places.at(static_cast<std::size_t>(session().rank()));
+    EXPECT_EQ(launch::granted_cpus(), mine.cpus);
+    EXPECT_TRUE(bind || mine.cpus == granted);
+    const auto masks = session().gather(launch::granted_cpu_list());
+    const bool apart = bind && granted.size() >= masks.size();
+    for (std::size_t r = 0; r < masks.size(); ++r) {
+      EXPECT_EQ(masks[r], launch::list_of(plan.places[r].cpus));
+      if (apart && static_cast<int>(r) != session().rank()) {
+        EXPECT_EQ(launch::common(plan.places[r].cpus, mine.cpus), launch::Cpus{});
+      }
+    }
+    ASSERT_EQ(launch::bind_to(granted), "");
   }
 }
 

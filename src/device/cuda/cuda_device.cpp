@@ -65,13 +65,23 @@ class GpuStream final : public Stream {
   StreamHandle stream_;
 };
 
-std::string uuid_text(const cudaUUID_t& uuid) {
-  std::string text = "GPU";
+/// The identifier that CUDA_VISIBLE_DEVICES takes. CUDA's own prefix is not told, but the name of a
+/// MIG device says what it is: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+std::string uuid_text(const cudaDeviceProp& properties) {
+  const bool mig = std::string_view(properties.name).find(" MIG ") != std::string_view::npos;
+  std::string text = mig ? "MIG" : "GPU";
   for (int i = 0; i < 16; ++i) {
     if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+    text += fmt::format("{:02x}", static_cast<unsigned char>(properties.uuid.bytes[i]));
   }
   return text;
+}
+
+Identity identity(const cudaDeviceProp& properties) {
+  return {uuid_text(properties),
+          fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
+                      properties.pciDeviceID),
+          properties.name};
 }
 
 /// "CUDA runtime 13.0, driver 12.4": the driver's number is the newest CUDA that it supports.
@@ -92,11 +102,11 @@ class CudaDevice final : public Device {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     info_.backend = "cuda";
-    info_.name = properties.name;
+    const Identity self = identity(properties);
+    info_.name = self.name;
+    info_.uuid = self.uuid;
+    info_.pci = self.pci;
     info_.software = software();
-    info_.uuid = uuid_text(properties.uuid);
-    info_.pci = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
-                            properties.pciDeviceID);
     info_.compute_capability = 10 * properties.major + properties.minor;
     info_.multiprocessors = properties.multiProcessorCount;
     info_.memory_total = total;
@@ -193,11 +203,19 @@ class CudaDevice final : public Device {
 
 Inventory inventory() {
   Inventory seen;
-  const cudaError_t status = cudaGetDeviceCount(&seen.count);
+  int count = 0;
+  cudaError_t status = cudaGetDeviceCount(&count);
+  for (int ordinal = 0; status == cudaSuccess && ordinal < count; ++ordinal) {
+    cudaDeviceProp properties{};
+    status = cudaGetDeviceProperties(&properties, ordinal);
+    if (status == cudaSuccess) seen.gpus.push_back(identity(properties));
+  }
   if (status == cudaSuccess) return seen;
-  seen.count = 0;
+  (void)cudaGetLastError();  // it is told here: the next launch must not find it again
+  seen.gpus.clear();
   // Without a driver CUDA calls the driver too old; only where there is a GPU is that a problem.
-  if (status != cudaErrorNoDevice && std::filesystem::exists("/dev/nvidiactl")) {
+  const bool there = count > 0 || std::filesystem::exists("/dev/nvidiactl");
+  if (status != cudaErrorNoDevice && there) {
     seen.problem = fmt::format("{}: {}", cudaGetErrorName(status), cudaGetErrorString(status));
   }
   return seen;

@@ -1,0 +1,22 @@
+// Lists of CPUs, as masks and sysfs write them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardstream::launch {
+
+/// Numbers of CPUs (or of ranks), each once; ascending unless another order is stated.
+using Cpus = std::vector<int>;
+
+/// "0-7,16-23"; runs of numbers that follow each other, in the order of the list.
+std::string list_of(const Cpus& cpus);
+
+/// The numbers of such a list, in its order; none for empty text. Throws Error if it is no list.
+Cpus cpus_of(std::string_view list);
+
+/// Those of `these` that are also in `those`, in the order of `these`.
+Cpus common(const Cpus& these, const Cpus& those);
+
+}  // namespace shardstream::launch

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <hwloc.h>
+
+#include <algorithm>
+
+#include "launch/gpu_locality.hpp"
+
+namespace shardstream::launch {
+namespace {
+
+/// The machine's topology; null if it cannot be read, which leaves everything unknown.
+class Topology {
+ public:
+  Topology() {
+    if (hwloc_topology_init(&topology_) != 0) return;
+    // PCI devices come from sysfs. Parts that would start CUDA, OpenCL or an X display to name
+    // devices stay out, and x86, which visits every core. One that this hwloc lacks is no matter.
+    for (const char* name : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "x86"}) {
+      hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, name);
+    }
+    // What this job may not use is still where it is.
+    const bool loaded =
+        hwloc_topology_set_flags(topology_, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
+        hwloc_topology_set_io_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) == 0 &&
+        hwloc_topology_load(topology_) == 0;
+    if (loaded) return;
+    hwloc_topology_destroy(topology_);
+    topology_ = nullptr;
+  }
+  ~Topology() {
+    if (topology_ != nullptr) hwloc_topology_destroy(topology_);
+  }
+  Topology(const Topology&) = delete;
+  Topology& operator=(const Topology&) = delete;
+
+  hwloc_topology_t get() const { return topology_; }
+
+ private:
+  hwloc_topology_t topology_ = nullptr;
+};
+
+/// Read once a process: it takes time, and hardware stays where it is.
+hwloc_topology_t topology() {
+  static const Topology loaded;
+  return loaded.get();
+}
+
+Cpus cpus_in(hwloc_const_bitmap_t set) {
+  Cpus cpus;
+  for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu)) {
+    cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+/// The node of a place: the lowest that has CPUs, since memory of GPUs and far memory are nodes
+/// too. The whole machine is a place only if it has no more than one.
+int node_of(hwloc_obj_t place) {
+  int found = -1;
+  hwloc_obj_t node = nullptr;
+  while ((node = hwloc_get_next_obj_by_type(topology(), HWLOC_OBJ_NUMANODE, node)) != nullptr) {
+    const bool in = hwloc_bitmap_isset(place->nodeset, node->os_index) != 0;
+    if (!in || hwloc_bitmap_iszero(node->cpuset) != 0) continue;
+    if (found >= 0 && place == hwloc_get_root_obj(topology())) return -1;
+    const int index = static_cast<int>(node->os_index);
+    found = found < 0 ? index : std::min(found, index);
+  }
+  return found;
+}
+
+}  // namespace
+
+Locality locality_of(std::string_view pci) {
+  if (topology() == nullptr) return {};
+  const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology(), std::string(pci).c_str());
+  if (device == nullptr) return {};
+  const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology(), device);
+  return {node_of(place), cpus_in(place->cpuset)};
+}
+
+Cpus neighbours_together(const Cpus& cpus) {
+  if (topology() == nullptr) return cpus;
+  Cpus ordered;
+  hwloc_obj_t unit = nullptr;
+  while ((unit = hwloc_get_next_obj_by_type(topology(), HWLOC_OBJ_PU, unit)) != nullptr) {
+    ordered.push_back(static_cast<int>(unit->os_index));
+  }
+  Cpus together = common(ordered, cpus);
+  return together.size() == cpus.size() ? together : cpus;  // never lose one
+}
+
+std::string hwloc_version() {
+  const unsigned version = hwloc_get_api_version();
+  return fmt::format("{}.{}.{}", version >> 16, version >> 8 & 0xffU, version & 0xffU);
+}
+
+}  // namespace shardstream::launch

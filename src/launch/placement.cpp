@@ -1,0 +1,320 @@
+#include "launch/placement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "core/text.hpp"
+
+namespace shardstream::launch {
+namespace {
+
+using Ranks = std::vector<int>;
+using Situations = std::span<const Situation>;
+
+/// So many threads fill the host link of one GPU (src/pipeline/README.md).
+constexpr std::size_t enough_cpus = 8;
+
+const Situation& of(Situations ranks, int rank) {
+  return ranks[static_cast<std::size_t>(rank)];
+}
+
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// "rank 2", "ranks 0-3,6".
+std::string named(const Ranks& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", list_of(ranks));
+}
+
+std::map<std::string, Ranks> by_host(Situations ranks) {
+  std::map<std::string, Ranks> hosts;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    hosts[ranks[r].host].push_back(static_cast<int>(r));
+  return hosts;
+}
+
+/// The different GPUs that any of these ranks of one host sees.
+std::set<std::string> seen_by(Situations ranks, const Ranks& some) {
+  std::set<std::string> uuids;
+  for (const int rank : some) {
+    for (const Gpu& gpu : of(ranks, rank).gpus) uuids.insert(gpu.uuid);
+  }
+  return uuids;
+}
+
+/// CUDA shows a process one MIG device at the most, and no links between them.
+bool is_mig(const Gpu& gpu) {
+  return gpu.uuid.starts_with("MIG-");
+}
+
+// ---------------------------------------------------------------- GPUs
+
+/// Whether the ranks take GPUs, which all do or none.
+bool take_gpus(Situations ranks, const Wishes& wishes) {
+  if (wishes.backend == "host") return false;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (!ranks[r].problem.empty()) {
+      throw UsageError(
+          fmt::format("there are GPUs on {}, but rank {} cannot use them ({}): mend that, or pass "
+                      "--device.backend host",
+                      ranks[r].host, r, ranks[r].problem));
+    }
+    if (ranks[r].gpus.empty() && wishes.backend == "cuda") {
+      throw UsageError(fmt::format(
+          "--device.backend cuda: {} on {}: pass --device.backend host, or start on machines with "
+          "GPUs",
+          ranks[r].built_with_cuda ? "no GPU is visible (CUDA_VISIBLE_DEVICES may hide them)"
+                                   : "this program was built without CUDA",
+          ranks[r].host));
+    }
+  }
+  const auto takes = [&](std::size_t r) { return !ranks[r].gpus.empty(); };
+  const auto backend = [&](std::size_t r) { return takes(r) ? "cuda" : "host"; };
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (takes(r) == takes(0)) continue;
+    throw UsageError(fmt::format(
+        "rank 0 on {} would use the {} backend and rank {} on {} the {} backend: start all ranks "
+        "on like hosts, or pass --device.backend host",
+        ranks[0].host, backend(0), r, ranks[r].host, backend(r)));
+  }
+  return takes(0);
+}
+
+/// Throws: `rank` sees no GPU that is free; the first that it sees is `taker`'s.
+[[noreturn]] void refuse_to_share(Situations ranks, const Ranks& host, int rank, int taker) {
+  const Situation& situation = of(ranks, rank);
+  const Gpu& gpu = situation.gpus.front();
+  const std::size_t gpus = seen_by(ranks, host).size();
+  const bool alone = host.size() == ranks.size();
+  const std::string allow = "pass --device.oversubscribe true (ranks then share a GPU)";
+  if (host.size() <= gpus) {
+    throw UsageError(fmt::format(
+        "ranks {} and {} on {} would share one GPU ({}): let each rank see one of its own, or all "
+        "of the host's, or {}",
+        taker, rank, situation.host, gpu.uuid, allow));
+  }
+  throw UsageError(fmt::format(
+      "{} on {} see {}{}: start one rank a GPU (mpirun {}), {}, or pass --device.backend host",
+      counted(host.size(), "rank"), situation.host, counted(gpus, "GPU"),
+      is_mig(gpu) ? " (CUDA shows a process one MIG device: name each rank's own in its "
+                    "CUDA_VISIBLE_DEVICES)"
+                  : "",
+      alone ? fmt::format("-np {}", gpus) : fmt::format("--map-by ppr:{}:node", gpus), allow));
+}
+
+/// Of one host's ranks, each takes the GPU with the fewest takers, the first of these that it sees.
+void choose_gpus(Situations ranks, const Ranks& host, const Wishes& wishes, Plan& plan) {
+  std::map<std::string, Ranks> takers;
+  const auto place_of = [&](int rank) -> Place& {
+    return plan.places[static_cast<std::size_t>(rank)];
+  };
+  const auto uuid_of = [&](int rank) {
+    return of(ranks, rank).gpus[static_cast<std::size_t>(place_of(rank).gpu)].uuid;
+  };
+  for (const int rank : host) {
+    const auto& gpus = of(ranks, rank).gpus;
+    const auto best =
+        std::ranges::min_element(gpus, {}, [&](const Gpu& gpu) { return takers[gpu.uuid].size(); });
+    if (!takers[best->uuid].empty()) {
+      if (!wishes.oversubscribe) refuse_to_share(ranks, host, rank, takers[gpus[0].uuid][0]);
+      plan.shares_gpu = true;
+    }
+    takers[best->uuid].push_back(rank);
+    place_of(rank).gpu = static_cast<int>(best - gpus.begin());
+  }
+  for (const int rank : host) place_of(rank).sharers = takers[uuid_of(rank)];
+}
+
+/// The GPU that a rank has taken, or null.
+const Gpu* gpu_of(Situations ranks, const Plan& plan, int rank) {
+  const int gpu = plan.places[static_cast<std::size_t>(rank)].gpu;
+  return gpu < 0 ? nullptr : &of(ranks, rank).gpus[static_cast<std::size_t>(gpu)];
+}
+
+void warn_of_unlike_gpus(Situations ranks, Plan& plan) {
+  std::map<std::string, std::set<std::string>> models;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const Gpu& gpu = *gpu_of(ranks, plan, static_cast<int>(r));
+    models[gpu.name].insert(ranks[r].host + gpu.uuid);
+  }
+  if (models.size() < 2) return;
+  std::string list;
+  for (const auto& [name, gpus] : models) {
+    list += fmt::format("{}{} of {}", list.empty() ? "" : ", ", gpus.size(), name);
+  }
+  plan.warnings.push_back(
+      fmt::format("the GPUs of this run are unlike ({}): the slowest sets the pace", list));
+}
+
+/// Ranks that are shown one GPU each may not reach each other's over NVLink.
+void warn_of_hidden_peers(Situations ranks, const Ranks& host, Plan& plan) {
+  const auto sees_one = [&](int rank) {
+    return of(ranks, rank).gpus.size() == 1 && !is_mig(of(ranks, rank).gpus[0]);
+  };
+  if (!std::ranges::all_of(host, sees_one) || seen_by(ranks, host).size() < 2) return;
+  bool slurm = false;
+  std::vector<std::string_view> causes;
+  for (const std::string_view entry : of(ranks, host[0]).environment) {
+    slurm = slurm || entry.starts_with("SLURM_");
+    if (!entry.starts_with("SLURM_JOB_ID=")) causes.push_back(entry);
+  }
+  plan.warnings.push_back(fmt::format(
+      "each rank on {} is shown one GPU and none of its peers'{}, which can disable NVLink: {}",
+      of(ranks, host[0]).host, causes.empty() ? "" : fmt::format(" ({})", join(causes, ", ")),
+      slurm ? fmt::format("use --gpus-per-node={0} --ntasks-per-node={0} --gpu-bind=none in place "
+                          "of --gpus-per-task",
+                          host.size())
+            : "show all ranks all of the host's GPUs (CUDA_VISIBLE_DEVICES); each takes its own"));
+}
+
+/// Fewer ranks than GPUs may well be meant; more ranks on one host than on another, while that has
+/// GPUs to spare, hardly are.
+void tell_of_idle_gpus(Situations ranks, const std::map<std::string, Ranks>& hosts, Plan& plan) {
+  const auto most =
+      std::ranges::max_element(hosts, {}, [](const auto& entry) { return entry.second.size(); });
+  for (const auto& [host, some] : hosts) {
+    std::set<std::string> used;
+    for (const int rank : some) used.insert(gpu_of(ranks, plan, rank)->uuid);
+    const std::size_t gpus = seen_by(ranks, some).size(), idle = gpus - used.size();
+    if (idle == 0) continue;
+    if (some.size() < most->second.size()) {
+      plan.warnings.push_back(fmt::format(
+          "{} of {} on {} stay{} idle, while there are {} ranks on {}: spread the ranks "
+          "evenly (srun --ntasks-per-node, mpirun --map-by ppr:N:node)",
+          idle, counted(gpus, "GPU"), host, idle == 1 ? "s" : "", most->second.size(),
+          most->first));
+      return;
+    }
+    if (plan.notes.empty()) {
+      plan.notes.push_back(fmt::format("{} of {} on {} stay{} idle: {} would use {}", idle,
+                                       counted(gpus, "GPU"), host, idle == 1 ? "s" : "",
+                                       counted(gpus, "rank"), gpus == 2 ? "both" : "all"));
+    }
+  }
+}
+
+// ---------------------------------------------------------------- CPUs
+
+/// Is it known which CPUs are near the GPU? In a virtual machine all seem to be, or none.
+bool knows_its_place(const Gpu& gpu, const Situation& situation) {
+  return gpu.numa_node >= 0 && !gpu.cpus.empty() &&
+         gpu.cpus.size() < static_cast<std::size_t>(situation.host_cpus);
+}
+
+/// Of the CPUs granted to a rank, those near its GPU; all, where that is not known or there are
+/// none.
+Cpus near_cpus(Situations ranks, const Plan& plan, int rank, Ranks& far) {
+  const Situation& situation = of(ranks, rank);
+  const Gpu* gpu = gpu_of(ranks, plan, rank);
+  if (gpu == nullptr || !knows_its_place(*gpu, situation)) return situation.cpus;
+  Cpus near = common(situation.cpus, gpu->cpus);
+  if (!near.empty() || situation.cpus.empty()) return near;
+  far.push_back(rank);
+  return situation.cpus;
+}
+
+/// May the ranks that were granted `mask` live on these sets of CPUs, each shared by some of them?
+/// Not if a rank would lose more than it wins, or meet ranks of another set.
+bool are_enough(const std::map<Cpus, Ranks>& sets, const Cpus& mask, std::size_t ranks) {
+  const std::size_t least = std::min(enough_cpus, std::max<std::size_t>(1, mask.size() / ranks));
+  std::set<int> met;
+  std::size_t sum = 0;
+  for (const auto& [cpus, sharers] : sets) {
+    if (cpus.size() / sharers.size() < least) return false;
+    met.insert(cpus.begin(), cpus.end());
+    sum += cpus.size();
+  }
+  return met.size() == sum;
+}
+
+/// Shares `mask` out to the ranks of one host to which it was granted.
+void share_out(Situations ranks, const Cpus& mask, const Ranks& group, const Wishes& wishes,
+               Plan& plan, Ranks& far) {
+  std::map<Cpus, Ranks> sets;  // CPUs, and the ranks that share them
+  for (const int rank : group) sets[near_cpus(ranks, plan, rank, far)].push_back(rank);
+  if (!are_enough(sets, mask, group.size())) sets = {{mask, group}};
+  const bool parts = wishes.bind && mask.size() >= group.size();
+  const auto all =
+      mask.empty() ? static_cast<std::size_t>(of(ranks, group[0]).host_cpus) : mask.size();
+  for (const auto& [cpus, sharers] : sets) {
+    for (std::size_t i = 0; i < sharers.size(); ++i) {
+      Place& place = plan.places[static_cast<std::size_t>(sharers[i])];
+      place.cpus = mask;
+      place.threads = static_cast<unsigned>(std::max<std::size_t>(1, all / group.size()));
+      if (parts) {
+        const Range part = share(cpus.size(), i, sharers.size());
+        const auto first = cpus.begin() + static_cast<std::ptrdiff_t>(part.first);
+        place.cpus.assign(first, first + static_cast<std::ptrdiff_t>(part.count));
+        place.threads = static_cast<unsigned>(part.count);
+      }
+      std::ranges::sort(place.cpus);
+    }
+  }
+}
+
+void warn_of_far_cpus(Situations ranks, const Ranks& far, Plan& plan) {
+  if (far.empty()) return;
+  const Gpu& gpu = *gpu_of(ranks, plan, far[0]);
+  Cpus granted = of(ranks, far[0]).cpus;
+  std::ranges::sort(granted);
+  plan.warnings.push_back(fmt::format(
+      "the launcher bound {} far from the GPU: rank {} on {} has CPUs {}, but its GPU {} is near "
+      "CPUs {} (NUMA node {}): bind none (mpirun --bind-to none, srun --cpu-bind=none), each then "
+      "takes those near its GPU",
+      named(far), far[0], of(ranks, far[0]).host, list_of(granted), gpu.pci, list_of(gpu.cpus),
+      gpu.numa_node));
+}
+
+/// CPUs left idle that readers could use are worth a word: Open MPI binds each of two ranks or
+/// fewer to one core.
+void warn_of_few_cpus(Situations ranks, const std::map<std::string, Ranks>& hosts, Plan& plan) {
+  const Situation& first = ranks[0];
+  const Ranks& host = hosts.at(first.host);
+  const auto sharers =
+      std::ranges::count_if(host, [&](int rank) { return of(ranks, rank).cpus == first.cpus; });
+  const auto each = first.cpus.size() / static_cast<std::size_t>(sharers);
+  if (first.cpus.empty() || each >= enough_cpus) return;
+  const auto all = static_cast<std::size_t>(first.host_cpus);
+  if (all < 2 * std::max<std::size_t>(1, each) * host.size()) return;
+  plan.warnings.push_back(
+      fmt::format("each rank may use {} of this host's {} CPUs: mpirun --bind-to none, or srun "
+                  "--cpus-per-task, gives it more",
+                  std::max<std::size_t>(1, each), all));
+}
+
+}  // namespace
+
+Plan place(std::span<const Situation> ranks, const Wishes& wishes) {
+  Plan plan;
+  plan.places.resize(ranks.size());
+  const auto hosts = by_host(ranks);
+  if (take_gpus(ranks, wishes)) {
+    for (const auto& [host, some] : hosts) choose_gpus(ranks, some, wishes, plan);
+    warn_of_unlike_gpus(ranks, plan);
+    for (const auto& [host, some] : hosts) {
+      const auto before = plan.warnings.size();
+      warn_of_hidden_peers(ranks, some, plan);
+      if (plan.warnings.size() > before) break;  // the other hosts were told the same
+    }
+    tell_of_idle_gpus(ranks, hosts, plan);
+  }
+  Ranks far;
+  for (const auto& [host, some] : hosts) {
+    std::map<Cpus, Ranks> masks;
+    for (const int rank : some) masks[of(ranks, rank).cpus].push_back(rank);
+    for (const auto& [mask, group] : masks) share_out(ranks, mask, group, wishes, plan, far);
+  }
+  std::ranges::sort(far);
+  warn_of_far_cpus(ranks, far, plan);
+  warn_of_few_cpus(ranks, hosts, plan);
+  return plan;
+}
+
+}  // namespace shardstream::launch
