@@ -120,7 +120,11 @@ void check_bindings(std::span<const Binding> bindings) {
 }
 
 Runtime::Runtime(const launch::Session& the_session, const Options& the_options, Log& the_log)
-    : session(the_session), options(the_options), log(the_log) {
+    : session(the_session),
+      options(the_options),
+      log(the_log),
+      recorder(options.flag("measure.timeline")) {
+  if (recorder.keeps_spans()) clock_at_start = measure::compare_clocks(session);
   const auto span = recorder.phase("device");
   resources.threads = launch::own_cpus(session);
   warn_of_few_cpus(session, resources.threads, log);

@@ -11,6 +11,7 @@
 #include "core/options.hpp"
 #include "device/device.hpp"
 #include "launch/session.hpp"
+#include "measure/clock.hpp"
 #include "measure/recorder.hpp"
 
 namespace shardstream::runtime {
@@ -58,6 +59,7 @@ struct Runtime {
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;
+  measure::ClockOffset clock_at_start;  ///< compared if the recorder keeps spans
 
   /// Opens the device that device.backend asks for; all ranks agree on the backend. Collective.
   Runtime(const launch::Session& session, const Options& options, Log& log);
