@@ -7,7 +7,6 @@
 #include <span>
 
 #include "core/error.hpp"
-#include "io/descriptor.hpp"
 
 namespace shardstream::report {
 namespace {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/descriptor.hpp"
 #include "io/part_file.hpp"
 
 namespace shardstream::report {
