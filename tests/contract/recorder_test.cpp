@@ -121,7 +121,7 @@ TEST(DeviceTrack, KeepsSpansOnTheHostsClock) {
   Recorder recorder(true);
   const auto upload = device->make_stream(), compute = device->make_stream();
   const auto filled = device->make_event();
-  const Work work(*device);
+  const Work work(*device), more_work(*device);
   DeviceTrack& first = recorder.device_track("upload", *device);
   DeviceTrack& second = recorder.device_track("compute", *device);
   constexpr int spans = 40;
@@ -136,7 +136,7 @@ TEST(DeviceTrack, KeepsSpansOnTheHostsClock) {
       upload->record(*filled);
       compute->wait(*filled);
       second.begin(*compute, "kernels", Work::bytes, i);
-      work.enqueue(*compute);
+      more_work.enqueue(*compute);
       second.end(*compute);
     }
     compute->synchronize();
