@@ -12,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
 #include "cli/store.hpp"
+#include "cli/timeline.hpp"
 #include "core/units.hpp"
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
@@ -72,21 +73,35 @@ fs::path result_path(const Options& options, int ranks) {
 /// Room for the tables of one run; they take far less.
 constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
 
-/// The result file while the run lasts; on rank 0 alone.
+/// Beside the result, RESULT.trace.json.
+fs::path trace_path(fs::path result) {
+  if (result.extension() == ".h5") result.replace_extension();
+  return result += ".trace.json";
+}
+
+/// The result file, and the trace if there is to be one, while the run lasts; on rank 0 alone.
 class Output {
  public:
   Output(const launch::Session& session, const Options& options, const std::string& uuid) {
-    const fs::path path = result_path(options, session.size());
-    remove_.emplace(session.rank() == 0 ? io::part_path_of(path, uuid) : "");
-    if (session.rank() != 0) return;
-    file_.emplace(path, options.flag("output.overwrite"), uuid, reserved_bytes);
+    if (session.rank() != 0) {
+      remove_.emplace("");
+      return;
+    }
+    const fs::path path = result_path(options, session.size()), trace = trace_path(path);
+    const bool overwrite = options.flag("output.overwrite");
+    remove_.emplace(io::part_path_of(path, uuid), io::part_path_of(trace, uuid));
+    file_.emplace(path, overwrite, uuid, reserved_bytes);
+    if (options.flag("measure.timeline")) trace_.emplace(trace, overwrite, uuid);
   }
   /// Null on all ranks but 0.
   io::ResultFile* file() { return file_ ? &*file_ : nullptr; }
+  /// Null also without measure.timeline.
+  report::TraceFile* trace() { return trace_ ? &*trace_ : nullptr; }
 
  private:
-  std::optional<launch::RemoveOnSignal> remove_;  // from before the file to after it
+  std::optional<launch::RemoveOnSignal> remove_;  // from before the files to after them
   std::optional<io::ResultFile> file_;
+  std::optional<report::TraceFile> trace_;
 };
 
 /// The most memory that this process has had in use so far, in bytes.
@@ -173,7 +188,14 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
     file->attribute("/", "argv", command_line(arguments));
     file->attribute("/", "restart_count", restart_count());
     store(*file, runtime, record, outcome);
+    if (report::TraceFile* trace = output->trace()) {
+      write_trace(*trace, *record.timeline, record.rank_phase, record.processes);
+      outcome.metrics.push_back({"timeline", trace->path().string()});
+      outcome.metrics.push_back(
+          {"alignment_error", fmt::format("{:.1f}", record.timeline->alignment_error * 1e6), "us"});
+    }
     file->publish();
+    if (report::TraceFile* trace = output->trace()) trace->publish();
     print(outcome, file->path());
   });
   session.collectively([&] {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 
+#include "cli/timeline.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "runtime/provenance.hpp"
@@ -59,15 +59,23 @@ Table summary_table(const workloads::Outcome& outcome) {
   return table;
 }
 
-/// Every rank's phases, one row each, in rank order.
+/// Every rank's phases, one row each, in the order of ranks and tracks.
 Table rank_phase_table(const runtime::Runtime& runtime) {
   std::string mine;
-  for (const auto& phase : runtime.recorder.phases()) {
-    mine += fmt::format("{}\t{}\t{}\t{}\n", phase.name, phase.seconds, phase.calls, phase.bytes);
-  }
+  const auto list = [&mine](const measure::Track& track, bool on_device) {
+    for (const auto& phase : track.phases()) {
+      mine += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", track.name(), phase.name,
+                          on_device ? 0 : phase.seconds, on_device ? phase.seconds : 0, phase.calls,
+                          phase.bytes);
+    }
+  };
+  for (const auto& track : runtime.recorder.host_tracks()) list(track, false);
+  for (const auto& track : runtime.recorder.device_tracks()) list(track, true);
   Table table("rank_phase", {{"rank", ColumnType::integer},
+                             {"track", ColumnType::text},
                              {"phase", ColumnType::text},
                              {"host_seconds", ColumnType::real, "s"},
+                             {"gpu_seconds", ColumnType::real, "s"},
                              {"calls", ColumnType::integer},
                              {"bytes", ColumnType::integer, "B"}});
   std::int64_t rank = 0;
@@ -75,30 +83,42 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
     for (const auto line : split(lines, '\n')) {
       if (line.empty()) continue;
       const auto field = split(line, '\t');
-      table.add({rank, std::string(field[0]), std::stod(std::string(field[1])),
-                 std::stoll(std::string(field[2])), std::stoll(std::string(field[3]))});
+      table.add({rank, std::string(field[0]), std::string(field[1]),
+                 std::stod(std::string(field[2])), std::stod(std::string(field[3])),
+                 std::stoll(std::string(field[4])), std::stoll(std::string(field[5]))});
     }
     ++rank;
   }
   return table;
 }
 
-/// The phases in order, each with the slowest rank's time and all ranks' bytes.
-Table phases_table(const runtime::Runtime& runtime, const Table& rank_phase) {
-  Table table("phases", {{"phase", ColumnType::text},
-                         {"seconds", ColumnType::real, "s"},
+/// Each phase of any rank, with the slowest rank's times and calls and all ranks' bytes.
+Table phases_table(const Table& rank_phase) {
+  struct Sum {
+    std::string track, phase;
+    double host_seconds = 0, gpu_seconds = 0;
+    std::int64_t calls = 0, bytes = 0;
+  };
+  std::vector<Sum> sums;
+  for (const auto& row : rank_phase.rows()) {
+    const auto& track = std::get<std::string>(row[1]);
+    const auto& phase = std::get<std::string>(row[2]);
+    auto sum = std::ranges::find_if(
+        sums, [&](const Sum& s) { return s.track == track && s.phase == phase; });
+    if (sum == sums.end()) sum = sums.insert(sum, {.track = track, .phase = phase});
+    sum->host_seconds = std::max(sum->host_seconds, std::get<double>(row[3]));
+    sum->gpu_seconds = std::max(sum->gpu_seconds, std::get<double>(row[4]));
+    sum->calls = std::max(sum->calls, std::get<std::int64_t>(row[5]));
+    sum->bytes += std::get<std::int64_t>(row[6]);
+  }
+  Table table("phases", {{"track", ColumnType::text},
+                         {"phase", ColumnType::text},
+                         {"host_seconds", ColumnType::real, "s"},
+                         {"gpu_seconds", ColumnType::real, "s"},
                          {"calls", ColumnType::integer},
                          {"bytes", ColumnType::integer, "B"}});
-  for (const auto& phase : runtime.recorder.phases()) {
-    double seconds = 0;
-    std::int64_t calls = 0, bytes = 0;
-    for (const auto& row : rank_phase.rows()) {
-      if (std::get<std::string>(row[1]) != phase.name) continue;
-      seconds = std::max(seconds, std::get<double>(row[2]));
-      calls = std::max(calls, std::get<std::int64_t>(row[3]));
-      bytes += std::get<std::int64_t>(row[4]);
-    }
-    table.add({phase.name, seconds, calls, bytes});
+  for (const auto& sum : sums) {
+    table.add({sum.track, sum.phase, sum.host_seconds, sum.gpu_seconds, sum.calls, sum.bytes});
   }
   return table;
 }
@@ -137,7 +157,11 @@ void describe_rates(workloads::Outcome& outcome) {
 Record gather(const runtime::Runtime& runtime, const io::Source& source,
               const workloads::Outcome& outcome) {
   Table rank_phase = rank_phase_table(runtime);
-  Table phases = phases_table(runtime, rank_phase);
+  Table phases = phases_table(rank_phase);
+  std::optional<measure::Timeline> timeline;
+  if (runtime.recorder.keeps_spans()) {
+    timeline = measure::gather_timeline(runtime.session, runtime.recorder, runtime.clock_at_start);
+  }
   const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
     return std::vector<std::int64_t>(extents.begin(), extents.end());
   };
@@ -146,6 +170,10 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
           .rank_phase = std::move(rank_phase),
           .reps = reps_table(outcome),
           .summary = summary_table(outcome),
+          .timeline = std::move(timeline),
+          .processes = runtime.session.gather(
+              fmt::format("rank {} ({}, {})", runtime.session.rank(), runtime.session.host(),
+                          runtime.device->info().name)),
           .provenance = runtime::provenance(runtime),
           .input = {{"name", source.name()},
                     {"type", std::string(name_of(source.type()))},
@@ -172,6 +200,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.table("/timing", record.phases);
   file.table("/timing", record.reps);
   file.table("/timing", record.rank_phase);
+  if (record.timeline) file.table("/timeline", spans_table(*record.timeline, record.rank_phase));
   file.table("/", record.summary);
   file.table("/", ceilings_table(outcome));
   for (const Table& table : outcome.results) file.table("/results", table);

@@ -1,6 +1,7 @@
 // Puts a finished run into its result file: schema 1.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "core/table.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
+#include "measure/timeline.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/topology.hpp"
 #include "workloads/outcome.hpp"
@@ -18,6 +20,8 @@ namespace shardstream::cli {
 struct Record {
   runtime::Topology topology;
   Table phases, rank_phase, reps, summary;
+  std::optional<measure::Timeline> timeline;  ///< with measure.timeline
+  std::vector<std::string> processes;         ///< what each rank is
   std::vector<std::pair<std::string, std::string>> provenance;
   std::vector<std::pair<std::string, io::Attribute>> input;
 };

@@ -20,6 +20,8 @@ class Event {
   /// Blocks the calling thread until the recorded point has been reached. May be called by any
   /// thread, also while another one records it anew: it waits for what was recorded when called.
   virtual void synchronize() = 0;
+  /// Whether the recorded point has been reached, without waiting for it; true if there is none.
+  virtual bool reached() const = 0;
   /// Seconds from `start` to this point; both must have been reached.
   virtual double seconds_since(const Event& start) const = 0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -135,6 +136,30 @@ std::vector<double> Session::gather(const std::vector<double>& numbers) const {
   check_mpi(MPI_Allgather(numbers.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE,
                           MPI_COMM_WORLD),
             "MPI_Allgather");
+  return all;
+}
+
+std::vector<std::string> Session::collect(const std::string& bytes) const {
+  constexpr std::size_t most = std::size_t{1} << 30;  // MPI counts with an int
+  constexpr int tag = 2;
+  const auto size = static_cast<std::uint64_t>(bytes.size());
+  std::vector<std::uint64_t> sizes(rank_ == 0 ? static_cast<std::size_t>(size_) : 0);
+  check_mpi(MPI_Gather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, 0, MPI_COMM_WORLD),
+            "MPI_Gather");
+  for (std::size_t at = 0; rank_ != 0 && at < bytes.size(); at += most) {
+    const int count = static_cast<int>(std::min(most, bytes.size() - at));
+    check_mpi(MPI_Send(bytes.data() + at, count, MPI_CHAR, 0, tag, MPI_COMM_WORLD), "MPI_Send");
+  }
+  std::vector<std::string> all;
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
+    std::string& theirs = all.emplace_back(rank == 0 ? bytes : std::string(sizes[rank], '\0'));
+    for (std::size_t at = 0; rank != 0 && at < theirs.size(); at += most) {
+      const int count = static_cast<int>(std::min(most, theirs.size() - at));
+      check_mpi(MPI_Recv(theirs.data() + at, count, MPI_CHAR, static_cast<int>(rank), tag,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                "MPI_Recv");
+    }
+  }
   return all;
 }
 

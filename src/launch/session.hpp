@@ -58,6 +58,8 @@ class Session {
   std::vector<std::string> gather(const std::string& text) const;
   /// Every rank's numbers (as many on each), in rank order, on every rank.
   std::vector<double> gather(const std::vector<double>& numbers) const;
+  /// Every rank's bytes, in rank order, on rank 0 alone; nothing on the others.
+  std::vector<std::string> collect(const std::string& bytes) const;
   std::string broadcast(std::string text) const;  ///< rank 0's, on every rank
 
   /// Ends all ranks at once with `code`.

@@ -4,16 +4,26 @@
 
 namespace shardstream::measure {
 
-Recorder::Span Recorder::phase(std::string_view name, std::uint64_t bytes) {
-  auto found = std::ranges::find(phases_, name, &Phase::name);
-  if (found == phases_.end()) found = phases_.insert(found, Phase{.name = std::string(name)});
-  return {*this, static_cast<std::size_t>(found - phases_.begin()), bytes};
+Recorder::Recorder(bool keeps_spans) : keeps_spans_(keeps_spans) {
+  host_tracks_.emplace_back("main", keeps_spans);
 }
 
-void Recorder::end(std::size_t phase, Clock::time_point start, std::uint64_t bytes) {
-  phases_[phase].seconds += std::chrono::duration<double>(Clock::now() - start).count();
-  phases_[phase].calls += 1;
-  phases_[phase].bytes += bytes;
+HostTrack& Recorder::host_track(std::string_view name) {
+  const auto found = std::ranges::find(host_tracks_, name, &HostTrack::name);
+  if (found != host_tracks_.end()) return *found;
+  return host_tracks_.emplace_back(std::string(name), keeps_spans_);
+}
+
+DeviceTrack& Recorder::device_track(std::string_view name, device::Device& device) {
+  const auto found = std::ranges::find(device_tracks_, name, &DeviceTrack::name);
+  if (found != device_tracks_.end()) return *found;
+  if (keeps_spans_ && !clock_) clock_ = std::make_unique<DeviceClock>(device);
+  return device_tracks_.emplace_back(std::string(name), device, clock_.get());
+}
+
+void Recorder::settle() {
+  for (auto& track : device_tracks_) track.fold_all();
+  if (clock_) clock_->renew();
 }
 
 }  // namespace shardstream::measure

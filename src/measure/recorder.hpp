@@ -1,48 +1,52 @@
-// Where a run's time goes: named phases, each the sum of its spans.
+// Where a run's time goes: one rank's tracks.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
+#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "device/device.hpp"
+#include "measure/device_clock.hpp"
+#include "measure/track.hpp"
+
 namespace shardstream::measure {
 
-struct Phase {
-  std::string name;
-  double seconds = 0;  ///< host time between the spans' begin and end
-  std::uint64_t calls = 0;
-  std::uint64_t bytes = 0;  ///< moved, as the callers counted them
-};
-
-/// One rank's phases, in the order in which they began. For one thread.
+/// For the thread that made it, but that other threads write to tracks of their own. To be
+/// destroyed before the device.
 class Recorder {
  public:
-  using Clock = std::chrono::steady_clock;
+  /// Sums phases; also keeps every span if told so.
+  explicit Recorder(bool keeps_spans = false);
 
-  /// Ends its phase when it goes.
-  class Span {
-   public:
-    Span(Recorder& recorder, std::size_t phase, std::uint64_t bytes)
-        : recorder_(recorder), phase_(phase), bytes_(bytes) {}
-    ~Span() { recorder_.end(phase_, start_, bytes_); }
-    Span(const Span&) = delete;
-    Span& operator=(const Span&) = delete;
+  /// A phase of the main thread, until the span goes.
+  [[nodiscard]] HostTrack::Span phase(std::string_view name, std::uint64_t bytes = 0) {
+    return main().phase(name, bytes);
+  }
+  HostTrack& main() { return host_tracks_.front(); }
 
-   private:
-    Recorder& recorder_;
-    std::size_t phase_;
-    std::uint64_t bytes_;
-    Clock::time_point start_ = Clock::now();
-  };
+  /// The track of that name, made at the first call; it stays where it is. Threads get theirs
+  /// before they start.
+  HostTrack& host_track(std::string_view name);
+  /// All of one device.
+  DeviceTrack& device_track(std::string_view name, device::Device& device);
 
-  [[nodiscard]] Span phase(std::string_view name, std::uint64_t bytes = 0);
-  const std::vector<Phase>& phases() const { return phases_; }
+  /// Folds all spans of the device that have ended, waiting for them, and relates the device's
+  /// clock to the host's anew if spans are kept. For between repetitions.
+  void settle();
+
+  bool keeps_spans() const { return keeps_spans_; }
+  const std::deque<HostTrack>& host_tracks() const { return host_tracks_; }  ///< main comes first
+  const std::deque<DeviceTrack>& device_tracks() const { return device_tracks_; }
+  /// How far from the host's clock the device's spans may be put, in nanoseconds.
+  std::int64_t device_clock_error() const { return clock_ ? clock_->error() : 0; }
 
  private:
-  void end(std::size_t phase, Clock::time_point start, std::uint64_t bytes);
-  std::vector<Phase> phases_;
+  bool keeps_spans_;
+  std::unique_ptr<DeviceClock> clock_;
+  std::deque<HostTrack> host_tracks_;
+  std::deque<DeviceTrack> device_tracks_;
 };
 
 }  // namespace shardstream::measure

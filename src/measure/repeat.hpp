@@ -7,10 +7,11 @@
 
 #include "core/options.hpp"
 #include "launch/session.hpp"
+#include "measure/recorder.hpp"
 
 namespace shardstream::measure {
 
-/// The rows of [measure]: warmup, repeat.
+/// The rows of [measure]: warmup, repeat, timeline.
 std::span<const OptionRow> measure_options();
 
 struct Repetition {
@@ -19,9 +20,9 @@ struct Repetition {
 };
 
 /// Calls `work` measure.warmup times untimed and measure.repeat times timed, each after a barrier;
-/// `work` is told which, and returns when this rank's part is done, on the device too. Called by
-/// all ranks.
+/// `work` is told which, and returns when this rank's part is done, on the device too. The recorder
+/// settles between them. Called by all ranks.
 std::vector<Repetition> repeat(const Options& options, const launch::Session& session,
-                               const std::function<void(bool timed)>& work);
+                               Recorder& recorder, const std::function<void(bool timed)>& work);
 
 }  // namespace shardstream::measure

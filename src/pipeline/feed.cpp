@@ -12,8 +12,15 @@ using device::Buffer;
 using device::Memory;
 }  // namespace
 
-Feed::Feed(device::Device& device, const io::Source& source, Range shard, const Sizes& sizes)
-    : source_(source), shard_(shard), sizes_(sizes), element_(size_of(source.type())) {
+Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source,
+           Range shard, const Sizes& sizes)
+    : source_(source),
+      shard_(shard),
+      sizes_(sizes),
+      element_(size_of(source.type())),
+      main_track_(recorder.main()),
+      upload_track_(recorder.device_track("upload", device)),
+      compute_track_(recorder.device_track("compute", device)) {
   upload_ = device.make_stream();
   compute_ = device.make_stream();
   if (shard.count == 0) return;
@@ -24,7 +31,8 @@ Feed::Feed(device::Device& device, const io::Source& source, Range shard, const 
   if (const auto kind = pinned_memory(sizes.mode)) {
     pinned_ = Buffer<std::byte>(device, *kind, shard.count * element_);
   } else {
-    staging_ = std::make_unique<Staging>(device, sizes.slot * element_, sizes.slots, sizes.readers);
+    staging_ = std::make_unique<Staging>(device, recorder, sizes.slot * element_, sizes.slots,
+                                         sizes.readers);
   }
   if (sizes.mode == Mode::pageable) {
     pageable_ = std::make_unique_for_overwrite<std::byte[]>(shard.count * element_);
@@ -67,16 +75,17 @@ Feed::Read Feed::from_source(const OnRead& on_read) const {
 void Feed::load(const OnRead& on_read) {
   if (sizes_.mode == Mode::stream) return;
   if (sizes_.mode != Mode::resident) return load_host_memory(on_read);
-  stage(from_source(on_read), {});
+  stage("read", from_source(on_read), {});
   compute_->synchronize();
 }
 
 void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
   switch (sizes_.mode) {
     case Mode::stream:
-      return stage(from_source(on_read), on_batch);
+      return stage("read", from_source(on_read), on_batch);
     case Mode::pageable:
       return stage(
+          "copy",
           [&](Range elements, std::byte* to) {
             const std::byte* from = pageable_.get() + (elements.first - shard_.first) * element_;
             std::copy_n(from, elements.count * element_, to);
@@ -86,13 +95,9 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
     case Mode::write_combined:
       return upload_pinned(on_batch);
     case Mode::mapped:
-      for (std::uint64_t number = 0; number < batches(); ++number) {
-        on_batch(*compute_, {number, batch(number), pinned_data(batch(number))});
-      }
-      return;
     case Mode::resident:
       for (std::uint64_t number = 0; number < batches(); ++number) {
-        on_batch(*compute_, {number, batch(number), buffer(number).memory.data()});
+        enqueue_kernels(number, on_batch);
       }
   }
 }
@@ -106,22 +111,27 @@ void Feed::load_host_memory(const OnRead& on_read) {
   });
 }
 
-void Feed::stage(const Read& read, const OnBatch& on_batch) {
+void Feed::stage(const char* phase, const Read& read, const OnBatch& on_batch) {
   if (shard_.count == 0) return;
   // The readers use this frame: they are gone before it is.
   const struct Finish {
     Staging& staging;
     ~Finish() { staging.finish(); }
   } finish{*staging_};
-  staging_->start(pieces(),
-                  [&](std::uint64_t number, std::byte* slot) { read(piece(number), slot); });
+  staging_->start(pieces(), [&](std::uint64_t number, std::byte* slot, measure::HostTrack& track) {
+    const Range elements = piece(number);
+    const auto span = track.phase(phase, elements.count * element_,
+                                  static_cast<std::int64_t>(number / pieces_a_batch()));
+    read(elements, slot);
+  });
   std::uint64_t number = 0;
   for (std::uint64_t current = 0; current < batches(); ++current) {
     await_free(current);
     const Range whole = batch(current);
     for (std::uint64_t done = 0; done < whole.count; ++number) {
       const Range elements = piece(number);
-      const std::byte* slot = staging_->wait(number);
+      const std::byte* slot = wait_for(number);
+      if (done == 0) begin_upload(current);
       upload_->upload(buffer(current).memory.data() + done * element_, slot,
                       elements.count * element_);
       staging_->release(number, *upload_);
@@ -131,9 +141,16 @@ void Feed::stage(const Read& read, const OnBatch& on_batch) {
   }
 }
 
+const std::byte* Feed::wait_for(std::uint64_t piece) {
+  const auto span =
+      main_track_.phase("wait-for-piece", 0, static_cast<std::int64_t>(piece / pieces_a_batch()));
+  return staging_->wait(piece);
+}
+
 void Feed::upload_pinned(const OnBatch& on_batch) {
   for (std::uint64_t current = 0; current < batches(); ++current) {
     await_free(current);
+    begin_upload(current);
     const Range elements = batch(current);
     upload_->upload(buffer(current).memory.data(), pinned_data(elements),
                     elements.count * element_);
@@ -150,13 +167,29 @@ void Feed::await_free(std::uint64_t batch) {
   upload_->wait(*buffer(batch).free);
 }
 
+void Feed::begin_upload(std::uint64_t number) {
+  upload_track_.begin(*upload_, "upload", batch(number).count * element_,
+                      static_cast<std::int64_t>(number));
+}
+
 /// The kernels of the batch come after its uploads.
 void Feed::compute_batch(std::uint64_t number, const OnBatch& on_batch) {
   BatchBuffer& here = buffer(number);
+  upload_track_.end(*upload_);
   upload_->record(*here.filled);
   compute_->wait(*here.filled);
-  if (on_batch) on_batch(*compute_, {number, batch(number), here.memory.data()});
+  if (on_batch) enqueue_kernels(number, on_batch);
   compute_->record(*here.free);
+}
+
+void Feed::enqueue_kernels(std::uint64_t number, const OnBatch& on_batch) {
+  const Range elements = batch(number);
+  compute_track_.begin(*compute_, "kernels", elements.count * element_,
+                       static_cast<std::int64_t>(number));
+  on_batch(*compute_,
+           {number, elements,
+            sizes_.mode == Mode::mapped ? pinned_data(elements) : buffer(number).memory.data()});
+  compute_track_.end(*compute_);
 }
 
 }  // namespace shardstream::pipeline

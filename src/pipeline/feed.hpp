@@ -12,6 +12,7 @@
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "io/source.hpp"
+#include "measure/recorder.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/staging.hpp"
 
@@ -24,7 +25,9 @@ struct Batch {
   const std::byte* data;
 };
 
-/// Allocates its rings once; run() may be repeated. The source and the device must outlive it.
+/// Allocates its rings once; run() may be repeated. The source, the device and the recorder must
+/// outlive it. It writes to the tracks "reader 0", "reader 1", ..., "upload" and "compute": one
+/// feed of a recorder runs at a time.
 class Feed {
  public:
   /// Called by the thread of run(), in the order of the batches: enqueues work on `compute` that
@@ -33,7 +36,8 @@ class Feed {
   /// Called by reader threads, several at once, with elements as they came from the source.
   using OnRead = std::function<void(Range elements, const std::byte* data)>;
 
-  Feed(device::Device& device, const io::Source& source, Range shard, const Sizes& sizes);
+  Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source, Range shard,
+       const Sizes& sizes);
   ~Feed();
 
   /// Brings the data to where the mode wants it before timing starts; nothing to do for `stream`.
@@ -66,11 +70,15 @@ class Feed {
   /// Reads and tells `on_read`, which must outlive the result.
   Read from_source(const OnRead& on_read) const;
   void load_host_memory(const OnRead& on_read);
-  void stage(const Read& read, const OnBatch& on_batch);
+  /// `phase` is what the readers' reading is called.
+  void stage(const char* phase, const Read& read, const OnBatch& on_batch);
+  const std::byte* wait_for(std::uint64_t piece);
   void upload_pinned(const OnBatch& on_batch);
   const std::byte* pinned_data(Range elements) const;
   void await_free(std::uint64_t batch);
+  void begin_upload(std::uint64_t batch);
   void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
+  void enqueue_kernels(std::uint64_t batch, const OnBatch& on_batch);
 
   const io::Source& source_;
   Range shard_;
@@ -82,6 +90,8 @@ class Feed {
   std::vector<BatchBuffer> buffers_;       // in mode resident one for every batch
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<device::Stream> upload_, compute_;
+  measure::HostTrack& main_track_;
+  measure::DeviceTrack &upload_track_, &compute_track_;
 };
 
 }  // namespace shardstream::pipeline

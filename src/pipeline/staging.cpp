@@ -1,5 +1,7 @@
 #include "pipeline/staging.hpp"
 
+#include <fmt/format.h>
+
 namespace shardstream::pipeline {
 namespace {
 
@@ -10,13 +12,15 @@ void advance(std::atomic<std::uint64_t>& number, std::uint64_t before) {
 
 }  // namespace
 
-Staging::Staging(device::Device& device, std::size_t slot_bytes, std::uint64_t slots,
-                 unsigned readers)
+Staging::Staging(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
+                 std::uint64_t slots, unsigned readers)
     : memory_(device, device::Memory::pinned, slot_bytes * slots),
       slot_bytes_(slot_bytes),
-      slots_(slots),
-      readers_(readers) {
+      slots_(slots) {
   for (auto& slot : slots_) slot.emptied = device.make_event();
+  for (unsigned i = 0; i < readers; ++i) {
+    readers_.push_back(&recorder.host_track(fmt::format("reader {}", i)));
+  }
 }
 
 Staging::~Staging() {
@@ -30,7 +34,7 @@ void Staging::start(std::uint64_t pieces, Read read) {
   error_ = nullptr;
   read_ = std::move(read);
   for (auto& slot : slots_) slot.filled = slot.released = 0;
-  for (unsigned i = 0; i < readers_; ++i) threads_.emplace_back([this] { read_pieces(); });
+  for (auto* track : readers_) threads_.emplace_back([this, track] { read_pieces(*track); });
 }
 
 const std::byte* Staging::wait(std::uint64_t piece) {
@@ -55,16 +59,11 @@ void Staging::finish() noexcept {
   threads_.clear();
 }
 
-void Staging::read_pieces() {
+void Staging::read_pieces(measure::HostTrack& track) {
   try {
     for (std::uint64_t piece = next_++; piece < pieces_; piece = next_++) {
-      auto& released = slot(piece).released;
-      for (auto seen = released.load(); seen < round(piece); seen = released.load()) {
-        released.wait(seen);
-      }
-      if (released.load() == ended) return;
-      slot(piece).emptied->synchronize();
-      read_(piece, data(piece));
+      if (!await_slot(piece, track)) return;
+      read_(piece, data(piece), track);
       advance(slot(piece).filled, round(piece));
     }
   } catch (...) {
@@ -74,6 +73,18 @@ void Staging::read_pieces() {
     }
     end();
   }
+}
+
+/// False when there will be no more pieces.
+bool Staging::await_slot(std::uint64_t piece, measure::HostTrack& track) {
+  const auto span = track.phase("wait-for-slot");
+  auto& released = slot(piece).released;
+  for (auto seen = released.load(); seen < round(piece); seen = released.load()) {
+    released.wait(seen);
+  }
+  if (released.load() == ended) return false;
+  slot(piece).emptied->synchronize();
+  return true;
 }
 
 /// No more pieces: whoever waits for a slot wakes up.

@@ -15,6 +15,7 @@
 
 #include "device/buffer.hpp"
 #include "device/device.hpp"
+#include "measure/recorder.hpp"
 
 namespace shardstream::pipeline {
 
@@ -22,10 +23,14 @@ namespace shardstream::pipeline {
 /// once; start() may be called again after finish().
 class Staging {
  public:
-  /// Fills `slot` with piece number `piece`; called by the reader threads, several at once.
-  using Read = std::function<void(std::uint64_t piece, std::byte* slot)>;
+  /// Fills `slot` with piece number `piece`; called by the reader threads, several at once, each
+  /// with its own track.
+  using Read =
+      std::function<void(std::uint64_t piece, std::byte* slot, measure::HostTrack& reader)>;
 
-  Staging(device::Device& device, std::size_t slot_bytes, std::uint64_t slots, unsigned readers);
+  /// The readers' tracks are "reader 0", "reader 1", ...
+  Staging(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
+          std::uint64_t slots, unsigned readers);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -48,7 +53,8 @@ class Staging {
   };
   static constexpr std::uint64_t ended = std::numeric_limits<std::uint64_t>::max();
 
-  void read_pieces();
+  void read_pieces(measure::HostTrack& track);
+  bool await_slot(std::uint64_t piece, measure::HostTrack& track);
   void end();
   std::uint64_t round(std::uint64_t piece) const { return piece / slots_.size(); }
   Slot& slot(std::uint64_t piece) { return slots_[piece % slots_.size()]; }
@@ -57,7 +63,7 @@ class Staging {
   device::Buffer<std::byte> memory_;
   std::size_t slot_bytes_;
   std::vector<Slot> slots_;
-  unsigned readers_;
+  std::vector<measure::HostTrack*> readers_;
 
   std::uint64_t pieces_ = 0;
   Read read_;

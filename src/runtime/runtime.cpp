@@ -111,7 +111,11 @@ std::span<const OptionRow> device_options() {
 }
 
 Runtime::Runtime(const launch::Session& the_session, const Options& the_options, Log& the_log)
-    : session(the_session), options(the_options), log(the_log) {
+    : session(the_session),
+      options(the_options),
+      log(the_log),
+      recorder(options.flag("measure.timeline")) {
+  if (recorder.keeps_spans()) clock_at_start = measure::compare_clocks(session);
   open();
   communicator = connect(*this);
 }

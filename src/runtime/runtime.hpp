@@ -10,6 +10,7 @@
 #include "core/options.hpp"
 #include "device/device.hpp"
 #include "launch/session.hpp"
+#include "measure/clock.hpp"
 #include "measure/recorder.hpp"
 
 namespace shardstream::runtime {
@@ -37,6 +38,7 @@ struct Runtime {
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;
+  measure::ClockOffset clock_at_start;  ///< compared if the recorder keeps spans
 
   /// Takes the place that launch::place() gives to this rank: binds the calling thread to its CPUs
   /// (so no other thread may run yet) and opens its GPU, or the host backend; then connects

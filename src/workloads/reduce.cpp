@@ -69,7 +69,7 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
   }
   std::optional<Partial<Class>> total;
   bool repeatable = true;
-  outcome.repetitions = measure::repeat(runtime.options, session, [&](bool timed) {
+  const auto work = [&](bool timed) {
     std::vector<Partial<Class>> own;
     {
       const auto span =
@@ -80,7 +80,8 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
     const Partial<Class> again = root_fold->run(shard_reduction->compute(), own);
     repeatable = repeatable && (!total || same_statistics(*total, again));
     total = again;
-  });
+  };
+  outcome.repetitions = measure::repeat(runtime.options, session, runtime.recorder, work);
   session.collectively([&] {
     if (request.nan != "error" || total->nans == 0) return;
     throw Error(

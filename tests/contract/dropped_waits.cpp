@@ -52,7 +52,8 @@ bool passes_twice(device::Device& device, const pipeline::Sizes& sizes, test::Pl
   constexpr std::uint64_t count = 4096 * 14 + 100;
   constexpr std::uint64_t rounds = 2;
   const test::RampSource source(count);
-  pipeline::Feed feed(device, source, {0, count}, sizes);
+  measure::Recorder recorder;
+  pipeline::Feed feed(device, recorder, source, {0, count}, sizes);
   const auto keep = [](Range, const std::byte*) {};
   feed.load(keep);
   const device::Buffer<std::int64_t> sums(device, device::Memory::device, rounds * feed.batches());

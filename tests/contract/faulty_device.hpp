@@ -66,6 +66,7 @@ class FaultyEvent final : public device::Event {
   void synchronize() override {
     if (!plan_.leaves_out(Waiter::thread, signaller)) inner_->synchronize();
   }
+  bool reached() const override { return inner_->reached(); }
   double seconds_since(const device::Event& start) const override {
     return inner_->seconds_since(*static_cast<const FaultyEvent&>(start).inner_);
   }

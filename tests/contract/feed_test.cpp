@@ -43,7 +43,8 @@ void expect_all_elements(const Range& shard, const Sizes& sizes, const std::stri
       EXPECT_TRUE(kept.insert(elements.first + i).second) << what << ": kept twice";
     }
   };
-  Feed feed(*device, source, shard, sizes);
+  measure::Recorder recorder;
+  Feed feed(*device, recorder, source, shard, sizes);
   feed.load(keep);
   for (int round = 0; round < 2; ++round) {
     const Buffer<std::int64_t> seen(*device, Memory::pinned, shard.count);
@@ -98,7 +99,8 @@ TEST(Feed, AnEmptyShardHasNoBatches) {
   const auto device = test::make_backend();
   const RampSource source(10);
   for (const Mode mode : every_mode) {
-    Feed feed(*device, source, {10, 0},
+    measure::Recorder recorder;
+    Feed feed(*device, recorder, source, {10, 0},
               {.mode = mode, .slot = unit, .slots = 1, .batch = unit, .batches = 1, .readers = 1});
     const auto nothing = [](Range, const std::byte*) { FAIL(); };
     feed.load(nothing);
@@ -115,7 +117,8 @@ TEST(Feed, AReaderThatFailsEndsTheRunInEveryMode) {
     Sizes sizes{
         .mode = mode, .slot = unit, .slots = 4, .batch = 10 * unit, .batches = 2, .readers = 3};
     if (mode == Mode::resident) sizes.batches = ceil_div(100000, sizes.batch);
-    Feed feed(*device, source, {0, 100000}, sizes);
+    measure::Recorder recorder;
+    Feed feed(*device, recorder, source, {0, 100000}, sizes);
     const auto keep = [](Range, const std::byte*) {};
     EXPECT_THROW(
         {
@@ -130,7 +133,8 @@ TEST(Feed, AReaderThatFailsEndsTheRunInEveryMode) {
 TEST(Feed, AWorkloadThatFailsEndsTheRun) {
   const auto device = test::make_backend();
   const RampSource source(100000);
-  Feed feed(*device, source, {0, 100000},
+  measure::Recorder recorder;
+  Feed feed(*device, recorder, source, {0, 100000},
             {.slot = unit, .slots = 4, .batch = 10 * unit, .batches = 2, .readers = 3});
   EXPECT_THROW(feed.run(
                    [](device::Stream&, const Batch& batch) {

@@ -337,7 +337,7 @@ def test_pandas_opens_every_table():
     assert 0 < link["per_rank_min"] <= link["aggregate"] / ranks * (1 + 1e-9), link
     assert link["unit"] == "GB/s" and link["on_path"] == 1, link
     phases = frames["/timing/phases"].set_index("phase")
-    assert phases.loc["stream", "seconds"] == streamed["host_seconds"].max()
+    assert phases.loc["stream", "host_seconds"] == streamed["host_seconds"].max()
 
 
 # ---------------------------------------------------------------- where options come from

@@ -112,6 +112,15 @@ TEST(Session, BroadcastsRankZeros) {
   EXPECT_NE(runtime::make_run_uuid(session()), uuid);
 }
 
+TEST(Session, CollectsBytesOnRank0) {
+  const std::string mine(static_cast<std::size_t>(session().rank()) * 100000, 'x');
+  const auto all = session().collect(mine + '\0');
+  ASSERT_EQ(all.size(), session().rank() == 0 ? static_cast<std::size_t>(session().size()) : 0U);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    EXPECT_EQ(all[rank], std::string(rank * 100000, 'x') + '\0');
+  }
+}
+
 TEST(MpiCommunicator, GathersDeviceMemoryInTheOrderOfTheStream) {
   const auto device = device::host::make_device(2);
   const auto stream = device->make_stream();

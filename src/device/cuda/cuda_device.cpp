@@ -20,6 +20,16 @@ class CudaEvent final : public Event {
     check(cudaSetDevice(ordinal_), "cudaSetDevice");  // any thread may wait
     check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
   }
+  bool reached() const override {
+    check(cudaSetDevice(ordinal_), "cudaSetDevice");
+    const cudaError_t status = cudaEventQuery(event_.get());
+    if (status == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // else the next launch would take it for its own failure
+      return false;
+    }
+    check(status, "cudaEventQuery");
+    return true;
+  }
   double seconds_since(const Event& start) const override {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, static_cast<const CudaEvent&>(start).get(),

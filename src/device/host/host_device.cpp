@@ -37,6 +37,10 @@ struct EventState {
 class HostEvent final : public Event {
  public:
   void synchronize() override { state_->wait_for(latest()); }
+  bool reached() const override {
+    std::lock_guard lock(state_->mutex);
+    return state_->completed >= state_->recorded;
+  }
   double seconds_since(const Event& start) const override {
     const auto& from = *static_cast<const HostEvent&>(start).state_;
     std::scoped_lock lock(state_->mutex);

@@ -1,0 +1,81 @@
+#include "measure/clock.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+namespace shardstream::measure {
+namespace {
+
+using launch::check_mpi;
+
+constexpr int round_trips = 64;
+constexpr int tag = 1;
+
+void send(std::int64_t* values, int count, int rank) {
+  check_mpi(MPI_Send(values, count, MPI_INT64_T, rank, tag, MPI_COMM_WORLD), "MPI_Send");
+}
+
+void receive(std::int64_t* values, int count, int rank) {
+  check_mpi(MPI_Recv(values, count, MPI_INT64_T, rank, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+            "MPI_Recv");
+}
+
+/// Rank 0's part with one other rank, which is told the outcome.
+void ask(int rank) {
+  ClockOffset best{.error_ns = std::numeric_limits<std::int64_t>::max()};
+  for (int i = 0; i < round_trips; ++i) {
+    std::int64_t theirs = 0;
+    const std::int64_t before = steady_ns();
+    send(&theirs, 1, rank);
+    receive(&theirs, 1, rank);
+    const std::int64_t after = steady_ns();
+    const std::int64_t error = (after - before + 1) / 2;
+    if (error < best.error_ns) best = {theirs, before + (after - before) / 2 - theirs, error};
+  }
+  std::array outcome{best.at_ns, best.offset_ns, best.error_ns};
+  send(outcome.data(), 3, rank);
+}
+
+ClockOffset answer() {
+  for (int i = 0; i < round_trips; ++i) {
+    std::int64_t mine = 0;
+    receive(&mine, 1, 0);
+    mine = steady_ns();
+    send(&mine, 1, 0);
+  }
+  std::array<std::int64_t, 3> outcome{};
+  receive(outcome.data(), 3, 0);
+  return {outcome[0], outcome[1], outcome[2]};
+}
+
+}  // namespace
+
+std::int64_t steady_ns() {
+  using namespace std::chrono;
+  return nanoseconds(steady_clock::now().time_since_epoch()).count();
+}
+
+ClockOffset compare_clocks(const launch::Session& session) {
+  if (session.rank() > 0) return answer();
+  for (int rank = 1; rank < session.size(); ++rank) ask(rank);
+  return {.at_ns = steady_ns()};
+}
+
+std::int64_t ClockAlignment::on_rank0(std::int64_t mine_ns) const {
+  const auto span = static_cast<double>(end_.at_ns - start_.at_ns);
+  const auto passed = static_cast<double>(mine_ns - start_.at_ns);
+  const auto drift = static_cast<double>(end_.offset_ns - start_.offset_ns);
+  const double part = span > 0 ? passed / span : 0;
+  return mine_ns + start_.offset_ns + std::llround(drift * part);
+}
+
+std::int64_t ClockAlignment::error() const {
+  return std::max(start_.error_ns, end_.error_ns);
+}
+
+}  // namespace shardstream::measure

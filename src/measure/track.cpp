@@ -1,0 +1,105 @@
+#include "measure/track.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "measure/nvtx.hpp"
+
+namespace shardstream::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Pairs of events that a device track makes beforehand. As long as they last no event is asked
+/// whether it has been reached, so that in short runs the host learns nothing of a stream's
+/// progress but what the schedule itself waits for: dropped_waits relies on that.
+constexpr std::size_t ready_events = 16;
+
+}  // namespace
+
+std::size_t Track::find_or_add(std::string_view phase) {
+  const auto found = std::ranges::find(phases_, phase, &Phase::name);
+  const auto index = static_cast<std::size_t>(found - phases_.begin());
+  if (found == phases_.end()) phases_.push_back({.name = std::string(phase)});
+  return index;
+}
+
+void Track::add(std::size_t phase, double seconds, std::uint64_t bytes) {
+  phases_[phase].seconds += seconds;
+  phases_[phase].calls += 1;
+  phases_[phase].bytes += bytes;
+}
+
+HostTrack::Span::Span(HostTrack& track, std::size_t phase, std::uint64_t bytes, std::int64_t batch)
+    : track_(track), phase_(phase), bytes_(bytes) {
+  if (track.keeps_spans_) {  // its place is taken now, since the end must not throw
+    kept_ = &track.spans_.emplace_back(KeptSpan{static_cast<std::uint32_t>(phase), batch, 0, 0});
+  }
+  push_range(track.phases_[phase].name.c_str());
+  start_ = Clock::now();
+}
+
+HostTrack::Span::~Span() {
+  using std::chrono::nanoseconds;
+  const auto duration = Clock::now() - start_;
+  pop_range();
+  track_.add(phase_, std::chrono::duration<double>(duration).count(), bytes_);
+  if (kept_ == nullptr) return;
+  kept_->start_ns = nanoseconds(start_.time_since_epoch()).count();
+  kept_->dur_ns = nanoseconds(duration).count();
+}
+
+DeviceTrack::DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock)
+    : Track(std::move(name), clock != nullptr), device_(device), clock_(clock) {
+  for (std::size_t i = 0; i < ready_events; ++i) free_.push_back(make_events());
+}
+
+void DeviceTrack::begin(device::Stream& stream, std::string_view phase, std::uint64_t bytes,
+                        std::int64_t batch) {
+  Events events = open_ ? std::move(open_->events) : take_events();
+  open_ = Span{std::move(events), find_or_add(phase), bytes, batch};
+  stream.record(*open_->events.start);
+}
+
+void DeviceTrack::end(device::Stream& stream) {
+  expect(open_.has_value(), "a span of the device ends after it has begun");
+  stream.record(*open_->events.end);
+  ended_.push_back(std::move(*open_));
+  open_.reset();
+}
+
+void DeviceTrack::fold_all() {
+  while (!ended_.empty()) {
+    ended_.front().events.end->synchronize();
+    fold_first();
+  }
+}
+
+DeviceTrack::Events DeviceTrack::make_events() {
+  return {device_.make_event(), device_.make_event()};
+}
+
+DeviceTrack::Events DeviceTrack::take_events() {
+  if (free_.empty()) {
+    while (!ended_.empty() && ended_.front().events.end->reached()) fold_first();
+  }
+  if (free_.empty()) return make_events();
+  Events events = std::move(free_.back());
+  free_.pop_back();
+  return events;
+}
+
+void DeviceTrack::fold_first() {
+  Span& span = ended_.front();
+  const double seconds = span.events.end->seconds_since(*span.events.start);
+  add(span.phase, seconds, span.bytes);
+  if (keeps_spans_) {
+    spans_.push_back({static_cast<std::uint32_t>(span.phase), span.batch,
+                      clock_->on_host(*span.events.start), std::llround(seconds * 1e9)});
+  }
+  free_.push_back(std::move(span.events));
+  ended_.pop_front();
+}
+
+}  // namespace shardstream::measure

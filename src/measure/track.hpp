@@ -1,0 +1,119 @@
+// A phase is a name, a span one interval of it on a track, a timing the sum of spans. A track is a
+// thread of the host or a stream of the device, and has one writer: nothing here takes a lock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/device.hpp"
+#include "measure/device_clock.hpp"
+
+namespace shardstream::measure {
+
+inline constexpr std::int64_t no_batch = -1;
+
+/// The sum of a track's spans of one name.
+struct Phase {
+  std::string name;
+  double seconds = 0;  ///< between the spans' begin and end
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;  ///< moved, as the callers counted them
+};
+
+/// Times are nanoseconds of this process's steady clock.
+struct KeptSpan {
+  std::uint32_t phase;  ///< index in the track's phases
+  std::int64_t batch, start_ns, dur_ns;
+};
+
+/// What host and device tracks share. To be read when its writer is at rest.
+class Track {
+ public:
+  Track(std::string name, bool keeps_spans) : name_(std::move(name)), keeps_spans_(keeps_spans) {}
+
+  const std::string& name() const { return name_; }
+  /// In the order in which they began.
+  const std::vector<Phase>& phases() const { return phases_; }
+  /// Empty unless spans are kept.
+  const std::deque<KeptSpan>& spans() const { return spans_; }
+
+ protected:
+  std::size_t find_or_add(std::string_view phase);
+  void add(std::size_t phase, double seconds, std::uint64_t bytes);
+
+  std::string name_;
+  bool keeps_spans_;
+  std::vector<Phase> phases_;
+  std::deque<KeptSpan> spans_;  // growing moves none of them
+};
+
+/// A thread's. Its spans nest, and are ranges for NVIDIA's profilers.
+class HostTrack : public Track {
+ public:
+  /// Ends when it goes.
+  class Span {
+   public:
+    Span(HostTrack& track, std::size_t phase, std::uint64_t bytes, std::int64_t batch);
+    ~Span();
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    HostTrack& track_;
+    std::size_t phase_;
+    std::uint64_t bytes_;
+    KeptSpan* kept_ = nullptr;
+    std::chrono::steady_clock::time_point start_;
+  };
+
+  using Track::Track;
+  [[nodiscard]] Span phase(std::string_view name, std::uint64_t bytes = 0,
+                           std::int64_t batch = no_batch) {
+    return {*this, find_or_add(name), bytes, batch};
+  }
+};
+
+/// A stream's, timed by events; written by the thread that gives the stream its work. Spans are
+/// folded into the sums some time after they were reached, and nothing waits for them.
+class DeviceTrack : public Track {
+ public:
+  /// Keeps spans if there is a clock, which then must outlive it, as must the device.
+  DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock);
+
+  /// The span begins after, and with end() ends after, what `stream` has been given so far. One at
+  /// a time; a span that was begun and not ended is forgotten.
+  void begin(device::Stream& stream, std::string_view phase, std::uint64_t bytes,
+             std::int64_t batch);
+  void end(device::Stream& stream);
+  /// Folds all that have ended; waits for them.
+  void fold_all();
+
+ private:
+  struct Events {
+    std::unique_ptr<device::Event> start, end;
+  };
+  struct Span {
+    Events events;
+    std::size_t phase;
+    std::uint64_t bytes;
+    std::int64_t batch;
+  };
+
+  Events make_events();
+  Events take_events();
+  void fold_first();
+
+  device::Device& device_;
+  const DeviceClock* clock_;
+  std::vector<Events> free_;
+  std::optional<Span> open_;
+  std::deque<Span> ended_;
+};
+
+}  // namespace shardstream::measure

@@ -1,0 +1,183 @@
+// Spans of the device on every backend: timed by events that nothing waits for, and put on the
+// host's clock.
+#include "measure/recorder.hpp"
+
+#include <gtest/gtest.h>
+
+#include "contract/backend.hpp"
+#include "core/error.hpp"
+#include "measure/clock.hpp"
+
+namespace shardstream::measure {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+
+/// A device that counts the events that it was asked for.
+class CountingDevice final : public device::Device {
+ public:
+  const device::DeviceInfo& info() const override { return inner_->info(); }
+  std::unique_ptr<device::Stream> make_stream() override { return inner_->make_stream(); }
+  std::unique_ptr<device::Event> make_event() override {
+    ++events;
+    return inner_->make_event();
+  }
+  void* allocate(Memory kind, std::size_t bytes) override { return inner_->allocate(kind, bytes); }
+  void release(Memory kind, void* data, std::size_t bytes) noexcept override {
+    inner_->release(kind, data, bytes);
+  }
+  int events = 0;
+
+ private:
+  std::unique_ptr<device::Device> inner_ = test::make_backend();
+};
+
+/// Something that takes a stream a while: 8 MiB, which no machine copies at 1 TB/s from the host.
+struct Work {
+  static constexpr std::size_t bytes = std::size_t{8} << 20;
+  static constexpr double least_seconds = 8e-6;
+  Buffer<std::byte> from, to;
+  explicit Work(device::Device& device)
+      : from(device, Memory::pinned, bytes), to(device, Memory::device, bytes) {}
+  void enqueue(device::Stream& stream) const { stream.upload(to.data(), from.data(), bytes); }
+};
+
+TEST(Event, TellsWhetherItWasReached) {
+  const auto device = test::make_backend();
+  const auto busy = device->make_stream(), stream = device->make_stream();
+  const auto done = device->make_event(), event = device->make_event();
+  EXPECT_TRUE(event->reached());  // never recorded
+  const Work work(*device);
+  for (int i = 0; i < 100; ++i) work.enqueue(*busy);
+  busy->record(*done);
+  stream->wait(*done);
+  stream->record(*event);
+  EXPECT_FALSE(event->reached());
+  work.enqueue(*stream);  // the answer was no error
+  event->synchronize();
+  EXPECT_TRUE(event->reached());
+  EXPECT_TRUE(done->reached());
+  stream->synchronize();
+}
+
+TEST(DeviceTrack, FoldsSpansIntoSums) {
+  const auto device = test::make_backend();
+  Recorder recorder;
+  const auto stream = device->make_stream();
+  const Work work(*device);
+  DeviceTrack& track = recorder.device_track("upload", *device);
+  EXPECT_EQ(&recorder.device_track("upload", *device), &track);
+  for (int i = 0; i < 50; ++i) {
+    track.begin(*stream, i < 40 ? "upload" : "other", 3, i);
+    work.enqueue(*stream);
+    track.end(*stream);
+  }
+  recorder.settle();
+  ASSERT_EQ(track.phases().size(), 2U);
+  EXPECT_EQ(track.phases()[0].name, "upload");
+  EXPECT_EQ(track.phases()[0].calls, 40U);
+  EXPECT_EQ(track.phases()[0].bytes, 120U);
+  EXPECT_GT(track.phases()[0].seconds, 40 * Work::least_seconds);
+  EXPECT_LT(track.phases()[0].seconds, 60);
+  EXPECT_EQ(track.phases()[1].calls, 10U);
+  EXPECT_TRUE(track.spans().empty());
+  EXPECT_EQ(recorder.device_clock_error(), 0);
+}
+
+/// However many spans there are, as long as they are reached now and then.
+TEST(DeviceTrack, UsesItsEventsAgain) {
+  CountingDevice device;
+  Recorder recorder;
+  const auto stream = device.make_stream();
+  DeviceTrack& track = recorder.device_track("upload", device);
+  const int before = device.events;
+  EXPECT_GT(before, 0);
+  for (int i = 0; i < 1000; ++i) {
+    track.begin(*stream, "nothing", 0, i);
+    track.end(*stream);
+    stream->synchronize();
+  }
+  EXPECT_EQ(device.events, before);
+  recorder.settle();
+  EXPECT_EQ(track.phases().at(0).calls, 1000U);
+  // Nor does any get lost when none is reached in time.
+  const auto busy = device.make_stream();
+  const auto gate = device.make_event();
+  const Work work(device);
+  for (int i = 0; i < 100; ++i) work.enqueue(*busy);
+  busy->record(*gate);
+  stream->wait(*gate);
+  for (int i = 0; i < 1000; ++i) {
+    track.begin(*stream, "nothing", 0, i);
+    track.end(*stream);
+  }
+  recorder.settle();
+  EXPECT_EQ(track.phases().at(0).calls, 2000U);
+}
+
+TEST(DeviceTrack, KeepsSpansOnTheHostsClock) {
+  const auto device = test::make_backend();
+  Recorder recorder(true);
+  const auto upload = device->make_stream(), compute = device->make_stream();
+  const auto filled = device->make_event();
+  const Work work(*device), more_work(*device);
+  DeviceTrack& first = recorder.device_track("upload", *device);
+  DeviceTrack& second = recorder.device_track("compute", *device);
+  constexpr int spans = 40;
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    recorder.settle();
+    const std::size_t done = first.spans().size();
+    const std::int64_t begin = steady_ns();
+    for (int i = 0; i < spans; ++i) {
+      first.begin(*upload, "upload", Work::bytes, i);
+      work.enqueue(*upload);
+      first.end(*upload);
+      upload->record(*filled);
+      compute->wait(*filled);
+      second.begin(*compute, "kernels", Work::bytes, i);
+      more_work.enqueue(*compute);
+      second.end(*compute);
+    }
+    compute->synchronize();
+    const std::int64_t end = steady_ns();
+    recorder.settle();
+    const std::int64_t error = recorder.device_clock_error() + 1000;  // events tick every 0.5 us
+    EXPECT_LT(error, 1'000'000'000);
+    ASSERT_EQ(first.spans().size(), done + spans);
+    ASSERT_EQ(second.spans().size(), done + spans);
+    for (std::size_t i = 0; i < spans; ++i) {
+      const KeptSpan& uploaded = first.spans()[done + i];
+      const KeptSpan& computed = second.spans()[done + i];
+      EXPECT_EQ(uploaded.batch, static_cast<std::int64_t>(i));
+      EXPECT_GT(uploaded.dur_ns, Work::least_seconds * 1e9);
+      EXPECT_GE(uploaded.start_ns, begin - error);
+      EXPECT_GE(computed.start_ns, uploaded.start_ns + uploaded.dur_ns - 1000);
+      EXPECT_LE(computed.start_ns + computed.dur_ns, end + error);
+      if (i == 0) continue;
+      const KeptSpan& before = first.spans()[done + i - 1];
+      EXPECT_GE(uploaded.start_ns, before.start_ns + before.dur_ns - 1000);
+    }
+  }
+  double sum = 0;
+  for (const auto& span : first.spans()) sum += static_cast<double>(span.dur_ns) / 1e9;
+  EXPECT_NEAR(sum, first.phases().at(0).seconds, 1e-9 * 3 * spans);
+}
+
+TEST(DeviceTrack, ASpanThatWasNotEndedIsForgotten) {
+  const auto device = test::make_backend();
+  Recorder recorder;
+  const auto stream = device->make_stream();
+  DeviceTrack& track = recorder.device_track("upload", *device);
+  EXPECT_THROW(track.end(*stream), ContractError);
+  track.begin(*stream, "failed", 1, 0);
+  track.begin(*stream, "upload", 2, 1);
+  track.end(*stream);
+  EXPECT_THROW(track.end(*stream), ContractError);
+  recorder.settle();
+  EXPECT_EQ(track.phases().at(0).calls, 0U);
+  EXPECT_EQ(track.phases().at(1).calls, 1U);
+}
+
+}  // namespace
+}  // namespace shardstream::measure
