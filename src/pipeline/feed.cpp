@@ -24,7 +24,8 @@ Feed::Feed(device::Device& device, const io::Source& source, Range shard, const 
   if (sizes.mode == Mode::pinned) {
     pinned_ = Buffer<std::byte>(device, Memory::pinned, shard.count * element_);
   } else {
-    staging_ = std::make_unique<Staging>(device, sizes.slot * element_, sizes.slots, sizes.readers);
+    staging_ = std::make_unique<Staging>(device, source.slot_bytes(sizes.slot), sizes.slots,
+                                         sizes.readers);
   }
   if (sizes.mode == Mode::pageable) {
     pageable_ = std::make_unique_for_overwrite<std::byte[]>(shard.count * element_);
@@ -58,9 +59,10 @@ std::uint64_t Feed::pieces() const {
 }
 
 Feed::Read Feed::from_source(const OnRead& on_read) const {
-  return [this, &on_read](Range elements, std::byte* to) {
-    source_.read(elements.first, elements.count, to);
-    on_read(elements, to);
+  return [this, &on_read](Range elements, std::byte* slot) {
+    const std::byte* const data = source_.read_into(elements.first, elements.count, slot);
+    on_read(elements, data);
+    return data;
   };
 }
 
@@ -81,6 +83,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
           [&](Range elements, std::byte* to) {
             const std::byte* from = pageable_.get() + (elements.first - shard_.first) * element_;
             std::copy_n(from, elements.count * element_, to);
+            return to;
           },
           on_batch);
     case Mode::pinned:
@@ -94,10 +97,11 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
 
 void Feed::load_host_memory(const OnRead& on_read) {
   std::byte* memory = sizes_.mode == Mode::pinned ? pinned_.data() : pageable_.get();
-  const Read read = from_source(on_read);
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
-    read(elements, memory + (elements.first - shard_.first) * element_);
+    std::byte* const to = memory + (elements.first - shard_.first) * element_;
+    source_.read(elements.first, elements.count, to);
+    on_read(elements, to);
   });
 }
 
@@ -109,7 +113,7 @@ void Feed::stage(const Read& read, const OnBatch& on_batch) {
     ~Finish() { staging.finish(); }
   } finish{*staging_};
   staging_->start(pieces(),
-                  [&](std::uint64_t number, std::byte* slot) { read(piece(number), slot); });
+                  [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); });
   std::uint64_t number = 0;
   for (std::uint64_t current = 0; current < batches(); ++current) {
     await_free(current);

@@ -40,7 +40,7 @@ const std::byte* Staging::wait(std::uint64_t piece) {
     std::lock_guard lock(error_mutex_);
     std::rethrow_exception(error_);
   }
-  return data(piece);
+  return slot(piece).start;
 }
 
 void Staging::release(std::uint64_t piece, device::Stream& stream) {
@@ -64,7 +64,7 @@ void Staging::read_pieces() {
       }
       if (released.load() == ended) return;
       slot(piece).emptied->synchronize();
-      read_(piece, data(piece));
+      slot(piece).start = read_(piece, memory(piece));
       advance(slot(piece).filled, round(piece));
     }
   } catch (...) {
@@ -86,7 +86,7 @@ void Staging::end() {
   }
 }
 
-std::byte* Staging::data(std::uint64_t piece) const {
+std::byte* Staging::memory(std::uint64_t piece) const {
   return memory_.data() + piece % slots_.size() * slot_bytes_;
 }
 
