@@ -136,6 +136,19 @@ Table ceilings_table(const workloads::Outcome& outcome) {
   return table;
 }
 
+/// How the ranks read, each way once and with its ranks if there are several. Collective.
+std::string access_of_all(const launch::Session& session, const io::Source& source) {
+  std::map<std::string, int> ranks;
+  for (const std::string& access : session.gather(source.access())) ++ranks[access];
+  if (ranks.size() == 1) return source.access();
+  std::string text;
+  for (const auto& [access, count] : ranks) {
+    text += fmt::format("{}{} ({} of {} ranks)", text.empty() ? "" : "; ", access, count,
+                        session.size());
+  }
+  return text;
+}
+
 }  // namespace
 
 void describe_rates(workloads::Outcome& outcome) {
@@ -179,7 +192,7 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
                     {"type", std::string(name_of(source.type()))},
                     {"shape", as_integers(source.order().shape())},
                     {"box", as_integers(source.order().box())},
-                    {"access", source.access()},
+                    {"access", access_of_all(runtime.session, source)},
                     {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}}};
 }
 
@@ -195,6 +208,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/config", "work_per_gpu", static_cast<std::int64_t>(outcome.elements) / ranks);
   for (const auto& [name, value] : record.provenance) file.attribute("/provenance", name, value);
   for (const auto& [name, value] : record.input) file.attribute("/input", name, value);
+  for (const auto& [name, value] : outcome.input) file.attribute("/input", name, value);
   file.table("/topology", record.topology.ranks);
   file.table("/topology", record.topology.gpus);
   file.table("/timing", record.phases);

@@ -96,8 +96,8 @@ class Device {
   virtual const DeviceInfo& info() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
-  /// Memory aligned to 256 bytes or more; throws Error naming the size when there is not enough.
-  /// Synchronises the device: not for the timed part.
+  /// Memory aligned to 256 bytes or more, pinned memory to a page; throws Error naming the size
+  /// when there is not enough. Synchronises the device: not for the timed part.
   virtual void* allocate(Memory kind, std::size_t bytes) = 0;
   virtual void release(Memory kind, void* data, std::size_t bytes) noexcept = 0;
 };

@@ -152,7 +152,8 @@ std::string file_of(const hdf5::Dataset& dataset) {
 /// The source that reads without HDF5, or null when the bytes must pass through it: they are not
 /// one run in this file, were never written (their value is then the fill value), or differ in
 /// type or byte order.
-std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Description& about) {
+std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Description& about,
+                                   ReadWay way) {
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
                                   "cannot get the layout of " + about.name);
   ElementOrder order(about.shape, about.box);
@@ -169,7 +170,7 @@ std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Descripti
   const auto end = static_cast<std::uint64_t>(status.st_size);
   if (bytes > end || offset > end - bytes) return nullptr;
   return std::make_unique<ContiguousSource>(about.name, about.wanted, std::move(order),
-                                            std::move(file), offset);
+                                            std::move(file), offset, way);
 }
 
 /// Room for a few chunks, so that a chunk that several reads share is decoded once. All are read
@@ -202,8 +203,10 @@ struct Transfer {
 
 class Hdf5Source final : public Source {
  public:
-  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about)
+  /// `stored` is the file that holds the bytes, where it can be opened.
+  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about, Descriptor stored)
       : about_(std::move(about)),
+        stored_(std::move(stored)),
         order_(about_.shape, about_.box),
         file_(std::move(file)),
         dataset_(std::move(dataset)),
@@ -214,6 +217,7 @@ class Hdf5Source final : public Source {
   const ElementOrder& order() const override { return order_; }
   const std::string& access() const override { return access_; }
   std::uint64_t stored_bytes() const override { return about_.stored_bytes; }
+  std::optional<StoredBytes> stored(Range elements) const override;
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
 
  private:
@@ -227,6 +231,7 @@ class Hdf5Source final : public Source {
                                     const std::string& complaint) const;
 
   Description about_;
+  Descriptor stored_;
   ElementOrder order_;
   hdf5::File file_;
   hdf5::Dataset dataset_;
@@ -253,6 +258,13 @@ std::string Hdf5Source::describe_access() const {
     text += fmt::format(", {} to {}", about_.stored_as, name_of(about_.wanted));
   }
   return text;
+}
+
+/// Which of the file's bytes belong to which elements HDF5 tells too slowly.
+std::optional<StoredBytes> Hdf5Source::stored(Range) const {
+  struct stat status {};
+  if (!stored_.valid() || ::fstat(stored_.get(), &status) != 0) return std::nullopt;
+  return StoredBytes{&stored_, {0, static_cast<std::uint64_t>(status.st_size)}, false, false};
 }
 
 void Hdf5Source::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
@@ -342,18 +354,26 @@ void Hdf5Source::fail_to_convert(std::uint64_t first, std::uint64_t count,
 }  // namespace
 
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
-                                         std::optional<ElementType> type) {
+                                         std::optional<ElementType> type, ReadWay way) {
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
   if (path.empty()) path = only_dataset(opened, file.string());
   auto dataset = open_dataset(opened, file.string(), path);
   auto about = describe(dataset, file.string() + ":" + path, type);
-  if (auto direct = try_direct(dataset, about)) return direct;
+  if (auto direct = try_direct(dataset, about, way)) return direct;
+  if (way == ReadWay::direct) {
+    throw UsageError(fmt::format(
+        "input.read: {} passes through HDF5, so its file cannot be read direct: leave it "
+        "at auto, or store the data set contiguous and in the type that is wanted",
+        about.name));
+  }
   // The chunk cache's size counts at the first opening only, so that one must have ended.
   const auto access = cached_access(about);
   dataset.close();
   dataset = open_dataset(opened, file.string(), path, access.get());
-  return std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about));
+  Descriptor stored(file_of(dataset), O_RDONLY);
+  return std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about),
+                                      std::move(stored));
 }
 
 }  // namespace shardstream::io

@@ -7,13 +7,15 @@
 #include <optional>
 #include <string>
 
+#include "io/contiguous_source.hpp"
 #include "io/source.hpp"
 
 namespace shardstream::io {
 
 /// Opens the data set at `path` of `file`, the file's only one if `path` is empty. Without `type`
-/// the elements have the type that fits the stored one. Throws UsageError.
+/// the elements have the type that fits the stored one. `way` is how a contiguous data set is read.
+/// Throws UsageError.
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
-                                         std::optional<ElementType> type);
+                                         std::optional<ElementType> type, ReadWay way);
 
 }  // namespace shardstream::io

@@ -16,6 +16,9 @@ constexpr OptionRow rows[] = {
     {"input.data", OptionKind::text, "uniform", "",
      "Where elements come from: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
      "ramp."},
+    {"input.read", OptionKind::choice, "auto", "auto|cached|direct",
+     "How the file of a contiguous data set is read: through the page cache, or past it "
+     "(O_DIRECT); auto goes past it where less than half of the rank's shard is cached."},
     {"input.count", OptionKind::count, "2^28", "1..", "How many elements a generator makes."},
     {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|u8",
      "What elements are converted to; auto is the file's own type, f32 for a generator."},
@@ -43,7 +46,17 @@ FileAndPath split(const std::string& data) {
   return {data.substr(0, colon), data.substr(colon + 1)};
 }
 
+ReadWay read_way(const Options& options) {
+  const std::string& text = options.text("input.read");
+  return text == "auto" ? ReadWay::automatic : text == "cached" ? ReadWay::cached : ReadWay::direct;
+}
+
 std::unique_ptr<Source> open_generator(Generator generator, const Options& options) {
+  if (read_way(options) == ReadWay::direct) {
+    throw UsageError(fmt::format(
+        "input.read: the generator {} has no file that could be read direct: leave it at auto",
+        name_of(generator)));
+  }
   const std::uint64_t count = options.count("input.count");
   const ElementType type = requested_type(options).value_or(ElementType::f32);
   const std::uint64_t most = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
@@ -62,7 +75,7 @@ std::unique_ptr<Source> open_file(const std::string& data, const Options& option
         "input.data: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", data));
   }
   try {
-    return open_hdf5_source(file, path, requested_type(options));
+    return open_hdf5_source(file, path, requested_type(options), read_way(options));
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {

@@ -5,16 +5,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/options.hpp"
+#include "core/shard.hpp"
+#include "io/descriptor.hpp"
 #include "kernels/data/element.hpp"
 
 namespace shardstream::io {
 
-/// The rows of [input]: data, count, type, seed.
+/// The rows of [input]: data, read, count, type, seed.
 std::span<const OptionRow> input_options();
 
 /// The order in which a data set's elements are numbered: box by box in row-major order of the
@@ -45,11 +48,23 @@ class ElementOrder {
   std::uint64_t count_;
 };
 
-/// Elements by global index. read() may be called by several threads at once. To be destroyed
-/// before MPI_Finalize, where a parallel HDF5 ends as well.
+/// Where elements stand in a file. Valid as long as their source.
+struct StoredBytes {
+  const Descriptor* file;
+  Range bytes;
+  bool as_wanted;   ///< the bytes are the elements; else they are the whole file
+  bool past_cache;  ///< they are read from storage itself, whether they are cached or not
+};
+
+/// Elements by global index. read() and read_into() may be called by several threads at once. To be
+/// destroyed before MPI_Finalize, where a parallel HDF5 ends as well.
 class Source {
  public:
   virtual ~Source() = default;
+
+  /// Says what this process will read, before it does: the source may choose its way by that, and
+  /// access(), stored() and slot_bytes() then speak of it. For one thread, while none reads.
+  virtual void prepare(Range) {}
 
   /// The name for messages and results: "sea.h5:/elevation" or "uniform".
   virtual const std::string& name() const = 0;
@@ -58,12 +73,25 @@ class Source {
   virtual const ElementOrder& order() const = 0;
   /// One line on how elements are obtained: "contiguous, parallel pread", "H5Dread, chunks 5x7".
   virtual const std::string& access() const = 0;
+  /// Where `elements` stand; nothing when it is in no file.
+  virtual std::optional<StoredBytes> stored(Range) const { return std::nullopt; }
   /// Bytes in storage that all elements take, 0 for a generator.
   virtual std::uint64_t stored_bytes() const = 0;
 
   /// Writes elements [first, first+count) to `out`, converted to type(). Throws Error naming the
   /// source, the range and the reason when they cannot be read or do not fit type().
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* out) const = 0;
+
+  /// Bytes that a slot for `count` elements must have for read_into(). Slots stand one behind the
+  /// other, and the first is aligned to a page.
+  virtual std::uint64_t slot_bytes(std::uint64_t count) const { return count * size_of(type()); }
+  /// As read(), but to where in the slot the source likes; returns where the elements begin, which
+  /// need not be aligned.
+  virtual const std::byte* read_into(std::uint64_t first, std::uint64_t count,
+                                     std::byte* slot) const {
+    read(first, count, slot);
+    return slot;
+  }
 };
 
 /// Opens what `input.data` names: FILE:/PATH, FILE (its only usable data set) or a generator's

@@ -31,8 +31,8 @@ Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source
   if (const auto kind = pinned_memory(sizes.mode)) {
     pinned_ = Buffer<std::byte>(device, *kind, shard.count * element_);
   } else {
-    staging_ = std::make_unique<Staging>(device, recorder, sizes.slot * element_, sizes.slots,
-                                         sizes.readers);
+    staging_ = std::make_unique<Staging>(device, recorder, source.slot_bytes(sizes.slot),
+                                         sizes.slots, sizes.readers);
   }
   if (sizes.mode == Mode::pageable) {
     pageable_ = std::make_unique_for_overwrite<std::byte[]>(shard.count * element_);
@@ -66,9 +66,10 @@ std::uint64_t Feed::pieces() const {
 }
 
 Feed::Read Feed::from_source(const OnRead& on_read) const {
-  return [this, &on_read](Range elements, std::byte* to) {
-    source_.read(elements.first, elements.count, to);
-    on_read(elements, to);
+  return [this, &on_read](Range elements, std::byte* slot) {
+    const std::byte* const data = source_.read_into(elements.first, elements.count, slot);
+    on_read(elements, data);
+    return data;
   };
 }
 
@@ -89,6 +90,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
           [&](Range elements, std::byte* to) {
             const std::byte* from = pageable_.get() + (elements.first - shard_.first) * element_;
             std::copy_n(from, elements.count * element_, to);
+            return to;
           },
           on_batch);
     case Mode::pinned:
@@ -104,10 +106,11 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
 
 void Feed::load_host_memory(const OnRead& on_read) {
   std::byte* memory = pinned_.size() > 0 ? pinned_.data() : pageable_.get();
-  const Read read = from_source(on_read);
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
-    read(elements, memory + (elements.first - shard_.first) * element_);
+    std::byte* const to = memory + (elements.first - shard_.first) * element_;
+    source_.read(elements.first, elements.count, to);
+    on_read(elements, to);
   });
 }
 
@@ -122,7 +125,7 @@ void Feed::stage(const char* phase, const Read& read, const OnBatch& on_batch) {
     const Range elements = piece(number);
     const auto span = track.phase(phase, elements.count * element_,
                                   static_cast<std::int64_t>(number / pieces_a_batch()));
-    read(elements, slot);
+    return read(elements, slot);
   });
   std::uint64_t number = 0;
   for (std::uint64_t current = 0; current < batches(); ++current) {

@@ -59,7 +59,8 @@ class Feed {
     device::Buffer<std::byte> memory;
     std::unique_ptr<device::Event> filled, free;
   };
-  using Read = std::function<void(Range elements, std::byte* to)>;
+  /// Returns where in the slot the elements begin.
+  using Read = std::function<const std::byte*(Range elements, std::byte* slot)>;
 
   /// Part `number` of all that goes through the slots: slots do not cross batches.
   Range piece(std::uint64_t number) const;

@@ -44,7 +44,7 @@ const std::byte* Staging::wait(std::uint64_t piece) {
     std::lock_guard lock(error_mutex_);
     std::rethrow_exception(error_);
   }
-  return data(piece);
+  return slot(piece).start;
 }
 
 void Staging::release(std::uint64_t piece, device::Stream& stream) {
@@ -63,7 +63,7 @@ void Staging::read_pieces(measure::HostTrack& track) {
   try {
     for (std::uint64_t piece = next_++; piece < pieces_; piece = next_++) {
       if (!await_slot(piece, track)) return;
-      read_(piece, data(piece), track);
+      slot(piece).start = read_(piece, memory(piece), track);
       advance(slot(piece).filled, round(piece));
     }
   } catch (...) {
@@ -97,7 +97,7 @@ void Staging::end() {
   }
 }
 
-std::byte* Staging::data(std::uint64_t piece) const {
+std::byte* Staging::memory(std::uint64_t piece) const {
   return memory_.data() + piece % slots_.size() * slot_bytes_;
 }
 

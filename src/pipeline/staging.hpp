@@ -23,10 +23,10 @@ namespace shardstream::pipeline {
 /// once; start() may be called again after finish().
 class Staging {
  public:
-  /// Fills `slot` with piece number `piece`; called by the reader threads, several at once, each
-  /// with its own track.
-  using Read =
-      std::function<void(std::uint64_t piece, std::byte* slot, measure::HostTrack& reader)>;
+  /// Fills `slot` with piece number `piece` and returns where in the slot the data begin; called by
+  /// the reader threads, several at once, each with its own track.
+  using Read = std::function<const std::byte*(std::uint64_t piece, std::byte* slot,
+                                              measure::HostTrack& reader)>;
 
   /// The readers' tracks are "reader 0", "reader 1", ...
   Staging(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
@@ -37,7 +37,8 @@ class Staging {
 
   /// Starts the readers on pieces 0..pieces-1.
   void start(std::uint64_t pieces, Read read);
-  /// Blocks until piece `piece`, the next in order, is in its slot. Throws what a reader threw.
+  /// Blocks until piece `piece`, the next in order, is in its slot; returns where its data begin.
+  /// Throws what a reader threw.
   const std::byte* wait(std::uint64_t piece);
   /// The slot of `piece` may be filled again once the work that `stream` has been given is done.
   void release(std::uint64_t piece, device::Stream& stream);
@@ -49,6 +50,7 @@ class Staging {
   /// lock that all would share. `ended` in both wakes whoever waits: there will be no more.
   struct Slot {
     std::unique_ptr<device::Event> emptied;
+    const std::byte* start = nullptr;  // of the data; the reader sets it before `filled`
     std::atomic<std::uint64_t> filled = 0, released = 0;
   };
   static constexpr std::uint64_t ended = std::numeric_limits<std::uint64_t>::max();
@@ -58,7 +60,7 @@ class Staging {
   void end();
   std::uint64_t round(std::uint64_t piece) const { return piece / slots_.size(); }
   Slot& slot(std::uint64_t piece) { return slots_[piece % slots_.size()]; }
-  std::byte* data(std::uint64_t piece) const;
+  std::byte* memory(std::uint64_t piece) const;
 
   device::Buffer<std::byte> memory_;
   std::size_t slot_bytes_;

@@ -21,6 +21,7 @@ struct Metric {
 struct Outcome {
   std::vector<Table> results;                                     ///< become /results/NAME
   std::vector<std::pair<std::string, io::Attribute>> attributes;  ///< of /results
+  std::vector<std::pair<std::string, io::Attribute>> input;       ///< of /input
   std::vector<Metric> metrics;
   std::vector<measure::Repetition> repetitions;
   std::uint64_t elements = 0, bytes = 0;   ///< of work in one repetition, all ranks

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "measure/source_ceilings.hpp"
 #include "workloads/reduce_passes.hpp"
 #include "workloads/reduce_report.hpp"
 
@@ -31,21 +32,44 @@ Deviation worst_of(const launch::Session& session, const Deviation& mine) {
   return worst;
 }
 
-/// What the data passes on its way into the kernels.
-std::vector<measure::Ceiling> ceilings_of(runtime::Runtime& runtime, std::uint64_t bytes) {
-  const auto span = runtime.recorder.phase("ceilings");
-  const measure::Effort effort = measure::effort_for(*runtime.device, runtime.session, bytes);
+/// What the file's state was when the run began.
+void report(const measure::PageCache& cache, Outcome& outcome) {
+  if (cache.state.empty()) return;
+  outcome.input.emplace_back("page_cache", cache.state);
+  if (cache.share) outcome.input.emplace_back("page_cache_share", *cache.share);
+  outcome.metrics.push_back({"page_cache", cache.state});
+}
+
+/// What limits data that is in memory already, on its way into the kernels.
+std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
+                                              std::uint64_t shard_bytes) {
+  const std::string& mode = runtime.options.text("pipeline.mode");
+  const auto& resources = runtime.resources;
+  const launch::Session& session = runtime.session;
+  const measure::Effort effort = measure::effort_for(*runtime.device, session, shard_bytes);
   std::vector<measure::Ceiling> ceilings;
-  if (runtime.options.text("pipeline.mode") != "resident") {
-    ceilings.push_back(measure::link(measure::Way::up, *runtime.device, runtime.session, effort));
+  if (mode != "resident") {
+    ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
   }
-  ceilings.push_back(measure::device_read(*runtime.device, runtime.session, effort));
-  for (auto& ceiling : ceilings) ceiling.on_path = true;
+  if (!resources.device_is_host) {
+    ceilings.push_back(measure::device_read(*runtime.device, session, effort));
+  }
+  const std::uint64_t bytes =
+      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
+  // A smaller shard could stay in the processor's caches.
+  const bool too_small = session.max(bytes > shard_bytes ? 1 : 0) > 0;
+  if (mode == "stream" || too_small) return ceilings;
+  if (mode == "pageable") {
+    ceilings.push_back(measure::host_memory_copy(session, resources.threads, bytes));
+  }
+  if (resources.device_is_host) {
+    ceilings.push_back(measure::host_memory_read(session, resources.threads, bytes));
+  }
   return ceilings;
 }
 
 template <class T>
-Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
+Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   using Class = reduce::Extreme<T>;
   const launch::Session& session = runtime.session;
   const Request request{runtime.options.list("reduce.ops"), runtime.options.text("reduce.nan")};
@@ -53,7 +77,12 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
   const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
   Outcome outcome;
-  outcome.ceilings = ceilings_of(runtime, mine.count * sizeof(T));
+  {
+    const auto span = runtime.recorder.phase("ceilings");
+    outcome.ceilings = memory_ceilings(runtime, mine.count * sizeof(T));
+  }
+  const measure::PageCache cache = measure::page_cache(session, source, mine);
+  session.collectively([&] { source.prepare(mine); });
   std::optional<ShardReduction<T>> shard_reduction;
   std::optional<RootFold<Class>> root_fold;
   {
@@ -63,6 +92,15 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
       root_fold.emplace(runtime, elements);
     });
   }
+  if (runtime.options.text("pipeline.mode") == "stream") {
+    const auto span = runtime.recorder.phase("ceilings");
+    const pipeline::Sizes& sizes = shard_reduction->sizes();
+    for (auto& ceiling :
+         measure::source_ceilings(session, source, mine, {sizes.readers, sizes.slot}, cache)) {
+      outcome.ceilings.push_back(std::move(ceiling));
+    }
+  }
+  for (auto& ceiling : outcome.ceilings) ceiling.on_path = true;
   {
     const auto span = runtime.recorder.phase("load");
     shard_reduction->load();
@@ -110,6 +148,7 @@ Outcome reduce_as(runtime::Runtime& runtime, const io::Source& source) {
         "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
   }
   report_values<T>(source, request, *total, check, outcome);
+  report(cache, outcome);
   if (outcome.verified) {
     outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
   }
@@ -126,7 +165,7 @@ std::span<const OptionRow> reduce_options() {
   return rows;
 }
 
-Outcome reduce(runtime::Runtime& runtime, const io::Source& source) {
+Outcome reduce(runtime::Runtime& runtime, io::Source& source) {
   return with_element_type(source.type(), [&](auto type) {
     return reduce_as<typename decltype(type)::type>(runtime, source);
   });

@@ -14,8 +14,9 @@ namespace shardstream::workloads {
 /// The rows of [reduce]: ops, nan.
 std::span<const OptionRow> reduce_options();
 
-/// Called by all ranks. Throws AgreedError when options and machine do not fit together, and for
-/// NaNs under reduce.nan = error; Error when a rank's data cannot be read.
-Outcome reduce(runtime::Runtime& runtime, const io::Source& source);
+/// Prepares the source for this rank's shard. Called by all ranks. Throws AgreedError when options
+/// and machine do not fit together, and for NaNs under reduce.nan = error; Error when a rank's data
+/// cannot be read.
+Outcome reduce(runtime::Runtime& runtime, io::Source& source);
 
 }  // namespace shardstream::workloads

@@ -251,7 +251,7 @@ def test_standard_output():
         assert [line.split("=")[0] for line in lines] == [
             "count", "sum", "mean", "variance", "stddev", "min", "min_position", "max",
             "max_position", "time", "rate_aggregate", "link_up_aggregate",
-            "device_read_aggregate", "bound_by", "bound_share",
+            "decode_aggregate", "bound_by", "bound_share",
             "verified", "backend", "host_memory_peak", "file"]
         assert lines[-1] == f"file={folder / f'{ranks}.h5'}", lines
         time, rate = float(finished.values["time"]), float(finished.values["rate_aggregate"])

@@ -1,0 +1,39 @@
+// Reads past the page cache (O_DIRECT): storage writes into the caller's memory itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "io/descriptor.hpp"
+
+namespace shardstream::io {
+
+/// A file that is open already, opened once more for such reads. They come in whole blocks, so what
+/// was asked for begins somewhere in the first block of the room that it is given.
+class DirectFile {
+ public:
+  DirectFile() = default;
+  /// Reads the first block, to see that the file system can do it; not valid() when it cannot,
+  /// errno says why.
+  explicit DirectFile(const Descriptor& file);
+
+  bool valid() const { return file_.valid(); }
+
+  /// A block, which the room for a read must be aligned to: a page, which suits every common file
+  /// system and device. Where one wants more, the file is not valid().
+  static std::uint64_t block();
+  /// Room for `bytes` bytes from any offset: whole blocks.
+  static std::uint64_t room(std::uint64_t bytes);
+  /// Where the bytes of a read at `offset` begin in its room.
+  static std::uint64_t head(std::uint64_t offset) { return offset % block(); }
+
+  /// Reads up to `bytes` at `offset` to `to` + head(offset), where `to` has room(bytes), and
+  /// returns how many of them there were before the end of the file, or -1 with errno. Safe from
+  /// several threads.
+  std::int64_t read_at(std::uint64_t offset, std::byte* to, std::uint64_t bytes) const;
+
+ private:
+  Descriptor file_;
+};
+
+}  // namespace shardstream::io

@@ -1,0 +1,256 @@
+#include "measure/source_ceilings.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "core/parallel.hpp"
+#include "device/host/pages.hpp"
+#include "io/direct_file.hpp"
+#include "io/page_cache.hpp"
+
+namespace shardstream::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Host memory in huge pages, none of which is left to be made in the timed part.
+class Memory {
+ public:
+  Memory(std::uint64_t bytes, unsigned threads)
+      : bytes_(bytes), data_(static_cast<std::byte*>(device::host::map_pages(bytes))) {
+    device::host::touch_pages(data_, bytes_, threads);
+  }
+  ~Memory() { device::host::unmap_pages(data_, bytes_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::uint64_t bytes_;
+  std::byte* data_;
+};
+
+/// A rank's rate in GB/s, or one of these.
+constexpr double nothing_to_read = -1, cannot_read = 0;
+
+/// Nothing if any rank could not read, or none had anything to.
+std::optional<Ceiling> agree(const launch::Session& session, std::string name, double mine) {
+  auto rates = session.gather(std::vector<double>{mine});
+  std::erase(rates, nothing_to_read);
+  if (rates.empty() || std::ranges::find(rates, cannot_read) != rates.end()) return std::nullopt;
+  return Ceiling{.name = std::move(name),
+                 .least = *std::ranges::min_element(rates),
+                 .aggregate = std::accumulate(rates.begin(), rates.end(), 0.0),
+                 .unit = "GB/s"};
+}
+
+/// The shard's pieces, number by number.
+struct Pieces {
+  Range shard;
+  std::uint64_t elements;  // of one
+
+  std::uint64_t count() const { return ceil_div(shard.count, elements); }
+  Range operator[](std::uint64_t number) const {
+    return intersection(shard, {shard.first + number * elements, elements});
+  }
+  /// All numbers once, in an order in which any first few are spread over the shard.
+  std::uint64_t spread(std::uint64_t place) const {
+    const std::uint64_t pieces = count();
+    auto step = std::max<std::uint64_t>(1, pieces / 8 * 5);
+    while (std::gcd(step, pieces) != 1) ++step;
+    return place % pieces * step % pieces;  // beyond 2^32 pieces some come twice
+  }
+};
+
+/// Calls read(place, room), which returns the bytes that it brought, 0 for none, for places below
+/// `places` on the readers' threads until the time is over, and returns GB/s. Each thread has
+/// `room` bytes of its own.
+template <class Read>
+double rate_of(const launch::Session& session, std::uint64_t places, unsigned threads,
+               std::uint64_t room, double seconds, const Read& read) {
+  std::optional<Memory> memory;
+  session.collectively([&] {
+    if (places > 0) memory.emplace(room * threads, threads);
+  });
+  session.barrier();
+  std::atomic<std::uint64_t> next = 0, bytes = 0;
+  double took = 0;
+  session.collectively([&] {
+    const auto start = Clock::now();
+    parallel_for(places > 0 ? threads : 0, threads, [&](std::uint64_t thread) {
+      for (std::uint64_t place = next++; place < places; place = next++) {
+        const std::uint64_t got = read(place, memory->data() + thread * room);
+        bytes += got;
+        if (got == 0 || seconds_since(start) > seconds) return;
+      }
+    });
+    took = seconds_since(start);
+  });
+  return places == 0 ? nothing_to_read : static_cast<double>(bytes) / took / 1e9;
+}
+
+/// The rate of `pass(begin, end)` over parts of `bytes` bytes by `threads` threads, each with a
+/// part of its own: the best of a few passes, since other work on the machine only takes from it.
+template <class Pass>
+Ceiling memory_rate(const launch::Session& session, std::string name, unsigned threads,
+                    std::uint64_t bytes, const Pass& pass) {
+  session.barrier();
+  double best = cannot_read;
+  for (int i = 0; i < 4; ++i) {
+    const auto start = Clock::now();
+    parallel_for(threads, threads, [&](std::uint64_t part) {
+      pass(bytes / 64 * part / threads * 64, bytes / 64 * (part + 1) / threads * 64);
+    });
+    best = std::max(best, static_cast<double>(bytes) / seconds_since(start) / 1e9);
+  }
+  return *agree(session, std::move(name), best);
+}
+
+/// Reads [data, end), whole lines of 64 bytes, and does next to nothing with it.
+std::uint64_t sum(const std::byte* data, const std::byte* end) {
+  using Vector [[gnu::vector_size(64)]] = std::uint64_t;
+  Vector a{}, b{};
+  for (; data + 2 * sizeof(Vector) <= end; data += 2 * sizeof(Vector)) {
+    a += *reinterpret_cast<const Vector*>(data);
+    b += *reinterpret_cast<const Vector*>(data + sizeof(Vector));
+  }
+  a += b;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < sizeof(Vector) / sizeof(total); ++i) total += a[i];
+  return total;
+}
+
+}  // namespace
+
+PageCache page_cache(const launch::Session& session, const io::Source& source, Range shard) {
+  const auto stored = source.stored(shard);
+  const bool any = stored && shard.count > 0;
+  const auto share = any ? io::cached_share(*stored->file, stored->bytes) : std::nullopt;
+  const auto weight = static_cast<double>(any ? shard.count : 0);
+  const auto all = session.gather(std::vector<double>{weight, share.value_or(-1)});
+  double total = 0, cached = 0;
+  bool known = true;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    total += all[i];
+    cached += all[i] * all[i + 1];
+    known = known && (all[i] == 0 || all[i + 1] >= 0);
+  }
+  if (total == 0) return {};
+  PageCache result;
+  if (known) result.share = cached / total;
+  result.state = io::page_cache_state(result.share);
+  return result;
+}
+
+std::optional<Ceiling> storage_read(const launch::Session& session, const io::Source& source,
+                                    Range shard, Readers readers) {
+  const Pieces pieces{shard, readers.piece};
+  const auto all = source.stored(shard);
+  const bool readable = all && all->as_wanted;
+  const io::DirectFile file = readable ? io::DirectFile(*all->file) : io::DirectFile();
+  const std::uint64_t most = readers.piece * size_of(source.type());
+  const double rate = rate_of(
+      session, file.valid() ? pieces.count() : 0, readers.threads, io::DirectFile::room(most), 0.3,
+      [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
+        const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
+        const auto got = file.read_at(bytes.first, room, bytes.count);
+        // What is wrong with the file the run itself will tell.
+        return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
+      });
+  return agree(session, "storage_read", shard.count > 0 && !file.valid() ? cannot_read : rate);
+}
+
+std::optional<Ceiling> page_cache_read(const launch::Session& session, const io::Source& source,
+                                       Range shard, Readers readers) {
+  constexpr std::uint64_t most_pieces = 256, pages_looked_at = 32;
+  const Pieces pieces{shard, readers.piece};
+  const auto all = source.stored(shard);
+  std::vector<Range> cached;
+  if (all && all->as_wanted) {
+    for (std::uint64_t place = 0; place < std::min(pieces.count(), most_pieces); ++place) {
+      const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
+      if (io::cached_share(*all->file, bytes, pages_looked_at) == 1.0) cached.push_back(bytes);
+    }
+  }
+  const std::uint64_t most = readers.piece * size_of(source.type());
+  const double rate =
+      rate_of(session, cached.size(), readers.threads, most, 0.1,
+              [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
+                const Range bytes = cached[place];
+                const auto got = all->file->read_at(bytes.first, room, bytes.count);
+                return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
+              });
+  return agree(session, "page_cache_read", shard.count > 0 && cached.empty() ? cannot_read : rate);
+}
+
+std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
+                              Readers readers) {
+  const Pieces pieces{shard, readers.piece};
+  const double rate =
+      rate_of(session, pieces.count(), readers.threads, source.slot_bytes(readers.piece), 0.2,
+              [&](std::uint64_t place, std::byte* room) {
+                const Range elements = pieces[place];
+                source.read_into(elements.first, elements.count, room);
+                return elements.count * size_of(source.type());
+              });
+  return agree(session, "decode", rate);
+}
+
+std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,
+                                     Range shard, Readers readers, const PageCache& cache) {
+  const auto stored = source.stored(shard);
+  const bool as_wanted = session.max(stored && stored->as_wanted ? 1 : 0) > 0;
+  const bool past_cache = session.max(stored && stored->past_cache && shard.count > 0 ? 1 : 0) > 0;
+  std::vector<Ceiling> ceilings;
+  const auto add = [&](std::optional<Ceiling> ceiling) {
+    if (ceiling) ceilings.push_back(std::move(*ceiling));
+  };
+  if (!as_wanted) {
+    add(decode(session, source, shard, readers));
+  } else {
+    if (past_cache || cache.state == "cold" || cache.state == "partly") {
+      add(storage_read(session, source, shard, readers));
+    }
+    if (!past_cache && (cache.state == "warm" || cache.state == "partly")) {
+      add(page_cache_read(session, source, shard, readers));
+    }
+  }
+  return ceilings;
+}
+
+std::uint64_t host_memory_sample(std::uint64_t cache, std::uint64_t free, unsigned ranks_on_host) {
+  constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
+  const std::uint64_t wanted = std::clamp(4 * cache / ranks_on_host, 256 * MiB, 2048 * MiB);
+  return std::min(wanted, free / 8 / ranks_on_host) / MiB * MiB;
+}
+
+Ceiling host_memory_read(const launch::Session& session, unsigned threads, std::uint64_t bytes) {
+  std::optional<Memory> memory;
+  session.collectively([&] { memory.emplace(bytes, threads); });
+  std::atomic<std::uint64_t> total = 0;  // so that the reads cannot be left out
+  return memory_rate(session, "host_memory_read", threads, bytes,
+                     [&](std::uint64_t begin, std::uint64_t end) {
+                       total += sum(memory->data() + begin, memory->data() + end);
+                     });
+}
+
+Ceiling host_memory_copy(const launch::Session& session, unsigned threads, std::uint64_t bytes) {
+  std::optional<Memory> from, to;
+  session.collectively([&] {
+    from.emplace(bytes, threads);
+    to.emplace(bytes, threads);
+  });
+  return memory_rate(session, "host_memory_copy", threads, bytes,
+                     [&](std::uint64_t begin, std::uint64_t end) {
+                       std::memcpy(to->data() + begin, from->data() + begin, end - begin);
+                     });
+}
+
+}  // namespace shardstream::measure
