@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <set>
 
@@ -30,9 +31,10 @@ std::string name_of(Mode mode) {
 }
 
 /// Runs a feed twice and holds what arrived in device memory against the source.
-void expect_all_elements(const Range& shard, const Sizes& sizes, const std::string& what) {
+void expect_all_elements(const Range& shard, const Sizes& sizes, const std::string& what,
+                         std::uint64_t head = 0) {
   const auto device = test::make_backend();
-  const RampSource source(shard.end() + 1000);
+  const RampSource source(shard.end() + 1000, std::numeric_limits<std::uint64_t>::max(), head);
   std::mutex mutex;
   std::set<std::uint64_t> kept;
   const auto keep = [&](Range elements, const std::byte* data) {
@@ -85,6 +87,20 @@ TEST(Feed, BringsEveryElementInEveryModeAndSize) {
                                   std::to_string(batch) + ", slot " + std::to_string(slot));
         }
       }
+    }
+  }
+}
+
+/// As those of a file that is read in whole blocks.
+TEST(Feed, ElementsMayBeginAnywhereInTheirSlot) {
+  for (const Mode mode : {Mode::stream, Mode::pageable, Mode::pinned, Mode::resident}) {
+    for (const std::uint64_t head : {8, 2048, 4096 + 24}) {
+      const std::uint64_t count = 20 * unit + 5, batch = 3 * unit;
+      Sizes sizes{
+          .mode = mode, .slot = 2 * unit, .slots = 3, .batch = batch, .batches = 2, .readers = 2};
+      if (mode == Mode::resident) sizes.batches = ceil_div(count, batch);
+      expect_all_elements({5 * unit, count}, sizes,
+                          name_of(mode) + ", " + std::to_string(head) + " bytes ahead", head);
     }
   }
 }

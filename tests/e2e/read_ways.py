@@ -1,0 +1,172 @@
+#!/usr/bin/python3
+"""Through the page cache or past it: the same bits, and the result says which it was."""
+
+import os
+import time
+
+import h5py
+import numpy as np
+
+import results
+from harness import LEAF, each, finish, main, new_folder, reduce, run, skip_part, start, write_sparse
+
+RANDOM = np.random.default_rng(11)
+
+
+def can_read_direct(path):
+    """As the program finds it out; False on tmpfs before Linux 6.6 and on some network file
+    systems."""
+    finished = run("run", "reduce", "--input.data", path, "--input.read", "direct", "-o",
+                   new_folder() / "out.h5")
+    if finished.code == 0:
+        return True
+    finished.expect(2)
+    assert finished.err.count("\n") == 1, finished
+    assert "--input.read auto or cached" in finished.err, finished
+    return False
+
+
+def drop(path):
+    """Takes the file out of the page cache, where its file system lets it go."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+def input_of(path):
+    with h5py.File(path) as file:
+        return dict(file["input"].attrs)
+
+
+def ceilings_of(path):
+    with h5py.File(path) as file:
+        return {row["ceiling"].decode(): row["aggregate"] for row in file["ceilings"][()]}
+
+
+def make_file(dtype="f4", leaves=9, rest=12345, user_block=0):
+    """The data begin at some offset that is no multiple of a block."""
+    path = new_folder() / "in.h5"
+    with h5py.File(path, "w", userblock_size=user_block) as file:
+        file["x"] = (RANDOM.standard_normal(leaves * LEAF + rest) * 100).astype(dtype)
+        offset = file["x"].id.get_offset()
+    assert offset % 4096 != 0
+    return path
+
+
+def test_same_bits():
+    first = make_file()
+    if not can_read_direct(first):
+        return skip_part("this file system refuses O_DIRECT")
+
+    def check(path, ranks, mode):
+        found = {}
+        for way in ("cached", "direct"):
+            out = new_folder() / "out.h5"
+            finished = reduce(path, out, "--input.read", way, "--pipeline.mode", mode,
+                              "--pipeline.slot", 1, "--measure.repeat", 2, ranks=ranks)
+            found[way] = results.bits(out)
+            access = input_of(out)["access"]
+            assert access == ("contiguous, parallel O_DIRECT reads" if way == "direct" else
+                              "contiguous, parallel pread"), access
+            assert input_of(out)["page_cache"] == finished.values["page_cache"], finished
+            if mode == "stream" and way == "direct":
+                assert ceilings_of(out)["storage_read"] > 0
+                assert "storage_read_share" in finished.values, finished
+        assert found["cached"] == found["direct"], found
+    paths = [first, make_file("f8", 4, 1), make_file("u1", 7, 1, 512)]
+    each([(path, ranks, mode) for number, path in enumerate(paths)
+          for ranks, mode in ((1, "stream"), (3, "stream"),
+                              (1 + number % 2, ("pinned", "pageable", "resident")[number]))],
+         check)
+    return None
+
+
+def test_auto():
+    """Warm data through the page cache; cold data past it, which leaves them cold."""
+    path = make_file(leaves=40)
+    out = new_folder() / "out.h5"
+    finished = reduce(path, out)
+    assert finished.values["page_cache"] == "warm", finished
+    assert input_of(out)["access"] == "contiguous, parallel pread"
+    assert input_of(out)["page_cache_share"] == 1
+    assert ceilings_of(out)["page_cache_read"] > 0
+    for round in range(2):
+        if round == 0:
+            drop(path)
+        out = new_folder() / "out.h5"
+        finished = reduce(path, out, ranks=2)
+        if finished.values["page_cache"] != "cold":
+            assert round == 0, finished
+            return skip_part("this file system keeps its pages")
+        access = input_of(out)["access"]
+        if "O_DIRECT reads" not in access:
+            assert "refuses O_DIRECT" in access, access
+            return skip_part("this file system refuses O_DIRECT")
+        assert input_of(out)["page_cache_share"] <= 0.05
+        assert ceilings_of(out)["storage_read"] > 0
+    finished = reduce(path, new_folder() / "out.h5", "--input.read", "cached")
+    assert finished.values["page_cache"] == "cold", finished
+    finished = reduce(path, new_folder() / "out.h5")
+    assert finished.values["page_cache"] == "warm", finished
+    return None
+
+
+def test_what_is_in_no_file_or_not_contiguous():
+    out = new_folder() / "out.h5"
+    finished = run("run", "reduce", "--input.count", 10 * LEAF, "-o", out).expect(0)
+    assert "page_cache" not in finished.values and "page_cache" not in input_of(out), finished
+    assert ceilings_of(out)["decode"] > 0
+    path = new_folder() / "chunked.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(3 * LEAF, dtype="f4"), chunks=(LEAF,))
+    out = new_folder() / "out.h5"
+    finished = reduce(path, out)
+    assert finished.values["page_cache"] == "warm", finished
+    assert ceilings_of(out)["decode"] > 0
+    with_memory = run("run", "reduce", "--input.count", 10, "--pipeline.mode", "resident", "-o",
+                      new_folder() / "out.h5").expect(0)
+    assert "host_memory_read_share" not in with_memory.values, "that little stays in the cache"
+
+
+def test_refusals():
+    path = new_folder() / "chunked.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(100, dtype="f4"), chunks=(50,))
+        file["contiguous"] = np.arange(100, dtype="f4")
+
+    def check(arguments, words):
+        finished = run("run", "reduce", *arguments, "-o", new_folder() / "out.h5").expect(2)
+        assert finished.err.count("\n") == 1 and finished.out == "", finished
+        for word in words:
+            assert word in finished.err, f"{word}: {finished}"
+    direct = ["--input.read", "direct"]
+    each([(["--input.data", f"{path}:/x", *direct], ["input.read", "/x", "auto"]),
+          (["--input.data", f"{path}:/contiguous", "--input.type", "f64", *direct],
+           ["input.read", "/contiguous", "auto"]),
+          (["--input.count", 10, *direct], ["input.read", "uniform", "auto"]),
+          (["--input.read", "mmap"], ["input.read", "mmap", "auto"]),
+          (["--input.read", ""], ["input.read"])], check)
+
+
+def test_file_cut_while_it_is_read_direct():
+    path = new_folder() / "in.h5"
+    write_sparse(path, "f4", 2**30, {})
+    if not can_read_direct(path):
+        return skip_part("this file system refuses O_DIRECT")
+    out = new_folder()
+    process = start("run", "reduce", "--input.data", path, "--input.read", "direct",
+                    "--measure.repeat", 20, "-o", out / "out.h5")
+    while not list(out.iterdir()):
+        assert process.poll() is None, "it has ended"
+        time.sleep(0.01)
+    os.truncate(path, 2**20 + 17)
+    finished = finish(process).expect(1)
+    assert finished.err.count("\n") == 1, finished
+    assert "truncated" in finished.err and f"{path}:/x" in finished.err, finished
+    assert list(out.iterdir()) == []
+    path.unlink()
+    return None
+
+
+main()
