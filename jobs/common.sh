@@ -90,16 +90,21 @@ use_ccache() {
   fi
 }
 
-# launch RANKS COMMAND...: mpirun, also for root and on fewer cores than ranks.
+# launch RANKS COMMAND...: mpirun, also for root and on fewer cores than ranks. It says what it runs
+# as a line that can be pasted into a shell.
 launch() {
-  local ranks=$1 flags=()
+  local ranks=$1 flags=() variables=()
   shift
   if mpirun --version 2>/dev/null | grep -q -E 'Open MPI|OpenRTE|PRRTE'; then
     # -q: no banner of its own on an error. Bound ranks would have one core for all their readers.
     flags=(-q --oversubscribe --bind-to none)
     if ((EUID == 0)); then
-      export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+      variables=(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
     fi
   fi
-  mpirun "${flags[@]}" -np "$ranks" "$@"
+  local line=(env "${variables[@]}" mpirun "${flags[@]}" -np "$ranks" "$@")
+  if ((${#variables[@]} == 0)); then line=("${line[@]:1}"); fi
+  printf '%q ' "${line[@]}"
+  printf '\n'
+  "${line[@]}"
 }

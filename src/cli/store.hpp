@@ -20,6 +20,7 @@ struct Record {
   Table phases, rank_phase, reps, summary;
   std::vector<std::pair<std::string, std::string>> provenance;
   std::vector<std::pair<std::string, io::Attribute>> input;
+  std::vector<std::pair<std::string, io::Attribute>> resolved;  ///< options, as on this rank
 };
 
 /// Adds time, rate and verdict to the printed metrics.

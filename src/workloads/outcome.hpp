@@ -21,6 +21,8 @@ struct Metric {
 struct Outcome {
   std::vector<Table> results;                                     ///< become /results/NAME
   std::vector<std::pair<std::string, io::Attribute>> attributes;  ///< of /results
+  /// What options came to where the program chose or rounded, by key: this rank's own.
+  std::vector<std::pair<std::string, io::Attribute>> resolved;
   std::vector<Metric> metrics;
   std::vector<measure::Repetition> repetitions;
   std::uint64_t elements = 0, bytes = 0;   ///< of work in one repetition, all ranks

@@ -109,6 +109,7 @@ class ShardReduction {
     return worst;
   }
 
+  const pipeline::Sizes& sizes() const { return sizes_; }
   std::size_t samples() const { return samples_.ranges().size(); }
   device::Stream& compute() { return feed_.compute(); }
 
