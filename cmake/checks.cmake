@@ -15,6 +15,7 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
     COMMAND ${unit}/check_includes --self-test)
   shardstream_script_test(format LABELS style COMMAND ${unit}/check_format)
   shardstream_script_test(scripts LABELS style COMMAND ${unit}/check_scripts)
+  shardstream_script_test(shown_commands LABELS style COMMAND ${unit}/check_shown_commands)
 endif()
 
 # Every header compiles alone, with no more than its room's libraries: one .cpp for each, made by

@@ -90,16 +90,27 @@ use_ccache() {
   fi
 }
 
-# launch RANKS COMMAND...: mpirun, also for root and on fewer cores than ranks.
+# run_shown COMMAND...: first says it, as a line that can be pasted into a shell.
+run_shown() {
+  local word line=
+  for word in "$@"; do
+    if [[ ! $word =~ ^[A-Za-z0-9_./:=,+@%-]+$ ]]; then printf -v word %q "$word"; fi
+    line+=" $word"
+  done
+  note "${line# }"
+  "$@"
+}
+
+# launch RANKS COMMAND...: mpirun, also for root and on fewer cores than ranks; shown.
 launch() {
-  local ranks=$1 flags=()
+  local ranks=$1 flags=() as_root=()
   shift
   if mpirun --version 2>/dev/null | grep -q -E 'Open MPI|OpenRTE|PRRTE'; then
     # -q: no banner of its own on an error. Bound ranks would have one core for all their readers.
     flags=(-q --oversubscribe --bind-to none)
     if ((EUID == 0)); then
-      export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+      as_root=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
     fi
   fi
-  mpirun "${flags[@]}" -np "$ranks" "$@"
+  run_shown "${as_root[@]}" mpirun "${flags[@]}" -np "$ranks" "$@"
 }

@@ -10,6 +10,8 @@ namespace shardstream::cli {
 
 /// The options of all rooms. INI files and environment variables may name any of them.
 OptionTable all_options();
+/// The same as `generate` takes them.
+OptionTable generate_options();
 
 using Arguments = std::vector<std::string>;  ///< what follows the command's name
 

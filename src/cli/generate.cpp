@@ -9,7 +9,8 @@
 #include "core/parallel.hpp"
 #include "core/progress.hpp"
 #include "core/shard.hpp"
-#include "core/units.hpp"
+#include "core/standard_output.hpp"
+#include "core/text.hpp"
 #include "io/dataset_file.hpp"
 #include "io/part_file.hpp"
 #include "io/source.hpp"
@@ -25,13 +26,13 @@ namespace {
 constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
 
 Options parse(const Arguments& arguments, const char* const* environment) {
-  const OptionTable table = all_options();
+  const OptionTable table = generate_options();
   const CommandLine line = table.parse_command_line(arguments);
   if (!line.words.empty()) {
     throw UsageError(
-        fmt::format("generate takes options only, but there is '{}': see shardstream "
+        fmt::format("generate takes options only, but there is {}: see shardstream "
                     "generate --help",
-                    line.words[0]));
+                    excerpt(line.words[0])));
   }
   return table.resolve(line, environment, std::nullopt);
 }
@@ -43,10 +44,9 @@ struct Target {
 Target target(const Options& options) {
   const std::string& text = options.text("output.file");
   const auto colon = text.rfind(":/");
-  if (options.is_default("output.file") || colon == std::string::npos || colon == 0) {
-    throw UsageError(fmt::format(
-        "generate needs -o FILE.h5:/PATH{}",
-        options.is_default("output.file") ? std::string() : fmt::format(", not -o {}", text)));
+  if (colon == std::string::npos || colon == 0) {
+    throw UsageError(fmt::format("generate needs -o FILE.h5:/PATH{}",
+                                 text.empty() ? text : fmt::format(", not -o {}", text)));
   }
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
@@ -79,12 +79,6 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   session.collectively([&] {
     const Target to = target(options);
     source = io::open_source(options);
-    if (source->stored_bytes() > 0) {
-      throw UsageError(
-          fmt::format("generate makes its own data, so input.data is uniform or ramp, "
-                      "not {}",
-                      source->name()));
-    }
     remove.emplace(session.rank() == 0 ? io::part_path_of(to.file, uuid) : "");
     if (session.rank() != 0) return;
     file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
@@ -107,8 +101,10 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   session.collectively([&] {
     if (!file) return;
     file->publish();
-    fmt::print("elements={}\ntype={}\nbytes={} B\nfile={}\n", elements, name_of(source->type()),
-               elements * size_of(source->type()), options.text("output.file"));
+    print_output(fmt::format("elements={}\ntype={}\nbytes={} B\nfile={}\n", elements,
+                             name_of(source->type()), elements * size_of(source->type()),
+                             options.text("output.file")),
+                 "; the data set is complete");
   });
   return ExitCode::done;
 }

@@ -20,9 +20,23 @@ constexpr std::array run_rows = {
               "The workload; for INI files, where no word of the command line names it."},
 };
 
+constexpr std::array generate_rows = {
+    OptionRow{"input.data", OptionKind::choice, "uniform", "uniform|ramp", "The generator."},
+    OptionRow{"input.type", OptionKind::choice, "f32", "auto|f32|f64|i32|i64|u8",
+              "The type of the elements; auto is f32."},
+    OptionRow{"output.file", OptionKind::text, "", "FILE.h5:/PATH",
+              "The file to write and the data set in it; this option must be given."},
+    OptionRow{"output.overwrite", OptionKind::flag, "false", "",
+              "Whether a file of that name is replaced: the whole file, with all its data sets."},
+};
+
 constexpr std::string_view sources =
     "Options come from the command line, then from SHARDSTREAM_* variables\n"
     "(SHARDSTREAM_REDUCE_OPS for reduce.ops), then from an INI file, then from the defaults.\n"
+    "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
+constexpr std::string_view sources_of_generate =
+    "Options come from the command line, then from SHARDSTREAM_* variables\n"
+    "(SHARDSTREAM_INPUT_COUNT for input.count), then from the defaults.\n"
     "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
 
 }  // namespace
@@ -32,6 +46,10 @@ OptionTable all_options() {
                       launch::launch_options(), runtime::device_options(), comm::comm_options(),
                       pipeline::pipeline_options(), measure::measure_options(),
                       io::output_options()});
+}
+
+OptionTable generate_options() {
+  return all_options().with(generate_rows);
 }
 
 std::string program_help() {
@@ -68,11 +86,10 @@ std::string generate_help() {
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"
-      "Writes a synthetic data set, contiguous, all ranks side by side. input.data names the\n"
-      "generator; input.type auto is f32.\n"
+      "Writes a file with one synthetic data set, contiguous, all ranks side by side.\n"
       "\n"
       "{}\n{}",
-      sources, all_options().help(sections));
+      sources_of_generate, generate_options().help(sections));
 }
 
 }  // namespace shardstream::cli

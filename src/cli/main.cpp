@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <string_view>
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/standard_output.hpp"
+#include "core/text.hpp"
 #include "core/units.hpp"
 #include "runtime/provenance.hpp"
 
@@ -32,7 +33,7 @@ const Command& command_named(std::string_view name) {
   std::vector<std::string_view> names;
   for (const auto& command : commands) names.push_back(command.name);
   const auto near = nearest(name, names);
-  throw UsageError(fmt::format("unknown command '{}'{}: see shardstream --help", name,
+  throw UsageError(fmt::format("unknown command {}{}: see shardstream --help", excerpt(name),
                                near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
 }
 
@@ -43,17 +44,17 @@ bool asks_for_help(const cli::Arguments& words) {
 int dispatch(const cli::Arguments& words) {
   if (words.empty()) throw UsageError("no command is named: see shardstream --help");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    fmt::print("{}", words.size() > 1 ? command_named(words[1]).help() : cli::program_help());
+    print_output(words.size() > 1 ? command_named(words[1]).help() : cli::program_help());
     return 0;
   }
   if (words[0] == "--version") {
-    fmt::print("{}\n", runtime::version_line());
+    print_output(runtime::version_line() + '\n');
     return 0;
   }
   const Command& command = command_named(words[0]);
   const cli::Arguments arguments(words.begin() + 1, words.end());
   if (asks_for_help(arguments)) {
-    fmt::print("{}", command.help());
+    print_output(command.help());
     return 0;
   }
   return command.run(arguments, environ);
@@ -64,6 +65,7 @@ int dispatch(const cli::Arguments& words) {
 int main(int argc, char** argv) {
   Log log;
   try {
+    keep_standard_streams();
     return dispatch({argv + 1, argv + argc});
   } catch (const Error& error) {
     log.error(error.what());

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <cerrno>
+#include <array>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -13,7 +12,8 @@
 #include "cli/in_session.hpp"
 #include "cli/store.hpp"
 #include "cli/timeline.hpp"
-#include "core/units.hpp"
+#include "core/standard_output.hpp"
+#include "core/text.hpp"
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
@@ -26,23 +26,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Options parse(const Arguments& arguments, const char* const* environment) {
+/// `ini` becomes the INI file that the arguments name, if they do.
+Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini) {
   const OptionTable table = all_options();
   CommandLine line = table.parse_command_line(arguments);
   if (line.words.size() != 1) {
     throw UsageError(line.words.empty()
                          ? std::string("run needs a workload (reduce) or a configuration file "
                                        "(NAME.ini): see shardstream run --help")
-                         : fmt::format("run takes one workload or configuration file, but '{}' "
-                                       "follows '{}': check the spelling of the options",
-                                       line.words[1], line.words[0]));
+                         : fmt::format("run takes one workload or configuration file, but {} "
+                                       "follows {}: check the spelling of the options",
+                                       excerpt(line.words[1]), excerpt(line.words[0])));
   }
-  std::optional<fs::path> ini;
-  if (line.words[0].ends_with(".ini")) {
-    ini = line.words[0];
-  } else {
+  if (!line.words[0].ends_with(".ini")) {
     line.values["run.workload"] = line.words[0];
+    return table.resolve(line, environment, std::nullopt);
   }
+  ini = line.words[0];
   return table.resolve(line, environment, ini);
 }
 
@@ -82,12 +82,14 @@ fs::path trace_path(fs::path result) {
 /// The result file, and the trace if there is to be one, while the run lasts; on rank 0 alone.
 class Output {
  public:
-  Output(const launch::Session& session, const Options& options, const std::string& uuid) {
+  Output(const launch::Session& session, const Options& options, const fs::path& ini,
+         const std::string& uuid) {
+    const fs::path path = result_path(options, session.size()), trace = trace_path(path);
+    io::refuse_input(path, std::array{io::input_file(options), ini});
     if (session.rank() != 0) {
       remove_.emplace("");
       return;
     }
-    const fs::path path = result_path(options, session.size()), trace = trace_path(path);
     const bool overwrite = options.flag("output.overwrite");
     remove_.emplace(io::part_path_of(path, uuid), io::part_path_of(trace, uuid));
     file_.emplace(path, overwrite, uuid, reserved_bytes);
@@ -117,15 +119,13 @@ double peak_memory() {
 }
 
 void print(const workloads::Outcome& outcome, const fs::path& file) {
+  std::string lines;
   for (const auto& metric : outcome.metrics) {
-    fmt::print("{}={}{}{}\n", metric.key, metric.value, metric.unit.empty() ? "" : " ",
-               metric.unit);
+    lines += fmt::format("{}={}{}{}\n", metric.key, metric.value, metric.unit.empty() ? "" : " ",
+                         metric.unit);
   }
-  fmt::print("file={}\n", file.string());
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    throw Error(fmt::format("the result cannot be printed ({}); it is complete in {}",
-                            std::strerror(errno), file.string()));
-  }
+  print_output(fmt::format("{}file={}\n", lines, file.string()),
+               fmt::format("; the result is complete in {}", file.string()));
 }
 
 /// The command as a shell would read it again.
@@ -167,13 +167,13 @@ void expect_same_input(const launch::Session& session, const io::Source& source)
 }
 
 ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
-                      const Arguments& arguments) {
+                      const Arguments& arguments, const fs::path& ini) {
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
   session.collectively([&] { source = io::open_source(options); });
   session.collectively([&] { expect_same_input(session, *source); });
   std::optional<Output> output;
-  session.collectively([&] { output.emplace(session, options, uuid); });
+  session.collectively([&] { output.emplace(session, options, ini, uuid); });
 
   runtime::Runtime runtime(session, options, log);
   workloads::Outcome outcome = workloads::reduce(runtime, *source);
@@ -207,9 +207,10 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
 }  // namespace
 
 int run(const Arguments& arguments, const char* const* environment) {
-  return in_session([&] { return parse(arguments, environment); },
+  fs::path ini;
+  return in_session([&] { return parse(arguments, environment, ini); },
                     [&](const launch::Session& session, const Options& options, Log& log) {
-                      return run_workload(session, options, log, arguments);
+                      return run_workload(session, options, log, arguments, ini);
                     });
 }
 

@@ -178,6 +178,9 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
   const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
     return std::vector<std::int64_t>(extents.begin(), extents.end());
   };
+  auto resolved = outcome.resolved;
+  resolved.emplace_back("device.backend", runtime.device->info().backend);
+  resolved.emplace_back("input.type", std::string(name_of(source.type())));
   return {.topology = runtime::observe(runtime),
           .phases = std::move(phases),
           .rank_phase = std::move(rank_phase),
@@ -193,7 +196,8 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
                     {"shape", as_integers(source.order().shape())},
                     {"box", as_integers(source.order().box())},
                     {"access", access_of_all(runtime.session, source)},
-                    {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}}};
+                    {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}},
+          .resolved = std::move(resolved)};
 }
 
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,
@@ -202,6 +206,10 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
     file.attribute("/config", key, value.text);
     file.attribute("/config/origin", key, value.origin);
   }
+  for (const auto& [key, value] : record.resolved) {
+    file.attribute("/config/resolved", key, value);
+  }
+  file.attribute("/config/resolved", "output.file", file.path().string());
   const auto ranks = static_cast<std::int64_t>(runtime.session.size());
   file.attribute("/config", "ranks", ranks);
   file.attribute("/config", "work_total", static_cast<std::int64_t>(outcome.elements));

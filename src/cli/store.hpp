@@ -24,6 +24,7 @@ struct Record {
   std::vector<std::string> processes;         ///< what each rank is
   std::vector<std::pair<std::string, std::string>> provenance;
   std::vector<std::pair<std::string, io::Attribute>> input;
+  std::vector<std::pair<std::string, io::Attribute>> resolved;  ///< options, as on this rank
 };
 
 /// Adds time, rate and verdict to the printed metrics.

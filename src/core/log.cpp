@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "core/text.hpp"
+
 namespace shardstream {
 
 void Log::write(std::string_view kind, std::string_view line) {
   // One fwrite a line: launchers that merge the ranks' output then keep lines whole.
   const std::string whole =
-      fmt::format("{}{}{}{}\n", prefix_, prefix_.empty() ? "" : ": ", kind, line);
+      fmt::format("{}{}{}{}\n", prefix_, prefix_.empty() ? "" : ": ", kind, printable(line));
   const std::lock_guard lock(mutex_);
   std::fwrite(whole.data(), 1, whole.size(), out_);
   std::fflush(out_);

@@ -8,7 +8,8 @@
 
 namespace shardstream {
 
-/// Thread-safe; a line is written whole. `prefix` is empty for a process without ranks.
+/// Thread-safe; a line is written whole, and what is not printable in it escaped. `prefix` is empty
+/// for a process without ranks.
 class Log {
  public:
   explicit Log(std::string prefix = {}, std::FILE* out = stderr)

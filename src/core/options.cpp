@@ -107,25 +107,25 @@ std::string did_you_mean(std::string_view meant) {
 bool parse_flag(std::string_view text) {
   if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
   if (text == "false" || text == "no" || text == "off" || text == "0") return false;
-  throw UsageError(fmt::format("'{}' is neither true nor false", text));
+  throw UsageError(fmt::format("{} is neither true nor false", excerpt(text)));
 }
 
 void check_choice(const Limits& limits, std::string_view text) {
   std::vector<std::string_view> known = limits.choices;
   if (std::find(known.begin(), known.end(), text) != known.end()) return;
   if (limits.admits_auto) known.push_back("auto");
-  throw UsageError(
-      fmt::format("'{}' is not among the choices{}", text, did_you_mean(nearest(text, known))));
+  throw UsageError(fmt::format("{} is not among the choices{}", excerpt(text),
+                               did_you_mean(nearest(text, known))));
 }
 
 template <class Number>
 void check_bounds(Number (*parse)(std::string_view), const Limits& limits, std::string_view text) {
   const Number value = parse(text);
   if (!limits.least.empty() && value < parse(limits.least)) {
-    throw UsageError(fmt::format("'{}' is below {}", text, limits.least));
+    throw UsageError(fmt::format("{} is below {}", excerpt(text), limits.least));
   }
   if (!limits.most.empty() && value > parse(limits.most)) {
-    throw UsageError(fmt::format("'{}' is above {}", text, limits.most));
+    throw UsageError(fmt::format("{} is above {}", excerpt(text), limits.most));
   }
 }
 
@@ -133,7 +133,7 @@ void check_list(const Limits& limits, std::string_view text) {
   if (trim(text).empty()) throw UsageError("the list is empty");
   std::set<std::string> seen;
   for (const std::string_view item : split(text, ',')) {
-    if (item.empty()) throw UsageError(fmt::format("'{}' has an empty item", text));
+    if (item.empty()) throw UsageError(fmt::format("{} has an empty item", excerpt(text)));
     std::string value(item);
     if (is_bounded(limits)) {
       check_bounds(parse_count, limits, item);
@@ -141,7 +141,8 @@ void check_list(const Limits& limits, std::string_view text) {
     } else if (!limits.choices.empty()) {
       check_choice(limits, item);
     }
-    if (!seen.insert(value).second) throw UsageError(fmt::format("'{}' is listed twice", item));
+    if (!seen.insert(value).second)
+      throw UsageError(fmt::format("{} is listed twice", excerpt(item)));
   }
 }
 
@@ -231,7 +232,7 @@ void check_row(const OptionRow& row) {
   const std::string_view word =
       option.substr(std::min(option.find_first_not_of('-'), option.size()));
   const std::string_view meant = nearest_key(rows, word);
-  throw UsageError(fmt::format("unknown option '{}'{}", option,
+  throw UsageError(fmt::format("unknown option {}{}", excerpt(option),
                                did_you_mean(meant.empty() ? "" : fmt::format("--{}", meant))));
 }
 
@@ -293,7 +294,8 @@ const OptionRow& row_of_variable(const std::vector<OptionRow>& rows, std::string
   for (const std::string_view each : names) ends.push_back(each.substr(environment_prefix.size()));
   const std::string_view meant = nearest(name.substr(environment_prefix.size()), ends);
   const std::string full = meant.empty() ? "" : fmt::format("{}{}", environment_prefix, meant);
-  throw UsageError(fmt::format("unknown environment variable '{}'{}", name, did_you_mean(full)));
+  throw UsageError(
+      fmt::format("unknown environment variable {}{}", excerpt(name), did_you_mean(full)));
 }
 
 /// What steers the tests is no option of the program's.
@@ -349,6 +351,7 @@ class IniReader {
   }
 
  private:
+  static constexpr std::uintmax_t most = 1 << 20;  // bytes; of more, it was not meant
   static constexpr char hidden_hash = '\x1f';  // refuse_control_characters keeps it out of files
 
   [[noreturn]] void fail(std::string_view why) const {
@@ -362,6 +365,10 @@ class IniReader {
     }
     if (std::filesystem::is_directory(file_, ignored)) {
       throw UsageError(fmt::format("'{}' is a directory: name an INI file", file_));
+    }
+    if (const auto bytes = std::filesystem::file_size(file_, ignored); !ignored && bytes > most) {
+      throw UsageError(fmt::format("'{}' has {}: name an INI file, which has {} at the most", file_,
+                                   format_size(bytes), format_size(most)));
     }
     std::ifstream in(file_, std::ios::binary);
     if (!in) throw UsageError(fmt::format("'{}' cannot be opened: may you read it?", file_));
@@ -394,14 +401,14 @@ class IniReader {
         quote = c;
       }
     }
-    if (quote != 0) fail(fmt::format("the quote {} is not closed", line.substr(value)));
+    if (quote != 0) fail(fmt::format("the quote {} is not closed", excerpt(line.substr(value))));
     return line.npos;
   }
 
   void enter_section(std::string_view line) {
     const std::string_view name = trim(line.substr(1, line.size() - 2));
     if (!line.ends_with(']') || name.empty()) {
-      fail(fmt::format("'{}' is no section: write [name]", line));
+      fail(fmt::format("{} is no section: write [name]", excerpt(line)));
     }
     section_ = fmt::format("[{}]\n", name);
   }
@@ -414,12 +421,12 @@ class IniReader {
       parsed = po::parse_config_file(lines, po::options_description(), true).options;
     } catch (const po::error&) {
       std::replace(line.begin(), line.end(), hidden_hash, '#');
-      fail(fmt::format("'{}' is neither [section] nor key = value", line));
+      fail(fmt::format("{} is neither [section] nor key = value", excerpt(line)));
     }
     expect(parsed.size() == 1, "one line of an INI file is one assignment");
     const std::string key = restored(parsed[0].string_key);
     if (find_row(rows_, key) == nullptr) {
-      fail(fmt::format("unknown key '{}'{}", key, did_you_mean(nearest_key(rows_, key))));
+      fail(fmt::format("unknown key {}{}", excerpt(key), did_you_mean(nearest_key(rows_, key))));
     }
     const auto [first, is_new] = line_of_.emplace(key, line_);
     if (!is_new) fail(fmt::format("'{}' is already set at line {}", key, first->second));
@@ -590,6 +597,19 @@ OptionTable::OptionTable(std::initializer_list<std::span<const OptionRow>> rooms
     }
     check_row(row);
   }
+}
+
+OptionTable OptionTable::with(std::span<const OptionRow> rows) const {
+  OptionTable table = *this;
+  for (const OptionRow& row : rows) {
+    const auto place = std::ranges::find(table.rows_, row.key, &OptionRow::key);
+    if (place == table.rows_.end()) {
+      throw ContractError(fmt::format("no room declares option {}", row.key));
+    }
+    check_row(row);
+    *place = row;
+  }
+  return table;
 }
 
 CommandLine OptionTable::parse_command_line(const std::vector<std::string>& arguments) const {

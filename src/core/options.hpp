@@ -72,6 +72,10 @@ class OptionTable {
  public:
   explicit OptionTable(std::initializer_list<std::span<const OptionRow>> rooms);
 
+  /// This table with `rows` in the places of those with the same keys: what an option is to one
+  /// command, where that differs.
+  OptionTable with(std::span<const OptionRow> rows) const;
+
   /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations.
   CommandLine parse_command_line(const std::vector<std::string>& arguments) const;
 

@@ -1,4 +1,4 @@
-// Small helpers for reading what a user typed, and for listing what may be typed.
+// Small helpers for reading what a user typed, for quoting it, and for listing what may be typed.
 #pragma once
 
 #include <string>
@@ -35,5 +35,12 @@ inline std::string join(const std::vector<std::string_view>& words, std::string_
   }
   return text;
 }
+
+/// `text` for a terminal: what is no printable UTF-8 stands as \xNN, so that nothing in it acts on
+/// the terminal or starts a line.
+std::string printable(std::string_view text);
+
+/// A user's text in a message: 'printable(text)'; of a long one the beginning and its length.
+std::string excerpt(std::string_view text);
 
 }  // namespace shardstream

@@ -45,7 +45,7 @@ constexpr std::array size_units = {
 };
 
 [[noreturn]] void fail(std::string_view text, std::string_view why) {
-  throw UsageError(fmt::format("'{}' {}", text, why));
+  throw UsageError(fmt::format("{} {}", excerpt(text), why));
 }
 
 bool is_digit(char c) {
@@ -174,7 +174,7 @@ std::uint64_t size_factor(std::string_view text, const Quantity& quantity, const
     fail_ambiguous(text, quantity, value);
   }
   const std::string_view meant = nearest(quantity.unit, names);
-  fail(text, fmt::format("has the unknown unit '{}'{}: write {}", quantity.unit,
+  fail(text, fmt::format("has the unknown unit {}{}: write {}", excerpt(quantity.unit),
                          meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant),
                          join(names, ", ")));
 }
@@ -276,7 +276,7 @@ double parse_duration(std::string_view text) {
   if (unit == "s") return value;
   const double factor = unit == "min" ? 60 : unit == "h" ? 3600 : 0;
   if (factor == 0)
-    fail(text, fmt::format("has the unknown unit '{}': write ms, s, min or h", unit));
+    fail(text, fmt::format("has the unknown unit {}: write ms, s, min or h", excerpt(unit)));
   if (!std::isfinite(value * factor)) fail(text, "is no duration that a double holds");
   return value * factor;
 }
@@ -312,9 +312,11 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
   std::string_view best;
   std::size_t least = most;
   for (const std::string_view candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
+    if (3 * (longer - shorter) > longer) continue;  // and no table for a very long word
     const std::size_t distance = edit_distance(word, candidate);
     // More than one edit in three characters is another word, not a slip.
-    const bool near = 3 * distance <= std::max(word.size(), candidate.size());
+    const bool near = 3 * distance <= longer;
     if (near && distance < least) {
       least = distance;
       best = candidate;

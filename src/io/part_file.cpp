@@ -68,7 +68,7 @@ std::optional<std::string> objection(const fs::path& path, bool overwrite) {
   if (mark && !mark->complete) return std::nullopt;
   return fmt::format(
       "'{}' already exists ({}): choose another output.file or pass "
-      "--output.overwrite true",
+      "--output.overwrite true, which replaces the whole file with all its data sets",
       path.string(), mark ? "complete result of " + mark->created : "not a result of shardstream");
 }
 
@@ -152,6 +152,16 @@ void sync_folder(const fs::path& folder) {
 
 fs::path part_path_of(const fs::path& path, const std::string& uuid) {
   return folder_of(path) / fmt::format(".{}.{}.part", path.filename().string(), uuid);
+}
+
+void refuse_input(const fs::path& path, std::span<const fs::path> inputs) {
+  for (const fs::path& input : inputs) {
+    std::error_code not_there;
+    if (!fs::equivalent(path, input, not_there)) continue;
+    throw UsageError(
+        fmt::format("output.file: '{}' is an input of this run ({}): choose another output.file",
+                    path.string(), input.string()));
+  }
 }
 
 PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "io/descriptor.hpp"
@@ -13,6 +14,10 @@ namespace shardstream::io {
 /// What the part file of `path` is called in the run `uuid`; known beforehand, so that a signal
 /// handler which must remove it can stand ready before it is there.
 std::filesystem::path part_path_of(const std::filesystem::path& path, const std::string& uuid);
+
+/// Throws UsageError if `path` is one of the files `inputs`, under any name: a result in its place
+/// would be the end of the data. Empty names and those of no file are passed over.
+void refuse_input(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs);
 
 class PartFile {
  public:

@@ -20,7 +20,7 @@ constexpr OptionRow rows[] = {
     {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::flag, "false", "",
-     "Whether a file of that name is replaced, even if it is a complete result."},
+     "Whether a file of that name is replaced as a whole, even if it is a complete result."},
 };
 
 /// ISO 8601, UTC, to the second.

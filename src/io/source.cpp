@@ -51,6 +51,13 @@ ReadWay read_way(const Options& options) {
   return text == "auto" ? ReadWay::automatic : text == "cached" ? ReadWay::cached : ReadWay::direct;
 }
 
+std::optional<Generator> generator_named(const std::string& data) {
+  for (const auto generator : {Generator::uniform, Generator::ramp}) {
+    if (data == name_of(generator)) return generator;
+  }
+  return std::nullopt;
+}
+
 std::unique_ptr<Source> open_generator(Generator generator, const Options& options) {
   if (read_way(options) == ReadWay::direct) {
     throw UsageError(fmt::format(
@@ -93,10 +100,13 @@ std::span<const OptionRow> input_options() {
 
 std::unique_ptr<Source> open_source(const Options& options) {
   const std::string& data = options.text("input.data");
-  for (const auto generator : {Generator::uniform, Generator::ramp}) {
-    if (data == name_of(generator)) return open_generator(generator, options);
-  }
-  return open_file(data, options);
+  const auto generator = generator_named(data);
+  return generator ? open_generator(*generator, options) : open_file(data, options);
+}
+
+std::filesystem::path input_file(const Options& options) {
+  const std::string& data = options.text("input.data");
+  return generator_named(data) ? "" : split(data).file;
 }
 
 }  // namespace shardstream::io

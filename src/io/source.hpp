@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -97,5 +98,8 @@ class Source {
 /// Opens what `input.data` names: FILE:/PATH, FILE (its only usable data set) or a generator's
 /// name. Throws UsageError for everything that can be seen before work starts.
 std::unique_ptr<Source> open_source(const Options& options);
+
+/// The file that `input.data` names, which a result must not replace; empty for a generator.
+std::filesystem::path input_file(const Options& options);
 
 }  // namespace shardstream::io

@@ -129,6 +129,13 @@ std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) cons
   return (loaded ? shard * element : 0) + (staged ? saturating_product(slot * element, slots) : 0);
 }
 
+std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
+                                                            std::uint64_t element) {
+  return {{"pipeline.batch", sizes.batch * element}, {"pipeline.batches", sizes.batches},
+          {"pipeline.slot", sizes.slot * element},   {"pipeline.slots", sizes.slots},
+          {"pipeline.readers", sizes.readers},       {"pipeline.gpu-memory", sizes.device_limit}};
+}
+
 Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
            std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
            std::uint64_t extra) {

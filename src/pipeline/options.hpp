@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/options.hpp"
 #include "core/shard.hpp"
@@ -41,6 +43,10 @@ struct Sizes {
   std::uint64_t device_bytes(std::uint64_t element) const;
   std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
 };
+
+/// What the options of [pipeline] came to, by key, for elements of `element` bytes: bytes, counts.
+std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
+                                                            std::uint64_t element);
 
 /// The options' sizes, with `auto` filled in, for a shard of `shard` elements of `element` bytes
 /// cut into units of `unit` elements. `extra_per_unit` and `extra` are the bytes of device memory

@@ -22,6 +22,8 @@ struct Outcome {
   std::vector<Table> results;                                     ///< become /results/NAME
   std::vector<std::pair<std::string, io::Attribute>> attributes;  ///< of /results
   std::vector<std::pair<std::string, io::Attribute>> input;       ///< of /input
+  /// What options came to where the program chose or rounded, by key: this rank's own.
+  std::vector<std::pair<std::string, io::Attribute>> resolved;
   std::vector<Metric> metrics;
   std::vector<measure::Repetition> repetitions;
   std::uint64_t elements = 0, bytes = 0;   ///< of work in one repetition, all ranks

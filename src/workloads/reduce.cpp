@@ -152,6 +152,9 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   if (outcome.verified) {
     outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
   }
+  for (const auto& [key, value] : pipeline::resolved(shard_reduction->sizes(), sizeof(T))) {
+    outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
+  }
   outcome.attributes = {{"nan", request.nan},
                         {"nans", total->nans},
                         {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},

@@ -98,6 +98,10 @@ def test_environment_and_ini():
         (folder / name).write_text(text)
         return ["run", folder / name]
 
+    random, sparse = folder / "random.ini", folder / "sparse.ini"
+    random.write_bytes(b"\x89\xff\xfe\x9b31m\xc3\n" + RANDOM.bytes(100000))
+    sparse.touch()
+    os.truncate(sparse, 2**30)
     reduce = ["run", "reduce", "--input.count", "1000"]
     check_complaints([
         (reduce, 2, ["'SHARDSTREAM_REDUCE_OPP'", "did you mean SHARDSTREAM_REDUCE_OPS?"],
@@ -109,6 +113,13 @@ def test_environment_and_ini():
         (ini("value.ini", "[pipeline]\n\nbatch = 64M\n"), 2, [f"{folder}/value.ini:3", "'64M'"]),
         (ini("line.ini", "[pipeline]\nbatch 64MiB\n"), 2, ["line.ini:2", "'batch 64MiB'"]),
         (ini("twice.ini", "[input]\ncount=1\ncount=2\n"), 2, ["twice.ini:3", "line 2"]),
+        (["run", random], 2, ["random.ini:1", "'\\x89\\xff\\xfe\\x9b31m\\xc3' is neither"]),
+        (["run", sparse], 2, ["sparse.ini", "1 GiB", "name an INI file"]),
+        ([*reduce, "--pipeline.batch", "\x1b[31m" + 100000 * "x"], 2,
+         ["--pipeline.batch: '\\x1b[31mxxx", "x'... (100005 bytes)"]),
+        (reduce, 2, ["SHARDSTREAM_REDUCE_NAN): '\\x1b[2J'"],
+         {"SHARDSTREAM_REDUCE_NAN": "\x1b[2J"}),
+        (["run", "reduce", "--input.data", "\x1b[31m\n.h5"], 2, ["'\\x1b[31m\\x0a.h5'"]),
         (ini("binary.ini", "\x7fELF\2\1\1\0"), 2, ["binary.ini:1", "not a line of text"]),
         (["run", folder / "none.ini"], 2, ["none.ini", "no file"]),
     ], ranks=(1, 3))
@@ -267,6 +278,45 @@ def test_outputs():
     assert sorted(folder.iterdir()) == sorted([*before, folder / "folder.h5"])
 
 
+def test_output_onto_input():
+    """Never replaces the data or the configuration, whatever the name and what is allowed."""
+    folder = new_folder()
+    data, ini = folder / "in.h5", folder / "in.ini"
+    with h5py.File(data, "w") as file:
+        file["x"] = np.arange(1000.0)
+    ini.write_text("[input]\ncount = 1000\n")
+    (folder / "soft.h5").symlink_to("in.h5")
+    (folder / "hard.h5").hardlink_to(data)
+    (folder / "around").symlink_to(".")
+    before = {path: path.read_bytes() for path in (data, ini)}
+    anyway = ["--output.overwrite", "true"]
+
+    def of(source, target, *more):
+        return ["run", "reduce", "--input.data", folder / source, "-o", folder / target, *more]
+
+    def refuses(name):
+        return [f"'{folder}/{name}' is an input", "choose another output.file"]
+    check_complaints([
+        (of("in.h5", "in.h5", *anyway), 2, refuses("in.h5")),
+        (of("in.h5:/x", "in.h5", *anyway), 2, refuses("in.h5")),
+        (of("in.h5:/x", "in.h5"), 2, refuses("in.h5")),
+        (of("in.h5:/x", "soft.h5", *anyway), 2, refuses("soft.h5")),
+        (of("soft.h5:/x", "in.h5", *anyway), 2, refuses("in.h5")),
+        (of("in.h5:/x", "hard.h5", *anyway), 2, refuses("hard.h5")),
+        (of("in.h5:/x", "around/around/in.h5", *anyway), 2, refuses("around/around/in.h5")),
+        (["run", ini, "-o", ini, *anyway], 2, refuses("in.ini")),
+        (["run", ini, "--input.data", data, "-o", data, *anyway], 2, refuses("in.h5")),
+    ])
+    for path, contents in before.items():
+        assert path.read_bytes() == contents, path
+    assert len(list(folder.iterdir())) == 5
+    # A copy is not the input, and a generator is no file, even where one has its name.
+    shutil.copy(data, folder / "copy.h5")
+    run(*of("in.h5", "copy.h5", *anyway)).expect(0)
+    (folder / "uniform").write_text("not read")
+    run("run", "reduce", "--input.count", 10, "-o", "uniform", *anyway, cwd=folder).expect(0)
+
+
 def in_small_mount(options, command):
     """Runs `command`, in which {mount} stands for a folder where a tmpfs lies for this command
     alone (a mount namespace of its own). Returns how it ended and what it left in that folder."""
@@ -345,7 +395,7 @@ def test_full_standard_output():
     out = new_folder() / "out.h5"
     expect_complaint(run("run", "reduce", "--input.count", 10, "-o", out,
                          prefix=["sh", "-c", "exec \"$@\" >/dev/full", "sh"]), 1,
-                     ["cannot be printed", f"complete in {out}"])
+                     ["standard output cannot be written", f"complete in {out}"])
     with h5py.File(out) as file:
         assert file.attrs["status"] == "complete"
 

@@ -8,6 +8,7 @@ import re
 import h5py
 import numpy as np
 
+import results
 from harness import LEAF, OPS, TYPES, each, main, new_folder, run, start
 
 # ---------------------------------------------------------------- help and version
@@ -41,6 +42,11 @@ def test_help_names_every_option():
         assert op in text
     text = run("generate", "--help").expect(0).out
     assert "--input.seed" in text and "--output.file" in text and "--reduce.ops" not in text, text
+    # What it says is of generate: neither run's defaults nor its inputs and results.
+    for word in ("f32;", "FILE.h5:/PATH", "whole file, with all its", "one of uniform, ramp)"):
+        assert word in text, f"{word}: {text}"
+    for word in ("FILE:/PATH", "{workload}", "result", "INI"):
+        assert word not in text, f"{word}: {text}"
 
 
 def test_version():
@@ -71,6 +77,26 @@ def test_closed_output():
     process.stdout.close()
     process.wait(timeout=10)
     assert process.returncode in (0, 1, -13), process.returncode
+
+
+def test_full_standard_output():
+    """Lines that nobody gets are an error. So is an output that is closed; and no file takes its
+    place."""
+    folder = new_folder()
+    commands = (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"],
+                ["generate", "--input.count", 1000, "-o", f"{folder}/data.h5:/x"],
+                ["run", "reduce", "--input.data", folder / "data.h5", "-o", folder / "out.h5"])
+    for words, (where, why) in itertools.product(
+            commands, ((">/dev/full", "No space left"), (">&-", "Bad file descriptor"))):
+        finished = run(*words, prefix=["sh", "-c", f"exec \"$@\" {where}", "sh"],
+                       env={"SHARDSTREAM_OUTPUT_OVERWRITE": "true"}).expect(1)
+        assert re.fullmatch(
+            r"error: standard output cannot be written \([^\n]+\)(; [^\n]+ is complete[^\n]*)?\n",
+            finished.err) and why in finished.err, finished
+        assert ("is complete" in finished.err) == ("-o" in words), finished
+    assert np.array_equal(read(folder / "data.h5", "x"), generated("uniform", "f32", 1000, 1))
+    assert results.stored_reduce(folder / "out.h5")["count"]["value"] == 1000
+    assert len(list(folder.iterdir())) == 2
 
 
 # ---------------------------------------------------------------- generate
@@ -164,7 +190,8 @@ def test_generate_onto_existing():
     for ranks in (1, 3):
         finished = run(*arguments, ranks=ranks).expect(2)
         assert finished.err.count("\n") == 1 and f"'{path}' already exists" in finished.err
-        assert "--output.overwrite true" in finished.err and path.read_text() == "precious"
+        assert "--output.overwrite true, which replaces the whole file" in finished.err, finished
+        assert path.read_text() == "precious"
     run(*arguments, "--output.overwrite", "true", ranks=3).expect(0)
     assert np.array_equal(read(path, "x"), generated("uniform", "f32", LEAF, 1))
     # A second data set into the same file would be another file in its place.
@@ -195,7 +222,7 @@ def test_bad_targets():
         (["-o", f"{folder}/none/a.h5:/x"], ["no folder", f"'{folder}/none'"]),
         (["-o", f"{folder}/folder.h5:/x"], ["is a folder"]),
         (["-o", f"{folder}/a.h5:/x", "--input.data", f"{folder}/in.h5:/x"],
-         ["uniform or ramp", f"not {folder}/in.h5:/x"]),
+         [f"'{folder}/in.h5:/x' is not among", "one of uniform, ramp"]),
         (["-o", f"{folder}/a.h5:/x", "--input.count", "0"], ["input.count"]),
         (["-o", f"{folder}/a.h5:/x", "uniform"], ["'uniform'", "--help"]),
         (["-o", f"{folder}/a.h5:/x", "--input.sed", "4"], ["did you mean --input.seed?"]),

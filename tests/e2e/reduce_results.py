@@ -370,6 +370,37 @@ def test_sources_of_options():
     assert set(origins) <= set(values) and len(origins) >= 18, origins
 
 
+def test_resolved_options():
+    """What every `auto` came to on rank 0, and what was rounded or cut."""
+    def check(ranks, source, options, expected):
+        folder = new_folder()
+        out = folder / "{ranks}.h5"
+        finished = reduce(source, out, *itertools.chain(*options.items()), ranks=ranks)
+        with h5py.File(folder / f"{ranks}.h5") as file:
+            resolved = dict(file["config/resolved"].attrs)
+            asked = dict(file["config"].attrs)
+        assert {key for key in asked if asked[key] == "auto"} <= set(resolved), (asked, resolved)
+        assert resolved["device.backend"] == finished.values["backend"], resolved
+        assert resolved["output.file"] == str(folder / f"{ranks}.h5"), resolved
+        assert 0 < resolved["pipeline.readers"] <= 8, resolved
+        assert resolved["pipeline.batch"] % (LEAF * 4) == 0, resolved
+        for key, value in expected.items():
+            assert resolved[key] == value, (key, resolved)
+    folder = new_folder()
+    few = write(small_integers(1000, "f4"), folder / "few.h5")
+    many = write(small_integers(9 * LEAF, ">i2"), folder / "many.h5")
+    leaf = LEAF * 4
+    each([
+        (1, few, {}, {"input.type": "f32", "pipeline.batch": leaf, "pipeline.batches": 1,
+                      "pipeline.slot": leaf, "pipeline.slots": 1, "pipeline.readers": 1}),
+        (2, many, {"--pipeline.batch": "1", "--pipeline.slot": "1GiB", "--pipeline.slots": "4",
+                   "--pipeline.readers": "3", "--pipeline.gpu-memory": "1GB"},
+         {"input.type": "i32", "pipeline.batch": leaf, "pipeline.batches": 3, "pipeline.slot": leaf,
+          "pipeline.slots": 4, "pipeline.readers": 3, "pipeline.gpu-memory": 10**9}),
+        (1, many, {"--pipeline.mode": "resident"}, {"pipeline.batch": 9 * leaf,
+                                                    "pipeline.batches": 1})], check)
+
+
 def test_workload_as_a_word_is_from_the_command_line():
     folder = new_folder()
     run("run", "reduce", "--input.count=9", f"--output.file={folder}/a.h5").expect(0)

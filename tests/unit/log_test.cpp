@@ -57,6 +57,13 @@ TEST(Log, WithoutPrefixWritesTheLineAlone) {
   EXPECT_EQ(file.text(), "hello\nwarning: hm\n");
 }
 
+TEST(Log, LetsNothingActOnTheTerminal) {
+  LogFile file;
+  Log log("", file.get());
+  log.error("file '\x1b[31m\nerror: \xff'");
+  EXPECT_EQ(file.text(), "error: file '\\x1b[31m\\x0aerror: \\xff'\n");
+}
+
 TEST(Log, KeepsLinesOfThreadsWhole) {
   LogFile file;
   Log log("r", file.get());

@@ -379,17 +379,29 @@ TEST(Ini, RefusesWithFileAndLine) {
            {"[reduce]\nops = sum\n[x\n", 3, "'[x' is no section"},
            {"[]\nops = sum\n", 1, "'[]' is no section"},
            {"[reduce]\nops sum#1\n", 2, "'ops sum#1' is neither [section] nor key = value"},
-           {"[output]\nnote = \"open # comment\n", 2, "quote \"open # comment is not closed"},
+           {"[output]\nnote = \"open # comment\n", 2, "the quote '\"open # comment' is not closed"},
            {"[output]\nnote = a\x01\n", 2, "not a line of text"},
            {"[output]\r\nnote = a\rb\r\n", 2, "not a line of text"},
            {"\x89HDF\r\n\x1a\n", 1, "is neither [section] nor key = value"},
            {"[reduce]\nops = sum,\n", 2, "reduce.ops: 'sum,' has an empty item"},
+           {"\xff\x9b[31m\n", 1, R"('\xff\x9b[31m' is neither)"},
+           {"[\xc2\x9b]\nops = sum\n", 2, R"(unknown key '\xc2\x9b.ops')"},
+           {"[reduce]\nnan = \xfe\n", 2, R"(reduce.nan: '\xfe' is not among)"},
+           {std::string(100, '\xfe') + "\n", 1, "'... (100 bytes) is neither"},
        }) {
     const IniFile ini(bad.text);
     const std::string message = usage_error([&] { resolve({}, {}, ini.path()); });
     EXPECT_TRUE(contains(message, ini.at(bad.line) + ": ")) << bad.text;
     EXPECT_TRUE(contains(message, bad.why)) << bad.text;
   }
+}
+
+TEST(Ini, MayNotBeADataFile) {
+  const IniFile ini("");
+  std::filesystem::resize_file(ini.path(), (1 << 20) + 1);
+  EXPECT_TRUE(contains(usage_error([&] { resolve({}, {}, ini.path()); }), "name an INI file"));
+  std::filesystem::resize_file(ini.path(), 0);
+  EXPECT_NO_THROW(resolve({}, {}, ini.path()));
 }
 
 TEST(Ini, MustBeThere) {
@@ -418,6 +430,32 @@ TEST(OptionTable, RefusesBadDeclarations) {
        }) {
     EXPECT_THROW(OptionTable{std::span(&row, 1)}, ContractError) << row.key << ": " << row.sentence;
   }
+}
+
+TEST(OptionTable, MayDifferForOneCommand) {
+  using enum OptionKind;
+  constexpr std::array rows = {
+      OptionRow{"reduce.ops", choice, "max", "max|min", "Which end."},
+      OptionRow{"output.file", text, "", "FILE", "Must be given."},
+  };
+  const OptionTable table = option_table().with(rows);
+  ASSERT_EQ(table.rows().size(), option_table().rows().size());
+  const Options options = table.resolve({}, nullptr, {});
+  EXPECT_EQ(options.text("reduce.ops"), "max");
+  EXPECT_EQ(options.text("output.file"), "");
+  EXPECT_EQ(options.text("reduce.nan"), "propagate");
+  EXPECT_TRUE(
+      contains(usage_error([&] {
+                 table.resolve(table.parse_command_line({"--reduce.ops", "sum"}), nullptr, {});
+               }),
+               "'sum' is not among the choices; give one of max, min"));
+  EXPECT_TRUE(contains(table.help(), "Which end. (default: max; one of max, min)"));
+  EXPECT_FALSE(contains(table.help(), "The reductions"));
+
+  const OptionRow unknown{"reduce.opps", text, "", "", "Nobody declares it."};
+  EXPECT_THROW((void)option_table().with({&unknown, 1}), ContractError);
+  const OptionRow bad{"reduce.ops", choice, "sum", "max|min", "A default that is no choice."};
+  EXPECT_THROW((void)option_table().with({&bad, 1}), ContractError);
 }
 
 TEST(OptionTable, RefusesTwoRowsOfOneName) {

@@ -1,0 +1,53 @@
+#include "core/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace shardstream {
+namespace {
+
+/// Bytes of the printable UTF-8 character that `text`, which is not empty, begins with, or 0 if it
+/// begins with anything else: a control character (U+0080 to U+009F are some too) or no UTF-8.
+std::size_t printable_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const std::uint8_t lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  std::uint32_t code = lead & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t least[] = {0xa0, 0x800, 0x10000};  // a longer form of less is no UTF-8
+  const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+  return code >= least[length - 2] && code <= 0x10ffff && !is_surrogate ? length : 0;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t length = printable_character(text);
+    if (length > 0) {
+      shown += text.substr(0, length);
+    } else {
+      shown += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(text[0]));
+    }
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return shown;
+}
+
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t most = 80;
+  if (text.size() <= most) return fmt::format("'{}'", printable(text));
+  std::size_t end = most;  // not inside a character
+  while (end > most - 4 && (static_cast<std::uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  return fmt::format("'{}'... ({} bytes)", printable(text.substr(0, end)), text.size());
+}
+
+}  // namespace shardstream

@@ -1,0 +1,55 @@
+#include "core/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace shardstream {
+namespace {
+
+TEST(Printable, KeepsTextOfAnyLanguage) {
+  for (const std::string text : {"", "a = 'b'; \\x", "Größe", "données", "\u00a0", "海", "𝛴"}) {
+    EXPECT_EQ(printable(text), text);
+  }
+}
+
+TEST(Printable, EscapesEveryOtherByte) {
+  struct Case {
+    std::string text, shown;
+  };
+  using namespace std::string_literals;
+  for (const auto& [text, shown] : std::initializer_list<Case>{
+           {"a\0b"s, R"(a\x00b)"},
+           {"\x1b[31m\t\r\n\x7f", R"(\x1b[31m\x09\x0d\x0a\x7f)"},
+           {"\xc2\x9b", R"(\xc2\x9b)"},                  // a control character, U+009B
+           {"\xc3", R"(\xc3)"},                          // cut short
+           {"\xc3(", R"(\xc3()"},                        // not continued
+           {"\xbc", R"(\xbc)"},                          // no beginning
+           {"\xc0\xaf", R"(\xc0\xaf)"},                  // a longer form of '/'
+           {"\xe0\x9f\xbf", R"(\xe0\x9f\xbf)"},          // a longer form of U+07FF
+           {"\xf0\x8f\xbf\xbf", R"(\xf0\x8f\xbf\xbf)"},  // a longer form of U+FFFF
+           {"\xed\xa0\x80", R"(\xed\xa0\x80)"},          // a surrogate
+           {"\xf4\x90\x80\x80", R"(\xf4\x90\x80\x80)"},  // beyond U+10FFFF
+           {"\xff", R"(\xff)"},
+       }) {
+    EXPECT_EQ(printable(text), shown);
+  }
+}
+
+TEST(Excerpt, QuotesShortTextWhole) {
+  EXPECT_EQ(excerpt(""), "''");
+  EXPECT_EQ(excerpt("64M"), "'64M'");
+  EXPECT_EQ(excerpt(std::string(80, 'x')), "'" + std::string(80, 'x') + "'");
+}
+
+TEST(Excerpt, CutsLongTextBetweenCharacters) {
+  EXPECT_EQ(excerpt(std::string(81, 'x')), "'" + std::string(80, 'x') + "'... (81 bytes)");
+  EXPECT_EQ(excerpt(std::string(79, 'x') + "ö"), "'" + std::string(79, 'x') + "'... (81 bytes)");
+  EXPECT_EQ(excerpt(std::string(77, 'x') + "𝛴"), "'" + std::string(77, 'x') + "'... (81 bytes)");
+  const std::string rotten(1000, '\x80');  // no character begins in it
+  EXPECT_TRUE(excerpt(rotten).ends_with("\\x80'... (1000 bytes)"));
+  EXPECT_LT(excerpt(rotten).size(), 400u);
+}
+
+}  // namespace
+}  // namespace shardstream
