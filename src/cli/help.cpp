@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cli/commands.hpp"
+#include "comm/options.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "measure/repeat.hpp"
@@ -27,7 +28,7 @@ constexpr std::string_view sources =
 
 OptionTable all_options() {
   return OptionTable({run_rows, io::input_options(), workloads::reduce_options(),
-                      runtime::device_options(), pipeline::pipeline_options(),
+                      runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
                       measure::measure_options(), io::output_options()});
 }
 
@@ -61,7 +62,7 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 2> sections = {"input", "output"};
+  constexpr std::array<std::string_view, 3> sections = {"input", "comm", "output"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"

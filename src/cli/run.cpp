@@ -72,12 +72,12 @@ fs::path result_path(const Options& options, int ranks) {
 /// Room for the tables of one run; they take far less.
 constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
 
-/// The result file while the run lasts; on rank 0 alone.
+/// The result file while the run lasts; on rank 0 alone, but all ranks know what to remove.
 class Output {
  public:
-  Output(const launch::Session& session, const Options& options, const std::string& uuid) {
-    const fs::path path = result_path(options, session.size());
-    remove_.emplace(session.rank() == 0 ? io::part_path_of(path, uuid) : "");
+  Output(const launch::Session& session, const Options& options, const fs::path& path,
+         const std::string& uuid)
+      : remove_(io::part_path_of(path, uuid)) {
     if (session.rank() != 0) return;
     file_.emplace(path, options.flag("output.overwrite"), uuid, reserved_bytes);
   }
@@ -85,7 +85,7 @@ class Output {
   io::ResultFile* file() { return file_ ? &*file_ : nullptr; }
 
  private:
-  std::optional<launch::RemoveOnSignal> remove_;  // from before the file to after it
+  launch::RemoveOnSignal remove_;  // from before the file to after it
   std::optional<io::ResultFile> file_;
 };
 
@@ -158,7 +158,9 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   session.collectively([&] { source = io::open_source(options); });
   session.collectively([&] { expect_same_input(session, *source); });
   std::optional<Output> output;
-  session.collectively([&] { output.emplace(session, options, uuid); });
+  // Names by the time differ between ranks.
+  const fs::path path = session.broadcast(result_path(options, session.size()).string());
+  session.collectively([&] { output.emplace(session, options, path, uuid); });
 
   runtime::Runtime runtime(session, options, log);
   workloads::Outcome outcome = workloads::reduce(runtime, *source);
@@ -166,6 +168,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   outcome.metrics.push_back({"backend", runtime.device->info().backend});
   outcome.metrics.push_back(
       {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
+  session.heartbeat().enter("store");
   const Record record = gather(runtime, *source, outcome);
   session.collectively([&] {
     io::ResultFile* file = output->file();

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "device/device.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::comm {
 
@@ -19,8 +20,10 @@ class Communicator {
                           std::size_t bytes) = 0;
 };
 
-/// Over MPI, staged through pinned memory. `most` is the largest `bytes` of any call.
-std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device, int ranks,
+/// Over MPI, staged through pinned memory. `most` is the largest `bytes` of any call. Device and
+/// session must outlive it.
+std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
+                                                    const launch::Session& session,
                                                     std::size_t most);
 
 }  // namespace shardstream::comm

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "io/descriptor.hpp"
+#include "core/descriptor.hpp"
 
 namespace shardstream::io {
 

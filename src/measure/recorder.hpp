@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/heartbeat.hpp"
+
 namespace shardstream::measure {
 
 struct Phase {
@@ -20,6 +22,9 @@ struct Phase {
 class Recorder {
  public:
   using Clock = std::chrono::steady_clock;
+
+  /// Each phase that begins is told to `heartbeat`, if there is one.
+  explicit Recorder(launch::Heartbeat* heartbeat = nullptr) : heartbeat_(heartbeat) {}
 
   /// Ends its phase when it goes.
   class Span {
@@ -43,6 +48,7 @@ class Recorder {
  private:
   void end(std::size_t phase, Clock::time_point start, std::uint64_t bytes);
   std::vector<Phase> phases_;
+  launch::Heartbeat* heartbeat_;
 };
 
 }  // namespace shardstream::measure

@@ -12,8 +12,13 @@ using device::Buffer;
 using device::Memory;
 }  // namespace
 
-Feed::Feed(device::Device& device, const io::Source& source, Range shard, const Sizes& sizes)
-    : source_(source), shard_(shard), sizes_(sizes), element_(size_of(source.type())) {
+Feed::Feed(device::Device& device, const io::Source& source, Range shard, const Sizes& sizes,
+           launch::Heartbeat* heartbeat)
+    : source_(source),
+      shard_(shard),
+      sizes_(sizes),
+      element_(size_of(source.type())),
+      heartbeat_(heartbeat) {
   upload_ = device.make_stream();
   compute_ = device.make_stream();
   if (shard.count == 0) return;
@@ -87,6 +92,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
       return upload_pinned(on_batch);
     case Mode::resident:
       for (std::uint64_t number = 0; number < batches(); ++number) {
+        tell("batch", number);
         on_batch(*compute_, {number, batch(number), buffer(number).memory.data()});
       }
   }
@@ -98,6 +104,7 @@ void Feed::load_host_memory(const OnRead& on_read) {
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
     read(elements, memory + (elements.first - shard_.first) * element_);
+    tell("piece", number);
   });
 }
 
@@ -112,6 +119,7 @@ void Feed::stage(const Read& read, const OnBatch& on_batch) {
                   [&](std::uint64_t number, std::byte* slot) { read(piece(number), slot); });
   std::uint64_t number = 0;
   for (std::uint64_t current = 0; current < batches(); ++current) {
+    tell("batch", current);
     await_free(current);
     const Range whole = batch(current);
     for (std::uint64_t done = 0; done < whole.count; ++number) {
@@ -120,6 +128,7 @@ void Feed::stage(const Read& read, const OnBatch& on_batch) {
       upload_->upload(buffer(current).memory.data() + done * element_, slot,
                       elements.count * element_);
       staging_->release(number, *upload_);
+      if (heartbeat_ != nullptr) heartbeat_->move();
       done += elements.count;
     }
     compute_batch(current, on_batch);
@@ -128,6 +137,7 @@ void Feed::stage(const Read& read, const OnBatch& on_batch) {
 
 void Feed::upload_pinned(const OnBatch& on_batch) {
   for (std::uint64_t current = 0; current < batches(); ++current) {
+    tell("batch", current);
     await_free(current);
     const Range elements = batch(current);
     upload_->upload(buffer(current).memory.data(),
@@ -135,6 +145,10 @@ void Feed::upload_pinned(const OnBatch& on_batch) {
                     elements.count * element_);
     compute_batch(current, on_batch);
   }
+}
+
+void Feed::tell(const char* what, std::uint64_t number) {
+  if (heartbeat_ != nullptr) heartbeat_->step(what, number);
 }
 
 /// Uploads from now on come after the kernels of the batch that used this batch's buffer before.

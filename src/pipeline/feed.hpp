@@ -12,6 +12,7 @@
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "io/source.hpp"
+#include "launch/heartbeat.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/staging.hpp"
 
@@ -24,7 +25,8 @@ struct Batch {
   const std::byte* data;
 };
 
-/// Allocates its rings once; run() may be repeated. The source and the device must outlive it.
+/// Allocates its rings once; run() may be repeated. The source and the device must outlive it, and
+/// so must `heartbeat`, which is told of the batches as they pass.
 class Feed {
  public:
   /// Called by the thread of run(), in the order of the batches: enqueues work on `compute` that
@@ -33,7 +35,8 @@ class Feed {
   /// Called by reader threads, several at once, with elements as they came from the source.
   using OnRead = std::function<void(Range elements, const std::byte* data)>;
 
-  Feed(device::Device& device, const io::Source& source, Range shard, const Sizes& sizes);
+  Feed(device::Device& device, const io::Source& source, Range shard, const Sizes& sizes,
+       launch::Heartbeat* heartbeat = nullptr);
   ~Feed();
 
   /// Brings the data to where the mode wants it before timing starts; nothing to do for `stream`.
@@ -70,11 +73,13 @@ class Feed {
   void upload_pinned(const OnBatch& on_batch);
   void await_free(std::uint64_t batch);
   void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
+  void tell(const char* what, std::uint64_t number);
 
   const io::Source& source_;
   Range shard_;
   Sizes sizes_;
   std::uint64_t element_;
+  launch::Heartbeat* heartbeat_;
 
   device::Buffer<std::byte> pinned_;       // the shard, in mode pinned
   std::unique_ptr<std::byte[]> pageable_;  // the shard, in mode pageable

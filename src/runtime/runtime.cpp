@@ -144,7 +144,7 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
   resources.device_memory = resources.device_is_host
                                 ? resources.host_memory / resources.ranks_on_host
                                 : device->info().memory_free;
-  communicator = comm::make_mpi_communicator(*device, session.size(), most_collective_bytes);
+  communicator = comm::make_mpi_communicator(*device, session, most_collective_bytes);
 }
 
 }  // namespace shardstream::runtime

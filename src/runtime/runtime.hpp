@@ -57,7 +57,7 @@ struct Runtime {
   Resources resources;
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
-  measure::Recorder recorder;
+  measure::Recorder recorder{&session.heartbeat()};
 
   /// Opens the device that device.backend asks for; all ranks agree on the backend. Collective.
   Runtime(const launch::Session& session, const Options& options, Log& log);
