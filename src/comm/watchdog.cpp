@@ -353,6 +353,7 @@ void Watchdog::Watch::hear(Watched& rank, std::string_view line) {
     rank.pulse = pulse;
   } else if (word[0] == "parting") {
     rank.parted = true;
+    rank.moved = now_;
   } else if (word[0] == "signal") {
     rank.by_signal = true;
   } else if (word[0] == "end") {
@@ -380,7 +381,10 @@ std::optional<Verdict> Watchdog::Watch::find_fault() const {
   const bool ends = std::ranges::any_of(watched_, &Watched::parted);
   std::vector<RankState> states;
   for (const auto& rank : watched_) {
-    if (rank.parted) continue;
+    if (rank.parted) {  // a moment ago: those that waited for it may be about to go on
+      if (now_ - rank.moved < timeout_) return std::nullopt;
+      continue;
+    }
     states.push_back(state(rank));
     // Where one rank ends the job, or a signal ends one and mostly all, nobody else is at fault.
     const double since = rank.by_signal ? launcher_time : 0;
