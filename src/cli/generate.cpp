@@ -24,6 +24,8 @@ namespace {
 
 /// Bytes that one thread generates and writes at a time.
 constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
+/// One at the end alone would take minutes on a slow disk, in which nothing would seem to move.
+constexpr std::uint64_t pieces_a_sync = 128;
 
 Options parse(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = generate_options();
@@ -53,7 +55,7 @@ Target target(const Options& options) {
 
 /// Writes this rank's share on `threads` threads.
 void write_share(const io::Source& source, const io::RangeWriter& writer, Range mine,
-                 unsigned threads, Progress& progress) {
+                 unsigned threads, Progress& progress, launch::Heartbeat& heartbeat) {
   const std::uint64_t element = size_of(source.type());
   const std::uint64_t piece = piece_bytes / element;
   const auto caller = std::this_thread::get_id();
@@ -62,6 +64,8 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
     const Range part = intersection(mine, {mine.first + i * piece, piece});
     source.read(part.first, part.count, memory.data());
     writer.write(part.first, {memory.data(), part.count * element});
+    if (i % pieces_a_sync == pieces_a_sync - 1) writer.sync();
+    heartbeat.step("piece", i);
     if (std::this_thread::get_id() == caller) {
       progress.update(static_cast<double>(part.end() - mine.first),
                       static_cast<double>(mine.count));
@@ -79,7 +83,7 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   session.collectively([&] {
     const Target to = target(options);
     source = io::open_source(options);
-    remove.emplace(session.rank() == 0 ? io::part_path_of(to.file, uuid) : "");
+    remove.emplace(io::part_path_of(to.file, uuid));
     if (session.rank() != 0) return;
     file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
                  source->order().count());
@@ -93,11 +97,13 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
       launch::take_places(session, launch::observe(session),
                           {.backend = "host", .bind = launch::may_bind(options)}, log);
   const unsigned threads = plan.places[static_cast<std::size_t>(session.rank())].threads;
+  session.heartbeat().enter("write");
   session.collectively([&] {
     Progress progress("writing", session.rank() == 0);
     const io::RangeWriter writer(part, std::stoull(offset), source->type());
-    write_share(*source, writer, mine, threads, progress);
+    write_share(*source, writer, mine, threads, progress, session.heartbeat());
   });
+  session.heartbeat().enter("publish");
   session.collectively([&] {
     if (!file) return;
     file->publish();

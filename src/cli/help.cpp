@@ -3,7 +3,7 @@
 #include <array>
 
 #include "cli/commands.hpp"
-#include "comm/transport.hpp"
+#include "comm/options.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "launch/options.hpp"
@@ -82,7 +82,7 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 3> sections = {"input", "launch", "output"};
+  constexpr std::array<std::string_view, 4> sections = {"input", "launch", "comm", "output"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"

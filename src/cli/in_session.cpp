@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "comm/watchdog.hpp"
 #include "launch/options.hpp"
 
 namespace shardstream::cli {
@@ -39,17 +40,23 @@ void expect_same_options(const launch::Session& session, const Options& options)
 /// Runs `body`, or throws `mistake` on every rank if any rank has one.
 ExitCode guarded(const launch::Session& session, const std::optional<UsageError>& mistake,
                  const Options& options, Log& log, const Body& body) {
+  std::optional<comm::Watchdog> watchdog;
   try {
     session.collectively([&] {
       if (mistake) throw UsageError(*mistake);
     });
     session.collectively([&] { expect_same_options(session, options); });
     session.collectively([&] { launch::check_expected_ranks(session, options); });
-    return body(session, options, log);
+    watchdog.emplace(session, options.seconds("comm.timeout"), log);
+    const ExitCode code = body(session, options, log);
+    session.barrier();  // watched until the last is done
+    return code;
   } catch (const launch::AgreedError& error) {
     if (error.speaks()) log.error(error.what());
+    session.barrier();
     return error.code();
   } catch (const std::exception& error) {
+    if (watchdog) watchdog->stand_down();
     if (session.size() > 1) {
       // The lowest of the ranks that failed speaks: it ends the others while these wait.
       std::this_thread::sleep_for(std::min(session.rank(), 10) * std::chrono::milliseconds(200));

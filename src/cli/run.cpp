@@ -79,21 +79,18 @@ fs::path trace_path(fs::path result) {
   return result += ".trace.json";
 }
 
-/// The result file, and the trace if there is to be one, while the run lasts; on rank 0 alone.
+/// The result file, and the trace if there is to be one, while the run lasts; on rank 0 alone, but
+/// all ranks know what to remove.
 class Output {
  public:
   Output(const launch::Session& session, const Options& options, const fs::path& ini,
-         const std::string& uuid) {
-    const fs::path path = result_path(options, session.size()), trace = trace_path(path);
+         const fs::path& path, const std::string& uuid)
+      : remove_(io::part_path_of(path, uuid), io::part_path_of(trace_path(path), uuid)) {
     io::refuse_input(path, std::array{io::input_file(options), ini});
-    if (session.rank() != 0) {
-      remove_.emplace("");
-      return;
-    }
+    if (session.rank() != 0) return;
     const bool overwrite = options.flag("output.overwrite");
-    remove_.emplace(io::part_path_of(path, uuid), io::part_path_of(trace, uuid));
     file_.emplace(path, overwrite, uuid, reserved_bytes);
-    if (options.flag("measure.timeline")) trace_.emplace(trace, overwrite, uuid);
+    if (options.flag("measure.timeline")) trace_.emplace(trace_path(path), overwrite, uuid);
   }
   /// Null on all ranks but 0.
   io::ResultFile* file() { return file_ ? &*file_ : nullptr; }
@@ -101,7 +98,7 @@ class Output {
   report::TraceFile* trace() { return trace_ ? &*trace_ : nullptr; }
 
  private:
-  std::optional<launch::RemoveOnSignal> remove_;  // from before the files to after them
+  launch::RemoveOnSignal remove_;  // from before the files to after them
   std::optional<io::ResultFile> file_;
   std::optional<report::TraceFile> trace_;
 };
@@ -173,7 +170,9 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   session.collectively([&] { source = io::open_source(options); });
   session.collectively([&] { expect_same_input(session, *source); });
   std::optional<Output> output;
-  session.collectively([&] { output.emplace(session, options, ini, uuid); });
+  // Names by the time differ between ranks.
+  const fs::path path = session.broadcast(result_path(options, session.size()).string());
+  session.collectively([&] { output.emplace(session, options, ini, path, uuid); });
 
   runtime::Runtime runtime(session, options, log);
   workloads::Outcome outcome = workloads::reduce(runtime, *source);
@@ -181,6 +180,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   outcome.metrics.push_back({"backend", runtime.device->info().backend});
   outcome.metrics.push_back(
       {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
+  session.heartbeat().enter("store");
   const Record record = gather(runtime, *source, outcome);
   session.collectively([&] {
     io::ResultFile* file = output->file();

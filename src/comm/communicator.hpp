@@ -25,8 +25,9 @@ class Communicator {
 };
 
 /// Over MPI, staged through pinned memory; blocks the caller. `most` is the largest `bytes` of any
-/// call.
-std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device, int ranks,
+/// call. Device and session must outlive it.
+std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
+                                                    const launch::Session& session,
                                                     std::size_t most);
 
 /// Over NCCL, on the CUDA device that is current in the calling thread; blocks nobody. Collective;

@@ -15,8 +15,9 @@ using device::Memory;
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(device::Device& device, int ranks, std::size_t most)
-      : ranks_(static_cast<std::size_t>(ranks)),
+  MpiCommunicator(device::Device& device, const launch::Session& session, std::size_t most)
+      : heartbeat_(session.heartbeat()),
+        ranks_(static_cast<std::size_t>(session.size())),
         send_(device, Memory::pinned, most),
         receive_(device, Memory::pinned, most * ranks_) {}
 
@@ -29,6 +30,7 @@ class MpiCommunicator final : public Communicator {
     stream.download(send_.data(), send, bytes);
     stream.synchronize();
     const int count = static_cast<int>(bytes);
+    const auto waiting = heartbeat_.waiting();
     launch::check_mpi(MPI_Allgather(send_.data(), count, MPI_BYTE, receive_.data(), count, MPI_BYTE,
                                     MPI_COMM_WORLD),
                       "MPI_Allgather");
@@ -36,15 +38,17 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  launch::Heartbeat& heartbeat_;
   std::size_t ranks_;
   Buffer<std::byte> send_, receive_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device, int ranks,
+std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
+                                                    const launch::Session& session,
                                                     std::size_t most) {
-  return std::make_unique<MpiCommunicator>(device, ranks, most);
+  return std::make_unique<MpiCommunicator>(device, session, most);
 }
 
 }  // namespace shardstream::comm

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "comm/communicator.hpp"
@@ -108,10 +109,12 @@ class NcclCommunicator final : public Communicator {
         throw;
       }
     });
+    at_hang_.emplace(session.heartbeat(), [this] { (void)ncclCommAbort(comm_); });
   }
 
   /// After an error the peers may not come to a common end.
   ~NcclCommunicator() override {
+    at_hang_.reset();
     if (std::uncaught_exceptions() > 0) {
       abort();
     } else if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) {
@@ -136,6 +139,7 @@ class NcclCommunicator final : public Communicator {
 
   double timeout_;
   ncclComm_t comm_ = nullptr;
+  std::optional<launch::Heartbeat::AtHang> at_hang_;
 };
 
 }  // namespace

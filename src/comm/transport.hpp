@@ -1,15 +1,9 @@
-// The [comm] options and what `auto` comes to.
+// Which transport a run combines over.
 #pragma once
 
-#include <span>
 #include <string>
 
-#include "core/options.hpp"
-
 namespace shardstream::comm {
-
-/// The rows of [comm]: transport, timeout.
-std::span<const OptionRow> comm_options();
 
 enum class Transport { mpi, nccl };
 

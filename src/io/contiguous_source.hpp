@@ -2,7 +2,7 @@
 // number of threads at once.
 #pragma once
 
-#include "io/descriptor.hpp"
+#include "core/descriptor.hpp"
 #include "io/direct_file.hpp"
 #include "io/source.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "io/descriptor.hpp"
+#include "core/descriptor.hpp"
 #include "io/part_file.hpp"
 #include "kernels/data/element.hpp"
 

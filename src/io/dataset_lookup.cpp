@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/descriptor.hpp"
 #include "core/units.hpp"
-#include "io/descriptor.hpp"
 #include "io/stored_type.hpp"
 
 namespace shardstream::io {

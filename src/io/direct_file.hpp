@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "io/descriptor.hpp"
+#include "core/descriptor.hpp"
 
 namespace shardstream::io {
 

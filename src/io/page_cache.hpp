@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/descriptor.hpp"
 #include "core/shard.hpp"
-#include "io/descriptor.hpp"
 
 namespace shardstream::io {
 

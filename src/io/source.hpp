@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "core/descriptor.hpp"
 #include "core/options.hpp"
 #include "core/shard.hpp"
-#include "io/descriptor.hpp"
 #include "kernels/data/element.hpp"
 
 namespace shardstream::io {

@@ -84,6 +84,7 @@ void Session::collectively(const std::function<void()>& step) const {
     const auto* error = dynamic_cast<const Error*>(&e);
     if (error != nullptr) code = static_cast<int>(error->code());
   }
+  const auto waiting = heartbeat_.waiting();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
             "MPI_Allreduce");
   if (first == none) return;
@@ -92,22 +93,26 @@ void Session::collectively(const std::function<void()>& step) const {
 }
 
 void Session::barrier() const {
+  const auto waiting = heartbeat_.waiting();
   check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
 }
 
 double Session::max(double value) const {
+  const auto waiting = heartbeat_.waiting();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD),
             "MPI_Allreduce");
   return value;
 }
 
 std::uint64_t Session::sum(std::uint64_t value) const {
+  const auto waiting = heartbeat_.waiting();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD),
             "MPI_Allreduce");
   return value;
 }
 
 std::vector<std::string> Session::gather(const std::string& text) const {
+  const auto waiting = heartbeat_.waiting();
   const auto ranks = static_cast<std::size_t>(size_);
   const int length = static_cast<int>(text.size());
   std::vector<int> lengths(ranks), starts(ranks);
@@ -131,6 +136,7 @@ std::vector<std::string> Session::gather(const std::string& text) const {
 }
 
 std::vector<double> Session::gather(const std::vector<double>& numbers) const {
+  const auto waiting = heartbeat_.waiting();
   const int count = static_cast<int>(numbers.size());
   std::vector<double> all(numbers.size() * static_cast<std::size_t>(size_));
   check_mpi(MPI_Allgather(numbers.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE,
@@ -164,6 +170,7 @@ std::vector<std::string> Session::collect(const std::string& bytes) const {
 }
 
 std::string Session::broadcast(std::string text) const {
+  const auto waiting = heartbeat_.waiting();
   auto length = static_cast<unsigned long>(text.size());
   check_mpi(MPI_Bcast(&length, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD), "MPI_Bcast");
   text.resize(length);

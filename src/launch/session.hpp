@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "launch/heartbeat.hpp"
 
 namespace shardstream::launch {
 
@@ -47,6 +48,9 @@ class Session {
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
 
+  /// This rank's. The collective members mark it as waiting; other waits do so themselves.
+  Heartbeat& heartbeat() const { return heartbeat_; }
+
   /// Calls `step` on every rank. If it throws anywhere, all ranks throw AgreedError with the
   /// message and the code of the lowest rank at fault, which is the one that speaks.
   void collectively(const std::function<void()>& step) const;
@@ -73,6 +77,7 @@ class Session {
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::string host_;
+  mutable Heartbeat heartbeat_;
 };
 
 }  // namespace shardstream::launch

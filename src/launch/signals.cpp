@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <climits>
+#include <cstdint>
 #include <cstring>
 #include <string>
+
+#include "launch/session.hpp"
 
 namespace shardstream::launch {
 namespace {
@@ -15,47 +19,87 @@ namespace {
 constexpr std::array handled = {SIGTERM, SIGINT, SIGHUP};
 
 // A signal handler can reach static memory only.
-std::array<std::array<char, PATH_MAX>, 2> paths_to_remove{};
-std::array<struct sigaction, handled.size()> before{};
+using Path = std::array<char, PATH_MAX>;
+std::array<Path, 2> paths_to_remove{};
+std::atomic<int> told = -1;
+std::atomic<bool> has_come = false, has_company = false;
 
-constexpr int moment = 300;  // ms, for another rank's unlink() on a busy machine
+constexpr int moment = 300;  // ms, for another rank's unlink(), or last words, on a busy machine
+
+void remove_paths() {
+  for (const Path& path : paths_to_remove) {
+    if (path[0] != '\0') unlink(path.data());
+  }
+}
 
 void remove_and_end(int signal) {
-  bool removes = false;
-  for (const auto& path : paths_to_remove) {
-    if (path[0] == '\0') continue;
-    unlink(path.data());
-    removes = true;
-  }
-  if (!removes) poll(nullptr, 0, moment);  // the sleep that a signal handler may call
+  remove_paths();
+  has_come = true;
+  const std::uint64_t one = 1;
+  if (told >= 0) [[maybe_unused]]
+    const auto written = write(told, &one, sizeof(one));
+  if (has_company) poll(nullptr, 0, moment);  // the sleep that a signal handler may call
   // SA_RESETHAND has restored the default action, which ends the process.
   raise(signal);
 }
 
-void keep(const std::filesystem::path& path, std::array<char, PATH_MAX>& to) {
-  std::string text = path.empty() ? "" : std::filesystem::absolute(path).string();
-  if (text.size() >= to.size()) text.clear();  // no file can have that name
-  std::memcpy(to.data(), text.c_str(), text.size() + 1);
+/// The first character is gone first and comes last: no signal sees half a path.
+void set_path(Path& path, const std::string& text) {
+  path[0] = '\0';
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (text.empty() || text.size() >= path.size()) return;  // no file can have that name
+  std::memcpy(path.data() + 1, text.c_str() + 1, text.size());
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  path[0] = text[0];
 }
 
 }  // namespace
 
+struct RemoveOnSignal::Before {
+  std::array<std::string, 2> paths;
+  std::array<struct sigaction, handled.size()> actions{};
+};
+
 RemoveOnSignal::RemoveOnSignal(const std::filesystem::path& path,
-                               const std::filesystem::path& another) {
-  keep(path, paths_to_remove[0]);
-  keep(another, paths_to_remove[1]);
+                               const std::filesystem::path& another)
+    : before_(std::make_unique<Before>()) {
+  has_company = under_launcher();
+  const std::array paths = {&path, &another};
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    before_->paths[i] = paths_to_remove[i].data();
+    set_path(paths_to_remove[i],
+             paths[i]->empty() ? "" : std::filesystem::absolute(*paths[i]).string());
+  }
   struct sigaction action {};
   action.sa_handler = remove_and_end;
   action.sa_flags = SA_RESETHAND;
   for (std::size_t i = 0; i < handled.size(); ++i) {
-    sigaction(handled[i], nullptr, &before[i]);
+    sigaction(handled[i], nullptr, &before_->actions[i]);
     // nohup, and shells for what they start in the background, have signals ignored: so they stay.
-    if (before[i].sa_handler != SIG_IGN) sigaction(handled[i], &action, nullptr);
+    if (before_->actions[i].sa_handler != SIG_IGN) sigaction(handled[i], &action, nullptr);
   }
 }
 
 RemoveOnSignal::~RemoveOnSignal() {
-  for (std::size_t i = 0; i < handled.size(); ++i) sigaction(handled[i], &before[i], nullptr);
+  for (std::size_t i = 0; i < handled.size(); ++i) {
+    sigaction(handled[i], &before_->actions[i], nullptr);
+  }
+  for (std::size_t i = 0; i < paths_to_remove.size(); ++i) {
+    set_path(paths_to_remove[i], before_->paths[i]);
+  }
+}
+
+void tell_of_signals(int descriptor) {
+  told = descriptor;
+}
+
+bool signal_has_come() {
+  return has_come;
+}
+
+void end_at_once(ExitCode code) {
+  remove_paths();
+  _exit(static_cast<int>(code));
 }
 
 }  // namespace shardstream::launch

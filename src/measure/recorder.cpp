@@ -4,7 +4,8 @@
 
 namespace shardstream::measure {
 
-Recorder::Recorder(bool keeps_spans) : keeps_spans_(keeps_spans) {
+Recorder::Recorder(bool keeps_spans, launch::Heartbeat* heartbeat)
+    : keeps_spans_(keeps_spans), heartbeat_(heartbeat) {
   host_tracks_.emplace_back("main", keeps_spans);
 }
 

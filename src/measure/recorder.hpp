@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "launch/heartbeat.hpp"
 #include "measure/device_clock.hpp"
 #include "measure/track.hpp"
 
@@ -17,11 +18,13 @@ namespace shardstream::measure {
 /// destroyed before the device.
 class Recorder {
  public:
-  /// Sums phases; also keeps every span if told so.
-  explicit Recorder(bool keeps_spans = false);
+  /// Sums phases; also keeps every span if told so. Phases of the main thread are told to
+  /// `heartbeat`, if there is one, as they begin.
+  explicit Recorder(bool keeps_spans = false, launch::Heartbeat* heartbeat = nullptr);
 
   /// A phase of the main thread, until the span goes.
   [[nodiscard]] HostTrack::Span phase(std::string_view name, std::uint64_t bytes = 0) {
+    if (heartbeat_ != nullptr) heartbeat_->enter(name);
     return main().phase(name, bytes);
   }
   HostTrack& main() { return host_tracks_.front(); }
@@ -44,6 +47,7 @@ class Recorder {
 
  private:
   bool keeps_spans_;
+  launch::Heartbeat* heartbeat_;
   std::unique_ptr<DeviceClock> clock_;
   std::deque<HostTrack> host_tracks_;
   std::deque<DeviceTrack> device_tracks_;

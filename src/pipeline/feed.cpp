@@ -13,11 +13,12 @@ using device::Memory;
 }  // namespace
 
 Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source,
-           Range shard, const Sizes& sizes)
+           Range shard, const Sizes& sizes, launch::Heartbeat* heartbeat)
     : source_(source),
       shard_(shard),
       sizes_(sizes),
       element_(size_of(source.type())),
+      heartbeat_(heartbeat),
       main_track_(recorder.main()),
       upload_track_(recorder.device_track("upload", device)),
       compute_track_(recorder.device_track("compute", device)) {
@@ -99,6 +100,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
     case Mode::mapped:
     case Mode::resident:
       for (std::uint64_t number = 0; number < batches(); ++number) {
+        tell("batch", number);
         enqueue_kernels(number, on_batch);
       }
   }
@@ -111,6 +113,7 @@ void Feed::load_host_memory(const OnRead& on_read) {
     std::byte* const to = memory + (elements.first - shard_.first) * element_;
     source_.read(elements.first, elements.count, to);
     on_read(elements, to);
+    tell("piece", number);
   });
 }
 
@@ -129,6 +132,7 @@ void Feed::stage(const char* phase, const Read& read, const OnBatch& on_batch) {
   });
   std::uint64_t number = 0;
   for (std::uint64_t current = 0; current < batches(); ++current) {
+    tell("batch", current);
     await_free(current);
     const Range whole = batch(current);
     for (std::uint64_t done = 0; done < whole.count; ++number) {
@@ -138,6 +142,7 @@ void Feed::stage(const char* phase, const Read& read, const OnBatch& on_batch) {
       upload_->upload(buffer(current).memory.data() + done * element_, slot,
                       elements.count * element_);
       staging_->release(number, *upload_);
+      if (heartbeat_ != nullptr) heartbeat_->move();
       done += elements.count;
     }
     compute_batch(current, on_batch);
@@ -152,6 +157,7 @@ const std::byte* Feed::wait_for(std::uint64_t piece) {
 
 void Feed::upload_pinned(const OnBatch& on_batch) {
   for (std::uint64_t current = 0; current < batches(); ++current) {
+    tell("batch", current);
     await_free(current);
     begin_upload(current);
     const Range elements = batch(current);
@@ -163,6 +169,10 @@ void Feed::upload_pinned(const OnBatch& on_batch) {
 
 const std::byte* Feed::pinned_data(Range elements) const {
   return pinned_.data() + (elements.first - shard_.first) * element_;
+}
+
+void Feed::tell(const char* what, std::uint64_t number) {
+  if (heartbeat_ != nullptr) heartbeat_->step(what, number);
 }
 
 /// Uploads from now on come after the kernels of the batch that used this batch's buffer before.

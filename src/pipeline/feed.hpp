@@ -12,6 +12,7 @@
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "io/source.hpp"
+#include "launch/heartbeat.hpp"
 #include "measure/recorder.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/staging.hpp"
@@ -25,9 +26,9 @@ struct Batch {
   const std::byte* data;
 };
 
-/// Allocates its rings once; run() may be repeated. The source, the device and the recorder must
-/// outlive it. It writes to the tracks "reader 0", "reader 1", ..., "upload" and "compute": one
-/// feed of a recorder runs at a time.
+/// Allocates its rings once; run() may be repeated. The source, the device, the recorder and
+/// the heartbeat must outlive it. It writes to the tracks "reader 0", "reader 1", ..., "upload" and
+/// "compute": one feed of a recorder runs at a time.
 class Feed {
  public:
   /// Called by the thread of run(), in the order of the batches: enqueues work on `compute` that
@@ -37,7 +38,7 @@ class Feed {
   using OnRead = std::function<void(Range elements, const std::byte* data)>;
 
   Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source, Range shard,
-       const Sizes& sizes);
+       const Sizes& sizes, launch::Heartbeat* heartbeat = nullptr);
   ~Feed();
 
   /// Brings the data to where the mode wants it before timing starts; nothing to do for `stream`.
@@ -80,11 +81,13 @@ class Feed {
   void begin_upload(std::uint64_t batch);
   void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
   void enqueue_kernels(std::uint64_t batch, const OnBatch& on_batch);
+  void tell(const char* what, std::uint64_t number);
 
   const io::Source& source_;
   Range shard_;
   Sizes sizes_;
   std::uint64_t element_;
+  launch::Heartbeat* heartbeat_;
 
   device::Buffer<std::byte> pinned_;       // the shard, in the modes of pinned_memory()
   std::unique_ptr<std::byte[]> pageable_;  // the shard, in mode pageable

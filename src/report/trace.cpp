@@ -39,7 +39,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, bool overwrite, const st
     : part_(path, overwrite, run_uuid), run_uuid_(run_uuid), file_(part_.part_path(), O_WRONLY) {
   if (file_.valid()) return;
   throw Error(fmt::format("cannot open '{}' ({}): check its file system",
-                          part_.part_path().string(), io::errno_text(errno)));
+                          part_.part_path().string(), errno_text(errno)));
 }
 
 void TraceFile::begin(double alignment_error) {
@@ -87,7 +87,7 @@ void TraceFile::event(std::string_view text) {
 void TraceFile::flush() {
   if (!file_.write_at(written_, std::as_bytes(std::span(buffer_)))) {
     throw Error(fmt::format("cannot write '{}' ({}): check that its disk is not full",
-                            part_.part_path().string(), io::errno_text(errno)));
+                            part_.part_path().string(), errno_text(errno)));
   }
   written_ += buffer_.size();
   buffer_.clear();

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/descriptor.hpp"
+#include "core/descriptor.hpp"
 #include "io/part_file.hpp"
 
 namespace shardstream::report {
@@ -39,7 +39,7 @@ class TraceFile {
 
   io::PartFile part_;
   std::string run_uuid_;
-  io::Descriptor file_;
+  Descriptor file_;
   std::string buffer_;
   std::uint64_t written_ = 0;
   bool first_ = true;

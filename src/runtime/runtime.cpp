@@ -101,7 +101,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
     runtime.log.warn(
         "built without NCCL: the GPUs' results are combined over MPI, through host memory");
   }
-  return comm::make_mpi_communicator(*runtime.device, session.size(), most_collective_bytes);
+  return comm::make_mpi_communicator(*runtime.device, session, most_collective_bytes);
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
     : session(the_session),
       options(the_options),
       log(the_log),
-      recorder(options.flag("measure.timeline")) {
+      recorder(options.flag("measure.timeline"), &session.heartbeat()) {
   if (recorder.keeps_spans()) clock_at_start = measure::compare_clocks(session);
   open();
   communicator = connect(*this);

@@ -51,7 +51,8 @@ class ShardReduction {
                               leaf_elements, sizeof(Partial<Class>),
                               leaves_in(shard) * sizeof(Partial<Class>))),
         samples_(shard, leaf_elements, sizeof(T)),
-        feed_(*runtime.device, runtime.recorder, source, shard, sizes_) {
+        feed_(*runtime.device, runtime.recorder, source, shard, sizes_,
+              &runtime.session.heartbeat()) {
     for (std::uint64_t i = 0; i < feed_.batches(); ++i) {
       const Range batch = feed_.batch(i);
       first_node_.push_back(nodes_.size());

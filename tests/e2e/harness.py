@@ -130,6 +130,55 @@ def write_sparse(path, dtype, count, values):
             dataset[index] = value
 
 
+def part_files(folder):
+    return [path for path in folder.iterdir() if path.name.endswith(".part")]
+
+
+def wait_until(holds, process, timeout=20):
+    """For something that the process will bring about."""
+    end = time.monotonic() + timeout
+    while not holds():
+        assert process.poll() is None, f"ended too soon:\n{finish(process)}"
+        if time.monotonic() > end:
+            process.terminate()
+            raise AssertionError(f"has not come about in {timeout} s")
+        time.sleep(0.005)
+
+
+def ranks_below(process):
+    """{rank: pid} of the program's processes that descend from `process`."""
+    parents, ranks = {}, {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            pid = int(entry.name)
+            parents[pid] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if os.readlink(entry / "exe") == os.path.realpath(PROGRAM):
+                variables = dict(pair.split("=", 1) for pair in
+                                 (entry / "environ").read_text().split("\0") if "=" in pair)
+                rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK"))
+                if rank is not None:
+                    ranks[pid] = int(rank)
+
+    def descends(pid):
+        while pid in parents and pid != process.pid:
+            pid = parents[pid]
+        return pid == process.pid
+    return {rank: pid for pid, rank in ranks.items() if descends(pid)}
+
+
+def expect_gone(pids):
+    """All of these processes end within some seconds, or have."""
+    def runs(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+        except OSError:
+            return False
+    end = time.monotonic() + 10
+    while any(map(runs, pids)):
+        assert time.monotonic() < end, f"some of the processes {pids} are still there"
+        time.sleep(0.02)
+
+
 def skip_part(why):
     """For a part of a script; tests/run lists the line."""
     print(f"SKIP: {why}")

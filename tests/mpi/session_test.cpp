@@ -126,7 +126,7 @@ TEST(MpiCommunicator, GathersDeviceMemoryInTheOrderOfTheStream) {
   const auto stream = device->make_stream();
   constexpr std::size_t count = 300;
   const auto ranks = static_cast<std::size_t>(session().size());
-  const auto communicator = comm::make_mpi_communicator(*device, session().size(), count * 4);
+  const auto communicator = comm::make_mpi_communicator(*device, session(), count * 4);
   const device::Buffer<int> send(*device, device::Memory::device, count);
   const device::Buffer<int> receive(*device, device::Memory::device, count * ranks);
   std::vector<int> values(count), seen(count * ranks);

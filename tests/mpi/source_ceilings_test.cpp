@@ -45,12 +45,12 @@ class SourceCeilings : public testing::Test {
   static constexpr std::uint64_t count = 8 * leaf + 100;
 
   io::ContiguousSource open(ReadWay way) const {
-    const io::Descriptor file(path_, O_WRONLY | O_CREAT, 0600);
+    const Descriptor file(path_, O_WRONLY | O_CREAT, 0600);
     EXPECT_TRUE(file.write_at(0, std::vector<std::byte>(2048 + count * 4)));
     return {"it",
             ElementType::f32,
             io::ElementOrder({count}, {count}),
-            io::Descriptor(path_, O_RDONLY),
+            Descriptor(path_, O_RDONLY),
             2048,
             way};
   }
@@ -85,7 +85,7 @@ TEST_F(SourceCeilings, AWarmFileIsReadFromThePageCache) {
 
 TEST_F(SourceCeilings, AFileThatIsReadDirectIsReadFromStorage) {
   open(ReadWay::cached);  // writes it
-  const io::DirectFile direct{io::Descriptor(path_, O_RDONLY)};
+  const io::DirectFile direct{Descriptor(path_, O_RDONLY)};
   if (!direct.valid()) GTEST_SKIP() << "this file system refuses O_DIRECT";
   const auto source = open(ReadWay::direct);
   const Range mine = shard_of(count);

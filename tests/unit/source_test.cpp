@@ -16,8 +16,8 @@
 #include <map>
 #include <thread>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
-#include "io/descriptor.hpp"
 #include "tests/unit/hdf5_inputs.hpp"
 #include "tests/unit/temporary_folder.hpp"
 

@@ -1,4 +1,4 @@
-#include "io/descriptor.hpp"
+#include "core/descriptor.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace shardstream::io {
+namespace shardstream {
 namespace {
 
 /// Linux moves at most 2^31 - 4096 bytes a call; asking for less keeps the pieces aligned.
@@ -55,4 +55,4 @@ std::string errno_text(int error) {
   return std::system_category().message(error);
 }
 
-}  // namespace shardstream::io
+}  // namespace shardstream

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace shardstream::io {
+namespace shardstream {
 
 class Descriptor {
  public:
@@ -44,4 +44,4 @@ class Descriptor {
 /// What the system says about an errno value: "No such file or directory".
 std::string errno_text(int error);
 
-}  // namespace shardstream::io
+}  // namespace shardstream
