@@ -94,7 +94,7 @@ use_ccache() {
 run_shown() {
   local word line=
   for word in "$@"; do
-    if [[ ! $word =~ ^[A-Za-z0-9_./:=,+@%-]+$ ]]; then printf -v word %q "$word"; fi
+    if [[ ! $word =~ ^[A-Za-z0-9_./:=,+@%^-]+$ ]]; then printf -v word %q "$word"; fi
     line+=" $word"
   done
   note "${line# }"

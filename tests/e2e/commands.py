@@ -245,4 +245,4 @@ def test_generate_more_than_there_is_room_for():
     each([(1,), (2,)], check)
 
 
-main()
+main(always=True)

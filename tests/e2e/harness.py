@@ -47,11 +47,16 @@ class Finished:
                 (line.split("=", 1) for line in self.out.splitlines())}
 
 
-def environment(changes=None):
+# Where runs of one rank compute; main() says. More ranks than GPUs are refused, so that several
+# are always on the host.
+BACKEND_OF_ONE_RANK = "host"
+
+
+def environment(changes=None, ranks=1):
     """This process's, without options of the program but the backend; a None removes a name."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("SHARDSTREAM_")}
-    kept["SHARDSTREAM_DEVICE_BACKEND"] = "host"
+    kept["SHARDSTREAM_DEVICE_BACKEND"] = BACKEND_OF_ONE_RANK if ranks == 1 else "host"
     kept.update(changes or {})
     return {name: value for name, value in kept.items() if value is not None}
 
@@ -64,7 +69,7 @@ def command_line(arguments, ranks):
 
 def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
     """Starts the program and does not wait. `prefix` is a command that starts the whole."""
-    return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env),
+    return subprocess.Popen([*prefix, *command_line(arguments, ranks)], env=environment(env, ranks),
                             cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
 
@@ -189,9 +194,28 @@ def skip_all(why):
     sys.exit(77)
 
 
-def main():
-    """Runs the test_*() of the script, or those that are named; ends the process."""
+def why_no_gpu():
+    """The program's words if it can't compute on a GPU here, else nothing."""
+    finished = run("run", "reduce", "--input.count", 1, "--device.backend", "cuda", "-o",
+                   new_folder() / "out.h5", timeout=120)
+    return "" if finished.code == 0 else finished.err.strip()
+
+
+def main(on_gpu=False, always=False):
+    """Runs the test_*() of the script, or those that are named; ends the process. In a build with
+    CUDA a script is skipped where there is no GPU, unless it is to run `always`: it would find there
+    what it finds in the build without. With `on_gpu`, runs of one rank then take the GPU, and so
+    are compared with what the others give on the host."""
     import __main__ as script
+    global BACKEND_OF_ONE_RANK
+    if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON" and not always:
+        why = why_no_gpu()
+        if why and os.environ.get("SHARDSTREAM_REQUIRE_GPU") == "1":
+            sys.exit(f"FAILED: SHARDSTREAM_REQUIRE_GPU=1, but: {why}")
+        if why:
+            skip_all(f"the build without CUDA tests as much as this one without a GPU ({why})")
+        if on_gpu:
+            BACKEND_OF_ONE_RANK = "cuda"
     tests = [(name, test) for name, test in vars(script).items() if name.startswith("test_")]
     tests = [each for each in tests if len(sys.argv) == 1 or each[0] in sys.argv[1:]]
     failed = 0

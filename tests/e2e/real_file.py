@@ -69,4 +69,4 @@ def test_several_must_be_named():
     assert f"has {len(DATASETS)} data sets" in finished.err, finished
 
 
-main()
+main(on_gpu=True)

@@ -326,7 +326,8 @@ def test_pandas_opens_every_table():
     assert set(reps["bytes"]) == {24000000} and set(reps["elements"]) == {3000000}
     summary = frames["/summary"].set_index("metric")
     assert summary.loc["time", "n"] == repeat
-    assert summary.loc["time", "median"] == np.median(reps["wall"])
+    # Of four, between the middle two: either way of finding that rounds at most twice.
+    assert math.isclose(summary.loc["time", "median"], np.median(reps["wall"]), rel_tol=2**-51)
     assert summary.loc["time", "min"] == reps["wall"].min()
     assert summary.loc["time", "max"] == reps["wall"].max()
     by_rank = frames["/timing/rank_phase"]
@@ -467,4 +468,4 @@ def test_replacement():
     assert sorted(folder.iterdir()) == sorted([out, others])
 
 
-main()
+main(on_gpu=True)

@@ -126,4 +126,4 @@ def test_generators_and_their_files():
          [("ramp", "f32", 3)], check)
 
 
-main()
+main(on_gpu=True)
