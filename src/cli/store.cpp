@@ -8,6 +8,7 @@
 #include "cli/timeline.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
+#include "launch/affinity.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream::cli {
@@ -181,6 +182,11 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
   auto resolved = outcome.resolved;
   resolved.emplace_back("device.backend", runtime.device->info().backend);
   resolved.emplace_back("input.type", std::string(name_of(source.type())));
+  const auto stored = source.stored({0, 1});
+  resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
+  resolved.emplace_back("comm.transport", runtime.communicator->transport());
+  resolved.emplace_back("launch.bind", launch::granted_cpu_list());
+  resolved.emplace_back("launch.expect-ranks", std::int64_t{runtime.session.size()});
   return {.topology = runtime::observe(runtime),
           .phases = std::move(phases),
           .rank_phase = std::move(rank_phase),

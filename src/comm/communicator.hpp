@@ -16,8 +16,8 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// What carries the bytes, for the record: "MPI", "NCCL 2.28.3".
-  virtual std::string name() const = 0;
+  /// What carries the bytes, as comm.transport names it: "mpi" or "nccl".
+  virtual std::string transport() const = 0;
 
   /// `receive` gets every rank's `bytes` bytes at `send`, in rank order. Both are device memory.
   virtual void all_gather(device::Stream& stream, const void* send, void* receive,

@@ -21,7 +21,7 @@ class MpiCommunicator final : public Communicator {
         send_(device, Memory::pinned, most),
         receive_(device, Memory::pinned, most * ranks_) {}
 
-  std::string name() const override { return "MPI"; }
+  std::string transport() const override { return "mpi"; }
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {

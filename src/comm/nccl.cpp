@@ -124,7 +124,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  std::string name() const override { return fmt::format("NCCL {}", nccl_version()); }
+  std::string transport() const override { return "nccl"; }
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {

@@ -67,7 +67,6 @@ std::vector<std::pair<std::string, std::string>> provenance(const Runtime& runti
           {"device_software", runtime.device->info().software},
           {"mpi", launch::Session::library_version()},
           {"nccl", comm::nccl_version()},
-          {"transport", runtime.communicator->name()},
           {"hdf5", io::hdf5_version()},
           {"hwloc", launch::hwloc_version()},
           {"operating_system", operating_system()},
