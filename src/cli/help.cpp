@@ -6,6 +6,7 @@
 #include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "measure/repeat.hpp"
+#include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/reduce.hpp"
@@ -28,7 +29,8 @@ constexpr std::string_view sources =
 OptionTable all_options() {
   return OptionTable({run_rows, io::input_options(), workloads::reduce_options(),
                       runtime::device_options(), pipeline::pipeline_options(),
-                      measure::measure_options(), io::output_options()});
+                      measure::measure_options(), measure::telemetry_options(),
+                      io::output_options()});
 }
 
 std::string program_help() {
@@ -37,6 +39,7 @@ std::string program_help() {
       "\n"
       "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   one workload over all ranks\n"
       "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
+      "  shardstream info [OPTIONS]                      what a run would have, and what is wrong\n"
       "  shardstream COMMAND --help                      a command's options\n"
       "  shardstream --version\n"
       "\n"
@@ -67,6 +70,24 @@ std::string generate_help() {
       "\n"
       "Writes a synthetic data set, contiguous, all ranks side by side. input.data names the\n"
       "generator; input.type auto is f32.\n"
+      "\n"
+      "{}\n{}",
+      sources, all_options().help(sections));
+}
+
+std::string info_help() {
+  constexpr std::array<std::string_view, 1> sections = {"device"};
+  return fmt::format(
+      "shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]\n"
+      "\n"
+      "Shows what each rank sees and binds: versions, ranks with their CPUs and devices, GPUs, "
+      "how\n"
+      "GPUs reach each other, and findings: what a run with the same options would warn of or be\n"
+      "refused for. In the latter case the exit code is that of the run. Numbers that are not\n"
+      "known are -1 or nan.\n"
+      "\n"
+      "  --json      one JSON object instead of text; what is not known is -1 or null\n"
+      "  --measure   also measures the ceilings of this machine, with all ranks at work\n"
       "\n"
       "{}\n{}",
       sources, all_options().help(sections));

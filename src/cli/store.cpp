@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -19,23 +20,32 @@ std::vector<double> seconds_of(const workloads::Outcome& outcome) {
   return seconds;
 }
 
-Table reps_table(const workloads::Outcome& outcome) {
+/// Joules for 10^9 bytes of work; NaN where energy is not known.
+double energy_per_gigabyte(const workloads::Outcome& outcome,
+                           const measure::RunTelemetry& telemetry) {
+  return telemetry.energy.joules * 1e9 /
+         (static_cast<double>(outcome.bytes) * static_cast<double>(outcome.repetitions.size()));
+}
+
+Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   Table table("reps", {{"rep", ColumnType::integer},
                        {"wall", ColumnType::real, "s"},
                        {"skew", ColumnType::real, "s"},
                        {"elements", ColumnType::integer},
-                       {"bytes", ColumnType::integer, "B"}});
+                       {"bytes", ColumnType::integer, "B"},
+                       {"throttled", ColumnType::integer}});
   std::int64_t number = 0;
   for (const auto& repetition : outcome.repetitions) {
     const auto [least, most] = std::ranges::minmax_element(repetition.ranks);
+    const std::int64_t throttled = telemetry.throttled[static_cast<std::size_t>(number)];
     table.add({number++, repetition.seconds, *most - *least,
                static_cast<std::int64_t>(outcome.elements),
-               static_cast<std::int64_t>(outcome.bytes)});
+               static_cast<std::int64_t>(outcome.bytes), throttled});
   }
   return table;
 }
 
-Table summary_table(const workloads::Outcome& outcome) {
+Table summary_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   Table table("summary", {{"metric", ColumnType::text},
                           {"n", ColumnType::integer},
                           {"median", ColumnType::real},
@@ -56,6 +66,10 @@ Table summary_table(const workloads::Outcome& outcome) {
   for (const double s : seconds) rates.push_back(static_cast<double>(outcome.bytes) / s / 1e9);
   add("time", seconds, "s");
   add("rate_aggregate", rates, "GB/s");
+  if (std::isfinite(telemetry.energy.joules)) {
+    add("energy", {telemetry.energy.joules}, "J");
+    add("energy_per_gigabyte", {energy_per_gigabyte(outcome, telemetry)}, "J/GB");
+  }
   return table;
 }
 
@@ -103,20 +117,20 @@ Table phases_table(const runtime::Runtime& runtime, const Table& rank_phase) {
   return table;
 }
 
-Table ceilings_table(const workloads::Outcome& outcome) {
+}  // namespace
+
+Table ceilings_table(const std::vector<measure::Ceiling>& ceilings) {
   Table table("ceilings", {{"ceiling", ColumnType::text},
                            {"per_rank_min", ColumnType::real},
                            {"aggregate", ColumnType::real},
                            {"unit", ColumnType::text}});
-  for (const auto& ceiling : outcome.ceilings) {
+  for (const auto& ceiling : ceilings) {
     table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit});
   }
   return table;
 }
 
-}  // namespace
-
-void describe_rates(workloads::Outcome& outcome) {
+void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   const Summary time = summarize(seconds_of(outcome));
   outcome.metrics.push_back({"time", fmt::format("{:.6g}", time.median), "s"});
   const double rate = static_cast<double>(outcome.bytes) / time.median / 1e9;
@@ -127,11 +141,17 @@ void describe_rates(workloads::Outcome& outcome) {
     outcome.metrics.push_back(
         {ceiling.name + "_share", fmt::format("{:.3f}", rate / ceiling.aggregate)});
   }
+  if (std::isfinite(telemetry.energy.joules)) {
+    outcome.metrics.push_back({"energy", fmt::format("{:.4g}", telemetry.energy.joules), "J"});
+    outcome.metrics.push_back({"energy_per_gigabyte",
+                               fmt::format("{:.4g}", energy_per_gigabyte(outcome, telemetry)),
+                               "J/GB"});
+  }
   outcome.metrics.push_back({"verified", outcome.verified ? "true" : "false"});
 }
 
 Record gather(const runtime::Runtime& runtime, const io::Source& source,
-              const workloads::Outcome& outcome) {
+              const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   Table rank_phase = rank_phase_table(runtime);
   Table phases = phases_table(runtime, rank_phase);
   const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
@@ -140,9 +160,10 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
   return {.topology = runtime::observe(runtime),
           .phases = std::move(phases),
           .rank_phase = std::move(rank_phase),
-          .reps = reps_table(outcome),
-          .summary = summary_table(outcome),
-          .provenance = runtime::provenance(runtime),
+          .reps = reps_table(outcome, telemetry),
+          .summary = summary_table(outcome, telemetry),
+          .telemetry = telemetry.samples,
+          .provenance = runtime::provenance(runtime.device.get(), runtime.nvml),
           .input = {{"name", source.name()},
                     {"type", std::string(name_of(source.type()))},
                     {"shape", as_integers(source.order().shape())},
@@ -165,11 +186,13 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   for (const auto& [name, value] : record.input) file.attribute("/input", name, value);
   file.table("/topology", record.topology.ranks);
   file.table("/topology", record.topology.gpus);
+  file.table("/topology", record.topology.peers);
   file.table("/timing", record.phases);
   file.table("/timing", record.reps);
   file.table("/timing", record.rank_phase);
+  file.table("/telemetry", record.telemetry);
   file.table("/", record.summary);
-  file.table("/", ceilings_table(outcome));
+  file.table("/", ceilings_table(outcome.ceilings));
   for (const Table& table : outcome.results) file.table("/results", table);
   for (const auto& [name, value] : outcome.attributes) file.attribute("/results", name, value);
   file.attribute("/results", "verified", std::int64_t{outcome.verified});

@@ -67,6 +67,20 @@ Sight look(const launch::Session& session) {
   return sight;
 }
 
+/// Nothing on the host backend, without NVML or where nobody wants it.
+std::optional<device::NvmlGpu> gpu_to_sample(const Runtime& runtime) {
+  if (runtime.resources.device_is_host || !runtime.options.flag("measure.telemetry")) return {};
+  auto gpu = runtime.nvml.gpu_at(runtime.device->info().pci);
+  if (!gpu && runtime.session.rank() == 0) {
+    const std::string& problem = runtime.nvml.problem();
+    runtime.log.warn(
+        fmt::format("there is no telemetry ({}): install the driver's libnvidia-ml.so.1, or pass "
+                    "--measure.telemetry false",
+                    problem.empty() ? "NVML does not know the GPU" : problem));
+  }
+  return gpu;
+}
+
 std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   if constexpr (built_with_cuda) {
     if (gpu >= 0) return device::cuda::make_device(gpu, threads);
@@ -145,6 +159,9 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
                                 ? resources.host_memory / resources.ranks_on_host
                                 : device->info().memory_free;
   communicator = comm::make_mpi_communicator(*device, session.size(), most_collective_bytes);
+  if (!resources.device_is_host) nvml = device::Nvml(device::Nvml::usual_name);
+  telemetry.emplace(gpu_to_sample(*this), options.seconds("measure.telemetry-interval"),
+                    measure::most_samples(session.size()));
 }
 
 }  // namespace shardstream::runtime

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -10,8 +11,10 @@
 #include "core/log.hpp"
 #include "core/options.hpp"
 #include "device/device.hpp"
+#include "device/nvml.hpp"
 #include "launch/session.hpp"
 #include "measure/recorder.hpp"
+#include "measure/telemetry.hpp"
 
 namespace shardstream::runtime {
 
@@ -58,6 +61,8 @@ struct Runtime {
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;
+  device::Nvml nvml;                            ///< not loaded on the host backend
+  std::optional<measure::Telemetry> telemetry;  ///< has a value; started by whoever times
 
   /// Opens the device that device.backend asks for; all ranks agree on the backend. Collective.
   Runtime(const launch::Session& session, const Options& options, Log& log);
