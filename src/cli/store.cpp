@@ -20,6 +20,11 @@ std::vector<double> seconds_of(const workloads::Outcome& outcome) {
   return seconds;
 }
 
+std::string origin_of(const measure::Energy& energy) {
+  if (!std::isfinite(energy.joules)) return "nothing";
+  return energy.counted ? "counter" : "power";
+}
+
 /// Joules for 10^9 bytes of work; NaN where energy is not known.
 double energy_per_gigabyte(const workloads::Outcome& outcome,
                            const measure::RunTelemetry& telemetry) {
@@ -163,6 +168,7 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
           .reps = reps_table(outcome, telemetry),
           .summary = summary_table(outcome, telemetry),
           .telemetry = telemetry.samples,
+          .energy_from = origin_of(telemetry.energy),
           .provenance = runtime::provenance(runtime.device.get(), runtime.nvml),
           .input = {{"name", source.name()},
                     {"type", std::string(name_of(source.type()))},
@@ -191,6 +197,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.table("/timing", record.reps);
   file.table("/timing", record.rank_phase);
   file.table("/telemetry", record.telemetry);
+  file.attribute("/telemetry", "energy_from", record.energy_from);
   file.table("/", record.summary);
   file.table("/", ceilings_table(outcome.ceilings));
   for (const Table& table : outcome.results) file.table("/results", table);

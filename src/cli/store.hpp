@@ -20,6 +20,7 @@ namespace shardstream::cli {
 struct Record {
   runtime::Topology topology;
   Table phases, rank_phase, reps, summary, telemetry;
+  std::string energy_from;  ///< counter, power or nothing
   std::vector<std::pair<std::string, std::string>> provenance;
   std::vector<std::pair<std::string, io::Attribute>> input;
 };

@@ -57,6 +57,17 @@ TEST(Log, WithoutPrefixWritesTheLineAlone) {
   EXPECT_EQ(file.text(), "hello\nwarning: hm\n");
 }
 
+TEST(Log, RemembersItsWarnings) {
+  LogFile file;
+  Log log("rank 3", file.get());
+  EXPECT_TRUE(log.warnings().empty());
+  log.warn("first");
+  log.info("no warning");
+  log.error("neither");
+  log.warn("second");
+  EXPECT_EQ(log.warnings(), (std::vector<std::string>{"first", "second"}));
+}
+
 TEST(Log, KeepsLinesOfThreadsWhole) {
   LogFile file;
   Log log("r", file.get());
