@@ -17,10 +17,12 @@ using Arguments = std::vector<std::string>;  ///< what follows the command's nam
 
 int run(const Arguments& arguments, const char* const* environment);
 int generate(const Arguments& arguments, const char* const* environment);
+int info(const Arguments& arguments, const char* const* environment);
 
 /// Text for --help: of the program, or of one command.
 std::string program_help();
 std::string run_help();
 std::string generate_help();
+std::string info_help();
 
 }  // namespace shardstream::cli

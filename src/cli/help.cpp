@@ -8,6 +8,7 @@
 #include "io/source.hpp"
 #include "launch/options.hpp"
 #include "measure/repeat.hpp"
+#include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/reduce.hpp"
@@ -45,7 +46,7 @@ OptionTable all_options() {
   return OptionTable({run_rows, io::input_options(), workloads::reduce_options(),
                       launch::launch_options(), runtime::device_options(), comm::comm_options(),
                       pipeline::pipeline_options(), measure::measure_options(),
-                      io::output_options()});
+                      measure::telemetry_options(), io::output_options()});
 }
 
 OptionTable generate_options() {
@@ -58,6 +59,7 @@ std::string program_help() {
       "\n"
       "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   one workload over all ranks\n"
       "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
+      "  shardstream info [OPTIONS]                      what a run would have, and what is wrong\n"
       "  shardstream COMMAND --help                      a command's options\n"
       "  shardstream --version\n"
       "\n"
@@ -90,6 +92,24 @@ std::string generate_help() {
       "\n"
       "{}\n{}",
       sources_of_generate, generate_options().help(sections));
+}
+
+std::string info_help() {
+  constexpr std::array<std::string_view, 3> sections = {"launch", "device", "comm"};
+  return fmt::format(
+      "shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]\n"
+      "\n"
+      "Shows what each rank sees and binds: versions, ranks with their CPUs and devices, GPUs, "
+      "how\n"
+      "GPUs reach each other, and findings: what a run with the same options would warn of or be\n"
+      "refused for. In the latter case the exit code is that of the run. Numbers that are not\n"
+      "known are -1 or nan.\n"
+      "\n"
+      "  --json      one JSON object instead of text; what is not known is -1 or null\n"
+      "  --measure   also measures the ceilings of this machine, with all ranks at work\n"
+      "\n"
+      "{}\n{}",
+      sources, all_options().help(sections));
 }
 
 }  // namespace shardstream::cli

@@ -25,7 +25,8 @@ struct Command {
   std::string (*help)();
 };
 constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
-                                 Command{"generate", cli::generate, cli::generate_help}};
+                                 Command{"generate", cli::generate, cli::generate_help},
+                                 Command{"info", cli::info, cli::info_help}};
 
 const Command& command_named(std::string_view name) {
   const auto found = std::ranges::find(commands, name, &Command::name);

@@ -163,6 +163,19 @@ void expect_same_input(const launch::Session& session, const io::Source& source)
   }
 }
 
+/// What all GPUs did in the run; rank 0 says what was not right with them. Collective.
+measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
+                                       const workloads::Outcome& outcome) {
+  const std::string& pci = runtime.device->info().pci;
+  auto telemetry = measure::gather_telemetry(
+      runtime.session, *runtime.telemetry, outcome.repetitions,
+      pci.empty() ? "" : fmt::format("{} {}", runtime.session.host(), pci));
+  if (runtime.session.rank() == 0) {
+    for (const auto& warning : telemetry.warnings) runtime.log.warn(warning);
+  }
+  return telemetry;
+}
+
 ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
                       const Arguments& arguments, const fs::path& ini) {
   const std::string uuid = runtime::make_run_uuid(session);
@@ -175,13 +188,16 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   session.collectively([&] { output.emplace(session, options, ini, path, uuid); });
 
   runtime::Runtime runtime(session, options, log);
+  runtime.telemetry->start();
   workloads::Outcome outcome = workloads::reduce(runtime, *source);
-  describe_rates(outcome);
+  runtime.telemetry->stop();
+  const auto telemetry = gather_telemetry(runtime, outcome);
+  describe_rates(outcome, telemetry);
   outcome.metrics.push_back({"backend", runtime.device->info().backend});
   outcome.metrics.push_back(
       {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
   session.heartbeat().enter("store");
-  const Record record = gather(runtime, *source, outcome);
+  const Record record = gather(runtime, *source, outcome, telemetry);
   session.collectively([&] {
     io::ResultFile* file = output->file();
     if (file == nullptr) return;

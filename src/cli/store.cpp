@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <string_view>
 
 #include "cli/timeline.hpp"
@@ -20,23 +22,37 @@ std::vector<double> seconds_of(const workloads::Outcome& outcome) {
   return seconds;
 }
 
-Table reps_table(const workloads::Outcome& outcome) {
+std::string origin_of(const measure::Energy& energy) {
+  if (!std::isfinite(energy.joules)) return "nothing";
+  return energy.counted ? "counter" : "power";
+}
+
+/// Joules for 10^9 bytes of work; NaN where energy is not known.
+double energy_per_gigabyte(const workloads::Outcome& outcome,
+                           const measure::RunTelemetry& telemetry) {
+  return telemetry.energy.joules * 1e9 /
+         (static_cast<double>(outcome.bytes) * static_cast<double>(outcome.repetitions.size()));
+}
+
+Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   Table table("reps", {{"rep", ColumnType::integer},
                        {"wall", ColumnType::real, "s"},
                        {"skew", ColumnType::real, "s"},
                        {"elements", ColumnType::integer},
-                       {"bytes", ColumnType::integer, "B"}});
+                       {"bytes", ColumnType::integer, "B"},
+                       {"throttled", ColumnType::integer}});
   std::int64_t number = 0;
   for (const auto& repetition : outcome.repetitions) {
     const auto [least, most] = std::ranges::minmax_element(repetition.ranks);
+    const std::int64_t throttled = telemetry.throttled[static_cast<std::size_t>(number)];
     table.add({number++, repetition.seconds, *most - *least,
                static_cast<std::int64_t>(outcome.elements),
-               static_cast<std::int64_t>(outcome.bytes)});
+               static_cast<std::int64_t>(outcome.bytes), throttled});
   }
   return table;
 }
 
-Table summary_table(const workloads::Outcome& outcome) {
+Table summary_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   Table table("summary", {{"metric", ColumnType::text},
                           {"n", ColumnType::integer},
                           {"median", ColumnType::real},
@@ -57,6 +73,10 @@ Table summary_table(const workloads::Outcome& outcome) {
   for (const double s : seconds) rates.push_back(static_cast<double>(outcome.bytes) / s / 1e9);
   add("time", seconds, "s");
   add("rate_aggregate", rates, "GB/s");
+  if (std::isfinite(telemetry.energy.joules)) {
+    add("energy", {telemetry.energy.joules}, "J");
+    add("energy_per_gigabyte", {energy_per_gigabyte(outcome, telemetry)}, "J/GB");
+  }
   return table;
 }
 
@@ -124,19 +144,6 @@ Table phases_table(const Table& rank_phase) {
   return table;
 }
 
-Table ceilings_table(const workloads::Outcome& outcome) {
-  Table table("ceilings", {{"ceiling", ColumnType::text},
-                           {"per_rank_min", ColumnType::real},
-                           {"aggregate", ColumnType::real},
-                           {"unit", ColumnType::text},
-                           {"on_path", ColumnType::integer}});
-  for (const auto& ceiling : outcome.ceilings) {
-    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit,
-               std::int64_t{ceiling.on_path}});
-  }
-  return table;
-}
-
 /// How the ranks read, each way once and with its ranks if there are several. Collective.
 std::string access_of_all(const launch::Session& session, const io::Source& source) {
   std::map<std::string, int> ranks;
@@ -152,7 +159,20 @@ std::string access_of_all(const launch::Session& session, const io::Source& sour
 
 }  // namespace
 
-void describe_rates(workloads::Outcome& outcome) {
+Table ceilings_table(const std::vector<measure::Ceiling>& ceilings) {
+  Table table("ceilings", {{"ceiling", ColumnType::text},
+                           {"per_rank_min", ColumnType::real},
+                           {"aggregate", ColumnType::real},
+                           {"unit", ColumnType::text},
+                           {"on_path", ColumnType::integer}});
+  for (const auto& ceiling : ceilings) {
+    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit,
+               std::int64_t{ceiling.on_path}});
+  }
+  return table;
+}
+
+void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   const Summary time = summarize(seconds_of(outcome));
   outcome.metrics.push_back({"time", fmt::format("{:.6g}", time.median), "s"});
   const double rate = static_cast<double>(outcome.bytes) / time.median / 1e9;
@@ -165,11 +185,17 @@ void describe_rates(workloads::Outcome& outcome) {
     outcome.metrics.push_back({"bound_by", bound->name});
     outcome.metrics.push_back({"bound_share", fmt::format("{:.3f}", rate / bound->aggregate)});
   }
+  if (std::isfinite(telemetry.energy.joules)) {
+    outcome.metrics.push_back({"energy", fmt::format("{:.4g}", telemetry.energy.joules), "J"});
+    outcome.metrics.push_back({"energy_per_gigabyte",
+                               fmt::format("{:.4g}", energy_per_gigabyte(outcome, telemetry)),
+                               "J/GB"});
+  }
   outcome.metrics.push_back({"verified", outcome.verified ? "true" : "false"});
 }
 
 Record gather(const runtime::Runtime& runtime, const io::Source& source,
-              const workloads::Outcome& outcome) {
+              const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   Table rank_phase = rank_phase_table(runtime);
   Table phases = phases_table(rank_phase);
   std::optional<measure::Timeline> timeline;
@@ -190,13 +216,15 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
   return {.topology = runtime::observe(runtime),
           .phases = std::move(phases),
           .rank_phase = std::move(rank_phase),
-          .reps = reps_table(outcome),
-          .summary = summary_table(outcome),
+          .reps = reps_table(outcome, telemetry),
+          .summary = summary_table(outcome, telemetry),
+          .telemetry = telemetry.samples,
+          .energy_from = origin_of(telemetry.energy),
           .timeline = std::move(timeline),
           .processes = runtime.session.gather(
               fmt::format("rank {} ({}, {})", runtime.session.rank(), runtime.session.host(),
                           runtime.device->info().name)),
-          .provenance = runtime::provenance(runtime),
+          .provenance = runtime::provenance(runtime.device.get(), runtime.nvml),
           .input = {{"name", source.name()},
                     {"type", std::string(name_of(source.type()))},
                     {"shape", as_integers(source.order().shape())},
@@ -225,12 +253,15 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   for (const auto& [name, value] : outcome.input) file.attribute("/input", name, value);
   file.table("/topology", record.topology.ranks);
   file.table("/topology", record.topology.gpus);
+  file.table("/topology", record.topology.peers);
   file.table("/timing", record.phases);
   file.table("/timing", record.reps);
   file.table("/timing", record.rank_phase);
   if (record.timeline) file.table("/timeline", spans_table(*record.timeline, record.rank_phase));
+  file.table("/telemetry", record.telemetry);
+  file.attribute("/telemetry", "energy_from", record.energy_from);
   file.table("/", record.summary);
-  file.table("/", ceilings_table(outcome));
+  file.table("/", ceilings_table(outcome.ceilings));
   for (const Table& table : outcome.results) file.table("/results", table);
   for (const auto& [name, value] : outcome.attributes) file.attribute("/results", name, value);
   file.attribute("/results", "verified", std::int64_t{outcome.verified});

@@ -9,6 +9,8 @@
 #include "core/table.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
+#include "measure/ceilings.hpp"
+#include "measure/telemetry.hpp"
 #include "measure/timeline.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/topology.hpp"
@@ -19,7 +21,8 @@ namespace shardstream::cli {
 /// What all ranks know of a run and one of them writes.
 struct Record {
   runtime::Topology topology;
-  Table phases, rank_phase, reps, summary;
+  Table phases, rank_phase, reps, summary, telemetry;
+  std::string energy_from;                    ///< counter, power or nothing
   std::optional<measure::Timeline> timeline;  ///< with measure.timeline
   std::vector<std::string> processes;         ///< what each rank is
   std::vector<std::pair<std::string, std::string>> provenance;
@@ -27,12 +30,14 @@ struct Record {
   std::vector<std::pair<std::string, io::Attribute>> resolved;  ///< options, as on this rank
 };
 
-/// Adds time, rate and verdict to the printed metrics.
-void describe_rates(workloads::Outcome& outcome);
+/// Adds time, rate, energy if it is known, and verdict to the printed metrics.
+void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry);
+
+Table ceilings_table(const std::vector<measure::Ceiling>& ceilings);
 
 /// Collective.
 Record gather(const runtime::Runtime& runtime, const io::Source& source,
-              const workloads::Outcome& outcome);
+              const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry);
 
 /// On one rank; publish() is left to the caller.
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,

@@ -6,6 +6,17 @@
 
 namespace shardstream {
 
+void Log::warn(std::string_view line) {
+  write("warning: ", line);
+  const std::lock_guard lock(mutex_);
+  warnings_.emplace_back(line);
+}
+
+std::vector<std::string> Log::warnings() const {
+  const std::lock_guard lock(mutex_);
+  return warnings_;
+}
+
 void Log::write(std::string_view kind, std::string_view line) {
   // One fwrite a line: launchers that merge the ranks' output then keep lines whole.
   const std::string whole =

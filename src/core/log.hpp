@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardstream {
 
@@ -16,14 +17,18 @@ class Log {
       : prefix_(std::move(prefix)), out_(out) {}
 
   void info(std::string_view line) { write("", line); }
-  void warn(std::string_view line) { write("warning: ", line); }
+  void warn(std::string_view line);
   void error(std::string_view line) { write("error: ", line); }
+
+  /// What warn() was given so far, in order.
+  std::vector<std::string> warnings() const;
 
  private:
   void write(std::string_view kind, std::string_view line);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::string prefix_;
+  std::vector<std::string> warnings_;
   std::FILE* out_;
 };
 

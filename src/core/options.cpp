@@ -227,11 +227,15 @@ void check_row(const OptionRow& row) {
 
 // ---------------------------------------------------------------- the command line
 
-[[noreturn]] void fail_unknown_option(const std::vector<OptionRow>& rows, std::string_view token) {
+using Switches = std::span<const std::string_view>;
+
+[[noreturn]] void fail_unknown_option(const std::vector<OptionRow>& rows, std::string_view token,
+                                      Switches switches = {}) {
   const std::string_view option = token.substr(0, token.find('='));
   const std::string_view word =
       option.substr(std::min(option.find_first_not_of('-'), option.size()));
-  const std::string_view meant = nearest_key(rows, word);
+  std::string_view meant = nearest(word, {switches.begin(), switches.end()});
+  if (meant.empty()) meant = nearest_key(rows, word);
   throw UsageError(fmt::format("unknown option {}{}", excerpt(option),
                                did_you_mean(meant.empty() ? "" : fmt::format("--{}", meant))));
 }
@@ -249,21 +253,22 @@ bool looks_like_option(std::string_view token) {
   return token[1] != '.' && (token[1] < '0' || token[1] > '9');
 }
 
-po::options_description boost_options(const std::vector<OptionRow>& rows) {
+po::options_description boost_options(const std::vector<OptionRow>& rows, Switches switches) {
   po::options_description options;
   for (const OptionRow& row : rows) {
     const std::string names = std::string(row.key) + (row.key == "output.file" ? ",o" : "");
     options.add_options()(names.c_str(), po::value<std::string>(), "");
   }
+  for (const std::string_view each : switches) options.add_options()(std::string(each).c_str(), "");
   return options;
 }
 
 /// The options and words in their order. Unknown options come back marked, so that the message can
 /// be ours.
-std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows,
+std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows, Switches switches,
                                     const std::vector<std::string>& arguments) {
   namespace style = po::command_line_style;
-  const po::options_description options = boost_options(rows);
+  const po::options_description options = boost_options(rows, switches);
   try {
     return po::command_line_parser(arguments)
         .options(options)
@@ -274,6 +279,9 @@ std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows,
         .run()
         .options;
   } catch (const po::invalid_command_line_syntax& error) {
+    if (error.kind() == po::invalid_syntax::extra_parameter) {
+      throw UsageError(fmt::format("{} takes no value: give it alone", error.get_option_name()));
+    }
     fail_no_value(rows, error.get_option_name());
   } catch (const po::error& error) {
     throw UsageError(error.what());
@@ -612,20 +620,24 @@ OptionTable OptionTable::with(std::span<const OptionRow> rows) const {
   return table;
 }
 
-CommandLine OptionTable::parse_command_line(const std::vector<std::string>& arguments) const {
+CommandLine OptionTable::parse_command_line(const std::vector<std::string>& arguments,
+                                            Switches switches) const {
   CommandLine result;
-  for (const po::option& option : boost_parse(rows_, arguments)) {
+  for (const po::option& option : boost_parse(rows_, switches, arguments)) {
     const std::vector<std::string>& tokens = option.original_tokens;
     if (option.position_key >= 0) {
       // Boost makes the word "x" of "--=x".
-      if (tokens != option.value) fail_unknown_option(rows_, tokens.at(0));
+      if (tokens != option.value) fail_unknown_option(rows_, tokens.at(0), switches);
       result.words.insert(result.words.end(), option.value.begin(), option.value.end());
       continue;
     }
-    if (option.unregistered) fail_unknown_option(rows_, tokens.at(0));
+    if (option.unregistered) fail_unknown_option(rows_, tokens.at(0), switches);
     // Boost takes whatever follows for the value, other options too.
     if (tokens.size() > 1 && looks_like_option(tokens[1])) fail_no_value(rows_, tokens[0]);
-    if (!result.values.emplace(option.string_key, option.value.at(0)).second) {
+    const bool is_new = std::ranges::find(switches, option.string_key) != switches.end()
+                            ? result.switches.insert(option.string_key).second
+                            : result.values.emplace(option.string_key, option.value.at(0)).second;
+    if (!is_new) {
       throw UsageError(fmt::format("--{} is given twice: give it once", option.string_key));
     }
   }

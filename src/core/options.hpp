@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,9 +61,11 @@ class Options {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-/// What stood on the command line: option values by key, and the words that are no option.
+/// What stood on the command line: option values by key, a command's switches, and the words that
+/// are no option.
 struct CommandLine {
   std::map<std::string, std::string, std::less<>> values;
+  std::set<std::string, std::less<>> switches;
   std::vector<std::string> words;
 };
 
@@ -76,8 +79,11 @@ class OptionTable {
   /// command, where that differs.
   OptionTable with(std::span<const OptionRow> rows) const;
 
-  /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations.
-  CommandLine parse_command_line(const std::vector<std::string>& arguments) const;
+  /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations. `switches` are
+  /// words of the command alone that take no value: "json" for --json. They say how to show, not
+  /// what to do, so no environment variable, INI file or result knows them.
+  CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                                 std::span<const std::string_view> switches = {}) const;
 
   /// Merges the sources, strongest first: command line, `environment` (as environ: "NAME=value",
   /// SHARDSTREAM_SECTION_NAME; those that steer tests, SHARDSTREAM_TEST_* and

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -31,15 +32,33 @@ bool fits(const Cell& cell, const Column& column) {
 }
 
 /// Characters, not bytes: names and units may hold UTF-8.
-std::size_t width(std::string_view text) {
+std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   }));
 }
 
 std::string padded(const std::string& text, std::size_t to_width, ColumnType type) {
-  const std::string blanks(to_width - width(text), ' ');
+  const std::string blanks(to_width - characters(text), ' ');
   return type == ColumnType::text ? text + blanks : blanks + text;
+}
+
+/// Which columns stand side by side in lines of `most` characters, two blanks between them.
+std::vector<std::vector<std::size_t>> blocks(const std::vector<std::size_t>& widths,
+                                             std::size_t most) {
+  std::vector<std::vector<std::size_t>> all;
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    // A block holds one column beside the first at least, however wide.
+    const bool full = all.empty() || (all.back().size() > 1 && taken + 2 + widths[i] > most);
+    if (full) {
+      all.emplace_back(i == 0 ? 0 : 1);
+      taken = i == 0 ? 0 : widths[0];
+    }
+    all.back().push_back(i);
+    taken += (all.back().size() > 1 ? 2 : 0) + widths[i];
+  }
+  return all;
 }
 
 }  // namespace
@@ -68,6 +87,10 @@ std::string to_text(const Cell& cell, int digits) {
 }
 
 std::string to_text(const Table& table) {
+  return to_text(table, std::numeric_limits<std::size_t>::max());
+}
+
+std::string to_text(const Table& table, std::size_t width) {
   const std::vector<Column>& columns = table.columns();
   std::vector<std::vector<std::string>> lines(1);
   for (const Column& column : columns) {
@@ -81,17 +104,21 @@ std::string to_text(const Table& table) {
 
   std::vector<std::size_t> widths(columns.size(), 0);
   for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
+    for (std::size_t i = 0; i < line.size(); ++i)
+      widths[i] = std::max(widths[i], characters(line[i]));
   }
 
   std::string text;
-  for (const auto& line : lines) {
-    std::string joined;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      joined += (i == 0 ? "" : "  ") + padded(line[i], widths[i], columns[i].type);
+  for (const auto& block : blocks(widths, width)) {
+    if (!text.empty()) text += '\n';
+    for (const auto& line : lines) {
+      std::string joined;
+      for (const std::size_t i : block) {
+        joined += (joined.empty() ? "" : "  ") + padded(line[i], widths[i], columns[i].type);
+      }
+      joined.erase(joined.find_last_not_of(' ') + 1);
+      text += joined + '\n';
     }
-    joined.erase(joined.find_last_not_of(' ') + 1);
-    text += joined + '\n';
   }
   return text;
 }

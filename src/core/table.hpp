@@ -1,7 +1,8 @@
 // One table type for everything that is printed or stored: columns with a name, a unit and a type,
-// and rows of cells. Writers live elsewhere (core/table_text for the terminal, io/ for HDF5).
+// and rows of cells. Writers: to_text here, core/table_json, io/hdf5_table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -42,5 +43,9 @@ std::string to_text(const Cell& cell, int digits = 6);
 
 /// The table for a terminal: a header line with units, columns aligned, one line a row.
 std::string to_text(const Table& table);
+
+/// The same in blocks of columns, each at most `width` characters wide where a column allows it,
+/// with an empty line between them; the first column begins each block.
+std::string to_text(const Table& table, std::size_t width);
 
 }  // namespace shardstream

@@ -6,10 +6,34 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <string>
 #include <vector>
 
 namespace shardstream::launch {
+namespace {
+
+/// The list of CPUs or nodes that a file of sysfs holds; none if there is no such file.
+Cpus list_in(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return cpus_of(line);
+}
+
+}  // namespace
+
+std::string numa_nodes_of_cpus(const Cpus& cpus) {
+  const std::filesystem::path folder = "/sys/devices/system/node";
+  Cpus nodes;
+  for (const int node : list_in(folder / "has_cpu")) {
+    const Cpus its = list_in(folder / fmt::format("node{}", node) / "cpulist");
+    if (!common(cpus, its).empty()) nodes.push_back(node);
+  }
+  return list_of(nodes);
+}
 
 std::string numa_nodes_of(const void* data, std::size_t bytes) {
   constexpr std::size_t most = 4096;

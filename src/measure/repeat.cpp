@@ -34,10 +34,12 @@ std::vector<Repetition> repeat(const Options& options, const launch::Session& se
     session.barrier();
     const auto start = Clock::now();
     work(i >= warmup);
-    const double mine = std::chrono::duration<double>(Clock::now() - start).count();
+    const auto end = Clock::now();
+    const double mine = std::chrono::duration<double>(end - start).count();
     std::vector<double> ranks = session.gather(std::vector<double>{mine});
     if (i < warmup) continue;
-    repetitions.push_back({*std::ranges::max_element(ranks), std::move(ranks)});
+    const double slowest = *std::ranges::max_element(ranks);
+    repetitions.push_back({slowest, std::move(ranks), start, end});
   }
   recorder.settle();
   return repetitions;

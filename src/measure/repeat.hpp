@@ -1,6 +1,7 @@
 // Timed repetitions of the same work on all ranks.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <span>
 #include <vector>
@@ -17,6 +18,7 @@ std::span<const OptionRow> measure_options();
 struct Repetition {
   double seconds;             ///< the slowest rank's time from a common barrier
   std::vector<double> ranks;  ///< every rank's
+  std::chrono::steady_clock::time_point begin, end;  ///< this rank's
 };
 
 /// Calls `work` measure.warmup times untimed and measure.repeat times timed, each after a barrier;

@@ -57,14 +57,16 @@ std::string version_line() {
                      build_info::git_commit, build_info::cuda_version);
 }
 
-std::vector<std::pair<std::string, std::string>> provenance(const Runtime& runtime) {
+std::vector<std::pair<std::string, std::string>> provenance(const device::Device* device,
+                                                            const device::Nvml& nvml) {
   return {{"version", std::string(build_info::version)},
           {"git_commit", std::string(build_info::git_commit)},
           {"compiler", std::string(build_info::compiler)},
           {"flags", std::string(build_info::flags)},
           {"build_type", std::string(build_info::build_type)},
           {"cuda_toolkit", std::string(build_info::cuda_version)},
-          {"device_software", runtime.device->info().software},
+          {"device_software", device != nullptr ? device->info().software : ""},
+          {"nvidia_driver", nvml.driver_version()},
           {"mpi", launch::Session::library_version()},
           {"nccl", comm::nccl_version()},
           {"hdf5", io::hdf5_version()},

@@ -13,8 +13,9 @@ namespace shardstream::runtime {
 std::string version_line();
 
 /// Names and values for the result file's /provenance. The environment is limited to names that
-/// tell of launchers, MPI, fabrics, NCCL, CUDA, HDF5 and modules.
-std::vector<std::pair<std::string, std::string>> provenance(const Runtime& runtime);
+/// tell of launchers, MPI, fabrics, NCCL, CUDA, HDF5 and modules. `device` may be null.
+std::vector<std::pair<std::string, std::string>> provenance(const device::Device* device,
+                                                            const device::Nvml& nvml);
 
 /// 32 hexadecimal digits in five groups, new for each run, the same on every rank. Collective.
 std::string make_run_uuid(const launch::Session& session);

@@ -73,6 +73,20 @@ std::uint64_t part_of_free_memory(const launch::Session& session, const launch::
   return free / std::max<std::size_t>(1, place.sharers.size());
 }
 
+/// Nothing on the host backend, without NVML or where nobody wants it.
+std::optional<device::NvmlGpu> gpu_to_sample(const Runtime& runtime) {
+  if (runtime.resources.device_is_host || !runtime.options.flag("measure.telemetry")) return {};
+  auto gpu = runtime.nvml.gpu_at(runtime.device->info().pci);
+  if (!gpu && runtime.session.rank() == 0) {
+    const std::string& problem = runtime.nvml.problem();
+    runtime.log.warn(
+        fmt::format("there is no telemetry ({}): install the driver's libnvidia-ml.so.1, or pass "
+                    "--measure.telemetry false",
+                    problem.empty() ? "NVML does not know the GPU" : problem));
+  }
+  return gpu;
+}
+
 std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   if constexpr (built_with_cuda) {
     if (gpu >= 0) return device::cuda::make_device(gpu, threads);
@@ -101,7 +115,11 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
     runtime.log.warn(
         "built without NCCL: the GPUs' results are combined over MPI, through host memory");
   }
-  return comm::make_mpi_communicator(*runtime.device, session, most_collective_bytes);
+  std::unique_ptr<comm::Communicator> over_mpi;
+  session.collectively([&] {
+    over_mpi = comm::make_mpi_communicator(*runtime.device, session, most_collective_bytes);
+  });
+  return over_mpi;
 }
 
 }  // namespace
@@ -138,6 +156,9 @@ void Runtime::open() {
   resources.device_memory = resources.device_is_host
                                 ? resources.host_memory / resources.ranks_on_host
                                 : part_of_free_memory(session, place, device->info().memory_free);
+  if (!resources.device_is_host) nvml = device::Nvml(device::Nvml::usual_name);
+  telemetry.emplace(gpu_to_sample(*this), options.seconds("measure.telemetry-interval"),
+                    measure::most_samples(session.size()));
 }
 
 }  // namespace shardstream::runtime

@@ -3,15 +3,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "comm/communicator.hpp"
 #include "core/log.hpp"
 #include "core/options.hpp"
 #include "device/device.hpp"
+#include "device/nvml.hpp"
 #include "launch/session.hpp"
 #include "measure/clock.hpp"
 #include "measure/recorder.hpp"
+#include "measure/telemetry.hpp"
 
 namespace shardstream::runtime {
 
@@ -38,7 +41,9 @@ struct Runtime {
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;
-  measure::ClockOffset clock_at_start;  ///< compared if the recorder keeps spans
+  measure::ClockOffset clock_at_start;          ///< compared if the recorder keeps spans
+  device::Nvml nvml;                            ///< not loaded on the host backend
+  std::optional<measure::Telemetry> telemetry;  ///< has a value; started by whoever times
 
   /// Takes the place that launch::place() gives to this rank: binds the calling thread to its CPUs
   /// (so no other thread may run yet) and opens its GPU, or the host backend; then connects

@@ -20,10 +20,10 @@ NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}
 def test_help():
     whole = run("--help", env=NO_MPI).expect(0)
     assert whole.err == "" and whole.out.isascii(), whole
-    for word in ("run WORKLOAD|CONFIG.ini", "generate", "--version", "Exit codes", "mpirun -np 2"):
+    for word in ("run WORKLOAD|CONFIG.ini", "generate", "info", "--version", "Exit codes", "mpirun -np 2"):
         assert word in whole.out, f"{word}: {whole}"
     assert run("-h").out == run("help").out == whole.out
-    for command in ("run", "generate"):
+    for command in ("run", "generate", "info"):
         text = run(command, "--help", env=NO_MPI).expect(0).out
         assert text == run("help", command).out == run(command, "-h").out
         # Asking for help is no mistake, whatever else is there.
@@ -58,7 +58,8 @@ def test_they_start_no_mpi():
     """With an MPI that can't start, what needs it fails and what does not need it works at once."""
     finished = run("run", "reduce", "--input.count", 10, "-o", new_folder() / "out.h5", env=NO_MPI)
     assert finished.code != 0, "this MPI is not Open MPI: the test needs another way to break it"
-    for words in (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"]):
+    for words in (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"],
+                  ["info", "--help"]):
         finished = run(*words, env=NO_MPI).expect(0)
         assert finished.seconds < 1, finished
 

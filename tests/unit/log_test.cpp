@@ -64,6 +64,17 @@ TEST(Log, LetsNothingActOnTheTerminal) {
   EXPECT_EQ(file.text(), "error: file '\\x1b[31m\\x0aerror: \\xff'\n");
 }
 
+TEST(Log, RemembersItsWarnings) {
+  LogFile file;
+  Log log("rank 3", file.get());
+  EXPECT_TRUE(log.warnings().empty());
+  log.warn("first");
+  log.info("no warning");
+  log.error("neither");
+  log.warn("second");
+  EXPECT_EQ(log.warnings(), (std::vector<std::string>{"first", "second"}));
+}
+
 TEST(Log, KeepsLinesOfThreadsWhole) {
   LogFile file;
   Log log("r", file.get());

@@ -412,6 +412,33 @@ TEST(Ini, MustBeThere) {
 
 // ---------------------------------------------------------------- declarations
 
+TEST(Switches, AreWordsWithoutValues) {
+  constexpr std::array<std::string_view, 2> switches = {"json", "measure"};
+  const auto parse = [&](const Words& words) {
+    return option_table().parse_command_line(words, switches);
+  };
+  const CommandLine line = parse({"--json", "a.ini", "--output.file", "b.h5"});
+  EXPECT_TRUE(line.switches.contains("json"));
+  EXPECT_FALSE(line.switches.contains("measure"));
+  EXPECT_EQ(line.words, Words{"a.ini"});
+  EXPECT_EQ(line.values.at("output.file"), "b.h5");
+  EXPECT_TRUE(parse({"-o", "b.h5", "--measure", "--json"}).switches.contains("measure"));
+  EXPECT_EQ(parse({"--json", "true"}).words, Words{"true"});
+
+  const auto error = [&](const Words& words) { return usage_error([&] { parse(words); }); };
+  EXPECT_EQ(error({"--json=true"}), "--json takes no value: give it alone");
+  EXPECT_EQ(error({"--json", "--json"}), "--json is given twice: give it once");
+  EXPECT_TRUE(contains(error({"--mesure"}), "(did you mean --measure?)"));
+  EXPECT_TRUE(contains(error({"--redce.ops", "sum"}), "(did you mean --reduce.ops?)"));
+  EXPECT_TRUE(contains(error({"--jso"}), "unknown option '--jso'"));
+  // A switch is no value of the option before it.
+  EXPECT_TRUE(contains(error({"-o", "--json"}), "needs a value"));
+  EXPECT_TRUE(contains(error({"--output.file", "--json"}), "needs a value"));
+  // Other commands do not know it.
+  EXPECT_EQ(usage_error([] { option_table().parse_command_line({"--json"}); }),
+            "unknown option '--json'");
+}
+
 TEST(OptionTable, RefusesBadDeclarations) {
   using enum OptionKind;
   for (const OptionRow& row : {

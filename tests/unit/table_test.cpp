@@ -68,6 +68,21 @@ TEST(TableText, CountsCharactersNotBytes) {
   EXPECT_EQ(to_text(table), "unit  n\nµs    1\nGB/s  2\n");
 }
 
+TEST(TableText, IsFoldedToAWidth) {
+  Table table("t", {{"id", ColumnType::integer},
+                    {"name", ColumnType::text},
+                    {"n", ColumnType::integer},
+                    {"remark", ColumnType::text}});
+  table.add({std::int64_t{7}, "seven", std::int64_t{1}, "odd"});
+  const std::string one_line = "id  name   n  remark\n 7  seven  1  odd\n";
+  EXPECT_EQ(to_text(table), one_line);
+  EXPECT_EQ(to_text(table, 20), one_line);
+  EXPECT_EQ(to_text(table, 19), "id  name   n\n 7  seven  1\n\nid  remark\n 7  odd\n");
+  // Where a column alone is too wide it stands alone, beside the first.
+  EXPECT_EQ(to_text(table, 1), "id  name\n 7  seven\n\nid  n\n 7  1\n\nid  remark\n 7  odd\n");
+  EXPECT_EQ(to_text(Table("t", {{"only", ColumnType::text}}), 1), "only\n");
+}
+
 TEST(CellText, WritesIntegersInFull) {
   EXPECT_EQ(to_text(Cell{std::int64_t{1234567890123}}), "1234567890123");
   EXPECT_EQ(to_text(Cell{std::numeric_limits<std::int64_t>::min()}), "-9223372036854775808");

@@ -87,11 +87,16 @@ std::string uuid_text(const cudaDeviceProp& properties) {
   return text;
 }
 
-Identity identity(const cudaDeviceProp& properties) {
-  return {uuid_text(properties),
-          fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
-                      properties.pciDeviceID),
-          properties.name};
+GpuFacts facts_of(const cudaDeviceProp& properties) {
+  GpuFacts facts;
+  facts.uuid = uuid_text(properties);
+  facts.pci = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
+                          properties.pciDeviceID);
+  facts.name = properties.name;
+  facts.compute_capability = 10 * properties.major + properties.minor;
+  facts.multiprocessors = properties.multiProcessorCount;
+  facts.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
+  return facts;
 }
 
 /// "CUDA runtime 13.0, driver 12.4": the driver's number is the newest CUDA that it supports.
@@ -112,13 +117,13 @@ class CudaDevice final : public Device {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     info_.backend = "cuda";
-    const Identity self = identity(properties);
+    const GpuFacts self = facts_of(properties);
     info_.name = self.name;
     info_.uuid = self.uuid;
     info_.pci = self.pci;
     info_.software = software();
-    info_.compute_capability = 10 * properties.major + properties.minor;
-    info_.multiprocessors = properties.multiProcessorCount;
+    info_.compute_capability = self.compute_capability;
+    info_.multiprocessors = self.multiprocessors;
     info_.memory_total = total;
     info_.memory_free = free;
   }
@@ -218,7 +223,7 @@ Inventory inventory() {
   for (int ordinal = 0; status == cudaSuccess && ordinal < count; ++ordinal) {
     cudaDeviceProp properties{};
     status = cudaGetDeviceProperties(&properties, ordinal);
-    if (status == cudaSuccess) seen.gpus.push_back(identity(properties));
+    if (status == cudaSuccess) seen.gpus.push_back(facts_of(properties));
   }
   if (status == cudaSuccess) return seen;
   (void)cudaGetLastError();  // it is told here: the next launch must not find it again

@@ -6,20 +6,15 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/nvml.hpp"
 
 namespace shardstream::device::cuda {
 
-/// What tells one visible GPU from others.
-struct Identity {
-  std::string uuid;  ///< "GPU-...", of a MIG device "MIG-..."
-  std::string pci;   ///< "0000:c1:00.0"; MIG devices of one GPU have the same
-  std::string name;  ///< "NVIDIA H100 80GB HBM3"
-};
-
 /// What this process can see, in the order of its ordinals. `problem` says why GPUs that are there
-/// cannot be used, else empty. Makes no context on any of them.
+/// cannot be used, else empty. Makes no context on any of them. Of the facts, what CUDA knows: no
+/// clocks, no links. MIG devices of one GPU have the same pci, and a uuid "MIG-...".
 struct Inventory {
-  std::vector<Identity> gpus;
+  std::vector<GpuFacts> gpus;
   std::string problem;
 };
 Inventory inventory();

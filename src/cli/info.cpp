@@ -1,0 +1,175 @@
+// What each rank sees and binds, for whoever asks what a run would have, or what is wrong: all that
+// can be seen is shown before the refusal that a run would have met.
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <optional>
+
+#include "cli/commands.hpp"
+#include "cli/in_session.hpp"
+#include "cli/store.hpp"
+#include "core/standard_output.hpp"
+#include "core/table_json.hpp"
+#include "core/text.hpp"
+#include "launch/affinity.hpp"
+#include "measure/ceilings.hpp"
+#include "measure/source_ceilings.hpp"
+#include "runtime/provenance.hpp"
+#include "runtime/topology.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+constexpr std::array<std::string_view, 2> switches = {"json", "measure"};
+
+/// How to show it.
+struct Wishes {
+  bool json = false, measure = false;
+};
+
+Options parse(const Arguments& arguments, const char* const* environment, Wishes& wishes) {
+  const OptionTable table = all_options();
+  const CommandLine line = table.parse_command_line(arguments, switches);
+  std::optional<std::filesystem::path> ini;
+  for (const std::string& word : line.words) {
+    if (ini || !word.ends_with(".ini")) {
+      throw UsageError(
+          fmt::format("info takes one configuration file (NAME.ini) at the most, but there is "
+                      "'{}': see shardstream info --help",
+                      word));
+    }
+    ini = word;
+  }
+  wishes = {.json = line.switches.contains("json"), .measure = line.switches.contains("measure")};
+  return table.resolve(line, environment, ini);
+}
+
+/// The limits of this machine, all ranks at work. Collective.
+std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime) {
+  device::Device& device = *runtime.device;
+  const launch::Session& session = runtime.session;
+  const runtime::Resources& resources = runtime.resources;
+  const auto effort = measure::effort_for(device, session, std::uint64_t{16} << 30);
+  const std::uint64_t sample =
+      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
+  std::vector<measure::Ceiling> ceilings;
+  for (const auto way : {measure::Way::up, measure::Way::down, measure::Way::both}) {
+    ceilings.push_back(measure::link(way, device, session, effort));
+  }
+  ceilings.push_back(measure::device_read(device, session, effort));
+  ceilings.push_back(measure::device_copy(device, session, effort));
+  ceilings.push_back(measure::arithmetic<float>(device, session, effort));
+  ceilings.push_back(measure::arithmetic<double>(device, session, effort));
+  ceilings.push_back(measure::host_memory_read(session, resources.threads, sample));
+  ceilings.push_back(measure::host_memory_copy(session, resources.threads, sample));
+  const auto gather = measure::all_gather(device, *runtime.communicator, session, effort,
+                                          runtime::most_collective_bytes);
+  if (gather) ceilings.push_back(*gather);
+  return ceilings;
+}
+
+Table versions(const device::Device* device, const device::Nvml& nvml) {
+  Table table("versions", {{"name", ColumnType::text}, {"version", ColumnType::text}});
+  for (const auto& [name, value] : runtime::provenance(device, nvml)) {
+    if (name != "flags" && name != "environment" && !value.empty()) table.add({name, value});
+  }
+  return table;
+}
+
+/// What this rank has to say beside the tables, a line each: kind, tab, sentence.
+std::string findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
+                          const std::optional<launch::AgreedError>& refusal) {
+  std::string lines;
+  if (session.local_rank() == 0) {
+    if (!nvml.problem().empty()) {
+      lines += fmt::format("note\tNVML tells nothing of GPUs ({})\n", nvml.problem());
+    }
+    for (const auto& gpu : nvml.gpus()) {
+      const auto errors = gpu.ecc_errors().since_load;
+      if (errors <= 0) continue;
+      lines += fmt::format(
+          "warning\tthe GPU at {} has met {} memory errors that it could not "
+          "correct: have it checked\n",
+          gpu.facts().pci, errors);
+    }
+  }
+  for (const auto& warning : log.warnings()) lines += fmt::format("warning\t{}\n", warning);
+  if (refusal && refusal->speaks()) lines += fmt::format("problem\t{}\n", refusal->what());
+  return lines;
+}
+
+/// Collective.
+Table findings(const launch::Session& session, const std::string& here) {
+  Table table(
+      "findings",
+      {{"rank", ColumnType::integer}, {"kind", ColumnType::text}, {"finding", ColumnType::text}});
+  std::int64_t rank = 0;
+  for (const std::string& lines : session.gather(here)) {
+    for (const auto line : split(lines, '\n')) {
+      const auto tab = line.find('\t');
+      if (tab == line.npos) continue;  // the end of the text
+      table.add({rank, std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
+    }
+    ++rank;
+  }
+  return table;
+}
+
+/// Wide tables are folded; sentences, in narrow ones, are not.
+std::string as_text(std::span<const Table> tables) {
+  constexpr std::size_t narrow = 4, width = 100;
+  std::string text;
+  for (const Table& table : tables) {
+    text += fmt::format("{}{}:", text.empty() ? "" : "\n", table.name());
+    if (table.rows().empty()) {
+      text += " none\n";
+    } else {
+      text += '\n' + (table.columns().size() > narrow ? to_text(table, width) : to_text(table));
+    }
+  }
+  return text;
+}
+
+ExitCode show(const launch::Session& session, const Options& options, Log& log,
+              const Wishes& wishes) {
+  std::optional<runtime::Runtime> runtime;
+  std::optional<launch::AgreedError> refusal;
+  try {
+    runtime.emplace(session, options, log);
+  } catch (const launch::AgreedError& error) {
+    refusal = error;  // thrown again once everything is shown
+  }
+  const device::Nvml nvml(device::Nvml::usual_name);
+  device::Device* device = runtime ? runtime->device.get() : nullptr;
+  const auto topology =
+      runtime::observe({.session = session,
+                        .threads = runtime ? runtime->resources.threads
+                                           : static_cast<unsigned>(launch::granted_cpus().size()),
+                        .device = device,
+                        .nvml = nvml,
+                        .ask_cuda = options.text("device.backend") != "host"});
+  std::vector<Table> tables = {versions(device, nvml), topology.ranks, topology.gpus,
+                               topology.peers};
+  if (runtime && wishes.measure) tables.push_back(ceilings_table(measure_ceilings(*runtime)));
+  tables.push_back(findings(session, findings_here(session, log, nvml, refusal)));
+  session.collectively([&] {
+    if (session.rank() == 0) print_output(wishes.json ? to_json(tables) : as_text(tables));
+  });
+  if (refusal) throw launch::AgreedError(*refusal);
+  return ExitCode::done;
+}
+
+}  // namespace
+
+int info(const Arguments& arguments, const char* const* environment) {
+  Wishes wishes;
+  return in_session([&] { return parse(arguments, environment, wishes); },
+                    [&](const launch::Session& session, const Options& options, Log& log) {
+                      // One word for all: measuring is collective.
+                      wishes.measure = !session.broadcast(wishes.measure ? "yes" : "").empty();
+                      return show(session, options, log, wishes);
+                    });
+}
+
+}  // namespace shardstream::cli

@@ -1,0 +1,272 @@
+#include "measure/telemetry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "core/text.hpp"
+
+namespace shardstream::measure {
+namespace {
+
+using Time = std::chrono::steady_clock::time_point;
+
+constexpr std::array rows = {
+    OptionRow{"measure.telemetry", OptionKind::flag, "true", "",
+              "Samples each GPU's power, clocks and temperature while the work runs."},
+    OptionRow{"measure.telemetry-interval", OptionKind::duration, "100ms", "10ms..1h",
+              "Time between two samples; doubled each time that a long run has filled its room."},
+};
+
+double seconds_between(Time from, Time to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// The samples within two times, both included.
+std::span<const Sample> within(std::span<const Sample> samples, Time from, Time to) {
+  const auto first = std::ranges::lower_bound(samples, from, {}, &Sample::time);
+  const auto last = std::ranges::upper_bound(samples, to, {}, &Sample::time);
+  return first < last ? std::span(first, last) : std::span<const Sample>();
+}
+
+/// Joules from the first sample to each one.
+std::vector<double> running_energy(std::span<const Sample> samples, bool counted) {
+  std::vector<double> joules = {0};
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    const auto& before = samples[i - 1];
+    const auto& now = samples[i];
+    joules.push_back(counted ? now.reading.energy - samples[0].reading.energy
+                             : joules.back() + (before.reading.power + now.reading.power) / 2 *
+                                                   seconds_between(before.time, now.time));
+  }
+  return joules;
+}
+
+/// The running sum at a time that the samples reach over.
+double value_at(std::span<const Sample> samples, const std::vector<double>& sums, Time time) {
+  const auto after = std::ranges::upper_bound(samples, time, {}, &Sample::time);
+  const auto i = static_cast<std::size_t>(std::min(after, samples.end() - 1) - samples.begin());
+  const double length = seconds_between(samples[i - 1].time, samples[i].time);
+  const double part = length > 0 ? seconds_between(samples[i - 1].time, time) / length : 0;
+  return sums[i - 1] + part * (sums[i] - sums[i - 1]);
+}
+
+/// Every second sample after the first, with the throttling of both.
+void merge_neighbours(std::vector<Sample>& samples) {
+  std::size_t kept = 1;
+  for (std::size_t i = 1; i + 1 < samples.size(); i += 2) {
+    Sample merged = samples[i + 1];
+    auto& reasons = merged.reading.clock_reasons;
+    if (const auto earlier = samples[i].reading.clock_reasons) {
+      reasons = reasons.value_or(0) | *earlier;
+    }
+    samples[kept++] = merged;
+  }
+  if (samples.size() % 2 == 0) samples[kept++] = samples.back();
+  samples.resize(kept);
+}
+
+std::string text_of(std::optional<std::uint64_t> reasons) {
+  return reasons ? fmt::format("{}", *reasons) : "unknown";
+}
+
+std::optional<std::uint64_t> reasons_of(std::string_view text) {
+  if (text == "unknown") return {};
+  return std::stoull(std::string(text));
+}
+
+double real(std::string_view text) {
+  return std::stod(std::string(text));
+}
+
+/// One rank's part of the gathering: a line of its GPU, energy and errors, a line of its
+/// repetitions' throttling, a line a sample.
+std::string lines_of(const Telemetry& telemetry, std::span<const Repetition> repetitions,
+                     const std::string& gpu) {
+  const auto& samples = telemetry.samples();
+  const Time zero = repetitions.empty() ? Time() : repetitions.front().begin;
+  const Energy energy =
+      repetitions.empty() ? Energy() : energy_between(samples, zero, repetitions.back().end);
+  std::string text = fmt::format("{}\t{}\t{}\t{}\n", gpu.empty() ? "none" : gpu, energy.joules,
+                                 energy.counted ? 1 : 0, telemetry.new_ecc_errors());
+  for (const auto& repetition : repetitions) {
+    text += text_of(throttled_between(samples, repetition.begin, repetition.end)) + '\t';
+  }
+  for (const auto& [time, reading] : samples) {
+    text += fmt::format("\n{:.6f}\t{}\t{}\t{}\t{}\t{}", seconds_between(zero, time), reading.power,
+                        reading.sm_clock, reading.memory_clock, reading.temperature,
+                        text_of(reading.clock_reasons));
+  }
+  return text;
+}
+
+Table empty_table() {
+  return Table("gpu", {{"rank", ColumnType::integer},
+                       {"seconds", ColumnType::real, "s"},
+                       {"power", ColumnType::real, "W"},
+                       {"sm_clock", ColumnType::real, "MHz"},
+                       {"memory_clock", ColumnType::real, "MHz"},
+                       {"temperature", ColumnType::real, "degC"},
+                       {"throttled", ColumnType::integer},
+                       {"clock_reasons", ColumnType::text}});
+}
+
+void add_sample(Table& table, std::int64_t rank, std::string_view line) {
+  const auto field = split(line, '\t');
+  const auto reasons = reasons_of(field[5]);
+  table.add({rank, real(field[0]), real(field[1]), real(field[2]), real(field[3]), real(field[4]),
+             reasons ? std::int64_t{device::throttling(*reasons) != 0} : std::int64_t{-1},
+             reasons ? device::describe_clock_reasons(*reasons) : std::string("unknown")});
+}
+
+/// "power-cap: ranks 0,1; thermal: ranks 3".
+std::string list_of(const std::map<std::string, std::string>& ranks_by_reason) {
+  std::string text;
+  for (const auto& [reason, ranks] : ranks_by_reason) {
+    text += fmt::format("{}{}: ranks {}", text.empty() ? "" : "; ", reason, ranks);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const OptionRow> telemetry_options() {
+  return rows;
+}
+
+Energy energy_between(std::span<const Sample> samples, Time from, Time to) {
+  if (within(samples, from, to).size() < 2) return {};
+  if (samples.front().time > from || samples.back().time < to) return {};
+  const auto counts = [](const Sample& s) { return std::isfinite(s.reading.energy); };
+  const bool counted = std::ranges::all_of(samples, counts);
+  const auto sums = running_energy(samples, counted);
+  const double joules = value_at(samples, sums, to) - value_at(samples, sums, from);
+  if (!(joules >= 0)) return {};  // no power either, or the driver was loaded anew
+  return {joules, counted};
+}
+
+std::optional<std::uint64_t> throttled_between(std::span<const Sample> samples, Time from,
+                                               Time to) {
+  std::optional<std::uint64_t> all;
+  for (const auto& sample : within(samples, from, to)) {
+    if (const auto reasons = sample.reading.clock_reasons) {
+      all = all.value_or(0) | device::throttling(*reasons);
+    }
+  }
+  return all;
+}
+
+Telemetry::Telemetry(std::optional<device::NvmlGpu> gpu, double interval, std::size_t most)
+    : gpu_(gpu), interval_(interval), most_(most) {}
+
+Telemetry::~Telemetry() {
+  stop();
+}
+
+void Telemetry::start() {
+  stop();
+  samples_.clear();
+  if (!gpu_) return;
+  samples_.reserve(most_);
+  before_ = gpu_->ecc_errors();
+  stop_ = false;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {  // the work goes on without samples
+  }
+}
+
+void Telemetry::stop() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  sample();
+  after_ = gpu_->ecc_errors();
+}
+
+std::int64_t Telemetry::new_ecc_errors() const {
+  if (before_.since_load >= 0 && after_.since_load >= before_.since_load) {
+    return after_.since_load - before_.since_load;
+  }
+  return before_.ever >= 0 && after_.ever >= before_.ever ? after_.ever - before_.ever : -1;
+}
+
+void Telemetry::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    sample();
+    lock.lock();
+    changed_.wait_for(lock, interval_, [this] { return stop_; });
+  }
+}
+
+void Telemetry::sample() {
+  if (samples_.size() >= most_) {
+    merge_neighbours(samples_);
+    interval_ *= 2;
+  }
+  samples_.push_back({std::chrono::steady_clock::now(), gpu_->read()});
+}
+
+std::size_t most_samples(int ranks) {
+  constexpr std::size_t all = 32768, least = 64, most = 4096;
+  return std::clamp(all / static_cast<std::size_t>(ranks), least, most);
+}
+
+RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& telemetry,
+                              std::span<const Repetition> repetitions, const std::string& gpu) {
+  RunTelemetry run{.samples = empty_table(),
+                   .throttled = std::vector<std::int64_t>(repetitions.size(), -1),
+                   .energy = {.joules = 0, .counted = true},
+                   .warnings = {}};
+  std::set<std::string> gpus;
+  std::map<std::string, std::string> throttled_ranks;
+  std::int64_t rank = 0;
+  for (const std::string& text : session.gather(lines_of(telemetry, repetitions, gpu))) {
+    const auto lines = split(text, '\n');
+    const auto facts = split(lines[0], '\t');
+    if (gpus.insert(std::string(facts[0])).second) {
+      run.energy.joules += real(facts[1]);
+      run.energy.counted = run.energy.counted && facts[2] == "1";
+    }
+    if (const double errors = real(facts[3]); errors > 0) {
+      run.warnings.push_back(fmt::format(
+          "the GPU of rank {} met {} memory errors that it could not correct: have it checked "
+          "before you trust its results",
+          rank, errors));
+    }
+    std::uint64_t reasons = 0;
+    const auto masks = split(lines[1], '\t');
+    for (std::size_t i = 0; i < repetitions.size(); ++i) {
+      if (const auto mask = reasons_of(masks[i])) {
+        run.throttled[i] = std::max(run.throttled[i], std::int64_t{*mask != 0});
+        reasons |= *mask;
+      }
+    }
+    if (reasons != 0) {
+      std::string& ranks = throttled_ranks[device::describe_clock_reasons(reasons)];
+      ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
+    }
+    for (std::size_t i = 2; i < lines.size(); ++i) add_sample(run.samples, rank, lines[i]);
+    ++rank;
+  }
+  if (!throttled_ranks.empty()) {
+    run.warnings.push_back(
+        fmt::format("GPUs were throttled in timed repetitions ({}): they are slower than they can "
+                    "be; see to their power and cooling",
+                    list_of(throttled_ranks)));
+  }
+  return run;
+}
+
+}  // namespace shardstream::measure
