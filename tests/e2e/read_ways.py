@@ -72,7 +72,7 @@ def test_same_bits():
             assert input_of(out)["page_cache"] == finished.values["page_cache"], finished
             if mode == "stream" and way == "direct":
                 assert ceilings_of(out)["storage_read"] > 0
-                assert "storage_read_share" in finished.values, finished
+                assert "storage_read_aggregate" in finished.values, finished
         assert found["cached"] == found["direct"], found
     paths = [first, make_file("f8", 4, 1), make_file("u1", 7, 1, 512)]
     each([(path, ranks, mode) for number, path in enumerate(paths)
