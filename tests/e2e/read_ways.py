@@ -126,7 +126,7 @@ def test_what_is_in_no_file_or_not_contiguous():
     assert ceilings_of(out)["decode"] > 0
     with_memory = run("run", "reduce", "--input.count", 10, "--pipeline.mode", "resident", "-o",
                       new_folder() / "out.h5").expect(0)
-    assert "host_memory_read_share" not in with_memory.values, "that little stays in the cache"
+    assert "host_memory_read_aggregate" not in with_memory.values, "that little stays in the cache"
 
 
 def test_refusals():
