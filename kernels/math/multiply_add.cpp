@@ -1,6 +1,7 @@
 #include "kernels/math/multiply_add.hpp"
 
 #include <array>
+#include <atomic>
 
 #include "kernels/math/cuda.hpp"
 #include "kernels/vector_clones.hpp"
@@ -36,7 +37,7 @@ void multiply_add(const MultiplyAddArgs<T>& args, unsigned part, unsigned parts)
   const std::uint64_t blocks = args.elements / 32;
   const T sum =
       run(blocks * (part + 1) / parts - blocks * part / parts, args.steps, args.a, args.b);
-  if (sum == T{-1}) *args.sink = sum;
+  if (sum == T{-1}) std::atomic_ref(*args.sink).store(sum, std::memory_order_relaxed);
 }
 
 }  // namespace

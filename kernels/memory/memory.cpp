@@ -1,5 +1,6 @@
 #include "kernels/memory/memory.hpp"
 
+#include <atomic>
 #include <cstring>
 
 #include "kernels/memory/cuda.hpp"
@@ -26,7 +27,7 @@ void read(const ReadArgs& args, unsigned part, unsigned parts) {
   std::uint64_t sum = 0;
   for (; i < end / 8; ++i) sum += words[i];
   for (const std::uint64_t s : sums) sum += s;
-  if (sum == 0x5eed5eedU) *args.sink = sum;
+  if (sum == 0x5eed5eedU) std::atomic_ref(*args.sink).store(sum, std::memory_order_relaxed);
 }
 
 void copy(const CopyArgs& args, unsigned part, unsigned parts) {

@@ -75,8 +75,8 @@ Effort effort_for(const device::Device& device, const launch::Session& session,
     return static_cast<std::uint64_t>(std::clamp(most, MiB, limit)) / 4096 * 4096;
   };
   const bool on_host = device.info().backend == "host";
-  return {.bytes = pages(256 * MiB),
-          .device_bytes = pages(on_host ? 256 * MiB : 2048 * MiB),
+  return {.bytes = pages(32 * MiB),
+          .device_bytes = pages(on_host ? 32 * MiB : 2048 * MiB),
           .seconds = std::clamp(most / 32e9, 0.002, 0.06)};
 }
 

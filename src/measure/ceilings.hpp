@@ -28,7 +28,7 @@ struct Effort {
   std::uint64_t device_bytes;  ///< of each device memory that kernels read or copy
   double seconds;              ///< of measuring; waking the device up comes before
 };
-/// For a run in which a rank moves `bytes` bytes: at most 256 MiB of host memory, 2 GiB of a GPU's,
+/// For a run in which a rank moves `bytes` bytes: at most 32 MiB of host memory, 2 GiB of a GPU's,
 /// and 60 ms. Collective, the same on every rank.
 Effort effort_for(const device::Device& device, const launch::Session& session,
                   std::uint64_t bytes);

@@ -43,6 +43,7 @@ def test_help_names_every_option():
     text = run("generate", "--help").expect(0).out
     assert "--input.seed" in text and "--output.file" in text and "--reduce.ops" not in text, text
     # What it says is of generate: neither run's defaults nor its inputs and results.
+    text = " ".join(text.split())
     for word in ("f32;", "FILE.h5:/PATH", "whole file, with all its", "one of uniform, ramp)"):
         assert word in text, f"{word}: {text}"
     for word in ("FILE:/PATH", "{workload}", "result", "INI"):

@@ -72,7 +72,7 @@ def test_same_bits():
             assert input_of(out)["page_cache"] == finished.values["page_cache"], finished
             if mode == "stream" and way == "direct":
                 assert ceilings_of(out)["storage_read"] > 0
-                assert "storage_read_share" in finished.values, finished
+                assert "storage_read_aggregate" in finished.values, finished
         assert found["cached"] == found["direct"], found
     paths = [first, make_file("f8", 4, 1), make_file("u1", 7, 1, 512)]
     each([(path, ranks, mode) for number, path in enumerate(paths)
@@ -126,7 +126,7 @@ def test_what_is_in_no_file_or_not_contiguous():
     assert ceilings_of(out)["decode"] > 0
     with_memory = run("run", "reduce", "--input.count", 10, "--pipeline.mode", "resident", "-o",
                       new_folder() / "out.h5").expect(0)
-    assert "host_memory_read_share" not in with_memory.values, "that little stays in the cache"
+    assert "host_memory_read_aggregate" not in with_memory.values, "that little stays in the cache"
 
 
 def test_refusals():
