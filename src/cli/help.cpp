@@ -84,14 +84,15 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 4> sections = {"input", "launch", "comm", "output"};
+  constexpr std::array<std::string_view, 7> used = {
+      "input.data", "input.count", "input.type", "input.seed", "launch", "comm.timeout", "output"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"
       "Writes a file with one synthetic data set, contiguous, all ranks side by side.\n"
       "\n"
       "{}\n{}",
-      sources_of_generate, generate_options().help(sections));
+      sources_of_generate, generate_options().help(used));
 }
 
 std::string info_help() {

@@ -661,24 +661,30 @@ Options OptionTable::resolve(const CommandLine& command_line, const char* const*
   return options;
 }
 
-std::string OptionTable::help(std::span<const std::string_view> sections) const {
-  const std::vector<std::string_view> all = section_names(rows_);
-  const std::vector<std::string_view> wanted =
-      sections.empty() ? all : std::vector<std::string_view>(sections.begin(), sections.end());
+std::string OptionTable::help(std::span<const std::string_view> wanted) const {
+  std::vector<std::string_view> names = section_names(rows_);
+  for (const OptionRow& row : rows_) names.push_back(row.key);
   for (const std::string_view name : wanted) {
-    if (std::find(all.begin(), all.end(), name) != all.end()) continue;
+    if (std::ranges::find(names, name) != names.end()) continue;
     throw UsageError(
-        fmt::format("no options are in a section '{}'{}", name, did_you_mean(nearest(name, all))));
+        fmt::format("no option or section is '{}'{}", name, did_you_mean(nearest(name, names))));
   }
+  const auto is_wanted = [&](const OptionRow& row) {
+    return wanted.empty() || std::ranges::any_of(wanted, [&](std::string_view name) {
+             return name == row.key || name == section_of(row);
+           });
+  };
 
   std::size_t column = 0;
   for (const OptionRow& row : rows_) column = std::max(column, help_left(row).size() + 3);
   std::string text;
-  for (const std::string_view name : wanted) {
-    text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", name);
+  for (const std::string_view section : section_names(rows_)) {
+    std::string block;
     for (const OptionRow& row : rows_) {
-      if (section_of(row) == name) text += wrapped(help_left(row), help_right(row), column);
+      if (section_of(row) != section || !is_wanted(row)) continue;
+      block += wrapped(help_left(row), help_right(row), column);
     }
+    if (!block.empty()) text += fmt::format("{}{}:\n{}", text.empty() ? "" : "\n", section, block);
   }
   return text;
 }

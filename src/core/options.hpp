@@ -91,8 +91,9 @@ class OptionTable {
   Options resolve(const CommandLine& command_line, const char* const* environment,
                   const std::optional<std::filesystem::path>& ini) const;
 
-  /// The options of the named sections for --help, one block a section; all if none is named.
-  std::string help(std::span<const std::string_view> sections = {}) const;
+  /// The options that are `wanted`, by key or whole sections, for --help, one block a section; all
+  /// if nothing is named.
+  std::string help(std::span<const std::string_view> wanted = {}) const;
 
   const std::vector<OptionRow>& rows() const { return rows_; }
 

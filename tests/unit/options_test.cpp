@@ -511,6 +511,15 @@ TEST(Help, WritesOneSection) {
       " ignore, error)\n");
 }
 
+TEST(Help, WritesSingleOptionsToo) {
+  constexpr std::array<std::string_view, 2> wanted = {"reduce.nan", "output"};
+  const std::string help = option_table().help(wanted);
+  EXPECT_TRUE(contains(help, "--reduce.nan "));
+  EXPECT_FALSE(contains(help, "--reduce.ops "));
+  EXPECT_TRUE(contains(help, "--output.file "));
+  EXPECT_TRUE(contains(help, "--output.note "));
+}
+
 TEST(Help, HoldsEveryOptionWithinItsWidth) {
   const OptionTable table = option_table();
   const std::string help = table.help();
