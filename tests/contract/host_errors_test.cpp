@@ -43,7 +43,9 @@ TEST(Team, ThrowsWhatAPartThrewAndGoesOn) {
   }),
                std::runtime_error);
   int ran = 0;
-  team.run([&](unsigned part, unsigned) { ran += part == 0 ? 1 : 0; });
+  team.run([&](unsigned part, unsigned) {
+    if (part == 0) ++ran;
+  });
   EXPECT_EQ(ran, 1);
 }
 
