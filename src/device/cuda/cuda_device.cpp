@@ -46,18 +46,24 @@ class CudaEvent final : public Event {
 
 class GpuStream final : public Stream {
  public:
+  explicit GpuStream(int ordinal) : ordinal_(ordinal) {}
+
   void upload(void* device, const void* host, std::size_t bytes) override {
+    use();
     check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_.get()),
           "cudaMemcpyAsync");
   }
   void download(void* host, const void* device, std::size_t bytes) override {
+    use();
     check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_.get()),
           "cudaMemcpyAsync");
   }
   void record(Event& event) override {
+    use();
     check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_.get()), "cudaEventRecord");
   }
   void wait(const Event& event) override {
+    use();
     check(cudaStreamWaitEvent(stream_.get(), static_cast<const CudaEvent&>(event).get(), 0),
           "cudaStreamWaitEvent");
   }
@@ -67,11 +73,16 @@ class GpuStream final : public Stream {
 
  protected:
   void launch_erased(const Launch& launch) override {
+    use();
     launch.cuda(launch.kernel, launch.args, stream_.get());
     check(cudaGetLastError(), launch.name);
   }
 
  private:
+  /// Any thread may give it work; a new one would use GPU 0.
+  void use() const { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+
+  int ordinal_;
   StreamHandle stream_;
 };
 
@@ -131,7 +142,7 @@ class CudaDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream() override {
     use();
-    return std::make_unique<GpuStream>();
+    return std::make_unique<GpuStream>(ordinal_);
   }
   std::unique_ptr<Event> make_event() override {
     use();
