@@ -52,8 +52,8 @@ std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
   return std::max<std::uint64_t>(1, ceil_div(elements, unit)) * unit;
 }
 
-/// A quarter of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
-/// reader to link without touching memory. 1 to 4 MiB a slot (src/pipeline/README.md).
+/// A quarter of the last-level cache, shared by the host's ranks, holds the ring: slots then go
+/// from reader to link without touching memory. 1 to 4 MiB a slot (src/pipeline/README.md).
 std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slots) {
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
   const std::uint64_t ring = cache / 4 / resources.ranks_on_host;

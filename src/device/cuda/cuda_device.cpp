@@ -14,7 +14,7 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(int ordinal) : ordinal_(ordinal) {}
+  CudaEvent(int ordinal, bool timed) : ordinal_(ordinal), event_(timed) {}
 
   void synchronize() override {
     check(cudaSetDevice(ordinal_), "cudaSetDevice");  // any thread may wait
@@ -144,10 +144,8 @@ class CudaDevice final : public Device {
     use();
     return std::make_unique<GpuStream>(ordinal_);
   }
-  std::unique_ptr<Event> make_event() override {
-    use();
-    return std::make_unique<CudaEvent>(ordinal_);
-  }
+  std::unique_ptr<Event> make_event() override { return make_cuda_event(false); }
+  std::unique_ptr<Event> make_timed_event() override { return make_cuda_event(true); }
 
   void* allocate(Memory kind, std::size_t bytes) override {
     use();
@@ -183,6 +181,11 @@ class CudaDevice final : public Device {
  private:
   /// Makes the device current in the calling thread.
   void use() const { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+
+  std::unique_ptr<Event> make_cuda_event(bool timed) const {
+    use();
+    return std::make_unique<CudaEvent>(ordinal_, timed);
+  }
 
   static void* allocate_device(std::size_t bytes) {
     void* data = nullptr;
