@@ -83,6 +83,7 @@ struct DeviceInfo {
 
 enum class Memory {
   device,          ///< where kernels work
+  pageable,        ///< ordinary host memory, in huge pages: not for streams
   pinned,          ///< host memory that streams copy from and to at full speed
   write_combined,  ///< pinned, past the host's caches: for the host to write in order, never to
                    ///< read

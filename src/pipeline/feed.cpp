@@ -31,14 +31,12 @@ Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source
     buffers_.push_back({Buffer<std::byte>(device, Memory::device, sizes.batch * element_),
                         device.make_event(), device.make_event()});
   }
-  if (const auto kind = pinned_memory(sizes.mode)) {
-    pinned_ = Buffer<std::byte>(device, *kind, shard.count * element_);
-  } else {
+  if (const auto kind = host_memory(sizes.mode)) {
+    loaded_ = Buffer<std::byte>(device, *kind, shard.count * element_);
+  }
+  if (is_staged(sizes.mode)) {
     staging_ = std::make_unique<Staging>(device, recorder, source.slot_bytes(sizes.slot),
                                          sizes.slots, sizes.readers);
-  }
-  if (sizes.mode == Mode::pageable) {
-    pageable_ = std::make_unique_for_overwrite<std::byte[]>(shard.count * element_);
   }
 }
 
@@ -95,8 +93,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
       return stage(
           "copy",
           [&](Range elements, std::byte* to) {
-            const std::byte* from = pageable_.get() + (elements.first - shard_.first) * element_;
-            std::copy_n(from, elements.count * element_, to);
+            std::copy_n(loaded_data(elements), elements.count * element_, to);
             return to;
           },
           on_batch);
@@ -113,10 +110,9 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
 }
 
 void Feed::load_host_memory(const OnRead& on_read) {
-  std::byte* memory = pinned_.size() > 0 ? pinned_.data() : pageable_.get();
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
-    std::byte* const to = memory + (elements.first - shard_.first) * element_;
+    std::byte* const to = loaded_data(elements);
     source_.read(elements.first, elements.count, to);
     on_read(elements, to);
     tell("piece", number);
@@ -195,15 +191,15 @@ void Feed::upload_pinned(const OnBatch& on_batch) {
     tell("batch", current);
     open(current);
     const Range elements = batch(current);
-    upload_->upload(buffer(current).memory.data(), pinned_data(elements),
+    upload_->upload(buffer(current).memory.data(), loaded_data(elements),
                     elements.count * element_);
     filled(current);
     compute_batch(current, on_batch);
   }
 }
 
-const std::byte* Feed::pinned_data(Range elements) const {
-  return pinned_.data() + (elements.first - shard_.first) * element_;
+std::byte* Feed::loaded_data(Range elements) const {
+  return loaded_.data() + (elements.first - shard_.first) * element_;
 }
 
 void Feed::tell(const char* what, std::uint64_t number) {
@@ -244,7 +240,7 @@ void Feed::enqueue_kernels(std::uint64_t number, const OnBatch& on_batch) {
                        static_cast<std::int64_t>(number));
   on_batch(*compute_,
            {number, elements,
-            sizes_.mode == Mode::mapped ? pinned_data(elements) : buffer(number).memory.data()});
+            sizes_.mode == Mode::mapped ? loaded_data(elements) : buffer(number).memory.data()});
   compute_track_.end(*compute_);
 }
 

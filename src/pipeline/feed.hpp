@@ -84,7 +84,7 @@ class Feed {
                     measure::HostTrack& reader, const std::stop_token& stop);
   void await_uploads(std::uint64_t batch);
   void upload_pinned(const OnBatch& on_batch);
-  const std::byte* pinned_data(Range elements) const;
+  std::byte* loaded_data(Range elements) const;
   void open(std::uint64_t batch);
   void filled(std::uint64_t batch);
   void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
@@ -97,9 +97,8 @@ class Feed {
   std::uint64_t element_;
   launch::Heartbeat* heartbeat_;
 
-  device::Buffer<std::byte> pinned_;       // the shard, in the modes of pinned_memory()
-  std::unique_ptr<std::byte[]> pageable_;  // the shard, in mode pageable
-  std::vector<BatchBuffer> buffers_;       // in mode resident one for every batch
+  device::Buffer<std::byte> loaded_;  // the shard, in the modes of host_memory()
+  std::vector<BatchBuffer> buffers_;  // in mode resident one for every batch
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<device::Stream> upload_, compute_;
   measure::HostTrack& main_track_;
