@@ -22,7 +22,8 @@ class Event {
   virtual void synchronize() = 0;
   /// Whether the recorded point has been reached, without waiting for it; true if there is none.
   virtual bool reached() const = 0;
-  /// Seconds from `start` to this point; both must have been reached.
+  /// Seconds from `start` to this point; both must have been reached, and be events of
+  /// make_timed_event().
   virtual double seconds_since(const Event& start) const = 0;
 };
 
@@ -82,6 +83,7 @@ struct DeviceInfo {
 
 enum class Memory {
   device,          ///< where kernels work
+  pageable,        ///< ordinary host memory, in huge pages: not for streams
   pinned,          ///< host memory that streams copy from and to at full speed
   write_combined,  ///< pinned, past the host's caches: for the host to write in order, never to
                    ///< read
@@ -95,7 +97,9 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  /// For order alone: what stands behind it in a stream hardly waits for it to be recorded.
   virtual std::unique_ptr<Event> make_event() = 0;
+  virtual std::unique_ptr<Event> make_timed_event() = 0;
   /// Memory aligned to 256 bytes or more, pinned memory to a page; throws Error naming the size
   /// when there is not enough. Synchronises the device: not for the timed part.
   virtual void* allocate(Memory kind, std::size_t bytes) = 0;

@@ -10,7 +10,7 @@
 namespace shardstream::measure {
 
 DeviceClock::DeviceClock(device::Device& device) : stream_(device.make_stream()) {
-  for (Anchor* anchor : {&anchor_, &best_, &next_}) anchor->event = device.make_event();
+  for (Anchor* anchor : {&anchor_, &best_, &next_}) anchor->event = device.make_timed_event();
   renew();
 }
 

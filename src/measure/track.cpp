@@ -77,7 +77,7 @@ void DeviceTrack::fold_all() {
 }
 
 DeviceTrack::Events DeviceTrack::make_events() {
-  return {device_.make_event(), device_.make_event()};
+  return {device_.make_timed_event(), device_.make_timed_event()};
 }
 
 DeviceTrack::Events DeviceTrack::take_events() {

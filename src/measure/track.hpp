@@ -79,7 +79,7 @@ class HostTrack : public Track {
   }
 };
 
-/// A stream's, timed by events; written by the thread that gives the stream its work. Spans are
+/// A stream's, timed by events; written by whoever gives the stream its work. Spans are
 /// folded into the sums some time after they were reached, and nothing waits for them.
 class DeviceTrack : public Track {
  public:

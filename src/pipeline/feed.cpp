@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 
 #include "core/parallel.hpp"
 
@@ -10,6 +11,7 @@ namespace {
 
 using device::Buffer;
 using device::Memory;
+
 }  // namespace
 
 Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source,
@@ -29,14 +31,12 @@ Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source
     buffers_.push_back({Buffer<std::byte>(device, Memory::device, sizes.batch * element_),
                         device.make_event(), device.make_event()});
   }
-  if (const auto kind = pinned_memory(sizes.mode)) {
-    pinned_ = Buffer<std::byte>(device, *kind, shard.count * element_);
-  } else {
+  if (const auto kind = host_memory(sizes.mode)) {
+    loaded_ = Buffer<std::byte>(device, *kind, shard.count * element_);
+  }
+  if (is_staged(sizes.mode)) {
     staging_ = std::make_unique<Staging>(device, recorder, source.slot_bytes(sizes.slot),
                                          sizes.slots, sizes.readers);
-  }
-  if (sizes.mode == Mode::pageable) {
-    pageable_ = std::make_unique_for_overwrite<std::byte[]>(shard.count * element_);
   }
 }
 
@@ -52,6 +52,10 @@ Feed::~Feed() {
 
 Range Feed::batch(std::uint64_t number) const {
   return intersection(shard_, {shard_.first + number * sizes_.batch, sizes_.batch});
+}
+
+std::int64_t Feed::in_batch(std::uint64_t piece) const {
+  return static_cast<std::int64_t>(piece / pieces_a_batch());
 }
 
 Range Feed::piece(std::uint64_t number) const {
@@ -89,8 +93,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
       return stage(
           "copy",
           [&](Range elements, std::byte* to) {
-            const std::byte* from = pageable_.get() + (elements.first - shard_.first) * element_;
-            std::copy_n(from, elements.count * element_, to);
+            std::copy_n(loaded_data(elements), elements.count * element_, to);
             return to;
           },
           on_batch);
@@ -107,10 +110,9 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
 }
 
 void Feed::load_host_memory(const OnRead& on_read) {
-  std::byte* memory = pinned_.size() > 0 ? pinned_.data() : pageable_.get();
   parallel_for(pieces(), sizes_.readers, [&](std::uint64_t number) {
     const Range elements = piece(number);
-    std::byte* const to = memory + (elements.first - shard_.first) * element_;
+    std::byte* const to = loaded_data(elements);
     source_.read(elements.first, elements.count, to);
     on_read(elements, to);
     tell("piece", number);
@@ -124,51 +126,80 @@ void Feed::stage(const char* phase, const Read& read, const OnBatch& on_batch) {
     Staging& staging;
     ~Finish() { staging.finish(); }
   } finish{*staging_};
-  staging_->start(pieces(), [&](std::uint64_t number, std::byte* slot, measure::HostTrack& track) {
-    const Range elements = piece(number);
-    const auto span = track.phase(phase, elements.count * element_,
-                                  static_cast<std::int64_t>(number / pieces_a_batch()));
-    return read(elements, slot);
-  });
-  std::uint64_t number = 0;
+  opened_ = computed_ = 0;
+  uploading_.reset();
+  staging_->start(
+      pieces(),
+      [&](std::uint64_t number, std::byte* slot, measure::HostTrack& reader) {
+        const Range elements = piece(number);
+        const auto span = reader.phase(phase, elements.count * element_, in_batch(number));
+        return read(elements, slot);
+      },
+      [this](std::uint64_t number, const std::byte* data, device::Event& emptied,
+             measure::HostTrack& reader,
+             const std::stop_token& stop) { upload_piece(number, data, emptied, reader, stop); });
   for (std::uint64_t current = 0; current < batches(); ++current) {
     tell("batch", current);
-    await_free(current);
-    const Range whole = batch(current);
-    for (std::uint64_t done = 0; done < whole.count; ++number) {
-      const Range elements = piece(number);
-      const std::byte* slot = wait_for(number);
-      if (done == 0) begin_upload(current);
-      upload_->upload(buffer(current).memory.data() + done * element_, slot,
-                      elements.count * element_);
-      staging_->release(number, *upload_);
-      if (heartbeat_ != nullptr) heartbeat_->move();
-      done += elements.count;
-    }
+    await_uploads(current);
     compute_batch(current, on_batch);
+    {
+      const std::lock_guard lock(mutex_);
+      ++computed_;
+    }
+    changed_.notify_all();
   }
 }
 
-const std::byte* Feed::wait_for(std::uint64_t piece) {
-  const auto span =
-      main_track_.phase("wait-for-piece", 0, static_cast<std::int64_t>(piece / pieces_a_batch()));
-  return staging_->wait(piece);
+/// By the reader of the piece. Readers overtake one another, so the pieces of neighbouring batches
+/// may be mixed; a batch's buffer is taken once the kernels that used it before are enqueued.
+void Feed::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
+                        measure::HostTrack& reader, const std::stop_token& stop) {
+  const Range elements = piece(number);
+  const std::uint64_t current = number / pieces_a_batch();
+  std::unique_lock lock(mutex_, std::defer_lock);
+  {
+    const auto span = reader.phase("wait-for-batch", 0, in_batch(number));
+    lock.lock();
+    const bool may =
+        changed_.wait(lock, stop, [&] { return current < computed_ + buffers_.size(); });
+    if (!may) return;
+  }
+  while (opened_ <= current) open(opened_++);
+  BatchBuffer& here = buffer(current);
+  upload_->upload(here.memory.data() + (elements.first - batch(current).first) * element_, data,
+                  elements.count * element_);
+  upload_->record(emptied);
+  here.missing -= elements.count;
+  const bool all = here.missing == 0;
+  if (all) filled(current);
+  lock.unlock();
+  if (all) changed_.notify_all();
+  if (heartbeat_ != nullptr) heartbeat_->move();
+}
+
+/// Until all pieces of the batch are enqueued.
+void Feed::await_uploads(std::uint64_t batch) {
+  const auto span = main_track_.phase("wait-for-readers", 0, static_cast<std::int64_t>(batch));
+  std::unique_lock lock(mutex_);
+  const bool all = changed_.wait(lock, staging_->stopping(),
+                                 [&] { return batch < opened_ && buffer(batch).missing == 0; });
+  if (!all) staging_->rethrow();
 }
 
 void Feed::upload_pinned(const OnBatch& on_batch) {
   for (std::uint64_t current = 0; current < batches(); ++current) {
     tell("batch", current);
-    await_free(current);
-    begin_upload(current);
+    open(current);
     const Range elements = batch(current);
-    upload_->upload(buffer(current).memory.data(), pinned_data(elements),
+    upload_->upload(buffer(current).memory.data(), loaded_data(elements),
                     elements.count * element_);
+    filled(current);
     compute_batch(current, on_batch);
   }
 }
 
-const std::byte* Feed::pinned_data(Range elements) const {
-  return pinned_.data() + (elements.first - shard_.first) * element_;
+std::byte* Feed::loaded_data(Range elements) const {
+  return loaded_.data() + (elements.first - shard_.first) * element_;
 }
 
 void Feed::tell(const char* what, std::uint64_t number) {
@@ -176,20 +207,28 @@ void Feed::tell(const char* what, std::uint64_t number) {
 }
 
 /// Uploads from now on come after the kernels of the batch that used this batch's buffer before.
-void Feed::await_free(std::uint64_t batch) {
-  upload_->wait(*buffer(batch).free);
+void Feed::open(std::uint64_t number) {
+  if (uploading_) upload_track_.end(*upload_);  // of the batch before; its last pieces may follow
+  const Range elements = batch(number);
+  buffer(number).missing = elements.count;
+  upload_->wait(*buffer(number).free);
+  upload_track_.begin(*upload_, "upload", elements.count * element_,
+                      static_cast<std::int64_t>(number));
+  uploading_ = number;
 }
 
-void Feed::begin_upload(std::uint64_t number) {
-  upload_track_.begin(*upload_, "upload", batch(number).count * element_,
-                      static_cast<std::int64_t>(number));
+/// All uploads of the batch are enqueued.
+void Feed::filled(std::uint64_t number) {
+  if (uploading_ == number) {
+    upload_track_.end(*upload_);
+    uploading_.reset();
+  }
+  upload_->record(*buffer(number).filled);
 }
 
 /// The kernels of the batch come after its uploads.
 void Feed::compute_batch(std::uint64_t number, const OnBatch& on_batch) {
   BatchBuffer& here = buffer(number);
-  upload_track_.end(*upload_);
-  upload_->record(*here.filled);
   compute_->wait(*here.filled);
   if (on_batch) enqueue_kernels(number, on_batch);
   compute_->record(*here.free);
@@ -201,7 +240,7 @@ void Feed::enqueue_kernels(std::uint64_t number, const OnBatch& on_batch) {
                        static_cast<std::int64_t>(number));
   on_batch(*compute_,
            {number, elements,
-            sizes_.mode == Mode::mapped ? pinned_data(elements) : buffer(number).memory.data()});
+            sizes_.mode == Mode::mapped ? loaded_data(elements) : buffer(number).memory.data()});
   compute_track_.end(*compute_);
 }
 

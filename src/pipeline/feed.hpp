@@ -2,10 +2,14 @@
 // The one schedule of uploads and kernels, for every backend and every mode.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "core/shard.hpp"
@@ -59,6 +63,7 @@ class Feed {
   struct BatchBuffer {
     device::Buffer<std::byte> memory;
     std::unique_ptr<device::Event> filled, free;
+    std::uint64_t missing = 0;  ///< elements of its batch whose upload is not enqueued yet
   };
   /// Returns where in the slot the elements begin.
   using Read = std::function<const std::byte*(Range elements, std::byte* slot)>;
@@ -67,6 +72,7 @@ class Feed {
   Range piece(std::uint64_t number) const;
   std::uint64_t pieces_a_batch() const { return ceil_div(sizes_.batch, sizes_.slot); }
   std::uint64_t pieces() const;
+  std::int64_t in_batch(std::uint64_t piece) const;  ///< the number of the piece's batch
   BatchBuffer& buffer(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
 
   /// Reads and tells `on_read`, which must outlive the result.
@@ -74,11 +80,13 @@ class Feed {
   void load_host_memory(const OnRead& on_read);
   /// `phase` is what the readers' reading is called.
   void stage(const char* phase, const Read& read, const OnBatch& on_batch);
-  const std::byte* wait_for(std::uint64_t piece);
+  void upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
+                    measure::HostTrack& reader, const std::stop_token& stop);
+  void await_uploads(std::uint64_t batch);
   void upload_pinned(const OnBatch& on_batch);
-  const std::byte* pinned_data(Range elements) const;
-  void await_free(std::uint64_t batch);
-  void begin_upload(std::uint64_t batch);
+  std::byte* loaded_data(Range elements) const;
+  void open(std::uint64_t batch);
+  void filled(std::uint64_t batch);
   void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
   void enqueue_kernels(std::uint64_t batch, const OnBatch& on_batch);
   void tell(const char* what, std::uint64_t number);
@@ -89,13 +97,19 @@ class Feed {
   std::uint64_t element_;
   launch::Heartbeat* heartbeat_;
 
-  device::Buffer<std::byte> pinned_;       // the shard, in the modes of pinned_memory()
-  std::unique_ptr<std::byte[]> pageable_;  // the shard, in mode pageable
-  std::vector<BatchBuffer> buffers_;       // in mode resident one for every batch
+  device::Buffer<std::byte> loaded_;  // the shard, in the modes of host_memory()
+  std::vector<BatchBuffer> buffers_;  // in mode resident one for every batch
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<device::Stream> upload_, compute_;
   measure::HostTrack& main_track_;
   measure::DeviceTrack &upload_track_, &compute_track_;
+
+  // Readers enqueue uploads and the thread of run() kernels. The lock is held by whoever gives work
+  // to the upload stream or its track, and guards what follows and the buffers' `missing`.
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::uint64_t opened_ = 0, computed_ = 0;  ///< batches: begun to upload; kernels enqueued
+  std::optional<std::uint64_t> uploading_;   ///< the batch whose span on the upload track is open
 };
 
 }  // namespace shardstream::pipeline

@@ -32,8 +32,10 @@ constexpr std::array rows = {
         "the last-level cache."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
-    OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
-              "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it."},
+    OptionRow{
+        "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
+        "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
+        "several ranks share the host."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
@@ -58,6 +60,11 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slo
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
   const std::uint64_t ring = cache / 2 / resources.ranks_on_host;
   return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), MiB, 4 * MiB);
+}
+
+/// Eight keep a link busy that is alone; beside other ranks each read takes longer.
+unsigned most_readers(const runtime::Resources& resources) {
+  return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
 void check_device_memory(const Sizes& sizes, const runtime::Resources& resources,
@@ -105,8 +112,10 @@ std::span<const OptionRow> pipeline_options() {
   return rows;
 }
 
-std::optional<device::Memory> pinned_memory(Mode mode) {
+std::optional<device::Memory> host_memory(Mode mode) {
   switch (mode) {
+    case Mode::pageable:
+      return device::Memory::pageable;
     case Mode::pinned:
       return device::Memory::pinned;
     case Mode::write_combined:
@@ -118,15 +127,17 @@ std::optional<device::Memory> pinned_memory(Mode mode) {
   }
 }
 
+bool is_staged(Mode mode) {
+  return mode == Mode::stream || mode == Mode::pageable || mode == Mode::resident;
+}
+
 std::uint64_t Sizes::device_bytes(std::uint64_t element) const {
   return mode == Mode::mapped ? 0 : saturating_product(batch * element, batches);
 }
 
 std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) const {
-  const bool pinned = pinned_memory(mode).has_value();
-  const bool loaded = pinned || mode == Mode::pageable;
-  const bool staged = !pinned;
-  return (loaded ? shard * element : 0) + (staged ? saturating_product(slot * element, slots) : 0);
+  return (host_memory(mode) ? shard * element : 0) +
+         (is_staged(mode) ? saturating_product(slot * element, slots) : 0);
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
@@ -153,7 +164,7 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   Sizes sizes;
   sizes.mode = mode_of(options.text("pipeline.mode"));
   sizes.readers = static_cast<unsigned>(
-      or_auto("pipeline.readers", std::clamp<unsigned>(resources.threads, 1, 8)));
+      or_auto("pipeline.readers", std::clamp(resources.threads, 1U, most_readers(resources))));
   sizes.slots = or_auto("pipeline.slots", 2 * sizes.readers);
   sizes.slot = elements(size_or_auto("pipeline.slot", cached_slot(resources, sizes.slots)));
   sizes.batch = sizes.mode == Mode::resident && options.is_auto("pipeline.batch")

@@ -28,8 +28,10 @@ enum class Mode {
   resident,        ///< on the device
 };
 
-/// The kind of pinned memory that holds the whole shard; none in the other modes.
-std::optional<device::Memory> pinned_memory(Mode mode);
+/// The kind of host memory that holds the whole shard; none where it is elsewhere.
+std::optional<device::Memory> host_memory(Mode mode);
+/// Whether the data goes through slots.
+bool is_staged(Mode mode);
 
 /// Sizes of both rings, in elements; slots and batches are whole units.
 struct Sizes {

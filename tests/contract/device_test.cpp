@@ -131,7 +131,7 @@ TEST(Event, AnyThreadMayWaitForIt) {
 TEST(Event, TimeBetweenTwoPointsIsThatOfTheWork) {
   const auto device = make_backend();
   const auto stream = device->make_stream();
-  const auto start = device->make_event(), end = device->make_event();
+  const auto start = device->make_timed_event(), end = device->make_timed_event();
   const auto values = counting(1 << 22);
   const Buffer<std::uint32_t> buffer(*device, Memory::device, values.size());
   stream->record(*start);

@@ -145,6 +145,9 @@ class FaultyDevice final : public device::Device {
   std::unique_ptr<device::Event> make_event() override {
     return std::make_unique<FaultyEvent>(inner_->make_event(), plan_);
   }
+  std::unique_ptr<device::Event> make_timed_event() override {
+    return std::make_unique<FaultyEvent>(inner_->make_timed_event(), plan_);
+  }
   void* allocate(device::Memory kind, std::size_t bytes) override {
     return inner_->allocate(kind, bytes);
   }

@@ -14,14 +14,15 @@ namespace {
 using device::Buffer;
 using device::Memory;
 
-/// A device that counts the events that it was asked for.
+/// A device that counts the timed events that it was asked for.
 class CountingDevice final : public device::Device {
  public:
   const device::DeviceInfo& info() const override { return inner_->info(); }
   std::unique_ptr<device::Stream> make_stream() override { return inner_->make_stream(); }
-  std::unique_ptr<device::Event> make_event() override {
+  std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
+  std::unique_ptr<device::Event> make_timed_event() override {
     ++events;
-    return inner_->make_event();
+    return inner_->make_timed_event();
   }
   void* allocate(Memory kind, std::size_t bytes) override { return inner_->allocate(kind, bytes); }
   void release(Memory kind, void* data, std::size_t bytes) noexcept override {

@@ -70,7 +70,8 @@ def test_spans_of_all_ranks_and_tracks():
         assert len(of(own, track="main", phase="warm-up")) == WARMUP
         streams = of(own, phase="stream") + of(own, phase="warm-up")
         inside = of(own, phase="upload") + of(own, phase="kernels") + of(own, phase="read") \
-            + of(own, phase="wait-for-slot") + of(own, phase="wait-for-piece")
+            + of(own, phase="wait-for-slot") + of(own, phase="wait-for-readers") \
+            + of(own, phase="wait-for-batch")
         for span in inside:  # nothing of the pipeline happens outside
             assert any(stream["start_ns"] - error_ns <= span["start_ns"]
                        and end(span) <= end(stream) + error_ns for stream in streams), span
@@ -85,7 +86,7 @@ def test_spans_of_all_ranks_and_tracks():
                 assert end(uploaded) <= computed["start_ns"], (uploaded, computed)
         for track in ("main", "reader 0", "reader 1", "upload", "compute"):
             # A stream and a thread do one thing at a time, but for what nests on main.
-            busy = sorted((s for s in of(own, track=track) if s["phase"] != "wait-for-piece"),
+            busy = sorted((s for s in of(own, track=track) if s["phase"] != "wait-for-readers"),
                           key=lambda span: span["start_ns"])
             for before, after in zip(busy, busy[1:]):
                 assert end(before) <= after["start_ns"] + 2, (before, after)  # ns, rounded
@@ -124,8 +125,8 @@ def test_the_trace_has_the_same_spans():
 
 
 def test_other_modes():
-    for mode, phases in (("pinned", set()), ("pageable", {"copy", "wait-for-slot"}),
-                         ("resident", {"read", "wait-for-slot"})):
+    for mode, phases in (("pinned", set()), ("pageable", {"copy", "wait-for-slot", "wait-for-batch"}),
+                         ("resident", {"read", "wait-for-slot", "wait-for-batch"})):
         _, spans, _, _ = timed(new_folder(), "--pipeline.mode", mode, ranks=1)
         runs = REPEAT + WARMUP
         kernels, uploads = of(spans, phase="kernels"), of(spans, phase="upload")

@@ -52,6 +52,7 @@ TEST(Plan, TheRingStaysInTheCacheThatRanksShare) {
   const Sizes sizes = plan_for({}, 4 * GiB, shared);
   EXPECT_LE(sizes.slots * sizes.slot * f32 * 4, 300 * MiB / 2);
   EXPECT_GE(sizes.slot * f32, MiB);
+  EXPECT_EQ(sizes.readers, 12U);
 }
 
 TEST(Plan, SizesAreWholeLeaves) {

@@ -14,7 +14,7 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(int ordinal) : ordinal_(ordinal) {}
+  CudaEvent(int ordinal, bool timed) : ordinal_(ordinal), event_(timed) {}
 
   void synchronize() override {
     check(cudaSetDevice(ordinal_), "cudaSetDevice");  // any thread may wait
@@ -46,18 +46,24 @@ class CudaEvent final : public Event {
 
 class GpuStream final : public Stream {
  public:
+  explicit GpuStream(int ordinal) : ordinal_(ordinal) {}
+
   void upload(void* device, const void* host, std::size_t bytes) override {
+    use();
     check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_.get()),
           "cudaMemcpyAsync");
   }
   void download(void* host, const void* device, std::size_t bytes) override {
+    use();
     check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_.get()),
           "cudaMemcpyAsync");
   }
   void record(Event& event) override {
+    use();
     check(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_.get()), "cudaEventRecord");
   }
   void wait(const Event& event) override {
+    use();
     check(cudaStreamWaitEvent(stream_.get(), static_cast<const CudaEvent&>(event).get(), 0),
           "cudaStreamWaitEvent");
   }
@@ -67,11 +73,16 @@ class GpuStream final : public Stream {
 
  protected:
   void launch_erased(const Launch& launch) override {
+    use();
     launch.cuda(launch.kernel, launch.args, stream_.get());
     check(cudaGetLastError(), launch.name);
   }
 
  private:
+  /// Any thread may give it work; a new one would use GPU 0.
+  void use() const { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+
+  int ordinal_;
   StreamHandle stream_;
 };
 
@@ -131,18 +142,18 @@ class CudaDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream() override {
     use();
-    return std::make_unique<GpuStream>();
+    return std::make_unique<GpuStream>(ordinal_);
   }
-  std::unique_ptr<Event> make_event() override {
-    use();
-    return std::make_unique<CudaEvent>(ordinal_);
-  }
+  std::unique_ptr<Event> make_event() override { return make_cuda_event(false); }
+  std::unique_ptr<Event> make_timed_event() override { return make_cuda_event(true); }
 
   void* allocate(Memory kind, std::size_t bytes) override {
     use();
     switch (kind) {
       case Memory::device:
         return allocate_device(bytes);
+      case Memory::pageable:
+        return allocate_pageable(bytes);
       case Memory::write_combined:
         return allocate_write_combined(bytes);
       case Memory::pinned:
@@ -164,7 +175,7 @@ class CudaDevice final : public Device {
     } else if (kind == Memory::write_combined) {
       report(cudaFreeHost(data), "cudaFreeHost");
     } else {
-      report(cudaHostUnregister(data), "cudaHostUnregister");
+      if (kind != Memory::pageable) report(cudaHostUnregister(data), "cudaHostUnregister");
       host::unmap_pages(data, bytes);
     }
   }
@@ -173,9 +184,20 @@ class CudaDevice final : public Device {
   /// Makes the device current in the calling thread.
   void use() const { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 
+  std::unique_ptr<Event> make_cuda_event(bool timed) const {
+    use();
+    return std::make_unique<CudaEvent>(ordinal_, timed);
+  }
+
   static void* allocate_device(std::size_t bytes) {
     void* data = nullptr;
     check(cudaMalloc(&data, bytes), fmt::format("cudaMalloc of {}", format_size(bytes)).c_str());
+    return data;
+  }
+
+  void* allocate_pageable(std::size_t bytes) const {
+    void* data = host::map_pages(bytes);
+    host::touch_pages(data, bytes, threads_);
     return data;
   }
 
@@ -197,9 +219,8 @@ class CudaDevice final : public Device {
   /// Huge pages that the granted CPUs have touched are pinned 20 times faster than cudaHostAlloc
   /// pins its own (src/pipeline/README.md).
   void* allocate_pinned(std::size_t bytes, unsigned flags) const {
-    void* data = host::map_pages(bytes);
+    void* data = allocate_pageable(bytes);
     try {
-      host::touch_pages(data, bytes, threads_);
       check(cudaHostRegister(data, bytes, flags),
             fmt::format("cudaHostRegister of {}", format_size(bytes)).c_str());
     } catch (...) {

@@ -35,11 +35,13 @@ class StreamHandle {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event of the current device; a thread that waits for it sleeps.
+/// An event of the current device. A thread that waits for it spins: one that slept would need an
+/// interrupt for every record, which holds up the stream (src/pipeline/README.md).
 class EventHandle {
  public:
-  EventHandle() {
-    check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "cudaEventCreateWithFlags");
+  explicit EventHandle(bool timed) {
+    check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming),
+          "cudaEventCreateWithFlags");
   }
   EventHandle(EventHandle&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   EventHandle& operator=(EventHandle&& other) noexcept {

@@ -36,13 +36,17 @@ struct EventState {
 
 class HostEvent final : public Event {
  public:
+  explicit HostEvent(bool timed) : timed_(timed) {}
+
   void synchronize() override { state_->wait_for(latest()); }
   bool reached() const override {
     std::lock_guard lock(state_->mutex);
     return state_->completed >= state_->recorded;
   }
   double seconds_since(const Event& start) const override {
-    const auto& from = *static_cast<const HostEvent&>(start).state_;
+    const auto& begin = static_cast<const HostEvent&>(start);
+    expect(timed_ && begin.timed_, "time passes between timed events");
+    const auto& from = *begin.state_;
     std::scoped_lock lock(state_->mutex);
     return std::chrono::duration<double>(state_->time - from.time).count();
   }
@@ -53,6 +57,7 @@ class HostEvent final : public Event {
   const std::shared_ptr<EventState>& state() const { return state_; }
 
  private:
+  bool timed_;
   std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
 };
 
@@ -237,7 +242,8 @@ class HostDevice final : public Device {
   std::unique_ptr<Stream> make_stream() override {
     return std::make_unique<HostStream>(team_, error_);
   }
-  std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(false); }
+  std::unique_ptr<Event> make_timed_event() override { return std::make_unique<HostEvent>(true); }
   void* allocate(Memory, std::size_t bytes) override {
     void* data = map_pages(bytes);
     touch_pages(data, bytes, team_.size());
