@@ -20,8 +20,8 @@ def tables_of(finished):
 
 
 def text_tables(finished):
-    """{table: [{column: text}]} of the text. Folded tables are put together again; columns are
-    where the header's words begin or, for numbers, end."""
+    """{table: [{column: text}]} of the text. Folded tables are put together again. No cell is
+    empty, and two blanks or more stand between them; the last may be a sentence."""
     tables = {}
     for part in re.split(r"\n(?=[a-z]+:)", finished.out):
         name, _, body = part.partition(":")
@@ -29,12 +29,18 @@ def text_tables(finished):
         for block in body.strip("\n").split("\n\n") if body.strip() != "none" else []:
             header, *lines = block.splitlines()
             names = re.findall(r"\S+(?: \[\S+\])?", header)
-            for number, line in enumerate(lines):
-                rows += [{}] * (number + 1 - len(rows))
+            rows = rows or [{} for _ in lines]
+            assert len(lines) == len(rows), finished
+            for row, line in zip(rows, lines):
                 values = re.split(r"  +", line.strip(), maxsplit=len(names) - 1)
-                rows[number] = {**rows[number], **dict(zip(names, values))}
+                assert len(values) == len(names), f"{line}\n{finished}"
+                row.update(zip(names, values))
         tables[name] = rows
     return tables
+
+
+def without(row, names):
+    return {name: value for name, value in row.items() if name not in names}
 
 
 def test_text_and_json_agree():
@@ -66,10 +72,12 @@ def test_text_and_json_agree():
         shown = run("info", ranks=ranks).expect(0)
         text = text_tables(shown)
         assert list(text) == TABLES, shown
-        assert [(row["rank"], row["threads"], row["cpus"]) for row in text["ranks"]] == [
-            (str(row["rank"]), str(row["threads"]), row["cpus"]) for row in told["ranks"]], shown
-        assert [row["pinned_nodes"] for row in text["ranks"]] == [
-            row["pinned_nodes"] for row in told["ranks"]], shown
+        # What pages and processes there are differs from run to run.
+        passing = ("pid", "pinned_nodes")
+        assert [without(row, passing) for row in text["ranks"]] == [
+            {name: str(value) or "-" for name, value in without(row, passing).items()}
+            for row in told["ranks"]], shown
+        assert all({*passing} <= set(row) for row in text["ranks"]), shown
         assert {row["name"]: row["version"] for row in text["versions"]} == versions, shown
         assert [(row["kind"], row["finding"]) for row in text["findings"]] == [
             (row["kind"], row["finding"]) for row in told["findings"]], shown

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -212,12 +213,16 @@ class HostStream final : public Stream {
   std::thread thread_;  // last: it uses the rest
 };
 
-/// The processor's name, "CPU" where the kernel does not tell it.
+/// The processor's name with single blanks (some have more), "CPU" where the kernel does not tell.
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
     const auto colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    std::string name = line.substr(colon + 2);
+    const auto blanks = [](char a, char b) { return a == ' ' && b == ' '; };
+    name.erase(std::unique(name.begin(), name.end(), blanks), name.end());
+    return name;
   }
   return "CPU";
 }
