@@ -89,6 +89,7 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
   const bool last = session().rank() == session().size() - 1;
   auto& knobs = test::fresh_fake_nvml();
   knobs.clock_reasons = last ? 0x5 : 0x1;
+  knobs.microseconds = 500;
   const Work work;
   const auto mine = measure::energy_between(work.telemetry.samples(), work.repetitions[0].begin,
                                             work.repetitions[1].end);
@@ -115,6 +116,7 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
     }
     EXPECT_EQ(cell<double>(run.samples, row, "power"), 250);
     EXPECT_EQ(cell<double>(run.samples, row, "temperature"), 41);
+    EXPECT_GE(cell<double>(run.samples, row, "took"), 0.0005);
     const bool throttled = rank == session().size() - 1;
     EXPECT_EQ(cell<std::int64_t>(run.samples, row, "throttled"), throttled ? 1 : 0);
     EXPECT_EQ(cell<std::string>(run.samples, row, "clock_reasons"),
