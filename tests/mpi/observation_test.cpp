@@ -65,6 +65,21 @@ TEST(Topology, OfGpusThatNobodyCanUse) {
   EXPECT_TRUE(topology.peers.rows().empty());
 }
 
+TEST(Topology, WhatIsNotKnownStaysSo) {
+  auto& knobs = test::fresh_fake_nvml();
+  knobs.power_supported = knobs.others_supported = false;
+  const device::Nvml nvml(FAKE_NVML);
+  const Table gpus = runtime::observe({.session = session(), .nvml = nvml}).gpus;
+  ASSERT_EQ(gpus.rows().size(), 2U);
+  for (const char* name : {"power_limit", "pcie_rate_max"}) {
+    EXPECT_TRUE(std::isnan(cell<double>(gpus, 0, name))) << name;
+  }
+  for (const char* name : {"sm_clock_max", "pcie_width_max", "nvlinks"}) {
+    EXPECT_EQ(cell<std::int64_t>(gpus, 0, name), -1) << name;
+  }
+  EXPECT_EQ(cell<std::string>(gpus, 0, "ecc"), "");
+}
+
 /// One sampled repetition, and a second one that is too short for samples.
 struct Work {
   device::Nvml nvml{FAKE_NVML};

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "device/host/memory.hpp"
 #include "device/host/pages.hpp"
 #include "device/host/team.hpp"
@@ -217,12 +218,12 @@ class HostStream final : public Stream {
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
-    const auto colon = line.find(": ");
+    const auto colon = line.find(':');
     if (!line.starts_with("model name") || colon == std::string::npos) continue;
-    std::string name = line.substr(colon + 2);
+    std::string name(trim(std::string_view(line).substr(colon + 1)));
     const auto blanks = [](char a, char b) { return a == ' ' && b == ' '; };
     name.erase(std::unique(name.begin(), name.end(), blanks), name.end());
-    return name;
+    if (!name.empty()) return name;
   }
   return "CPU";
 }
