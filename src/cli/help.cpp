@@ -96,7 +96,8 @@ std::string generate_help() {
 }
 
 std::string info_help() {
-  constexpr std::array<std::string_view, 3> sections = {"launch", "device", "comm"};
+  constexpr std::array<std::string_view, 5> sections = {"launch", "device", "comm", "input",
+                                                        "pipeline"};
   return fmt::format(
       "shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]\n"
       "\n"
@@ -107,7 +108,9 @@ std::string info_help() {
       "known are -1 or nan.\n"
       "\n"
       "  --json      one JSON object instead of text; what is not known is -1 or null\n"
-      "  --measure   also measures the ceilings of this machine, with all ranks at work\n"
+      "  --measure   also measures the ceilings of this machine, with all ranks at work, among\n"
+      "              them what input.data gives; the options of [input] and [pipeline] count for "
+      "this\n"
       "\n"
       "{}\n{}",
       sources, all_options().help(sections));

@@ -8,13 +8,16 @@
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
+#include "cli/input.hpp"
 #include "cli/store.hpp"
 #include "core/standard_output.hpp"
 #include "core/table_json.hpp"
 #include "core/text.hpp"
+#include "kernels/reduce/reduce.hpp"
 #include "launch/affinity.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
+#include "pipeline/options.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/topology.hpp"
 
@@ -45,14 +48,44 @@ Options parse(const Arguments& arguments, const char* const* environment, Wishes
   return table.resolve(line, environment, ini);
 }
 
-/// The limits of this machine, all ranks at work. Collective.
-std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime) {
-  device::Device& device = *runtime.device;
+/// How a run with the same options would read.
+struct Plan {
+  Range mine;
+  measure::Readers readers;
+  std::uint64_t sample;  ///< bytes of host memory to measure with
+  measure::Ring ring;    ///< for data of that size
+};
+
+/// Throws AgreedError where memory does not suffice. Collective.
+Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
   const launch::Session& session = runtime.session;
   const runtime::Resources& resources = runtime.resources;
+  const std::uint64_t element = size_of(source.type());
+  const auto sizes_for = [&](std::uint64_t elements) {
+    return pipeline::plan(runtime.options, resources, elements, element, reduce::leaf_elements, 0,
+                          0);
+  };
+  Plan plan;
+  session.collectively([&] {
+    plan.mine = shard(source.order().count(), reduce::leaf_elements,
+                      static_cast<std::uint64_t>(session.rank()),
+                      static_cast<std::uint64_t>(session.size()));
+    const auto sizes = sizes_for(plan.mine.count);
+    plan.readers = {sizes.readers, sizes.slot};
+    plan.sample = measure::host_memory_sample(resources.cache, resources.host_memory,
+                                              resources.ranks_on_host);
+    const auto many = sizes_for(plan.sample / element);
+    plan.ring = {many.readers, many.slots, many.slot * element};
+  });
+  return plan;
+}
+
+/// The limits of this machine, all ranks at work, and of what the source gives. Collective.
+std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::Source& source,
+                                               const Plan& plan) {
+  device::Device& device = *runtime.device;
+  const launch::Session& session = runtime.session;
   const auto effort = measure::effort_for(device, session, std::uint64_t{16} << 30);
-  const std::uint64_t sample =
-      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
   std::vector<measure::Ceiling> ceilings;
   for (const auto way : {measure::Way::up, measure::Way::down, measure::Way::both}) {
     ceilings.push_back(measure::link(way, device, session, effort));
@@ -61,11 +94,19 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime) {
   ceilings.push_back(measure::device_copy(device, session, effort));
   ceilings.push_back(measure::arithmetic<float>(device, session, effort));
   ceilings.push_back(measure::arithmetic<double>(device, session, effort));
-  ceilings.push_back(measure::host_memory_read(session, resources.threads, sample));
-  ceilings.push_back(measure::host_memory_copy(session, resources.threads, sample));
+  {
+    const measure::HostMemory memory(session, runtime.resources.threads, plan.sample);
+    ceilings.push_back(memory.read());
+    ceilings.push_back(memory.copy(plan.ring));
+  }
   const auto gather = measure::all_gather(device, *runtime.communicator, session, effort,
                                           runtime::most_collective_bytes);
   if (gather) ceilings.push_back(*gather);
+  const measure::PageCache cache = measure::page_cache(session, source, plan.mine);
+  session.collectively([&] { source.prepare(plan.mine); });
+  for (auto& ceiling : measure::source_ceilings(session, source, plan.mine, plan.readers, cache)) {
+    ceilings.push_back(std::move(ceiling));
+  }
   return ceilings;
 }
 
@@ -79,7 +120,7 @@ Table versions(const device::Device* device, const device::Nvml& nvml) {
 
 /// What this rank has to say beside the tables, a line each: kind, tab, sentence.
 std::string findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
-                          const std::optional<launch::AgreedError>& refusal) {
+                          std::span<const launch::AgreedError> refusals) {
   std::string lines;
   if (session.local_rank() == 0) {
     if (!nvml.problem().empty()) {
@@ -95,7 +136,9 @@ std::string findings_here(const launch::Session& session, const Log& log, const 
     }
   }
   for (const auto& warning : log.warnings()) lines += fmt::format("warning\t{}\n", warning);
-  if (refusal && refusal->speaks()) lines += fmt::format("problem\t{}\n", refusal->what());
+  for (const auto& refusal : refusals) {
+    if (refusal.speaks()) lines += fmt::format("problem\t{}\n", refusal.what());
+  }
   return lines;
 }
 
@@ -133,13 +176,18 @@ std::string as_text(std::span<const Table> tables) {
 
 ExitCode show(const launch::Session& session, const Options& options, Log& log,
               const Wishes& wishes) {
+  std::vector<launch::AgreedError> refusals;  // the first is thrown once everything is shown
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+    } catch (const launch::AgreedError& error) {
+      refusals.push_back(error);
+    }
+  };
+  std::unique_ptr<io::Source> source;
   std::optional<runtime::Runtime> runtime;
-  std::optional<launch::AgreedError> refusal;
-  try {
-    runtime.emplace(session, options, log);
-  } catch (const launch::AgreedError& error) {
-    refusal = error;  // thrown again once everything is shown
-  }
+  if (wishes.measure) attempt([&] { source = open_input(session, options); });
+  attempt([&] { runtime.emplace(session, options, log); });
   const device::Nvml nvml(device::Nvml::usual_name);
   device::Device* device = runtime ? runtime->device.get() : nullptr;
   const auto topology =
@@ -151,12 +199,17 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
                         .ask_cuda = options.text("device.backend") != "host"});
   std::vector<Table> tables = {versions(device, nvml), topology.ranks, topology.gpus,
                                topology.peers};
-  if (runtime && wishes.measure) tables.push_back(ceilings_table(measure_ceilings(*runtime)));
-  tables.push_back(findings(session, findings_here(session, log, nvml, refusal)));
+  if (runtime && source) {
+    attempt([&] {
+      const Plan plan = plan_reading(*runtime, *source);
+      tables.push_back(ceilings_table(measure_ceilings(*runtime, *source, plan)));
+    });
+  }
+  tables.push_back(findings(session, findings_here(session, log, nvml, refusals)));
   session.collectively([&] {
     if (session.rank() == 0) print_output(wishes.json ? to_json(tables) : as_text(tables));
   });
-  if (refusal) throw launch::AgreedError(*refusal);
+  if (!refusals.empty()) throw launch::AgreedError(refusals.front());
   return ExitCode::done;
 }
 

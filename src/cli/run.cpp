@@ -10,6 +10,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
+#include "cli/input.hpp"
 #include "cli/store.hpp"
 #include "cli/timeline.hpp"
 #include "core/standard_output.hpp"
@@ -146,23 +147,6 @@ std::int64_t restart_count() {
   return count != nullptr ? std::atoll(count) : 0;
 }
 
-/// Hosts may see different files under one name.
-void expect_same_input(const launch::Session& session, const io::Source& source) {
-  const auto& order = source.order();
-  std::string mine = fmt::format("{}, {} elements", name_of(source.type()), order.count());
-  for (const auto* extents : {&order.shape(), &order.box()}) {
-    for (const auto extent : *extents) mine += fmt::format(" {}", extent);
-  }
-  const auto all = session.gather(mine);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    throw UsageError(
-        fmt::format("{} is not the same data on ranks 0 and {} ({} and {}): use a file "
-                    "that all hosts share",
-                    source.name(), rank, all[0], all[rank]));
-  }
-}
-
 /// What all GPUs did in the run; rank 0 says what was not right with them. Collective.
 measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
                                        const workloads::Outcome& outcome) {
@@ -179,9 +163,7 @@ measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
 ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
                       const Arguments& arguments, const fs::path& ini) {
   const std::string uuid = runtime::make_run_uuid(session);
-  std::unique_ptr<io::Source> source;
-  session.collectively([&] { source = io::open_source(options); });
-  session.collectively([&] { expect_same_input(session, *source); });
+  const std::unique_ptr<io::Source> source = open_input(session, options);
   std::optional<Output> output;
   // Names by the time differ between ranks.
   const fs::path path = session.broadcast(result_path(options, session.size()).string());

@@ -99,7 +99,10 @@ std::string to_text(const Table& table, std::size_t width) {
   }
   for (const std::vector<Cell>& row : table.rows()) {
     std::vector<std::string>& line = lines.emplace_back();
-    for (const Cell& cell : row) line.push_back(to_text(cell));
+    for (const Cell& cell : row) {
+      std::string& text = line.emplace_back(to_text(cell));
+      if (text.empty()) text = '-';
+    }
   }
 
   std::vector<std::size_t> widths(columns.size(), 0);

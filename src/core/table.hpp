@@ -41,7 +41,8 @@ class Table {
 /// A cell as text: integers in full, reals with up to `digits` significant digits.
 std::string to_text(const Cell& cell, int digits = 6);
 
-/// The table for a terminal: a header line with units, columns aligned, one line a row.
+/// The table for a terminal: a header line with units, columns aligned, one line a row. Columns are
+/// two blanks or more apart and none is empty (empty text is "-"), so that lines can be split.
 std::string to_text(const Table& table);
 
 /// The same in blocks of columns, each at most `width` characters wide where a column allows it,

@@ -60,6 +60,7 @@ class Nvml;
 class NvmlGpu {
  public:
   GpuFacts facts() const;
+  /// Six calls of NVML, one a field. Each asks the driver, which can make others wait meanwhile.
   GpuReading read() const;
   EccErrors ecc_errors() const;
   /// Whether the two reach each other over NVLink, switches included; nothing if unknown.

@@ -12,6 +12,7 @@
 #include "io/page_cache.hpp"
 
 namespace shardstream::measure {
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -96,17 +97,21 @@ double rate_of(const launch::Session& session, std::uint64_t places, unsigned th
   return places == 0 ? nothing_to_read : static_cast<double>(bytes) / took / 1e9;
 }
 
-/// The rate of `pass(begin, end)` over parts of `bytes` bytes by `threads` threads, each with a
-/// part of its own: the best of a few passes, since other work on the machine only takes from it.
+/// The rate of `pass(thread, number, piece)` over the pieces of `bytes` bytes, which `threads`
+/// threads take one after the other: the best of a few passes, since other work on the machine only
+/// takes from it.
 template <class Pass>
 Ceiling memory_rate(const launch::Session& session, std::string name, unsigned threads,
-                    std::uint64_t bytes, const Pass& pass) {
+                    std::uint64_t bytes, std::uint64_t piece, const Pass& pass) {
   session.barrier();
   double best = cannot_read;
   for (int i = 0; i < 4; ++i) {
+    std::atomic<std::uint64_t> next = 0;
     const auto start = Clock::now();
-    parallel_for(threads, threads, [&](std::uint64_t part) {
-      pass(bytes / 64 * part / threads * 64, bytes / 64 * (part + 1) / threads * 64);
+    parallel_for(threads, threads, [&](std::uint64_t thread) {
+      for (std::uint64_t number = next++; number * piece < bytes; number = next++) {
+        pass(thread, number, intersection({number * piece, piece}, {0, bytes}));
+      }
     });
     best = std::max(best, static_cast<double>(bytes) / seconds_since(start) / 1e9);
   }
@@ -231,25 +236,37 @@ std::uint64_t host_memory_sample(std::uint64_t cache, std::uint64_t free, unsign
   return std::min(wanted, free / 8 / ranks_on_host) / MiB * MiB;
 }
 
-Ceiling host_memory_read(const launch::Session& session, unsigned threads, std::uint64_t bytes) {
-  std::optional<Memory> memory;
-  session.collectively([&] { memory.emplace(bytes, threads); });
+struct HostMemory::Pages : Memory {
+  using Memory::Memory;
+};
+
+HostMemory::HostMemory(const launch::Session& session, unsigned threads, std::uint64_t bytes)
+    : session_(session), threads_(threads), bytes_(bytes) {
+  session.collectively([&] { pages_ = std::make_unique<const Pages>(bytes, threads); });
+}
+
+HostMemory::~HostMemory() = default;
+
+Ceiling HostMemory::read() const {
+  constexpr std::uint64_t piece = std::uint64_t{4} << 20;
   std::atomic<std::uint64_t> total = 0;  // so that the reads cannot be left out
-  return memory_rate(session, "host_memory_read", threads, bytes,
-                     [&](std::uint64_t begin, std::uint64_t end) {
-                       total += sum(memory->data() + begin, memory->data() + end);
+  return memory_rate(session_, "host_memory_read", threads_, bytes_, piece,
+                     [&](std::uint64_t, std::uint64_t, Range bytes) {
+                       const std::byte* const data = pages_->data() + bytes.first;
+                       total += sum(data, data + bytes.count);
                      });
 }
 
-Ceiling host_memory_copy(const launch::Session& session, unsigned threads, std::uint64_t bytes) {
-  std::optional<Memory> from, to;
-  session.collectively([&] {
-    from.emplace(bytes, threads);
-    to.emplace(bytes, threads);
-  });
-  return memory_rate(session, "host_memory_copy", threads, bytes,
-                     [&](std::uint64_t begin, std::uint64_t end) {
-                       std::memcpy(to->data() + begin, from->data() + begin, end - begin);
+Ceiling HostMemory::copy(const Ring& ring) const {
+  // Each reader has slots of its own, which it fills in turn.
+  const std::uint64_t own = std::max<std::uint64_t>(1, ring.slots / ring.readers);
+  std::optional<Memory> slots;
+  session_.collectively([&] { slots.emplace(own * ring.readers * ring.slot_bytes, ring.readers); });
+  return memory_rate(session_, "host_memory_copy", ring.readers, bytes_, ring.slot_bytes,
+                     [&](std::uint64_t reader, std::uint64_t number, Range bytes) {
+                       const std::uint64_t slot = reader * own + number / ring.readers % own;
+                       std::memcpy(slots->data() + slot * ring.slot_bytes,
+                                   pages_->data() + bytes.first, bytes.count);
                      });
 }
 

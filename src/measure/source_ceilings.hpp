@@ -3,7 +3,9 @@
 // fraction of a second; rates are in GB/s of data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,15 +51,36 @@ std::optional<Ceiling> decode(const launch::Session& session, const io::Source& 
 std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,
                                      Range shard, Readers readers, const PageCache& cache);
 
-/// Bytes of memory for the two below: more than the last-level cache of `cache` bytes holds, which
-/// the ranks of a host share, and an eighth of a rank's part of `free` bytes at the most.
+/// Bytes for HostMemory: more than the last-level cache of `cache` bytes holds, which the ranks of
+/// a host share, and an eighth of a rank's part of `free` bytes at the most.
 std::uint64_t host_memory_sample(std::uint64_t cache, std::uint64_t free, unsigned ranks_on_host);
 
-/// Plain reads of `bytes` of each rank's memory, with `threads` threads.
-Ceiling host_memory_read(const launch::Session& session, unsigned threads, std::uint64_t bytes);
+/// The ring of slots that a rank's readers fill.
+struct Ring {
+  unsigned readers;
+  std::uint64_t slots, slot_bytes;
+};
 
-/// Copies of `bytes` in each rank's memory, counted once though they are read and written. Takes
-/// twice the memory.
-Ceiling host_memory_copy(const launch::Session& session, unsigned threads, std::uint64_t bytes);
+/// Memory of each rank to measure with, in huge pages.
+class HostMemory {
+ public:
+  /// Makes the pages with `threads` threads. Throws AgreedError where there are too few.
+  HostMemory(const launch::Session& session, unsigned threads, std::uint64_t bytes);
+  ~HostMemory();
+
+  /// Plain reads with all threads: host_memory_read.
+  Ceiling read() const;
+  /// Copies into the ring, which stays in the processor's caches where it fits: host_memory_copy,
+  /// in bytes copied. Takes the ring's memory too.
+  Ceiling copy(const Ring& ring) const;
+
+ private:
+  struct Pages;
+
+  const launch::Session& session_;
+  unsigned threads_;
+  std::uint64_t bytes_;
+  std::unique_ptr<const Pages> pages_;
+};
 
 }  // namespace shardstream::measure

@@ -56,7 +56,7 @@ double value_at(std::span<const Sample> samples, const std::vector<double>& sums
   return sums[i - 1] + part * (sums[i] - sums[i - 1]);
 }
 
-/// Every second sample after the first, with the throttling of both.
+/// Every second sample after the first, with the throttling of both and the longer look.
 void merge_neighbours(std::vector<Sample>& samples) {
   std::size_t kept = 1;
   for (std::size_t i = 1; i + 1 < samples.size(); i += 2) {
@@ -65,6 +65,7 @@ void merge_neighbours(std::vector<Sample>& samples) {
     if (const auto earlier = samples[i].reading.clock_reasons) {
       reasons = reasons.value_or(0) | *earlier;
     }
+    merged.took = std::max(merged.took, samples[i].took);
     samples[kept++] = merged;
   }
   if (samples.size() % 2 == 0) samples[kept++] = samples.back();
@@ -97,10 +98,10 @@ std::string lines_of(const Telemetry& telemetry, std::span<const Repetition> rep
   for (const auto& repetition : repetitions) {
     text += text_of(throttled_between(samples, repetition.begin, repetition.end)) + '\t';
   }
-  for (const auto& [time, reading] : samples) {
-    text += fmt::format("\n{:.6f}\t{}\t{}\t{}\t{}\t{}", seconds_between(zero, time), reading.power,
-                        reading.sm_clock, reading.memory_clock, reading.temperature,
-                        text_of(reading.clock_reasons));
+  for (const auto& [time, reading, took] : samples) {
+    text += fmt::format("\n{:.6f}\t{}\t{}\t{}\t{}\t{}\t{:.6f}", seconds_between(zero, time),
+                        reading.power, reading.sm_clock, reading.memory_clock, reading.temperature,
+                        text_of(reading.clock_reasons), took);
   }
   return text;
 }
@@ -113,7 +114,8 @@ Table empty_table() {
                        {"memory_clock", ColumnType::real, "MHz"},
                        {"temperature", ColumnType::real, "degC"},
                        {"throttled", ColumnType::integer},
-                       {"clock_reasons", ColumnType::text}});
+                       {"clock_reasons", ColumnType::text},
+                       {"took", ColumnType::real, "s"}});
 }
 
 void add_sample(Table& table, std::int64_t rank, std::string_view line) {
@@ -121,7 +123,8 @@ void add_sample(Table& table, std::int64_t rank, std::string_view line) {
   const auto reasons = reasons_of(field[5]);
   table.add({rank, real(field[0]), real(field[1]), real(field[2]), real(field[3]), real(field[4]),
              reasons ? std::int64_t{device::throttling(*reasons) != 0} : std::int64_t{-1},
-             reasons ? device::describe_clock_reasons(*reasons) : std::string("unknown")});
+             reasons ? device::describe_clock_reasons(*reasons) : std::string("unknown"),
+             real(field[6])});
 }
 
 /// "power-cap: ranks 0,1; thermal: ranks 3".
@@ -215,7 +218,9 @@ void Telemetry::sample() {
     merge_neighbours(samples_);
     interval_ *= 2;
   }
-  samples_.push_back({std::chrono::steady_clock::now(), gpu_->read()});
+  const Time begin = std::chrono::steady_clock::now();
+  const device::GpuReading reading = gpu_->read();
+  samples_.push_back({begin, reading, seconds_between(begin, std::chrono::steady_clock::now())});
 }
 
 std::size_t most_samples(int ranks) {

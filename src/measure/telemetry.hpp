@@ -27,6 +27,7 @@ std::span<const OptionRow> telemetry_options();
 struct Sample {
   std::chrono::steady_clock::time_point time;
   device::GpuReading reading;
+  double took = 0;  ///< seconds of the look, in which the driver can have made others wait
 };
 
 /// Energy in joules between two times.

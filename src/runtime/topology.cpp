@@ -1,16 +1,15 @@
-// Each rank writes what it sees as lines of fields, tabs between them; every rank makes the tables
-// from all ranks' lines. The last field of a line is never empty: split() trims.
+// Each rank writes what it sees as a JSON object, whose fields are named as the tables' columns
+// are; every rank makes the tables from all ranks' objects.
 #include "runtime/topology.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "core/text.hpp"
 #include "device/buffer.hpp"
 #include "device/cuda/cuda_device.hpp"
 #include "device/cuda/peers.hpp"
@@ -22,11 +21,7 @@
 namespace shardstream::runtime {
 namespace {
 
-using Fields = std::vector<std::string>;
-
-std::int64_t integer(const std::string& text) {
-  return std::stoll(text);
-}
+using Json = nlohmann::json;
 
 /// Where pinned memory of this rank lands.
 std::string pinned_nodes(device::Device* device) {
@@ -39,28 +34,46 @@ std::string pinned_nodes(device::Device* device) {
   }
 }
 
-std::string rank_line(const Viewpoint& from) {
+Json rank_seen(const Viewpoint& from) {
   device::DeviceInfo none;
   none.backend = "none";
   const auto& device = from.device != nullptr ? from.device->info() : none;
-  const std::string cpus = launch::granted_cpu_list();
-  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n", from.session.host(),
-                     from.session.local_rank(), getpid(), cpus,
-                     launch::numa_nodes_of_cpus(launch::granted_cpus()), device.backend,
-                     device.name, device.uuid, device.pci,
-                     device.pci.empty() ? -1 : launch::locality_of(device.pci).numa_node,
-                     from.threads, pinned_nodes(from.device));
+  return {{"host", from.session.host()},
+          {"local_rank", from.session.local_rank()},
+          {"pid", getpid()},
+          {"cpus", launch::granted_cpu_list()},
+          {"cpu_nodes", launch::numa_nodes_of_cpus(launch::granted_cpus())},
+          {"threads", from.threads},
+          {"backend", device.backend},
+          {"device", device.name},
+          {"gpu_uuid", device.uuid},
+          {"gpu_pci", device.pci},
+          {"gpu_node", device.pci.empty() ? -1 : launch::locality_of(device.pci).numa_node},
+          {"pinned_nodes", pinned_nodes(from.device)}};
 }
 
 /// Who tells of a GPU; the first knows the most.
 enum class Origin { bound, visible, nvml };
 
-std::string gpu_line(Origin origin, const device::GpuFacts& f) {
-  return fmt::format("gpu\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
-                     static_cast<int>(origin), f.uuid, f.pci, launch::locality_of(f.pci).numa_node,
-                     f.name, f.compute_capability, f.multiprocessors, f.memory, f.sm_clock_max,
-                     f.memory_clock_max, f.power_limit, f.ecc, f.pcie_generation, f.pcie_width,
-                     f.pcie_generation_max, f.pcie_width_max, f.nvlinks);
+Json gpu_seen(Origin origin, const device::GpuFacts& f) {
+  return {{"origin", origin},
+          {"pci", f.pci},
+          {"uuid", f.uuid},
+          {"numa_node", launch::locality_of(f.pci).numa_node},
+          {"name", f.name},
+          {"compute_capability", f.compute_capability},
+          {"multiprocessors", f.multiprocessors},
+          {"memory", f.memory},
+          {"sm_clock_max", f.sm_clock_max},
+          {"memory_clock_max", f.memory_clock_max},
+          {"power_limit", f.power_limit},
+          {"ecc", f.ecc},
+          {"pcie_generation", f.pcie_generation},
+          {"pcie_width", f.pcie_width},
+          {"pcie_generation_max", f.pcie_generation_max},
+          {"pcie_width_max", f.pcie_width_max},
+          {"pcie_rate_max", device::pcie_rate(f.pcie_generation_max, f.pcie_width_max)},
+          {"nvlinks", f.nvlinks}};
 }
 
 /// What CUDA knows, and NVML's word for the rest.
@@ -76,8 +89,8 @@ device::GpuFacts completed(const device::GpuFacts& cuda, const device::Nvml& nvm
   return facts;
 }
 
-std::string gpu_lines(const Viewpoint& from) {
-  std::string lines;
+Json gpus_seen(const Viewpoint& from) {
+  Json all = Json::array();
   if (from.device != nullptr && !from.device->info().uuid.empty()) {
     const auto& info = from.device->info();
     device::GpuFacts facts;
@@ -87,17 +100,17 @@ std::string gpu_lines(const Viewpoint& from) {
     facts.compute_capability = info.compute_capability;
     facts.multiprocessors = info.multiprocessors;
     facts.memory = static_cast<std::int64_t>(info.memory_total);
-    lines += gpu_line(Origin::bound, completed(facts, from.nvml));
+    all.push_back(gpu_seen(Origin::bound, completed(facts, from.nvml)));
   }
   if constexpr (built_with_cuda) {
     if (from.ask_cuda) {
       for (const auto& gpu : device::cuda::inventory().gpus) {
-        lines += gpu_line(Origin::visible, completed(gpu, from.nvml));
+        all.push_back(gpu_seen(Origin::visible, completed(gpu, from.nvml)));
       }
     }
   }
-  for (const auto& gpu : from.nvml.gpus()) lines += gpu_line(Origin::nvml, gpu.facts());
-  return lines;
+  for (const auto& gpu : from.nvml.gpus()) all.push_back(gpu_seen(Origin::nvml, gpu.facts()));
+  return all;
 }
 
 /// "NVLink" or "PCIe"; "unknown" where NVML does not tell.
@@ -108,16 +121,19 @@ std::string link_between(const device::Nvml& nvml, const std::string& from, cons
   return *nvlink ? "NVLink" : "PCIe";
 }
 
-std::string peer_lines(const Viewpoint& from) {
-  std::string lines;
+Json peers_seen(const Viewpoint& from) {
+  Json all = Json::array();
   if constexpr (built_with_cuda) {
-    if (!from.ask_cuda) return lines;
+    if (!from.ask_cuda) return all;
     for (const auto& pair : device::cuda::peer_access()) {
-      lines += fmt::format("peer\t{}\t{}\t{}\t{}\t{}\n", pair.from, pair.to, pair.can ? 1 : 0,
-                           pair.performance_rank, link_between(from.nvml, pair.from, pair.to));
+      all.push_back({{"from", pair.from},
+                     {"to", pair.to},
+                     {"access", pair.can ? 1 : 0},
+                     {"performance_rank", pair.performance_rank},
+                     {"link", link_between(from.nvml, pair.from, pair.to)}});
     }
   }
-  return lines;
+  return all;
 }
 
 Table ranks_table() {
@@ -169,83 +185,74 @@ Table peers_table() {
                          {"link", ColumnType::text}});
 }
 
-/// Puts the ranks' lines together; a GPU that several ranks tell of becomes one row.
+/// Adds `seen` as a row; JSON has no NaN, and writes null for it.
+void add_row(Table& table, const Json& seen) {
+  std::vector<Cell> row;
+  for (const Column& column : table.columns()) {
+    const Json& field = seen.at(column.name);
+    if (column.type == ColumnType::integer) row.emplace_back(field.get<std::int64_t>());
+    if (column.type == ColumnType::text) row.emplace_back(field.get<std::string>());
+    if (column.type == ColumnType::real) {
+      row.emplace_back(field.is_null() ? device::unknown : field.get<double>());
+    }
+  }
+  table.add(std::move(row));
+}
+
+/// Puts together what the ranks have seen; a GPU that several ranks tell of becomes one row.
 class Gathering {
  public:
-  void add(const std::string& text) {
-    const auto lines = split(text, '\n');
-    const Fields mine = fields_of(lines[0]);
-    const std::string& host = mine[0];
-    ranks_.add({rank_, host, integer(mine[1]), integer(mine[2]), mine[3], mine[4],
-                integer(mine[10]), mine[5], mine[6], mine[7], mine[8], integer(mine[9]), mine[11]});
-    for (std::size_t i = 1; i < lines.size(); ++i) {
-      const Fields fields = fields_of(lines[i]);
-      if (fields[0] == "gpu") seen_.push_back({rank_, host, fields});
-      if (fields[0] == "peer") pairs_.push_back({rank_, host, fields});
+  void add(Json seen) {
+    Json& own = seen["rank"];
+    own["rank"] = ranks_.rows().size();
+    add_row(ranks_, own);
+    for (Json& gpu : seen["gpus"]) {
+      gpu["host"] = own["host"];
+      gpu["visible"] = gpu["origin"] == Origin::nvml ? 0 : 1;
+      gpu["rank"] = gpu["origin"] == Origin::bound ? own["rank"] : Json(-1);
+      seen_.push_back(std::move(gpu));
     }
-    ++rank_;
+    for (Json& pair : seen["peers"]) {
+      pair["host"] = own["host"];
+      pairs_.push_back(std::move(pair));
+    }
   }
 
   Topology tables() {
-    const auto origin = [](const Seen& gpu) { return gpu.fields[1]; };
-    std::ranges::stable_sort(seen_, {}, origin);
-    for (const auto& gpu : seen_) add_gpu(gpu);
-    for (const auto& pair : pairs_) add_pair(pair);
+    std::ranges::stable_sort(seen_, {},
+                             [](const Json& gpu) { return gpu["origin"].get<Origin>(); });
+    for (Json& gpu : seen_) add_gpu(gpu);
+    for (Json& pair : pairs_) add_pair(pair);
     return {std::move(ranks_), std::move(gpus_), std::move(peers_)};
   }
 
  private:
-  struct Seen {
-    std::int64_t rank;
-    std::string host;
-    Fields fields;
-  };
   using Place = std::pair<std::string, std::string>;  // host, and PCI address or uuid
 
-  static Fields fields_of(std::string_view line) {
-    const auto pieces = split(line, '\t');
-    return {pieces.begin(), pieces.end()};
-  }
+  static Place place(const Json& seen, const char* key) { return {seen["host"], seen[key]}; }
 
-  void add_gpu(const Seen& seen) {
-    const Fields& f = seen.fields;
-    const auto origin = static_cast<Origin>(integer(f[1]));
+  void add_gpu(Json& gpu) {
     // Slices of one GPU share its address; each is bound by its own uuid.
-    if (origin == Origin::bound ? !uuids_.insert({seen.host, f[2]}).second
-                                : numbers_.contains({seen.host, f[3]})) {
+    if (gpu["origin"] == Origin::bound ? !uuids_.insert(place(gpu, "uuid")).second
+                                       : numbers_.contains(place(gpu, "pci"))) {
       return;
     }
-    const auto number = static_cast<std::int64_t>(gpus_.rows().size());
-    numbers_.insert({{seen.host, f[3]}, number});
-    std::vector<Cell> row = {number,
-                             seen.host,
-                             f[3],
-                             f[2],
-                             origin == Origin::bound ? seen.rank : -1,
-                             std::int64_t{origin != Origin::nvml},
-                             integer(f[4]),
-                             f[5]};
-    for (std::size_t i = 6; i <= 10; ++i)
-      row.emplace_back(integer(f[i]));  // capability to memory's clock
-    row.emplace_back(std::stod(f[11]));
-    row.emplace_back(f[12]);
-    for (std::size_t i = 13; i <= 16; ++i) row.emplace_back(integer(f[i]));  // the PCIe link
-    row.emplace_back(device::pcie_rate(std::stoi(f[15]), std::stoi(f[16])));
-    row.emplace_back(integer(f[17]));
-    gpus_.add(std::move(row));
+    gpu["gpu"] = gpus_.rows().size();
+    numbers_.insert({place(gpu, "pci"), gpu["gpu"]});
+    add_row(gpus_, gpu);
   }
 
-  void add_pair(const Seen& seen) {
-    const Fields& f = seen.fields;
-    const auto from = numbers_.find({seen.host, f[1]}), to = numbers_.find({seen.host, f[2]});
+  void add_pair(Json& pair) {
+    const auto from = numbers_.find(place(pair, "from")), to = numbers_.find(place(pair, "to"));
     if (from == numbers_.end() || to == numbers_.end()) return;  // CUDA told no address
     if (!told_.insert({from->second, to->second}).second) return;
-    peers_.add({from->second, to->second, seen.host, integer(f[3]), integer(f[4]), f[5]});
+    pair["gpu"] = from->second;
+    pair["peer"] = to->second;
+    add_row(peers_, pair);
   }
 
   Table ranks_ = ranks_table(), gpus_ = gpus_table(), peers_ = peers_table();
-  std::int64_t rank_ = 0;
-  std::vector<Seen> seen_, pairs_;
+  std::vector<Json> seen_, pairs_;
   std::set<Place> uuids_;
   std::map<Place, std::int64_t> numbers_;
   std::set<std::pair<std::int64_t, std::int64_t>> told_;
@@ -254,11 +261,12 @@ class Gathering {
 }  // namespace
 
 Topology observe(const Viewpoint& from) {
+  const Json mine = {
+      {"rank", rank_seen(from)}, {"gpus", gpus_seen(from)}, {"peers", peers_seen(from)}};
+  // What is no UTF-8 in a name is replaced.
+  const std::string text = mine.dump(-1, ' ', false, Json::error_handler_t::replace);
   Gathering gathering;
-  for (const std::string& text :
-       from.session.gather(rank_line(from) + gpu_lines(from) + peer_lines(from))) {
-    gathering.add(text);
-  }
+  for (const std::string& seen : from.session.gather(text)) gathering.add(Json::parse(seen));
   return gathering.tables();
 }
 

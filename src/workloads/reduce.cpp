@@ -42,13 +42,14 @@ void report(const measure::PageCache& cache, Outcome& outcome) {
 
 /// What limits data that is in memory already, on its way into the kernels.
 std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
+                                              const pipeline::Sizes& sizes, std::uint64_t element,
                                               std::uint64_t shard_bytes) {
-  const std::string& mode = runtime.options.text("pipeline.mode");
+  using pipeline::Mode;
   const auto& resources = runtime.resources;
   const launch::Session& session = runtime.session;
   const measure::Effort effort = measure::effort_for(*runtime.device, session, shard_bytes);
   std::vector<measure::Ceiling> ceilings;
-  if (mode != "resident") {
+  if (sizes.mode != Mode::resident) {
     ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
   }
   if (!resources.device_is_host) {
@@ -58,13 +59,11 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
       measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
   // A smaller shard could stay in the processor's caches.
   const bool too_small = session.max(bytes > shard_bytes ? 1 : 0) > 0;
-  if (mode == "stream" || too_small) return ceilings;
-  if (mode == "pageable") {
-    ceilings.push_back(measure::host_memory_copy(session, resources.threads, bytes));
-  }
-  if (resources.device_is_host) {
-    ceilings.push_back(measure::host_memory_read(session, resources.threads, bytes));
-  }
+  const bool copied = sizes.mode == Mode::pageable, read = resources.device_is_host;
+  if (sizes.mode == Mode::stream || too_small || !(copied || read)) return ceilings;
+  const measure::HostMemory memory(session, resources.threads, bytes);
+  if (copied) ceilings.push_back(memory.copy({sizes.readers, sizes.slots, sizes.slot * element}));
+  if (read) ceilings.push_back(memory.read());
   return ceilings;
 }
 
@@ -76,10 +75,12 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   const std::uint64_t elements = source.order().count();
   const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
+  pipeline::Sizes sizes;
+  session.collectively([&] { sizes = ShardReduction<T>::plan(runtime, mine); });
   Outcome outcome;
   {
     const auto span = runtime.recorder.phase("ceilings");
-    outcome.ceilings = memory_ceilings(runtime, mine.count * sizeof(T));
+    outcome.ceilings = memory_ceilings(runtime, sizes, sizeof(T), mine.count * sizeof(T));
   }
   const measure::PageCache cache = measure::page_cache(session, source, mine);
   session.collectively([&] { source.prepare(mine); });
@@ -88,13 +89,12 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   {
     const auto span = runtime.recorder.phase("allocate");
     session.collectively([&] {
-      shard_reduction.emplace(runtime, source, mine, request.want());
+      shard_reduction.emplace(runtime, source, mine, sizes, request.want());
       root_fold.emplace(runtime, elements);
     });
   }
-  if (runtime.options.text("pipeline.mode") == "stream") {
+  if (sizes.mode == pipeline::Mode::stream) {
     const auto span = runtime.recorder.phase("ceilings");
-    const pipeline::Sizes& sizes = shard_reduction->sizes();
     for (auto& ceiling :
          measure::source_ceilings(session, source, mine, {sizes.readers, sizes.slot}, cache)) {
       outcome.ceilings.push_back(std::move(ceiling));
@@ -152,7 +152,7 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   if (outcome.verified) {
     outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
   }
-  for (const auto& [key, value] : pipeline::resolved(shard_reduction->sizes(), sizeof(T))) {
+  for (const auto& [key, value] : pipeline::resolved(sizes, sizeof(T))) {
     outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
   }
   outcome.attributes = {{"nan", request.nan},

@@ -42,16 +42,19 @@ class ShardReduction {
  public:
   using Class = reduce::Extreme<T>;
 
+  /// Sizes that leave room for a partial of each leaf of a batch, and for all nodes.
+  static pipeline::Sizes plan(const runtime::Runtime& runtime, Range shard) {
+    return pipeline::plan(runtime.options, runtime.resources, shard.count, sizeof(T), leaf_elements,
+                          sizeof(Partial<Class>), leaves_in(shard) * sizeof(Partial<Class>));
+  }
+
   ShardReduction(runtime::Runtime& runtime, const io::Source& source, Range shard,
-                 reduce::Want want)
+                 const pipeline::Sizes& sizes, reduce::Want want)
       : runtime_(runtime),
         shard_(shard),
         want_(want),
-        sizes_(pipeline::plan(runtime.options, runtime.resources, shard.count, sizeof(T),
-                              leaf_elements, sizeof(Partial<Class>),
-                              leaves_in(shard) * sizeof(Partial<Class>))),
         samples_(shard, leaf_elements, sizeof(T)),
-        feed_(*runtime.device, runtime.recorder, source, shard, sizes_,
+        feed_(*runtime.device, runtime.recorder, source, shard, sizes,
               &runtime.session.heartbeat()) {
     for (std::uint64_t i = 0; i < feed_.batches(); ++i) {
       const Range batch = feed_.batch(i);
@@ -59,7 +62,7 @@ class ShardReduction {
       const auto list = reduce::subtrees(batch.first / leaf_elements, leaves_in(batch));
       nodes_.insert(nodes_.end(), list.begin(), list.end());
     }
-    partials_ = buffer(device::Memory::device, sizes_.batch / leaf_elements);
+    partials_ = buffer(device::Memory::device, sizes.batch / leaf_elements);
     node_partials_ = buffer(device::Memory::device, nodes_.size());
     sample_partials_ = buffer(device::Memory::device, samples_.ranges().size());
     downloaded_nodes_ = buffer(device::Memory::pinned, nodes_.size());
@@ -110,7 +113,6 @@ class ShardReduction {
     return worst;
   }
 
-  const pipeline::Sizes& sizes() const { return sizes_; }
   std::size_t samples() const { return samples_.ranges().size(); }
   device::Stream& compute() { return feed_.compute(); }
 
@@ -172,7 +174,6 @@ class ShardReduction {
   runtime::Runtime& runtime_;
   Range shard_;
   reduce::Want want_;
-  pipeline::Sizes sizes_;
   LeafSamples samples_;
   std::vector<reduce::Subtree> nodes_;       // of all batches, in order
   std::vector<std::size_t> first_node_;      // of each batch

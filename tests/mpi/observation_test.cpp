@@ -65,6 +65,21 @@ TEST(Topology, OfGpusThatNobodyCanUse) {
   EXPECT_TRUE(topology.peers.rows().empty());
 }
 
+TEST(Topology, WhatIsNotKnownStaysSo) {
+  auto& knobs = test::fresh_fake_nvml();
+  knobs.power_supported = knobs.others_supported = false;
+  const device::Nvml nvml(FAKE_NVML);
+  const Table gpus = runtime::observe({.session = session(), .nvml = nvml}).gpus;
+  ASSERT_EQ(gpus.rows().size(), 2U);
+  for (const char* name : {"power_limit", "pcie_rate_max"}) {
+    EXPECT_TRUE(std::isnan(cell<double>(gpus, 0, name))) << name;
+  }
+  for (const char* name : {"sm_clock_max", "pcie_width_max", "nvlinks"}) {
+    EXPECT_EQ(cell<std::int64_t>(gpus, 0, name), -1) << name;
+  }
+  EXPECT_EQ(cell<std::string>(gpus, 0, "ecc"), "");
+}
+
 /// One sampled repetition, and a second one that is too short for samples.
 struct Work {
   device::Nvml nvml{FAKE_NVML};
@@ -89,6 +104,7 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
   const bool last = session().rank() == session().size() - 1;
   auto& knobs = test::fresh_fake_nvml();
   knobs.clock_reasons = last ? 0x5 : 0x1;
+  knobs.microseconds = 500;
   const Work work;
   const auto mine = measure::energy_between(work.telemetry.samples(), work.repetitions[0].begin,
                                             work.repetitions[1].end);
@@ -115,6 +131,7 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
     }
     EXPECT_EQ(cell<double>(run.samples, row, "power"), 250);
     EXPECT_EQ(cell<double>(run.samples, row, "temperature"), 41);
+    EXPECT_GE(cell<double>(run.samples, row, "took"), 0.0005);
     const bool throttled = rank == session().size() - 1;
     EXPECT_EQ(cell<std::int64_t>(run.samples, row, "throttled"), throttled ? 1 : 0);
     EXPECT_EQ(cell<std::string>(run.samples, row, "clock_reasons"),

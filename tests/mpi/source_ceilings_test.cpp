@@ -113,9 +113,11 @@ TEST_F(SourceCeilings, OneRanksFailureIsEveryRanks) {
 }
 
 TEST_F(SourceCeilings, MemoryIsReadAndCopied) {
-  constexpr std::uint64_t bytes = std::uint64_t{8} << 20;
-  expect_sound(host_memory_read(session(), 3, bytes), "host_memory_read");
-  expect_sound(host_memory_copy(session(), 3, bytes), "host_memory_copy");
+  const HostMemory memory(session(), 3, std::uint64_t{8} << 20);
+  expect_sound(memory.read(), "host_memory_read");
+  // The last piece is shorter; fewer slots than readers are a slot each.
+  expect_sound(memory.copy({.readers = 3, .slots = 7, .slot_bytes = 3 << 20}), "host_memory_copy");
+  expect_sound(memory.copy({.readers = 2, .slots = 1, .slot_bytes = 1 << 20}), "host_memory_copy");
 }
 
 TEST_F(SourceCeilings, TheSampleOfMemoryIsLargerThanTheCacheButNotThanThereIs) {

@@ -2,9 +2,11 @@
 // drivers before 535 do.
 #include "unit/fake_nvml.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <thread>
 
 using shardstream::test::FakeNvml;
 
@@ -113,6 +115,7 @@ int nvmlDeviceGetEnforcedPowerLimit(Gpu*, unsigned* milliwatts) {
   return give(knobs.power_supported, 700000U, milliwatts);
 }
 int nvmlDeviceGetTotalEnergyConsumption(Gpu* gpu, unsigned long long* millijoules) {
+  std::this_thread::sleep_for(std::chrono::microseconds(knobs.microseconds));
   knobs.millijoules += 1000;
   return give(knobs.energy_supported, times(gpu) * knobs.millijoules, millijoules);
 }

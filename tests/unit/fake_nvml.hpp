@@ -19,6 +19,7 @@ struct FakeNvml {
   std::atomic<unsigned long long> millijoules = 0;  ///< the first GPU's; grows by 1000 at a look
   std::atomic<unsigned long long> clock_reasons = 0;
   std::atomic<unsigned long long> ecc_errors = 0;  ///< since load; in the GPU's life 100 more
+  std::atomic<unsigned> microseconds = 0;          ///< that a look takes
   std::atomic<int> sessions = 0;                   ///< inits less shutdowns
 };
 
@@ -36,6 +37,7 @@ inline FakeNvml& fresh_fake_nvml() {
   knobs.energy_supported = knobs.power_supported = knobs.others_supported = true;
   knobs.milliwatts = 250000;
   knobs.millijoules = knobs.clock_reasons = knobs.ecc_errors = 0;
+  knobs.microseconds = 0;
   return knobs;
 }
 

@@ -54,7 +54,7 @@ TEST(TableText, AlignsNumbersRightAndTextLeft) {
   EXPECT_EQ(to_text(table),
             "phase      calls  rate [GB/s]  note\n"
             "upload         3       54.125  bound\n"
-            "fold    12345678            7\n");
+            "fold    12345678            7  -\n");
 }
 
 TEST(TableText, OfNoRowsIsItsHeader) {

@@ -145,6 +145,21 @@ TEST(Telemetry, KeepsNoMoreThanItsRoom) {
   EXPECT_EQ(throttled_between(samples, samples.back().time, samples.back().time), 0U);
 }
 
+TEST(Telemetry, TellsWhatALookTook) {
+  FakeNvml& knobs = fresh_fake_nvml();
+  const device::Nvml nvml(FAKE_NVML);
+  Telemetry telemetry(nvml.gpu_at("0000:1b:00.0"), 0.0005, 16);
+  knobs.microseconds = 20000;
+  telemetry.start();
+  while (knobs.millijoules < 2000) std::this_thread::yield();
+  knobs.microseconds = 0;
+  while (knobs.millijoules < 60000) std::this_thread::sleep_for(milliseconds(1));
+  telemetry.stop();
+  const auto& samples = telemetry.samples();
+  EXPECT_GE(samples[0].took, 0.02);
+  EXPECT_GE(samples[1].took, 0.02);  // also of those that are merged into it
+}
+
 TEST(Telemetry, CountsNewMemoryErrors) {
   FakeNvml& knobs = fresh_fake_nvml();
   knobs.ecc_errors = 7;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <fstream>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "device/host/memory.hpp"
 #include "device/host/pages.hpp"
 #include "device/host/team.hpp"
@@ -217,12 +219,16 @@ class HostStream final : public Stream {
   std::thread thread_;  // last: it uses the rest
 };
 
-/// The processor's name, "CPU" where the kernel does not tell it.
+/// The processor's name with single blanks (some have more), "CPU" where the kernel does not tell.
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
-    const auto colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    const auto colon = line.find(':');
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    std::string name(trim(std::string_view(line).substr(colon + 1)));
+    const auto blanks = [](char a, char b) { return a == ' ' && b == ' '; };
+    name.erase(std::unique(name.begin(), name.end(), blanks), name.end());
+    if (!name.empty()) return name;
   }
   return "CPU";
 }
