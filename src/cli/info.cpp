@@ -85,7 +85,7 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
                                                const Plan& plan) {
   device::Device& device = *runtime.device;
   const launch::Session& session = runtime.session;
-  const auto effort = measure::effort_for(device, session, std::uint64_t{16} << 30);
+  const auto effort = measure::effort_for(device, session, std::uint64_t{16} << 30, plan.sample);
   std::vector<measure::Ceiling> ceilings;
   for (const auto way : {measure::Way::up, measure::Way::down, measure::Way::both}) {
     ceilings.push_back(measure::link(way, device, session, effort));

@@ -67,15 +67,15 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
 
 }  // namespace
 
-Effort effort_for(const device::Device& device, const launch::Session& session,
-                  std::uint64_t bytes) {
+Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
+                  std::uint64_t host_sample) {
   const double most = session.max(static_cast<double>(bytes));
   constexpr double MiB = 1 << 20;
   const auto pages = [&](double limit) {
-    return static_cast<std::uint64_t>(std::clamp(most, MiB, limit)) / 4096 * 4096;
+    return static_cast<std::uint64_t>(std::clamp(most, MiB, std::max(MiB, limit))) / 4096 * 4096;
   };
   const bool on_host = device.info().backend == "host";
-  return {.bytes = pages(32 * MiB),
+  return {.host_bytes = pages(on_host ? 32 * MiB : static_cast<double>(host_sample)),
           .device_bytes = pages(on_host ? 32 * MiB : 2048 * MiB),
           .seconds = std::clamp(most / 32e9, 0.002, 0.06)};
 }
@@ -86,22 +86,22 @@ Ceiling link(Way way, device::Device& device, const launch::Session& session, Ef
   Work work;
   session.collectively([&] {
     const bool both = way == Way::both;
-    host = {device, Memory::pinned, effort.bytes};
-    there = {device, Memory::device, effort.bytes};
-    if (both) host2 = {device, Memory::pinned, effort.bytes};
-    if (both) there2 = {device, Memory::device, effort.bytes};
+    host = {device, Memory::pinned, effort.host_bytes};
+    there = {device, Memory::device, effort.host_bytes};
+    if (both) host2 = {device, Memory::pinned, effort.host_bytes};
+    if (both) there2 = {device, Memory::device, effort.host_bytes};
     for (int i = 0; i < (both ? 2 : 1); ++i) work.streams.push_back(device.make_stream());
   });
   work.enqueue = [&] {
     if (way == Way::down) {
-      work.streams[0]->download(host.data(), there.data(), effort.bytes);
+      work.streams[0]->download(host.data(), there.data(), effort.host_bytes);
     } else {
-      work.streams[0]->upload(there.data(), host.data(), effort.bytes);
+      work.streams[0]->upload(there.data(), host.data(), effort.host_bytes);
     }
-    if (way == Way::both) work.streams[1]->download(host2.data(), there2.data(), effort.bytes);
+    if (way == Way::both) work.streams[1]->download(host2.data(), there2.data(), effort.host_bytes);
   };
-  return measured(names[static_cast<std::size_t>(way)], "GB/s", static_cast<double>(effort.bytes),
-                  session, effort, work);
+  return measured(names[static_cast<std::size_t>(way)], "GB/s",
+                  static_cast<double>(effort.host_bytes), session, effort, work);
 }
 
 Ceiling device_read(device::Device& device, const launch::Session& session, Effort effort) {

@@ -24,14 +24,16 @@ struct Ceiling {
 
 /// How much a measurement may take: more for a long run than for a short one.
 struct Effort {
-  std::uint64_t bytes;         ///< of each host memory that it allocates for its time
+  std::uint64_t host_bytes;    ///< of each host memory that is copied from or to
   std::uint64_t device_bytes;  ///< of each device memory that kernels read or copy
   double seconds;              ///< of measuring; waking the device up comes before
 };
-/// For a run in which a rank moves `bytes` bytes: at most 32 MiB of host memory, 2 GiB of a GPU's,
-/// and 60 ms. Collective, the same on every rank.
-Effort effort_for(const device::Device& device, const launch::Session& session,
-                  std::uint64_t bytes);
+/// For a run in which a rank moves `bytes` bytes: at most 2 GiB of a GPU's memory, `host_sample`
+/// bytes of the host's (32 MiB of both on the host backend) and 60 ms. Host memory that is small
+/// enough for the processor's caches shows the links; more of it shows what the host's memory gives
+/// all links at once. Collective, the same on every rank.
+Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
+                  std::uint64_t host_sample);
 
 /// Which way copies between pinned memory and the device go; `both` counts one way's bytes.
 enum class Way { up, down, both };

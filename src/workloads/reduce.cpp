@@ -47,7 +47,13 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
   using pipeline::Mode;
   const auto& resources = runtime.resources;
   const launch::Session& session = runtime.session;
-  const measure::Effort effort = measure::effort_for(*runtime.device, session, shard_bytes);
+  const std::uint64_t bytes =
+      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
+  // Slots stay in the cache; the shard itself comes from memory.
+  const bool from_memory = sizes.mode != Mode::stream && sizes.mode != Mode::pageable;
+  const measure::Effort effort =
+      measure::effort_for(*runtime.device, session, shard_bytes,
+                          from_memory ? bytes : sizes.slots * sizes.slot * element);
   std::vector<measure::Ceiling> ceilings;
   if (sizes.mode != Mode::resident) {
     ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
@@ -55,8 +61,6 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
   if (!resources.device_is_host) {
     ceilings.push_back(measure::device_read(*runtime.device, session, effort));
   }
-  const std::uint64_t bytes =
-      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
   // A smaller shard could stay in the processor's caches.
   const bool too_small = session.max(bytes > shard_bytes ? 1 : 0) > 0;
   const bool copied = sizes.mode == Mode::pageable, read = resources.device_is_host;
