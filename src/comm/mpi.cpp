@@ -37,6 +37,9 @@ class MpiCommunicator final : public Communicator {
     stream.upload(receive, receive_.data(), bytes * ranks_);
   }
 
+  /// all_gather() has waited for the others; what is left is this rank's own upload.
+  void wait(device::Stream& stream) override { stream.synchronize(); }
+
  private:
   launch::Heartbeat& heartbeat_;
   std::size_t ranks_;

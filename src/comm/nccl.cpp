@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "comm/collective_wait.hpp"
 #include "comm/communicator.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -51,8 +52,12 @@ Clock::time_point after(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Of a communicator that does not block, a call may go on after it has returned.
-void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_point deadline) {
+/// Of a communicator that does not block, a call may go on after it has returned, mostly since it
+/// needs the other ranks.
+void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_point deadline,
+            launch::Heartbeat& heartbeat) {
+  std::optional<launch::Heartbeat::Waiting> waiting;
+  if (status == ncclInProgress) waiting.emplace(heartbeat);
   while (status == ncclInProgress) {
     if (Clock::now() > deadline) {
       throw Error(
@@ -71,6 +76,7 @@ void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_
 struct AllGatherArgs {
   ncclComm_t comm;
   double timeout;  ///< seconds for NCCL's own preparations, which the first call makes
+  launch::Heartbeat* heartbeat;
   const void* send;
   void* receive;
   std::size_t bytes;
@@ -84,12 +90,13 @@ constexpr Kernel<AllGatherArgs> all_gather_kernel = {
     },
     [](const AllGatherArgs& args, CudaStream stream) {
       finish(ncclAllGather(args.send, args.receive, args.bytes, ncclInt8, args.comm, stream),
-             "ncclAllGather", args.comm, after(args.timeout));
+             "ncclAllGather", args.comm, after(args.timeout), *args.heartbeat);
     }};
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(const launch::Session& session, double timeout) : timeout_(timeout) {
+  NcclCommunicator(device::Device& device, const launch::Session& session, double timeout)
+      : heartbeat_(session.heartbeat()), wait_(device, heartbeat_), timeout_(timeout) {
     ncclUniqueId id{};
     session.collectively([&] {
       if (session.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
@@ -103,13 +110,13 @@ class NcclCommunicator final : public Communicator {
       try {
         const ncclResult_t status =
             ncclCommInitRankConfig(&comm_, session.size(), id, session.rank(), &config);
-        finish(status, "ncclCommInitRankConfig", comm_, deadline);
+        finish(status, "ncclCommInitRankConfig", comm_, deadline, heartbeat_);
       } catch (const Error&) {
         abort();
         throw;
       }
     });
-    at_hang_.emplace(session.heartbeat(), [this] { (void)ncclCommAbort(comm_); });
+    at_hang_.emplace(heartbeat_, [this] { (void)ncclCommAbort(comm_); });
   }
 
   /// After an error the peers may not come to a common end.
@@ -128,8 +135,11 @@ class NcclCommunicator final : public Communicator {
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
-    stream.launch(all_gather_kernel, {comm_, timeout_, send, receive, bytes});
+    wait_.begin(stream);
+    stream.launch(all_gather_kernel, {comm_, timeout_, &heartbeat_, send, receive, bytes});
   }
+
+  void wait(device::Stream& stream) override { wait_.end(stream); }
 
  private:
   void abort() {
@@ -137,6 +147,8 @@ class NcclCommunicator final : public Communicator {
     comm_ = nullptr;
   }
 
+  launch::Heartbeat& heartbeat_;
+  CollectiveWait wait_;
   double timeout_;
   ncclComm_t comm_ = nullptr;
   std::optional<launch::Heartbeat::AtHang> at_hang_;
@@ -144,9 +156,10 @@ class NcclCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(const launch::Session& session,
+std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
+                                                     const launch::Session& session,
                                                      double timeout) {
-  return std::make_unique<NcclCommunicator>(session, timeout);
+  return std::make_unique<NcclCommunicator>(device, session, timeout);
 }
 
 std::string nccl_version() {

@@ -109,7 +109,8 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
                                         .ranks = session.size()});
   });
   if (transport == comm::Transport::nccl) {
-    return comm::make_nccl_communicator(session, runtime.options.seconds("comm.timeout"));
+    return comm::make_nccl_communicator(*runtime.device, session,
+                                        runtime.options.seconds("comm.timeout"));
   }
   if (!runtime.resources.device_is_host && !has_nccl && session.size() > 1 && session.rank() == 0) {
     runtime.log.warn(
