@@ -14,14 +14,14 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(int ordinal) : ordinal_(ordinal) {}
+  explicit CudaEvent(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {}
 
   void synchronize() override {
-    check(cudaSetDevice(ordinal_), "cudaSetDevice");  // any thread may wait
+    use(gpu_);  // any thread may wait
     check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
   }
   bool reached() const override {
-    check(cudaSetDevice(ordinal_), "cudaSetDevice");
+    use(gpu_);
     const cudaError_t status = cudaEventQuery(event_.get());
     if (status == cudaErrorNotReady) {
       (void)cudaGetLastError();  // else the next launch would take it for its own failure
@@ -40,7 +40,7 @@ class CudaEvent final : public Event {
   cudaEvent_t get() const { return event_.get(); }
 
  private:
-  int ordinal_;
+  std::shared_ptr<const Gpu> gpu_;
   EventHandle event_;
 };
 
@@ -110,14 +110,16 @@ std::string software() {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, unsigned threads) : ordinal_(ordinal), threads_(threads) {
-    use();
+  CudaDevice(int ordinal, unsigned threads) : threads_(threads) {
     cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    check(cudaGetDeviceProperties(&properties, ordinal),
+          fmt::format("cudaGetDeviceProperties of GPU {}", ordinal).c_str());
+    const GpuFacts self = facts_of(properties);
+    gpu_ = std::make_shared<const Gpu>(Gpu{ordinal, fmt::format("{}, {}", self.name, self.pci)});
+    use(gpu_);
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     info_.backend = "cuda";
-    const GpuFacts self = facts_of(properties);
     info_.name = self.name;
     info_.uuid = self.uuid;
     info_.pci = self.pci;
@@ -130,16 +132,16 @@ class CudaDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream() override {
-    use();
+    use(gpu_);
     return std::make_unique<GpuStream>();
   }
   std::unique_ptr<Event> make_event() override {
-    use();
-    return std::make_unique<CudaEvent>(ordinal_);
+    use(gpu_);
+    return std::make_unique<CudaEvent>(gpu_);
   }
 
   void* allocate(Memory kind, std::size_t bytes) override {
-    use();
+    use(gpu_);
     switch (kind) {
       case Memory::device:
         return allocate_device(bytes);
@@ -158,7 +160,7 @@ class CudaDevice final : public Device {
     return allocate_pinned(bytes, cudaHostRegisterMapped);
   }
   void release(Memory kind, void* data, std::size_t bytes) noexcept override {
-    report(cudaSetDevice(ordinal_), "cudaSetDevice");
+    report(cudaSetDevice(gpu_->ordinal), "cudaSetDevice");
     if (kind == Memory::device) {
       report(cudaFree(data), "cudaFree");
     } else if (kind == Memory::write_combined) {
@@ -170,9 +172,6 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// Makes the device current in the calling thread.
-  void use() const { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
-
   static void* allocate_device(std::size_t bytes) {
     void* data = nullptr;
     check(cudaMalloc(&data, bytes), fmt::format("cudaMalloc of {}", format_size(bytes)).c_str());
@@ -189,7 +188,7 @@ class CudaDevice final : public Device {
 
   bool sees_host_pointers() const {
     int yes = 0;
-    check(cudaDeviceGetAttribute(&yes, cudaDevAttrCanUseHostPointerForRegisteredMem, ordinal_),
+    check(cudaDeviceGetAttribute(&yes, cudaDevAttrCanUseHostPointerForRegisteredMem, gpu_->ordinal),
           "cudaDeviceGetAttribute");
     return yes != 0;
   }
@@ -209,7 +208,7 @@ class CudaDevice final : public Device {
     return data;
   }
 
-  int ordinal_;
+  std::shared_ptr<const Gpu> gpu_;
   unsigned threads_;
   DeviceInfo info_;
 };
