@@ -69,9 +69,10 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime) {
   return ceilings;
 }
 
-Table versions(const device::Device* device, const device::Nvml& nvml) {
+Table versions(const device::Device* device, const device::Nvml& nvml,
+               const comm::Communicator* communicator) {
   Table table("versions", {{"name", ColumnType::text}, {"version", ColumnType::text}});
-  for (const auto& [name, value] : runtime::provenance(device, nvml)) {
+  for (const auto& [name, value] : runtime::provenance(device, nvml, communicator)) {
     if (name != "flags" && name != "environment" && !value.empty()) table.add({name, value});
   }
   return table;
@@ -149,8 +150,9 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
                         .device = device,
                         .nvml = nvml,
                         .ask_cuda = options.text("device.backend") != "host"});
-  std::vector<Table> tables = {versions(device, nvml), topology.ranks, topology.gpus,
-                               topology.peers};
+  std::vector<Table> tables = {
+      versions(device, nvml, runtime ? runtime->communicator.get() : nullptr), topology.ranks,
+      topology.gpus, topology.peers};
   if (runtime && wishes.measure) tables.push_back(ceilings_table(measure_ceilings(*runtime)));
   tables.push_back(findings(session, findings_here(session, log, nvml, refusal)));
   session.collectively([&] {
