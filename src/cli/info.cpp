@@ -16,6 +16,7 @@
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
 #include "runtime/provenance.hpp"
+#include "runtime/slow_links.hpp"
 #include "runtime/topology.hpp"
 
 namespace shardstream::cli {
@@ -153,7 +154,11 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
   std::vector<Table> tables = {
       versions(device, nvml, runtime ? runtime->communicator.get() : nullptr), topology.ranks,
       topology.gpus, topology.peers};
-  if (runtime && wishes.measure) tables.push_back(ceilings_table(measure_ceilings(*runtime)));
+  if (runtime && wishes.measure) {
+    const auto ceilings = measure_ceilings(*runtime);
+    runtime::warn_of_slow_links(*runtime, ceilings);
+    tables.push_back(ceilings_table(ceilings));
+  }
   tables.push_back(findings(session, findings_here(session, log, nvml, refusal)));
   session.collectively([&] {
     if (session.rank() == 0) print_output(wishes.json ? to_json(tables) : as_text(tables));

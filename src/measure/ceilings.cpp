@@ -65,7 +65,9 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
   return {.name = name,
           .least = *std::ranges::min_element(all),
           .aggregate = std::accumulate(all.begin(), all.end(), 0.0),
-          .unit = unit};
+          .unit = unit,
+          .by_rank = all,
+          .seconds = effort.seconds};
 }
 
 }  // namespace
