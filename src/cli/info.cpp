@@ -19,6 +19,7 @@
 #include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/provenance.hpp"
+#include "runtime/slow_links.hpp"
 #include "runtime/topology.hpp"
 
 namespace shardstream::cli {
@@ -110,9 +111,10 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
   return ceilings;
 }
 
-Table versions(const device::Device* device, const device::Nvml& nvml) {
+Table versions(const device::Device* device, const device::Nvml& nvml,
+               const comm::Communicator* communicator) {
   Table table("versions", {{"name", ColumnType::text}, {"version", ColumnType::text}});
-  for (const auto& [name, value] : runtime::provenance(device, nvml)) {
+  for (const auto& [name, value] : runtime::provenance(device, nvml, communicator)) {
     if (name != "flags" && name != "environment" && !value.empty()) table.add({name, value});
   }
   return table;
@@ -197,12 +199,15 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
                         .device = device,
                         .nvml = nvml,
                         .ask_cuda = options.text("device.backend") != "host"});
-  std::vector<Table> tables = {versions(device, nvml), topology.ranks, topology.gpus,
-                               topology.peers};
+  std::vector<Table> tables = {
+      versions(device, nvml, runtime ? runtime->communicator.get() : nullptr), topology.ranks,
+      topology.gpus, topology.peers};
   if (runtime && source) {
     attempt([&] {
       const Plan plan = plan_reading(*runtime, *source);
-      tables.push_back(ceilings_table(measure_ceilings(*runtime, *source, plan)));
+      const auto ceilings = measure_ceilings(*runtime, *source, plan);
+      runtime::warn_of_slow_links(*runtime, ceilings);
+      tables.push_back(ceilings_table(ceilings));
     });
   }
   tables.push_back(findings(session, findings_here(session, log, nvml, refusals)));

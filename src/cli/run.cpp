@@ -20,6 +20,7 @@
 #include "io/source.hpp"
 #include "launch/signals.hpp"
 #include "runtime/provenance.hpp"
+#include "runtime/slow_links.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
@@ -173,6 +174,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   runtime.telemetry->start();
   workloads::Outcome outcome = workloads::reduce(runtime, *source);
   runtime.telemetry->stop();
+  runtime::warn_of_slow_links(runtime, outcome.ceilings);
   const auto telemetry = gather_telemetry(runtime, outcome);
   describe_rates(outcome, telemetry);
   outcome.metrics.push_back({"backend", runtime.device->info().backend});

@@ -224,7 +224,8 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
           .processes = runtime.session.gather(
               fmt::format("rank {} ({}, {})", runtime.session.rank(), runtime.session.host(),
                           runtime.device->info().name)),
-          .provenance = runtime::provenance(runtime.device.get(), runtime.nvml),
+          .provenance =
+              runtime::provenance(runtime.device.get(), runtime.nvml, runtime.communicator.get()),
           .input = {{"name", source.name()},
                     {"type", std::string(name_of(source.type()))},
                     {"shape", as_integers(source.order().shape())},

@@ -17,11 +17,13 @@ class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(device::Device& device, const launch::Session& session, std::size_t most)
       : heartbeat_(session.heartbeat()),
+        network_(session.local_size() == session.size() ? "within one host" : "MPI"),
         ranks_(static_cast<std::size_t>(session.size())),
         send_(device, Memory::pinned, most),
         receive_(device, Memory::pinned, most * ranks_) {}
 
   std::string transport() const override { return "mpi"; }
+  std::string network() const override { return network_; }
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
@@ -37,8 +39,12 @@ class MpiCommunicator final : public Communicator {
     stream.upload(receive, receive_.data(), bytes * ranks_);
   }
 
+  /// all_gather() has waited for the others; what is left is this rank's own upload.
+  void wait(device::Stream& stream) override { stream.synchronize(); }
+
  private:
   launch::Heartbeat& heartbeat_;
+  std::string network_;
   std::size_t ranks_;
   Buffer<std::byte> send_, receive_;
 };

@@ -21,9 +21,12 @@ using device::Memory;
 struct Work {
   std::vector<std::unique_ptr<device::Stream>> streams;
   std::function<void()> enqueue;
+  comm::Communicator* communicator = nullptr;  // if what the streams do waits for other ranks
 
   void synchronize() const {
-    for (const auto& stream : streams) stream->synchronize();
+    for (const auto& stream : streams) {
+      communicator != nullptr ? communicator->wait(*stream) : stream->synchronize();
+    }
   }
   /// Calls and waits for them in groups of a few until `seconds` have passed; seconds a call.
   double for_seconds(double seconds) const {
@@ -62,7 +65,9 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
   return {.name = name,
           .least = *std::ranges::min_element(all),
           .aggregate = std::accumulate(all.begin(), all.end(), 0.0),
-          .unit = unit};
+          .unit = unit,
+          .by_rank = all,
+          .seconds = effort.seconds};
 }
 
 }  // namespace
@@ -169,6 +174,7 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
     receive = {device, Memory::device, bytes * ranks};
     work.streams.push_back(device.make_stream());
   });
+  work.communicator = &communicator;
   work.enqueue = [&] {
     communicator.all_gather(*work.streams[0], send.data(), receive.data(), bytes);
   };

@@ -19,7 +19,9 @@ struct Ceiling {
   std::string name;  ///< a plain identifier
   double least = 0, aggregate = 0;
   std::string unit;
-  bool on_path = false;  ///< all data of the run beside it pass here
+  bool on_path = false;              ///< all data of the run beside it pass here
+  std::vector<double> by_rank = {};  ///< each rank's, where ranks can be told apart
+  double seconds = 0;                ///< of measuring by_rank, after as long a warm-up
 };
 
 /// How much a measurement may take: more for a long run than for a short one.

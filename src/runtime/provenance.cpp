@@ -57,8 +57,9 @@ std::string version_line() {
                      build_info::git_commit, build_info::cuda_version);
 }
 
-std::vector<std::pair<std::string, std::string>> provenance(const device::Device* device,
-                                                            const device::Nvml& nvml) {
+std::vector<std::pair<std::string, std::string>> provenance(
+    const device::Device* device, const device::Nvml& nvml,
+    const comm::Communicator* communicator) {
   return {{"version", std::string(build_info::version)},
           {"git_commit", std::string(build_info::git_commit)},
           {"compiler", std::string(build_info::compiler)},
@@ -69,6 +70,7 @@ std::vector<std::pair<std::string, std::string>> provenance(const device::Device
           {"nvidia_driver", nvml.driver_version()},
           {"mpi", launch::Session::library_version()},
           {"nccl", comm::nccl_version()},
+          {"network", communicator != nullptr ? communicator->network() : ""},
           {"hdf5", io::hdf5_version()},
           {"hwloc", launch::hwloc_version()},
           {"operating_system", operating_system()},

@@ -13,9 +13,10 @@ namespace shardstream::runtime {
 std::string version_line();
 
 /// Names and values for the result file's /provenance. The environment is limited to names that
-/// tell of launchers, MPI, fabrics, NCCL, CUDA, HDF5 and modules. `device` may be null.
+/// tell of launchers, MPI, fabrics, NCCL, CUDA, HDF5 and modules. Both pointers may be null.
 std::vector<std::pair<std::string, std::string>> provenance(const device::Device* device,
-                                                            const device::Nvml& nvml);
+                                                            const device::Nvml& nvml,
+                                                            const comm::Communicator* communicator);
 
 /// 32 hexadecimal digits in five groups, new for each run, the same on every rank. Collective.
 std::string make_run_uuid(const launch::Session& session);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "comm/nccl_words.hpp"
 #include "comm/transport.hpp"
 #include "core/error.hpp"
 #include "device/cuda/cuda_device.hpp"
@@ -109,7 +110,11 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
                                         .ranks = session.size()});
   });
   if (transport == comm::Transport::nccl) {
-    return comm::make_nccl_communicator(session, runtime.options.seconds("comm.timeout"));
+    auto over_nccl = comm::make_nccl_communicator(*runtime.device, session,
+                                                  runtime.options.seconds("comm.timeout"));
+    const std::string warning = comm::network_warning(over_nccl->network());
+    if (!warning.empty() && session.rank() == 0) runtime.log.warn(warning);
+    return over_nccl;
   }
   if (!runtime.resources.device_is_host && !has_nccl && session.size() > 1 && session.rank() == 0) {
     runtime.log.warn(

@@ -202,7 +202,7 @@ class RootFold {
     stream.upload(send_.data(), staged_.data(), own.size() * sizeof(Partial<Class>));
     runtime_.communicator->all_gather(stream, send_.data(), receive_.data(), send_.bytes());
     stream.download(staged_.data(), receive_.data(), receive_.bytes());
-    stream.synchronize();
+    runtime_.communicator->wait(stream);
     reduce::TreeFold<Class> fold;
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       const Range part = shard(elements_, leaf_elements, rank, ranks());

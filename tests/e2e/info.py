@@ -67,6 +67,7 @@ def test_text_and_json_agree():
         versions = {row["name"]: row["version"] for row in told["versions"]}
         assert versions["version"] in run("--version").out
         assert versions["hdf5"] and versions["mpi"] and versions["operating_system"]
+        assert versions["network"] == "within one host", finished
         for finding in told["findings"]:
             assert finding["kind"] in ("note", "warning"), finding
 
@@ -149,6 +150,7 @@ def test_a_result_has_the_same_tables():
     run("run", "reduce", "--input.count", 1000, "-o", path, ranks=2).expect(0)
     told = tables_of(run("info", "--json", ranks=2).expect(0))
     with h5py.File(path) as file:
+        assert file["provenance"].attrs["network"] == "within one host"
         ranks = file["topology/ranks"][()]
         assert list(ranks.dtype.names) == list(told["ranks"][0])
         for stored, row in zip(ranks, told["ranks"]):

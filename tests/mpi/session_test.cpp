@@ -135,7 +135,7 @@ TEST(MpiCommunicator, GathersDeviceMemoryInTheOrderOfTheStream) {
     stream->upload(send.data(), values.data(), send.bytes());
     communicator->all_gather(*stream, send.data(), receive.data(), send.bytes());
     stream->download(seen.data(), receive.data(), receive.bytes());
-    stream->synchronize();
+    communicator->wait(*stream);
     for (std::size_t i = 0; i < seen.size(); ++i) {
       ASSERT_EQ(seen[i], static_cast<int>(1000 * (i / count) + i % count) + round);
     }

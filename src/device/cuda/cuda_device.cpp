@@ -14,14 +14,14 @@ namespace {
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent(int ordinal, bool timed) : ordinal_(ordinal), event_(timed) {}
+  CudaEvent(std::shared_ptr<const Gpu> gpu, bool timed) : gpu_(std::move(gpu)), event_(timed) {}
 
   void synchronize() override {
-    check(cudaSetDevice(ordinal_), "cudaSetDevice");  // any thread may wait
+    use(gpu_);  // any thread may wait
     check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
   }
   bool reached() const override {
-    check(cudaSetDevice(ordinal_), "cudaSetDevice");
+    use(gpu_);
     const cudaError_t status = cudaEventQuery(event_.get());
     if (status == cudaErrorNotReady) {
       (void)cudaGetLastError();  // else the next launch would take it for its own failure
@@ -40,13 +40,13 @@ class CudaEvent final : public Event {
   cudaEvent_t get() const { return event_.get(); }
 
  private:
-  int ordinal_;
+  std::shared_ptr<const Gpu> gpu_;
   EventHandle event_;
 };
 
 class GpuStream final : public Stream {
  public:
-  explicit GpuStream(int ordinal) : ordinal_(ordinal) {}
+  explicit GpuStream(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {}
 
   void upload(void* device, const void* host, std::size_t bytes) override {
     use();
@@ -68,6 +68,7 @@ class GpuStream final : public Stream {
           "cudaStreamWaitEvent");
   }
   void synchronize() override {
+    use();
     check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
   }
 
@@ -80,9 +81,9 @@ class GpuStream final : public Stream {
 
  private:
   /// Any thread may give it work; a new one would use GPU 0.
-  void use() const { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+  void use() const { cuda::use(gpu_); }
 
-  int ordinal_;
+  std::shared_ptr<const Gpu> gpu_;
   StreamHandle stream_;
 };
 
@@ -121,14 +122,16 @@ std::string software() {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, unsigned threads) : ordinal_(ordinal), threads_(threads) {
-    use();
+  CudaDevice(int ordinal, unsigned threads) : threads_(threads) {
     cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+    check(cudaGetDeviceProperties(&properties, ordinal),
+          fmt::format("cudaGetDeviceProperties of GPU {}", ordinal).c_str());
+    const GpuFacts self = facts_of(properties);
+    gpu_ = std::make_shared<const Gpu>(Gpu{ordinal, fmt::format("{}, {}", self.name, self.pci)});
+    use(gpu_);
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     info_.backend = "cuda";
-    const GpuFacts self = facts_of(properties);
     info_.name = self.name;
     info_.uuid = self.uuid;
     info_.pci = self.pci;
@@ -141,14 +144,14 @@ class CudaDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream() override {
-    use();
-    return std::make_unique<GpuStream>(ordinal_);
+    use(gpu_);
+    return std::make_unique<GpuStream>(gpu_);
   }
   std::unique_ptr<Event> make_event() override { return make_cuda_event(false); }
   std::unique_ptr<Event> make_timed_event() override { return make_cuda_event(true); }
 
   void* allocate(Memory kind, std::size_t bytes) override {
-    use();
+    use(gpu_);
     switch (kind) {
       case Memory::device:
         return allocate_device(bytes);
@@ -169,7 +172,7 @@ class CudaDevice final : public Device {
     return allocate_pinned(bytes, cudaHostRegisterMapped);
   }
   void release(Memory kind, void* data, std::size_t bytes) noexcept override {
-    report(cudaSetDevice(ordinal_), "cudaSetDevice");
+    report(cudaSetDevice(gpu_->ordinal), "cudaSetDevice");
     if (kind == Memory::device) {
       report(cudaFree(data), "cudaFree");
     } else if (kind == Memory::write_combined) {
@@ -181,12 +184,9 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// Makes the device current in the calling thread.
-  void use() const { check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
-
   std::unique_ptr<Event> make_cuda_event(bool timed) const {
-    use();
-    return std::make_unique<CudaEvent>(ordinal_, timed);
+    use(gpu_);
+    return std::make_unique<CudaEvent>(gpu_, timed);
   }
 
   static void* allocate_device(std::size_t bytes) {
@@ -211,7 +211,7 @@ class CudaDevice final : public Device {
 
   bool sees_host_pointers() const {
     int yes = 0;
-    check(cudaDeviceGetAttribute(&yes, cudaDevAttrCanUseHostPointerForRegisteredMem, ordinal_),
+    check(cudaDeviceGetAttribute(&yes, cudaDevAttrCanUseHostPointerForRegisteredMem, gpu_->ordinal),
           "cudaDeviceGetAttribute");
     return yes != 0;
   }
@@ -230,7 +230,7 @@ class CudaDevice final : public Device {
     return data;
   }
 
-  int ordinal_;
+  std::shared_ptr<const Gpu> gpu_;
   unsigned threads_;
   DeviceInfo info_;
 };

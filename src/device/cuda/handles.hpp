@@ -3,16 +3,30 @@
 
 #include <cuda_runtime_api.h>
 
+#include <memory>
 #include <source_location>
+#include <string>
 #include <utility>
 
 namespace shardstream::device::cuda {
 
-/// Throws Error naming `call`, CUDA's word for the failure and, where there is one, the remedy.
+/// A GPU as errors name it.
+struct Gpu {
+  int ordinal;
+  std::string name;  ///< "NVIDIA H100 80GB HBM3, 0000:1b:00.0"
+};
+
+/// Makes the GPU the calling thread's, and the one that check() names there: one that has failed
+/// could not be asked any more. Throws Error as check() does.
+void use(const std::shared_ptr<const Gpu>& gpu);
+
+/// Throws Error naming `call`, the GPU, CUDA's word for the failure and, where there is one, the
+/// remedy.
 void check(cudaError_t status, const char* call,
            std::source_location where = std::source_location::current());
 
-/// For destructors: says what failed on standard error and goes on.
+/// For destructors: says what failed on standard error and goes on. After a failure that every
+/// later call returns again, as with a GPU that is lost, it is silent.
 void report(cudaError_t status, const char* call) noexcept;
 
 /// A non-blocking stream of the current device.

@@ -1,0 +1,16 @@
+#include "gpu/trap.hpp"
+
+namespace shardstream::test {
+namespace {
+
+__global__ void trap_at_once() {
+  __trap();
+}
+
+}  // namespace
+
+void trap(const TrapArgs&, CudaStream stream) {
+  trap_at_once<<<1, 1, 0, stream>>>();
+}
+
+}  // namespace shardstream::test
