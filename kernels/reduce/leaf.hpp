@@ -163,15 +163,23 @@ inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count
 template <bool Masked, class T, unsigned Lanes>
 [[gnu::always_inline]] inline LaneSum<T> pass(const T* x, unsigned count, bool want_extremes,
                                               LaneExtremes<T, Lanes>& extremes) {
-  alignas(64) std::array<LaneSum<T>, Lanes> sums{};
+  // No vector adds 128 bits, so these are summed as two halves of 32 bits.
+  constexpr bool halved = std::is_same_v<LaneSum<T>, Int128>;
+  using V = std::conditional_t<halved, std::int64_t, LaneSum<T>>;
+  alignas(64) std::array<V, Lanes> sums{}, high{};
   for_rows<Lanes>(x, count, [&](auto rows, unsigned row, unsigned lane, unsigned width) {
     const T* from = x + row * Lanes + lane;
     add_rows<rows, Lanes>(from, width, sums.data() + lane, [](auto& value) {
       // A lane's sum is never -0, so adding +0 for a NaN leaves it as it is.
       if constexpr (Masked) value = value == value ? value : decltype(value + value){};
+      if constexpr (halved) value &= 0xffffffff;
     });
+    if constexpr (halved) {
+      add_rows<rows, Lanes>(from, width, high.data() + lane, [](auto& value) { value >>= 32; });
+    }
     if (want_extremes) take_rows<rows, Masked>(from, row, lane, width, extremes);
   });
+  if constexpr (halved) return (LaneSum<T>{fold_lanes(high)} << 32) + fold_lanes(sums);
   return fold_lanes(sums);
 }
 
