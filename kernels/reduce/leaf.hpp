@@ -110,7 +110,7 @@ template <unsigned Lanes, class T, class Step>
 [[gnu::always_inline]] inline void for_rows(const T* x, unsigned count, Step&& step) {
   constexpr std::integral_constant<unsigned, 4> several;
   constexpr std::integral_constant<unsigned, 1> one;
-  constexpr unsigned line = 64 / sizeof(T), ahead = 16384 / sizeof(T);
+  constexpr unsigned line = 64 / sizeof(T), ahead = 12288 / sizeof(T);
   const unsigned rows = count / Lanes;
   unsigned row = 0;
   for (; row + several <= rows; row += several) {
