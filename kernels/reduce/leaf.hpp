@@ -1,7 +1,6 @@
 // One leaf on a host: its rows of `Lanes` elements are added to the lanes, a few rows at a time, so
-// that an accumulator is loaded and stored once for several elements. Accumulators stay in the
-// first-level cache; keeping them in registers over a whole leaf was tried and is slower
-// (kernels/README.md).
+// that an accumulator, which stays in the first-level cache, is loaded and stored once for several
+// elements (kernels/README.md says what that brings).
 #pragma once
 
 #include <array>
