@@ -1,80 +1,127 @@
-// One leaf on a host: row after row of `Lanes` elements is added to the lanes, which compilers
-// vectorise. The lanes' accumulators stay in the first-level cache; keeping them in registers over
-// tiles of rows was tried and is slower (kernels/README.md).
+// One leaf on a host: its rows of `Lanes` elements are added to the lanes, a few rows at a time, so
+// that an accumulator, which stays in the first-level cache, is loaded and stored once for several
+// elements (kernels/README.md says what that brings).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/reduce/reduce.hpp"
 
 namespace shardstream::reduce {
 
-/// A lane's sum over one leaf: exact for integers (2^16 of 32 bits fit in 64).
+/// A lane's sum over one leaf: exact for integers (2^16 of 8 bits fit in 32, of 32 bits in 64).
 template <class T>
-using LaneSum = std::conditional_t<std::is_floating_point_v<T>, double,
-                                   std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>>;
+using LaneSum = std::conditional_t<
+    std::is_floating_point_v<T>, double,
+    std::conditional_t<sizeof(T) == 8, Int128,
+                       std::conditional_t<sizeof(T) == 4, std::int64_t, std::int32_t>>>;
 
-/// The accumulators of all lanes, each kind in an array of its own.
+/// The extremes of all lanes, each kind in an array of its own.
 template <class T, unsigned Lanes>
-struct LaneState {
+struct LaneExtremes {
   using Key = OrderKey<T>;
   using Row = std::make_unsigned_t<Key>;  // as wide as the key, so that both vectorise alike
-  alignas(64) std::array<LaneSum<T>, Lanes> sum{};
-  alignas(64) std::array<Row, Lanes> valid{};  // elements that are not NaN; kept if Masked
   alignas(64) std::array<Key, Lanes> min, max;
   alignas(64) std::array<Row, Lanes> min_row{}, max_row{};
 
-  LaneState() {
+  LaneExtremes() {
     min.fill(std::numeric_limits<Key>::max());
     max.fill(std::numeric_limits<Key>::min());
   }
 };
 
-/// Adds row number `row` of the leaf, which starts at `x`, to lanes [0, width).
-template <bool Extremes, bool Masked, class T, unsigned Lanes>
-[[gnu::always_inline]] inline void add_row(const T* __restrict x, unsigned row, unsigned width,
-                                           LaneState<T, Lanes>& state) {
-  using State = LaneState<T, Lanes>;
-  const auto here = static_cast<typename State::Row>(row);
-  for (unsigned lane = 0; lane < width; ++lane) {
-    const T value = x[lane];
-    const bool is_nan = Masked && value != value;
-    // A lane's sum is never -0, so adding +0 for a NaN leaves it as it is.
-    state.sum[lane] += static_cast<LaneSum<T>>(is_nan ? T{0} : value);
-    if constexpr (Masked) state.valid[lane] += is_nan ? 0 : 1;
-    if constexpr (Extremes) {
+/// The sums of neighbouring lanes in one vector register.
+template <class V>
+using Pack [[gnu::vector_size(32)]] = V;
+
+/// Adds term(element) to lanes [0, width), row after row; `term` changes its argument in place, be
+/// it a V or a Pack of them. Packs are spelled out because compilers vectorise the plain loop by
+/// the narrower elements, whose conversion then takes shuffles: half of the rate for floats.
+template <unsigned Rows, unsigned Lanes, class T, class V, class Term>
+[[gnu::always_inline]] inline void add_rows(const T* __restrict x, unsigned width, V* sums,
+                                            Term&& term) {
+  unsigned lane = 0;
+  if constexpr (sizeof(V) <= 8) {
+    constexpr unsigned pack = sizeof(Pack<V>) / sizeof(V);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      for (; lane + pack <= width; lane += pack) {
+        Pack<V> sum;
+        std::memcpy(&sum, sums + lane, sizeof sum);
+        for (unsigned row = 0; row < Rows; ++row) {
+          const T* from = x + row * Lanes + lane;
+          Pack<V> value = {static_cast<V>(+from[I])...};  // + makes an int of a byte
+          term(value);
+          sum += value;
+        }
+        std::memcpy(sums + lane, &sum, sizeof sum);
+      }
+    }
+    (std::make_index_sequence<pack>{});
+  }
+  for (; lane < width; ++lane) {
+    V sum = sums[lane];
+    for (unsigned row = 0; row < Rows; ++row) {
+      auto value = static_cast<V>(x[row * Lanes + lane]);
+      term(value);
+      sum += value;
+    }
+    sums[lane] = sum;
+  }
+}
+
+/// Takes rows of the leaf from number `first` on, which start at `x`, into the extremes of lanes
+/// [lane, lane + width).
+template <unsigned Rows, bool Masked, class T, unsigned Lanes>
+[[gnu::always_inline]] inline void take_rows(const T* __restrict x, unsigned first, unsigned lane,
+                                             unsigned width, LaneExtremes<T, Lanes>& extremes) {
+  using Key = OrderKey<T>;
+  using Row = typename LaneExtremes<T, Lanes>::Row;
+  for (unsigned i = 0; i < width; ++i) {
+    auto min = extremes.min[lane + i], max = extremes.max[lane + i];
+    auto min_row = extremes.min_row[lane + i], max_row = extremes.max_row[lane + i];
+    for (unsigned row = 0; row < Rows; ++row) {
+      const T value = x[row * Lanes + i];
+      const bool is_nan = Masked && value != value;
+      const auto here = static_cast<Row>(first + row);
       const auto key = order_key(value);
-      const auto low = is_nan ? std::numeric_limits<typename State::Key>::max() : key;
-      const auto high = is_nan ? std::numeric_limits<typename State::Key>::min() : key;
-      const auto min = state.min[lane], max = state.max[lane];
-      state.min_row[lane] = low < min ? here : state.min_row[lane];
-      state.min[lane] = low < min ? low : min;
-      state.max_row[lane] = max < high ? here : state.max_row[lane];
-      state.max[lane] = max < high ? high : max;
+      const auto low = is_nan ? std::numeric_limits<Key>::max() : key;
+      const auto high = is_nan ? std::numeric_limits<Key>::min() : key;
+      min_row = low < min ? here : min_row;
+      min = low < min ? low : min;
+      max_row = max < high ? here : max_row;
+      max = max < high ? high : max;
+    }
+    extremes.min[lane + i] = min, extremes.max[lane + i] = max;
+    extremes.min_row[lane + i] = min_row, extremes.max_row[lane + i] = max_row;
+  }
+}
+
+/// Covers a leaf of `count` elements with calls step(rows, row, lane, width), each for `rows` rows
+/// from `row` on and lanes [lane, lane + width), in the order of rows for every lane. Processors do
+/// not foresee a walk over several rows at once, so what comes is prefetched in its order in
+/// memory.
+template <unsigned Lanes, class T, class Step>
+[[gnu::always_inline]] inline void for_rows(const T* x, unsigned count, Step&& step) {
+  constexpr std::integral_constant<unsigned, 4> several;
+  constexpr std::integral_constant<unsigned, 1> one;
+  constexpr unsigned line = 64 / sizeof(T), ahead = 12288 / sizeof(T);
+  const unsigned rows = count / Lanes;
+  unsigned row = 0;
+  for (; row + several <= rows; row += several) {
+    for (unsigned lane = 0; lane < Lanes; lane += line) {
+      for (unsigned i = 0; i < several; ++i) {  // past the end of x too: prefetches never fault
+        __builtin_prefetch(x + row * Lanes + (lane * several + i * line) + ahead);
+      }
+      step(several, row, lane, line);
     }
   }
-}
-
-/// Adds the squared deviations from `mean` of one row to lanes [0, width).
-template <bool Masked, class T, std::size_t Lanes>
-[[gnu::always_inline]] inline void add_squares(const T* __restrict x, double mean, unsigned width,
-                                               std::array<double, Lanes>& squares) {
-  for (unsigned lane = 0; lane < width; ++lane) {
-    const T value = x[lane];
-    const double delta = Masked && value != value ? 0.0 : static_cast<double>(value) - mean;
-    squares[lane] += delta * delta;
-  }
-}
-
-/// Calls step(row, width) for every row of a leaf of `count` elements; the last may be short.
-template <unsigned Lanes, class Step>
-[[gnu::always_inline]] inline void for_rows(unsigned count, Step&& step) {
-  const unsigned rows = count / Lanes;
-  for (unsigned row = 0; row < rows; ++row) step(row, Lanes);
-  if (count % Lanes != 0) step(rows, count % Lanes);
+  for (; row < rows; ++row) step(one, row, 0, Lanes);
+  if (count % Lanes != 0) step(one, rows, 0, count % Lanes);
 }
 
 /// The fixed tree over lanes: lane i takes lane i + width for width = Lanes/2, ..., 1.
@@ -89,11 +136,11 @@ template <class V, std::size_t Lanes>
 /// The least (or, with the order turned, the greatest) key of all lanes that hold one, at its
 /// lowest index; no_index if no lane holds one.
 template <bool Least, class T, unsigned Lanes>
-inline void fold_extremes(const LaneState<T, Lanes>& state, unsigned count, std::int64_t first,
-                          Extreme<T>& value, std::int64_t& index) {
+inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count,
+                          std::int64_t first, Extreme<T>& value, std::int64_t& index) {
   using Key = OrderKey<T>;
-  const auto& keys = Least ? state.min : state.max;
-  const auto& rows = Least ? state.min_row : state.max_row;
+  const auto& keys = Least ? extremes.min : extremes.max;
+  const auto& rows = Least ? extremes.min_row : extremes.max_row;
   Key best{};
   index = no_index;
   for (unsigned lane = 0; lane < Lanes && lane < count; ++lane) {
@@ -111,54 +158,67 @@ inline void fold_extremes(const LaneState<T, Lanes>& state, unsigned count, std:
   value = static_cast<Extreme<T>>(from_order_key<T>(best));
 }
 
+/// The sum of a leaf and, if wanted, its lanes' extremes; without NaNs if Masked.
+template <bool Masked, class T, unsigned Lanes>
+[[gnu::always_inline]] inline LaneSum<T> pass(const T* x, unsigned count, bool want_extremes,
+                                              LaneExtremes<T, Lanes>& extremes) {
+  // No vector adds 128 bits, so these are summed as two halves of 32 bits.
+  constexpr bool halved = std::is_same_v<LaneSum<T>, Int128>;
+  using V = std::conditional_t<halved, std::int64_t, LaneSum<T>>;
+  alignas(64) std::array<V, Lanes> sums{}, high{};
+  for_rows<Lanes>(x, count, [&](auto rows, unsigned row, unsigned lane, unsigned width) {
+    const T* from = x + row * Lanes + lane;
+    add_rows<rows, Lanes>(from, width, sums.data() + lane, [](auto& value) {
+      // A lane's sum is never -0, so adding +0 for a NaN leaves it as it is.
+      if constexpr (Masked) value = value == value ? value : decltype(value + value){};
+      if constexpr (halved) value &= 0xffffffff;
+    });
+    if constexpr (halved) {
+      add_rows<rows, Lanes>(from, width, high.data() + lane, [](auto& value) { value >>= 32; });
+    }
+    if (want_extremes) take_rows<rows, Masked>(from, row, lane, width, extremes);
+  });
+  if constexpr (halved) return (LaneSum<T>{fold_lanes(high)} << 32) + fold_lanes(sums);
+  return fold_lanes(sums);
+}
+
 /// Statistics of one leaf of 1..leaf_elements elements, `first` being the index of its first.
 template <class T, unsigned Lanes>
 [[gnu::always_inline]] inline PartialOf<T> reduce_leaf(const T* x, unsigned count,
                                                        std::int64_t first, Want want) {
   PartialOf<T> leaf;
   leaf.count = count;
-  LaneState<T, Lanes> state;
-  for_rows<Lanes>(count, [&](unsigned row, unsigned width) {
-    if (want.extremes) {
-      add_row<true, false>(x + row * Lanes, row, width, state);
-    } else {
-      add_row<false, false>(x + row * Lanes, row, width, state);
-    }
-  });
-  leaf.sum = fold_lanes(state.sum);
+  LaneExtremes<T, Lanes> extremes;
+  leaf.sum = pass<false>(x, count, want.extremes, extremes);
   bool masked = false;
   if constexpr (std::is_floating_point_v<T>) {
     if (leaf.sum != leaf.sum) {  // a NaN, or infinities of both signs: look closer, without NaNs
-      state = LaneState<T, Lanes>{};
-      for_rows<Lanes>(count, [&](unsigned row, unsigned width) {
-        add_row<true, true>(x + row * Lanes, row, width, state);
-      });
-      std::int64_t valid = 0;
-      for (const auto lane_valid : state.valid) valid += static_cast<std::int64_t>(lane_valid);
-      leaf.nans = leaf.count - valid;
+      extremes = {};
+      const double sum = pass<true>(x, count, want.extremes, extremes);
+      for (unsigned i = 0; i < count; ++i) leaf.nans += x[i] != x[i];
       unsigned i = 0;
       while (i < count && x[i] == x[i]) ++i;
       if (i < count) leaf.first_nan = first + i;
       if (want.skip_nans) {
         masked = true;
-        leaf.count = valid;
-        leaf.sum = fold_lanes(state.sum);
+        leaf.count -= leaf.nans;
+        leaf.sum = sum;
       }
     }
   }
   if (want.extremes) {
-    fold_extremes<true>(state, count, first, leaf.min, leaf.min_index);
-    fold_extremes<false>(state, count, first, leaf.max, leaf.max_index);
+    fold_extremes<true>(extremes, count, first, leaf.min, leaf.min_index);
+    fold_extremes<false>(extremes, count, first, leaf.max, leaf.max_index);
   }
   if (want.variance && leaf.count > 0) {
     const double mean = to_double(leaf.sum) / static_cast<double>(leaf.count);
     alignas(64) std::array<double, Lanes> squares{};
-    for_rows<Lanes>(count, [&](unsigned row, unsigned width) {
-      if (masked) {
-        add_squares<true>(x + row * Lanes, mean, width, squares);
-      } else {
-        add_squares<false>(x + row * Lanes, mean, width, squares);
-      }
+    for_rows<Lanes>(x, count, [&](auto rows, unsigned row, unsigned lane, unsigned width) {
+      add_rows<rows, Lanes>(x + row * Lanes + lane, width, squares.data() + lane, [&](auto& value) {
+        if (masked) value = value == value ? value : decltype(value + value){} + mean;
+        value -= mean;
+        value *= value;
+      });
     });
     leaf.m2 = fold_lanes(squares);
   }
