@@ -117,6 +117,7 @@ template <class T, unsigned Lanes>
                                                        std::int64_t first, Want want) {
   PartialOf<T> leaf;
   leaf.count = count;
+  leaf.m2 = want.variance ? 0 : no_m2;
   LaneState<T, Lanes> state;
   for_rows<Lanes>(count, [&](unsigned row, unsigned width) {
     if (want.extremes) {
