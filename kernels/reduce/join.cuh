@@ -3,6 +3,8 @@
 // group of groups.
 #pragma once
 
+#include <cuda/atomic>
+
 #include "kernels/reduce/leaf.cuh"
 #include "kernels/reduce/tree.hpp"
 
@@ -21,9 +23,9 @@ __device__ PartialOf<T>* largest(const ReduceArgs<T>& args, Leaves stretch, Subt
 __device__ inline bool last_to_come(unsigned* counter, unsigned blocks) {
   __shared__ bool last;
   if (threadIdx.x == 0) {
-    __threadfence();
-    last = atomicInc(counter, blocks - 1) == blocks - 1;
-    __threadfence();
+    ::cuda::atomic_ref<unsigned, ::cuda::thread_scope_device> come(*counter);
+    last = come.fetch_add(1, ::cuda::memory_order_acq_rel) == blocks - 1;
+    if (last) come.store(0, ::cuda::memory_order_relaxed);
   }
   __syncthreads();
   return last;
