@@ -39,8 +39,10 @@ void reduce_host(const ReduceArgs<T>& args, unsigned part, unsigned parts) {
   for (std::uint64_t i = leaves * part / parts; i < leaves * (part + 1) / parts; ++i) {
     const std::uint64_t offset = i * leaf_elements;
     const auto count = static_cast<unsigned>(std::min(leaf_elements, args.count - offset));
-    args.leaves[i] = leaf(args.elements + offset, count,
-                          static_cast<std::int64_t>(args.first + offset), args.want);
+    // Copied, since ThreadSanitizer does not see what a call writes where its result goes.
+    const PartialOf<T> one = leaf(args.elements + offset, count,
+                                  static_cast<std::int64_t>(args.first + offset), args.want);
+    args.leaves[i] = one;
   }
   std::atomic_ref done(args.counters[0]);
   if (done.fetch_add(1, std::memory_order_acq_rel) + 1 < parts) return;
