@@ -1,4 +1,4 @@
-// The launchers of reduce.cu: each enqueues its kernel and does not wait.
+// The launcher of reduce.cu: it enqueues its kernel and does not wait.
 #pragma once
 
 #include "kernels/reduce/reduce.hpp"
@@ -6,10 +6,6 @@
 namespace shardstream::reduce::cuda {
 
 template <class T>
-void leaves(const LeavesArgs<T>& args, CudaStream stream);
-template <class T>
-void fold(const FoldArgs<T>& args, CudaStream stream);
-template <class T>
-void pick(const PickArgs<T>& args, CudaStream stream);
+void reduce(const ReduceArgs<T>& args, CudaStream stream);
 
 }  // namespace shardstream::reduce::cuda

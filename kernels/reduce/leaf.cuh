@@ -159,23 +159,22 @@ struct ThreadLanes {
   }
 };
 
-/// Statistics of the leaf of block blockIdx.x.
+/// The largest values that are folded are sums and extrema, each of 16 bytes at most.
+template <unsigned Lanes>
+inline constexpr unsigned leaf_scratch = 16 * Lanes;
+
+/// Statistics of one leaf, by Lanes / lanes_per_thread<T> threads; valid in thread 0. `first` is
+/// the index of the leaf's first element. `shared` holds leaf_scratch<Lanes> bytes, aligned to 16,
+/// and may be reused when this returns.
 template <class T, unsigned Lanes, bool Extremes, bool Variance, unsigned Flight>
-__global__ void __launch_bounds__(Lanes / lanes_per_thread<T>)
-    reduce_leaves(LeavesArgs<T> args, unsigned leaf_size) {
+__device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t first, Want want,
+                                    unsigned char* shared) {
   constexpr unsigned vector = lanes_per_thread<T>, threads = Lanes / vector;
   using Lanes_ = ThreadLanes<T>;
   using Key = typename Lanes_::Key;
-  // The largest value that is folded: a sum or an extremum, each of 16 bytes at most.
-  __shared__ alignas(16) unsigned char shared[16 * Lanes];
   __shared__ bool look_closer;
   __shared__ double mean;
 
-  const std::uint64_t offset = std::uint64_t{blockIdx.x} * leaf_size;
-  const T* x = args.elements + offset;
-  const std::uint64_t left = args.count - offset;
-  const auto count = static_cast<unsigned>(left < leaf_size ? left : leaf_size);
-  const auto first = static_cast<std::int64_t>(args.first + offset);
   const auto fold_sums = [&](auto& lane) {
     using V = std::remove_reference_t<decltype(lane[0])>;
     return fold_block<threads>(lane, reinterpret_cast<V*>(shared), Add{});
@@ -187,6 +186,7 @@ __global__ void __launch_bounds__(Lanes / lanes_per_thread<T>)
   });
   PartialOf<T> leaf;
   leaf.count = count;
+  leaf.m2 = Variance ? 0 : no_m2;
   leaf.sum = fold_sums(state.sum);
   bool masked = false;
   if constexpr (std::is_floating_point_v<T>) {
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(Lanes / lanes_per_thread<T>)
           fold_block<threads>(state.first_nan, reinterpret_cast<unsigned*>(shared), Lower{});
       leaf.nans = leaf.count - valid;
       if (nan != ~0u) leaf.first_nan = first + nan;
-      if (args.want.skip_nans) {
+      if (want.skip_nans) {
         masked = true;
         leaf.count = valid;
         leaf.sum = fold_sums(state.sum);
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(Lanes / lanes_per_thread<T>)
     const double m2 = fold_sums(squares);
     if (leaf.count > 0) leaf.m2 = m2;
   }
-  if (threadIdx.x == 0) args.partials[blockIdx.x] = leaf;
+  return leaf;
 }
 
 }  // namespace shardstream::reduce::cuda

@@ -188,6 +188,7 @@ template <class T, unsigned Lanes>
                                                        std::int64_t first, Want want) {
   PartialOf<T> leaf;
   leaf.count = count;
+  leaf.m2 = want.variance ? 0 : no_m2;
   LaneExtremes<T, Lanes> extremes;
   leaf.sum = pass<false>(x, count, want.extremes, extremes);
   bool masked = false;

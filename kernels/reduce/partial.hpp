@@ -61,13 +61,14 @@ template <class T>
 using OrderKey = decltype(order_key(T{}));
 
 inline constexpr std::int64_t no_index = -1;
+inline constexpr double no_m2 = -1;
 
 /// Statistics of a stretch of elements; `T` stands for its class: double or std::int64_t.
 /// Indices are global element indices, no_index where there is none.
 template <class T>
 struct Partial {
   Sum<T> sum = 0;          ///< of the counted values
-  double m2 = 0;           ///< sum of squared deviations from their mean
+  double m2 = 0;           ///< sum of squared deviations from their mean; no_m2 where not wanted
   std::int64_t count = 0;  ///< values counted: all, or those that are not NaN under Want::skip_nans
   std::int64_t nans = 0;   ///< NaNs seen, counted or not
   std::int64_t first_nan = no_index;
@@ -92,6 +93,8 @@ constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
     both.m2 = right.m2;
   } else if (right.count == 0) {
     both.m2 = left.m2;
+  } else if (left.m2 == no_m2 || right.m2 == no_m2) {
+    both.m2 = no_m2;  // and no divisions
   } else {
     const auto n_left = static_cast<double>(left.count);
     const auto n_right = static_cast<double>(right.count);

@@ -26,40 +26,43 @@ struct Want {
   bool skip_nans = false;  ///< NaNs are counted apart and leave the statistics alone
 };
 
-/// Statistics of each leaf of a stretch.
+/// Statistics of a stretch of whole leaves: of each leaf and, of the tree over them, of the largest
+/// whole subtrees. Everything but the elements is written anew by each launch.
 template <class T>
-struct LeavesArgs {
-  const T* elements;       ///< aligned to 16 bytes
-  std::uint64_t count;     ///< elements; only the last leaf may be short
-  std::uint64_t first;     ///< global index of elements[0], a multiple of leaf_elements
-  PartialOf<T>* partials;  ///< out: one a leaf
+struct ReduceArgs {
+  static constexpr unsigned most_samples = 128;
+  using Node = PartialOf<T>;
+
+  const T* elements;    ///< aligned to 16 bytes
+  std::uint64_t count;  ///< elements, one or more; only the last leaf may be short
+  std::uint64_t first;  ///< global index of elements[0], a multiple of leaf_elements
   Want want;
+  Node* leaves;        ///< out: one a leaf
+  Node* largest;       ///< out: one for each of subtrees(leaves of the stretch), in their order
+  Node* scratch;       ///< groups_in(number of leaves), as many as counters
+  unsigned* counters;  ///< zero before the first launch; each launch leaves them so. Launches that
+                       ///< may run at the same time need their own, and their own scratch
+  Node* samples;       ///< out: samples[i] is leaves[sampled[i]]
+  unsigned sample_count;
+  std::uint32_t sampled[most_samples];
 };
 template <class T>
-Kernel<LeavesArgs<T>> leaves_kernel();
+Kernel<ReduceArgs<T>> reduce_kernel();
 
-/// Folds the nodes of leaves [first_leaf, first_leaf + count) in place, level by level: afterwards
-/// every whole subtree inside the range stands at the place of its first leaf. `T` is the class of
-/// the partials: double or std::int64_t.
-template <class T>
-struct FoldArgs {
-  Partial<T>* partials;
-  std::uint64_t first_leaf;
-  std::uint64_t count;
-};
-template <class T>
-Kernel<FoldArgs<T>> fold_kernel();
+/// On a GPU groups of 2^group_levels neighbouring nodes are joined at a time.
+inline constexpr unsigned group_levels = 8;
 
-/// to[i] = from[places[i]].
-template <class T>
-struct PickArgs {
-  static constexpr unsigned most = 128;
-  const Partial<T>* from;
-  Partial<T>* to;
-  unsigned count;
-  std::uint32_t places[most];
-};
-template <class T>
-Kernel<PickArgs<T>> pick_kernel();
+/// Groups of nodes of 2^level leaves that a stretch of `leaves` leaves can reach into.
+constexpr std::uint64_t groups_of_level(std::uint64_t leaves, unsigned level) {
+  return (leaves >> (level + group_levels)) + 2;
+}
+/// Groups of all levels.
+constexpr std::uint64_t groups_in(std::uint64_t leaves) {
+  std::uint64_t groups = groups_of_level(leaves, 0);
+  for (unsigned level = group_levels; leaves >> level >= 2; level += group_levels) {
+    groups += groups_of_level(leaves, level);
+  }
+  return groups;
+}
 
 }  // namespace shardstream::reduce

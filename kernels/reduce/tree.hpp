@@ -20,19 +20,49 @@ struct Subtree {
   bool operator==(const Subtree&) const = default;
 };
 
-/// The largest whole subtrees that make up the leaves [first, first + count), left to right: at
-/// most two of each level.
-inline std::vector<Subtree> subtrees(std::uint64_t first, std::uint64_t count) {
-  std::vector<Subtree> list;
-  while (count > 0) {
-    const int aligned = first == 0 ? 63 : std::countr_zero(first);
-    const auto level =
-        static_cast<unsigned>(std::min(aligned, static_cast<int>(std::bit_width(count)) - 1));
-    list.push_back({first, level});
-    first += std::uint64_t{1} << level;
-    count -= std::uint64_t{1} << level;
+/// A contiguous range of leaves, of which the whole nodes are known or made.
+struct Leaves {
+  std::uint64_t first, count;
+
+  constexpr std::uint64_t end() const { return first + count; }
+  /// Whether all leaves of a node are in the range.
+  constexpr bool hold(Subtree node) const {
+    return node.first >= first && node.first + (std::uint64_t{1} << node.level) <= end();
   }
+  /// Whether a node in the range has its sibling there too, so that the two are joined.
+  constexpr bool join(Subtree node) const {
+    return hold({node.first ^ (std::uint64_t{1} << node.level), node.level});
+  }
+  constexpr Leaves in_common_with(Subtree node) const {
+    const std::uint64_t begin = std::max(first, node.first);
+    const std::uint64_t last = std::min(end(), node.first + (std::uint64_t{1} << node.level));
+    return {begin, last > begin ? last - begin : 0};
+  }
+  /// The largest whole subtree that begins with the first of at least one leaf.
+  constexpr Subtree largest() const {
+    const int aligned = first == 0 ? 63 : std::countr_zero(first);
+    const int widest = static_cast<int>(std::bit_width(count)) - 1;
+    return {first, static_cast<unsigned>(std::min(aligned, widest))};
+  }
+  /// What follows largest().
+  constexpr Leaves rest() const {
+    const std::uint64_t width = std::uint64_t{1} << largest().level;
+    return {first + width, count - width};
+  }
+};
+
+/// The largest whole subtrees that make up the leaves, left to right: at most two of each level.
+inline std::vector<Subtree> subtrees(Leaves leaves) {
+  std::vector<Subtree> list;
+  for (; leaves.count > 0; leaves = leaves.rest()) list.push_back(leaves.largest());
   return list;
+}
+
+/// Where one of these subtrees stands in their list.
+constexpr unsigned place_in_subtrees(Leaves leaves, Subtree node) {
+  unsigned place = 0;
+  for (; leaves.first < node.first; leaves = leaves.rest()) ++place;
+  return place;
 }
 
 /// Joins nodes that arrive left to right into the largest whole subtrees.

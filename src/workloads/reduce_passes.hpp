@@ -36,7 +36,7 @@ bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
          same(a.min_index, b.min_index) && same(a.max_index, b.max_index);
 }
 
-/// One rank's pass over its shard: kernels on each batch, few nodes a batch, one list at the end.
+/// One rank's pass over its shard: one kernel a batch, few nodes a batch, one list at the end.
 template <class T>
 class ShardReduction {
  public:
@@ -59,10 +59,16 @@ class ShardReduction {
     for (std::uint64_t i = 0; i < feed_.batches(); ++i) {
       const Range batch = feed_.batch(i);
       first_node_.push_back(nodes_.size());
-      const auto list = reduce::subtrees(batch.first / leaf_elements, leaves_in(batch));
+      const auto list = reduce::subtrees({batch.first / leaf_elements, leaves_in(batch)});
       nodes_.insert(nodes_.end(), list.begin(), list.end());
     }
-    partials_ = buffer(device::Memory::device, sizes.batch / leaf_elements);
+    const std::uint64_t leaves_a_batch = sizes.batch / leaf_elements;
+    leaf_partials_ = buffer(device::Memory::device, leaves_a_batch);
+    scratch_ = buffer(device::Memory::device, reduce::groups_in(leaves_a_batch));
+    counters_ = {*runtime_.device, device::Memory::device, scratch_.size()};
+    const std::vector<unsigned> zeros(counters_.size());
+    feed_.compute().upload(counters_.data(), zeros.data(), counters_.bytes());
+    feed_.compute().synchronize();
     node_partials_ = buffer(device::Memory::device, nodes_.size());
     sample_partials_ = buffer(device::Memory::device, samples_.ranges().size());
     downloaded_nodes_ = buffer(device::Memory::pinned, nodes_.size());
@@ -121,27 +127,33 @@ class ShardReduction {
     return {*runtime_.device, kind, count};
   }
 
-  /// Leaves, then the sampled ones put aside, then the tree, of which the largest subtrees remain.
+  /// The leaves, the sampled ones, and the largest subtrees of the batch.
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) {
-    const std::uint64_t first_leaf = batch.elements.first / leaf_elements;
-    const std::uint64_t leaves = leaves_in(batch.elements);
-    compute.launch(reduce::leaves_kernel<T>(),
-                   {reinterpret_cast<const T*>(batch.data), batch.elements.count,
-                    batch.elements.first, partials_.data(), want_});
-    pick_samples(compute, batch.elements);
+    reduce::ReduceArgs<T> args{.elements = reinterpret_cast<const T*>(batch.data),
+                               .count = batch.elements.count,
+                               .first = batch.elements.first,
+                               .want = want_,
+                               .leaves = leaf_partials_.data(),
+                               .largest = node_partials_.data() + first_node_[batch.number],
+                               .scratch = scratch_.data(),
+                               .counters = counters_.data(),
+                               .samples = sample_partials_.data(),
+                               .sample_count = 0,
+                               .sampled = {}};
+    const auto& ranges = samples_.ranges();
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      if (intersection(batch.elements, ranges[i]).count == 0) continue;
+      if (args.sample_count == 0) args.samples += i;  // in order: those of a batch are neighbours
+      args.sampled[args.sample_count++] =
+          static_cast<std::uint32_t>((ranges[i].first - batch.elements.first) / leaf_elements);
+    }
+    compute.launch(reduce::reduce_kernel<T>(), args);
     if (batch.number == 0 && downloaded_leaves_.size() > 0) {
-      compute.download(downloaded_leaves_.data(), partials_.data(), downloaded_leaves_.bytes());
+      compute.download(downloaded_leaves_.data(), leaf_partials_.data(),
+                       downloaded_leaves_.bytes());
     }
-    compute.launch(reduce::fold_kernel<Class>(), {partials_.data(), first_leaf, leaves});
-    reduce::PickArgs<Class> pick{
-        partials_.data(), node_partials_.data() + first_node_[batch.number], 0, {}};
-    const std::size_t end =
-        batch.number + 1 < first_node_.size() ? first_node_[batch.number + 1] : nodes_.size();
-    for (std::size_t i = first_node_[batch.number]; i < end; ++i) {
-      pick.places[pick.count++] = static_cast<std::uint32_t>(nodes_[i].first - first_leaf);
-    }
-    compute.launch(reduce::pick_kernel<Class>(), pick);
   }
+  static_assert(LeafSamples::most <= reduce::ReduceArgs<T>::most_samples);
 
   bool first_batch_is_folded_right() const {
     if (downloaded_leaves_.size() == 0) return true;
@@ -159,25 +171,14 @@ class ShardReduction {
   /// Leaves of a first batch that is checked so; a resident shard in one batch can have far more.
   static constexpr std::uint64_t most_leaves_folded_again = 4096;
 
-  void pick_samples(device::Stream& compute, Range batch) {
-    reduce::PickArgs<Class> pick{partials_.data(), sample_partials_.data(), 0, {}};
-    const auto& ranges = samples_.ranges();
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      if (intersection(batch, ranges[i]).count == 0) continue;
-      if (pick.count == 0) pick.to += i;  // samples are in order: those of a batch are neighbours
-      pick.places[pick.count++] =
-          static_cast<std::uint32_t>((ranges[i].first - batch.first) / leaf_elements);
-    }
-    if (pick.count > 0) compute.launch(reduce::pick_kernel<Class>(), pick);
-  }
-
   runtime::Runtime& runtime_;
   Range shard_;
   reduce::Want want_;
   LeafSamples samples_;
-  std::vector<reduce::Subtree> nodes_;       // of all batches, in order
-  std::vector<std::size_t> first_node_;      // of each batch
-  device::Buffer<Partial<Class>> partials_;  // of the leaves of the batch at work
+  std::vector<reduce::Subtree> nodes_;                      // of all batches, in order
+  std::vector<std::size_t> first_node_;                     // of each batch
+  device::Buffer<Partial<Class>> leaf_partials_, scratch_;  // of the batch at work
+  device::Buffer<unsigned> counters_;
   device::Buffer<Partial<Class>> node_partials_, sample_partials_;
   device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
   pipeline::Feed feed_;  // last: its streams end before the buffers go
@@ -206,7 +207,7 @@ class RootFold {
     reduce::TreeFold<Class> fold;
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       const Range part = shard(elements_, leaf_elements, rank, ranks());
-      const auto places = reduce::subtrees(part.first / leaf_elements, leaves_in(part));
+      const auto places = reduce::subtrees({part.first / leaf_elements, leaves_in(part)});
       for (std::size_t i = 0; i < places.size(); ++i) {
         fold.push(places[i], staged_[rank * most + i]);
       }

@@ -2,10 +2,10 @@
 // bit for bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "contract/backend.hpp"
@@ -40,6 +40,7 @@ V tree(std::vector<V> lane) {
 template <class T>
 PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Want want) {
   PartialOf<T> leaf;
+  leaf.m2 = want.variance ? 0 : no_m2;
   std::vector<Sum<T>> sums(lanes);
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto index = first + static_cast<std::int64_t>(i);
@@ -112,19 +113,82 @@ std::vector<T> uniform(std::uint64_t count) {
   return values;
 }
 
+/// A node of the tree by its definition, of leaves that are all there.
+template <class T>
+Partial<T> plain_node(const Partial<T>* leaves, std::uint64_t count) {
+  if (count == 1) return leaves[0];
+  return combine(plain_node(leaves, count / 2), plain_node(leaves + count / 2, count / 2));
+}
+
 template <class T>
 class ReduceKernels : public ::testing::Test {
  protected:
+  using Node = PartialOf<T>;
+  /// What one launch writes.
+  struct Written {
+    std::vector<Node> leaves, largest, samples;
+  };
+
+  static constexpr std::uint64_t most_leaves = 1100;
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
+  // Of all launches of a test.
+  Buffer<Node> scratch_{*device_, Memory::device, groups_in(most_leaves)};
+  Buffer<unsigned> counters_ =
+      test::on_device(*device_, *stream_, std::vector<unsigned>(groups_in(most_leaves)));
 
-  std::vector<PartialOf<T>> leaves(const std::vector<T>& values, std::uint64_t first, Want want) {
+  Written reduce(const T* elements, std::uint64_t count, std::uint64_t first, Want want,
+                 const std::vector<std::uint32_t>& sampled = {}) {
+    const Leaves stretch{first / leaf_elements, ceil_div(count, leaf_elements)};
+    const auto buffer = [&](std::size_t nodes) {
+      return Buffer<Node>(*device_, Memory::device, nodes);
+    };
+    const auto leaves = buffer(stretch.count), largest = buffer(subtrees(stretch).size()),
+               samples = buffer(sampled.size());
+    ReduceArgs<T> args{elements,
+                       count,
+                       first,
+                       want,
+                       leaves.data(),
+                       largest.data(),
+                       scratch_.data(),
+                       counters_.data(),
+                       samples.data(),
+                       0,
+                       {}};
+    for (const auto place : sampled) args.sampled[args.sample_count++] = place;
+    stream_->launch(reduce_kernel<T>(), args);
+    const auto counters = test::from_device(*stream_, counters_);
+    EXPECT_EQ(std::ranges::count(counters, 0U), std::ssize(counters)) << "counters left behind";
+    return {test::from_device(*stream_, leaves), test::from_device(*stream_, largest),
+            test::from_device(*stream_, samples)};
+  }
+
+  std::vector<Node> leaves(const std::vector<T>& values, std::uint64_t first, Want want) {
     const auto elements = test::on_device(*device_, *stream_, values);
-    const Buffer<PartialOf<T>> partials(*device_, Memory::device,
-                                        ceil_div(values.size(), leaf_elements));
-    stream_->launch(leaves_kernel<T>(),
-                    {elements.data(), values.size(), first, partials.data(), want});
-    return test::from_device(*stream_, partials);
+    return reduce(elements.data(), values.size(), first, want).leaves;
+  }
+
+  /// The tree over `count` elements as if the first were that of leaf `first_leaf`, and 128
+  /// samples.
+  void expect_tree(const T* elements, std::uint64_t count, std::uint64_t first_leaf, Want want) {
+    const Leaves stretch{first_leaf, ceil_div(count, leaf_elements)};
+    const std::string what =
+        std::to_string(stretch.count) + " leaves from " + std::to_string(first_leaf);
+    std::vector<std::uint32_t> sampled;
+    for (std::uint64_t i = 0; i < 128; ++i) {
+      sampled.push_back(static_cast<std::uint32_t>(i * (stretch.count - 1) / 127));
+    }
+    const Written got = reduce(elements, count, first_leaf * leaf_elements, want, sampled);
+    const auto places = subtrees(stretch);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Node* leaves = got.leaves.data() + (places[i].first - first_leaf);
+      expect_same(got.largest[i], plain_node(leaves, std::uint64_t{1} << places[i].level),
+                  what + ", node " + std::to_string(i));
+    }
+    for (std::size_t i = 0; i < sampled.size(); ++i) {
+      expect_same(got.samples[i], got.leaves[sampled[i]], what + ", sample " + std::to_string(i));
+    }
   }
 
   void expect_leaves(const std::vector<T>& values, const std::string& what) {
@@ -201,51 +265,57 @@ TYPED_TEST(ReduceKernels, NansInfinitiesAndSignedZeros) {
   }
 }
 
-/// The tree over any range of leaves, from any number of cuts, against the recursive definition.
+/// Ranges of leaves that begin and end anywhere in the groups that a GPU joins at a time.
+TYPED_TEST(ReduceKernels, JoinsTheTreeOverAnyRangeOfLeaves) {
+  const auto values = uniform<TypeParam>(257 * leaf_elements);
+  const auto elements = test::on_device(*this->device_, *this->stream_, values);
+  struct Case {
+    std::uint64_t count, first_leaf;
+  };
+  constexpr std::uint64_t leaf = leaf_elements;
+  for (const auto& [count, first_leaf] : std::vector<Case>{{1, 0},
+                                                           {leaf, 1000001},
+                                                           {2 * leaf - 5, 254},
+                                                           {2 * leaf, 255},
+                                                           {3 * leaf, 126},
+                                                           {3 * leaf, 65535},
+                                                           {256 * leaf, 256},
+                                                           {256 * leaf, 128},
+                                                           {257 * leaf, 0},
+                                                           {257 * leaf, 255}}) {
+    this->expect_tree(elements.data(), count, first_leaf, {});
+  }
+  this->expect_tree(elements.data(), values.size() - 1, 3, {.extremes = true, .variance = true});
+}
+
+/// So many leaves that groups are joined in groups of their own.
+using ReduceBytes = ReduceKernels<std::uint8_t>;
+TEST_F(ReduceBytes, JoinsGroupsOfGroups) {
+  const auto values = uniform<std::uint8_t>(most_leaves * leaf_elements);
+  const auto elements = test::on_device(*device_, *stream_, values);
+  expect_tree(elements.data(), 512 * leaf_elements, 512, {});
+  expect_tree(elements.data(), 770 * leaf_elements, 255, {});
+  expect_tree(elements.data(), values.size(), 65000, {});
+}
+
+/// Any cuts of the leaves, against the recursive definition.
 TYPED_TEST(ReduceKernels, FoldsTheSameTreeHoweverTheLeavesAreCut) {
   using Class = Extreme<TypeParam>;
-  constexpr std::uint64_t count = 2600;  // more leaves than one launch of a fold segment
-  std::vector<Partial<Class>> nodes(count);
-  std::mt19937_64 random(1);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto value = static_cast<Class>(static_cast<double>(random() % 1000) / 7);
-    nodes[i].count = static_cast<std::int64_t>(1 + random() % 5);
-    nodes[i].sum = value;
-    nodes[i].m2 = static_cast<double>(random() % 100) / 3;
-    nodes[i].min = nodes[i].max = value;
-    nodes[i].min_index = nodes[i].max_index = static_cast<std::int64_t>(i);
-  }
-  const auto recursive = [&](auto self, std::uint64_t first,
-                             std::uint64_t width) -> Partial<Class> {
-    if (width == 1) return nodes[first];
-    const auto left = self(self, first, width / 2);
-    if (first + width / 2 >= count) return left;
-    return combine(left, self(self, first + width / 2, width / 2));
-  };
-  const auto wanted = recursive(recursive, 0, 4096);
-
-  for (const auto& cuts :
-       std::vector<std::vector<std::uint64_t>>{{0, count},
-                                               {0, 1, count},
-                                               {0, 1025, 1027, count},
-                                               {0, 7, 64, 65, 1000, 2048, 2500, count}}) {
+  constexpr std::uint64_t count = 257;
+  constexpr Want want{.extremes = true, .variance = true};
+  const auto values = uniform<TypeParam>(count * leaf_elements);
+  const auto elements = test::on_device(*this->device_, *this->stream_, values);
+  const auto all = this->reduce(elements.data(), values.size(), 0, want).leaves;
+  const auto wanted = combine(plain_node(all.data(), 256), all[256]);
+  for (const auto& cuts : std::vector<std::vector<std::uint64_t>>{
+           {0, 1, count}, {0, 7, 64, 65, 100, 128, 250, count}}) {
     TreeFold<Class> fold;
     for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
-      const std::uint64_t first = cuts[c], size = cuts[c + 1] - cuts[c];
-      const auto part = test::on_device(
-          *this->device_, *this->stream_,
-          std::vector<Partial<Class>>(nodes.begin() + static_cast<std::ptrdiff_t>(first),
-                                      nodes.begin() + static_cast<std::ptrdiff_t>(first + size)));
-      this->stream_->launch(fold_kernel<Class>(), {part.data(), first, size});
-      const auto places = subtrees(first, size);
-      PickArgs<Class> pick{part.data(), nullptr, 0, {}};
-      for (const auto& place : places) {
-        pick.places[pick.count++] = static_cast<std::uint32_t>(place.first - first);
-      }
-      const Buffer<Partial<Class>> picked(*this->device_, Memory::device, places.size());
-      pick.to = picked.data();
-      this->stream_->launch(pick_kernel<Class>(), pick);
-      const auto roots = test::from_device(*this->stream_, picked);
+      const Leaves part{cuts[c], cuts[c + 1] - cuts[c]};
+      const std::uint64_t first = part.first * leaf_elements;
+      const auto roots =
+          this->reduce(elements.data() + first, part.count * leaf_elements, first, want).largest;
+      const auto places = subtrees(part);
       for (std::size_t i = 0; i < places.size(); ++i) fold.push(places[i], roots[i]);
     }
     expect_same(fold.root(), wanted, std::to_string(cuts.size() - 1) + " parts");
@@ -290,11 +360,41 @@ TYPED_TEST(ReduceKernels, TheReferenceSeesAWrongPartial) {
 
 TEST(Tree, SubtreesAreTheLargestAligned) {
   using List = std::vector<Subtree>;
-  EXPECT_EQ(subtrees(0, 0), List{});
-  EXPECT_EQ(subtrees(0, 8), (List{{0, 3}}));
-  EXPECT_EQ(subtrees(0, 7), (List{{0, 2}, {4, 1}, {6, 0}}));
-  EXPECT_EQ(subtrees(3, 6), (List{{3, 0}, {4, 2}, {8, 0}}));
-  EXPECT_EQ(subtrees(1, std::uint64_t{1} << 47).size(), 48U);
+  EXPECT_EQ(subtrees({0, 0}), List{});
+  EXPECT_EQ(subtrees({0, 8}), (List{{0, 3}}));
+  EXPECT_EQ(subtrees({0, 7}), (List{{0, 2}, {4, 1}, {6, 0}}));
+  EXPECT_EQ(subtrees({3, 6}), (List{{3, 0}, {4, 2}, {8, 0}}));
+  EXPECT_EQ(subtrees({1, std::uint64_t{1} << 47}).size(), 48U);
+}
+
+TEST(Tree, OnlyTheLargestSubtreesAreNotJoined) {
+  for (std::uint64_t first = 0; first < 40; ++first) {
+    for (std::uint64_t count = 1; count < 40; ++count) {
+      const Leaves leaves{first, count};
+      std::vector<Subtree> list;
+      for (std::uint64_t leaf = first; leaf < leaves.end(); ++leaf) {
+        for (unsigned level = 0; leaf % (std::uint64_t{1} << level) == 0 && level < 7; ++level) {
+          const Subtree node{leaf, level};
+          if (!leaves.hold(node) || leaves.join(node)) continue;
+          EXPECT_EQ(place_in_subtrees(leaves, node), list.size());
+          list.push_back(node);
+        }
+      }
+      EXPECT_EQ(subtrees(leaves), list) << first << ", " << count;
+    }
+  }
+}
+
+TEST(Tree, ThereAreEnoughGroups) {
+  EXPECT_EQ(groups_in(1), 2U);
+  EXPECT_EQ(groups_in(511), 3U);
+  EXPECT_EQ(groups_in(512), 6U);
+  EXPECT_EQ(groups_in(std::uint64_t{1} << 20), 4096U + 2 + 16 + 2 + 2);
+  for (const std::uint64_t first : {0, 1, 255, 256, 65535}) {
+    for (const std::uint64_t count : {1, 2, 255, 256, 257, 512, 513}) {
+      EXPECT_LT(((first + count - 1) >> 8) - (first >> 8), groups_of_level(count, 0));
+    }
+  }
 }
 
 TEST(Combine, OfNothingIsTheOther) {
@@ -303,6 +403,15 @@ TEST(Combine, OfNothingIsTheOther) {
   some.max = 5, some.max_index = 2;
   expect_same(combine(some, Partial<double>{}), some, "right is empty");
   expect_same(combine(Partial<double>{}, some), some, "left is empty");
+}
+
+TEST(Combine, DeviationsThatAreNotWantedStayUnknown) {
+  Partial<double> unknown, known;
+  unknown.count = known.count = 2;
+  unknown.m2 = no_m2;
+  EXPECT_EQ(combine(unknown, unknown).m2, no_m2);
+  EXPECT_EQ(combine(known, unknown).m2, no_m2);
+  EXPECT_EQ(combine(unknown, known).m2, no_m2);
 }
 
 TEST(Combine, SumsOf128BitsAreExact) {

@@ -1,6 +1,6 @@
-// What the fixed order of summation costs on a GPU, for other numbers of lanes, leaf sizes and rows
-// in flight than the program's: each as a share of cub::DeviceReduce::Sum of the same floats. The
-// fold of the leaves' partials is timed with it.
+// What the fixed order of summation costs on a GPU, as a share of cub::DeviceReduce::Sum of the
+// same floats: the program's own kernel, which also joins the tree, and the leaves alone for other
+// numbers of lanes, leaf sizes and rows in flight.
 //
 //   reduction_order [GiB=16]
 #include <cub/device/device_reduce.cuh>
@@ -11,8 +11,8 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/reduce/cuda.hpp"
 #include "kernels/reduce/leaf.cuh"
+#include "kernels/reduce/reduce.hpp"
 
 namespace shardstream::reduce {
 namespace {
@@ -60,32 +60,72 @@ struct Data {
   float* elements;
   std::uint64_t count;
   Partial<double>* partials;
+  Partial<double>* scratch;
+  unsigned* counters;
   double cub;  // ms
 };
 
-template <class T, unsigned Lanes, unsigned Flight, bool Extremes = false, bool Variance = false>
-void measure(const Data& data, const char* type, unsigned leaf, bool fold_too = true) {
-  const LeavesArgs<T> args{reinterpret_cast<const T*>(data.elements),
-                           data.count * 4 / sizeof(T),
-                           0,
-                           reinterpret_cast<PartialOf<T>*>(data.partials),
-                           {}};
-  const std::uint64_t leaves = (args.count + leaf - 1) / leaf;
+void print(const Data& data, double ms) {
+  std::printf("%8.4f ms, %7.1f GB/s, %.3f of CUB\n", ms, data.count * 4 / ms / 1e6, data.cub / ms);
+}
+
+/// As the program launches it for a batch of everything with 16 samples.
+void measure_program(const Data& data, const char* what, Want want) {
+  const std::uint64_t leaves = (data.count + leaf_elements - 1) / leaf_elements;
+  ReduceArgs<float> args{.elements = data.elements,
+                         .count = data.count,
+                         .first = 0,
+                         .want = want,
+                         .leaves = data.partials,
+                         .largest = data.partials + leaves,
+                         .scratch = data.scratch,
+                         .counters = data.counters,
+                         .samples = data.partials + leaves + 128,
+                         .sample_count = 16,
+                         .sampled = {}};
+  for (unsigned i = 0; i < args.sample_count; ++i) {
+    args.sampled[i] = static_cast<std::uint32_t>(leaves * i / args.sample_count);
+  }
   const double ms = milliseconds([&] {
-    cuda::reduce_leaves<T, Lanes, Extremes, Variance, Flight>
-        <<<static_cast<unsigned>(leaves), Lanes / cuda::lanes_per_thread<T>, 0, stream>>>(args,
-                                                                                          leaf);
-    if (fold_too) cuda::fold<Extreme<T>>({args.partials, 0, leaves}, stream);
+    reduce_kernel<float>().cuda(args, stream);
     CHECK(cudaGetLastError());
   });
-  std::printf("%-4s %5u lanes, leaf %7u, %2u in flight%s%s%s: %8.4f ms, %7.1f GB/s, %.3f of CUB\n",
-              type, Lanes, leaf, Flight, Extremes ? ", extremes" : "", Variance ? ", variance" : "",
-              fold_too ? "" : ", leaves only", ms, data.count * 4 / ms / 1e6, data.cub / ms);
+  std::printf("program%s: ", what);
+  print(data, ms);
+}
+
+template <class T, unsigned Lanes, unsigned Flight, bool Extremes, bool Variance>
+__global__ void __launch_bounds__(Lanes / cuda::lanes_per_thread<T>)
+    leaves_alone(const T* elements, std::uint64_t count, unsigned leaf_size, PartialOf<T>* to) {
+  __shared__ alignas(16) unsigned char shared[cuda::leaf_scratch<Lanes>];
+  const std::uint64_t offset = std::uint64_t{blockIdx.x} * leaf_size, left = count - offset;
+  const PartialOf<T> leaf = cuda::reduce_leaf<T, Lanes, Extremes, Variance, Flight>(
+      elements + offset, static_cast<unsigned>(left < leaf_size ? left : leaf_size),
+      static_cast<std::int64_t>(offset), {}, shared);
+  if (threadIdx.x == 0) to[blockIdx.x] = leaf;
+}
+
+template <class T, unsigned Lanes, unsigned Flight, bool Extremes = false, bool Variance = false>
+void measure(const Data& data, const char* type, unsigned leaf) {
+  const std::uint64_t count = data.count * 4 / sizeof(T), leaves = (count + leaf - 1) / leaf;
+  const double ms = milliseconds([&] {
+    leaves_alone<T, Lanes, Flight, Extremes, Variance>
+        <<<static_cast<unsigned>(leaves), Lanes / cuda::lanes_per_thread<T>, 0, stream>>>(
+            reinterpret_cast<const T*>(data.elements), count, leaf,
+            reinterpret_cast<PartialOf<T>*>(data.partials));
+    CHECK(cudaGetLastError());
+  });
+  std::printf("leaves: %-4s %5u lanes, leaf %7u, %2u in flight%s%s: ", type, Lanes, leaf, Flight,
+              Extremes ? ", extremes" : "", Variance ? ", variance" : "");
+  print(data, ms);
 }
 
 void measure_all(const Data& data) {
   std::printf("%.3f GiB: cub::DeviceReduce::Sum of f32: %.4f ms, %.1f GB/s\n",
               data.count * 4 / 1073741824.0, data.cub, data.count * 4 / data.cub / 1e6);
+  measure_program(data, "", {});
+  measure_program(data, ", extremes", {.extremes = true});
+  measure_program(data, ", variance", {.variance = true});
   for (const unsigned leaf : {1U << 14, 1U << 15, 1U << 16, 1U << 17}) {
     measure<float, 256, 8>(data, "f32", leaf);
     measure<float, 512, 8>(data, "f32", leaf);
@@ -95,13 +135,8 @@ void measure_all(const Data& data) {
   measure<float, 512, 16>(data, "f32", 1 << 16);
   measure<float, 1024, 16>(data, "f32", 1 << 16);
   measure<float, 1024, 4>(data, "f32", 1 << 16);
-  for (const bool fold : {true, false}) {
-    measure<float, 512, 8>(data, "f32", 1 << 16, fold);
-    measure<float, 1024, 8>(data, "f32", 1 << 16, fold);
-    measure<float, 1024, 8>(data, "f32", 1 << 15, fold);
-    measure<double, 512, 8>(data, "f64", 1 << 16, fold);
-    measure<double, 1024, 8>(data, "f64", 1 << 16, fold);
-  }
+  measure<double, 512, 8>(data, "f64", 1 << 16);
+  measure<double, 1024, 8>(data, "f64", 1 << 16);
   measure<float, 512, 8, true>(data, "f32", 1 << 16);
   measure<float, 1024, 8, true>(data, "f32", 1 << 16);
   measure<float, 512, 8, false, true>(data, "f32", 1 << 16);
@@ -119,6 +154,10 @@ void run(std::uint64_t large) {
   Data data{};
   CHECK(cudaMalloc(&data.elements, large * 4));
   CHECK(cudaMalloc(&data.partials, large * 4 / (1 << 14) * sizeof(Partial<std::int64_t>)));
+  const std::uint64_t groups = groups_in(large / leaf_elements);
+  CHECK(cudaMalloc(&data.scratch, groups * sizeof(Partial<double>)));
+  CHECK(cudaMalloc(&data.counters, groups * sizeof(unsigned)));
+  CHECK(cudaMemsetAsync(data.counters, 0, groups * sizeof(unsigned), stream));
   fill<<<2048, 256, 0, stream>>>(data.elements, large);
   float* sum = nullptr;
   CHECK(cudaMalloc(&sum, sizeof(float)));
