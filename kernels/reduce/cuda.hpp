@@ -1,4 +1,4 @@
-// The launcher of reduce.cu: it enqueues its kernel and does not wait.
+// The launchers of reduce.cu: each enqueues its kernels and does not wait.
 #pragma once
 
 #include "kernels/reduce/reduce.hpp"
@@ -6,6 +6,8 @@
 namespace shardstream::reduce::cuda {
 
 template <class T>
-void reduce(const ReduceArgs<T>& args, CudaStream stream);
+void leaves(const LeavesArgs<T>& args, CudaStream stream);
+template <class T>
+void join(const JoinArgs<T>& args, CudaStream stream);
 
 }  // namespace shardstream::reduce::cuda

@@ -1,7 +1,6 @@
 #include "kernels/reduce/reduce.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "kernels/reduce/cuda.hpp"
 #include "kernels/reduce/leaf.hpp"
@@ -32,9 +31,9 @@ PartialOf<std::uint8_t> leaf(const std::uint8_t* x, unsigned count, std::int64_t
   return reduce_leaf<std::uint8_t, lanes>(x, count, first, want);
 }
 
-/// A part takes a contiguous share of the leaves; the last part to be done folds the tree.
+/// A part takes a contiguous share of the leaves.
 template <class T>
-void reduce_host(const ReduceArgs<T>& args, unsigned part, unsigned parts) {
+void leaves_host(const LeavesArgs<T>& args, unsigned part, unsigned parts) {
   const std::uint64_t leaves = (args.count + leaf_elements - 1) / leaf_elements;
   for (std::uint64_t i = leaves * part / parts; i < leaves * (part + 1) / parts; ++i) {
     const std::uint64_t offset = i * leaf_elements;
@@ -44,12 +43,15 @@ void reduce_host(const ReduceArgs<T>& args, unsigned part, unsigned parts) {
                                   static_cast<std::int64_t>(args.first + offset), args.want);
     args.leaves[i] = one;
   }
-  std::atomic_ref done(args.counters[0]);
-  if (done.fetch_add(1, std::memory_order_acq_rel) + 1 < parts) return;
-  done.store(0, std::memory_order_relaxed);
-  TreeFold<Extreme<T>> tree;
-  for (std::uint64_t i = 0; i < leaves; ++i) {
-    tree.push({args.first / leaf_elements + i, 0}, args.leaves[i]);
+}
+
+/// Few nodes, so one part does it all.
+template <class T>
+void join_host(const JoinArgs<T>& args, unsigned part, unsigned) {
+  if (part != 0) return;
+  TreeFold<T> tree;
+  for (std::uint64_t i = 0; i < args.stretch.count; ++i) {
+    tree.push({args.stretch.first + i, 0}, args.leaves[i]);
   }
   for (std::size_t i = 0; i < tree.nodes().size(); ++i) args.largest[i] = tree.nodes()[i].partial;
   for (unsigned i = 0; i < args.sample_count; ++i) args.samples[i] = args.leaves[args.sampled[i]];
@@ -58,14 +60,20 @@ void reduce_host(const ReduceArgs<T>& args, unsigned part, unsigned parts) {
 }  // namespace
 
 template <class T>
-Kernel<ReduceArgs<T>> reduce_kernel() {
-  return {"reduce", reduce_host<T>, with_cuda<cuda::reduce<T>>()};
+Kernel<LeavesArgs<T>> leaves_kernel() {
+  return {"reduce_leaves", leaves_host<T>, with_cuda<cuda::leaves<T>>()};
+}
+template <class T>
+Kernel<JoinArgs<T>> join_kernel() {
+  return {"reduce_join", join_host<T>, with_cuda<cuda::join<T>>()};
 }
 
-template Kernel<ReduceArgs<float>> reduce_kernel();
-template Kernel<ReduceArgs<double>> reduce_kernel();
-template Kernel<ReduceArgs<std::int32_t>> reduce_kernel();
-template Kernel<ReduceArgs<std::int64_t>> reduce_kernel();
-template Kernel<ReduceArgs<std::uint8_t>> reduce_kernel();
+template Kernel<LeavesArgs<float>> leaves_kernel();
+template Kernel<LeavesArgs<double>> leaves_kernel();
+template Kernel<LeavesArgs<std::int32_t>> leaves_kernel();
+template Kernel<LeavesArgs<std::int64_t>> leaves_kernel();
+template Kernel<LeavesArgs<std::uint8_t>> leaves_kernel();
+template Kernel<JoinArgs<double>> join_kernel();
+template Kernel<JoinArgs<std::int64_t>> join_kernel();
 
 }  // namespace shardstream::reduce

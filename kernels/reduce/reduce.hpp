@@ -13,6 +13,7 @@
 #include "kernels/data/element.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/reduce/partial.hpp"
+#include "kernels/reduce/tree.hpp"
 
 namespace shardstream::reduce {
 
@@ -26,43 +27,46 @@ struct Want {
   bool skip_nans = false;  ///< NaNs are counted apart and leave the statistics alone
 };
 
-/// Statistics of a stretch of whole leaves: of each leaf and, of the tree over them, of the largest
-/// whole subtrees. Everything but the elements is written anew by each launch.
+/// Statistics of each leaf of a stretch.
 template <class T>
-struct ReduceArgs {
-  static constexpr unsigned most_samples = 128;
-  using Node = PartialOf<T>;
-
-  const T* elements;    ///< aligned to 16 bytes
-  std::uint64_t count;  ///< elements, one or more; only the last leaf may be short
-  std::uint64_t first;  ///< global index of elements[0], a multiple of leaf_elements
+struct LeavesArgs {
+  const T* elements;     ///< aligned to 16 bytes
+  std::uint64_t count;   ///< elements, one or more; only the last leaf may be short
+  std::uint64_t first;   ///< global index of elements[0], a multiple of leaf_elements
+  PartialOf<T>* leaves;  ///< out: one a leaf
   Want want;
-  Node* leaves;        ///< out: one a leaf
-  Node* largest;       ///< out: one for each of subtrees(leaves of the stretch), in their order
-  Node* scratch;       ///< groups_in(number of leaves), as many as counters
-  unsigned* counters;  ///< zero before the first launch; each launch leaves them so. Launches that
-                       ///< may run at the same time need their own, and their own scratch
-  Node* samples;       ///< out: samples[i] is leaves[sampled[i]]
+};
+template <class T>
+Kernel<LeavesArgs<T>> leaves_kernel();
+
+/// The largest whole subtrees over a stretch of leaves, and some of the leaves. `T` is the class of
+/// the nodes: double or std::int64_t.
+template <class T>
+struct JoinArgs {
+  static constexpr unsigned most_samples = 128;
+
+  const Partial<T>* leaves;
+  Partial<T>* scratch;  ///< scratch_nodes(number of leaves)
+  Partial<T>* largest;  ///< out: one for each of `subtrees`, in their order
+  Partial<T>* samples;  ///< out: samples[i] is leaves[sampled[i]]
+  Leaves stretch;
+  SubtreeList subtrees;  ///< those of the stretch
   unsigned sample_count;
   std::uint32_t sampled[most_samples];
 };
 template <class T>
-Kernel<ReduceArgs<T>> reduce_kernel();
+Kernel<JoinArgs<T>> join_kernel();
 
-/// On a GPU groups of 2^group_levels neighbouring nodes are joined at a time.
+/// On a GPU one block joins 2^group_levels neighbouring nodes, and then one the blocks' nodes.
 inline constexpr unsigned group_levels = 8;
 
-/// Groups of nodes of 2^level leaves that a stretch of `leaves` leaves can reach into.
-constexpr std::uint64_t groups_of_level(std::uint64_t leaves, unsigned level) {
-  return (leaves >> (level + group_levels)) + 2;
-}
-/// Groups of all levels.
-constexpr std::uint64_t groups_in(std::uint64_t leaves) {
-  std::uint64_t groups = groups_of_level(leaves, 0);
-  for (unsigned level = group_levels; leaves >> level >= 2; level += group_levels) {
-    groups += groups_of_level(leaves, level);
+/// Nodes of blocks, of all levels, for a stretch of `leaves` leaves that begins anywhere.
+constexpr std::uint64_t scratch_nodes(std::uint64_t leaves) {
+  std::uint64_t nodes = 0;
+  for (unsigned level = group_levels; level < 64; level += group_levels) {
+    nodes += (leaves >> level) + 2;
   }
-  return groups;
+  return nodes;
 }
 
 }  // namespace shardstream::reduce

@@ -51,18 +51,24 @@ struct Leaves {
   }
 };
 
-/// The largest whole subtrees that make up the leaves, left to right: at most two of each level.
-inline std::vector<Subtree> subtrees(Leaves leaves) {
-  std::vector<Subtree> list;
-  for (; leaves.count > 0; leaves = leaves.rest()) list.push_back(leaves.largest());
-  return list;
-}
+/// Subtrees in a fixed room, as kernels take them: at most two of each level.
+struct SubtreeList {
+  static constexpr unsigned most = 96;  ///< a stretch of 2^48 leaves has no more
+  unsigned count = 0;
+  Subtree list[most] = {};
 
-/// Where one of these subtrees stands in their list.
-constexpr unsigned place_in_subtrees(Leaves leaves, Subtree node) {
-  unsigned place = 0;
-  for (; leaves.first < node.first; leaves = leaves.rest()) ++place;
-  return place;
+  constexpr const Subtree* begin() const { return list; }
+  constexpr const Subtree* end() const { return list + count; }
+  constexpr const Subtree& operator[](std::size_t i) const { return list[i]; }
+};
+
+/// The largest whole subtrees that make up the leaves, left to right.
+inline SubtreeList subtrees(Leaves leaves) {
+  SubtreeList found;
+  for (; leaves.count > 0; leaves = leaves.rest()) {
+    found.list[found.count++] = leaves.largest();
+  }
+  return found;
 }
 
 /// Joins nodes that arrive left to right into the largest whole subtrees.

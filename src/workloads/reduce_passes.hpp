@@ -64,11 +64,7 @@ class ShardReduction {
     }
     const std::uint64_t leaves_a_batch = sizes.batch / leaf_elements;
     leaf_partials_ = buffer(device::Memory::device, leaves_a_batch);
-    scratch_ = buffer(device::Memory::device, reduce::groups_in(leaves_a_batch));
-    counters_ = {*runtime_.device, device::Memory::device, scratch_.size()};
-    const std::vector<unsigned> zeros(counters_.size());
-    feed_.compute().upload(counters_.data(), zeros.data(), counters_.bytes());
-    feed_.compute().synchronize();
+    scratch_ = buffer(device::Memory::device, reduce::scratch_nodes(leaves_a_batch));
     node_partials_ = buffer(device::Memory::device, nodes_.size());
     sample_partials_ = buffer(device::Memory::device, samples_.ranges().size());
     downloaded_nodes_ = buffer(device::Memory::pinned, nodes_.size());
@@ -127,33 +123,34 @@ class ShardReduction {
     return {*runtime_.device, kind, count};
   }
 
-  /// The leaves, the sampled ones, and the largest subtrees of the batch.
+  /// The leaves of the batch, then of those its largest subtrees and the samples.
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) {
-    reduce::ReduceArgs<T> args{.elements = reinterpret_cast<const T*>(batch.data),
-                               .count = batch.elements.count,
-                               .first = batch.elements.first,
-                               .want = want_,
-                               .leaves = leaf_partials_.data(),
-                               .largest = node_partials_.data() + first_node_[batch.number],
-                               .scratch = scratch_.data(),
-                               .counters = counters_.data(),
-                               .samples = sample_partials_.data(),
-                               .sample_count = 0,
-                               .sampled = {}};
+    const reduce::Leaves stretch{batch.elements.first / leaf_elements, leaves_in(batch.elements)};
+    reduce::JoinArgs<Class> join{.leaves = leaf_partials_.data(),
+                                 .scratch = scratch_.data(),
+                                 .largest = node_partials_.data() + first_node_[batch.number],
+                                 .samples = sample_partials_.data(),
+                                 .stretch = stretch,
+                                 .subtrees = reduce::subtrees(stretch),
+                                 .sample_count = 0,
+                                 .sampled = {}};
     const auto& ranges = samples_.ranges();
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       if (intersection(batch.elements, ranges[i]).count == 0) continue;
-      if (args.sample_count == 0) args.samples += i;  // in order: those of a batch are neighbours
-      args.sampled[args.sample_count++] =
+      if (join.sample_count == 0) join.samples += i;  // in order: those of a batch are neighbours
+      join.sampled[join.sample_count++] =
           static_cast<std::uint32_t>((ranges[i].first - batch.elements.first) / leaf_elements);
     }
-    compute.launch(reduce::reduce_kernel<T>(), args);
+    compute.launch(reduce::leaves_kernel<T>(),
+                   {reinterpret_cast<const T*>(batch.data), batch.elements.count,
+                    batch.elements.first, leaf_partials_.data(), want_});
+    compute.launch(reduce::join_kernel<Class>(), join);
     if (batch.number == 0 && downloaded_leaves_.size() > 0) {
       compute.download(downloaded_leaves_.data(), leaf_partials_.data(),
                        downloaded_leaves_.bytes());
     }
   }
-  static_assert(LeafSamples::most <= reduce::ReduceArgs<T>::most_samples);
+  static_assert(LeafSamples::most <= reduce::JoinArgs<Class>::most_samples);
 
   bool first_batch_is_folded_right() const {
     if (downloaded_leaves_.size() == 0) return true;
@@ -178,7 +175,6 @@ class ShardReduction {
   std::vector<reduce::Subtree> nodes_;                      // of all batches, in order
   std::vector<std::size_t> first_node_;                     // of each batch
   device::Buffer<Partial<Class>> leaf_partials_, scratch_;  // of the batch at work
-  device::Buffer<unsigned> counters_;
   device::Buffer<Partial<Class>> node_partials_, sample_partials_;
   device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
   pipeline::Feed feed_;  // last: its streams end before the buffers go
@@ -208,7 +204,7 @@ class RootFold {
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       const Range part = shard(elements_, leaf_elements, rank, ranks());
       const auto places = reduce::subtrees({part.first / leaf_elements, leaves_in(part)});
-      for (std::size_t i = 0; i < places.size(); ++i) {
+      for (std::size_t i = 0; i < places.count; ++i) {
         fold.push(places[i], staged_[rank * most + i]);
       }
     }

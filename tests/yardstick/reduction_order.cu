@@ -1,5 +1,5 @@
 // What the fixed order of summation costs on a GPU, as a share of cub::DeviceReduce::Sum of the
-// same floats: the program's own kernel, which also joins the tree, and the leaves alone for other
+// same floats: the program's own kernels, leaves and tree, and the leaves alone for other
 // numbers of lanes, leaf sizes and rows in flight.
 //
 //   reduction_order [GiB=16]
@@ -61,7 +61,6 @@ struct Data {
   std::uint64_t count;
   Partial<double>* partials;
   Partial<double>* scratch;
-  unsigned* counters;
   double cub;  // ms
 };
 
@@ -72,22 +71,21 @@ void print(const Data& data, double ms) {
 /// As the program launches it for a batch of everything with 16 samples.
 void measure_program(const Data& data, const char* what, Want want) {
   const std::uint64_t leaves = (data.count + leaf_elements - 1) / leaf_elements;
-  ReduceArgs<float> args{.elements = data.elements,
-                         .count = data.count,
-                         .first = 0,
-                         .want = want,
-                         .leaves = data.partials,
-                         .largest = data.partials + leaves,
-                         .scratch = data.scratch,
-                         .counters = data.counters,
-                         .samples = data.partials + leaves + 128,
-                         .sample_count = 16,
-                         .sampled = {}};
-  for (unsigned i = 0; i < args.sample_count; ++i) {
-    args.sampled[i] = static_cast<std::uint32_t>(leaves * i / args.sample_count);
+  const LeavesArgs<float> make{data.elements, data.count, 0, data.partials, want};
+  JoinArgs<double> join{.leaves = data.partials,
+                        .scratch = data.scratch,
+                        .largest = data.partials + leaves,
+                        .samples = data.partials + leaves + SubtreeList::most,
+                        .stretch = {0, leaves},
+                        .subtrees = subtrees({0, leaves}),
+                        .sample_count = 16,
+                        .sampled = {}};
+  for (unsigned i = 0; i < join.sample_count; ++i) {
+    join.sampled[i] = static_cast<std::uint32_t>(leaves * i / join.sample_count);
   }
   const double ms = milliseconds([&] {
-    reduce_kernel<float>().cuda(args, stream);
+    leaves_kernel<float>().cuda(make, stream);
+    join_kernel<double>().cuda(join, stream);
     CHECK(cudaGetLastError());
   });
   std::printf("program%s: ", what);
@@ -154,10 +152,7 @@ void run(std::uint64_t large) {
   Data data{};
   CHECK(cudaMalloc(&data.elements, large * 4));
   CHECK(cudaMalloc(&data.partials, large * 4 / (1 << 14) * sizeof(Partial<std::int64_t>)));
-  const std::uint64_t groups = groups_in(large / leaf_elements);
-  CHECK(cudaMalloc(&data.scratch, groups * sizeof(Partial<double>)));
-  CHECK(cudaMalloc(&data.counters, groups * sizeof(unsigned)));
-  CHECK(cudaMemsetAsync(data.counters, 0, groups * sizeof(unsigned), stream));
+  CHECK(cudaMalloc(&data.scratch, scratch_nodes(large / leaf_elements) * sizeof(Partial<double>)));
   fill<<<2048, 256, 0, stream>>>(data.elements, large);
   float* sum = nullptr;
   CHECK(cudaMalloc(&sum, sizeof(float)));
