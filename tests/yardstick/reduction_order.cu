@@ -131,6 +131,7 @@ void measure_all(const Data& data) {
   }
   measure<float, 256, 16>(data, "f32", 1 << 16);
   measure<float, 512, 16>(data, "f32", 1 << 16);
+  measure<float, 512, 32>(data, "f32", 1 << 16);
   measure<float, 1024, 16>(data, "f32", 1 << 16);
   measure<float, 1024, 4>(data, "f32", 1 << 16);
   measure<double, 512, 8>(data, "f64", 1 << 16);
