@@ -91,13 +91,14 @@ __global__ void __launch_bounds__(pairs_in_group)
   }
 }
 static_assert(JoinArgs<double>::most_samples <= pairs_in_group, "each sample has a thread");
+static_assert(sizeof(JoinArgs<double>) + 32 <= 4096, "every driver passes 4 KiB to a kernel");
 
-/// Whether kernels may overlap the one before them.
+/// Whether join_groups may overlap the kernel before it: only where the code that this GPU runs was
+/// compiled to wait for that one, which the GPU alone does not tell.
+template <class T>
 bool can_overlap() {
-  int device = 0, major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 9;
+  cudaFuncAttributes code{};
+  return cudaFuncGetAttributes(&code, join_groups<T>) == cudaSuccess && code.ptxVersion >= 90;
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ void join(const JoinArgs<T>& args, CudaStream stream) {
   config.blockDim = pairs_in_group;
   config.stream = stream;
   config.attrs = &overlap;
-  config.numAttrs = can_overlap() ? 1 : 0;
+  config.numAttrs = can_overlap<T>() ? 1 : 0;
   const std::uint64_t first = args.stretch.first, last = args.stretch.end() - 1;
   const Partial<T>* nodes = args.leaves;
   Partial<T>* wholes = args.scratch;

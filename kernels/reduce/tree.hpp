@@ -38,14 +38,15 @@ struct Leaves {
     const std::uint64_t last = std::min(end(), node.first + (std::uint64_t{1} << node.level));
     return {begin, last > begin ? last - begin : 0};
   }
-  /// The largest whole subtree that begins with the first of at least one leaf.
-  constexpr Subtree largest() const {
+  /// The largest whole subtree that begins with the first of at least one leaf. For hosts, so not
+  /// constexpr: nvcc makes constants of std::countr_zero and std::bit_width in device code.
+  Subtree largest() const {
     const int aligned = first == 0 ? 63 : std::countr_zero(first);
     const int widest = static_cast<int>(std::bit_width(count)) - 1;
     return {first, static_cast<unsigned>(std::min(aligned, widest))};
   }
   /// What follows largest().
-  constexpr Leaves rest() const {
+  Leaves rest() const {
     const std::uint64_t width = std::uint64_t{1} << largest().level;
     return {first + width, count - width};
   }
