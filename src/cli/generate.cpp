@@ -76,6 +76,7 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
 
 /// The generator, the file's layout (on rank 0), then every rank's share, then the file's name.
 ExitCode generate_data(const launch::Session& session, const Options& options, Log& log) {
+  session.collectively([&] { launch::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
   std::optional<launch::RemoveOnSignal> remove;  // from before the file to after it

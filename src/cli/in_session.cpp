@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "comm/watchdog.hpp"
-#include "launch/options.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -46,7 +45,6 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
       if (mistake) throw UsageError(*mistake);
     });
     session.collectively([&] { expect_same_options(session, options); });
-    session.collectively([&] { launch::check_expected_ranks(session, options); });
     watchdog.emplace(session, options.seconds("comm.timeout"), log);
     const ExitCode code = body(session, options, log);
     session.barrier();  // watched until the last is done

@@ -15,6 +15,7 @@
 #include "core/text.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "launch/affinity.hpp"
+#include "launch/options.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
@@ -107,6 +108,7 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
   session.collectively([&] { source.prepare(plan.mine); });
   for (auto& ceiling : measure::source_ceilings(session, source, plan.mine, plan.readers, cache)) {
     ceilings.push_back(std::move(ceiling));
+    ceilings.back().on_path = false;  // there is no run
   }
   return ceilings;
 }
@@ -122,10 +124,10 @@ Table versions(const device::Device* device, const device::Nvml& nvml,
 
 /// What this rank has to say beside the tables, a line each: kind, tab, sentence.
 std::string findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
-                          std::span<const launch::AgreedError> refusals) {
+                          bool has_gpus, std::span<const launch::AgreedError> refusals) {
   std::string lines;
   if (session.local_rank() == 0) {
-    if (!nvml.problem().empty()) {
+    if (has_gpus && !nvml.problem().empty()) {
       lines += fmt::format("note\tNVML tells nothing of GPUs ({})\n", nvml.problem());
     }
     for (const auto& gpu : nvml.gpus()) {
@@ -188,7 +190,8 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
   };
   std::unique_ptr<io::Source> source;
   std::optional<runtime::Runtime> runtime;
-  if (wishes.measure) attempt([&] { source = open_input(session, options); });
+  attempt([&] { session.collectively([&] { launch::check_expected_ranks(session, options); }); });
+  attempt([&] { source = open_input(session, options); });
   attempt([&] { runtime.emplace(session, options, log); });
   const device::Nvml nvml(device::Nvml::usual_name);
   device::Device* device = runtime ? runtime->device.get() : nullptr;
@@ -205,12 +208,14 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
   if (runtime && source) {
     attempt([&] {
       const Plan plan = plan_reading(*runtime, *source);
+      if (!wishes.measure) return;
       const auto ceilings = measure_ceilings(*runtime, *source, plan);
       runtime::warn_of_slow_links(*runtime, ceilings);
       tables.push_back(ceilings_table(ceilings));
     });
   }
-  tables.push_back(findings(session, findings_here(session, log, nvml, refusals)));
+  tables.push_back(findings(
+      session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), refusals)));
   session.collectively([&] {
     if (session.rank() == 0) print_output(wishes.json ? to_json(tables) : as_text(tables));
   });

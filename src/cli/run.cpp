@@ -18,6 +18,7 @@
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
+#include "launch/options.hpp"
 #include "launch/signals.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
@@ -32,6 +33,12 @@ namespace fs = std::filesystem;
 Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini) {
   const OptionTable table = all_options();
   CommandLine line = table.parse_command_line(arguments);
+  if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
+    throw UsageError(fmt::format(
+        "run takes a workload or a configuration file, not both: leave out {}, since {} names its "
+        "workload by itself (workload in the section [run])",
+        excerpt(line.words[0]), excerpt(line.words[1])));
+  }
   if (line.words.size() != 1) {
     throw UsageError(line.words.empty()
                          ? std::string("run needs a workload (reduce) or a configuration file "
@@ -41,6 +48,12 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
                                        excerpt(line.words[1]), excerpt(line.words[0])));
   }
   if (!line.words[0].ends_with(".ini")) {
+    if (fs::is_regular_file(line.words[0])) {
+      throw UsageError(
+          fmt::format("{} is not taken for a configuration file: give it a name that "
+                      "ends in .ini",
+                      excerpt(line.words[0])));
+    }
     line.values["run.workload"] = line.words[0];
     return table.resolve(line, environment, std::nullopt);
   }
@@ -163,6 +176,7 @@ measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
 
 ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
                       const Arguments& arguments, const fs::path& ini) {
+  session.collectively([&] { launch::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
   const std::unique_ptr<io::Source> source = open_input(session, options);
   std::optional<Output> output;

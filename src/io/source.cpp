@@ -81,6 +81,22 @@ std::unique_ptr<Source> open_file(const std::string& data, const Options& option
     throw UsageError(fmt::format(
         "input.data: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", data));
   }
+  for (const char* key : {"input.count", "input.seed"}) {
+    if (options.all().find(key)->second.origin != "command line") continue;
+    throw UsageError(
+        fmt::format("{} is for generators, and input.data names the file {}: leave it "
+                    "out, since a data set is taken as a whole",
+                    key, file));
+  }
+  struct stat status {};
+  const auto colon = data.rfind(':');
+  if (path.empty() && colon != data.npos && ::stat(data.c_str(), &status) != 0 &&
+      ::stat(data.substr(0, colon).c_str(), &status) == 0) {
+    throw UsageError(
+        fmt::format("input.data: there is no file '{}': the path of a data set begins "
+                    "with /, as in {}:/{}",
+                    data, data.substr(0, colon), data.substr(colon + 1)));
+  }
   try {
     return open_hdf5_source(file, path, requested_type(options), read_way(options));
   } catch (const ContractError&) {

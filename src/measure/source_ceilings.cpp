@@ -215,7 +215,9 @@ std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::S
   const bool past_cache = session.max(stored && stored->past_cache && shard.count > 0 ? 1 : 0) > 0;
   std::vector<Ceiling> ceilings;
   const auto add = [&](std::optional<Ceiling> ceiling) {
-    if (ceiling) ceilings.push_back(std::move(*ceiling));
+    if (!ceiling) return;
+    ceilings.push_back(std::move(*ceiling));
+    ceilings.back().on_path = true;
   };
   if (!as_wanted) {
     add(decode(session, source, shard, readers));
@@ -224,6 +226,7 @@ std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::S
       add(storage_read(session, source, shard, readers));
     }
     if (!past_cache && (cache.state == "warm" || cache.state == "partly")) {
+      for (auto& storage : ceilings) storage.on_path = false;  // a part of the data skips it
       add(page_cache_read(session, source, shard, readers));
     }
   }

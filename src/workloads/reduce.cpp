@@ -55,7 +55,8 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
       measure::effort_for(*runtime.device, session, shard_bytes,
                           from_memory ? bytes : sizes.slots * sizes.slot * element);
   std::vector<measure::Ceiling> ceilings;
-  if (sizes.mode != Mode::resident) {
+  const bool read_in_place = sizes.mode == Mode::mapped && resources.device_is_host;
+  if (sizes.mode != Mode::resident && !read_in_place) {
     ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
   }
   if (!resources.device_is_host) {
@@ -85,6 +86,7 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   {
     const auto span = runtime.recorder.phase("ceilings");
     outcome.ceilings = memory_ceilings(runtime, sizes, sizeof(T), mine.count * sizeof(T));
+    for (auto& ceiling : outcome.ceilings) ceiling.on_path = true;
   }
   const measure::PageCache cache = measure::page_cache(session, source, mine);
   session.collectively([&] { source.prepare(mine); });
@@ -104,7 +106,6 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
       outcome.ceilings.push_back(std::move(ceiling));
     }
   }
-  for (auto& ceiling : outcome.ceilings) ceiling.on_path = true;
   {
     const auto span = runtime.recorder.phase("load");
     shard_reduction->load();

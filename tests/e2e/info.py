@@ -120,24 +120,24 @@ def test_measure():
 
 
 def test_input_that_a_run_would_be_refused_for():
-    """It is looked at for measuring alone."""
     missing = ["--input.data", new_folder() / "none.h5"]
     too_little = ["--input.count", 10 * LEAF, "--pipeline.gpu-memory", 1]
 
     def check(ranks, arguments, words):
         refused = run("run", "reduce", *arguments, "-o", new_folder() / "out.h5",
                       ranks=ranks).expect(2)
-        finished = run("info", "--measure", "--json", *arguments, ranks=ranks).expect(2)
-        told = tables_of(finished)
-        problem, = [row["finding"] for row in told["findings"] if row["kind"] == "problem"]
-        assert finished.err.endswith(f"error: {problem}\n"), finished
-        for word in words:
-            assert word in finished.err and word in refused.err, f"{finished}\n{refused}"
-        assert [row["backend"] for row in told["ranks"]] == ["host"] * ranks, finished
-        assert "ceilings" not in told, finished
-        run("info", *arguments, ranks=ranks).expect(0)
+        for switches in (["--json"], ["--json", "--measure"]):
+            finished = run("info", *switches, *arguments, ranks=ranks).expect(2)
+            told = tables_of(finished)
+            problem, = [row["finding"] for row in told["findings"] if row["kind"] == "problem"]
+            assert finished.err.endswith(f"error: {problem}\n"), finished
+            for word in words:
+                assert word in finished.err and word in refused.err, f"{finished}\n{refused}"
+            assert [row["backend"] for row in told["ranks"]] == ["host"] * ranks, finished
+            assert "ceilings" not in told or switches == ["--json", "--measure"], finished
     each([(ranks, arguments, words) for ranks in (1, 2)
-          for arguments, words in ((missing, ["none.h5"]), (too_little, ["--pipeline.gpu-memory"]))],
+          for arguments, words in ((missing, ["none.h5"]), (too_little, ["--pipeline.gpu-memory"]),
+                                   (["--launch.expect-ranks", 8], ["expect-ranks is 8"]))],
          check)
     both = [*missing, "--device.backend", "cuda"]
     finished = run("info", "--measure", "--json", *both, env={"CUDA_VISIBLE_DEVICES": ""}).expect(2)

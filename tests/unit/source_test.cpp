@@ -32,8 +32,11 @@ std::unique_ptr<Source> open(const std::string& data, const std::string& type = 
                              const std::string& count = "100", const std::string& seed = "1") {
   const char* const no_environment[] = {nullptr};
   CommandLine given;
-  given.values = {
-      {"input.data", data}, {"input.type", type}, {"input.count", count}, {"input.seed", seed}};
+  given.values = {{"input.data", data}, {"input.type", type}};
+  if (data == "uniform" || data == "ramp") {
+    given.values["input.count"] = count;
+    given.values["input.seed"] = seed;
+  }
   return open_source(OptionTable({input_options()}).resolve(given, no_environment, {}));
 }
 
@@ -418,6 +421,33 @@ TEST_F(Sources, AFileAloneIsItsOnlyUsableDataSet) {
     make_dataset(file, "empty", H5T_NATIVE_FLOAT, {{0}}, H5T_NATIVE_FLOAT, nullptr);
   }
   EXPECT_EQ(open(file_)->name(), file_ + ":/deep/er/x");
+}
+
+TEST_F(Sources, APathWithoutItsSlashIsMended) {
+  make_file(file_);
+  EXPECT_MENTIONS(refusal(file_ + ":x"), "as in " + file_ + ":/x");
+}
+
+TEST_F(Sources, WhatIsForGeneratorsIsNotTypedForAFile) {
+  make_file(file_);
+  const char* const variables[] = {"SHARDSTREAM_INPUT_COUNT=7", nullptr};
+  for (const char* key : {"input.count", "input.seed"}) {
+    const OptionTable table({input_options()});
+    CommandLine given;
+    given.values = {{"input.data", file_ + ":/x"}, {key, "7"}};
+    try {
+      open_source(table.resolve(given, variables, {}));
+      ADD_FAILURE() << key << " was taken";
+    } catch (const UsageError& error) {
+      EXPECT_MENTIONS(std::string(error.what()), std::string(key) + " is for generators");
+    }
+    given.values.erase(key);
+    try {  // an environment may be for other commands too
+      open_source(table.resolve(given, variables, {}));
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()).find("generators"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST_F(Sources, SeveralDataSetsAreListedButNotAll) {
