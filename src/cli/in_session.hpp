@@ -1,4 +1,4 @@
-// What every command that moves data shares: options first, then MPI, then the work; and how it
+// What every command that starts MPI shares: options first, then MPI, then the work; and how it
 // ends.
 #pragma once
 

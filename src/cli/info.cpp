@@ -13,7 +13,6 @@
 #include "core/standard_output.hpp"
 #include "core/table_json.hpp"
 #include "core/text.hpp"
-#include "kernels/reduce/reduce.hpp"
 #include "launch/affinity.hpp"
 #include "launch/options.hpp"
 #include "measure/ceilings.hpp"
@@ -22,6 +21,7 @@
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "runtime/topology.hpp"
+#include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -53,31 +53,15 @@ Options parse(const Arguments& arguments, const char* const* environment, Wishes
 /// How a run with the same options would read.
 struct Plan {
   Range mine;
-  measure::Readers readers;
-  std::uint64_t sample;  ///< bytes of host memory to measure with
-  measure::Ring ring;    ///< for data of that size
+  pipeline::Sizes sizes;
 };
 
 /// Throws AgreedError where memory does not suffice. Collective.
 Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
-  const launch::Session& session = runtime.session;
-  const runtime::Resources& resources = runtime.resources;
-  const std::uint64_t element = size_of(source.type());
-  const auto sizes_for = [&](std::uint64_t elements) {
-    return pipeline::plan(runtime.options, resources, elements, element, reduce::leaf_elements, 0,
-                          0);
-  };
   Plan plan;
-  session.collectively([&] {
-    plan.mine = shard(source.order().count(), reduce::leaf_elements,
-                      static_cast<std::uint64_t>(session.rank()),
-                      static_cast<std::uint64_t>(session.size()));
-    const auto sizes = sizes_for(plan.mine.count);
-    plan.readers = {sizes.readers, sizes.slot};
-    plan.sample = measure::host_memory_sample(resources.cache, resources.host_memory,
-                                              resources.ranks_on_host);
-    const auto many = sizes_for(plan.sample / element);
-    plan.ring = {many.readers, many.slots, many.slot * element};
+  runtime.session.collectively([&] {
+    plan.mine = workloads::reduce_shard(runtime.session, source.order().count());
+    plan.sizes = workloads::plan_reduce(runtime, source.type(), plan.mine);
   });
   return plan;
 }
@@ -87,7 +71,12 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
                                                const Plan& plan) {
   device::Device& device = *runtime.device;
   const launch::Session& session = runtime.session;
-  const auto effort = measure::effort_for(device, session, std::uint64_t{16} << 30, plan.sample);
+  const runtime::Resources& resources = runtime.resources;
+  const pipeline::Sizes& sizes = plan.sizes;
+  const std::uint64_t sample =
+      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
+  const auto effort =
+      measure::effort_for(device, session, std::uint64_t{16} << 30, sample, sizes.device_limit);
   std::vector<measure::Ceiling> ceilings;
   for (const auto way : {measure::Way::up, measure::Way::down, measure::Way::both}) {
     ceilings.push_back(measure::link(way, device, session, effort));
@@ -97,16 +86,18 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
   ceilings.push_back(measure::arithmetic<float>(device, session, effort));
   ceilings.push_back(measure::arithmetic<double>(device, session, effort));
   {
-    const measure::HostMemory memory(session, runtime.resources.threads, plan.sample);
+    const measure::HostMemory memory(session, resources.threads, sample);
     ceilings.push_back(memory.read());
-    ceilings.push_back(memory.copy(plan.ring));
+    ceilings.push_back(
+        memory.copy({sizes.readers, sizes.slots, sizes.slot * size_of(source.type())}));
   }
   const auto gather = measure::all_gather(device, *runtime.communicator, session, effort,
                                           runtime::most_collective_bytes);
   if (gather) ceilings.push_back(*gather);
   const measure::PageCache cache = measure::page_cache(session, source, plan.mine);
   session.collectively([&] { source.prepare(plan.mine); });
-  for (auto& ceiling : measure::source_ceilings(session, source, plan.mine, plan.readers, cache)) {
+  for (auto& ceiling :
+       measure::source_ceilings(session, source, plan.mine, {sizes.readers, sizes.slot}, cache)) {
     ceilings.push_back(std::move(ceiling));
     ceilings.back().on_path = false;  // there is no run
   }

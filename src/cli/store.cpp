@@ -90,8 +90,9 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
                           phase.bytes);
     }
   };
-  for (const auto& track : runtime.recorder.host_tracks()) list(track, false);
-  for (const auto& track : runtime.recorder.device_tracks()) list(track, true);
+  const std::size_t of_host = runtime.recorder.host_tracks().size();
+  std::size_t number = 0;
+  for (const auto* track : measure::tracks_of(runtime.recorder)) list(*track, number++ >= of_host);
   Table table("rank_phase", {{"rank", ColumnType::integer},
                              {"track", ColumnType::text},
                              {"phase", ColumnType::text},

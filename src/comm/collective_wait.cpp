@@ -13,8 +13,7 @@ void CollectiveWait::begin(device::Stream& stream) {
 
 void CollectiveWait::end(device::Stream& stream) {
   if (!std::exchange(begun_, false)) return stream.synchronize();
-  // Mostly it is done by now, and a thread that sleeps wakes up late.
-  if (!own_work_->reached()) own_work_->synchronize();
+  own_work_->synchronize();
   const auto waiting = heartbeat_.waiting();
   stream.synchronize();
 }

@@ -212,7 +212,9 @@ class NcclCommunicator final : public Communicator {
     return join({names.begin(), names.end()}, ", ");
   }
 
+  /// Not while the watchdog might do the same.
   void abort() {
+    at_hang_.reset();
     if (comm_ != nullptr) (void)ncclCommAbort(comm_);  // an error is on its way already
     comm_ = nullptr;
   }

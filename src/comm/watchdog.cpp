@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int reach_ms = 1000;       // to reach rank 0 at one address
 constexpr int welcome_ms = 5000;     // and until it has answered there
 constexpr double last_words = 1;     // s, for standard error
-constexpr double stop_time = 2;      // s, for what Heartbeat::at_hang() names
+constexpr double stop_time = 2;      // s, for what each Heartbeat::AtHang names
 constexpr double launcher_time = 2;  // s, for a launcher to end the others after a signal
 constexpr double never = std::numeric_limits<double>::infinity();
 

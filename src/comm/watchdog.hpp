@@ -11,7 +11,7 @@ namespace shardstream::comm {
 /// A thread a rank that never calls MPI. Every rank tells rank 0 over TCP how its heartbeat stands,
 /// about once a second; rank 0 tells the others its own. When no rank has moved for `timeout`
 /// seconds, or when a rank's connection ends and it has not said why, one rank says who is at
-/// fault, and all stop what Heartbeat::at_hang() names and end with exit code 1. A rank that does
+/// fault, and all stop what each Heartbeat::AtHang names and end with exit code 1. A rank that does
 /// not run any more is killed by those of its host. The time that this process itself did not run
 /// (a suspended job) does not count. Also makes SIGTERM, SIGINT and SIGHUP leave time for last
 /// words (launch::RemoveOnSignal).

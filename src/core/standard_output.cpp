@@ -6,8 +6,8 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 
 namespace shardstream {
@@ -15,8 +15,8 @@ namespace shardstream {
 void print_output(std::string_view text, std::string_view consolation) {
   const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (taken && std::fflush(stdout) == 0) return;
-  throw Error(fmt::format("standard output cannot be written ({}){}",
-                          std::generic_category().message(errno), consolation));
+  throw Error(
+      fmt::format("standard output cannot be written ({}){}", errno_text(errno), consolation));
 }
 
 void keep_standard_streams() {

@@ -32,6 +32,7 @@ struct PciInfo {
 struct MemoryInfo {
   unsigned long long total, free, used;
 };
+static_assert(sizeof(PciInfo) == 68 && sizeof(MemoryInfo) == 24);  // nvmlPciInfo_t, nvmlMemory_t
 
 struct ReasonWord {
   std::uint64_t bit;

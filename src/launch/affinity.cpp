@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
+
+#include "core/descriptor.hpp"
 
 namespace shardstream::launch {
 namespace {
@@ -43,7 +44,7 @@ std::string granted_cpu_list() {
 std::string bind_to(const Cpus& cpus) {
   const Mask mask;
   for (const int cpu : cpus) CPU_SET_S(cpu, mask.size, mask.set.get());
-  return sched_setaffinity(0, mask.size, mask.set.get()) == 0 ? "" : std::strerror(errno);
+  return sched_setaffinity(0, mask.size, mask.set.get()) == 0 ? "" : errno_text(errno);
 }
 
 int host_cpus() {

@@ -52,7 +52,8 @@ class Heartbeat {
 
   Pulse pulse() const;
 
-  /// While it lives, stop_all() calls `stop`, from a thread of its own.
+  /// While it lives, stop_all() calls `stop`, from a thread of its own: it ends what would keep a
+  /// hanging process from ending (an abort of a library's transfers).
   class AtHang {
    public:
     AtHang(Heartbeat& heartbeat, std::function<void()> stop);
@@ -65,10 +66,8 @@ class Heartbeat {
     Heartbeat& heartbeat_;
     std::list<std::function<void()>>::iterator place_;
   };
-  /// `stop` ends what would keep a hanging process from ending (an abort of a library's transfers).
-  [[nodiscard]] AtHang at_hang(std::function<void()> stop) { return {*this, std::move(stop)}; }
 
-  /// Calls what at_hang() was given. The process must end afterwards.
+  /// Calls what each AtHang was given. The process must end afterwards.
   void stop_all();
 
  private:

@@ -122,9 +122,8 @@ void choose_gpus(Situations ranks, const Ranks& host, const Wishes& wishes, Plan
     const auto& gpus = of(ranks, rank).gpus;
     const auto best =
         std::ranges::min_element(gpus, {}, [&](const Gpu& gpu) { return takers[gpu.uuid].size(); });
-    if (!takers[best->uuid].empty()) {
-      if (!wishes.oversubscribe) refuse_to_share(ranks, host, rank, takers[gpus[0].uuid][0]);
-      plan.shares_gpu = true;
+    if (!takers[best->uuid].empty() && !wishes.oversubscribe) {
+      refuse_to_share(ranks, host, rank, takers[gpus[0].uuid][0]);
     }
     takers[best->uuid].push_back(rank);
     place_of(rank).gpu = static_cast<int>(best - gpus.begin());

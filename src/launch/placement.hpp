@@ -1,6 +1,7 @@
 // Which GPU and which CPUs each rank takes: pure arithmetic on what all ranks see.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,9 +48,13 @@ struct Place {
 
 struct Plan {
   std::vector<Place> places;          ///< in rank order
-  bool shares_gpu = false;            ///< do two ranks anywhere use one GPU?
   std::vector<std::string> warnings;  ///< one sentence each, for one rank to print
   std::vector<std::string> notes;
+
+  /// Do two ranks anywhere use one GPU?
+  bool shares_gpu() const {
+    return std::ranges::any_of(places, [](const Place& place) { return place.sharers.size() > 1; });
+  }
 };
 
 /// The places of all ranks. Each rank, in order, takes the first GPU that it sees and that no rank

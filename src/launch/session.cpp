@@ -146,6 +146,7 @@ std::vector<double> Session::gather(const std::vector<double>& numbers) const {
 }
 
 std::vector<std::string> Session::collect(const std::string& bytes) const {
+  const auto waiting = heartbeat_.waiting();
   constexpr std::size_t most = std::size_t{1} << 30;  // MPI counts with an int
   constexpr int tag = 2;
   const auto size = static_cast<std::uint64_t>(bytes.size());

@@ -73,15 +73,18 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
 }  // namespace
 
 Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
-                  std::uint64_t host_sample) {
+                  std::uint64_t host_sample, std::uint64_t device_limit) {
   const double most = session.max(static_cast<double>(bytes));
   constexpr double MiB = 1 << 20;
   const auto pages = [&](double limit) {
     return static_cast<std::uint64_t>(std::clamp(most, MiB, std::max(MiB, limit))) / 4096 * 4096;
   };
   const bool on_host = device.info().backend == "host";
-  return {.host_bytes = pages(on_host ? 32 * MiB : static_cast<double>(host_sample)),
-          .device_bytes = pages(on_host ? 32 * MiB : 2048 * MiB),
+  // Of every rank, so that all measure alike; two buffers at the most are there at once.
+  const double half = -session.max(-static_cast<double>(device_limit)) / 2;
+  const auto limit = [&](double gpu) { return on_host ? 32 * MiB : std::min(gpu, half); };
+  return {.host_bytes = pages(limit(static_cast<double>(host_sample))),
+          .device_bytes = pages(limit(2048 * MiB)),
           .seconds = std::clamp(most / 32e9, 0.002, 0.06)};
 }
 

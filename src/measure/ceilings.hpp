@@ -31,11 +31,12 @@ struct Effort {
   double seconds;              ///< of measuring; waking the device up comes before
 };
 /// For a run in which a rank moves `bytes` bytes: at most 2 GiB of a GPU's memory, `host_sample`
-/// bytes of the host's (32 MiB of both on the host backend) and 60 ms. Host memory that is small
-/// enough for the processor's caches shows the links; more of it shows what the host's memory gives
-/// all links at once. Collective, the same on every rank.
+/// bytes of the host's (32 MiB of both on the host backend) and 60 ms. All buffers of a measurement
+/// together fit into `device_limit`, what this rank may use of a GPU, if that is 2 MiB or more.
+/// Host memory that is small enough for the processor's caches shows the links; more of it shows
+/// what the host's memory gives all links at once. Collective, the same on every rank.
 Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
-                  std::uint64_t host_sample);
+                  std::uint64_t host_sample, std::uint64_t device_limit);
 
 /// Which way copies between pinned memory and the device go; `both` counts one way's bytes.
 enum class Way { up, down, both };

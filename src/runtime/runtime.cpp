@@ -153,7 +153,7 @@ void Runtime::open() {
   const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   session.collectively([&] { device = open_device(place.gpu, place.threads); });
   resources.threads = place.threads;
-  resources.oversubscribed = plan.shares_gpu;
+  resources.oversubscribed = plan.shares_gpu();
   resources.ranks_on_host = static_cast<unsigned>(session.local_size());
   resources.cache = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   resources.host_memory = device::host::available_memory();

@@ -49,17 +49,17 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
   const launch::Session& session = runtime.session;
   const std::uint64_t bytes =
       measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
-  // Slots stay in the cache; the shard itself comes from memory.
-  const bool from_memory = sizes.mode != Mode::stream && sizes.mode != Mode::pageable;
-  const measure::Effort effort =
-      measure::effort_for(*runtime.device, session, shard_bytes,
-                          from_memory ? bytes : sizes.slots * sizes.slot * element);
+  // Slots stay in the cache; what goes through none comes from memory.
+  const measure::Effort effort = measure::effort_for(
+      *runtime.device, session, shard_bytes,
+      pipeline::is_staged(sizes.mode) ? sizes.slots * sizes.slot * element : bytes,
+      sizes.device_limit);
   std::vector<measure::Ceiling> ceilings;
   const bool read_in_place = sizes.mode == Mode::mapped && resources.device_is_host;
   if (sizes.mode != Mode::resident && !read_in_place) {
     ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
   }
-  if (!resources.device_is_host) {
+  if (!resources.device_is_host && sizes.mode != Mode::mapped) {
     ceilings.push_back(measure::device_read(*runtime.device, session, effort));
   }
   // A smaller shard could stay in the processor's caches.
@@ -78,10 +78,9 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   const launch::Session& session = runtime.session;
   const Request request{runtime.options.list("reduce.ops"), runtime.options.text("reduce.nan")};
   const std::uint64_t elements = source.order().count();
-  const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
-                           static_cast<std::uint64_t>(session.size()));
+  const Range mine = reduce_shard(session, elements);
   pipeline::Sizes sizes;
-  session.collectively([&] { sizes = ShardReduction<T>::plan(runtime, mine); });
+  session.collectively([&] { sizes = plan_reduce(runtime, source.type(), mine); });
   Outcome outcome;
   {
     const auto span = runtime.recorder.phase("ceilings");
@@ -171,6 +170,17 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
 
 std::span<const OptionRow> reduce_options() {
   return rows;
+}
+
+Range reduce_shard(const launch::Session& session, std::uint64_t elements) {
+  return shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
+               static_cast<std::uint64_t>(session.size()));
+}
+
+pipeline::Sizes plan_reduce(const runtime::Runtime& runtime, ElementType type, Range shard) {
+  return with_element_type(type, [&](auto of) {
+    return ShardReduction<typename decltype(of)::type>::plan(runtime, shard);
+  });
 }
 
 Outcome reduce(runtime::Runtime& runtime, io::Source& source) {

@@ -36,7 +36,8 @@ bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
          same(a.min_index, b.min_index) && same(a.max_index, b.max_index);
 }
 
-/// One rank's pass over its shard: one kernel a batch, few nodes a batch, one list at the end.
+/// One rank's pass over its shard: its leaves and their tree a batch, few nodes a batch, one list
+/// at the end.
 template <class T>
 class ShardReduction {
  public:

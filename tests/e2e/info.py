@@ -145,6 +145,16 @@ def test_input_that_a_run_would_be_refused_for():
     assert len(problems) == 2 and "none.h5" in finished.err, finished
 
 
+def test_what_a_run_accepts_has_no_problem():
+    """Memory is counted as the run counts it."""
+    small = ["--input.count", 1e6, "--pipeline.mode", "resident", "--pipeline.gpu-memory", "100MiB"]
+    run("run", "reduce", *small, "-o", new_folder() / "out.h5").expect(0)
+    run("info", *small).expect(0)
+    tight = ["--input.count", 2**20, "--pipeline.gpu-memory", "4MiB"]
+    run("run", "reduce", *tight, "-o", new_folder() / "out.h5").expect(2)
+    run("info", *tight).expect(2)
+
+
 def test_a_result_has_the_same_tables():
     path = new_folder() / "out.h5"
     run("run", "reduce", "--input.count", 1000, "-o", path, ranks=2).expect(0)

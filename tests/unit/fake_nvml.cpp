@@ -1,5 +1,6 @@
 // A library with NVML's functions and no GPU. It lacks nvmlDeviceGetCurrentClocksEventReasons, as
-// drivers before 535 do.
+// drivers before 535 do. NVML's types and numbers are declared here anew, on purpose: shared with
+// nvml.cpp, a mistake in them would be on both sides.
 #include "unit/fake_nvml.hpp"
 
 #include <chrono>

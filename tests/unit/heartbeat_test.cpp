@@ -56,9 +56,9 @@ TEST(Heartbeat, WaitsNestAndKeepThePhase) {
 TEST(Heartbeat, StopsWhatIsThereStill) {
   Heartbeat heartbeat;
   int first = 0, second = 0;
-  const auto one = heartbeat.at_hang([&] { ++first; });
+  const Heartbeat::AtHang one(heartbeat, [&] { ++first; });
   {
-    const auto other = heartbeat.at_hang([&] { ++second; });
+    const Heartbeat::AtHang other(heartbeat, [&] { ++second; });
     heartbeat.stop_all();
   }
   heartbeat.stop_all();

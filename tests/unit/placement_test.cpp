@@ -133,7 +133,7 @@ TEST(Placement, OneGpuARank) {
   for (const Choice& choice : choices()) {
     const Plan plan = place(choice.ranks, {.oversubscribe = choice.oversubscribe});
     EXPECT_EQ(ordinals(plan), choice.gpus) << choice.what;
-    EXPECT_EQ(plan.shares_gpu, choice.shares) << choice.what;
+    EXPECT_EQ(plan.shares_gpu(), choice.shares) << choice.what;
     for (std::size_t r = 0; r < plan.places.size(); ++r) {
       const auto& sharers = plan.places[r].sharers;
       const auto itself = std::ranges::count(sharers, static_cast<int>(r));
@@ -157,7 +157,7 @@ TEST(Placement, MigDevicesAreDevices) {
   second.uuid = "MIG-2";
   const Plan plan = place(std::vector{rank_on("a", {first}), rank_on("a", {second})}, {});
   EXPECT_EQ(ordinals(plan), (Ints{0, 0}));
-  EXPECT_FALSE(plan.shares_gpu);
+  EXPECT_FALSE(plan.shares_gpu());
   EXPECT_EQ(plan.warnings, Texts{});  // there is no NVLink between them that could be hidden
   EXPECT_TRUE(has(refusal({rank_on("a", {first}), rank_on("a", {first})}),
                   {"2 ranks on a see 1 GPU", "MIG", "CUDA_VISIBLE_DEVICES"}));
@@ -169,7 +169,7 @@ TEST(Placement, TheHostWhereItIsAskedFor) {
   const Plan plan = place(ranks, {.backend = "host"});
   EXPECT_EQ(ordinals(plan), (Ints{-1, -1}));
   EXPECT_EQ(plan.places[0].sharers, Ints{});
-  EXPECT_FALSE(plan.shares_gpu);
+  EXPECT_FALSE(plan.shares_gpu());
 }
 
 TEST(Placement, RefusalsNameTheRemedy) {

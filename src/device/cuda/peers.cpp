@@ -35,14 +35,16 @@ std::string pci_of(int ordinal) {
 std::vector<PeerAccess> peer_access() {
   std::vector<PeerAccess> pairs;
   const int count = visible_count();
+  std::vector<std::string> pci;
+  for (int gpu = 0; gpu < count; ++gpu) pci.push_back(pci_of(gpu));
   for (int from = 0; from < count; ++from) {
     for (int to = 0; to < count; ++to) {
       int can = 0, rank = 0;
       if (from == to || !holds(cudaDeviceCanAccessPeer(&can, from, to))) continue;
       const bool ranked =
           holds(cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, from, to));
-      pairs.push_back({.from = pci_of(from),
-                       .to = pci_of(to),
+      pairs.push_back({.from = pci[static_cast<std::size_t>(from)],
+                       .to = pci[static_cast<std::size_t>(to)],
                        .can = can != 0,
                        .performance_rank = ranked ? rank : -1});
     }
