@@ -92,7 +92,7 @@ struct Lower {
 };
 
 /// Calls step(value, c, place) for each element of this thread's lanes c, row after row. `Flight`
-/// rows are loaded before the first of them is used.
+/// rows are always on their way: one is loaded into the place of the one just used.
 template <class T, unsigned Lanes, unsigned Flight, class Step>
 __device__ void for_elements(const T* x, unsigned count, Step step) {
   constexpr unsigned vector = lanes_per_thread<T>;
@@ -106,12 +106,20 @@ __device__ void for_elements(const T* x, unsigned count, Step step) {
     for (unsigned c = 0; c < vector; ++c) step(v.lane[c], c, row * Lanes + first_lane + c);
   };
   unsigned row = 0;
-  for (; row + Flight <= rows; row += Flight) {
+  if (rows >= Flight) {
     LaneVector<T> v[Flight];
 #pragma unroll
-    for (unsigned r = 0; r < Flight; ++r) v[r] = load(row + r);
+    for (unsigned r = 0; r < Flight; ++r) v[r] = load(r);
+    for (; row + 2 * Flight <= rows; row += Flight) {
+#pragma unroll
+      for (unsigned r = 0; r < Flight; ++r) {
+        use(v[r], row + r);
+        v[r] = load(row + Flight + r);
+      }
+    }
 #pragma unroll
     for (unsigned r = 0; r < Flight; ++r) use(v[r], row + r);
+    row += Flight;
   }
   for (; row < rows; ++row) use(load(row), row);
   const unsigned short_row = count % Lanes;

@@ -4,8 +4,10 @@
 namespace shardstream::reduce::cuda {
 namespace {
 
-/// Rows that a thread loads before it uses the first.
-inline constexpr unsigned flight = 16;
+/// Rows of a leaf that are always on their way to a thread; more would leave too few threads on a
+/// multiprocessor beside the registers that extremes need.
+template <bool Extremes>
+inline constexpr unsigned flight = Extremes ? 8 : 16;
 template <class T>
 inline constexpr unsigned threads = lanes / lanes_per_thread<T>;
 
@@ -30,7 +32,7 @@ __global__ void __launch_bounds__(threads<T>) make_leaves(LeavesArgs<T> args) {
   let_next_kernel_start();
   const std::uint64_t offset = blockIdx.x * leaf_elements, left = args.count - offset;
   const auto count = static_cast<unsigned>(left < leaf_elements ? left : leaf_elements);
-  const PartialOf<T> leaf = reduce_leaf<T, lanes, Extremes, Variance, flight>(
+  const PartialOf<T> leaf = reduce_leaf<T, lanes, Extremes, Variance, flight<Extremes>>(
       args.elements + offset, count, static_cast<std::int64_t>(args.first + offset), args.want,
       shared);
   if (threadIdx.x == 0) args.leaves[blockIdx.x] = leaf;

@@ -244,7 +244,8 @@ def test_standard_output():
     for ranks in (1, 3):
         finished = run("run", "reduce", "--input.count", 1e6, "-o", folder / f"{ranks}.h5",
                        ranks=ranks).expect(0)
-        assert finished.err == "", finished
+        # A host with more GPUs than ranks says so.
+        assert [line for line in finished.err.splitlines() if " idle: " not in line] == [], finished
         lines = finished.out.splitlines()
         for line in lines[:-1]:
             assert re.fullmatch(r"[a-z_]+=\S+( (s|B|GB/s|J|J/GB))?", line), line

@@ -131,12 +131,13 @@ void measure_all(const Data& data) {
   }
   measure<float, 256, 16>(data, "f32", 1 << 16);
   measure<float, 512, 16>(data, "f32", 1 << 16);
-  measure<float, 512, 32>(data, "f32", 1 << 16);
+  measure<float, 512, 24>(data, "f32", 1 << 16);
   measure<float, 1024, 16>(data, "f32", 1 << 16);
   measure<float, 1024, 4>(data, "f32", 1 << 16);
   measure<double, 512, 8>(data, "f64", 1 << 16);
   measure<double, 1024, 8>(data, "f64", 1 << 16);
   measure<float, 512, 8, true>(data, "f32", 1 << 16);
+  measure<float, 512, 16, true>(data, "f32", 1 << 16);
   measure<float, 1024, 8, true>(data, "f32", 1 << 16);
   measure<float, 512, 8, false, true>(data, "f32", 1 << 16);
   measure<float, 1024, 8, false, true>(data, "f32", 1 << 16);
