@@ -56,11 +56,12 @@ __device__ void keep_if_largest(const JoinArgs<T>& args, Subtree place, const Pa
 
 inline constexpr unsigned pairs_in_group = 1U << (group_levels - 1);
 
-/// A block joins the nodes of 2^level leaves of one group, as far as they have a sibling in the
-/// stretch. `nodes` begins with the one that holds the stretch's first leaf; the nodes of whole
-/// groups go to `wholes`, which begins likewise.
+/// Half of a block joins the nodes of 2^level leaves of one group, as far as they have a sibling in
+/// the stretch; meanwhile the first block's other half copies single leaves. `nodes` begins with
+/// the one that holds the stretch's first leaf; the nodes of whole groups go to `wholes`, which
+/// begins likewise.
 template <class T>
-__global__ void __launch_bounds__(pairs_in_group)
+__global__ void __launch_bounds__(2 * pairs_in_group)
     join_groups(const __grid_constant__ JoinArgs<T> args, unsigned level, const Partial<T>* nodes,
                 Partial<T>* wholes) {
   __shared__ alignas(16) unsigned char room[pairs_in_group * sizeof(Partial<T>)];
@@ -72,7 +73,16 @@ __global__ void __launch_bounds__(pairs_in_group)
   const Partial<T>* left = nodes + ((place.first >> level) - (args.stretch.first >> level));
   const Partial<T>* right = left + 1;
   await_kernel_before();
-  // Not unrolled: this runs once, so that loading the code would take longer than running it.
+  if (t >= pairs_in_group && level == 0 && blockIdx.x == 0) {
+    const unsigned i = t - pairs_in_group;
+    if (i < args.sample_count) args.samples[i] = args.leaves[args.sampled[i]];
+    if (i < 2) {  // the first and the last leaf may have no sibling
+      const std::uint64_t leaf = i == 0 ? 0 : args.stretch.count - 1;
+      keep_if_largest(args, {args.stretch.first + leaf, 0}, args.leaves[leaf]);
+    }
+  }
+  // The other half's places lie beyond the group. Not unrolled: this runs once, so that loading the
+  // code would take longer than running it.
 #pragma unroll 1
   for (unsigned distance = 1; distance <= pairs_in_group; distance *= 2) {
     if (t % distance == 0 && leaves.hold(place)) {
@@ -85,12 +95,6 @@ __global__ void __launch_bounds__(pairs_in_group)
     ++place.level;
   }
   if (t == 0 && leaves.hold(group)) wholes[blockIdx.x] = shared[0];
-  if (level > 0 || blockIdx.x > 0) return;
-  if (t < args.sample_count) args.samples[t] = args.leaves[args.sampled[t]];
-  if (t < 2) {  // the first and the last leaf may have no sibling
-    const std::uint64_t leaf = t == 0 ? 0 : args.stretch.count - 1;
-    keep_if_largest(args, {args.stretch.first + leaf, 0}, args.leaves[leaf]);
-  }
 }
 static_assert(JoinArgs<double>::most_samples <= pairs_in_group, "each sample has a thread");
 static_assert(sizeof(JoinArgs<double>) + 32 <= 4096, "every driver passes 4 KiB to a kernel");
@@ -119,14 +123,15 @@ void leaves(const LeavesArgs<T>& args, CudaStream stream) {
 /// The blocks wait on the GPU while the leaves are made, so that no time is lost between them.
 template <class T>
 void join(const JoinArgs<T>& args, CudaStream stream) {
+  static const bool overlaps = can_overlap<T>();
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.blockDim = pairs_in_group;
+  config.blockDim = 2 * pairs_in_group;
   config.stream = stream;
   config.attrs = &overlap;
-  config.numAttrs = can_overlap<T>() ? 1 : 0;
+  config.numAttrs = overlaps ? 1 : 0;
   const std::uint64_t first = args.stretch.first, last = args.stretch.end() - 1;
   const Partial<T>* nodes = args.leaves;
   Partial<T>* wholes = args.scratch;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <thread>
 
 #include "core/parallel.hpp"
 
@@ -159,16 +160,20 @@ void Feed::upload_piece(std::uint64_t number, const std::byte* data, device::Eve
   std::unique_lock lock(mutex_, std::defer_lock);
   {
     const auto span = reader.phase("wait-for-batch", 0, in_batch(number));
-    lock.lock();
+    // Held for some 10 us, so that falling asleep for it and waking up would take longer.
+    while (!lock.try_lock()) std::this_thread::yield();
     const bool may =
         changed_.wait(lock, stop, [&] { return current < computed_ + buffers_.size(); });
     if (!may) return;
   }
-  while (opened_ <= current) open(opened_++);
   BatchBuffer& here = buffer(current);
-  upload_->upload(here.memory.data() + (elements.first - batch(current).first) * element_, data,
-                  elements.count * element_);
-  upload_->record(emptied);
+  {
+    const auto span = reader.phase("enqueue", elements.count * element_, in_batch(number));
+    while (opened_ <= current) open(opened_++);
+    upload_->upload(here.memory.data() + (elements.first - batch(current).first) * element_, data,
+                    elements.count * element_);
+    upload_->record(emptied);
+  }
   here.missing -= elements.count;
   const bool all = here.missing == 0;
   if (all) filled(current);

@@ -3,6 +3,7 @@
 must be, and their sums are the timings."""
 
 import json
+import os
 import pathlib
 
 from harness import main, new_folder, reduce, run, skip_all
@@ -71,7 +72,7 @@ def test_spans_of_all_ranks_and_tracks():
         streams = of(own, phase="stream") + of(own, phase="warm-up")
         inside = of(own, phase="upload") + of(own, phase="kernels") + of(own, phase="read") \
             + of(own, phase="wait-for-slot") + of(own, phase="wait-for-readers") \
-            + of(own, phase="wait-for-batch")
+            + of(own, phase="wait-for-batch") + of(own, phase="enqueue")
         for span in inside:  # nothing of the pipeline happens outside
             assert any(stream["start_ns"] - error_ns <= span["start_ns"]
                        and end(span) <= end(stream) + error_ns for stream in streams), span
@@ -125,8 +126,9 @@ def test_the_trace_has_the_same_spans():
 
 
 def test_other_modes():
-    for mode, phases in (("pinned", set()), ("pageable", {"copy", "wait-for-slot", "wait-for-batch"}),
-                         ("resident", {"read", "wait-for-slot", "wait-for-batch"})):
+    staged = {"wait-for-slot", "wait-for-batch", "enqueue"}
+    for mode, phases in (("pinned", set()), ("pageable", {"copy"} | staged),
+                         ("resident", {"read"} | staged)):
         _, spans, _, _ = timed(new_folder(), "--pipeline.mode", mode, ranks=1)
         runs = REPEAT + WARMUP
         kernels, uploads = of(spans, phase="kernels"), of(spans, phase="upload")
@@ -171,11 +173,15 @@ def test_the_trace_is_kept_as_results_are():
 
 def test_a_full_disk_leaves_nothing_behind():
     """A limit on the sizes of files stands in for the disk's; it is the trace that meets it."""
+    arguments = ["run", "reduce", "--input.count", ELEMENTS, "--pipeline.slot", 1,
+                 "--pipeline.batch", 1, "--measure.repeat", 300, "--measure.timeline", "true"]
+    whole = new_folder()
+    run(*arguments, "-o", whole / "out.h5").expect(0)
+    result, trace = (os.path.getsize(whole / name) for name in ("out.h5", "out.trace.json"))
+    assert result * 1.2 < trace, (result, trace)
     folder = new_folder()
-    limited = 'trap "" XFSZ; exec prlimit --fsize=5200000 "$@"'
-    finished = run("run", "reduce", "--input.count", ELEMENTS, "--pipeline.slot", 1,
-                   "--pipeline.batch", 1, "--measure.repeat", 300, "--measure.timeline", "true",
-                   "-o", folder / "out.h5", prefix=["sh", "-c", limited, "sh"])
+    limited = f'trap "" XFSZ; exec prlimit --fsize={(result + trace) // 2} "$@"'
+    finished = run(*arguments, "-o", folder / "out.h5", prefix=["sh", "-c", limited, "sh"])
     assert finished.code == 1 and "out.trace.json" in finished.err, finished
     assert not list(pathlib.Path(folder).iterdir()), list(folder.iterdir())
 
