@@ -89,6 +89,7 @@ class ShardReduction {
                           static_cast<double>(shard_.count));
         },
         [this](Range elements, const std::byte* data) { samples_.keep(elements, data); });
+    if (feed_.batches() == 1) download_first_leaves();
     feed_.compute().download(downloaded_nodes_.data(), node_partials_.data(),
                              node_partials_.bytes());
     feed_.compute().download(downloaded_samples_.data(), sample_partials_.data(),
@@ -126,6 +127,10 @@ class ShardReduction {
 
   /// The leaves of the batch, then of those its largest subtrees and the samples.
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) {
+    if (batch.number == 1) download_first_leaves();  // they are about to be overwritten
+    compute.launch(reduce::leaves_kernel<T>(),
+                   {reinterpret_cast<const T*>(batch.data), batch.elements.count,
+                    batch.elements.first, leaf_partials_.data(), want_});
     const reduce::Leaves stretch{batch.elements.first / leaf_elements, leaves_in(batch.elements)};
     reduce::JoinArgs<Class> join{.leaves = leaf_partials_.data(),
                                  .scratch = scratch_.data(),
@@ -142,16 +147,15 @@ class ShardReduction {
       join.sampled[join.sample_count++] =
           static_cast<std::uint32_t>((ranges[i].first - batch.elements.first) / leaf_elements);
     }
-    compute.launch(reduce::leaves_kernel<T>(),
-                   {reinterpret_cast<const T*>(batch.data), batch.elements.count,
-                    batch.elements.first, leaf_partials_.data(), want_});
     compute.launch(reduce::join_kernel<Class>(), join);
-    if (batch.number == 0 && downloaded_leaves_.size() > 0) {
-      compute.download(downloaded_leaves_.data(), leaf_partials_.data(),
-                       downloaded_leaves_.bytes());
-    }
   }
   static_assert(LeafSamples::most <= reduce::JoinArgs<Class>::most_samples);
+
+  void download_first_leaves() {
+    if (downloaded_leaves_.size() == 0) return;
+    feed_.compute().download(downloaded_leaves_.data(), leaf_partials_.data(),
+                             downloaded_leaves_.bytes());
+  }
 
   bool first_batch_is_folded_right() const {
     if (downloaded_leaves_.size() == 0) return true;
