@@ -195,7 +195,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   outcome.metrics.push_back(
       {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
   session.heartbeat().enter("store");
-  const Record record = gather(runtime, *source, outcome, telemetry);
+  const Record record = gather(runtime, outcome, telemetry);
   session.collectively([&] {
     io::ResultFile* file = output->file();
     if (file == nullptr) return;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string_view>
 
 #include "cli/timeline.hpp"
@@ -27,11 +26,20 @@ std::string origin_of(const measure::Energy& energy) {
   return energy.counted ? "counter" : "power";
 }
 
-/// Joules for 10^9 bytes of work; NaN where energy is not known.
-double energy_per_gigabyte(const workloads::Outcome& outcome,
-                           const measure::RunTelemetry& telemetry) {
-  return telemetry.energy.joules * 1e9 /
-         (static_cast<double>(outcome.bytes) * static_cast<double>(outcome.repetitions.size()));
+/// What a rate counts: `amount` of `unit` in one repetition, all ranks.
+struct Work {
+  double amount;
+  const char *unit, *energy_key;
+};
+Work work_of(const workloads::Outcome& outcome) {
+  if (outcome.flops > 0) return {outcome.flops / 1e12, "Tflop", "energy_per_teraflop"};
+  return {static_cast<double>(outcome.bytes) / 1e9, "GB", "energy_per_gigabyte"};
+}
+
+/// Joules for one unit of work; NaN where energy is not known.
+double energy_per_unit(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
+  return telemetry.energy.joules /
+         (work_of(outcome).amount * static_cast<double>(outcome.repetitions.size()));
 }
 
 Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
@@ -63,19 +71,21 @@ Table summary_table(const workloads::Outcome& outcome, const measure::RunTelemet
                           {"q3", ColumnType::real},
                           {"max", ColumnType::real},
                           {"unit", ColumnType::text}});
-  const auto add = [&](const char* metric, const std::vector<double>& samples, const char* unit) {
+  const auto add = [&](const char* metric, const std::vector<double>& samples,
+                       const std::string& unit) {
     const Summary s = summarize(samples);
     table.add({metric, static_cast<std::int64_t>(s.n), s.median, s.ci_lo, s.ci_hi, s.min, s.q1,
                s.q3, s.max, unit});
   };
   const std::vector<double> seconds = seconds_of(outcome);
+  const Work work = work_of(outcome);
   std::vector<double> rates;
-  for (const double s : seconds) rates.push_back(static_cast<double>(outcome.bytes) / s / 1e9);
+  for (const double s : seconds) rates.push_back(work.amount / s);
   add("time", seconds, "s");
-  add("rate_aggregate", rates, "GB/s");
+  add("rate_aggregate", rates, fmt::format("{}/s", work.unit));
   if (std::isfinite(telemetry.energy.joules)) {
     add("energy", {telemetry.energy.joules}, "J");
-    add("energy_per_gigabyte", {energy_per_gigabyte(outcome, telemetry)}, "J/GB");
+    add(work.energy_key, {energy_per_unit(outcome, telemetry)}, fmt::format("J/{}", work.unit));
   }
   return table;
 }
@@ -145,19 +155,6 @@ Table phases_table(const Table& rank_phase) {
   return table;
 }
 
-/// How the ranks read, each way once and with its ranks if there are several. Collective.
-std::string access_of_all(const launch::Session& session, const io::Source& source) {
-  std::map<std::string, int> ranks;
-  for (const std::string& access : session.gather(source.access())) ++ranks[access];
-  if (ranks.size() == 1) return source.access();
-  std::string text;
-  for (const auto& [access, count] : ranks) {
-    text += fmt::format("{}{} ({} of {} ranks)", text.empty() ? "" : "; ", access, count,
-                        session.size());
-  }
-  return text;
-}
-
 }  // namespace
 
 Table ceilings_table(const std::vector<measure::Ceiling>& ceilings) {
@@ -176,41 +173,37 @@ Table ceilings_table(const std::vector<measure::Ceiling>& ceilings) {
 void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   const Summary time = summarize(seconds_of(outcome));
   outcome.metrics.push_back({"time", fmt::format("{:.6g}", time.median), "s"});
-  const double rate = static_cast<double>(outcome.bytes) / time.median / 1e9;
-  outcome.metrics.push_back({"rate_aggregate", fmt::format("{:.4g}", rate), "GB/s"});
+  const Work work = work_of(outcome);
+  outcome.metrics.push_back({"rate_aggregate", fmt::format("{:.4g}", work.amount / time.median),
+                             fmt::format("{}/s", work.unit)});
   for (const auto& ceiling : outcome.ceilings) {
     outcome.metrics.push_back(
         {ceiling.name + "_aggregate", fmt::format("{:.4g}", ceiling.aggregate), ceiling.unit});
   }
   if (const auto* bound = measure::binding(outcome.ceilings)) {
     outcome.metrics.push_back({"bound_by", bound->name});
-    outcome.metrics.push_back({"bound_share", fmt::format("{:.3f}", rate / bound->aggregate)});
+    outcome.metrics.push_back(
+        {"bound_share", fmt::format("{:.3f}", bound->load / bound->aggregate / time.median)});
   }
   if (std::isfinite(telemetry.energy.joules)) {
     outcome.metrics.push_back({"energy", fmt::format("{:.4g}", telemetry.energy.joules), "J"});
-    outcome.metrics.push_back({"energy_per_gigabyte",
-                               fmt::format("{:.4g}", energy_per_gigabyte(outcome, telemetry)),
-                               "J/GB"});
+    outcome.metrics.push_back({work.energy_key,
+                               fmt::format("{:.4g}", energy_per_unit(outcome, telemetry)),
+                               fmt::format("J/{}", work.unit)});
   }
   outcome.metrics.push_back({"verified", outcome.verified ? "true" : "false"});
 }
 
-Record gather(const runtime::Runtime& runtime, const io::Source& source,
-              const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
+Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome,
+              const measure::RunTelemetry& telemetry) {
   Table rank_phase = rank_phase_table(runtime);
   Table phases = phases_table(rank_phase);
   std::optional<measure::Timeline> timeline;
   if (runtime.recorder.keeps_spans()) {
     timeline = measure::gather_timeline(runtime.session, runtime.recorder, runtime.clock_at_start);
   }
-  const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
-    return std::vector<std::int64_t>(extents.begin(), extents.end());
-  };
   auto resolved = outcome.resolved;
   resolved.emplace_back("device.backend", runtime.device->info().backend);
-  resolved.emplace_back("input.type", std::string(name_of(source.type())));
-  const auto stored = source.stored({0, 1});
-  resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
   resolved.emplace_back("comm.transport", runtime.communicator->transport());
   resolved.emplace_back("launch.bind", launch::granted_cpu_list());
   resolved.emplace_back("launch.expect-ranks", std::int64_t{runtime.session.size()});
@@ -227,12 +220,6 @@ Record gather(const runtime::Runtime& runtime, const io::Source& source,
                           runtime.device->info().name)),
           .provenance =
               runtime::provenance(runtime.device.get(), runtime.nvml, runtime.communicator.get()),
-          .input = {{"name", source.name()},
-                    {"type", std::string(name_of(source.type()))},
-                    {"shape", as_integers(source.order().shape())},
-                    {"box", as_integers(source.order().box())},
-                    {"access", access_of_all(runtime.session, source)},
-                    {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}},
           .resolved = std::move(resolved)};
 }
 
@@ -251,8 +238,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/config", "work_total", static_cast<std::int64_t>(outcome.elements));
   file.attribute("/config", "work_per_gpu", static_cast<std::int64_t>(outcome.elements) / ranks);
   for (const auto& [name, value] : record.provenance) file.attribute("/provenance", name, value);
-  for (const auto& [name, value] : record.input) file.attribute("/input", name, value);
-  for (const auto& [name, value] : outcome.input) file.attribute("/input", name, value);
+  for (const auto& [group, name, value] : outcome.input) file.attribute(group, name, value);
   file.table("/topology", record.topology.ranks);
   file.table("/topology", record.topology.gpus);
   file.table("/topology", record.topology.peers);

@@ -8,7 +8,6 @@
 
 #include "core/table.hpp"
 #include "io/result_file.hpp"
-#include "io/source.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/telemetry.hpp"
 #include "measure/timeline.hpp"
@@ -26,7 +25,6 @@ struct Record {
   std::optional<measure::Timeline> timeline;  ///< with measure.timeline
   std::vector<std::string> processes;         ///< what each rank is
   std::vector<std::pair<std::string, std::string>> provenance;
-  std::vector<std::pair<std::string, io::Attribute>> input;
   std::vector<std::pair<std::string, io::Attribute>> resolved;  ///< options, as on this rank
 };
 
@@ -36,8 +34,8 @@ void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& te
 Table ceilings_table(const std::vector<measure::Ceiling>& ceilings);
 
 /// Collective.
-Record gather(const runtime::Runtime& runtime, const io::Source& source,
-              const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry);
+Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome,
+              const measure::RunTelemetry& telemetry);
 
 /// On one rank; publish() is left to the caller.
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,

@@ -90,6 +90,9 @@ std::string describe(const OptionRow& row) {
     case OptionKind::count:
       what = "a count " + describe_bounds(limits, "2^24");
       break;
+    case OptionKind::number:
+      what = "a number " + describe_bounds(limits, "0.5");
+      break;
     case OptionKind::size:
       what = "a size " + describe_bounds(limits, "64MiB");
       break;
@@ -165,6 +168,9 @@ void check_value(const OptionRow& row, std::string_view text) {
     case OptionKind::count:
       check_bounds(parse_count, limits, text);
       break;
+    case OptionKind::number:
+      check_bounds(parse_number, limits, text);
+      break;
     case OptionKind::size:
       check_bounds(parse_size, limits, text);
       break;
@@ -212,8 +218,8 @@ void check_row(const OptionRow& row) {
   if (dot == 0 || dot == row.key.npos || dot + 1 == row.key.size()) fail("not section.name");
 
   const Limits limits = read_limits(row);
-  const bool is_number = row.kind == OptionKind::count || row.kind == OptionKind::size ||
-                         row.kind == OptionKind::duration;
+  const bool is_number = row.kind == OptionKind::count || row.kind == OptionKind::number ||
+                         row.kind == OptionKind::size || row.kind == OptionKind::duration;
   if (is_number && !limits.choices.empty()) fail("its range is not least..most");
   if (row.kind == OptionKind::choice && limits.choices.empty()) fail("it has no choices");
   try {
@@ -496,6 +502,8 @@ std::string_view placeholder(OptionKind kind) {
       return "LIST";
     case OptionKind::count:
       return "COUNT";
+    case OptionKind::number:
+      return "NUMBER";
     case OptionKind::size:
       return "SIZE";
     case OptionKind::duration:
@@ -580,6 +588,10 @@ bool Options::flag(std::string_view key) const {
 
 std::uint64_t Options::count(std::string_view key) const {
   return parse_count(find_number(values_, key));
+}
+
+double Options::number(std::string_view key) const {
+  return parse_number(find_number(values_, key));
 }
 
 std::uint64_t Options::bytes(std::string_view key) const {

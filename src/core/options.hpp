@@ -20,6 +20,7 @@ enum class OptionKind {
   choice,    ///< one of `range`, "a|b|c"
   list,      ///< comma-separated; each one of `range` if that is given
   count,     ///< 42, 2^24, 1e9: a whole number
+  number,    ///< 0.5, -2, 1e-3: a finite real number
   size,      ///< 64MiB, 1.5GB, 4096B or 4096: bytes
   duration,  ///< 30s, 10min, 250ms, 2h: seconds
 };
@@ -49,6 +50,7 @@ class Options {
   bool is_default(std::string_view key) const;
   bool flag(std::string_view key) const;
   std::uint64_t count(std::string_view key) const;
+  double number(std::string_view key) const;
   std::uint64_t bytes(std::string_view key) const;
   double seconds(std::string_view key) const;
   std::vector<std::string> list(std::string_view key) const;

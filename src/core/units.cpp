@@ -261,6 +261,18 @@ std::uint64_t parse_count(std::string_view text) {
   return count.value;
 }
 
+double parse_number(std::string_view text) {
+  const std::string_view number = trim(text);
+  double value = 0;
+  const char* const end = number.data() + number.size();
+  const auto [stop, error] = std::from_chars(number.data(), end, value);
+  if (error == std::errc::result_out_of_range) fail(text, "is no number that a double holds");
+  if (error != std::errc() || stop != end || !std::isfinite(value)) {
+    fail(text, "is not a number: write for example 0.5, -2 or 1e-3");
+  }
+  return value;
+}
+
 double parse_duration(std::string_view text) {
   if (trim(text).starts_with('-')) fail(text, "is negative");
   const auto [number, unit] = split_quantity(text);

@@ -16,6 +16,9 @@ std::uint64_t parse_size(std::string_view text);
 /// A whole number from "42", "2^24", "2^31+3", "1e9" or "1.5e6".
 std::uint64_t parse_count(std::string_view text);
 
+/// A finite real number from "0.5", "-2" or "1e-3".
+double parse_number(std::string_view text);
+
 /// Seconds from "250ms", "30s", "10min", "2h" or "1.5s". A bare number is refused.
 double parse_duration(std::string_view text);
 

@@ -194,12 +194,15 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
 }
 
 const Ceiling* binding(std::span<const Ceiling> ceilings) {
-  const Ceiling* lowest = nullptr;
+  const Ceiling* longest = nullptr;
   for (const Ceiling& ceiling : ceilings) {
     if (!ceiling.on_path) continue;
-    if (lowest == nullptr || ceiling.aggregate < lowest->aggregate) lowest = &ceiling;
+    if (longest == nullptr ||
+        ceiling.load * longest->aggregate > longest->load * ceiling.aggregate) {
+      longest = &ceiling;
+    }
   }
-  return lowest;
+  return longest;
 }
 
 }  // namespace shardstream::measure

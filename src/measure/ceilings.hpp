@@ -19,7 +19,8 @@ struct Ceiling {
   std::string name;  ///< a plain identifier
   double least = 0, aggregate = 0;
   std::string unit;
-  bool on_path = false;              ///< all data of the run beside it pass here
+  bool on_path = false;  ///< all data of the run beside it pass here
+  double load = 0;  ///< what all ranks take through it in a repetition, in `unit` times seconds
   std::vector<double> by_rank = {};  ///< each rank's, where ranks can be told apart
   double seconds = 0;                ///< of measuring by_rank, after as long a warm-up
 };
@@ -59,7 +60,8 @@ Ceiling arithmetic(device::Device& device, const launch::Session& session, Effor
 std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
                                   const launch::Session& session, Effort effort, std::size_t bytes);
 
-/// The lowest of the ceilings on the path, by what all ranks reach together; null if there is none.
+/// The ceiling on the path that would take longest for its load, all ranks together; null if there
+/// is none.
 const Ceiling* binding(std::span<const Ceiling> ceilings);
 
 }  // namespace shardstream::measure

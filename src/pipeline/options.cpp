@@ -54,6 +54,13 @@ std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
   return std::max<std::uint64_t>(1, ceil_div(elements, unit)) * unit;
 }
 
+std::uint64_t count_or(const Options& options, std::string_view key, std::uint64_t chosen) {
+  return options.is_auto(key) ? chosen : options.count(key);
+}
+std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_t chosen) {
+  return options.is_auto(key) ? chosen : options.bytes(key);
+}
+
 /// Half of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
 /// reader to link without touching memory. 1 to 4 MiB a slot (src/pipeline/README.md).
 std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slots) {
@@ -140,6 +147,19 @@ std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) cons
          (is_staged(mode) ? saturating_product(slot * element, slots) : 0);
 }
 
+Ring staging_ring(const Options& options, const runtime::Resources& resources) {
+  Ring ring{};
+  ring.readers = static_cast<unsigned>(count_or(
+      options, "pipeline.readers", std::clamp(resources.threads, 1U, most_readers(resources))));
+  ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
+  ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, ring.slots));
+  return ring;
+}
+
+std::uint64_t device_limit(const Options& options, const runtime::Resources& resources) {
+  return size_or(options, "pipeline.gpu-memory", resources.device_memory / 10 * 9);
+}
+
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
                                                             std::uint64_t element) {
   return {{"pipeline.batch", sizes.batch * element}, {"pipeline.batches", sizes.batches},
@@ -150,12 +170,6 @@ std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
 Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
            std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
            std::uint64_t extra) {
-  const auto or_auto = [&](std::string_view key, std::uint64_t chosen) {
-    return options.is_auto(key) ? chosen : options.count(key);
-  };
-  const auto size_or_auto = [&](std::string_view key, std::uint64_t chosen) {
-    return options.is_auto(key) ? chosen : options.bytes(key);
-  };
   // A shard needs no more than itself, so every size is cut to it, before anything is rounded up.
   const std::uint64_t whole_shard = whole_units(shard, unit);
   const auto elements = [&](std::uint64_t bytes) {
@@ -163,20 +177,20 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   };
   Sizes sizes;
   sizes.mode = mode_of(options.text("pipeline.mode"));
-  sizes.readers = static_cast<unsigned>(
-      or_auto("pipeline.readers", std::clamp(resources.threads, 1U, most_readers(resources))));
-  sizes.slots = or_auto("pipeline.slots", 2 * sizes.readers);
-  sizes.slot = elements(size_or_auto("pipeline.slot", cached_slot(resources, sizes.slots)));
+  const Ring ring = staging_ring(options, resources);
+  sizes.readers = ring.readers;
+  sizes.slots = ring.slots;
+  sizes.slot = elements(ring.slot_bytes);
   sizes.batch = sizes.mode == Mode::resident && options.is_auto("pipeline.batch")
                     ? whole_shard
-                    : elements(size_or_auto("pipeline.batch", 64 * MiB));
+                    : elements(size_or(options, "pipeline.batch", 64 * MiB));
   sizes.batches = options.count("pipeline.batches");
   sizes.slot = std::min(sizes.slot, sizes.batch);
   const std::uint64_t all_batches = std::max<std::uint64_t>(1, ceil_div(shard, sizes.batch));
   if (sizes.mode == Mode::resident || sizes.batches > all_batches) sizes.batches = all_batches;
   sizes.slots = std::clamp<std::uint64_t>(ceil_div(shard, sizes.slot), 1, sizes.slots);
   sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
-  sizes.device_limit = size_or_auto("pipeline.gpu-memory", resources.device_memory / 10 * 9);
+  sizes.device_limit = device_limit(options, resources);
   check_device_memory(sizes, resources, options.count("pipeline.batches"), shard, element, unit,
                       extra_per_unit, extra);
   check_host_memory(sizes, resources, shard, element);

@@ -46,6 +46,16 @@ struct Sizes {
   std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
 };
 
+/// The staging ring that the options ask for, whatever goes through it.
+struct Ring {
+  std::uint64_t slot_bytes, slots;
+  unsigned readers;
+};
+Ring staging_ring(const Options& options, const runtime::Resources& resources);
+
+/// Bytes of device memory that this rank may use: pipeline.gpu-memory.
+std::uint64_t device_limit(const Options& options, const runtime::Resources& resources);
+
 /// What the options of [pipeline] came to, by key, for elements of `element` bytes: bytes, counts.
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
                                                             std::uint64_t element);

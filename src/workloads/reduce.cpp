@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <initializer_list>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
@@ -32,11 +35,44 @@ Deviation worst_of(const launch::Session& session, const Deviation& mine) {
   return worst;
 }
 
+/// How the ranks read, each way once and with its ranks if there are several. Collective.
+std::string access_of_all(const launch::Session& session, const io::Source& source) {
+  std::map<std::string, int> ranks;
+  for (const std::string& access : session.gather(source.access())) ++ranks[access];
+  if (ranks.size() == 1) return source.access();
+  std::string text;
+  for (const auto& [access, count] : ranks) {
+    text += fmt::format("{}{} ({} of {} ranks)", text.empty() ? "" : "; ", access, count,
+                        session.size());
+  }
+  return text;
+}
+
+/// What was read, and how. Collective.
+void describe(const launch::Session& session, const io::Source& source, Outcome& outcome) {
+  const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
+    return std::vector<std::int64_t>(extents.begin(), extents.end());
+  };
+  const std::string type(name_of(source.type()));
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, io::Attribute>>{
+           {"name", source.name()},
+           {"type", type},
+           {"shape", as_integers(source.order().shape())},
+           {"box", as_integers(source.order().box())},
+           {"access", access_of_all(session, source)},
+           {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}}) {
+    outcome.input.push_back({"/input", name, value});
+  }
+  outcome.resolved.emplace_back("input.type", type);
+  const auto stored = source.stored({0, 1});
+  outcome.resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
+}
+
 /// What the file's state was when the run began.
 void report(const measure::PageCache& cache, Outcome& outcome) {
   if (cache.state.empty()) return;
-  outcome.input.emplace_back("page_cache", cache.state);
-  if (cache.share) outcome.input.emplace_back("page_cache_share", *cache.share);
+  outcome.input.push_back({"/input", "page_cache", cache.state});
+  if (cache.share) outcome.input.push_back({"/input", "page_cache_share", *cache.share});
   outcome.metrics.push_back({"page_cache", cache.state});
 }
 
@@ -156,6 +192,10 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   if (outcome.verified) {
     outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
   }
+  for (auto& ceiling : outcome.ceilings) {
+    if (ceiling.on_path) ceiling.load = static_cast<double>(outcome.bytes) / 1e9;
+  }
+  describe(session, source, outcome);
   for (const auto& [key, value] : pipeline::resolved(sizes, sizeof(T))) {
     outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
   }

@@ -33,6 +33,7 @@ constexpr std::array other_rows = {
     OptionRow{"scale.names", OptionKind::list, "a", "", "Names of a study."},
     OptionRow{"verify.enabled", OptionKind::flag, "true", "", "Whether to verify."},
     OptionRow{"verify.samples", OptionKind::count, "16", "..1e6", "Leaves to sample."},
+    OptionRow{"verify.factor", OptionKind::number, "1.5", "0.5..1e3", "A factor."},
     OptionRow{"verify.seed", OptionKind::count, "auto", "", "Where sampling starts."},
 };
 
@@ -239,6 +240,8 @@ TEST(Resolve, RefusesBadValues) {
            {"pipeline.slots", "", "'' is not a count"},
            {"verify.samples", "auto", "'auto' is not a count"},
            {"verify.samples", "1000001", "above 1e6; give a count of at most 1e6"},
+           {"verify.factor", "0,5", "'0,5' is not a number"},
+           {"verify.factor", "-2", "'-2' is below 0.5; give a number in 0.5..1e3"},
            {"verify.seed", "x", "; give a count such as 2^24, or auto"},
            {"pipeline.slot-size", "64M", "64MB (64000000 bytes) or 64MiB (67108864 bytes)"},
            {"pipeline.slot-size", "4095", "'4095' is below 4KiB; give a size in 4KiB..1GiB"},

@@ -188,6 +188,19 @@ TEST(ParseCount, RefusesWithTheReason) {
   }
 }
 
+TEST(ParseNumber, ReadsEveryForm) {
+  EXPECT_EQ(parse_number("0.5"), 0.5);
+  EXPECT_EQ(parse_number("-2"), -2);
+  EXPECT_EQ(parse_number(" 1e-3 "), 1e-3);
+}
+
+TEST(ParseNumber, RefusesWithTheReason) {
+  for (const char* text : {"", "x", "1x", "1,5", "nan", "inf", "--1", "1e", "0.5 GB"}) {
+    EXPECT_THROW(parse_number(text), UsageError) << text;
+  }
+  EXPECT_THROW(parse_number("1e999"), UsageError);
+}
+
 TEST(ParseDuration, ReadsEveryUnit) {
   EXPECT_DOUBLE_EQ(parse_duration("250ms"), 0.25);
   EXPECT_DOUBLE_EQ(parse_duration("30s"), 30);
