@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
@@ -15,6 +18,7 @@
 #include "cli/timeline.hpp"
 #include "core/standard_output.hpp"
 #include "core/text.hpp"
+#include "io/dataset_file.hpp"
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
@@ -22,6 +26,7 @@
 #include "launch/signals.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
+#include "workloads/gemm.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
@@ -41,7 +46,7 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
   }
   if (line.words.size() != 1) {
     throw UsageError(line.words.empty()
-                         ? std::string("run needs a workload (reduce) or a configuration file "
+                         ? std::string("run needs a workload (reduce or gemm) or a configuration file "
                                        "(NAME.ini): see shardstream run --help")
                          : fmt::format("run takes one workload or configuration file, but {} "
                                        "follows {}: check the spelling of the options",
@@ -98,10 +103,10 @@ fs::path trace_path(fs::path result) {
 /// all ranks know what to remove.
 class Output {
  public:
-  Output(const launch::Session& session, const Options& options, const fs::path& ini,
-         const fs::path& path, const std::string& uuid)
+  Output(const launch::Session& session, const Options& options,
+         std::span<const fs::path> inputs, const fs::path& path, const std::string& uuid)
       : remove_(io::part_path_of(path, uuid), io::part_path_of(trace_path(path), uuid)) {
-    io::refuse_input(path, std::array{io::input_file(options), ini});
+    io::refuse_input(path, inputs);
     if (session.rank() != 0) return;
     const bool overwrite = options.flag("output.overwrite");
     file_.emplace(path, overwrite, uuid, reserved_bytes);
@@ -174,19 +179,75 @@ measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
   return telemetry;
 }
 
+/// A workload with its input opened, as run.workload names it.
+struct Work {
+  std::function<workloads::Outcome(runtime::Runtime&, const io::RangeWriter*)> run;
+  std::vector<fs::path> inputs;  ///< the files that a result must not replace
+  /// The matrix that the run writes by all ranks; none where there is none.
+  struct Matrix {
+    std::string name;
+    ElementType type;
+    std::uint64_t rows, columns;
+  };
+  std::optional<Matrix> matrix = {};
+};
+
+/// Collective.
+Work open_workload(const launch::Session& session, const Options& options) {
+  if (options.text("run.workload") == "gemm") {
+    auto operands =
+        std::make_shared<const workloads::GemmOperands>(workloads::open_gemm(session, options));
+    Work work{.run = [operands](runtime::Runtime& runtime, const io::RangeWriter* to) {
+                return workloads::gemm(runtime, *operands, to);
+              },
+              .inputs = {io::input_file(options, "input.a"), io::input_file(options, "input.b"),
+                         io::input_file(options, "input.c")}};
+    if (options.flag("output.store")) {
+      work.matrix = {"C", workloads::result_type(*operands), operands->m, operands->n};
+    }
+    return work;
+  }
+  const std::shared_ptr<io::Source> source = open_input(session, options);
+  return {.run = [source](runtime::Runtime& runtime,
+                          const io::RangeWriter*) { return workloads::reduce(runtime, *source); },
+          .inputs = {io::input_file(options)}};
+}
+
+/// Lays the matrix out in the result file and opens it on every rank. Collective.
+std::optional<io::RangeWriter> open_matrix(const launch::Session& session, const Work& work,
+                                           io::ResultFile* file) {
+  if (!work.matrix) return std::nullopt;
+  const auto& [name, type, rows, columns] = *work.matrix;
+  std::string place;  // of the file's bytes, and the file
+  session.collectively([&] {
+    if (file == nullptr) return;
+    place = fmt::format("{} {}", file->dataset("/results", name, type, rows, columns),
+                        file->part_path().string());
+  });
+  place = session.broadcast(place);
+  const auto space = place.find(' ');
+  std::optional<io::RangeWriter> writer;
+  session.collectively([&] {
+    writer.emplace(place.substr(space + 1), std::stoull(place.substr(0, space)), type, columns);
+  });
+  return writer;
+}
+
 ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
                       const Arguments& arguments, const fs::path& ini) {
   session.collectively([&] { launch::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
-  const std::unique_ptr<io::Source> source = open_input(session, options);
+  Work work = open_workload(session, options);
+  work.inputs.push_back(ini);
   std::optional<Output> output;
   // Names by the time differ between ranks.
   const fs::path path = session.broadcast(result_path(options, session.size()).string());
-  session.collectively([&] { output.emplace(session, options, ini, path, uuid); });
+  session.collectively([&] { output.emplace(session, options, work.inputs, path, uuid); });
+  const std::optional<io::RangeWriter> matrix = open_matrix(session, work, output->file());
 
   runtime::Runtime runtime(session, options, log);
   runtime.telemetry->start();
-  workloads::Outcome outcome = workloads::reduce(runtime, *source);
+  workloads::Outcome outcome = work.run(runtime, matrix ? &*matrix : nullptr);
   runtime.telemetry->stop();
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   const auto telemetry = gather_telemetry(runtime, outcome);
@@ -195,6 +256,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   outcome.metrics.push_back(
       {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
   session.heartbeat().enter("store");
+  if (matrix) session.collectively([&] { matrix->sync(); });
   const Record record = gather(runtime, outcome, telemetry);
   session.collectively([&] {
     io::ResultFile* file = output->file();
