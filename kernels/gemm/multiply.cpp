@@ -54,9 +54,11 @@ void multiply(const MultiplyArgs& args, unsigned part, unsigned parts) {
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
                                                  bool on_host) {
   if (on_host) return std::make_unique<HostPlan>(precision, tile);
-  constexpr auto make = with_cuda<cuda::make_multiply_plan>();
-  if (make == nullptr) throw std::logic_error("this build has no CUDA, so no plan for a GPU");
-  return make(precision, tile);
+  if constexpr (built_with_cuda) {
+    return cuda::make_multiply_plan(precision, tile);
+  } else {
+    throw std::logic_error("this build has no CUDA, so no plan for a GPU");
+  }
 }
 
 bool host_multiply_exists() {

@@ -122,7 +122,7 @@ class GpuPlan final : public MultiplyPlan {
   }
 
   void enqueue(const MultiplyArgs& args, CudaStream stream) const override {
-    const Layout b_layout = layout(types_.panel, tile_.n, tile_.k, args.ldb);
+    Layout b_layout = layout(types_.panel, tile_.n, tile_.k, args.ldb);
     const auto* a = static_cast<const std::byte*>(args.a);
     const auto* b = static_cast<const std::byte*>(args.b);
     auto* c = static_cast<std::byte*>(args.tiles);
@@ -140,7 +140,7 @@ class GpuPlan final : public MultiplyPlan {
   std::uint64_t b_apart() const { return tile_.n * panel_bytes_; }
   std::uint64_t c_apart() const { return tile_.m * tile_.n * sum_bytes_; }
 
-  void multiply_tile(const std::byte* a, const std::byte* b, const Layout& b_layout, std::byte* c,
+  void multiply_tile(const std::byte* a, const std::byte* b, Layout& b_layout, std::byte* c,
                      bool first, CudaStream stream) const {
     struct Scales {
       double d;
@@ -173,7 +173,7 @@ class GpuPlan final : public MultiplyPlan {
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
 
-    const Layout b_layout = layout(types_.panel, tile_.n, tile_.k, tile_.n);
+    Layout b_layout = layout(types_.panel, tile_.n, tile_.k, tile_.n);
     std::array<cublasLtMatmulHeuristicResult_t, 8> proposed{};
     int count = 0;
     const cublasStatus_t status =
@@ -220,8 +220,9 @@ class GpuPlan final : public MultiplyPlan {
   Types types_;
   std::size_t panel_bytes_, sum_bytes_;
   Handle handle_;
-  Layout a_, c_;
-  cublasLtMatmulDescOpaque_t product_;
+  // The library reads these alone, but its functions do not say so.
+  mutable Layout a_, c_;
+  mutable cublasLtMatmulDescOpaque_t product_;
   std::size_t workspace_bytes_;
   DeviceMemory workspace_;
   cublasLtMatmulAlgo_t chosen_;
