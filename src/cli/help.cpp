@@ -87,8 +87,9 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 7> used = {
-      "input.data", "input.count", "input.type", "input.seed", "launch", "comm.timeout", "output"};
+  constexpr std::array<std::string_view, 8> used = {"input.data",   "input.count", "input.shape",
+                                                    "input.type",   "input.seed",  "launch",
+                                                    "comm.timeout", "output"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"
