@@ -96,6 +96,14 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   return device::host::make_device(threads);
 }
 
+/// Pinned bytes of a rank for collectives over MPI, whatever the number of ranks; beyond 2047 ranks
+/// a piece of a page each takes more.
+std::size_t mpi_piece(const launch::Session& session) {
+  constexpr std::size_t staging = std::size_t{16} << 20, least = 4096;
+  const std::size_t slots = comm::mpi_staging_bytes(1, static_cast<std::size_t>(session.size()));
+  return std::max(least, staging / slots / 8 * 8);
+}
+
 /// The communicator that comm.transport asks for. Collective.
 std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   const auto span = runtime.recorder.phase("communicator");
@@ -122,7 +130,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   }
   std::unique_ptr<comm::Communicator> over_mpi;
   session.collectively([&] {
-    over_mpi = comm::make_mpi_communicator(*runtime.device, session, most_collective_bytes);
+    over_mpi = comm::make_mpi_communicator(*runtime.device, session, mpi_piece(session));
   });
   return over_mpi;
 }
