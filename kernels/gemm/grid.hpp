@@ -31,12 +31,15 @@ constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t most, std::uin
 /// The shape for C of m x n and sums over k, each at least 1. A GPU's edges suit its tensor cores'
 /// tiles and rows aligned to 32 bytes; those of a host give its threads enough tiles to share while
 /// a call still runs near the library's full rate (kernels/README.md).
-constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision,
+constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         bool on_host) {
   if (on_host) {
     return {equal_edge(m, 768, 8, 1), equal_edge(n, 768, 8, 1), equal_edge(k, 2048, 8, 1)};
   }
-  return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16), equal_edge(k, 4096, 64, 16)};
+  const bool on_tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
+  const std::uint64_t deepest = on_tensor_cores ? 8192 : 4096;
+  return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
+          equal_edge(k, deepest, 64, 16)};
 }
 
 }  // namespace shardstream::gemm

@@ -40,6 +40,32 @@ struct FreeDevice {
   void operator()(void* data) const { (void)cudaFree(data); }
 };
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
+struct DestroyStream {
+  void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
+};
+using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return Stream(stream);
+}
+
+Event make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return Event(event);
+}
+
+/// Work enqueued on `second` from now on starts after what `first` has been given.
+void order(cudaStream_t first, cudaStream_t second, cudaEvent_t event) {
+  check(cudaEventRecord(event, first), "cudaEventRecord");
+  check(cudaStreamWaitEvent(second, event, 0), "cudaStreamWaitEvent");
+}
 
 Handle make_handle() {
   cublasLtHandle_t handle = nullptr;
@@ -53,13 +79,14 @@ DeviceMemory allocate(std::size_t bytes) {
   return DeviceMemory(data);
 }
 
-/// What the library advises: 32 MiB, for 9.0 and above more.
+/// For one of two tiles at once, half of most_workspace. The library advises 32 MiB for 9.0 and
+/// above.
 std::size_t workspace_of_current_gpu() {
   int gpu = 0, major = 0;
   check(cudaGetDevice(&gpu), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu),
         "cudaDeviceGetAttribute");
-  return major >= 9 ? most_workspace : most_workspace / 2;
+  return major >= 9 ? most_workspace / 2 : most_workspace / 4;
 }
 
 struct Types {
@@ -98,7 +125,9 @@ std::uint32_t alignment(std::uint64_t apart) {
 }
 
 /// The library counts columns first, to which a row-major matrix is its transpose: C^T = B^T A^T,
-/// so that its first factor is B and its second A.
+/// so that its first factor is B and its second A. Every other tile runs beside its neighbours on a
+/// stream of its own: the last blocks of one fill the multiprocessors that those of another leave
+/// idle.
 class GpuPlan final : public MultiplyPlan {
  public:
   GpuPlan(Precision precision, const Tile& tile)
@@ -109,10 +138,14 @@ class GpuPlan final : public MultiplyPlan {
         handle_(make_handle()),
         a_(layout(types_.panel, tile.k, tile.m, tile.k)),
         c_(layout(types_.sum, tile.n, tile.m, tile.n)),
-        workspace_bytes_(workspace_of_current_gpu()),
-        workspace_(allocate(workspace_bytes_)) {
+        beside_(make_stream()),
+        begun_(make_event()),
+        ended_(make_event()) {
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
     choose(precision);
+    for (auto& workspace : workspaces_) {
+      workspace = allocate(std::max<std::size_t>(workspace_bytes_, 1));
+    }
   }
 
   const std::string& algorithm() const override { return words_; }
@@ -126,12 +159,15 @@ class GpuPlan final : public MultiplyPlan {
     const auto* a = static_cast<const std::byte*>(args.a);
     const auto* b = static_cast<const std::byte*>(args.b);
     auto* c = static_cast<std::byte*>(args.tiles);
-    for (std::uint64_t i = 0; i < args.tiles_m; ++i) {
-      for (std::uint64_t j = 0; j < args.tiles_n; ++j) {
-        multiply_tile(a + i * a_apart(), b + j * b_apart(), b_layout,
-                      c + (i * args.tiles_n + j) * c_apart(), args.first, stream);
-      }
+    const std::uint64_t tiles = args.tiles_m * args.tiles_n;
+    const cudaStream_t streams[] = {stream, beside_.get()};
+    if (tiles > 1) order(stream, beside_.get(), begun_.get());
+    for (std::uint64_t tile = 0; tile < tiles; ++tile) {
+      const std::uint64_t i = tile / args.tiles_n, j = tile % args.tiles_n;
+      multiply_tile(a + i * a_apart(), b + j * b_apart(), b_layout, c + tile * c_apart(),
+                    args.first, streams[tile % 2], workspaces_[tile % 2].get());
     }
+    if (tiles > 1) order(beside_.get(), stream, ended_.get());
   }
 
  private:
@@ -141,7 +177,7 @@ class GpuPlan final : public MultiplyPlan {
   std::uint64_t c_apart() const { return tile_.m * tile_.n * sum_bytes_; }
 
   void multiply_tile(const std::byte* a, const std::byte* b, Layout& b_layout, std::byte* c,
-                     bool first, CudaStream stream) const {
+                     bool first, CudaStream stream, void* workspace) const {
     struct Scales {
       double d;
       float f;
@@ -151,7 +187,7 @@ class GpuPlan final : public MultiplyPlan {
       return types_.sum == CUDA_R_64F ? static_cast<const void*>(&value.d) : &value.f;
     };
     check(cublasLtMatmul(handle_.get(), &product_, scale(one), b, &b_layout, a, &a_,
-                         scale(first ? zero : one), c, &c_, c, &c_, &chosen_, workspace_.get(),
+                         scale(first ? zero : one), c, &c_, c, &c_, &chosen_, workspace,
                          workspace_bytes_, stream),
           "cublasLtMatmul");
   }
@@ -165,7 +201,8 @@ class GpuPlan final : public MultiplyPlan {
       check(cublasLtMatmulPreferenceSetAttribute(&wishes, name, &value, sizeof(value)),
             "cublasLtMatmulPreferenceSetAttribute");
     };
-    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
+    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+         static_cast<std::uint64_t>(workspace_of_current_gpu()));
     wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart()));
@@ -195,6 +232,7 @@ class GpuPlan final : public MultiplyPlan {
     });
     if (good == end) throw std::runtime_error(call + " found none");
     chosen_ = good->algo;
+    workspace_bytes_ = good->workspaceSize;
     describe();
   }
 
@@ -223,9 +261,11 @@ class GpuPlan final : public MultiplyPlan {
   // The library reads these alone, but its functions do not say so.
   mutable Layout a_, c_;
   mutable cublasLtMatmulDescOpaque_t product_;
-  std::size_t workspace_bytes_;
-  DeviceMemory workspace_;
+  Stream beside_;
+  Event begun_, ended_;
   cublasLtMatmulAlgo_t chosen_;
+  std::size_t workspace_bytes_ = 0;
+  DeviceMemory workspaces_[2];
   std::string words_;
 };
 

@@ -22,6 +22,8 @@ constexpr OptionRow rows[] = {
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::flag, "false", "",
      "Whether a file of that name is replaced as a whole, even if it is a complete result."},
+    {"output.store", OptionKind::flag, "true", "",
+     "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
 };
 
 /// ISO 8601, UTC, to the second.

@@ -193,9 +193,9 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
              reinterpret_cast<std::byte*>(random.data()));
     stream.upload(raw.data(), random.data(), random.bytes());
     stream.launch(gemm::canonicalize_kernel(), {raw.data(), ElementType::f32, false, a.data(),
-                                                precision, on_host, tile.m, tile.k, tile.k});
+                                                precision, tile.m, tile.k, tile.k});
     stream.launch(gemm::canonicalize_kernel(), {raw.data(), ElementType::f32, false, b.data(),
-                                                precision, on_host, tile.k, tile.n, tile.n});
+                                                precision, tile.k, tile.n, tile.n});
     stream.synchronize();
   });
   work.enqueue = [&] {

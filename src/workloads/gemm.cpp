@@ -176,7 +176,7 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, const launch::Session& ses
 struct Agreed {
   std::string failure;
   double worst, smallest_caught, squares;
-  std::uint64_t checksum;
+  std::uint64_t unchecked, checksum;
 };
 
 /// Collective.
@@ -185,6 +185,7 @@ Agreed agree(const launch::Session& session, const GemmVerdict& mine) {
              .worst = session.max(mine.worst),
              .smallest_caught = session.max(mine.smallest_caught),
              .squares = 0,
+             .unchecked = session.sum(mine.unchecked),
              .checksum = session.sum(mine.checksum)};
   for (const std::string& failure : session.gather(mine.failure)) {
     if (all.failure.empty()) all.failure = failure;
@@ -232,6 +233,9 @@ void report(const GemmOperands& operands, const GemmPlan& plan, const Agreed& ag
   outcome.metrics.push_back({"precision", std::string(name_of(operands.precision))});
   outcome.metrics.push_back({"c_norm", fmt::format("{}", norm)});
   outcome.metrics.push_back({"c_checksum", checksum});
+  if (agreed.unchecked > 0) {
+    outcome.metrics.push_back({"unchecked_rows", fmt::format("{}", agreed.unchecked)});
+  }
   outcome.metrics.push_back({"smallest_caught", fmt::format("{:.3g}", caught)});
   outcome.metrics.push_back(
       {"uploads_by_least", fmt::format("{:.4f}", static_cast<double>(plan.uploads) /
@@ -284,7 +288,7 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   Limits limits = workloads::limits(runtime, operands, tile, limit);
   const auto operand = [&](const io::Matrix& matrix, bool transposed) -> GemmOperand {
     return {size_of(matrix.type()), gemm::needs_canonicalize(matrix.type(), transposed,
-                                                             operands.precision, on_host)};
+                                                             operands.precision)};
   };
   GemmProblem problem{.m = operands.m,
                       .n = operands.n,
@@ -344,6 +348,12 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
                                       "at most {:.2g} of the bound away",
                                       agreed->worst)
                         : agreed->failure;
+  if (outcome.verified && agreed->unchecked > 0) {
+    outcome.verdict += fmt::format(
+        "; {} rows of tiles could not be checked, since their operands are not all finite",
+        agreed->unchecked);
+    if (session.rank() == 0) runtime.log.warn(outcome.verdict);
+  }
   report(operands, plan, *agreed, outcome);
   describe(*operands.a, "a", operands.transpose_a, outcome);
   describe(*operands.b, "b", operands.transpose_b, outcome);

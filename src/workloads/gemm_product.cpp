@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -86,12 +87,9 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
     const std::uint64_t part = plan.part_rows * columns * panel_element_;
     if (plan.problem.b.raw) panels.b_part = bytes(part);
     if (!alone) panels.b = bytes(ranks * part);
-    panels.y_part = doubles(plan.part_rows * plan.most_columns);
-    if (!alone) panels.y = doubles(ranks * plan.part_rows * plan.most_columns);
+    panels.y_part = doubles(plan.part_rows * 2 * plan.most_columns);
+    if (!alone) panels.y = doubles(ranks * plan.part_rows * 2 * plan.most_columns);
     panels_.push_back(std::move(panels));
-  }
-  for (std::uint64_t i = 0; i <= plan.ring; ++i) {
-    column_squares_.push_back(doubles(plan.most_columns));
   }
   const std::uint64_t tiles = plan.rows.count * plan.tile_columns;
   sums_ = {device, Memory::device, plan.batches() + tiles};
@@ -100,6 +98,8 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   if (tiles == 0) return;
   z_ = doubles(rows * plan.most_columns);
   row_squares_ = doubles(rows);
+  column_squares_ = doubles(plan.most_columns);
+  row_verdicts_ = {device, Memory::device, tile.m};
   accumulators_ = bytes(plan.most_rows * plan.most_columns * tile_bytes_);
   if (operands.c) {
     c_there_ = bytes(tile_bytes_);
@@ -270,20 +270,19 @@ void GemmProduct::arrive(device::Stream& stream, std::uint64_t number, std::byte
   if (plan_.problem.a.raw && rows > 0) {
     stream.launch(gemm::canonicalize_kernel(),
                   {a, operands_.a->type(), operands_.transpose_a, panels.a.data(),
-                   operands_.precision, on_host_, rows, tile.k, tile.k});
+                   operands_.precision, rows, tile.k, tile.k});
     a = panels.a.data();
   }
   if (plan_.problem.b.raw) {
     stream.launch(gemm::canonicalize_kernel(),
                   {b, operands_.b->type(), operands_.transpose_b, panels.b_part.data(),
-                   operands_.precision, on_host_, plan_.part_rows, columns, columns});
+                   operands_.precision, plan_.part_rows, columns, columns});
     b = panels.b_part.data();
   }
-  double* const squares = column_squares_[super_number % column_squares_.size()].data();
   stream.launch(gemm::signed_sums_kernel(),
-                {b, operands_.precision, on_host_, plan_.part_rows, columns, sign_seed,
-                 super_tile.columns.first * tile.n, tile.n, super_tile.columns.count,
-                 panels.y_part.data(), squares, block == 0});
+                {b, operands_.precision, plan_.part_rows, columns, tile.n,
+                 super_tile.columns.count, sign_seed, super_tile.columns.first * tile.n,
+                 panels.y_part.data()});
   panels.a_now = a;
   panels.b_now = b;
   panels.y_now = panels.y_part.data();
@@ -292,11 +291,7 @@ void GemmProduct::arrive(device::Stream& stream, std::uint64_t number, std::byte
   communicator.all_gather(stream, b, panels.b.data(),
                           plan_.part_rows * columns * panel_element_);
   communicator.all_gather(stream, panels.y_part.data(), panels.y.data(),
-                          plan_.part_rows * super_tile.columns.count * sizeof(double));
-  if (block + 1 == plan_.blocks) {
-    communicator.all_reduce(stream, squares, squares, super_tile.columns.count,
-                            comm::SumType::f64);
-  }
+                          plan_.part_rows * 2 * super_tile.columns.count * sizeof(double));
   panels.b_now = panels.b.data();
   panels.y_now = panels.y.data();
 }
@@ -312,8 +307,9 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const Panels& panels = panels_[number % panels_.size()];
   const bool first = block == 0, last = block + 1 == plan_.blocks;
   stream.launch(gemm::add_products_kernel(),
-                {panels.a_now, operands_.precision, on_host_, rows.count * tile.m, tile.k, tile.k,
-                 panels.y_now, columns.count, z_.data(), row_squares_.data(), first});
+                {panels.a_now, operands_.precision, rows.count * tile.m, tile.k, tile.k,
+                 panels.y_now, columns.count, z_.data(), row_squares_.data(),
+                 column_squares_.data(), first});
   if (!first && !last) return multiply(stream, number, 0, 0, rows.count, columns.count);
   for (std::uint64_t row = 0; row < rows.count; ++row) {
     for (std::uint64_t column = 0; column < columns.count; ++column) {
@@ -353,12 +349,23 @@ void GemmProduct::finish_tile(device::Stream& stream, std::uint64_t number, std:
   const std::uint64_t across = super_tile.columns.count, index = row * across + column;
   const Place here = place(super_tile, row, column);
   std::byte* const sums = accumulator(index);
-  const double* const squares = column_squares_[super_number % column_squares_.size()].data();
-  stream.launch(gemm::check_tile_kernel(),
-                {sums, operands_.precision, here.rows.count, here.columns.count, tile.n, sign_seed,
-                 here.columns.first, z_.data() + row * tile.m * across + column, across,
-                 row_squares_.data() + row * tile.m, squares + column, operands_.k,
-                 verdicts_.data() + here.number});
+  const gemm::CheckTileArgs check{.tile = sums,
+                                  .precision = operands_.precision,
+                                  .rows = here.rows.count,
+                                  .columns = here.columns.count,
+                                  .ld = tile.n,
+                                  .seed = sign_seed,
+                                  .first_column = here.columns.first,
+                                  .k = operands_.k,
+                                  .z = z_.data() + row * tile.m * across + column,
+                                  .z_stride = across,
+                                  .row_squares = row_squares_.data() + row * tile.m,
+                                  .column_squares = column_squares_.data() + column,
+                                  .tile_index = here.number,
+                                  .row_verdicts = row_verdicts_.data(),
+                                  .verdict = verdicts_.data() + here.number};
+  stream.launch(gemm::check_rows_kernel(), check);
+  stream.launch(gemm::verdict_kernel(), check);
   if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, here, sums);
   const std::size_t bytes = here.rows.count * tile_row_bytes_;
   stream.launch(gemm::word_sum_kernel(),
@@ -371,7 +378,7 @@ void GemmProduct::add_c(device::Stream& stream, const Place& place, std::byte* t
   const std::byte* c = nullptr;
   if (operands_.c) {
     c_read_->synchronize();  // the tile before has been uploaded
-    operands_.c->read(place.rows, place.columns, c_here_.data(), place.columns.count * element_);
+    read_c(place);
     stream.upload(c_there_.data(), c_here_.data(),
                   place.rows.count * place.columns.count * element_);
     stream.record(*c_read_);
@@ -379,7 +386,30 @@ void GemmProduct::add_c(device::Stream& stream, const Place& place, std::byte* t
   }
   stream.launch(gemm::finish_kernel(),
                 {tile, operands_.precision, place.rows.count, place.columns.count,
-                 plan_.problem.tile.n, operands_.alpha, operands_.beta, c});
+                 plan_.problem.tile.n, operands_.alpha, operands_.beta, c, tile,
+                 plan_.problem.tile.n});
+}
+
+/// Into c_here_, dense, in C's type.
+void GemmProduct::read_c(const Place& place) {
+  const std::uint64_t columns = place.columns.count, count = place.rows.count * columns;
+  const ElementType type = operands_.c->type();
+  if (type == (element_ == 8 ? ElementType::f64 : ElementType::f32)) {
+    return operands_.c->read(place.rows, place.columns, c_here_.data(), columns * element_);
+  }
+  c_stored_.resize(count * size_of(type));
+  operands_.c->read(place.rows, place.columns, c_stored_.data(), columns * size_of(type));
+  with_element_type(type, [&](auto of) {
+    using T = typename decltype(of)::type;
+    const auto* const from = reinterpret_cast<const T*>(c_stored_.data());
+    if (element_ == 8) {
+      std::transform(from, from + count, reinterpret_cast<double*>(c_here_.data()),
+                     [](T x) { return static_cast<double>(x); });
+    } else {
+      std::transform(from, from + count, reinterpret_cast<float*>(c_here_.data()),
+                     [](T x) { return static_cast<float>(x); });
+    }
+  });
 }
 
 /// In pieces of whole words. The accumulator may be used again behind the last of them.
@@ -437,6 +467,7 @@ GemmVerdict GemmProduct::verdict() const {
     const std::uint64_t column = number % plan_.tile_columns;
     verdict.worst = std::max(verdict.worst, one.worst);
     verdict.smallest_caught = std::max(verdict.smallest_caught, one.smallest_caught);
+    verdict.unchecked += one.unchecked;
     if (one.failures > 0) {
       fail(fmt::format("{} rows of C in columns {} to {} are wrong, the worst of them row {} "
                        "({:.3g} times the bound)",

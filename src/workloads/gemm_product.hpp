@@ -35,6 +35,7 @@ struct GemmVerdict {
   std::string failure;       ///< empty: everything agrees
   double worst = 0;          ///< of all rows and column tiles: deviation by bound
   double smallest_caught = 0;  ///< a deviation of one element that no row's check would miss
+  std::uint64_t unchecked = 0;  ///< rows of tiles whose operands are not all finite
   std::uint64_t checksum = 0;  ///< sum of each element's bits times its weight, mod 2^64
   std::vector<double> squares;  ///< sum of C's squares in each of the rank's tiles, in order
 };
@@ -97,6 +98,7 @@ class GemmProduct {
                 std::uint64_t column, std::uint64_t rows, std::uint64_t columns);
   void finish_tile(device::Stream& stream, std::uint64_t number, std::uint64_t row,
                    std::uint64_t column);
+  void read_c(const Place& place);
   void add_c(device::Stream& stream, const Place& place, std::byte* tile);
   void drain_tile(const Place& place, std::uint64_t accumulator, const std::byte* tile);
   void take(const Place& place, Range rows, const std::byte* data);
@@ -128,10 +130,11 @@ class GemmProduct {
     const double* y_now = nullptr;
   };
   std::vector<Panels> panels_;
-  std::vector<device::Buffer<double>> column_squares_;  ///< of super-tiles, one more than batches
-  device::Buffer<double> z_, row_squares_;
+  device::Buffer<double> z_, row_squares_, column_squares_;  ///< of the super-tile at work
+  device::Buffer<gemm::RowVerdict> row_verdicts_;
   device::Buffer<std::byte> accumulators_;
   device::Buffer<std::byte> c_there_, c_here_;  ///< one tile of C0
+  std::vector<std::byte> c_stored_;             ///< the same as stored, where that differs
   std::unique_ptr<device::Event> c_read_;
   device::Buffer<gemm::TileVerdict> verdicts_, verdicts_here_;
   device::Buffer<std::uint64_t> sums_, sums_here_;  ///< word sums: of batches, then of tiles
