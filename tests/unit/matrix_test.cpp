@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <thread>
+#include <map>
 #include <vector>
 
 #include "core/error.hpp"
@@ -317,12 +316,13 @@ TEST_F(Matrices, WhatDoesNotFitIsNamedByItsPlace) {
     std::vector<std::byte> memory(rows.count * columns.count * size_of(matrix.type()));
     matrix.read(rows, columns, memory.data(), columns.count * size_of(matrix.type()));
   };
-  const auto matrix = open({{"input.a", file_}, {"input.type", "i64"}});
-  read(*matrix, {0, 5}, {0, n});
-  const auto fraction = failure(ExitCode::failed, [&] { read(*matrix, {2, 10}, {3, 10}); });
-  EXPECT_MENTIONS(fraction, "row 5, columns 3 to 12 of " + file_ + ":/x (f64)");
-  EXPECT_MENTIONS(fraction, "element 7 is 0.5, which i64 cannot hold");
-
+  {
+    const auto matrix = open({{"input.a", file_}, {"input.type", "i64"}});
+    read(*matrix, {0, 5}, {0, n});
+    const auto fraction = failure(ExitCode::failed, [&] { read(*matrix, {2, 10}, {3, 10}); });
+    EXPECT_MENTIONS(fraction, "row 5, columns 3 to 12 of " + file_ + ":/x (f64)");
+    EXPECT_MENTIONS(fraction, "element 7 is 0.5, which i64 cannot hold");
+  }
   std::vector<std::uint32_t> large(m * n, 1);
   large[5 * n + 7] = 1u << 31;
   make_dataset(make_file(file_), "x", H5T_STD_U32BE, {{m, n}}, H5T_NATIVE_UINT32, large.data());
