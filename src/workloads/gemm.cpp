@@ -10,6 +10,9 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "kernels/gemm/panel.hpp"
+#include "measure/ceilings.hpp"
+#include "measure/source_ceilings.hpp"
 
 namespace shardstream::workloads {
 namespace {

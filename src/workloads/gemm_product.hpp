@@ -15,6 +15,7 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply.hpp"
 #include "pipeline/drain.hpp"
+#include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/gemm_plan.hpp"
