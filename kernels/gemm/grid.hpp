@@ -34,7 +34,7 @@ constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t most, std::uin
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision,
                         bool on_host) {
   if (on_host) {
-    return {equal_edge(m, 1024, 8, 1), equal_edge(n, 1024, 8, 1), equal_edge(k, 2048, 8, 1)};
+    return {equal_edge(m, 768, 8, 1), equal_edge(n, 768, 8, 1), equal_edge(k, 2048, 8, 1)};
   }
   return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16), equal_edge(k, 4096, 64, 16)};
 }
