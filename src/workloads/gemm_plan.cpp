@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
-#include <limits>
-#include <optional>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -14,8 +13,8 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::uint64_t alignment = 256, verdict_bytes = 64, staging_tiles = 2;
-constexpr double as_good = 1.02;  // predictions are no better than that
+constexpr std::uint64_t alignment = 256, verdict_bytes = 64, fewest_staging = 2;
+constexpr double as_good = 1.04;  // predictions are no better than that
 
 /// Sums and products are the largest number where that is too large: more than any memory.
 std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
@@ -71,15 +70,14 @@ struct Shape {
 
 /// A way to cut the tiles of every rank into super-tiles.
 struct Cut {
-  std::uint64_t row_passes = 1, column_passes = 1, ring = 1;
+  std::uint64_t row_passes = 1, column_passes = 1, ring = 1, staging = fewest_staging;
 
   std::uint64_t rows(const Shape& shape) const { return ceil_div(shape.most_rows, row_passes); }
   std::uint64_t columns(const Shape& shape) const {
     return ceil_div(shape.tile_columns, column_passes);
   }
-  std::uint64_t batches(const Shape& shape) const {
-    return product({row_passes, column_passes, shape.blocks});
-  }
+  std::uint64_t super_tiles() const { return row_passes * column_passes; }
+  std::uint64_t batches(const Shape& shape) const { return product({super_tiles(), shape.blocks}); }
 };
 
 GemmBuffers buffers_of(const Shape& shape, const Cut& cut) {
@@ -119,14 +117,15 @@ std::uint64_t check_bytes(const GemmBuffers& buffers) {
   return sum({buffers.z, buffers.row_squares, buffers.column_squares, buffers.verdicts});
 }
 
-std::uint64_t staging_bytes(const GemmBuffers& buffers) {
-  return product({staging_tiles, sum({buffers.finished_tile, buffers.c_tile})});
+std::uint64_t staging_bytes(const GemmBuffers& buffers, std::uint64_t staging) {
+  return product({staging, sum({buffers.finished_tile, buffers.c_tile})});
 }
 
 std::uint64_t device_bytes(const Shape& shape, const Cut& cut) {
   const GemmBuffers buffers = buffers_of(shape, cut);
   return sum({product({cut.ring, batch_bytes(buffers, shape.problem.ranks)}), check_bytes(buffers),
-              buffers.accumulators, staging_bytes(buffers), shape.problem.other_bytes});
+              buffers.accumulators, staging_bytes(buffers, cut.staging),
+              shape.problem.other_bytes});
 }
 
 std::uint64_t uploads(const Shape& shape, const Cut& cut, std::uint64_t rank) {
@@ -169,16 +168,25 @@ struct Prediction {
   double compute = 0, upload = 0, gather = 0, drain = 0, seconds = 0;
 };
 
-/// What one super-tile takes, or, of the first three, one of its batches.
+/// Seconds that one super-tile takes, or, of the first three, one of its batches.
 struct Effort {
   double upload = 0, gather = 0, compute = 0;
   double drain = 0, tile_drain = 0;
+  double blocks = 0;
 
   /// From one batch to the next. In a ring that is reused a buffer goes through all three in turn.
   double period(const Shape& shape, const Cut& cut) const {
     const double slowest = std::max({upload, gather, compute});
     if (cut.batches(shape) <= cut.ring) return slowest;
     return std::max(slowest, (upload + gather + compute) / static_cast<double>(cut.ring));
+  }
+  /// What of the drain lies beside neither its last batch nor the next one's first, which both
+  /// compute tile by tile: for that the next super-tile waits unless there is staging for it.
+  double drain_apart() const { return std::max(0.0, drain - std::min(2.0, blocks) * compute); }
+  /// From one super-tile to the next.
+  double step(const Shape& shape, const Cut& cut) const {
+    const double wait = drain_apart() - static_cast<double>(cut.staging) * tile_drain;
+    return std::max(blocks * period(shape, cut) + std::max(0.0, wait), drain);
   }
 };
 
@@ -190,6 +198,7 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, std::uint64_t row_t
   const double columns = real(column_tiles) * real(problem.tile.n);
   const double part = real(shape.part_rows);
   Effort effort;
+  effort.blocks = real(shape.blocks);
   effort.upload = (rows * depth * real(shape.a_element) + part * columns * real(shape.b_element)) /
                   rates.link_up;
   effort.gather = real(problem.ranks - 1) * part *
@@ -202,26 +211,27 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, std::uint64_t row_t
   return effort;
 }
 
-/// The two sizes that parts of `count` have, and how many parts have each.
-std::array<Range, 2> sizes_of(std::uint64_t count, std::uint64_t parts) {
+struct PartSize {
+  std::uint64_t size, parts;
+};
+
+/// The two sizes that the parts of `count` have, and how many parts have each.
+std::array<PartSize, 2> sizes_of(std::uint64_t count, std::uint64_t parts) {
   return {{{count / parts + 1, count % parts}, {count / parts, parts - count % parts}}};
 }
 
 /// For rank 0, which has the most of everything.
 Prediction predict(const Shape& shape, const GemmRates& rates, const Cut& cut) {
-  const auto blocks = static_cast<double>(shape.blocks);
   Prediction prediction;
-  for (const Range rows : sizes_of(shape.most_rows, cut.row_passes)) {
-    for (const Range columns : sizes_of(shape.tile_columns, cut.column_passes)) {
-      const double count = static_cast<double>(rows.count) * static_cast<double>(columns.count);
-      const Effort effort = effort_of(shape, rates, rows.first, columns.first);
-      const double overlapped = std::min(2.0, blocks) * effort.compute;
-      prediction.compute += count * blocks * effort.compute;
-      prediction.upload += count * blocks * effort.upload;
-      prediction.gather += count * blocks * effort.gather;
+  for (const PartSize rows : sizes_of(shape.most_rows, cut.row_passes)) {
+    for (const PartSize columns : sizes_of(shape.tile_columns, cut.column_passes)) {
+      const double count = static_cast<double>(rows.parts) * static_cast<double>(columns.parts);
+      const Effort effort = effort_of(shape, rates, rows.size, columns.size);
+      prediction.compute += count * effort.blocks * effort.compute;
+      prediction.upload += count * effort.blocks * effort.upload;
+      prediction.gather += count * effort.blocks * effort.gather;
       prediction.drain += count * effort.drain;
-      prediction.seconds +=
-          count * (blocks * effort.period(shape, cut) + std::max(0.0, effort.drain - overlapped));
+      prediction.seconds += count * effort.step(shape, cut);
     }
   }
   if (shape.problem.reads_c) {
@@ -233,20 +243,31 @@ Prediction predict(const Shape& shape, const GemmRates& rates, const Cut& cut) {
   const std::uint64_t last_columns = shape.tile_columns / cut.column_passes;
   const Effort last = effort_of(shape, rates, last_rows, last_columns);
   const double last_tiles = static_cast<double>(last_rows) * static_cast<double>(last_columns);
-  const double overlapped = last.compute * (last_tiles - 1) / last_tiles;
-  prediction.seconds += first.upload + first.gather - last.period(shape, cut) + last.compute +
-                        std::max(last.tile_drain, last.drain - overlapped) -
-                        std::max(0.0, last.drain - std::min(2.0, blocks) * last.compute);
+  const double beside = last.compute * (last_tiles - 1) / last_tiles;
+  prediction.seconds += first.upload + first.gather - last.step(shape, cut) +
+                        (last.blocks - 1) * last.period(shape, cut) + last.compute +
+                        std::max(last.tile_drain, last.drain - beside);
   return prediction;
 }
 
-/// Calls f(cut) for all that differ in their extents or their ring.
+/// Tiles that can wait to be drained: enough for the next super-tile not to, as far as they fit.
+std::uint64_t staging_of(const Shape& shape, const GemmRates& rates, const Cut& cut) {
+  const Effort effort = effort_of(shape, rates, cut.rows(shape), cut.columns(shape));
+  if (cut.super_tiles() == 1 || effort.drain_apart() == 0) return fewest_staging;
+  const auto wanted =
+      static_cast<std::uint64_t>(std::ceil(effort.drain_apart() / effort.tile_drain));
+  const std::uint64_t spare = shape.problem.device_memory - device_bytes(shape, cut);
+  const std::uint64_t room = spare / staging_bytes(buffers_of(shape, cut), 1);
+  return std::clamp(wanted, fewest_staging, fewest_staging + room);
+}
+
+/// Calls f(cut) for all that differ in their extents or their ring, with the fewest staging tiles.
 template <class F>
 void for_each_cut(const Shape& shape, F f) {
   const std::vector<std::uint64_t> column_cuts = cuts_of(shape.tile_columns);
   for (const std::uint64_t row_passes : cuts_of(shape.most_rows)) {
     for (const std::uint64_t column_passes : column_cuts) {
-      Cut cut{row_passes, column_passes, 3};
+      Cut cut{.row_passes = row_passes, .column_passes = column_passes, .ring = 3};
       const std::uint64_t batches = cut.batches(shape);
       cut.ring = std::min<std::uint64_t>(3, batches);
       f(cut);
@@ -266,32 +287,34 @@ void for_each_cut(const Shape& shape, F f) {
       format_size(problem.device_memory), need));
 }
 
+/// Among those that fit, as plan_gemm() says.
 Cut choose(const Shape& shape, const GemmRates& rates) {
+  struct Candidate {
+    Cut cut;
+    double seconds;
+    std::uint64_t uploads, tiles;
+  };
+  std::vector<Candidate> candidates;
   std::uint64_t smallest = UINT64_MAX;
-  double fastest = std::numeric_limits<double>::infinity();
-  const auto fits = [&](const Cut& cut) {
-    return device_bytes(shape, cut) <= shape.problem.device_memory;
-  };
-  for_each_cut(shape, [&](const Cut& cut) {
-    smallest = std::min(smallest, device_bytes(shape, cut));
-    if (fits(cut)) fastest = std::min(fastest, predict(shape, rates, cut).seconds);
+  for_each_cut(shape, [&](Cut cut) {
+    const std::uint64_t bytes = device_bytes(shape, cut);
+    smallest = std::min(smallest, bytes);
+    if (bytes > shape.problem.device_memory) return;
+    cut.staging = staging_of(shape, rates, cut);
+    candidates.push_back({cut, predict(shape, rates, cut).seconds, uploads(shape, cut, 0),
+                          cut.rows(shape) * cut.columns(shape)});
   });
-  if (smallest > shape.problem.device_memory) refuse(shape, smallest);
-  std::optional<Cut> best;
-  const auto is_better = [&](const Cut& cut) {
-    if (!best) return true;
-    const std::uint64_t bytes = uploads(shape, cut, 0), best_bytes = uploads(shape, *best, 0);
-    if (bytes != best_bytes) return bytes < best_bytes;
-    const std::uint64_t tiles = cut.rows(shape) * cut.columns(shape);
-    const std::uint64_t best_tiles = best->rows(shape) * best->columns(shape);
-    return tiles != best_tiles ? tiles > best_tiles : cut.ring > best->ring;
-  };
-  for_each_cut(shape, [&](const Cut& cut) {
-    if (!fits(cut) || predict(shape, rates, cut).seconds > as_good * fastest) return;
-    if (is_better(cut)) best = cut;
-  });
-  expect(best.has_value(), "rates give a time for every cut");
-  return *best;
+  if (candidates.empty()) refuse(shape, smallest);
+  const double fastest = std::ranges::min_element(candidates, {}, &Candidate::seconds)->seconds;
+  std::erase_if(candidates,
+                [&](const Candidate& each) { return each.seconds > as_good * fastest; });
+  return std::ranges::min_element(candidates,
+                                  [](const Candidate& a, const Candidate& b) {
+                                    if (a.uploads != b.uploads) return a.uploads < b.uploads;
+                                    return a.tiles != b.tiles ? a.tiles > b.tiles
+                                                              : a.cut.ring > b.cut.ring;
+                                  })
+      ->cut;
 }
 
 void check(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank) {
@@ -351,7 +374,7 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
   plan.most_columns = cut.columns(shape);
   plan.part_rows = shape.part_rows;
   plan.ring = cut.ring;
-  plan.staging = staging_tiles;
+  plan.staging = cut.staging;
   plan.buffers = buffers_of(shape, cut);
   plan.device_bytes = device_bytes(shape, cut);
   plan.uploads = uploads(shape, cut, rank);
@@ -392,8 +415,8 @@ std::vector<std::string> describe(const GemmPlan& plan) {
                   "host {}, verification {}, other {}",
                   format_size(plan.device_bytes), format_size(problem.device_memory),
                   format_size(buffers.accumulators), format_size(batches),
-                  format_size(staging_bytes(buffers)), format_size(check_bytes(buffers)),
-                  format_size(problem.other_bytes)),
+                  format_size(staging_bytes(buffers, plan.staging)),
+                  format_size(check_bytes(buffers)), format_size(problem.other_bytes)),
       fmt::format("uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at "
                   "least",
                   plan.rank, format_size(plan.uploads),

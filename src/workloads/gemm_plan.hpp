@@ -100,7 +100,9 @@ struct GemmPlan {
   /// ranks * part_rows, which may be some more than tile.k: zeros.
   std::uint64_t part_rows = 0;
   std::uint64_t ring = 0;  ///< batches in device memory: 3; 2 if memory is tight; or all if fewer
-  std::uint64_t staging = 2;  ///< tiles on their way to the host in device memory
+  /// Tiles on their way to the host in device memory: 2, or more where the next super-tile would
+  /// wait for them.
+  std::uint64_t staging = 2;
 
   GemmBuffers buffers;
   std::uint64_t device_bytes = 0;  ///< all buffers and the caller's other_bytes
@@ -132,12 +134,13 @@ struct GemmPlan {
 };
 
 /// The extents are, of those that fit, the ones that upload least among those whose predicted time
-/// is within 2 % of the least; then the largest super-tiles, then the longest ring. The prediction:
+/// is within 4 % of the least; then the largest super-tiles, then the longest ring. The prediction:
 /// the first panels arrive, batches follow one another at the rate of the slowest of uploading,
 /// gathering and computing, and finished tiles are drained while the last batch of their
-/// super-tile and the first of the next compute tile by tile; what of this does not overlap is
-/// added. Throws UsageError naming the pipeline.gpu-memory that would do where even the smallest
-/// super-tiles do not fit; on every rank or on none.
+/// super-tile and the first of the next compute tile by tile; the next super-tile waits for those
+/// that then have no place in the staging tiles, the end for the last ones. Throws UsageError
+/// naming the pipeline.gpu-memory that would do where even the smallest super-tiles do not fit; on
+/// every rank or on none.
 GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank);
 
 /// The plan in lines of text without line ends.
