@@ -206,14 +206,15 @@ TEST_P(Collectives, RunOnTwoStreamsInTurn) {
   const auto handed_over = device->make_event();
   const auto first = on_device(values<std::byte>(own_rank(), large));
   const auto second = on_device(values<std::byte>(own_rank() + 1, large));
-  for (int round = 0; round < 10; ++round) {
+  const auto expected = gathered<std::byte>(large);
+  for (int round = 0; round < 6; ++round) {
     const auto all_first = room<std::byte>(ranks() * large);
     const auto all_second = room<std::byte>(ranks() * large);
     communicator->all_gather(*stream, first.data(), all_first.data(), large);
     communicator->all_gather(*other, second.data(), all_second.data(), large);
     other->record(*handed_over);
     stream->wait(*handed_over);
-    ASSERT_EQ(seen(all_first), gathered<std::byte>(large));
+    ASSERT_TRUE(seen(all_first) == expected);  // not to be printed
     const auto got = seen(all_second);
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       ASSERT_EQ(got[rank * large], value<std::byte>(rank + 1, 0));
