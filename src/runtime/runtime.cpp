@@ -96,12 +96,14 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   return device::host::make_device(threads);
 }
 
-/// Pinned bytes of a rank for collectives over MPI, whatever the number of ranks; beyond 2047 ranks
-/// a piece of a page each takes more.
+/// Larger pieces than 256 KiB are hardly faster between ranks of one host. Many ranks get smaller
+/// ones, so that their slots pin no more than 16 MiB a rank; below a page the calls themselves
+/// would take the time.
 std::size_t mpi_piece(const launch::Session& session) {
-  constexpr std::size_t staging = std::size_t{16} << 20, least = 4096;
-  const std::size_t slots = comm::mpi_staging_bytes(1, static_cast<std::size_t>(session.size()));
-  return std::max(least, staging / slots / 8 * 8);
+  constexpr std::size_t most = std::size_t{256} << 10, least = 4096;
+  constexpr std::size_t most_pinned = std::size_t{16} << 20;
+  const std::size_t shares = comm::mpi_staging_bytes(1, static_cast<std::size_t>(session.size()));
+  return std::clamp(most_pinned / shares / 8 * 8, least, most);
 }
 
 /// The communicator that comm.transport asks for. Collective.

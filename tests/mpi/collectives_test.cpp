@@ -2,10 +2,13 @@
 // exact, whatever their order.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "device/buffer.hpp"
@@ -206,14 +209,15 @@ TEST_P(Collectives, RunOnTwoStreamsInTurn) {
   const auto handed_over = device->make_event();
   const auto first = on_device(values<std::byte>(own_rank(), large));
   const auto second = on_device(values<std::byte>(own_rank() + 1, large));
-  for (int round = 0; round < 10; ++round) {
+  const auto expected = gathered<std::byte>(large);
+  for (int round = 0; round < 6; ++round) {
     const auto all_first = room<std::byte>(ranks() * large);
     const auto all_second = room<std::byte>(ranks() * large);
     communicator->all_gather(*stream, first.data(), all_first.data(), large);
     communicator->all_gather(*other, second.data(), all_second.data(), large);
     other->record(*handed_over);
     stream->wait(*handed_over);
-    ASSERT_EQ(seen(all_first), gathered<std::byte>(large));
+    ASSERT_TRUE(seen(all_first) == expected);  // not to be printed
     const auto got = seen(all_second);
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       ASSERT_EQ(got[rank * large], value<std::byte>(rank + 1, 0));
@@ -232,15 +236,20 @@ TEST_P(Collectives, CountAsWaitingForWhoIsLate) {
   session().barrier();
   const auto moves_before = session().heartbeat().pulse().moves;
   std::jthread observer([&](const std::stop_token& stop) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (!stop.stop_requested()) has_waited = session().heartbeat().pulse().waiting;
+    while (!has_waited && !stop.stop_requested()) {
+      has_waited = session().heartbeat().pulse().waiting;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   });
-  if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  if (is_late) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_FALSE(has_waited);
+  }
   communicator->all_gather(*stream, send.data(), receive.data(), bytes);
   communicator->wait(*stream);
   observer.request_stop();
   observer.join();
-  EXPECT_EQ(has_waited, !is_late);
+  EXPECT_TRUE(has_waited || is_late);
   EXPECT_FALSE(session().heartbeat().pulse().waiting);
   if (GetParam() == "mpi") {  // each of the four pieces is movement
     EXPECT_GE(session().heartbeat().pulse().moves - moves_before, 8U);

@@ -4,6 +4,10 @@
 
 namespace shardstream::test {
 
+std::optional<int> exit_code_without_hardware() {
+  return std::nullopt;
+}
+
 std::vector<std::string> transports() {
   return {"mpi"};
 }
