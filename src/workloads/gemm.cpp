@@ -193,8 +193,13 @@ Agreed agree(const launch::Session& session, const GemmVerdict& mine) {
   for (const std::string& failure : session.gather(mine.failure)) {
     if (all.failure.empty()) all.failure = failure;
   }
-  // In the order of the tiles, whoever had them.
-  for (const double squares : session.gather(mine.squares)) all.squares += squares;
+  // In the order of the tiles, whoever had them. As text, since ranks may have more or fewer.
+  for (const std::string& squares :
+       session.gather(fmt::format("{}", fmt::join(mine.squares, " ")))) {
+    for (const auto one : split(squares, ' ')) {
+      if (!one.empty()) all.squares += std::stod(std::string(one));
+    }
+  }
   return all;
 }
 
