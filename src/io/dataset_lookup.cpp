@@ -196,7 +196,7 @@ std::string only_dataset(const hdf5::File& file, const std::string& name) {
 
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
                            hid_t access) {
-  const hdf5::Object object(H5Oopen(file.get(), path.c_str(), H5P_DEFAULT));
+  hdf5::Object object(H5Oopen(file.get(), path.c_str(), H5P_DEFAULT));
   if (!object.valid()) fail_to_find(file, name, path);
   if (H5Iget_type(object.get()) == H5I_GROUP) {
     const auto paths = datasets_in(object.get(), name, path.back() == '/' ? path : path + '/');
@@ -206,6 +206,7 @@ hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, cons
   if (H5Iget_type(object.get()) != H5I_DATASET) {
     throw UsageError(fmt::format("'{}' in '{}' is a named type: name a data set", path, name));
   }
+  object.close();  // while a data set is open, it keeps the chunk cache that it was opened with
   return hdf5::Dataset(H5Dopen2(file.get(), path.c_str(), access),
                        fmt::format("cannot open '{}' in '{}'", path, name));
 }

@@ -159,6 +159,49 @@ TEST_F(Matrices, CompressedOnesAreDecoded) {
   expect_all_rectangles(*matrix, counting<std::int64_t>(m * n));
 }
 
+/// A filter that changes nothing and counts how often a chunk is decoded.
+class CountingFilter {
+ public:
+  static constexpr H5Z_filter_t id = 300;  // of those for tests
+  CountingFilter() {
+    const hdf5::Lock lock;
+    decoded() = 0;
+    const H5Z_class2_t about{H5Z_CLASS_T_VERS, id, 1, 1, "counting", nullptr, nullptr, pass};
+    hdf5::check(H5Zregister(&about), "H5Zregister");
+  }
+  ~CountingFilter() {
+    const hdf5::Lock lock;
+    H5Zunregister(id);
+  }
+  static int& decoded() {
+    static int count = 0;
+    return count;
+  }
+
+ private:
+  static std::size_t pass(unsigned flags, std::size_t, const unsigned*, std::size_t bytes,
+                          std::size_t*, void**) {
+    if ((flags & H5Z_FLAG_REVERSE) != 0) ++decoded();
+    return bytes;
+  }
+};
+
+TEST_F(Matrices, ChunksThatSeveralRectanglesShareAreDecodedOnce) {
+  constexpr hsize_t rows = 128, columns = 6000;  // two bands of 48 chunks, 3 MiB each
+  const auto values = counting<double>(rows * columns);
+  const CountingFilter filter;
+  make_dataset(make_file(file_), "x", H5T_NATIVE_DOUBLE,
+               {{rows, columns},
+                {64, 125},
+                [](hid_t p) { H5Pset_filter(p, CountingFilter::id, 0, 0, nullptr); }},
+               H5T_NATIVE_DOUBLE, values.data());
+  const auto matrix = open({{"input.a", file_}});
+  for (std::uint64_t row = 0; row < rows; row += 16) {
+    expect_rectangle(*matrix, values, {row, 16}, {0, columns}, 0);
+  }
+  EXPECT_EQ(CountingFilter::decoded(), 2 * 48);
+}
+
 TEST_F(Matrices, ForeignTypesAreConverted) {
   make(H5T_IEEE_F64BE);
   expect_all_rectangles(*open({{"input.a", file_}}), counting<double>(m * n));
