@@ -111,7 +111,7 @@ GemmOperands open_operands(const Options& options) {
   if (named) {
     operands.c = io::open_matrix(options, "input.c", operands.m, operands.n, generated);
     if (operands.c->rows() != operands.m || operands.c->columns() != operands.n) {
-      throw UsageError(fmt::format("{}, but the product is {} x {}: name a C of that shape",
+      throw UsageError(fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",
                                    extents(*operands.c), operands.m, operands.n));
     }
   }

@@ -13,7 +13,7 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::uint64_t alignment = 256, verdict_bytes = 64, fewest_staging = 2;
+constexpr std::uint64_t alignment = 256, verdict_bytes = 64;
 constexpr double as_good = 1.04;  // predictions are no better than that
 
 /// Sums and products are the largest number where that is too large: more than any memory.
@@ -70,7 +70,7 @@ struct Shape {
 
 /// A way to cut the tiles of every rank into super-tiles.
 struct Cut {
-  std::uint64_t row_passes = 1, column_passes = 1, ring = 1, staging = fewest_staging;
+  std::uint64_t row_passes = 1, column_passes = 1, ring = 1;
 
   std::uint64_t rows(const Shape& shape) const { return ceil_div(shape.most_rows, row_passes); }
   std::uint64_t columns(const Shape& shape) const {
@@ -95,14 +95,13 @@ GemmBuffers buffers_of(const Shape& shape, const Cut& cut) {
   buffers.a_panel = bytes({rows, problem.tile.k, shape.panel_element});
   buffers.b_part = bytes({shape.part_rows, columns, shape.panel_element});
   buffers.b_panel = bytes({gathered_rows, columns, shape.panel_element});
-  buffers.y_part = bytes({shape.part_rows, column_tiles, sizeof(double)});
-  buffers.y = bytes({gathered_rows, column_tiles, sizeof(double)});
+  buffers.y_part = bytes({shape.part_rows, 2 * column_tiles, sizeof(double)});
+  buffers.y = bytes({gathered_rows, 2 * column_tiles, sizeof(double)});
   buffers.z = bytes({rows, column_tiles, sizeof(double)});
   buffers.row_squares = bytes({rows, sizeof(double)});
   buffers.column_squares = bytes({column_tiles, sizeof(double)});
   buffers.verdicts = bytes({cut.rows(shape), column_tiles, verdict_bytes});
   buffers.accumulators = bytes({cut.rows(shape), column_tiles, shape.tile_bytes});
-  buffers.finished_tile = aligned(shape.tile_bytes);
   if (problem.reads_c) buffers.c_tile = aligned(shape.tile_bytes);
   return buffers;
 }
@@ -117,14 +116,10 @@ std::uint64_t check_bytes(const GemmBuffers& buffers) {
   return sum({buffers.z, buffers.row_squares, buffers.column_squares, buffers.verdicts});
 }
 
-std::uint64_t staging_bytes(const GemmBuffers& buffers, std::uint64_t staging) {
-  return product({staging, sum({buffers.finished_tile, buffers.c_tile})});
-}
-
 std::uint64_t device_bytes(const Shape& shape, const Cut& cut) {
   const GemmBuffers buffers = buffers_of(shape, cut);
   return sum({product({cut.ring, batch_bytes(buffers, shape.problem.ranks)}), check_bytes(buffers),
-              buffers.accumulators, staging_bytes(buffers, cut.staging),
+              buffers.accumulators, buffers.c_tile,
               shape.problem.other_bytes});
 }
 
@@ -181,12 +176,11 @@ struct Effort {
     return std::max(slowest, (upload + gather + compute) / static_cast<double>(cut.ring));
   }
   /// What of the drain lies beside neither its last batch nor the next one's first, which both
-  /// compute tile by tile: for that the next super-tile waits unless there is staging for it.
+  /// compute tile by tile: for that the next super-tile waits.
   double drain_apart() const { return std::max(0.0, drain - std::min(2.0, blocks) * compute); }
   /// From one super-tile to the next.
   double step(const Shape& shape, const Cut& cut) const {
-    const double wait = drain_apart() - static_cast<double>(cut.staging) * tile_drain;
-    return std::max(blocks * period(shape, cut) + std::max(0.0, wait), drain);
+    return std::max(blocks * period(shape, cut) + drain_apart(), drain);
   }
 };
 
@@ -202,7 +196,7 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, std::uint64_t row_t
   effort.upload = (rows * depth * real(shape.a_element) + part * columns * real(shape.b_element)) /
                   rates.link_up;
   effort.gather = real(problem.ranks - 1) * part *
-                  (columns * real(shape.panel_element) + real(column_tiles) * sizeof(double)) /
+                  (columns * real(shape.panel_element) + 2 * real(column_tiles) * sizeof(double)) /
                   rates.gather;
   effort.compute = 2 * rows * columns * depth / rates.flops;
   const double tile = real(shape.tile_bytes);
@@ -250,18 +244,7 @@ Prediction predict(const Shape& shape, const GemmRates& rates, const Cut& cut) {
   return prediction;
 }
 
-/// Tiles that can wait to be drained: enough for the next super-tile not to, as far as they fit.
-std::uint64_t staging_of(const Shape& shape, const GemmRates& rates, const Cut& cut) {
-  const Effort effort = effort_of(shape, rates, cut.rows(shape), cut.columns(shape));
-  if (cut.super_tiles() == 1 || effort.drain_apart() == 0) return fewest_staging;
-  const auto wanted =
-      static_cast<std::uint64_t>(std::ceil(effort.drain_apart() / effort.tile_drain));
-  const std::uint64_t spare = shape.problem.device_memory - device_bytes(shape, cut);
-  const std::uint64_t room = spare / staging_bytes(buffers_of(shape, cut), 1);
-  return std::clamp(wanted, fewest_staging, fewest_staging + room);
-}
-
-/// Calls f(cut) for all that differ in their extents or their ring, with the fewest staging tiles.
+/// Calls f(cut) for all that differ in their extents or their ring.
 template <class F>
 void for_each_cut(const Shape& shape, F f) {
   const std::vector<std::uint64_t> column_cuts = cuts_of(shape.tile_columns);
@@ -296,11 +279,10 @@ Cut choose(const Shape& shape, const GemmRates& rates) {
   };
   std::vector<Candidate> candidates;
   std::uint64_t smallest = UINT64_MAX;
-  for_each_cut(shape, [&](Cut cut) {
+  for_each_cut(shape, [&](const Cut& cut) {
     const std::uint64_t bytes = device_bytes(shape, cut);
     smallest = std::min(smallest, bytes);
     if (bytes > shape.problem.device_memory) return;
-    cut.staging = staging_of(shape, rates, cut);
     candidates.push_back({cut, predict(shape, rates, cut).seconds, uploads(shape, cut, 0),
                           cut.rows(shape) * cut.columns(shape)});
   });
@@ -374,7 +356,6 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
   plan.most_columns = cut.columns(shape);
   plan.part_rows = shape.part_rows;
   plan.ring = cut.ring;
-  plan.staging = cut.staging;
   plan.buffers = buffers_of(shape, cut);
   plan.device_bytes = device_bytes(shape, cut);
   plan.uploads = uploads(shape, cut, rank);
@@ -411,12 +392,12 @@ std::vector<std::string> describe(const GemmPlan& plan) {
       fmt::format("batches: {}, {} in device memory; each of up to {} of A and {} of B uploaded",
                   plan.batches(), plan.ring, format_size(buffers.uploaded_a()),
                   format_size(buffers.uploaded_b())),
-      fmt::format("device memory: {} of {}: accumulators {}, batches {}, tiles on their way to the "
-                  "host {}, verification {}, other {}",
+      fmt::format("device memory: {} of {}: accumulators {}, batches {}, verification {}, "
+                  "other {}",
                   format_size(plan.device_bytes), format_size(problem.device_memory),
                   format_size(buffers.accumulators), format_size(batches),
-                  format_size(staging_bytes(buffers, plan.staging)),
-                  format_size(check_bytes(buffers)), format_size(problem.other_bytes)),
+                  format_size(check_bytes(buffers)),
+                  format_size(problem.other_bytes + buffers.c_tile)),
       fmt::format("uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at "
                   "least",
                   plan.rank, format_size(plan.uploads),

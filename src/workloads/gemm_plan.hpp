@@ -56,7 +56,7 @@ struct GemmBuffers {
   std::uint64_t a_panel = 0;
   std::uint64_t b_part = 0;   ///< this rank's rows of the B panel
   std::uint64_t b_panel = 0;  ///< all ranks' parts; with one rank it is the part itself
-  std::uint64_t y_part = 0;   ///< a double for each row of the part and column of tiles
+  std::uint64_t y_part = 0;   ///< two doubles for each row of the part and column of tiles
   std::uint64_t y = 0;        ///< all ranks'; with one rank it is the part itself
   // One of each:
   std::uint64_t z = 0;               ///< a double for each row and column of tiles
@@ -64,8 +64,6 @@ struct GemmBuffers {
   std::uint64_t column_squares = 0;  ///< a double for each column of tiles
   std::uint64_t verdicts = 0;        ///< 64 bytes for each tile
   std::uint64_t accumulators = 0;
-  // One for every tile on its way to the host:
-  std::uint64_t finished_tile = 0;  ///< in C's type
   std::uint64_t c_tile = 0;         ///< of the C that is read; 0 if none is
 
   /// What of a batch the link fills: A's, then B's.
@@ -100,9 +98,6 @@ struct GemmPlan {
   /// ranks * part_rows, which may be some more than tile.k: zeros.
   std::uint64_t part_rows = 0;
   std::uint64_t ring = 0;  ///< batches in device memory: 3; 2 if memory is tight; or all if fewer
-  /// Tiles on their way to the host in device memory: 2, or more where the next super-tile would
-  /// wait for them.
-  std::uint64_t staging = 2;
 
   GemmBuffers buffers;
   std::uint64_t device_bytes = 0;  ///< all buffers and the caller's other_bytes
@@ -138,9 +133,8 @@ struct GemmPlan {
 /// the first panels arrive, batches follow one another at the rate of the slowest of uploading,
 /// gathering and computing, and finished tiles are drained while the last batch of their
 /// super-tile and the first of the next compute tile by tile; the next super-tile waits for those
-/// that then have no place in the staging tiles, the end for the last ones. Throws UsageError
-/// naming the pipeline.gpu-memory that would do where even the smallest super-tiles do not fit; on
-/// every rank or on none.
+/// that take longer, the end for the last ones. Throws UsageError naming the pipeline.gpu-memory
+/// that would do where even the smallest super-tiles do not fit; on every rank or on none.
 GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank);
 
 /// The plan in lines of text without line ends.

@@ -318,6 +318,13 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
       if (last) finish_tile(stream, number, row, column);
     }
   }
+  if (!last) return;
+  // Now that all is enqueued: pushing waits for writers.
+  for (std::uint64_t row = 0; row < rows.count; ++row) {
+    for (std::uint64_t column = 0; column < columns.count; ++column) {
+      drain_tile(place(super_tile, row, column), row * columns.count + column);
+    }
+  }
 }
 
 void GemmProduct::multiply(device::Stream& stream, std::uint64_t number, std::uint64_t row,
@@ -371,7 +378,6 @@ void GemmProduct::finish_tile(device::Stream& stream, std::uint64_t number, std:
   stream.launch(gemm::word_sum_kernel(),
                 {sums, bytes, sums_.data() + plan_.batches() + here.number});
   stream.record(*computed_[index]);
-  drain_tile(here, index, sums);
 }
 
 void GemmProduct::add_c(device::Stream& stream, const Place& place, std::byte* tile) {
@@ -413,13 +419,13 @@ void GemmProduct::read_c(const Place& place) {
 }
 
 /// In pieces of whole words. The accumulator may be used again behind the last of them.
-void GemmProduct::drain_tile(const Place& place, std::uint64_t accumulator, const std::byte* tile) {
+void GemmProduct::drain_tile(const Place& place, std::uint64_t index) {
   const std::uint64_t step =
       8 * std::max<std::uint64_t>(1, slot_bytes_ / (8 * tile_row_bytes_));
   for (std::uint64_t first = 0; first < place.rows.count; first += step) {
     const Range rows = intersection(place.rows, {place.rows.first + first, step});
-    drain_->push(*computed_[accumulator], tile + first * tile_row_bytes_,
-                 rows.count * tile_row_bytes_, *copied_[accumulator],
+    drain_->push(*computed_[index], accumulator(index) + first * tile_row_bytes_,
+                 rows.count * tile_row_bytes_, *copied_[index],
                  [this, place, rows](const std::byte* data) { take(place, rows, data); });
   }
 }

@@ -101,7 +101,7 @@ class GemmProduct {
                    std::uint64_t column);
   void read_c(const Place& place);
   void add_c(device::Stream& stream, const Place& place, std::byte* tile);
-  void drain_tile(const Place& place, std::uint64_t accumulator, const std::byte* tile);
+  void drain_tile(const Place& place, std::uint64_t index);
   void take(const Place& place, Range rows, const std::byte* data);
 
   Place place(const GemmSuperTile& super_tile, std::uint64_t row, std::uint64_t column) const;
