@@ -90,7 +90,8 @@ std::array<double, chunk> signs_from(std::uint64_t seed, std::uint64_t first, st
   return signs;
 }
 
-/// Calls use(row, sums of the row's next chunk, the chunk) chunk by chunk, the rows of each in order.
+/// Calls use(row, sums of the row's next chunk, the chunk) chunk by chunk, the rows of each in
+/// order.
 template <class T, class Use>
 void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t columns,
                 std::uint64_t seed, std::uint64_t first_column, Use use) {
@@ -193,9 +194,9 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
                });
   });
   for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
-    const auto model = detail::error_model(
-        args.precision, static_cast<double>(args.k), static_cast<double>(args.columns),
-        found[row].squares, args.row_squares[row], *args.column_squares);
+    const auto model = detail::error_model(args.precision, static_cast<double>(args.k),
+                                           static_cast<double>(args.columns), found[row].squares,
+                                           args.row_squares[row], *args.column_squares);
     found[row].bound = 8 * std::sqrt(model.variance) + model.underflow;
     found[row].ratio = detail::ratio_of(found[row].ratio, args.z[row * args.z_stride],
                                         model.variance, found[row].bound);

@@ -156,7 +156,8 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
   constexpr unsigned groups = Columns / 4, slices = threads / 16 / groups;
   constexpr unsigned results = block_rows * Columns;
   constexpr unsigned staged_doubles = depth_step * (pitch + Columns);
-  constexpr unsigned doubles = staged_doubles > results * slices ? staged_doubles : results * slices;
+  constexpr unsigned doubles =
+      staged_doubles > results * slices ? staged_doubles : results * slices;
   __shared__ alignas(16) double shared[doubles];
   double* const a = shared;
   double* const y = shared + depth_step * pitch;
@@ -268,9 +269,9 @@ __global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, boo
     words += __shfl_down_sync(0xffffffffu, words, distance);
   }
   if (threadIdx.x % 32 != 0) return;
-  const auto model = detail::error_model(
-      args.precision, static_cast<double>(args.k), static_cast<double>(args.columns), sums.squares,
-      args.row_squares[row], *args.column_squares);
+  const auto model = detail::error_model(args.precision, static_cast<double>(args.k),
+                                         static_cast<double>(args.columns), sums.squares,
+                                         args.row_squares[row], *args.column_squares);
   const double bound = 8 * sqrt(model.variance) + model.underflow;
   const double ratio =
       detail::ratio_of(sums.sum, args.z[row * args.z_stride], model.variance, bound);

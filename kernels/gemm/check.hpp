@@ -1,17 +1,17 @@
-// Freivalds' check of a product, fused into its passes (R. Freivalds, Probabilistic machines can use
-// less running time, IFIP 1977): C x = A (B x) for a vector x of random signs, one vector for each
-// column tile J of C. Panels are canonical (panel.hpp), sums are doubles, every sum has a fixed
-// order on each backend (no floating-point atomics), and nothing here waits or synchronises.
+// Freivalds' check of a product, fused into its passes (R. Freivalds, Probabilistic machines can
+// use less running time, IFIP 1977): C x = A (B x) for a vector x of random signs, one vector for
+// each column tile J of C. Panels are canonical (panel.hpp), sums are doubles, every sum has a
+// fixed order on each backend (no floating-point atomics), and nothing here waits or synchronises.
 //
 //   Y[kk][J] = sum over c in J of B[kk][c] x(c)          signed_sums, by who owns the rows of B
 //   Z[i][J] += sum over kk of A[i][kk] Y[kk][J]          add_products, for every K block
 //   R[i][J]  = sum over c in J of C[i][c] x(c)           check_rows; then |R - Z| against a bound
 //
 // The bound. One element c of C is a sum of k products with partial sums s_1 ... s_k. The error of
-// each addition is at most u |s_j|, is as often up as down and as good as independent of the others,
-// so that its variance is at most (u s_j)^2 / 3. The partial sums are a drift to the result and a
-// random walk, s_j = c j/k + w_j with E w_j^2 <= j |a|^2 |b|^2 / k^2, when products come in no
-// particular order. Summed over j (sum of j^2/k^2 = k/3, sum of j = k^2/2):
+// each addition is at most u |s_j|, is as often up as down and as good as independent of the
+// others, so that its variance is at most (u s_j)^2 / 3. The partial sums are a drift to the result
+// and a random walk, s_j = c j/k + w_j with E w_j^2 <= j |a|^2 |b|^2 / k^2, when products come in
+// no particular order. Summed over j (sum of j^2/k^2 = k/3, sum of j = k^2/2):
 //
 //   variance of c's error <= u^2 ( c^2 k/9 + |a|^2 |b|^2 / 6 )
 //
@@ -20,8 +20,8 @@
 // in J. Tensor cores cut sums off instead of rounding them, a bias towards zero that the signs turn
 // into one more random term; u is twice as large for them. R, Y and Z themselves are rounded to
 // doubles, v = 2^-53: Z as C is, and the sums R and Y of w signed terms with
-// v^2 w/6 ( c^2 + |a|^2 |b|^2 / k ), by the random walk once more. Eight standard deviations are the
-// bound: chance alone reaches it once in 10^15 rows.
+// v^2 w/6 ( c^2 + |a|^2 |b|^2 / k ), by the random walk once more. Eight standard deviations are
+// the bound: chance alone reaches it once in 10^15 rows.
 //
 // What it can't know: products in an order that lets partial sums grow far beyond this walk and
 // then cancel (all positive ones first, then all negative ones) err more than the bound allows.
@@ -98,19 +98,19 @@ struct TileVerdict {
   std::uint64_t word_sum;  ///< sum mod 2^64 of its elements' bits as whole numbers
 };
 
-/// Checks a tile of C before alpha and beta, in two launches: check_rows_kernel() fills row_verdicts,
-/// verdict_kernel() joins them. Only rows x columns are looked at, not the padding.
+/// Checks a tile of C before alpha and beta, in two launches: check_rows_kernel() fills
+/// row_verdicts, verdict_kernel() joins them. Only rows x columns are looked at, not the padding.
 struct CheckTileArgs {
   const void* tile;  ///< accumulator: double with fp64, else float
   Precision precision;
   std::uint64_t rows, columns;
   std::uint64_t ld;  ///< elements
   std::uint64_t seed;
-  std::uint64_t first_column;  ///< the tile's first one, in C
-  std::uint64_t k;             ///< products in a sum, without padding
-  const double* z;             ///< of the tile's first row and column tile
-  std::uint64_t z_stride;      ///< elements from one row of z to the next
-  const double* row_squares;   ///< of the tile's first row
+  std::uint64_t first_column;    ///< the tile's first one, in C
+  std::uint64_t k;               ///< products in a sum, without padding
+  const double* z;               ///< of the tile's first row and column tile
+  std::uint64_t z_stride;        ///< elements from one row of z to the next
+  const double* row_squares;     ///< of the tile's first row
   const double* column_squares;  ///< of the tile's column tile: one value
   std::uint64_t tile_index;      ///< goes to the verdict as it is
   RowVerdict* row_verdicts;      ///< scratch of `rows`

@@ -45,11 +45,12 @@ __device__ Place place_in(const Grid& grid, unsigned width) {
 }
 
 template <Precision P, unsigned Width, class T>
-__global__ void __launch_bounds__(threads) convert(const T* from, Element<P>* to, std::uint64_t ld,
-                                                   Grid grid) {
+__global__ void __launch_bounds__(threads)
+    convert(const T* from, Element<P>* to, std::uint64_t ld, Grid grid) {
   const Place at = place_in(grid, Width);
   if (!at.inside) return;
-  const auto in = *reinterpret_cast<const Pack<T, Width>*>(from + at.row * grid.columns + at.column);
+  const auto in =
+      *reinterpret_cast<const Pack<T, Width>*>(from + at.row * grid.columns + at.column);
   Pack<Element<P>, Width> out;
 #pragma unroll
   for (unsigned i = 0; i < Width; ++i) out.element[i] = encoded<P>(rounded<P>(in.element[i]));
@@ -58,12 +59,12 @@ __global__ void __launch_bounds__(threads) convert(const T* from, Element<P>* to
 
 constexpr unsigned edge = 64;  // of the squares that a block of threads turns
 
-/// panel[r][c] = raw[c][r], through a square in shared memory whose rows are one longer, so that its
-/// columns lie in different banks.
+/// panel[r][c] = raw[c][r], through a square in shared memory whose rows are one longer, so that
+/// its columns lie in different banks.
 template <Precision P, class T>
-__global__ void __launch_bounds__(threads) transpose(const T* raw, Element<P>* panel,
-                                                     std::uint64_t rows, std::uint64_t columns,
-                                                     std::uint64_t ld) {
+__global__ void __launch_bounds__(threads)
+    transpose(const T* raw, Element<P>* panel, std::uint64_t rows, std::uint64_t columns,
+              std::uint64_t ld) {
   __shared__ Element<P> square[edge][edge + 1];
   const std::uint64_t across = ceil_div(rows, edge);
   const std::uint64_t r0 = blockIdx.x % across * edge, c0 = blockIdx.x / across * edge;
@@ -125,7 +126,8 @@ __global__ void __launch_bounds__(threads) finish_elements(FinishArgs args, Grid
           static_cast<T>(args.alpha * values.element[i] + args.beta * c0.element[i]);
     }
   }
-  *reinterpret_cast<Four*>(static_cast<T*>(args.out) + at.row * args.ld_out + at.column) = values;
+  auto* const out = static_cast<T*>(args.out) + at.row * args.ld_out + at.column;
+  *reinterpret_cast<Four*>(out) = values;
 }
 
 template <class T>
@@ -134,7 +136,8 @@ void finish_as(const FinishArgs& args, CudaStream stream) {
   const std::uint64_t rows = dense ? 1 : args.rows;
   const std::uint64_t columns = dense ? args.rows * args.columns : args.columns;
   const bool fours = in_fours<T>(args.tile, dense ? columns : args.ld_tile) &&
-                     in_fours<T>(args.out, dense ? columns : args.ld_out) && in_fours<T>(args.c0, columns);
+                     in_fours<T>(args.out, dense ? columns : args.ld_out) &&
+                     in_fours<T>(args.c0, columns);
   const Grid grid = grid_of(rows, columns, fours ? 4 : 1);
   if (fours) {
     finish_elements<T, 4><<<grid.blocks(), threads, 0, stream>>>(args, grid);
@@ -158,8 +161,8 @@ constexpr unsigned flight = 8;  // loads of a thread before it uses the first
 constexpr unsigned rounds = 8;  // so that a warp, which ends with an atomic, has 32 KiB
 constexpr std::uint64_t pairs_a_block = std::uint64_t{threads} * flight * rounds;
 
-__global__ void __launch_bounds__(threads) sum_pairs(const ulonglong2* pairs, std::uint64_t count,
-                                                     std::uint64_t* sum) {
+__global__ void __launch_bounds__(threads)
+    sum_pairs(const ulonglong2* pairs, std::uint64_t count, std::uint64_t* sum) {
   std::uint64_t mine = 0;
   const std::uint64_t begin = blockIdx.x * pairs_a_block + threadIdx.x;
   for (unsigned round = 0; round < rounds; ++round) {
@@ -177,8 +180,8 @@ __global__ void __launch_bounds__(threads) sum_pairs(const ulonglong2* pairs, st
 }
 
 /// A word a thread, byte by byte: for what is not aligned, and for a tail.
-__global__ void __launch_bounds__(threads) sum_bytes(const std::uint8_t* data, std::uint64_t bytes,
-                                                     std::uint64_t* sum) {
+__global__ void __launch_bounds__(threads)
+    sum_bytes(const std::uint8_t* data, std::uint64_t bytes, std::uint64_t* sum) {
   const std::uint64_t first = (std::uint64_t{blockIdx.x} * threads + threadIdx.x) * 8;
   std::uint64_t word = 0;
   for (unsigned i = 0; i < 8; ++i) {

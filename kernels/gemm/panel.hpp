@@ -50,13 +50,13 @@ std::uint64_t word_sum(const void* data, std::uint64_t bytes);
 
 /// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator.
 struct FinishArgs {
-  const void* tile;     ///< accumulator: double with fp64, else float, as c0 and out
+  const void* tile;  ///< accumulator: double with fp64, else float, as c0 and out
   Precision precision;
   std::uint64_t rows, columns;  ///< of out; padding of the tile is left out
   std::uint64_t ld_tile;        ///< elements
   double alpha, beta;
-  const void* c0;  ///< dense rows x columns, or null: then beta counts for nothing
-  void* out;       ///< rows x columns; may be c0 if dense, or the tile itself
+  const void* c0;        ///< dense rows x columns, or null: then beta counts for nothing
+  void* out;             ///< rows x columns; may be c0 if it is dense, or the tile
   std::uint64_t ld_out;  ///< elements
 };
 Kernel<FinishArgs> finish_kernel();

@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -36,11 +35,14 @@ namespace detail {
 /// that is rounded as if from x: the last bit keeps a tie from arising and one from getting lost.
 constexpr float odd_float(double x) {
   const auto nearest = static_cast<float>(x);
-  const auto back = static_cast<double>(nearest);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
-  if (back == x || x != x || (bits & 1u) != 0) return nearest;
-  const bool beyond = (back < 0 ? -back : back) > (x < 0 ? -x : x);
-  return std::bit_cast<float>(beyond ? bits - 1 : bits + 1);
+  // As whole numbers sizes have the order of the values, also beside infinity; NaN has one size.
+  const auto magnitude = [](double y) { return std::bit_cast<std::int64_t>(y) & INT64_MAX; };
+  const std::int64_t beyond = magnitude(static_cast<double>(nearest)) - magnitude(x);
+  const bool is_nan = x != x;
+  const auto even =
+      static_cast<std::uint32_t>(beyond != 0) & ~bits & 1u & static_cast<std::uint32_t>(!is_nan);
+  return std::bit_cast<float>(bits + (beyond < 0 ? even : 0u - even));
 }
 constexpr float odd_float(float x) {
   return x;
@@ -53,15 +55,25 @@ constexpr float odd_float(std::int32_t x) {
 }
 /// More than 53 bits: the lowest eleven leave their mark in the twelfth, then a double is exact.
 constexpr float odd_float(std::int64_t x) {
-  const std::uint64_t size = x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
+  const std::uint64_t size =
+      x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
   const bool marked = (size >> 53) != 0 && (size & 0x7ffu) != 0;
   const std::uint64_t kept = (size >> 53) != 0 ? size & ~std::uint64_t{0x7ff} : size;
   const auto exact = static_cast<double>(marked ? kept | 0x800u : kept);
   return odd_float(x < 0 ? -exact : exact);
 }
 
+// Selections are masks: compilers do not make vectors of floating-point comparisons and sums under
+// a condition.
+constexpr std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
+  const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
+/// `rounded_bits` unless x was NaN.
 constexpr float canonical(float x, std::uint32_t rounded_bits) {
-  return x != x ? std::numeric_limits<float>::quiet_NaN() : std::bit_cast<float>(rounded_bits);
+  const bool is_nan = (std::bit_cast<std::uint32_t>(x) & 0x7fffffffu) > 0x7f800000u;
+  return std::bit_cast<float>(select(is_nan, 0x7fc00000u, rounded_bits));
 }
 
 /// 10 bits behind the point, ties away from zero, as cvt.rna.tf32 does.
@@ -83,8 +95,8 @@ constexpr float to_fp16(float x) {
   // The last bit of a float from 0.5 to 1 is 2^-24, so that the addition rounds to it.
   const float shifted = std::bit_cast<float>(size) + 0.5f;
   const auto subnormal = std::bit_cast<std::uint32_t>(shifted - 0.5f);
-  const std::uint32_t finite = size < 0x38800000u ? subnormal : normal;           // 2^-14
-  const std::uint32_t rounded = finite > 0x477fe000u ? 0x7f800000u : finite;      // 65504
+  const std::uint32_t finite = select(size < 0x38800000u, subnormal, normal);       // 2^-14
+  const std::uint32_t rounded = select(finite > 0x477fe000u, 0x7f800000u, finite);  // 65504
   return canonical(x, sign | rounded);
 }
 

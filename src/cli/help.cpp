@@ -4,8 +4,8 @@
 
 #include "cli/commands.hpp"
 #include "comm/options.hpp"
-#include "io/result_file.hpp"
 #include "io/matrix.hpp"
+#include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "launch/options.hpp"
 #include "measure/repeat.hpp"
@@ -80,7 +80,8 @@ std::string run_help() {
       "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
       "\n"
       "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
-      "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta C).\n"
+      "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta "
+      "C).\n"
       "\n"
       "{}\n{}",
       sources, all_options().help());

@@ -45,12 +45,13 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
         excerpt(line.words[0]), excerpt(line.words[1])));
   }
   if (line.words.size() != 1) {
-    throw UsageError(line.words.empty()
-                         ? std::string("run needs a workload (reduce or gemm) or a configuration file "
-                                       "(NAME.ini): see shardstream run --help")
-                         : fmt::format("run takes one workload or configuration file, but {} "
-                                       "follows {}: check the spelling of the options",
-                                       excerpt(line.words[1]), excerpt(line.words[0])));
+    throw UsageError(
+        line.words.empty()
+            ? std::string("run needs a workload (reduce or gemm) or a configuration file "
+                          "(NAME.ini): see shardstream run --help")
+            : fmt::format("run takes one workload or configuration file, but {} "
+                          "follows {}: check the spelling of the options",
+                          excerpt(line.words[1]), excerpt(line.words[0])));
   }
   if (!line.words[0].ends_with(".ini")) {
     if (fs::is_regular_file(line.words[0])) {
@@ -103,8 +104,8 @@ fs::path trace_path(fs::path result) {
 /// all ranks know what to remove.
 class Output {
  public:
-  Output(const launch::Session& session, const Options& options,
-         std::span<const fs::path> inputs, const fs::path& path, const std::string& uuid)
+  Output(const launch::Session& session, const Options& options, std::span<const fs::path> inputs,
+         const fs::path& path, const std::string& uuid)
       : remove_(io::part_path_of(path, uuid), io::part_path_of(trace_path(path), uuid)) {
     io::refuse_input(path, inputs);
     if (session.rank() != 0) return;
@@ -197,9 +198,10 @@ Work open_workload(const launch::Session& session, const Options& options) {
   if (options.text("run.workload") == "gemm") {
     auto operands =
         std::make_shared<const workloads::GemmOperands>(workloads::open_gemm(session, options));
-    Work work{.run = [operands](runtime::Runtime& runtime, const io::RangeWriter* to) {
-                return workloads::gemm(runtime, *operands, to);
-              },
+    Work work{.run =
+                  [operands](runtime::Runtime& runtime, const io::RangeWriter* to) {
+                    return workloads::gemm(runtime, *operands, to);
+                  },
               .inputs = {io::input_file(options, "input.a"), io::input_file(options, "input.b"),
                          io::input_file(options, "input.c")}};
     if (options.flag("output.store")) {

@@ -202,8 +202,8 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
     work.streams[0]->launch(gemm::multiply_kernel(),
                             {plan.get(), a.data(), b.data(), tile.n, c.data(), 1, 1, true});
   };
-  const double flop = 2.0 * static_cast<double>(tile.m) * static_cast<double>(tile.n) *
-                      static_cast<double>(tile.k);
+  const double flop =
+      2.0 * static_cast<double>(tile.m) * static_cast<double>(tile.n) * static_cast<double>(tile.k);
   return measured(fmt::format("multiply_{}", name_of(precision)), "Gflop/s", flop, session, effort,
                   work);
 }

@@ -18,9 +18,10 @@ namespace shardstream::workloads {
 namespace {
 
 constexpr std::array rows = {
-    OptionRow{"gemm.precision", OptionKind::choice, "fp32", "fp64|fp32|tf32|bf16|fp16",
-              "What is multiplied: doubles, floats, or elements rounded to tf32, bf16 or fp16; sums "
-              "and C are double with fp64, else float."},
+    OptionRow{
+        "gemm.precision", OptionKind::choice, "fp32", "fp64|fp32|tf32|bf16|fp16",
+        "What is multiplied: doubles, floats, or elements rounded to tf32, bf16 or fp16; sums "
+        "and C are double with fp64, else float."},
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "", "Factor of input.c, which is added."},
     OptionRow{"gemm.transpose-a", OptionKind::flag, "false", "",
@@ -111,8 +112,9 @@ GemmOperands open_operands(const Options& options) {
   if (named) {
     operands.c = io::open_matrix(options, "input.c", operands.m, operands.n, generated);
     if (operands.c->rows() != operands.m || operands.c->columns() != operands.n) {
-      throw UsageError(fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",
-                                   extents(*operands.c), operands.m, operands.n));
+      throw UsageError(
+          fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",
+                      extents(*operands.c), operands.m, operands.n));
     }
   }
   return operands;
@@ -136,16 +138,16 @@ Limits limits(runtime::Runtime& runtime, const GemmOperands& operands, const gem
   const auto span = runtime.recorder.phase("ceilings");
   const launch::Session& session = runtime.session;
   device::Device& device = *runtime.device;
-  const double bytes = 4.0 * (static_cast<double>(operands.m + operands.n) *
-                                  static_cast<double>(operands.k) +
-                              static_cast<double>(operands.m) * static_cast<double>(operands.n)) /
-                       session.size();
-  const auto effort =
-      measure::effort_for(device, session, static_cast<std::uint64_t>(bytes),
-                          measure::host_memory_sample(runtime.resources.cache,
-                                                      runtime.resources.host_memory,
-                                                      runtime.resources.ranks_on_host),
-                          device_limit);
+  const double bytes =
+      4.0 *
+      (static_cast<double>(operands.m + operands.n) * static_cast<double>(operands.k) +
+       static_cast<double>(operands.m) * static_cast<double>(operands.n)) /
+      session.size();
+  const auto effort = measure::effort_for(
+      device, session, static_cast<std::uint64_t>(bytes),
+      measure::host_memory_sample(runtime.resources.cache, runtime.resources.host_memory,
+                                  runtime.resources.ranks_on_host),
+      device_limit);
   constexpr std::size_t most_gathered = std::size_t{64} << 20;
   return {.up = measure::link(measure::Way::up, device, session, effort),
           .down = measure::link(measure::Way::down, device, session, effort),
@@ -220,8 +222,8 @@ void report(const GemmOperands& operands, const GemmPlan& plan, const Agreed& ag
             Outcome& outcome) {
   const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
   const double norm = std::sqrt(agreed.squares);
-  const double rms = norm / std::sqrt(static_cast<double>(operands.m) *
-                                      static_cast<double>(operands.n));
+  const double rms =
+      norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
   // The check is of the product itself; alpha scales what it catches in C.
   const double caught = rms > 0 ? std::abs(operands.alpha) * agreed.smallest_caught / rms : 0;
   const std::string checksum = fmt::format("{:016x}", agreed.checksum);
@@ -281,13 +283,14 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   const bool on_host = runtime.resources.device_is_host;
   session.collectively([&] {
     if (on_host && !gemm::host_multiply_exists()) {
-      throw UsageError("this program was built without a CBLAS, so that gemm needs GPUs: install "
-                       "OpenBLAS and build again, or pass --device.backend cuda");
+      throw UsageError(
+          "this program was built without a CBLAS, so that gemm needs GPUs: install "
+          "OpenBLAS and build again, or pass --device.backend cuda");
     }
     const std::string& mode = runtime.options.text("pipeline.mode");
     if (mode != "stream") {
-      throw UsageError(fmt::format("gemm streams its panels: pass --pipeline.mode stream, not {}",
-                                   mode));
+      throw UsageError(
+          fmt::format("gemm streams its panels: pass --pipeline.mode stream, not {}", mode));
     }
   });
   const gemm::Tile tile =
@@ -295,22 +298,22 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
   Limits limits = workloads::limits(runtime, operands, tile, limit);
   const auto operand = [&](const io::Matrix& matrix, bool transposed) -> GemmOperand {
-    return {size_of(matrix.type()), gemm::needs_canonicalize(matrix.type(), transposed,
-                                                             operands.precision)};
+    return {size_of(matrix.type()),
+            gemm::needs_canonicalize(matrix.type(), transposed, operands.precision)};
   };
-  GemmProblem problem{.m = operands.m,
-                      .n = operands.n,
-                      .k = operands.k,
-                      .precision = operands.precision,
-                      .a = operand(*operands.a, operands.transpose_a),
-                      .b = operand(*operands.b, operands.transpose_b),
-                      .reads_c = operands.c != nullptr,
-                      .ranks = static_cast<std::uint64_t>(session.size()),
-                      .device_memory = static_cast<std::uint64_t>(
-                          -session.max(-static_cast<double>(limit))),
-                      .other_bytes = on_host ? 0 : gemm::most_workspace,
-                      .on_host = on_host,
-                      .tile = tile};
+  GemmProblem problem{
+      .m = operands.m,
+      .n = operands.n,
+      .k = operands.k,
+      .precision = operands.precision,
+      .a = operand(*operands.a, operands.transpose_a),
+      .b = operand(*operands.b, operands.transpose_b),
+      .reads_c = operands.c != nullptr,
+      .ranks = static_cast<std::uint64_t>(session.size()),
+      .device_memory = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit))),
+      .other_bytes = on_host ? 0 : gemm::most_workspace,
+      .on_host = on_host,
+      .tile = tile};
   GemmPlan plan;
   session.collectively([&] {
     plan = plan_gemm(problem, limits.rates(), static_cast<std::uint64_t>(session.rank()));
@@ -327,8 +330,8 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   std::optional<Agreed> agreed;
   std::optional<std::uint64_t> checksum;
   bool repeatable = true;
-  outcome.repetitions = measure::repeat(
-      runtime.options, session, runtime.recorder, [&](bool timed) {
+  outcome.repetitions =
+      measure::repeat(runtime.options, session, runtime.recorder, [&](bool timed) {
         const auto span = runtime.recorder.phase(timed ? "stream" : "warm-up", product->uploaded());
         product->run();
         repeatable = repeatable && (!checksum || *checksum == product->checksum());
@@ -345,16 +348,16 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);
   outcome.bytes = operands.m * operands.k * problem.a.element_bytes +
                   operands.k * operands.n * problem.b.element_bytes + c_bytes;
-  outcome.ceilings =
-      loaded(std::move(limits), session, plan, product->uploaded(), c_bytes, flops);
+  outcome.ceilings = loaded(std::move(limits), session, plan, product->uploaded(), c_bytes, flops);
   if (session.max(repeatable ? 0 : 1) > 0 && agreed->failure.empty()) {
     agreed->failure = "the repetitions differ from one another";
   }
   outcome.verified = agreed->failure.empty();
   outcome.verdict = outcome.verified
-                        ? fmt::format("every row of C agrees with A (B x) in each column of tiles, "
-                                      "at most {:.2g} of the bound away",
-                                      agreed->worst)
+                        ? fmt::format(
+                              "every row of C agrees with A (B x) in each column of tiles, "
+                              "at most {:.2g} of the bound away",
+                              agreed->worst)
                         : agreed->failure;
   if (outcome.verified && agreed->unchecked > 0) {
     outcome.verdict += fmt::format(

@@ -119,8 +119,7 @@ std::uint64_t check_bytes(const GemmBuffers& buffers) {
 std::uint64_t device_bytes(const Shape& shape, const Cut& cut) {
   const GemmBuffers buffers = buffers_of(shape, cut);
   return sum({product({cut.ring, batch_bytes(buffers, shape.problem.ranks)}), check_bytes(buffers),
-              buffers.accumulators, buffers.c_tile,
-              shape.problem.other_bytes});
+              buffers.accumulators, buffers.c_tile, shape.problem.other_bytes});
 }
 
 std::uint64_t uploads(const Shape& shape, const Cut& cut, std::uint64_t rank) {

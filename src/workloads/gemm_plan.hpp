@@ -64,7 +64,7 @@ struct GemmBuffers {
   std::uint64_t column_squares = 0;  ///< a double for each column of tiles
   std::uint64_t verdicts = 0;        ///< 64 bytes for each tile
   std::uint64_t accumulators = 0;
-  std::uint64_t c_tile = 0;         ///< of the C that is read; 0 if none is
+  std::uint64_t c_tile = 0;  ///< of the C that is read; 0 if none is
 
   /// What of a batch the link fills: A's, then B's.
   std::uint64_t uploaded_a() const { return raw_a > 0 ? raw_a : a_panel; }

@@ -49,7 +49,8 @@ double sum_of_squares(const T* row, std::uint64_t count) {
       sum[lane] += x * x;
     }
   }
-  for (; i < count; ++i) sum[i % lanes] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  for (; i < count; ++i)
+    sum[i % lanes] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
   return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
@@ -238,8 +239,7 @@ void GemmProduct::run() {
              .pieces = first_piece_.back(),
              .piece = [this](std::uint64_t number) { return piece(number); },
              .phase = "read",
-             .read = [this](std::uint64_t number,
-                            std::byte* slot) { return read(number, slot); },
+             .read = [this](std::uint64_t number, std::byte* slot) { return read(number, slot); },
              .on_arrival = [this](device::Stream& arrive_stream, std::uint64_t number,
                                   std::byte* data) { arrive(arrive_stream, number, data); },
              .on_batch = [this](device::Stream& compute_stream, std::uint64_t number,
@@ -280,16 +280,14 @@ void GemmProduct::arrive(device::Stream& stream, std::uint64_t number, std::byte
     b = panels.b_part.data();
   }
   stream.launch(gemm::signed_sums_kernel(),
-                {b, operands_.precision, plan_.part_rows, columns, tile.n,
-                 super_tile.columns.count, sign_seed, super_tile.columns.first * tile.n,
-                 panels.y_part.data()});
+                {b, operands_.precision, plan_.part_rows, columns, tile.n, super_tile.columns.count,
+                 sign_seed, super_tile.columns.first * tile.n, panels.y_part.data()});
   panels.a_now = a;
   panels.b_now = b;
   panels.y_now = panels.y_part.data();
   if (plan_.problem.ranks == 1) return;
   comm::Communicator& communicator = *runtime_.communicator;
-  communicator.all_gather(stream, b, panels.b.data(),
-                          plan_.part_rows * columns * panel_element_);
+  communicator.all_gather(stream, b, panels.b.data(), plan_.part_rows * columns * panel_element_);
   communicator.all_gather(stream, panels.y_part.data(), panels.y.data(),
                           plan_.part_rows * 2 * super_tile.columns.count * sizeof(double));
   panels.b_now = panels.b.data();
@@ -306,10 +304,10 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const gemm::Tile& tile = plan_.problem.tile;
   const Panels& panels = panels_[number % panels_.size()];
   const bool first = block == 0, last = block + 1 == plan_.blocks;
-  stream.launch(gemm::add_products_kernel(),
-                {panels.a_now, operands_.precision, rows.count * tile.m, tile.k, tile.k,
-                 panels.y_now, columns.count, z_.data(), row_squares_.data(),
-                 column_squares_.data(), first});
+  stream.launch(
+      gemm::add_products_kernel(),
+      {panels.a_now, operands_.precision, rows.count * tile.m, tile.k, tile.k, panels.y_now,
+       columns.count, z_.data(), row_squares_.data(), column_squares_.data(), first});
   if (!first && !last) return multiply(stream, number, 0, 0, rows.count, columns.count);
   for (std::uint64_t row = 0; row < rows.count; ++row) {
     for (std::uint64_t column = 0; column < columns.count; ++column) {
@@ -342,9 +340,11 @@ void GemmProduct::multiply(device::Stream& stream, std::uint64_t number, std::ui
 GemmProduct::Place GemmProduct::place(const GemmSuperTile& super_tile, std::uint64_t row,
                                       std::uint64_t column) const {
   const gemm::Tile& tile = plan_.problem.tile;
-  const std::uint64_t down = super_tile.rows.first + row, across = super_tile.columns.first + column;
+  const std::uint64_t down = super_tile.rows.first + row,
+                      across = super_tile.columns.first + column;
   return {(down - plan_.rows.first) * plan_.tile_columns + across,
-          below({down * tile.m, tile.m}, operands_.m), below({across * tile.n, tile.n}, operands_.n)};
+          below({down * tile.m, tile.m}, operands_.m),
+          below({across * tile.n, tile.n}, operands_.n)};
 }
 
 /// The tile is whole: it is checked, becomes C, and leaves.
@@ -390,10 +390,9 @@ void GemmProduct::add_c(device::Stream& stream, const Place& place, std::byte* t
     stream.record(*c_read_);
     c = c_there_.data();
   }
-  stream.launch(gemm::finish_kernel(),
-                {tile, operands_.precision, place.rows.count, place.columns.count,
-                 plan_.problem.tile.n, operands_.alpha, operands_.beta, c, tile,
-                 plan_.problem.tile.n});
+  stream.launch(gemm::finish_kernel(), {tile, operands_.precision, place.rows.count,
+                                        place.columns.count, plan_.problem.tile.n, operands_.alpha,
+                                        operands_.beta, c, tile, plan_.problem.tile.n});
 }
 
 /// Into c_here_, dense, in C's type.
@@ -420,8 +419,7 @@ void GemmProduct::read_c(const Place& place) {
 
 /// In pieces of whole words. The accumulator may be used again behind the last of them.
 void GemmProduct::drain_tile(const Place& place, std::uint64_t index) {
-  const std::uint64_t step =
-      8 * std::max<std::uint64_t>(1, slot_bytes_ / (8 * tile_row_bytes_));
+  const std::uint64_t step = 8 * std::max<std::uint64_t>(1, slot_bytes_ / (8 * tile_row_bytes_));
   for (std::uint64_t first = 0; first < place.rows.count; first += step) {
     const Range rows = intersection(place.rows, {place.rows.first + first, step});
     drain_->push(*computed_[index], accumulator(index) + first * tile_row_bytes_,
@@ -438,8 +436,7 @@ void GemmProduct::take(const Place& place, Range rows, const std::byte* data) {
   for (std::uint64_t i = 0; i < rows.count; ++i) {
     const std::byte* const row = data + i * tile_row_bytes_;
     const std::uint64_t index = (rows.first + i) * operands_.n + place.columns.first;
-    double& squares =
-        row_squares_here_[place.number][rows.first - place.rows.first + i];
+    double& squares = row_squares_here_[place.number][rows.first - place.rows.first + i];
     if (element_ == sizeof(double)) {
       const auto* const values = reinterpret_cast<const double*>(row);
       sum += weighted_bits(values, place.columns.count, index);
@@ -463,8 +460,9 @@ GemmVerdict GemmProduct::verdict() const {
   };
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     if (read_sums_[batch] == sums_here_[batch]) continue;
-    fail(fmt::format("the panels of block {} of K are not on the device as they were read on rank {}",
-                     plan_.batch(batch).block, plan_.rank));
+    fail(fmt::format(
+        "the panels of block {} of K are not on the device as they were read on rank {}",
+        plan_.batch(batch).block, plan_.rank));
   }
   const gemm::Tile& tile = plan_.problem.tile;
   for (std::uint64_t number = 0; number < verdicts_here_.size(); ++number) {
@@ -475,10 +473,11 @@ GemmVerdict GemmProduct::verdict() const {
     verdict.smallest_caught = std::max(verdict.smallest_caught, one.smallest_caught);
     verdict.unchecked += one.unchecked;
     if (one.failures > 0) {
-      fail(fmt::format("{} rows of C in columns {} to {} are wrong, the worst of them row {} "
-                       "({:.3g} times the bound)",
-                       one.failures, column * tile.n, std::min((column + 1) * tile.n, operands_.n) - 1,
-                       row * tile.m + one.worst_row, one.worst));
+      fail(fmt::format(
+          "{} rows of C in columns {} to {} are wrong, the worst of them row {} "
+          "({:.3g} times the bound)",
+          one.failures, column * tile.n, std::min((column + 1) * tile.n, operands_.n) - 1,
+          row * tile.m + one.worst_row, one.worst));
     }
     if (taken_sums_[number] != sums_here_[plan_.batches() + number]) {
       fail(fmt::format("rows {} to {} of C came to the host otherwise than they left the device",

@@ -33,11 +33,11 @@ struct GemmOperands {
 
 /// What a repetition made of this rank's tiles, as far as it was seen to be right.
 struct GemmVerdict {
-  std::string failure;       ///< empty: everything agrees
-  double worst = 0;          ///< of all rows and column tiles: deviation by bound
-  double smallest_caught = 0;  ///< a deviation of one element that no row's check would miss
+  std::string failure;          ///< empty: everything agrees
+  double worst = 0;             ///< of all rows and column tiles: deviation by bound
+  double smallest_caught = 0;   ///< a deviation of one element that no row's check would miss
   std::uint64_t unchecked = 0;  ///< rows of tiles whose operands are not all finite
-  std::uint64_t checksum = 0;  ///< sum of each element's bits times its weight, mod 2^64
+  std::uint64_t checksum = 0;   ///< sum of each element's bits times its weight, mod 2^64
   std::vector<double> squares;  ///< sum of C's squares in each of the rank's tiles, in order
 };
 
@@ -72,7 +72,7 @@ class GemmProduct {
   struct Shape {
     Rectangle a, b;
     std::size_t b_offset;
-    std::uint64_t a_step, b_step;    ///< rows of a rectangle in one piece
+    std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
     std::uint64_t a_pieces, b_pieces;
 
     std::uint64_t pieces() const { return a_pieces + b_pieces; }

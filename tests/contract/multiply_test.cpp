@@ -276,6 +276,7 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
 TEST(TileFor, EveryEdgeIsItsOwn) {
   EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{3072, 2304, 3008}));
   EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 6720}));
   EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, true), (Tile{752, 5, 1672}));
 }
 

@@ -184,9 +184,8 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
       EXPECT_GE(has.accumulators, rows * columns * 4);
     }
     EXPECT_EQ(has.c_tile, problem.reads_c ? 16 * 16 * 4U : 0);
-    std::uint64_t total = problem.other_bytes + has.c_tile +
-                          has.accumulators + has.z + has.row_squares + has.column_squares +
-                          has.verdicts;
+    std::uint64_t total = problem.other_bytes + has.c_tile + has.accumulators + has.z +
+                          has.row_squares + has.column_squares + has.verdicts;
     total += plan.ring * (has.raw_a + has.raw_b + has.a_panel + has.b_part + has.y_part);
     if (problem.ranks > 1) total += plan.ring * (has.b_panel + has.y);
     EXPECT_EQ(plan.device_bytes, total);
