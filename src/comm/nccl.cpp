@@ -244,7 +244,7 @@ class NcclCommunicator final : public Communicator {
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());
     if (names.front().empty()) names.front() = "unknown";
-    return join({names.begin(), names.end()}, ", ");
+    return join(std::vector<std::string_view>(names.begin(), names.end()), ", ");
   }
 
   /// Not while the watchdog might do the same.

@@ -361,7 +361,7 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
   plan.least_uploads = least_uploads(shape, rank);
   plan.gathered =
       product({problem.ranks - 1, cut.row_passes, shape.blocks, shape.part_rows, shape.tile_columns,
-               sum({product({problem.tile.n, shape.panel_element}), sizeof(double)})});
+               sum({product({problem.tile.n, shape.panel_element}), 2 * sizeof(double)})});
   plan.flops = 2 * static_cast<double>(shape.valid_rows(rank)) * static_cast<double>(problem.n) *
                static_cast<double>(problem.k);
   plan.compute_seconds = prediction.compute;
