@@ -17,11 +17,12 @@
 //
 // The signs make the errors of a row's elements in J independent terms of R, so that their
 // variances add up: c^2 becomes the squares of C[i][J] and |b|^2 the squares of all of B's columns
-// in J. Tensor cores cut sums off instead of rounding them, a bias towards zero that the signs turn
-// into one more random term; u is twice as large for them. R, Y and Z themselves are rounded to
-// doubles, v = 2^-53: Z as C is, and the sums R and Y of w signed terms with
-// v^2 w/6 ( c^2 + |a|^2 |b|^2 / k ), by the random walk once more. Eight standard deviations are
-// the bound: chance alone reaches it once in 10^15 rows.
+// in J. Tensor cores add g products at a time and cut the sum off instead of rounding it: u is
+// twice as large for them, and each of the m = k/g steps loses u/2 |s| on average, always towards
+// zero. With the drift that comes to u c m/4, which the signs turn into one more random term, of
+// variance (u c m/4)^2. R, Y and Z themselves are rounded to doubles, v = 2^-53: Z as C is, and the
+// sums R and Y of w signed terms with v^2 w/6 ( c^2 + |a|^2 |b|^2 / k ), by the random walk once
+// more. Eight standard deviations are the bound: chance alone reaches it once in 10^15 rows.
 //
 // What it can't know: products in an order that lets partial sums grow far beyond this walk and
 // then cancel (all positive ones first, then all negative ones) err more than the bound allows.
@@ -133,7 +134,9 @@ constexpr ErrorModel error_model(Precision precision, double k, double columns, 
   const double most = row_squares * column_squares;
   // Right elements are no larger (Cauchy and Schwarz), and a wrong one shall not widen its bound.
   const double c = tile_squares < most ? tile_squares : most;
-  const double product = k / 9 * c + most / 6;
+  const double steps = k / (precision == Precision::tf32 ? 8 : 16);
+  const double bias = tensor_cores ? steps * steps / 16 * c : 0;
+  const double product = k / 9 * c + most / 6 + bias;
   const double signed_sum = columns / 6 * (c + most / k);
   const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
   return {u * u * product + v * v * (product + signed_sum), k * columns * smallest};

@@ -40,15 +40,6 @@ constexpr std::array rows = {
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
 
-Mode mode_of(const std::string& text) {
-  if (text == "pageable") return Mode::pageable;
-  if (text == "pinned") return Mode::pinned;
-  if (text == "write-combined") return Mode::write_combined;
-  if (text == "mapped") return Mode::mapped;
-  if (text == "resident") return Mode::resident;
-  return Mode::stream;
-}
-
 /// Elements as whole units, at least one.
 std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
   return std::max<std::uint64_t>(1, ceil_div(elements, unit)) * unit;
@@ -119,6 +110,16 @@ std::span<const OptionRow> pipeline_options() {
   return rows;
 }
 
+Mode mode(const Options& options) {
+  const std::string& text = options.text("pipeline.mode");
+  if (text == "pageable") return Mode::pageable;
+  if (text == "pinned") return Mode::pinned;
+  if (text == "write-combined") return Mode::write_combined;
+  if (text == "mapped") return Mode::mapped;
+  if (text == "resident") return Mode::resident;
+  return Mode::stream;
+}
+
 std::optional<device::Memory> host_memory(Mode mode) {
   switch (mode) {
     case Mode::pageable:
@@ -176,7 +177,7 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
     return whole_units(std::min(ceil_div(bytes, element), whole_shard), unit);
   };
   Sizes sizes;
-  sizes.mode = mode_of(options.text("pipeline.mode"));
+  sizes.mode = mode(options);
   const Ring ring = staging_ring(options, resources);
   sizes.readers = ring.readers;
   sizes.slots = ring.slots;

@@ -287,10 +287,12 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
           "this program was built without a CBLAS, so that gemm needs GPUs: install "
           "OpenBLAS and build again, or pass --device.backend cuda");
     }
-    const std::string& mode = runtime.options.text("pipeline.mode");
-    if (mode != "stream") {
-      throw UsageError(
-          fmt::format("gemm streams its panels: pass --pipeline.mode stream, not {}", mode));
+    const auto mode = pipeline::mode(runtime.options);
+    if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
+      throw UsageError(fmt::format(
+          "gemm takes A and B from where they are or from ordinary memory: pass --pipeline.mode "
+          "stream or pageable, not {}",
+          runtime.options.text("pipeline.mode")));
     }
   });
   const gemm::Tile tile =
@@ -325,6 +327,10 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
       product.emplace(runtime, operands, plan,
                       pipeline::staging_ring(runtime.options, runtime.resources), to);
     });
+  }
+  {
+    const auto span = runtime.recorder.phase("load");
+    product->load();
   }
   Outcome outcome;
   std::optional<Agreed> agreed;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "core/units.hpp"
 #include "kernels/gemm/panel.hpp"
 
 namespace shardstream::workloads {
@@ -71,6 +72,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       tile_bytes_(plan.problem.tile.m * tile_row_bytes_),
       multiply_plan_(gemm::make_multiply_plan(operands.precision, plan.problem.tile, on_host_)),
       ring_(*runtime.device, runtime.recorder, ring_sizes(), &runtime.session.heartbeat()) {
+  if (pipeline::mode(runtime.options) == pipeline::Mode::pageable) hold_operands();
   device::Device& device = *runtime.device;
   const gemm::Tile& tile = plan.problem.tile;
   const auto ranks = plan.problem.ranks;
@@ -144,6 +146,35 @@ pipeline::RingSizes GemmProduct::ring_sizes() {
 
 // ---------------------------------------------------------------- what is uploaded
 
+/// This rank's rows of op(A), and of op(B) its part of each block.
+void GemmProduct::hold_operands() {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::vector<Range> rows{
+      below({plan_.rows.first * tile.m, plan_.rows.count * tile.m}, operands_.m)};
+  std::vector<Range> parts;
+  for (std::uint64_t block = 0; block < plan_.blocks; ++block) {
+    parts.push_back(below(plan_.b_rows(block), operands_.k));
+  }
+  const bool a_rows = !operands_.transpose_a, b_rows = !operands_.transpose_b;
+  const std::uint64_t need = HeldMatrix::bytes(*operands_.a, a_rows, rows) +
+                             HeldMatrix::bytes(*operands_.b, b_rows, parts);
+  const auto& resources = runtime_.resources;
+  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
+  if (need > have) {
+    throw UsageError(
+        fmt::format("a rank needs {} of host memory for its part of A and B and has "
+                    "{}: use --pipeline.mode stream, or more hosts",
+                    format_size(need), format_size(have)));
+  }
+  held_a_.emplace(*runtime_.device, *operands_.a, a_rows, rows);
+  held_b_.emplace(*runtime_.device, *operands_.b, b_rows, parts);
+}
+
+void GemmProduct::load() {
+  if (held_a_) held_a_->load(staging_.readers);
+  if (held_b_) held_b_->load(staging_.readers);
+}
+
 GemmProduct::Shape GemmProduct::shape(const GemmSuperTile& super_tile, std::uint64_t block) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const Range rows{super_tile.rows.first * tile.m, super_tile.rows.count * tile.m};
@@ -151,14 +182,16 @@ GemmProduct::Shape GemmProduct::shape(const GemmSuperTile& super_tile, std::uint
   const Range depth{block * tile.k, tile.k};
   const Range valid_depth = plan_.b_rows(block);
   const Range part{valid_depth.first, plan_.part_rows};
-  const auto rectangle = [](const io::Matrix& matrix, bool transposed, Range down, Range across,
-                            Range valid_down, Range valid_across) -> Rectangle {
-    if (transposed) return {&matrix, across, down, valid_across, valid_down};
-    return {&matrix, down, across, valid_down, valid_across};
+  const auto rectangle = [](const io::Matrix& matrix, const std::optional<HeldMatrix>& held,
+                            bool transposed, Range down, Range across, Range valid_down,
+                            Range valid_across) -> Rectangle {
+    const HeldMatrix* const memory = held ? &*held : nullptr;
+    if (transposed) return {&matrix, memory, across, down, valid_across, valid_down};
+    return {&matrix, memory, down, across, valid_down, valid_across};
   };
-  Shape shape{.a = rectangle(*operands_.a, operands_.transpose_a, rows, depth,
+  Shape shape{.a = rectangle(*operands_.a, held_a_, operands_.transpose_a, rows, depth,
                              below(rows, operands_.m), below(depth, operands_.k)),
-              .b = rectangle(*operands_.b, operands_.transpose_b, part, columns,
+              .b = rectangle(*operands_.b, held_b_, operands_.transpose_b, part, columns,
                              below(valid_depth, operands_.k), below(columns, operands_.n)),
               .b_offset = 0,
               .a_step = 0,
@@ -216,10 +249,10 @@ const std::byte* GemmProduct::read(std::uint64_t number, std::byte* slot) {
   const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
   if (!whole) std::memset(slot, 0, rows.count * row);
   if (valid.count > 0 && from.valid_columns.count > 0) {
-    from.matrix->read(valid, from.valid_columns,
-                      slot + (valid.first - rows.first) * row +
-                          (from.valid_columns.first - from.columns.first) * element,
-                      row);
+    std::byte* const to = slot + (valid.first - rows.first) * row +
+                          (from.valid_columns.first - from.columns.first) * element;
+    from.held != nullptr ? from.held->read(valid, from.valid_columns, to, row)
+                         : from.matrix->read(valid, from.valid_columns, to, row);
   }
   read_sums_[batch] += gemm::word_sum(slot, rows.count * row);
   return slot;
@@ -238,7 +271,7 @@ void GemmProduct::run() {
   ring_.run({.batches = plan_.batches(),
              .pieces = first_piece_.back(),
              .piece = [this](std::uint64_t number) { return piece(number); },
-             .phase = "read",
+             .phase = held_a_ ? "copy" : "read",
              .read = [this](std::uint64_t number, std::byte* slot) { return read(number, slot); },
              .on_arrival = [this](device::Stream& arrive_stream, std::uint64_t number,
                                   std::byte* data) { arrive(arrive_stream, number, data); },

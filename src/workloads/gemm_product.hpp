@@ -19,6 +19,7 @@
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/gemm_plan.hpp"
+#include "workloads/held_matrix.hpp"
 
 namespace shardstream::workloads {
 
@@ -44,10 +45,13 @@ struct GemmVerdict {
 /// Allocates once; run() may be repeated. Runtime, operands and `to` must outlive it.
 class GemmProduct {
  public:
-  /// C's elements go to `to` as well, if it is not null.
+  /// C's elements go to `to` as well, if it is not null. Throws UsageError where the host's memory
+  /// does not hold what this rank reads, and pipeline.mode wants it there.
   GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,
               const pipeline::Ring& staging, const io::RangeWriter* to);
 
+  /// Brings A and B to where pipeline.mode wants them before timing begins.
+  void load();
   /// One repetition, all of it: when it returns, C has left the device. Called by all ranks.
   void run();
   /// Of the last repetition.
@@ -63,6 +67,7 @@ class GemmProduct {
   /// block's) becomes zeros.
   struct Rectangle {
     const io::Matrix* matrix;
+    const HeldMatrix* held;  ///< where its elements are in memory, if they are
     Range rows, columns, valid_rows, valid_columns;
 
     std::size_t row_bytes() const { return columns.count * size_of(matrix->type()); }
@@ -83,6 +88,7 @@ class GemmProduct {
     Range rows, columns;   ///< of C; only these of the tile are valid
   };
 
+  void hold_operands();
   pipeline::RingSizes ring_sizes();
   Shape shape(const GemmSuperTile& super_tile, std::uint64_t block) const;
   std::uint64_t rows_a_piece(const Rectangle& rectangle) const;
@@ -119,6 +125,7 @@ class GemmProduct {
   std::size_t tile_row_bytes_, tile_bytes_;
   std::size_t slot_bytes_ = 0;
   std::unique_ptr<gemm::MultiplyPlan> multiply_plan_;
+  std::optional<HeldMatrix> held_a_, held_b_;
   std::vector<std::uint64_t> first_piece_;  ///< of each super-tile, and one past the last
   std::uint64_t uploaded_ = 0;
 
