@@ -249,6 +249,20 @@ def test_not_stored():
     each([(1,), (2,), (3,)], check)
 
 
+def test_from_ordinary_memory():
+    """The same C as from where the operands are, whichever way a rank's parts of them lie."""
+    folder = new_folder()
+    size = ["--gemm.m", 790, "--gemm.n", 263, "--gemm.k", 4200, "--output.store", "false"]
+
+    def check(ranks, *transposes):
+        ways = [f"--gemm.transpose-{which}=true" for which in transposes]
+        name = f"{ranks}{''.join(transposes)}"
+        streamed, held = (gemm(folder / f"{name}-{mode}.h5", *size, *ways, "--pipeline.mode", mode,
+                               ranks=ranks, env=ON_HOST) for mode in ("stream", "pageable"))
+        assert held.values["c_checksum"] == streamed.values["c_checksum"], f"{held}\n{streamed}"
+    each([(1,), (1, "a", "b"), (3,), (3, "a"), (3, "b")], check)
+
+
 # ---------------------------------------------------------------- bits and memory
 
 def least_memory(arguments, ranks, env):
