@@ -2,10 +2,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <stdexcept>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/gemm/cuda.hpp"
 
@@ -210,30 +210,60 @@ class GpuPlan final : public MultiplyPlan {
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
 
-    Layout b_layout = layout(types_.panel, tile_.n, tile_.k, tile_.n);
-    std::array<cublasLtMatmulHeuristicResult_t, 8> proposed{};
-    int count = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b_layout, &a_, &c_, &c_, &wishes,
-                                       static_cast<int>(proposed.size()), proposed.data(), &count);
-    const std::string shape = std::to_string(tile_.m)
-                                  .append(" x ")
-                                  .append(std::to_string(tile_.n))
-                                  .append(" x ")
-                                  .append(std::to_string(tile_.k));
-    const std::string call = std::string("cublasLtMatmulAlgoGetHeuristic for tiles of ")
-                                 .append(shape)
-                                 .append(" in ")
-                                 .append(name_of(precision));
-    check(status, call.c_str());
-    const auto end = proposed.begin() + count;
-    const auto good = std::find_if(proposed.begin(), end, [](const auto& each) {
-      return each.state == CUBLAS_STATUS_SUCCESS;
-    });
-    if (good == end) throw std::runtime_error(call + " found none");
+    // What the library proposes for a large product is the faster algorithm for many tiles side by
+    // side than what it proposes for a single one.
+    const bool large = std::min(tile_.m, tile_.n) >= 2048;
+    auto proposed = propose(wishes, large ? 4 : 1, precision);
+    auto good = first_that_fits(proposed);
+    if (good == proposed.end() && large) {
+      proposed = propose(wishes, 1, precision);
+      good = first_that_fits(proposed);
+    }
+    if (good == proposed.end()) throw std::runtime_error(call_for(precision) + " found none");
     chosen_ = good->algo;
     workspace_bytes_ = good->workspaceSize;
     describe();
+  }
+
+  using Proposals = std::vector<cublasLtMatmulHeuristicResult_t>;
+
+  std::string call_for(Precision precision) const {
+    return std::string("cublasLtMatmulAlgoGetHeuristic for tiles of ")
+        .append(std::to_string(tile_.m))
+        .append(" x ")
+        .append(std::to_string(tile_.n))
+        .append(" x ")
+        .append(std::to_string(tile_.k))
+        .append(" in ")
+        .append(name_of(precision));
+  }
+
+  /// What the library proposes for C of `times` x `times` tiles.
+  Proposals propose(cublasLtMatmulPreferenceOpaque_t& wishes, std::uint64_t times,
+                    Precision precision) {
+    const std::uint64_t m = times * tile_.m, n = times * tile_.n;
+    Layout a = layout(types_.panel, tile_.k, m, tile_.k), b = layout(types_.panel, n, tile_.k, n);
+    Layout c = layout(types_.sum, n, m, n);
+    Proposals proposed(8);
+    int count = 0;
+    check(
+        cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
+                                       static_cast<int>(proposed.size()), proposed.data(), &count),
+        call_for(precision).c_str());
+    proposed.resize(static_cast<std::size_t>(count));
+    return proposed;
+  }
+
+  /// For a tile, whose workspace it then tells.
+  Proposals::iterator first_that_fits(Proposals& proposed) {
+    Layout b = layout(types_.panel, tile_.n, tile_.k, tile_.n);
+    return std::find_if(proposed.begin(), proposed.end(), [&](auto& each) {
+      const auto algorithm = each.algo;
+      return each.state == CUBLAS_STATUS_SUCCESS &&
+             cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &a_, &c_, &c_, &algorithm,
+                                     &each) == CUBLAS_STATUS_SUCCESS &&
+             each.workspaceSize <= most_workspace / 2;
+    });
   }
 
   void describe() {

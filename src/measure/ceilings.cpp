@@ -175,6 +175,10 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
   const bool on_host = device.info().backend == "host";
   const std::size_t element = gemm::panel_element_bytes(precision, on_host);
   const std::uint64_t a_elements = tile.m * tile.k, b_elements = tile.k * tile.n;
+  const std::uint64_t c_bytes = tile.m * tile.n * gemm::accumulator_bytes(precision);
+  // Two tiles, which a GPU computes side by side, if there is room for them.
+  const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
+  const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
   std::unique_ptr<gemm::MultiplyPlan> plan;
   Buffer<float> random, raw;
   Buffer<std::byte> a, b, c;
@@ -184,26 +188,29 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
     const std::uint64_t most = std::max(a_elements, b_elements);
     random = {device, Memory::pinned, most};
     raw = {device, Memory::device, most};
-    a = {device, Memory::device, a_elements * element};
+    a = {device, Memory::device, tiles * a_elements * element};
     b = {device, Memory::device, b_elements * element};
-    c = {device, Memory::device, tile.m * tile.n * gemm::accumulator_bytes(precision)};
+    c = {device, Memory::device, tiles * c_bytes};
     work.streams.push_back(device.make_stream());
     device::Stream& stream = *work.streams[0];
     generate(Generator::uniform, ElementType::f32, 1, 0, most,
              reinterpret_cast<std::byte*>(random.data()));
     stream.upload(raw.data(), random.data(), random.bytes());
-    stream.launch(gemm::canonicalize_kernel(), {raw.data(), ElementType::f32, false, a.data(),
-                                                precision, tile.m, tile.k, tile.k});
+    for (std::uint64_t i = 0; i < tiles; ++i) {
+      stream.launch(gemm::canonicalize_kernel(),
+                    {raw.data(), ElementType::f32, false, a.data() + i * a_elements * element,
+                     precision, tile.m, tile.k, tile.k});
+    }
     stream.launch(gemm::canonicalize_kernel(), {raw.data(), ElementType::f32, false, b.data(),
                                                 precision, tile.k, tile.n, tile.n});
     stream.synchronize();
   });
   work.enqueue = [&] {
     work.streams[0]->launch(gemm::multiply_kernel(),
-                            {plan.get(), a.data(), b.data(), tile.n, c.data(), 1, 1, true});
+                            {plan.get(), a.data(), b.data(), tile.n, c.data(), tiles, 1, true});
   };
-  const double flop =
-      2.0 * static_cast<double>(tile.m) * static_cast<double>(tile.n) * static_cast<double>(tile.k);
+  const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *
+                      static_cast<double>(tile.k);
   return measured(fmt::format("multiply_{}", name_of(precision)), "Gflop/s", flop, session, effort,
                   work);
 }

@@ -327,8 +327,8 @@ void GemmProduct::arrive(device::Stream& stream, std::uint64_t number, std::byte
   panels.y_now = panels.y.data();
 }
 
-/// In its super-tile's first block tiles wait, one by one, until what stood in their place has left
-/// the device; in its last they leave one by one.
+/// In its super-tile's first block tiles wait, few by few, until what stood in their place has left
+/// the device; in its last they leave few by few.
 void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const auto [super_number, block] = plan_.batch(number);
   const GemmSuperTile super_tile = plan_.super_tile(super_number);
@@ -342,11 +342,17 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
       {panels.a_now, operands_.precision, rows.count * tile.m, tile.k, tile.k, panels.y_now,
        columns.count, z_.data(), row_squares_.data(), column_squares_.data(), first});
   if (!first && !last) return multiply(stream, number, 0, 0, rows.count, columns.count);
+  constexpr std::uint64_t together = 2;  // a GPU computes two tiles side by side
   for (std::uint64_t row = 0; row < rows.count; ++row) {
-    for (std::uint64_t column = 0; column < columns.count; ++column) {
-      if (first) stream.wait(*copied_[row * columns.count + column]);
-      multiply(stream, number, row, column, 1, 1);
-      if (last) finish_tile(stream, number, row, column);
+    for (std::uint64_t column = 0; column < columns.count; column += together) {
+      const Range some = intersection({column, together}, {0, columns.count});
+      for (std::uint64_t i = some.first; first && i < some.end(); ++i) {
+        stream.wait(*copied_[row * columns.count + i]);
+      }
+      multiply(stream, number, row, column, 1, some.count);
+      for (std::uint64_t i = some.first; last && i < some.end(); ++i) {
+        finish_tile(stream, number, row, i);
+      }
     }
   }
   if (!last) return;
