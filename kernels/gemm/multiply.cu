@@ -2,10 +2,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <stdexcept>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/gemm/cuda.hpp"
 
@@ -213,19 +213,17 @@ class GpuPlan final : public MultiplyPlan {
     // What the library proposes for a large product is the faster algorithm for many tiles side by
     // side than what it proposes for a single one.
     const bool large = std::min(tile_.m, tile_.n) >= 2048;
-    auto proposed = propose(wishes, large ? 4 : 1, precision);
-    auto good = first_that_fits(proposed);
-    if (good == proposed.end() && large) {
-      proposed = propose(wishes, 1, precision);
-      good = first_that_fits(proposed);
+    if (!(large && take_one_of(propose(wishes, 4, precision))) &&
+        !take_one_of(propose(wishes, 1, precision))) {
+      throw std::runtime_error(call_for(precision) + " found none that does");
     }
-    if (good == proposed.end()) throw std::runtime_error(call_for(precision) + " found none");
-    chosen_ = good->algo;
-    workspace_bytes_ = good->workspaceSize;
     describe();
   }
 
-  using Proposals = std::vector<cublasLtMatmulHeuristicResult_t>;
+  struct Proposals {
+    std::array<cublasLtMatmulHeuristicResult_t, 8> list{};
+    int count = 0;
+  };
 
   std::string call_for(Precision precision) const {
     return std::string("cublasLtMatmulAlgoGetHeuristic for tiles of ")
@@ -244,26 +242,31 @@ class GpuPlan final : public MultiplyPlan {
     const std::uint64_t m = times * tile_.m, n = times * tile_.n;
     Layout a = layout(types_.panel, tile_.k, m, tile_.k), b = layout(types_.panel, n, tile_.k, n);
     Layout c = layout(types_.sum, n, m, n);
-    Proposals proposed(8);
-    int count = 0;
-    check(
-        cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
-                                       static_cast<int>(proposed.size()), proposed.data(), &count),
-        call_for(precision).c_str());
-    proposed.resize(static_cast<std::size_t>(count));
+    Proposals proposed;
+    check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
+                                         static_cast<int>(proposed.list.size()),
+                                         proposed.list.data(), &proposed.count),
+          call_for(precision).c_str());
     return proposed;
   }
 
-  /// For a tile, whose workspace it then tells.
-  Proposals::iterator first_that_fits(Proposals& proposed) {
+  /// Takes the first that does for a tile; false if none does.
+  bool take_one_of(const Proposals& proposed) {
     Layout b = layout(types_.panel, tile_.n, tile_.k, tile_.n);
-    return std::find_if(proposed.begin(), proposed.end(), [&](auto& each) {
-      const auto algorithm = each.algo;
-      return each.state == CUBLAS_STATUS_SUCCESS &&
-             cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &a_, &c_, &c_, &algorithm,
-                                     &each) == CUBLAS_STATUS_SUCCESS &&
-             each.workspaceSize <= most_workspace / 2;
-    });
+    for (int i = 0; i < proposed.count; ++i) {
+      const cublasLtMatmulHeuristicResult_t& each = proposed.list[static_cast<std::size_t>(i)];
+      cublasLtMatmulHeuristicResult_t here{};
+      if (each.state != CUBLAS_STATUS_SUCCESS ||
+          cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &a_, &c_, &c_, &each.algo, &here) !=
+              CUBLAS_STATUS_SUCCESS ||
+          here.workspaceSize > most_workspace / 2) {
+        continue;
+      }
+      chosen_ = each.algo;
+      workspace_bytes_ = here.workspaceSize;
+      return true;
+    }
+    return false;
   }
 
   void describe() {
