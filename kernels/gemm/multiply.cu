@@ -210,9 +210,9 @@ class GpuPlan final : public MultiplyPlan {
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
 
-    // What the library proposes for a large product is the faster algorithm for many tiles side by
-    // side than what it proposes for a single one.
-    const bool large = std::min(tile_.m, tile_.n) >= 2048;
+    // Floats on plain cores are faster with what the library proposes for a large product, where
+    // tiles run side by side; on tensor cores and with doubles its proposal for one tile is.
+    const bool large = precision == Precision::fp32 && std::min(tile_.m, tile_.n) >= 2048;
     if (!(large && take_one_of(propose(wishes, 4, precision))) &&
         !take_one_of(propose(wishes, 1, precision))) {
       throw std::runtime_error(call_for(precision) + " found none that does");
@@ -236,11 +236,11 @@ class GpuPlan final : public MultiplyPlan {
         .append(name_of(precision));
   }
 
-  /// What the library proposes for C of `times` x `times` tiles.
+  /// What the library proposes for a product `times` as large in each direction.
   Proposals propose(cublasLtMatmulPreferenceOpaque_t& wishes, std::uint64_t times,
                     Precision precision) {
-    const std::uint64_t m = times * tile_.m, n = times * tile_.n;
-    Layout a = layout(types_.panel, tile_.k, m, tile_.k), b = layout(types_.panel, n, tile_.k, n);
+    const std::uint64_t m = times * tile_.m, n = times * tile_.n, k = times * tile_.k;
+    Layout a = layout(types_.panel, k, m, k), b = layout(types_.panel, n, k, n);
     Layout c = layout(types_.sum, n, m, n);
     Proposals proposed;
     check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
