@@ -31,7 +31,7 @@ using test::Flip;
 using test::session;
 
 // Two rows and two columns of tiles, three blocks of K, all in one super-tile. Of three ranks the
-// last has no rows of C; in blocks of 1400 its part of B has rows that are padding.
+// last has no rows of C, and the last row of its part of B is padding.
 constexpr std::uint64_t m = 800, n = 790, k = 4200;
 
 /// One reader, so that pieces go up in their order; several of them in a batch.
