@@ -67,6 +67,7 @@ std::string program_help() {
       "  shardstream --version\n"
       "\n"
       "  mpirun -np 2 shardstream run reduce --input.data sea.h5:/elevation -o sea-stats.h5\n"
+      "  mpirun -np 2 shardstream run gemm --input.a a.h5:/A --input.b b.h5:/B -o c.h5\n"
       "\n"
       "{}"
       "\n"
