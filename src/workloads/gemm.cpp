@@ -339,13 +339,11 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   session.collectively([&] {
     plan = plan_gemm(problem, limits.rates(), static_cast<std::uint64_t>(session.rank()));
   });
+  const pipeline::Ring staging = pipeline::staging_ring(runtime.options, runtime.resources);
   std::optional<GemmProduct> product;
   {
     const auto span = runtime.recorder.phase("allocate");
-    session.collectively([&] {
-      product.emplace(runtime, operands, plan,
-                      pipeline::staging_ring(runtime.options, runtime.resources), to);
-    });
+    session.collectively([&] { product.emplace(runtime, operands, plan, staging, to); });
   }
   Outcome outcome;
   std::optional<Agreed> agreed;
@@ -386,6 +384,11 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
         agreed->unchecked);
     if (session.rank() == 0) runtime.log.warn(outcome.verdict);
   }
+  const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
+  outcome.resolved = {{"pipeline.slot", integer(product->slot_bytes())},
+                      {"pipeline.slots", integer(staging.slots)},
+                      {"pipeline.readers", integer(staging.readers)},
+                      {"pipeline.gpu-memory", integer(problem.device_memory)}};
   report(operands, plan, *agreed, outcome);
   describe(*operands.a, "a", operands.transpose_a, outcome);
   describe(*operands.b, "b", operands.transpose_b, outcome);
