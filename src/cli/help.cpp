@@ -89,9 +89,9 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 8> used = {"input.data",   "input.count", "input.shape",
-                                                    "input.type",   "input.seed",  "launch",
-                                                    "comm.timeout", "output"};
+  constexpr std::array<std::string_view, 9> used = {
+      "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
+      "launch",     "comm.timeout", "output.file", "output.overwrite"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"
