@@ -67,6 +67,7 @@ std::string program_help() {
       "  shardstream --version\n"
       "\n"
       "  mpirun -np 2 shardstream run reduce --input.data sea.h5:/elevation -o sea-stats.h5\n"
+      "  mpirun -np 2 shardstream run gemm --input.a a.h5:/A --input.b b.h5:/B -o c.h5\n"
       "\n"
       "{}"
       "\n"
@@ -88,9 +89,9 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 8> used = {"input.data",   "input.count", "input.shape",
-                                                    "input.type",   "input.seed",  "launch",
-                                                    "comm.timeout", "output"};
+  constexpr std::array<std::string_view, 9> used = {
+      "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
+      "launch",     "comm.timeout", "output.file", "output.overwrite"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.hpp"
@@ -33,6 +36,33 @@ namespace shardstream::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// What stands on the command line is meant for this run; variables and INI files may serve
+/// several.
+void refuse_options_of_others(const Options& options) {
+  // By key or whole section.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> owners = {
+      {{"reduce.", "reduce"},
+       {"input.data", "reduce"},
+       {"input.count", "reduce"},
+       {"input.shape", "reduce"},
+       {"pipeline.batch", "reduce"},
+       {"pipeline.batches", "reduce"},
+       {"gemm.", "gemm"},
+       {"input.a", "gemm"},
+       {"input.b", "gemm"},
+       {"input.c", "gemm"},
+       {"output.store", "gemm"}}};
+  const std::string& workload = options.text("run.workload");
+  for (const auto& [key, value] : options.all()) {
+    for (const auto& [wanted, owner] : owners) {
+      const bool meant = wanted.ends_with('.') ? key.starts_with(wanted) : key == wanted;
+      if (!meant || owner == workload || !options.is_on_command_line(key)) continue;
+      throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}",
+                                   key, owner, workload, owner));
+    }
+  }
+}
 
 /// `ini` becomes the INI file that the arguments name, if they do.
 Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini) {
@@ -61,10 +91,13 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
                       excerpt(line.words[0])));
     }
     line.values["run.workload"] = line.words[0];
-    return table.resolve(line, environment, std::nullopt);
+  } else {
+    ini = line.words[0];
   }
-  ini = line.words[0];
-  return table.resolve(line, environment, ini);
+  Options options =
+      table.resolve(line, environment, ini.empty() ? std::nullopt : std::optional(ini));
+  refuse_options_of_others(options);
+  return options;
 }
 
 /// The batch system's number of this job, or else the time, so that default names do not collide.

@@ -31,7 +31,8 @@ constexpr OptionRow rows[] = {
      "The shape of what a generator makes, its elements numbered row by row; instead of "
      "input.count."},
     {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|u8",
-     "What elements are converted to; auto is the file's own type, f32 for a generator."},
+     "What elements are converted to; auto is the file's own type, for a generator f32, or f64 for "
+     "gemm in fp64."},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
 };
 
@@ -54,10 +55,6 @@ FileAndPath file_and_path(const std::string& data) {
   const auto colon = data.rfind(":/");
   if (colon == std::string::npos || ::stat(data.c_str(), &status) == 0) return {data, ""};
   return {data.substr(0, colon), data.substr(colon + 1)};
-}
-
-bool is_on_command_line(const Options& options, std::string_view key) {
-  return options.all().find(key)->second.origin == "command line";
 }
 
 ReadWay read_way(const Options& options) {
@@ -182,7 +179,7 @@ std::unique_ptr<Source> open_source(const Options& options) {
   if (const auto generator = generator_named(data)) return open_generator(*generator, options);
   const std::string file = file_and_path(data).file;
   for (const char* key : {"input.count", "input.shape", "input.seed"}) {
-    if (!is_on_command_line(options, key) || file.empty()) continue;
+    if (!options.is_on_command_line(key) || file.empty()) continue;
     throw UsageError(
         fmt::format("{} is for generators, and input.data names the file {}: leave it "
                     "out, since a data set is taken as a whole",
@@ -193,7 +190,7 @@ std::unique_ptr<Source> open_source(const Options& options) {
 
 std::unique_ptr<Source> open_source(const Options& options, const NamedSource& named) {
   for (const char* key : {"input.count", "input.shape"}) {
-    if (!is_on_command_line(options, key)) continue;
+    if (!options.is_on_command_line(key)) continue;
     throw UsageError(fmt::format("{} is for input.data, not for {}: leave it out", key, named.key));
   }
   const std::string& data = options.text(named.key);

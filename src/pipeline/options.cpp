@@ -20,12 +20,13 @@ constexpr std::array rows = {
         "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
         "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident)."},
+        "read over the link (mapped), or on the device (resident); gemm takes stream alone."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
-              "Bytes that one kernel call gets, rounded up to whole leaves; auto is 64MiB, or the "
+              "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
+              "64MiB, or the "
               "whole shard when it is resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
-              "Batches in device memory: one computes while the others fill."},
+              "Batches of reduce in device memory: one computes while the others fill."},
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
         "Bytes of one pinned staging slot, rounded up to whole leaves; auto keeps the ring in "

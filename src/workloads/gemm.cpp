@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/error.hpp"
+#include "core/shard.hpp"
 #include "core/text.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "measure/ceilings.hpp"
@@ -20,10 +21,11 @@ namespace {
 constexpr std::array rows = {
     OptionRow{
         "gemm.precision", OptionKind::choice, "fp32", "fp64|fp32|tf32|bf16|fp16",
-        "What is multiplied: doubles, floats, or elements rounded to tf32, bf16 or fp16; sums "
-        "and C are double with fp64, else float."},
-    OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product."},
-    OptionRow{"gemm.beta", OptionKind::number, "0", "", "Factor of input.c, which is added."},
+        "What A and B are rounded to before they are multiplied; sums and C are doubles with fp64, "
+        "else floats."},
+    OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
+    OptionRow{"gemm.beta", OptionKind::number, "0", "",
+              "Factor of input.c, which is added; 0 adds nothing."},
     OptionRow{"gemm.transpose-a", OptionKind::flag, "false", "",
               "Whether input.a holds the transpose of A."},
     OptionRow{"gemm.transpose-b", OptionKind::flag, "false", "",
@@ -41,6 +43,18 @@ std::string extents(const io::Matrix& matrix) {
 
 bool is_file(const Options& options, std::string_view key) {
   return !io::input_file(options, key).empty();
+}
+
+/// Elsewhere than on the command line they may be for another run.
+void refuse_sizes_of_files(const Options& options) {
+  constexpr std::array<std::array<const char*, 2>, 4> sizes = {
+      {{"gemm.m", "input.a"}, {"gemm.k", "input.a"}, {"gemm.k", "input.b"}, {"gemm.n", "input.b"}}};
+  for (const auto& [size, matrix] : sizes) {
+    if (!options.is_on_command_line(size) || !is_file(options, matrix)) continue;
+    throw UsageError(fmt::format(
+        "{} is for generated matrices, and {} is a data set that has its own size: leave it out",
+        size, matrix));
+  }
 }
 
 /// Hosts may see different files under one name.
@@ -101,6 +115,13 @@ GemmOperands open_operands(const Options& options) {
   } else {
     open_b();
     open_a();
+  }
+  refuse_sizes_of_files(options);
+  if (saturating_product(saturating_product(operands.m, operands.n),
+                         gemm::accumulator_bytes(operands.precision)) > INT64_MAX) {
+    throw UsageError(
+        fmt::format("C is {} x {}, which is more than 2^63 bytes: choose smaller sizes", operands.m,
+                    operands.n));
   }
   const bool named = !options.text("input.c").empty();
   if (named != (operands.beta != 0)) {
@@ -336,13 +357,11 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   session.collectively([&] {
     plan = plan_gemm(problem, limits.rates(), static_cast<std::uint64_t>(session.rank()));
   });
+  const pipeline::Ring staging = pipeline::staging_ring(runtime.options, runtime.resources);
   std::optional<GemmProduct> product;
   {
     const auto span = runtime.recorder.phase("allocate");
-    session.collectively([&] {
-      product.emplace(runtime, operands, plan,
-                      pipeline::staging_ring(runtime.options, runtime.resources), to);
-    });
+    session.collectively([&] { product.emplace(runtime, operands, plan, staging, to); });
   }
   {
     const auto span = runtime.recorder.phase("load");
@@ -387,6 +406,11 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
         agreed->unchecked);
     if (session.rank() == 0) runtime.log.warn(outcome.verdict);
   }
+  const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
+  outcome.resolved = {{"pipeline.slot", integer(product->slot_bytes())},
+                      {"pipeline.slots", integer(staging.slots)},
+                      {"pipeline.readers", integer(staging.readers)},
+                      {"pipeline.gpu-memory", integer(problem.device_memory)}};
   report(operands, plan, *agreed, outcome);
   describe(*operands.a, "a", operands.transpose_a, outcome);
   describe(*operands.b, "b", operands.transpose_b, outcome);

@@ -59,6 +59,8 @@ class GemmProduct {
   /// Of the last repetition: this rank's part of the sum of all elements' weighted bits.
   std::uint64_t checksum() const { return checksum_; }
 
+  /// Bytes of a staging slot: as wanted, or the eight rows that are read at once.
+  std::size_t slot_bytes() const { return slot_bytes_; }
   /// Bytes that this rank uploaded in one repetition.
   std::uint64_t uploaded() const { return uploaded_; }
 

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 import results
-from harness import LEAF, OPS, TYPES, each, main, new_folder, run, start
+from harness import (LEAF, OPS, TYPES, each, main, new_folder, ready_ini_files, run, start)
 
 # ---------------------------------------------------------------- help and version
 
@@ -99,6 +99,13 @@ def test_full_standard_output():
     assert np.array_equal(read(folder / "data.h5", "x"), generated("uniform", "f32", 1000, 1))
     assert results.stored_reduce(folder / "out.h5")["count"]["value"] == 1000
     assert len(list(folder.iterdir())) == 2
+
+
+def test_ready_ini_files_of_reduce():
+    folder = new_folder()
+    for path in ready_ini_files("reduce"):
+        run("run", path, "-o", folder / f"{path.stem}.h5",
+            env={"SHARDSTREAM_INPUT_COUNT": "100000"}).expect(0)
 
 
 # ---------------------------------------------------------------- generate

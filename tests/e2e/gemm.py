@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 import harness
-from harness import check_complaints, each, main, new_folder, run, skip_all
+from harness import check_complaints, each, main, new_folder, ready_ini_files, run, skip_all
 
 PRECISIONS = ["fp64", "fp32", "tf32", "bf16", "fp16"]
 SIZES = [1, 13, 263]
@@ -324,6 +324,34 @@ def test_same_bits_for_any_memory():
 
 
 # ---------------------------------------------------------------- bad input
+
+def test_other_options():
+    """What this run does not read is no option of it; elsewhere it may be for another run."""
+    folder = new_folder()
+    files = inputs(folder, a=whole_numbers(5, 6), b=whole_numbers(6, 7))
+    reduce, product = ["run", "reduce", "--input.count", 10], ["run", "gemm", *files]
+    check_complaints([
+        ([*reduce, "--gemm.precision", "fp64"], 2, ["--gemm.precision is for gemm"]),
+        ([*reduce, *files], 2, ["--input.a is for gemm"]),
+        ([*reduce, "--output.store", "true"], 2, ["--output.store is for gemm"]),
+        ([*product, "--reduce.ops", "sum"], 2, ["--reduce.ops is for reduce"]),
+        ([*product, "--input.data", "ramp"], 2, ["--input.data is for reduce"]),
+        ([*product, "--pipeline.batches", 2], 2, ["--pipeline.batches is for reduce"]),
+        ([*product, "--pipeline.mode", "pinned"], 2, ["--pipeline.mode stream"]),
+        ([*product, "--gemm.k", 6], 2, ["gemm.k", "input.a"]),
+        ([*product, "--gemm.n", 7], 2, ["gemm.n", "input.b"]),
+        (["run", "gemm", "--gemm.m", "2^40", "--gemm.n", "2^40"], 2, ["C is", "2^63"]),
+    ])
+    run(*product, "-o", folder / "c.h5",
+        env={"SHARDSTREAM_GEMM_K": "9", "SHARDSTREAM_REDUCE_OPS": "sum"}).expect(0)
+
+
+def test_ready_ini_files():
+    folder = new_folder()
+    size = {f"SHARDSTREAM_GEMM_{name}": "100" for name in "MNK"}
+    for path in ready_ini_files("gemm"):
+        run("run", path, "-o", folder / f"{path.stem}.h5", env=size).expect(0)
+
 
 def test_bad_input():
     folder = new_folder()

@@ -47,6 +47,15 @@ class Finished:
                 (line.split("=", 1) for line in self.out.splitlines())}
 
 
+def ready_ini_files(workload):
+    """Those of inputs/ that name the workload."""
+    folder = pathlib.Path(__file__).resolve().parents[2] / "inputs"
+    found = [path for path in sorted(folder.glob("*.ini"))
+             if f"workload = {workload}\n" in path.read_text()]
+    assert found, folder
+    return found
+
+
 # Where runs of one rank compute; main() says. More ranks than GPUs are refused, so that several
 # are always on the host.
 BACKEND_OF_ONE_RANK = "host"
