@@ -25,6 +25,14 @@ if(NOT SHARDSTREAM_HAS_HWLOC)
                   "are not placed near GPUs. Install libhwloc-dev, or give -Dhwloc_ROOT=/path.")
 endif()
 
+# Matrix products on CPUs.
+find_package(OpenBLAS 0.3)
+set(SHARDSTREAM_HAS_CBLAS ${OpenBLAS_FOUND})
+if(NOT SHARDSTREAM_HAS_CBLAS)
+  message(WARNING "OpenBLAS was not found: building WITHOUT it; CPUs cannot run gemm. Install "
+                  "libopenblas-dev, or give -DOpenBLAS_ROOT=/path.")
+endif()
+
 set(SHARDSTREAM_HAS_CUDA OFF)
 if(NOT SHARDSTREAM_CUDA STREQUAL OFF)
   if(NOT CMAKE_CUDA_COMPILER)
@@ -52,6 +60,10 @@ if(NOT SHARDSTREAM_CUDA STREQUAL OFF)
     enable_language(CUDA)
     find_package(CUDAToolkit 12.4 REQUIRED)
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: built for ${CMAKE_CUDA_ARCHITECTURES}")
+    if(NOT TARGET CUDA::cublasLt)
+      message(FATAL_ERROR "cuBLASLt is not beside this CUDA Toolkit: install its libcublas-dev, or "
+                          "configure with -DSHARDSTREAM_CUDA=OFF.")
+    endif()
   elseif(SHARDSTREAM_CUDA STREQUAL ON)
     message(FATAL_ERROR "${problem}, and SHARDSTREAM_CUDA=ON: ${remedy}, "
                         "or configure with -DSHARDSTREAM_CUDA=OFF.")

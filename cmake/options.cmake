@@ -9,6 +9,8 @@ option(SHARDSTREAM_WERROR "Treat warnings as errors" OFF)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
+# An installed program finds libraries outside the system's folders, as CUDA's, where they were.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

@@ -69,7 +69,8 @@ endfunction()
 # A GoogleTest program, tests/NAME in the build folder.
 #   RANKS     one ctest entry per count, NAME.npN, under the MPI launcher; tests/mpi/main.cpp
 #             is its main
-#   GPU       built only with CUDA, skipped where no GPU is visible; tests/gpu/main.cpp is its main
+#   GPU       built only with CUDA, skipped where no GPU is visible; tests/gpu/main.cpp is its main.
+#             With RANKS: skipped where there are fewer GPUs than ranks
 #   OWN_MAIN  a program that is no GoogleTest: it returns 0, 77 or a failure
 #   SANITIZE  the sanitizer builds that it belongs to; unit: address, contract: thread and address,
 #             all others: none, unless said here
@@ -106,8 +107,12 @@ function(shardstream_test name)
     set(main GTest::gtest MPI::MPI_C)
     list(APPEND arg_SOURCES ${PROJECT_SOURCE_DIR}/tests/mpi/main.cpp)
   elseif(arg_GPU)
-    set(main GTest::gtest CUDA::cudart_static)
+    set(main GTest::gtest)
     list(APPEND arg_SOURCES ${PROJECT_SOURCE_DIR}/tests/gpu/main.cpp)
+  endif()
+  if(arg_GPU)
+    list(APPEND main CUDA::cudart_static)
+    list(APPEND arg_SOURCES ${PROJECT_SOURCE_DIR}/tests/gpu/need_gpus.cpp)
   endif()
   add_executable(${name} ${arg_SOURCES})
   list(TRANSFORM arg_USES PREPEND shardstream_)

@@ -87,7 +87,7 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
     remove.emplace(io::part_path_of(to.file, uuid));
     if (session.rank() != 0) return;
     file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
-                 source->order().count());
+                 source->order().shape());
   });
   const std::string part = session.broadcast(file ? file->part_path().string() : "");
   const std::string offset = session.broadcast(file ? fmt::format("{}", file->offset()) : "");

@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "comm/options.hpp"
+#include "io/matrix.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "launch/options.hpp"
@@ -11,13 +12,14 @@
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/gemm.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
 namespace {
 
 constexpr std::array run_rows = {
-    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce",
+    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce|gemm",
               "The workload; for INI files, where no word of the command line names it."},
 };
 
@@ -43,7 +45,8 @@ constexpr std::string_view sources_of_generate =
 }  // namespace
 
 OptionTable all_options() {
-  return OptionTable({run_rows, io::input_options(), workloads::reduce_options(),
+  return OptionTable({run_rows, io::input_options(), io::matrix_options(),
+                      workloads::reduce_options(), workloads::gemm_options(),
                       launch::launch_options(), runtime::device_options(), comm::comm_options(),
                       pipeline::pipeline_options(), measure::measure_options(),
                       measure::telemetry_options(), io::output_options()});
@@ -64,6 +67,7 @@ std::string program_help() {
       "  shardstream --version\n"
       "\n"
       "  mpirun -np 2 shardstream run reduce --input.data sea.h5:/elevation -o sea-stats.h5\n"
+      "  mpirun -np 2 shardstream run gemm --input.a a.h5:/A --input.b b.h5:/B -o c.h5\n"
       "\n"
       "{}"
       "\n"
@@ -77,15 +81,17 @@ std::string run_help() {
       "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
       "\n"
       "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
-      "Workloads: reduce (statistics of all elements, in one pass).\n"
+      "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta "
+      "C).\n"
       "\n"
       "{}\n{}",
       sources, all_options().help());
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 7> used = {
-      "input.data", "input.count", "input.type", "input.seed", "launch", "comm.timeout", "output"};
+  constexpr std::array<std::string_view, 9> used = {
+      "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
+      "launch",     "comm.timeout", "output.file", "output.overwrite"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"

@@ -91,8 +91,8 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
     ceilings.push_back(
         memory.copy({sizes.readers, sizes.slots, sizes.slot * size_of(source.type())}));
   }
-  const auto gather = measure::all_gather(device, *runtime.communicator, session, effort,
-                                          runtime::most_collective_bytes);
+  constexpr std::size_t gathered = std::size_t{64} << 10;  // about what a reduction gathers
+  const auto gather = measure::all_gather(device, *runtime.communicator, session, effort, gathered);
   if (gather) ceilings.push_back(*gather);
   const measure::PageCache cache = measure::page_cache(session, source, plan.mine);
   session.collectively([&] { source.prepare(plan.mine); });

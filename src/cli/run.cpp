@@ -6,7 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
@@ -15,6 +21,7 @@
 #include "cli/timeline.hpp"
 #include "core/standard_output.hpp"
 #include "core/text.hpp"
+#include "io/dataset_file.hpp"
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
@@ -22,12 +29,40 @@
 #include "launch/signals.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
+#include "workloads/gemm.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// What stands on the command line is meant for this run; variables and INI files may serve
+/// several.
+void refuse_options_of_others(const Options& options) {
+  // By key or whole section.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> owners = {
+      {{"reduce.", "reduce"},
+       {"input.data", "reduce"},
+       {"input.count", "reduce"},
+       {"input.shape", "reduce"},
+       {"pipeline.batch", "reduce"},
+       {"pipeline.batches", "reduce"},
+       {"gemm.", "gemm"},
+       {"input.a", "gemm"},
+       {"input.b", "gemm"},
+       {"input.c", "gemm"},
+       {"output.store", "gemm"}}};
+  const std::string& workload = options.text("run.workload");
+  for (const auto& [key, value] : options.all()) {
+    for (const auto& [wanted, owner] : owners) {
+      const bool meant = wanted.ends_with('.') ? key.starts_with(wanted) : key == wanted;
+      if (!meant || owner == workload || !options.is_on_command_line(key)) continue;
+      throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}",
+                                   key, owner, workload, owner));
+    }
+  }
+}
 
 /// `ini` becomes the INI file that the arguments name, if they do.
 Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini) {
@@ -40,12 +75,13 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
         excerpt(line.words[0]), excerpt(line.words[1])));
   }
   if (line.words.size() != 1) {
-    throw UsageError(line.words.empty()
-                         ? std::string("run needs a workload (reduce) or a configuration file "
-                                       "(NAME.ini): see shardstream run --help")
-                         : fmt::format("run takes one workload or configuration file, but {} "
-                                       "follows {}: check the spelling of the options",
-                                       excerpt(line.words[1]), excerpt(line.words[0])));
+    throw UsageError(
+        line.words.empty()
+            ? std::string("run needs a workload (reduce or gemm) or a configuration file "
+                          "(NAME.ini): see shardstream run --help")
+            : fmt::format("run takes one workload or configuration file, but {} "
+                          "follows {}: check the spelling of the options",
+                          excerpt(line.words[1]), excerpt(line.words[0])));
   }
   if (!line.words[0].ends_with(".ini")) {
     if (fs::is_regular_file(line.words[0])) {
@@ -55,10 +91,13 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
                       excerpt(line.words[0])));
     }
     line.values["run.workload"] = line.words[0];
-    return table.resolve(line, environment, std::nullopt);
+  } else {
+    ini = line.words[0];
   }
-  ini = line.words[0];
-  return table.resolve(line, environment, ini);
+  Options options =
+      table.resolve(line, environment, ini.empty() ? std::nullopt : std::optional(ini));
+  refuse_options_of_others(options);
+  return options;
 }
 
 /// The batch system's number of this job, or else the time, so that default names do not collide.
@@ -98,10 +137,10 @@ fs::path trace_path(fs::path result) {
 /// all ranks know what to remove.
 class Output {
  public:
-  Output(const launch::Session& session, const Options& options, const fs::path& ini,
+  Output(const launch::Session& session, const Options& options, std::span<const fs::path> inputs,
          const fs::path& path, const std::string& uuid)
       : remove_(io::part_path_of(path, uuid), io::part_path_of(trace_path(path), uuid)) {
-    io::refuse_input(path, std::array{io::input_file(options), ini});
+    io::refuse_input(path, inputs);
     if (session.rank() != 0) return;
     const bool overwrite = options.flag("output.overwrite");
     file_.emplace(path, overwrite, uuid, reserved_bytes);
@@ -174,19 +213,76 @@ measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
   return telemetry;
 }
 
+/// A workload with its input opened, as run.workload names it.
+struct Work {
+  std::function<workloads::Outcome(runtime::Runtime&, const io::RangeWriter*)> run;
+  std::vector<fs::path> inputs;  ///< the files that a result must not replace
+  /// The matrix that the run writes by all ranks; none where there is none.
+  struct Matrix {
+    std::string name;
+    ElementType type;
+    std::uint64_t rows, columns;
+  };
+  std::optional<Matrix> matrix = {};
+};
+
+/// Collective.
+Work open_workload(const launch::Session& session, const Options& options) {
+  if (options.text("run.workload") == "gemm") {
+    auto operands =
+        std::make_shared<const workloads::GemmOperands>(workloads::open_gemm(session, options));
+    Work work{.run =
+                  [operands](runtime::Runtime& runtime, const io::RangeWriter* to) {
+                    return workloads::gemm(runtime, *operands, to);
+                  },
+              .inputs = {io::input_file(options, "input.a"), io::input_file(options, "input.b"),
+                         io::input_file(options, "input.c")}};
+    if (options.flag("output.store")) {
+      work.matrix = {"C", workloads::result_type(*operands), operands->m, operands->n};
+    }
+    return work;
+  }
+  const std::shared_ptr<io::Source> source = open_input(session, options);
+  return {.run = [source](runtime::Runtime& runtime,
+                          const io::RangeWriter*) { return workloads::reduce(runtime, *source); },
+          .inputs = {io::input_file(options)}};
+}
+
+/// Lays the matrix out in the result file and opens it on every rank. Collective.
+std::optional<io::RangeWriter> open_matrix(const launch::Session& session, const Work& work,
+                                           io::ResultFile* file) {
+  if (!work.matrix) return std::nullopt;
+  const auto& [name, type, rows, columns] = *work.matrix;
+  std::string place;  // of the file's bytes, and the file
+  session.collectively([&] {
+    if (file == nullptr) return;
+    place = fmt::format("{} {}", file->dataset("/results", name, type, rows, columns),
+                        file->part_path().string());
+  });
+  place = session.broadcast(place);
+  const auto space = place.find(' ');
+  std::optional<io::RangeWriter> writer;
+  session.collectively([&] {
+    writer.emplace(place.substr(space + 1), std::stoull(place.substr(0, space)), type, columns);
+  });
+  return writer;
+}
+
 ExitCode run_workload(const launch::Session& session, const Options& options, Log& log,
                       const Arguments& arguments, const fs::path& ini) {
   session.collectively([&] { launch::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
-  const std::unique_ptr<io::Source> source = open_input(session, options);
+  Work work = open_workload(session, options);
+  work.inputs.push_back(ini);
   std::optional<Output> output;
   // Names by the time differ between ranks.
   const fs::path path = session.broadcast(result_path(options, session.size()).string());
-  session.collectively([&] { output.emplace(session, options, ini, path, uuid); });
+  session.collectively([&] { output.emplace(session, options, work.inputs, path, uuid); });
+  const std::optional<io::RangeWriter> matrix = open_matrix(session, work, output->file());
 
   runtime::Runtime runtime(session, options, log);
   runtime.telemetry->start();
-  workloads::Outcome outcome = workloads::reduce(runtime, *source);
+  workloads::Outcome outcome = work.run(runtime, matrix ? &*matrix : nullptr);
   runtime.telemetry->stop();
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   const auto telemetry = gather_telemetry(runtime, outcome);
@@ -195,6 +291,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   outcome.metrics.push_back(
       {"host_memory_peak", fmt::format("{:.0f}", session.max(peak_memory())), "B"});
   session.heartbeat().enter("store");
+  if (matrix) session.collectively([&] { matrix->sync(); });
   const Record record = gather(runtime, outcome, telemetry);
   session.collectively([&] {
     io::ResultFile* file = output->file();

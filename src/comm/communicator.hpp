@@ -10,8 +10,21 @@
 
 namespace shardstream::comm {
 
-/// Every member is called by all ranks in the same order, by the thread that owns the MPI session.
-/// After the call, later work of `stream` sees the result; a transport may block the caller.
+/// What the values of a sum are.
+enum class SumType { f32, f64, i64 };
+
+constexpr std::size_t size_of(SumType type) {
+  return type == SumType::f32 ? 4 : 8;
+}
+
+/// Every member is called by all ranks in the same order and with the same sizes, by the thread
+/// that owns the MPI session. All memory is device memory. After the call, later work of `stream`
+/// sees the result; a transport may block the caller. What one stream was given need not have ended
+/// before another one is given more. Nothing happens where there are no bytes or values.
+///
+/// In what order floating-point values are added is the library's affair: it can depend on the
+/// transport, the number of ranks, the hosts, and the place of a value. Whoever needs the same bits
+/// everywhere gathers and adds in an order of his own. Integers wrap around.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -23,9 +36,24 @@ class Communicator {
   /// "within one host", or "unknown". The same on every rank.
   virtual std::string network() const = 0;
 
-  /// `receive` gets every rank's `bytes` bytes at `send`, in rank order. Both are device memory.
+  /// `receive` gets every rank's `bytes` bytes at `send`, in rank order: rank r's at r * bytes.
+  /// `send` may be this rank's own place in `receive`; it overlaps in no other way.
   virtual void all_gather(device::Stream& stream, const void* send, void* receive,
                           std::size_t bytes) = 0;
+
+  /// Each rank has a part of `count` values for every rank at `send`, rank r's at value r * count.
+  /// `receive` gets the sum of those for this rank. It may be the place of that part in `send`; it
+  /// overlaps in no other way.
+  virtual void reduce_scatter(device::Stream& stream, const void* send, void* receive,
+                              std::size_t count, SumType type) = 0;
+
+  /// `receive` gets the sum of every rank's `count` values at `send`, the same bits on all ranks.
+  /// The two are the same place or do not overlap.
+  virtual void all_reduce(device::Stream& stream, const void* send, void* receive,
+                          std::size_t count, SumType type) = 0;
+
+  /// `data` gets rank `root`'s `bytes` bytes at `data`.
+  virtual void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) = 0;
 
   /// Waits for all work of a stream that was given to a collective. Where a collective ends only
   /// when the other ranks come to it, this rank counts as waiting for them, so that the watchdog
@@ -33,16 +61,23 @@ class Communicator {
   virtual void wait(device::Stream& stream) = 0;
 };
 
-/// Over MPI, staged through pinned memory; blocks the caller. `most` is the largest `bytes` of any
-/// call. Device and session must outlive it.
+/// Over MPI, staged through pinned memory; blocks the caller. Bytes of any number go in pieces of
+/// at most `piece` bytes a rank, a multiple of 8 below 2 GiB; the pinned memory is
+/// mpi_staging_bytes(). Device and session must outlive it.
 std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
                                                     const launch::Session& session,
-                                                    std::size_t most);
+                                                    std::size_t piece);
 
-/// Over NCCL, on `device`, a GPU, which is current in the calling thread; blocks nobody.
-/// Collective; throws AgreedError when it cannot start, or has not after `timeout` seconds. Device
-/// and session must outlive it. Unless the user has set NCCL_DEBUG, NCCL's log goes to memory from
-/// here on: it tells the network, and why something failed. Only in builds with NCCL.
+/// Two slots, each with a piece of every rank and one more.
+constexpr std::size_t mpi_staging_bytes(std::size_t piece, std::size_t ranks) {
+  return 2 * (ranks + 1) * piece;
+}
+
+/// Over NCCL, on `device`, a GPU, which is current in the calling thread; blocks nobody, except
+/// that NCCL may connect the ranks in the first call of a kind. Collective; throws AgreedError when
+/// it cannot start, or has not after `timeout` seconds. Device and session must outlive it. Unless
+/// the user has set NCCL_DEBUG, NCCL's log goes to memory from here on: it tells the network, and
+/// why something failed. Only in builds with NCCL.
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
                                                      const launch::Session& session,
                                                      double timeout);

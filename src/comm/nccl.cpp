@@ -106,25 +106,31 @@ void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_
   check_nccl(status, call, comm);
 }
 
-struct AllGatherArgs {
+/// A collective is a kernel to the seam: it is enqueued on a stream like any other.
+template <class Call>
+struct CollectiveArgs {
+  Call call;  ///< with the communicator and the stream
+  const char* name;
   ncclComm_t comm;
   double timeout;  ///< seconds for NCCL's own preparations, which the first call makes
   launch::Heartbeat* heartbeat;
-  const void* send;
-  void* receive;
-  std::size_t bytes;
+
+  Kernel<CollectiveArgs> kernel() const {
+    return {name,
+            [](const CollectiveArgs&, unsigned, unsigned) {
+              throw ContractError("NCCL works on CUDA streams alone");
+            },
+            [](const CollectiveArgs& args, CudaStream stream) {
+              finish(args.call(args.comm, stream), args.name, args.comm, after(args.timeout),
+                     *args.heartbeat);
+            }};
+  }
 };
 
-/// A collective is a kernel to the seam: it is enqueued on a stream like any other.
-constexpr Kernel<AllGatherArgs> all_gather_kernel = {
-    "ncclAllGather",
-    [](const AllGatherArgs&, unsigned, unsigned) {
-      throw ContractError("NCCL works on CUDA streams alone");
-    },
-    [](const AllGatherArgs& args, CudaStream stream) {
-      finish(ncclAllGather(args.send, args.receive, args.bytes, ncclInt8, args.comm, stream),
-             "ncclAllGather", args.comm, after(args.timeout), *args.heartbeat);
-    }};
+ncclDataType_t nccl_type(SumType type) {
+  if (type == SumType::i64) return ncclInt64;
+  return type == SumType::f32 ? ncclFloat32 : ncclFloat64;
+}
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -187,13 +193,42 @@ class NcclCommunicator final : public Communicator {
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
-    wait_.begin(stream);
-    stream.launch(all_gather_kernel, {comm_, timeout_, &heartbeat_, send, receive, bytes});
+    enqueue(stream, "ncclAllGather", bytes, [=](ncclComm_t comm, CudaStream on) {
+      return ncclAllGather(send, receive, bytes, ncclInt8, comm, on);
+    });
+  }
+
+  void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
+                      SumType type) override {
+    enqueue(stream, "ncclReduceScatter", count, [=](ncclComm_t comm, CudaStream on) {
+      return ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum, comm, on);
+    });
+  }
+
+  void all_reduce(device::Stream& stream, const void* send, void* receive, std::size_t count,
+                  SumType type) override {
+    enqueue(stream, "ncclAllReduce", count, [=](ncclComm_t comm, CudaStream on) {
+      return ncclAllReduce(send, receive, count, nccl_type(type), ncclSum, comm, on);
+    });
+  }
+
+  void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) override {
+    enqueue(stream, "ncclBroadcast", bytes, [=](ncclComm_t comm, CudaStream on) {
+      return ncclBroadcast(data, data, bytes, ncclInt8, root, comm, on);
+    });
   }
 
   void wait(device::Stream& stream) override { wait_.end(stream); }
 
  private:
+  template <class Call>
+  void enqueue(device::Stream& stream, const char* name, std::size_t count, Call call) {
+    if (count == 0) return;
+    wait_.begin(stream);
+    const CollectiveArgs<Call> args{call, name, comm_, timeout_, &heartbeat_};
+    stream.launch(args.kernel(), args);
+  }
+
   void start(const launch::Session& session, const ncclUniqueId& id) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -209,7 +244,7 @@ class NcclCommunicator final : public Communicator {
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());
     if (names.front().empty()) names.front() = "unknown";
-    return join({names.begin(), names.end()}, ", ");
+    return join(std::vector<std::string_view>(names.begin(), names.end()), ", ");
   }
 
   /// Not while the watchdog might do the same.

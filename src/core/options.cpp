@@ -582,6 +582,10 @@ bool Options::is_default(std::string_view key) const {
   return find_value(values_, key).origin == from_default;
 }
 
+bool Options::is_on_command_line(std::string_view key) const {
+  return find_value(values_, key).origin == from_command_line;
+}
+
 bool Options::flag(std::string_view key) const {
   return parse_flag(find_number(values_, key));
 }

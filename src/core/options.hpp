@@ -48,6 +48,7 @@ class Options {
   const std::string& text(std::string_view key) const;
   bool is_auto(std::string_view key) const;
   bool is_default(std::string_view key) const;
+  bool is_on_command_line(std::string_view key) const;
   bool flag(std::string_view key) const;
   std::uint64_t count(std::string_view key) const;
   double number(std::string_view key) const;

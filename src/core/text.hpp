@@ -1,6 +1,7 @@
 // Small helpers for reading what a user typed, for quoting it, and for listing what may be typed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,16 @@ inline std::string join(const std::vector<std::string_view>& words, std::string_
   for (const std::string_view word : words) {
     if (!text.empty()) text += separator;
     text += word;
+  }
+  return text;
+}
+
+/// "4x2": the extents of a shape, for instance.
+inline std::string join(const std::vector<std::uint64_t>& numbers, std::string_view separator) {
+  std::string text;
+  for (const std::uint64_t number : numbers) {
+    if (!text.empty()) text += separator;
+    text += std::to_string(number);
   }
   return text;
 }

@@ -29,10 +29,10 @@ ContiguousSource::ContiguousSource(std::string name, ElementType type, ElementOr
   if (way != ReadWay::direct) return;
   direct_ = DirectFile(file_);
   if (!direct_.valid()) {
-    throw UsageError(fmt::format(
-        "input.read: the file system of {} cannot read past the page cache ({}): pass --input.read "
-        "auto or cached",
-        name_, errno_text(errno)));
+    throw UsageError(
+        fmt::format("the file system of {} cannot read past the page cache ({}): pass --input.read "
+                    "auto or cached",
+                    name_, errno_text(errno)));
   }
   access_ = direct_access;
 }

@@ -8,54 +8,21 @@
 
 #include "core/error.hpp"
 #include "io/hdf5.hpp"
-#include "io/stored_type.hpp"
+#include "io/raw_dataset.hpp"
 
 namespace shardstream::io {
 namespace {
 
 using hdf5::check;
 
-/// Data begin at a multiple of this, so that they can be read past the page cache.
-constexpr hsize_t alignment = 4096;
-
-hdf5::Properties aligned_access() {
-  auto access = hdf5::posix_access(false);
-  check(H5Pset_alignment(access.get(), alignment, alignment), "cannot align a data set");
-  return access;
-}
-
-/// Storage is allocated in the file now and never filled: others write it.
-hdf5::Properties preallocated() {
-  hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "cannot make data set properties");
-  check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY),
-        "cannot allocate a data set early");
-  check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "cannot leave a data set unfilled");
-  return creation;
-}
-
-hdf5::Properties with_groups() {
-  hdf5::Properties link(H5Pcreate(H5P_LINK_CREATE), "cannot make link properties");
-  check(H5Pset_create_intermediate_group(link.get(), 1), "cannot make groups on the way");
-  return link;
-}
-
 /// Lays the file out and returns where the data set's bytes begin.
-std::uint64_t lay_out(const std::filesystem::path& part, const std::string& dataset,
-                      ElementType type, std::uint64_t count) {
-  const auto what = fmt::format("cannot create '{}' in '{}'", dataset, part.string());
+std::uint64_t make_file(const std::filesystem::path& part, const std::string& dataset,
+                        ElementType type, const std::vector<std::uint64_t>& shape) {
+  const auto what = fmt::format("cannot create '{}'", part.string());
   const hdf5::Lock lock;
   const auto access = aligned_access();
-  const auto creation = preallocated();
-  const auto link = with_groups();
-  const hsize_t extent = count;
-  const hdf5::Space space(H5Screate_simple(1, &extent, nullptr), what);
   hdf5::File file(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), what);
-  hdf5::Dataset created(H5Dcreate2(file.get(), dataset.c_str(), native_type(type), space.get(),
-                                   link.get(), creation.get(), H5P_DEFAULT),
-                        what);
-  const haddr_t offset = H5Dget_offset(created.get());
-  expect(offset != HADDR_UNDEF, "a data set allocated early has its place in the file");
-  check(created.close(), what);
+  const std::uint64_t offset = lay_out(file, dataset, type, shape);
   check(file.close(), what);
   return offset;
 }
@@ -70,18 +37,23 @@ void expect_data_set_path(const std::string& dataset) {
 }  // namespace
 
 DatasetFile::DatasetFile(const std::filesystem::path& path, bool overwrite, const std::string& uuid,
-                         const std::string& dataset, ElementType type, std::uint64_t count)
+                         const std::string& dataset, ElementType type,
+                         const std::vector<std::uint64_t>& shape)
     : part_(path, overwrite, uuid) {
   expect_data_set_path(dataset);
-  expect(count > 0 && count <= INT64_MAX / size_of(type),
-         "a data set has between 1 and 2^63 bytes");
-  part_.reserve(count * size_of(type));  // before HDF5 can meet a full disk; its cutting ends it
-  offset_ = lay_out(part_.part_path(), dataset, type, count);
-  part_.reserve(offset_ + count * size_of(type));
+  const std::uint64_t bytes = bytes_of(type, shape);
+  part_.reserve(bytes);  // before HDF5 can meet a full disk; its cutting ends it
+  offset_ = make_file(part_.part_path(), dataset, type, shape);
+  part_.reserve(offset_ + bytes);
 }
 
-RangeWriter::RangeWriter(std::filesystem::path part_path, std::uint64_t offset, ElementType type)
-    : path_(std::move(part_path)), offset_(offset), type_(type), file_(path_, O_WRONLY) {
+RangeWriter::RangeWriter(std::filesystem::path part_path, std::uint64_t offset, ElementType type,
+                         std::uint64_t columns)
+    : path_(std::move(part_path)),
+      offset_(offset),
+      type_(type),
+      columns_(columns),
+      file_(path_, O_WRONLY) {
   if (file_.valid()) return;
   throw Error(fmt::format("cannot open '{}' for writing ({}): every rank must see the same folder",
                           path_.string(), errno_text(errno)));
@@ -93,6 +65,19 @@ void RangeWriter::write(std::uint64_t first, std::span<const std::byte> data) co
   throw Error(fmt::format("cannot write elements {} to {} of '{}' ({})", first,
                           first + data.size() / size_of(type_) - 1, path_.string(),
                           errno_text(errno)));
+}
+
+void RangeWriter::write(Range rows, Range columns, const std::byte* data,
+                        std::size_t stride) const {
+  expect(columns.first <= columns_ && columns.count <= columns_ - columns.first,
+         "a rectangle ends inside its data set");
+  const std::size_t row_bytes = columns.count * size_of(type_);
+  if (columns.count == columns_ && stride == row_bytes) {
+    return write(rows.first * columns_, {data, rows.count * row_bytes});
+  }
+  for (std::uint64_t row = 0; row < rows.count; ++row) {
+    write((rows.first + row) * columns_ + columns.first, {data + row * stride, row_bytes});
+  }
 }
 
 void RangeWriter::sync() const {

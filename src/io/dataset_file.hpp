@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/descriptor.hpp"
+#include "core/shard.hpp"
 #include "io/part_file.hpp"
 #include "kernels/data/element.hpp"
 
@@ -18,11 +20,12 @@ namespace shardstream::io {
 /// is destroyed unpublished.
 class DatasetFile {
  public:
-  /// Creates the part file of `path` with the 1-D data set `dataset` ("/a/b"; groups are made) of
-  /// `count` elements, their storage reserved on disk, and closes it. Throws UsageError when the
-  /// name is taken, the folder cannot be written to or the disk has no room.
+  /// Creates the part file of `path` with the data set `dataset` ("/a/b"; groups are made) of
+  /// `shape`, its storage reserved on disk, and closes it. Throws UsageError when the name is
+  /// taken, the folder cannot be written to or the disk has no room.
   DatasetFile(const std::filesystem::path& path, bool overwrite, const std::string& uuid,
-              const std::string& dataset, ElementType type, std::uint64_t count);
+              const std::string& dataset, ElementType type,
+              const std::vector<std::uint64_t>& shape);
 
   /// What a RangeWriter on any rank needs.
   const std::filesystem::path& part_path() const { return part_.part_path(); }
@@ -36,14 +39,21 @@ class DatasetFile {
   std::uint64_t offset_ = 0;
 };
 
-/// Writes elements into a laid-out data set; any number of them at once, on disjoint ranges.
+/// Writes elements into a data set that a DatasetFile or a ResultFile has laid out; any number of
+/// them at once, on disjoint ranges.
 class RangeWriter {
  public:
-  /// Opens `part_path`, the data set's bytes beginning at `offset`. Throws Error.
-  RangeWriter(std::filesystem::path part_path, std::uint64_t offset, ElementType type);
+  /// Opens `part_path`, the data set's bytes beginning at `offset`; its rows have `columns`
+  /// elements. Throws Error.
+  RangeWriter(std::filesystem::path part_path, std::uint64_t offset, ElementType type,
+              std::uint64_t columns = 1);
 
   /// Writes elements from `first` on; `data` is whole elements. Thread-safe. Throws Error.
   void write(std::uint64_t first, std::span<const std::byte> data) const;
+
+  /// Writes a rectangle whose rows stand `stride` bytes apart at `data`: in one piece if it is one
+  /// in the file and in memory, else row by row. Thread-safe. Throws Error.
+  void write(Range rows, Range columns, const std::byte* data, std::size_t stride) const;
 
   /// Returns when everything written here is on disk. Throws Error.
   void sync() const;
@@ -52,6 +62,7 @@ class RangeWriter {
   std::filesystem::path path_;
   std::uint64_t offset_;
   ElementType type_;
+  std::uint64_t columns_;
   Descriptor file_;
 };
 

@@ -24,32 +24,32 @@ void expect_readable_file(const std::string& name) {
     const int error = errno;
     if (error != ENOENT && error != ENOTDIR) {
       throw UsageError(
-          fmt::format("input.data: '{}' cannot be reached ({}): check its path and "
+          fmt::format("'{}' cannot be reached ({}): check its path and "
                       "the permissions of its folders",
                       name, errno_text(error)));
     }
     const auto generator = nearest(name, {"uniform", "ramp"});
-    throw UsageError(fmt::format("input.data: there is no file '{}': {}", name,
+    throw UsageError(fmt::format("there is no file '{}': {}", name,
                                  generator.empty()
                                      ? "check the path, or name a generator (uniform, ramp)"
                                      : fmt::format("did you mean the generator {}?", generator)));
   }
   if (S_ISDIR(status.st_mode)) {
-    throw UsageError(fmt::format("input.data: '{}' is a folder: name an HDF5 file in it", name));
+    throw UsageError(fmt::format("'{}' is a folder: name an HDF5 file in it", name));
   }
   if (!S_ISREG(status.st_mode)) {
-    throw UsageError(fmt::format("input.data: '{}' is a pipe or device: name an HDF5 file", name));
+    throw UsageError(fmt::format("'{}' is a pipe or device: name an HDF5 file", name));
   }
   const Descriptor file(name, O_RDONLY);
   if (!file.valid()) {
     throw UsageError(
-        fmt::format("input.data: '{}' cannot be read ({}): change its permissions or "
+        fmt::format("'{}' cannot be read ({}): change its permissions or "
                     "name another file",
                     name, errno_text(errno)));
   }
   if (status.st_size == 0) {
     throw UsageError(
-        fmt::format("input.data: '{}' is an empty file (0 bytes), not HDF5: write it "
+        fmt::format("'{}' is an empty file (0 bytes), not HDF5: write it "
                     "again or name another file",
                     name));
   }
@@ -59,23 +59,23 @@ void expect_readable_file(const std::string& name) {
 [[noreturn]] void fail_to_open(const std::string& name) {
   const hdf5::Reasons reasons;
   if (reasons.mention("unable to lock file")) {
-    throw UsageError(fmt::format(
-        "input.data: '{}' cannot be locked for reading ({}): wait for the program that writes it, "
-        "or set HDF5_USE_FILE_LOCKING=FALSE if there is none",
-        name, reasons.about("unable to lock file")));
+    throw UsageError(
+        fmt::format("'{}' cannot be locked for reading ({}): wait for the program that writes it, "
+                    "or set HDF5_USE_FILE_LOCKING=FALSE if there is none",
+                    name, reasons.about("unable to lock file")));
   }
   if (reasons.mention("truncated file")) {
-    throw UsageError(fmt::format("input.data: '{}' is truncated ({}): copy or write it again", name,
+    throw UsageError(fmt::format("'{}' is truncated ({}): copy or write it again", name,
                                  reasons.about("truncated file")));
   }
   if (reasons.mention("file signature not found")) {
     throw UsageError(
-        fmt::format("input.data: '{}' is not an HDF5 file (it has no HDF5 signature): "
+        fmt::format("'{}' is not an HDF5 file (it has no HDF5 signature): "
                     "name an HDF5 file, or FILE:/PATH for a data set in one",
                     name));
   }
   throw UsageError(
-      fmt::format("input.data: '{}' cannot be opened, it may be damaged: HDF5: {}: "
+      fmt::format("'{}' cannot be opened, it may be damaged: HDF5: {}: "
                   "copy or write it again",
                   name, reasons.innermost()));
 }
@@ -135,14 +135,14 @@ bool link_exists(hid_t file, const std::string& path) {
   const std::string reason = hdf5::Reasons().innermost();
   if (link_exists(file.get(), path)) {
     throw UsageError(
-        fmt::format("input.data: '{}' in '{}' cannot be opened, it may be a link that "
+        fmt::format("'{}' in '{}' cannot be opened, it may be a link that "
                     "leads nowhere or damaged: HDF5: {}: name another data set",
                     path, name, reason));
   }
   const auto paths = datasets_in(file.get(), name, "/");
   const auto near = meant(path, paths);
   throw UsageError(fmt::format(
-      "input.data: there is no '{}' in '{}': {}", path, name,
+      "there is no '{}' in '{}': {}", path, name,
       near.empty() ? "its data sets are " + joined(paths) : fmt::format("did you mean {}?", near)));
 }
 
@@ -171,7 +171,7 @@ std::vector<std::string> datasets_in(hid_t group, const std::string& name,
   Visit visit{prefix};
   if (H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_dataset, &visit) < 0) {
     throw UsageError(
-        fmt::format("input.data: the data sets of '{}' cannot be listed, it may be damaged: HDF5: "
+        fmt::format("the data sets of '{}' cannot be listed, it may be damaged: HDF5: "
                     "{}: copy or write it again",
                     name, hdf5::Reasons().innermost()));
   }
@@ -185,30 +185,28 @@ std::string only_dataset(const hdf5::File& file, const std::string& name) {
   std::copy_if(paths.begin(), paths.end(), std::back_inserter(usable),
                [&](const auto& path) { return holds_numbers(file, path); });
   if (usable.empty()) {
-    throw UsageError(
-        fmt::format("input.data: '{}' has no data set of numbers: name another file", name));
+    throw UsageError(fmt::format("'{}' has no data set of numbers: name another file", name));
   }
   if (usable.size() > 1) {
-    throw UsageError(fmt::format("input.data: '{}' has {} data sets: name one as {}:/PATH, of {}",
-                                 name, usable.size(), name, joined(usable)));
+    throw UsageError(fmt::format("'{}' has {} data sets: name one as {}:/PATH, of {}", name,
+                                 usable.size(), name, joined(usable)));
   }
   return usable.front();
 }
 
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
                            hid_t access) {
-  const hdf5::Object object(H5Oopen(file.get(), path.c_str(), H5P_DEFAULT));
+  hdf5::Object object(H5Oopen(file.get(), path.c_str(), H5P_DEFAULT));
   if (!object.valid()) fail_to_find(file, name, path);
   if (H5Iget_type(object.get()) == H5I_GROUP) {
     const auto paths = datasets_in(object.get(), name, path.back() == '/' ? path : path + '/');
-    throw UsageError(
-        fmt::format("input.data: '{}' in '{}' is a group: name one of its data sets: {}", path,
-                    name, joined(paths)));
+    throw UsageError(fmt::format("'{}' in '{}' is a group: name one of its data sets: {}", path,
+                                 name, joined(paths)));
   }
   if (H5Iget_type(object.get()) != H5I_DATASET) {
-    throw UsageError(
-        fmt::format("input.data: '{}' in '{}' is a named type: name a data set", path, name));
+    throw UsageError(fmt::format("'{}' in '{}' is a named type: name a data set", path, name));
   }
+  object.close();  // while a data set is open, it keeps the chunk cache that it was opened with
   return hdf5::Dataset(H5Dopen2(file.get(), path.c_str(), access),
                        fmt::format("cannot open '{}' in '{}'", path, name));
 }

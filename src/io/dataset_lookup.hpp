@@ -1,5 +1,5 @@
 // Finds the data set that a user named in an HDF5 file, and when it is not there says what is.
-// All of it throws UsageError. The caller holds the lock.
+// All of it throws UsageError, before which its caller names the option. The caller holds the lock.
 #pragma once
 
 #include <filesystem>

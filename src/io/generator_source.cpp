@@ -6,15 +6,15 @@
 
 namespace shardstream::io {
 
-GeneratorSource::GeneratorSource(Generator generator, ElementType type, std::uint64_t count,
-                                 std::uint64_t seed)
+GeneratorSource::GeneratorSource(Generator generator, ElementType type,
+                                 const std::vector<std::uint64_t>& shape, std::uint64_t seed)
     : generator_(generator),
       type_(type),
       seed_(seed),
       name_(name_of(generator)),
       access_(generator == Generator::uniform ? fmt::format("generated, seed {}", seed)
                                               : "generated"),
-      order_({count}, {count}) {}
+      order_(shape, shape) {}
 
 void GeneratorSource::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
   expect(first <= order_.count() && count <= order_.count() - first,

@@ -8,7 +8,9 @@ namespace shardstream::io {
 
 class GeneratorSource final : public Source {
  public:
-  GeneratorSource(Generator generator, ElementType type, std::uint64_t count, std::uint64_t seed);
+  /// Elements are numbered row-major in `shape`; every extent >= 1.
+  GeneratorSource(Generator generator, ElementType type, const std::vector<std::uint64_t>& shape,
+                  std::uint64_t seed);
 
   const std::string& name() const override { return name_; }
   ElementType type() const override { return type_; }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "io/contiguous_source.hpp"
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
@@ -36,15 +37,6 @@ struct Description {
   std::uint64_t stored_bytes;
 };
 
-std::string joined(const Extents& extents, std::string_view separator) {
-  std::string text;
-  for (const auto extent : extents) {
-    if (!text.empty()) text += separator;
-    text += std::to_string(extent);
-  }
-  return text;
-}
-
 Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
   const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
   const int rank = H5Sget_simple_extent_ndims(space.get());
@@ -55,15 +47,13 @@ Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
   std::copy_n(extent.begin(), shape.size(), shape.begin());
   if (H5Sget_simple_extent_type(space.get()) == H5S_NULL ||
       std::find(shape.begin(), shape.end(), 0) != shape.end()) {
-    throw UsageError(
-        fmt::format("input.data: {} has no elements: name a data set with at least one", name));
+    throw UsageError(fmt::format("{} has no elements: name a data set with at least one", name));
   }
   std::uint64_t room = std::numeric_limits<std::int64_t>::max();
   for (const auto e : shape) room /= e;
   if (room == 0) {
-    throw UsageError(
-        fmt::format("input.data: {} has 2^63 elements or more ({}): name a smaller one", name,
-                    joined(shape, "x")));
+    throw UsageError(fmt::format("{} has 2^63 elements or more ({}): name a smaller one", name,
+                                 join(shape, "x")));
   }
   return shape;
 }
@@ -82,10 +72,10 @@ void expect_filters(hid_t creation, int filters, const std::string& name) {
         (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
       continue;
     }
-    throw UsageError(fmt::format(
-        "input.data: {} is compressed with filter {}{}, which this HDF5 lacks: install its plugin "
-        "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
-        name, id, *text == '\0' ? "" : fmt::format(" ({})", text)));
+    throw UsageError(
+        fmt::format("{} is compressed with filter {}{}, which this HDF5 lacks: install its plugin "
+                    "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
+                    name, id, *text == '\0' ? "" : fmt::format(" ({})", text)));
   }
 }
 
@@ -93,15 +83,15 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
                         const std::string& name) {
   const auto natural = natural_type(stored);
   if (!natural) {
-    throw UsageError(fmt::format(
-        "input.data: {} holds {}: name a data set of integers or floating-point numbers", name,
-        describe_type(stored)));
+    throw UsageError(
+        fmt::format("{} holds {}: name a data set of integers or floating-point numbers", name,
+                    describe_type(stored)));
   }
   const ElementType wanted = requested.value_or(*natural);
   H5T_cdata_t* plan = nullptr;
   if (H5Tequal(stored, native_type(wanted)) <= 0 &&
       H5Tfind(stored, native_type(wanted), &plan) == nullptr) {
-    throw UsageError(fmt::format("input.type: HDF5 cannot convert {} of {} to {}: choose {}",
+    throw UsageError(fmt::format("HDF5 cannot convert {} of {} to {}: choose input.type = {}",
                                  describe_type(stored), name, name_of(wanted), name_of(*natural)));
   }
   return wanted;
@@ -173,17 +163,26 @@ std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Descripti
                                             std::move(file), offset, way);
 }
 
-/// Room for a few chunks, so that a chunk that several reads share is decoded once. All are read
+/// The chunks that lie beside each other along the last dimension.
+std::uint64_t chunks_in_a_band(const Description& about) {
+  return ceil_div(about.shape.back(), about.box.back());
+}
+
+/// Room for a few chunks, so that a chunk that several reads share is decoded once; for rectangles,
+/// which may be as wide as the data set, for a band of them if that is not too much. All are read
 /// in order: those read in full go first.
-hdf5::Properties cached_access(const Description& about) {
+hdf5::Properties cached_access(const Description& about, ReadOrder read_order) {
   hdf5::Properties access(H5Pcreate(H5P_DATASET_ACCESS), "cannot make data set properties");
   if (about.layout != H5D_CHUNKED) return access;
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
   constexpr std::size_t slots = 10'007;  // a prime
   std::size_t chunk = about.stored_size;
   for (const auto extent : about.box) chunk *= extent;
-  const std::size_t bytes =
-      std::max({16 * mebibyte, std::min(4 * chunk, 64 * mebibyte), 2 * chunk});
+  std::size_t bytes = std::max({16 * mebibyte, std::min(4 * chunk, 64 * mebibyte), 2 * chunk});
+  if (read_order == ReadOrder::rectangles) {
+    const std::size_t band = saturating_product(chunks_in_a_band(about) + 1, chunk);
+    bytes = std::max(bytes, std::min(band, 256 * mebibyte));
+  }
   check(H5Pset_chunk_cache(access.get(), slots, bytes, 1.0), "cannot size the chunk cache");
   return access;
 }
@@ -200,6 +199,32 @@ struct Transfer {
         in_file(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
         conversion(stored.get(), about.delivered) {}
 };
+
+// What is read, for messages.
+std::string elements_text(Range elements) {
+  return fmt::format("elements {} to {}", elements.first, elements.end() - 1);
+}
+std::string rectangle_text(Range rows, Range columns) {
+  const auto lines = rows.count == 1 ? fmt::format("row {}", rows.first)
+                                     : fmt::format("rows {} to {}", rows.first, rows.end() - 1);
+  return fmt::format("{}, columns {} to {}", lines, columns.first, columns.end() - 1);
+}
+
+/// The space of a block in memory, dense where `pitch` is 0, else a rectangle whose rows are so
+/// many elements apart.
+hdf5::Space space_in_memory(const std::vector<hsize_t>& extent, hsize_t pitch) {
+  const hsize_t width = extent.size() == 1 ? 1 : extent[1];
+  if (pitch == 0 || pitch == width) {
+    // Of the same rank as the file's, or HDF5 matches the two element by element.
+    return hdf5::Space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
+                       "cannot make a data space");
+  }
+  const hsize_t all[] = {extent[0], pitch}, start[] = {0, 0}, part[] = {extent[0], width};
+  hdf5::Space space(H5Screate_simple(2, all, nullptr), "cannot make a data space");
+  check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, part, nullptr),
+        "cannot select a rectangle of memory");
+  return space;
+}
 
 class Hdf5Source final : public Source {
  public:
@@ -219,16 +244,28 @@ class Hdf5Source final : public Source {
   std::uint64_t stored_bytes() const override { return about_.stored_bytes; }
   std::optional<StoredBytes> stored(Range elements) const override;
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+  void read_rectangle(Range rows, Range columns, std::byte* out,
+                      std::uint64_t stride) const override;
 
  private:
   std::string describe_access() const;
   void read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const;
   void read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const;
+  void read_rectangle_delivered(const Transfer& transfer, Range rows, Range columns, std::byte* out,
+                                std::uint64_t pitch) const;
+  void read_rectangle_as_integers(const Transfer& transfer, Range rows, Range columns,
+                                  std::byte* out, std::uint64_t stride) const;
   Transfer start_transfer() const;
-  void read_block(const Transfer& transfer, std::uint64_t first, const ElementOrder::Block& block,
-                  std::byte* out) const;
-  [[noreturn]] void fail_to_convert(std::uint64_t first, std::uint64_t count,
-                                    const std::string& complaint) const;
+  template <class What>
+  void read_block(const Transfer& transfer, const Extents& start, const Extents& extent,
+                  std::uint64_t pitch, const What& what, std::byte* out) const;
+  template <class What>
+  void expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
+                   const std::byte* values) const;
+  [[noreturn]] void fail_to_convert(const std::string& what, const std::string& complaint) const;
+
+  /// Elements converted at a time where HDF5 does not do it well.
+  static constexpr std::uint64_t most_floats = 1 << 17;
 
   Description about_;
   Descriptor stored_;
@@ -242,7 +279,7 @@ std::string Hdf5Source::describe_access() const {
   std::string text = "H5Dread, ";
   switch (about_.layout) {
     case H5D_CHUNKED:
-      text += fmt::format("chunks {}", joined(order_.box(), "x"));
+      text += fmt::format("chunks {}", join(order_.box(), "x"));
       break;
     case H5D_COMPACT:
       text += "compact";
@@ -278,12 +315,9 @@ void Hdf5Source::read(std::uint64_t first, std::uint64_t count, std::byte* out) 
 void Hdf5Source::read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const {
   const auto transfer = start_transfer();
   for (const auto& block : order_.blocks(first, count)) {
-    read_block(transfer, first, block, out);
-    if (about_.sign_differs) {
-      if (const auto complaint = sign_change(about_.delivered, out, first, block.count)) {
-        fail_to_convert(first, block.count, *complaint);
-      }
-    }
+    const auto what = [&] { return elements_text({first, block.count}); };
+    read_block(transfer, block.start, block.extent, 0, what, out);
+    expect_sign(first, block.count, what, out);
     first += block.count;
     out += block.count * size_of(about_.delivered);
   }
@@ -291,19 +325,67 @@ void Hdf5Source::read_delivered(std::uint64_t first, std::uint64_t count, std::b
 
 /// By way of floats, some at a time.
 void Hdf5Source::read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const {
-  constexpr std::uint64_t most = 1 << 17;
-  std::vector<double> floats(std::min(count, most));  // f32 takes half of it
+  std::vector<double> floats(std::min(count, most_floats));  // f32 takes half of it
   auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
   while (count > 0) {
-    const std::uint64_t piece = std::min(count, most);
+    const std::uint64_t piece = std::min(count, most_floats);
     read_delivered(first, piece, buffer);
     if (const auto complaint =
             to_integers(about_.delivered, buffer, about_.wanted, out, first, piece)) {
-      fail_to_convert(first, piece, *complaint);
+      fail_to_convert(elements_text({first, piece}), *complaint);
     }
     first += piece;
     count -= piece;
     out += piece * size_of(about_.wanted);
+  }
+}
+
+void Hdf5Source::read_rectangle(Range rows, Range columns, std::byte* out,
+                                std::uint64_t stride) const {
+  expect_rectangle(rows, columns, stride);
+  if (rows.count == 0 || columns.count == 0) return;
+  const auto transfer = start_transfer();
+  if (about_.delivered != about_.wanted) {
+    return read_rectangle_as_integers(transfer, rows, columns, out, stride);
+  }
+  read_rectangle_delivered(transfer, rows, columns, out, stride / size_of(about_.delivered));
+  for (std::uint64_t row = 0; row < rows.count; ++row) {
+    const Range this_row{rows.first + row, 1};
+    expect_sign(
+        columns.first, columns.count, [&] { return rectangle_text(this_row, columns); },
+        out + row * stride);
+  }
+}
+
+void Hdf5Source::read_rectangle_delivered(const Transfer& transfer, Range rows, Range columns,
+                                          std::byte* out, std::uint64_t pitch) const {
+  Extents start{rows.first}, extent{rows.count};
+  if (about_.shape.size() == 2) {
+    start.push_back(columns.first);
+    extent.push_back(columns.count);
+  }
+  read_block(
+      transfer, start, extent, pitch, [&] { return rectangle_text(rows, columns); }, out);
+}
+
+/// By way of floats, as many rows at a time as read_as_integers() has elements. A value that does
+/// not fit is named by its row and, as its element, its column.
+void Hdf5Source::read_rectangle_as_integers(const Transfer& transfer, Range rows, Range columns,
+                                            std::byte* out, std::uint64_t stride) const {
+  const std::uint64_t most_rows = std::max<std::uint64_t>(most_floats / columns.count, 1);
+  std::vector<double> floats(std::min(most_rows, rows.count) * columns.count);
+  auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
+  const std::uint64_t row_bytes = columns.count * size_of(about_.delivered);
+  for (std::uint64_t done = 0; done < rows.count; done += most_rows) {
+    const Range piece = intersection(rows, {rows.first + done, most_rows});
+    read_rectangle_delivered(transfer, piece, columns, buffer, columns.count);
+    for (std::uint64_t row = 0; row < piece.count; ++row) {
+      if (const auto complaint =
+              to_integers(about_.delivered, buffer + row * row_bytes, about_.wanted,
+                          out + (done + row) * stride, columns.first, columns.count)) {
+        fail_to_convert(rectangle_text({piece.first + row, 1}, columns), *complaint);
+      }
+    }
   }
 }
 
@@ -312,15 +394,16 @@ Transfer Hdf5Source::start_transfer() const {
   return Transfer(dataset_, about_);
 }
 
-void Hdf5Source::read_block(const Transfer& transfer, std::uint64_t first,
-                            const ElementOrder::Block& block, std::byte* out) const {
-  const std::vector<hsize_t> start(block.start.begin(), block.start.end());
-  const std::vector<hsize_t> extent(block.extent.begin(), block.extent.end());
+/// `pitch` is how many elements the rows of a rectangle are apart in memory, 0 for a dense block;
+/// `what` says what is read, for messages.
+template <class What>
+void Hdf5Source::read_block(const Transfer& transfer, const Extents& block_start,
+                            const Extents& block_extent, std::uint64_t pitch, const What& what,
+                            std::byte* out) const {
+  const std::vector<hsize_t> start(block_start.begin(), block_start.end());
+  const std::vector<hsize_t> extent(block_extent.begin(), block_extent.end());
   const hdf5::Lock lock;
-  // Of the same rank as the file's, or HDF5 matches the two element by element.
-  const hdf5::Space in_memory(
-      H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
-      "cannot make a data space");
+  const hdf5::Space in_memory = space_in_memory(extent, pitch);
   if (!about_.scalar) {
     check(H5Sselect_hyperslab(transfer.in_file.get(), H5S_SELECT_SET, start.data(), nullptr,
                               extent.data(), nullptr),
@@ -330,31 +413,39 @@ void Hdf5Source::read_block(const Transfer& transfer, std::uint64_t first,
               transfer.in_file.get(), transfer.conversion.properties(), out) >= 0) {
     return;
   }
-  if (const auto complaint = transfer.conversion.complaint()) {
-    fail_to_convert(first, block.count, *complaint);
-  }
+  if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
   throw Error(
-      fmt::format("cannot read the block at [{}] of {} elements ({} to {}) of {}, its file "
-                  "may be damaged: HDF5: {}: copy or write it again",
-                  joined(block.start, ", "), joined(block.extent, "x"), first,
-                  first + block.count - 1, about_.name, hdf5::Reasons().innermost()));
+      fmt::format("cannot read {} of {} (the block at [{}] of {}), its file may be damaged: HDF5: "
+                  "{}: copy or write it again",
+                  what(), about_.name, join(block_start, ", "), join(block_extent, "x"),
+                  hdf5::Reasons().innermost()));
 }
 
-void Hdf5Source::fail_to_convert(std::uint64_t first, std::uint64_t count,
-                                 const std::string& complaint) const {
+/// Throws where one of `count` elements read, numbered from `first` on, changed its sign by that.
+template <class What>
+void Hdf5Source::expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
+                             const std::byte* values) const {
+  if (!about_.sign_differs) return;
+  if (const auto complaint = sign_change(about_.delivered, values, first, count)) {
+    fail_to_convert(what(), *complaint);
+  }
+}
+
+void Hdf5Source::fail_to_convert(const std::string& what, const std::string& complaint) const {
   // Where even the natural type is too small (u64, f80), f64 has the range if not the precision.
   const auto better = about_.wanted == about_.natural ? ElementType::f64 : about_.natural;
   const auto remedy = better == about_.wanted
                           ? std::string("no input.type holds it")
                           : fmt::format("choose input.type = {}", name_of(better));
-  throw Error(fmt::format("elements {} to {} of {} ({}): {}: {}", first, first + count - 1,
-                          about_.name, about_.stored_as, complaint, remedy));
+  throw Error(
+      fmt::format("{} of {} ({}): {}: {}", what, about_.name, about_.stored_as, complaint, remedy));
 }
 
 }  // namespace
 
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
-                                         std::optional<ElementType> type, ReadWay way) {
+                                         std::optional<ElementType> type, ReadWay way,
+                                         ReadOrder read_order) {
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
   if (path.empty()) path = only_dataset(opened, file.string());
@@ -362,13 +453,13 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   auto about = describe(dataset, file.string() + ":" + path, type);
   if (auto direct = try_direct(dataset, about, way)) return direct;
   if (way == ReadWay::direct) {
-    throw UsageError(fmt::format(
-        "input.read: {} passes through HDF5, so its file cannot be read direct: leave it "
-        "at auto, or store the data set contiguous and in the type that is wanted",
-        about.name));
+    throw UsageError(
+        fmt::format("{} passes through HDF5, so its file cannot be read direct: leave input.read "
+                    "at auto, or store the data set contiguous and in the type that is wanted",
+                    about.name));
   }
   // The chunk cache's size counts at the first opening only, so that one must have ended.
-  const auto access = cached_access(about);
+  const auto access = cached_access(about, read_order);
   dataset.close();
   dataset = open_dataset(opened, file.string(), path, access.get());
   Descriptor stored(file_of(dataset), O_RDONLY);

@@ -12,10 +12,17 @@
 
 namespace shardstream::io {
 
+/// What will be asked of a source.
+enum class ReadOrder {
+  elements,    ///< ranges of elements: chunk by chunk
+  rectangles,  ///< rectangles, which share the chunks that they cut
+};
+
 /// Opens the data set at `path` of `file`, the file's only one if `path` is empty. Without `type`
 /// the elements have the type that fits the stored one. `way` is how a contiguous data set is read.
-/// Throws UsageError.
+/// Throws UsageError, before which the caller names the option.
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
-                                         std::optional<ElementType> type, ReadWay way);
+                                         std::optional<ElementType> type, ReadWay way,
+                                         ReadOrder read_order);
 
 }  // namespace shardstream::io

@@ -10,6 +10,7 @@
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
 #include "io/part_file.hpp"
+#include "io/raw_dataset.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -21,6 +22,8 @@ constexpr OptionRow rows[] = {
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::flag, "false", "",
      "Whether a file of that name is replaced as a whole, even if it is a complete result."},
+    {"output.store", OptionKind::flag, "true", "",
+     "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
 };
 
 /// ISO 8601, UTC, to the second.
@@ -71,10 +74,12 @@ std::span<const OptionRow> output_options() {
 
 struct ResultFile::Handle {
   PartFile part;
+  std::uint64_t reserve;
   hdf5::File file;
 
-  Handle(std::filesystem::path path, bool overwrite, const std::string& uuid)
-      : part(std::move(path), overwrite, uuid) {}
+  Handle(std::filesystem::path path, bool overwrite, const std::string& uuid,
+         std::uint64_t reserve_bytes)
+      : part(std::move(path), overwrite, uuid), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
     if (file.valid()) part.abandon();
@@ -83,12 +88,12 @@ struct ResultFile::Handle {
 
 ResultFile::ResultFile(std::filesystem::path path, bool overwrite, const std::string& run_uuid,
                        std::uint64_t reserve)
-    : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid)) {
+    : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid, reserve)) {
   // HDF5 begins by cutting the file, which ends a reservation; but must not meet a full disk at
   // all.
   handle_->part.reserve(reserve);
   const hdf5::Lock lock;
-  const auto access = hdf5::posix_access(false);
+  const auto access = aligned_access();
   handle_->file =
       hdf5::File(H5Fcreate(part_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
                  fmt::format("cannot create '{}'", part_path().string()));
@@ -114,6 +119,20 @@ void ResultFile::table(const std::string& group, const Table& table) {
   const hdf5::Lock lock;
   expect(handle_->file.valid(), "a result file is written before it is published");
   write_table(open_group(handle_->file, group).get(), table);
+}
+
+std::uint64_t ResultFile::dataset(const std::string& group, const std::string& name,
+                                  ElementType type, std::uint64_t rows, std::uint64_t columns) {
+  const hdf5::Lock lock;
+  expect(handle_->file.valid(), "a result file is written before it is published");
+  const std::uint64_t bytes = bytes_of(type, {rows, columns});
+  // Before HDF5 can meet a full disk, and again from where the data set came to stand: the tables
+  // come behind it.
+  handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes + handle_->reserve);
+  const std::uint64_t offset =
+      lay_out(handle_->file, fmt::format("{}/{}", group, name), type, {rows, columns});
+  handle_->part.reserve(offset + bytes + handle_->reserve);
+  return offset;
 }
 
 void ResultFile::publish() {

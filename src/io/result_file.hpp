@@ -12,6 +12,7 @@
 
 #include "core/options.hpp"
 #include "core/table.hpp"
+#include "kernels/data/element.hpp"
 
 namespace shardstream::io {
 
@@ -42,6 +43,12 @@ class ResultFile {
   void attribute(const std::string& group, const std::string& name, const Attribute& value);
   /// Writes `table` as group/NAME in the HDF5 Table layout; units as attributes units_FIELD.
   void table(const std::string& group, const Table& table);
+  /// Lays out the contiguous data set group/NAME of `rows` x `columns` elements, its room on disk
+  /// reserved, and returns where in the part file its bytes begin. Any rank may then write it with
+  /// a RangeWriter, while this goes on writing; what is not written is zeros. Every RangeWriter
+  /// must have synced before publish(). Throws UsageError when the disk has no room.
+  std::uint64_t dataset(const std::string& group, const std::string& name, ElementType type,
+                        std::uint64_t rows, std::uint64_t columns);
 
   /// Sets status = complete, closes, syncs and links the file into place. Throws Error, and leaves
   /// nothing behind, when any of that fails.

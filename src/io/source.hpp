@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/descriptor.hpp"
@@ -18,7 +19,7 @@
 
 namespace shardstream::io {
 
-/// The rows of [input]: data, read, count, type, seed.
+/// The rows of [input] but for a workload's own: data, read, count, shape, type, seed.
 std::span<const OptionRow> input_options();
 
 /// The order in which a data set's elements are numbered: box by box in row-major order of the
@@ -83,6 +84,12 @@ class Source {
   /// source, the range and the reason when they cannot be read or do not fit type().
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* out) const = 0;
 
+  /// For shapes of one dimension, which are columns, or two: writes a rectangle to `out`, converted
+  /// to type(), rows `stride` bytes apart (a multiple of the element's size; what lies between them
+  /// stays as it is). Throws as read() does.
+  virtual void read_rectangle(Range rows, Range columns, std::byte* out,
+                              std::uint64_t stride) const;
+
   /// Bytes that a slot for `count` elements must have for read_into(). Slots stand one behind the
   /// other, and the first is aligned to a page.
   virtual std::uint64_t slot_bytes(std::uint64_t count) const { return count * size_of(type()); }
@@ -93,13 +100,28 @@ class Source {
     read(first, count, slot);
     return slot;
   }
+
+ protected:
+  /// Throws ContractError unless read_rectangle() takes these.
+  void expect_rectangle(Range rows, Range columns, std::uint64_t stride) const;
 };
 
 /// Opens what `input.data` names: FILE:/PATH, FILE (its only usable data set) or a generator's
 /// name. Throws UsageError for everything that can be seen before work starts.
 std::unique_ptr<Source> open_source(const Options& options);
 
-/// The file that `input.data` names, which a result must not replace; empty for a generator.
-std::filesystem::path input_file(const Options& options);
+/// What an option beside `input.data` names, and what a generator makes if it names one.
+struct NamedSource {
+  std::string_view key;
+  std::vector<std::uint64_t> shape;
+  ElementType type;  ///< where input.type is auto
+  std::uint64_t seed;
+};
+/// As the other, to be read by read_rectangle(); a file may then keep more chunks in memory.
+std::unique_ptr<Source> open_source(const Options& options, const NamedSource& named);
+
+/// The file that the option `key` names, which a result must not replace; empty for a generator
+/// and where nothing is named.
+std::filesystem::path input_file(const Options& options, std::string_view key = "input.data");
 
 }  // namespace shardstream::io

@@ -1,5 +1,7 @@
 #include "measure/ceilings.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -7,6 +9,9 @@
 #include <numeric>
 
 #include "device/buffer.hpp"
+#include "kernels/data/generate.hpp"
+#include "kernels/gemm/multiply.hpp"
+#include "kernels/gemm/panel.hpp"
 #include "kernels/math/multiply_add.hpp"
 #include "kernels/memory/memory.hpp"
 
@@ -164,6 +169,51 @@ Ceiling arithmetic(device::Device& device, const launch::Session& session, Effor
 }
 template Ceiling arithmetic<float>(device::Device&, const launch::Session&, Effort);
 template Ceiling arithmetic<double>(device::Device&, const launch::Session&, Effort);
+
+Ceiling multiply(device::Device& device, const launch::Session& session, Effort effort,
+                 gemm::Precision precision, const gemm::Tile& tile) {
+  const bool on_host = device.info().backend == "host";
+  const std::size_t element = gemm::panel_element_bytes(precision, on_host);
+  const std::uint64_t a_elements = tile.m * tile.k, b_elements = tile.k * tile.n;
+  const std::uint64_t c_bytes = tile.m * tile.n * gemm::accumulator_bytes(precision);
+  // Two tiles, which a GPU computes side by side, if there is room for them.
+  const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
+  const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
+  std::unique_ptr<gemm::MultiplyPlan> plan;
+  Buffer<float> random, raw;
+  Buffer<std::byte> a, b, c;
+  Work work;
+  session.collectively([&] {
+    plan = gemm::make_multiply_plan(precision, tile, on_host);
+    const std::uint64_t most = std::max(a_elements, b_elements);
+    random = {device, Memory::pinned, most};
+    raw = {device, Memory::device, most};
+    a = {device, Memory::device, tiles * a_elements * element};
+    b = {device, Memory::device, b_elements * element};
+    c = {device, Memory::device, tiles * c_bytes};
+    work.streams.push_back(device.make_stream());
+    device::Stream& stream = *work.streams[0];
+    generate(Generator::uniform, ElementType::f32, 1, 0, most,
+             reinterpret_cast<std::byte*>(random.data()));
+    stream.upload(raw.data(), random.data(), random.bytes());
+    for (std::uint64_t i = 0; i < tiles; ++i) {
+      stream.launch(gemm::canonicalize_kernel(),
+                    {raw.data(), ElementType::f32, false, a.data() + i * a_elements * element,
+                     precision, tile.m, tile.k, tile.k});
+    }
+    stream.launch(gemm::canonicalize_kernel(), {raw.data(), ElementType::f32, false, b.data(),
+                                                precision, tile.k, tile.n, tile.n});
+    stream.synchronize();
+  });
+  work.enqueue = [&] {
+    work.streams[0]->launch(gemm::multiply_kernel(),
+                            {plan.get(), a.data(), b.data(), tile.n, c.data(), tiles, 1, true});
+  };
+  const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *
+                      static_cast<double>(tile.k);
+  return measured(fmt::format("multiply_{}", name_of(precision)), "Gflop/s", flop, session, effort,
+                  work);
+}
 
 std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
                                   const launch::Session& session, Effort effort,

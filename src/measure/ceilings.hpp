@@ -9,6 +9,7 @@
 
 #include "comm/communicator.hpp"
 #include "device/device.hpp"
+#include "kernels/gemm/grid.hpp"
 #include "launch/session.hpp"
 
 namespace shardstream::measure {
@@ -54,6 +55,11 @@ Ceiling device_copy(device::Device& device, const launch::Session& session, Effo
 /// Multiply-adds in registers, in Gflop/s: arithmetic_f32, arithmetic_f64. Collective.
 template <class T>
 Ceiling arithmetic(device::Device& device, const launch::Session& session, Effort effort);
+
+/// Products of tiles that stay in device memory, in Gflop/s: multiply_fp64, multiply_tf32, ... The
+/// panels are random, since products of zeros run faster. Collective.
+Ceiling multiply(device::Device& device, const launch::Session& session, Effort effort,
+                 gemm::Precision precision, const gemm::Tile& tile);
 
 /// An all-gather of `bytes` bytes a rank, in GB/s of bytes that arrive from other ranks; nothing
 /// with one rank. Collective.

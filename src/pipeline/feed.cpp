@@ -1,17 +1,31 @@
 #include "pipeline/feed.hpp"
 
 #include <algorithm>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "core/parallel.hpp"
 
 namespace shardstream::pipeline {
 namespace {
 
-using device::Buffer;
-using device::Memory;
+RingSizes ring_sizes(const Sizes& sizes, const io::Source& source, Range shard) {
+  if (shard.count == 0) return {};
+  RingSizes ring;
+  if (sizes.mode != Mode::mapped) {
+    ring.batch_bytes = sizes.batch * size_of(source.type());
+    ring.batches = sizes.batches;
+  }
+  if (is_staged(sizes.mode)) {
+    ring.slot_bytes = source.slot_bytes(sizes.slot);
+    ring.slots = sizes.slots;
+    ring.readers = sizes.readers;
+  }
+  return ring;
+}
+
+device::Buffer<std::byte> host_buffer(device::Device& device, Mode mode, std::size_t bytes) {
+  const auto kind = host_memory(mode);
+  return kind ? device::Buffer<std::byte>(device, *kind, bytes) : device::Buffer<std::byte>();
+}
 
 }  // namespace
 
@@ -22,41 +36,11 @@ Feed::Feed(device::Device& device, measure::Recorder& recorder, const io::Source
       sizes_(sizes),
       element_(size_of(source.type())),
       heartbeat_(heartbeat),
-      main_track_(recorder.main()),
-      upload_track_(recorder.device_track("upload", device)),
-      compute_track_(recorder.device_track("compute", device)) {
-  upload_ = device.make_stream();
-  compute_ = device.make_stream();
-  if (shard.count == 0) return;
-  for (std::uint64_t i = 0; i < sizes.batches && sizes.mode != Mode::mapped; ++i) {
-    buffers_.push_back({Buffer<std::byte>(device, Memory::device, sizes.batch * element_),
-                        device.make_event(), device.make_event()});
-  }
-  if (const auto kind = host_memory(sizes.mode)) {
-    loaded_ = Buffer<std::byte>(device, *kind, shard.count * element_);
-  }
-  if (is_staged(sizes.mode)) {
-    staging_ = std::make_unique<Staging>(device, recorder, source.slot_bytes(sizes.slot),
-                                         sizes.slots, sizes.readers);
-  }
-}
-
-Feed::~Feed() {
-  // After an error work may still be under way in the memory that is about to go.
-  for (auto* stream : {upload_.get(), compute_.get()}) {
-    try {
-      stream->synchronize();
-    } catch (const std::exception&) {  // the error itself is on its way to the user
-    }
-  }
-}
+      loaded_(host_buffer(device, sizes.mode, shard.count * element_)),
+      ring_(device, recorder, ring_sizes(sizes, source, shard), heartbeat) {}
 
 Range Feed::batch(std::uint64_t number) const {
   return intersection(shard_, {shard_.first + number * sizes_.batch, sizes_.batch});
-}
-
-std::int64_t Feed::in_batch(std::uint64_t piece) const {
-  return static_cast<std::int64_t>(piece / pieces_a_batch());
 }
 
 Range Feed::piece(std::uint64_t number) const {
@@ -83,13 +67,17 @@ void Feed::load(const OnRead& on_read) {
   if (sizes_.mode == Mode::stream) return;
   if (sizes_.mode != Mode::resident) return load_host_memory(on_read);
   stage("read", from_source(on_read), {});
-  compute_->synchronize();
+  compute().synchronize();
 }
 
 void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
+  const UploadRing::OnBatch on_bytes = [&](device::Stream& compute, std::uint64_t number,
+                                           const std::byte* data) {
+    on_batch(compute, {number, batch(number), data});
+  };
   switch (sizes_.mode) {
     case Mode::stream:
-      return stage("read", from_source(on_read), on_batch);
+      return stage("read", from_source(on_read), on_bytes);
     case Mode::pageable:
       return stage(
           "copy",
@@ -97,16 +85,13 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
             std::copy_n(loaded_data(elements), elements.count * element_, to);
             return to;
           },
-          on_batch);
+          on_bytes);
     case Mode::pinned:
     case Mode::write_combined:
-      return upload_pinned(on_batch);
+      return upload_loaded(on_bytes);
     case Mode::mapped:
     case Mode::resident:
-      for (std::uint64_t number = 0; number < batches(); ++number) {
-        tell("batch", number);
-        enqueue_kernels(number, on_batch);
-      }
+      return run_where_it_is(on_bytes);
   }
 }
 
@@ -120,86 +105,41 @@ void Feed::load_host_memory(const OnRead& on_read) {
   });
 }
 
-void Feed::stage(const char* phase, const Read& read, const OnBatch& on_batch) {
-  if (shard_.count == 0) return;
-  // The readers use this frame: they are gone before it is.
-  const struct Finish {
-    Staging& staging;
-    ~Finish() { staging.finish(); }
-  } finish{*staging_};
-  opened_ = computed_ = 0;
-  uploading_.reset();
-  staging_->start(
-      pieces(),
-      [&](std::uint64_t number, std::byte* slot, measure::HostTrack& reader) {
-        const Range elements = piece(number);
-        const auto span = reader.phase(phase, elements.count * element_, in_batch(number));
-        return read(elements, slot);
-      },
-      [this](std::uint64_t number, const std::byte* data, device::Event& emptied,
-             measure::HostTrack& reader,
-             const std::stop_token& stop) { upload_piece(number, data, emptied, reader, stop); });
-  for (std::uint64_t current = 0; current < batches(); ++current) {
-    tell("batch", current);
-    await_uploads(current);
-    compute_batch(current, on_batch);
-    {
-      const std::lock_guard lock(mutex_);
-      ++computed_;
-    }
-    changed_.notify_all();
-  }
+void Feed::stage(const char* phase, const Read& read, const UploadRing::OnBatch& on_batch) {
+  UploadRing::Work work;
+  work.batches = batches();
+  work.pieces = pieces();
+  work.piece = [this](std::uint64_t number) {
+    const Range elements = piece(number);
+    const std::uint64_t in_batch = number / pieces_a_batch();
+    return Piece{in_batch, (elements.first - batch(in_batch).first) * element_,
+                 elements.count * element_};
+  };
+  work.phase = phase;
+  work.read = [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); };
+  work.on_batch = on_batch;
+  ring_.run(work);
 }
 
-/// By the reader of the piece. Readers overtake one another, so the pieces of neighbouring batches
-/// may be mixed; a batch's buffer is taken once the kernels that used it before are enqueued.
-void Feed::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
-                        measure::HostTrack& reader, const std::stop_token& stop) {
-  const Range elements = piece(number);
-  const std::uint64_t current = number / pieces_a_batch();
-  std::unique_lock lock(mutex_, std::defer_lock);
-  {
-    const auto span = reader.phase("wait-for-batch", 0, in_batch(number));
-    // Held for some 10 us, so that falling asleep for it and waking up would take longer.
-    while (!lock.try_lock()) std::this_thread::yield();
-    const bool may =
-        changed_.wait(lock, stop, [&] { return current < computed_ + buffers_.size(); });
-    if (!may) return;
-  }
-  BatchBuffer& here = buffer(current);
-  {
-    const auto span = reader.phase("enqueue", elements.count * element_, in_batch(number));
-    while (opened_ <= current) open(opened_++);
-    upload_->upload(here.memory.data() + (elements.first - batch(current).first) * element_, data,
-                    elements.count * element_);
-    upload_->record(emptied);
-  }
-  here.missing -= elements.count;
-  const bool all = here.missing == 0;
-  if (all) filled(current);
-  lock.unlock();
-  if (all) changed_.notify_all();
-  if (heartbeat_ != nullptr) heartbeat_->move();
+/// Each batch in one piece, from where it was loaded to.
+void Feed::upload_loaded(const UploadRing::OnBatch& on_batch) {
+  UploadRing::Work work;
+  work.batches = work.pieces = batches();
+  work.piece = [this](std::uint64_t number) {
+    return Piece{number, 0, batch(number).count * element_};
+  };
+  work.read = [this](std::uint64_t number, std::byte*) { return loaded_data(batch(number)); };
+  work.on_batch = on_batch;
+  ring_.run(work);
 }
 
-/// Until all pieces of the batch are enqueued.
-void Feed::await_uploads(std::uint64_t batch) {
-  const auto span = main_track_.phase("wait-for-readers", 0, static_cast<std::int64_t>(batch));
-  std::unique_lock lock(mutex_);
-  const bool all = changed_.wait(lock, staging_->stopping(),
-                                 [&] { return batch < opened_ && buffer(batch).missing == 0; });
-  if (!all) staging_->rethrow();
-}
-
-void Feed::upload_pinned(const OnBatch& on_batch) {
-  for (std::uint64_t current = 0; current < batches(); ++current) {
-    tell("batch", current);
-    open(current);
-    const Range elements = batch(current);
-    upload_->upload(buffer(current).memory.data(), loaded_data(elements),
-                    elements.count * element_);
-    filled(current);
-    compute_batch(current, on_batch);
+void Feed::run_where_it_is(const UploadRing::OnBatch& on_batch) {
+  for (std::uint64_t number = 0; number < batches(); ++number) {
+    tell("batch", number);
+    const Range elements = batch(number);
+    ring_.run_kernels(number,
+                      sizes_.mode == Mode::mapped ? loaded_data(elements) : ring_.data(number),
+                      elements.count * element_, on_batch);
   }
 }
 
@@ -209,44 +149,6 @@ std::byte* Feed::loaded_data(Range elements) const {
 
 void Feed::tell(const char* what, std::uint64_t number) {
   if (heartbeat_ != nullptr) heartbeat_->step(what, number);
-}
-
-/// Uploads from now on come after the kernels of the batch that used this batch's buffer before.
-void Feed::open(std::uint64_t number) {
-  if (uploading_) upload_track_.end(*upload_);  // of the batch before; its last pieces may follow
-  const Range elements = batch(number);
-  buffer(number).missing = elements.count;
-  upload_->wait(*buffer(number).free);
-  upload_track_.begin(*upload_, "upload", elements.count * element_,
-                      static_cast<std::int64_t>(number));
-  uploading_ = number;
-}
-
-/// All uploads of the batch are enqueued.
-void Feed::filled(std::uint64_t number) {
-  if (uploading_ == number) {
-    upload_track_.end(*upload_);
-    uploading_.reset();
-  }
-  upload_->record(*buffer(number).filled);
-}
-
-/// The kernels of the batch come after its uploads.
-void Feed::compute_batch(std::uint64_t number, const OnBatch& on_batch) {
-  BatchBuffer& here = buffer(number);
-  compute_->wait(*here.filled);
-  if (on_batch) enqueue_kernels(number, on_batch);
-  compute_->record(*here.free);
-}
-
-void Feed::enqueue_kernels(std::uint64_t number, const OnBatch& on_batch) {
-  const Range elements = batch(number);
-  compute_track_.begin(*compute_, "kernels", elements.count * element_,
-                       static_cast<std::int64_t>(number));
-  on_batch(*compute_,
-           {number, elements,
-            sizes_.mode == Mode::mapped ? loaded_data(elements) : buffer(number).memory.data()});
-  compute_track_.end(*compute_);
 }
 
 }  // namespace shardstream::pipeline

@@ -1,16 +1,10 @@
 // Brings a rank's shard to its kernels: source -> readers -> staging ring -> batches -> on_batch.
-// The one schedule of uploads and kernels, for every backend and every mode.
+// Knows elements and where the modes keep them; the schedule is UploadRing's.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <stop_token>
-#include <vector>
 
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
@@ -19,7 +13,7 @@
 #include "launch/heartbeat.hpp"
 #include "measure/recorder.hpp"
 #include "pipeline/options.hpp"
-#include "pipeline/staging.hpp"
+#include "pipeline/upload_ring.hpp"
 
 namespace shardstream::pipeline {
 
@@ -43,7 +37,6 @@ class Feed {
 
   Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source, Range shard,
        const Sizes& sizes, launch::Heartbeat* heartbeat = nullptr);
-  ~Feed();
 
   /// Brings the data to where the mode wants it before timing starts; nothing to do for `stream`.
   void load(const OnRead& on_read);
@@ -52,19 +45,13 @@ class Feed {
   /// source has been read; the caller synchronises compute().
   void run(const OnBatch& on_batch, const OnRead& on_read);
 
-  device::Stream& compute() { return *compute_; }
+  device::Stream& compute() { return ring_.compute(); }
 
   std::uint64_t batches() const { return ceil_div(shard_.count, sizes_.batch); }
   /// The elements of batch `number`.
   Range batch(std::uint64_t number) const;
 
  private:
-  /// Room for one batch. `filled` is behind its last upload, `free` behind its kernels.
-  struct BatchBuffer {
-    device::Buffer<std::byte> memory;
-    std::unique_ptr<device::Event> filled, free;
-    std::uint64_t missing = 0;  ///< elements of its batch whose upload is not enqueued yet
-  };
   /// Returns where in the slot the elements begin.
   using Read = std::function<const std::byte*(Range elements, std::byte* slot)>;
 
@@ -72,23 +59,15 @@ class Feed {
   Range piece(std::uint64_t number) const;
   std::uint64_t pieces_a_batch() const { return ceil_div(sizes_.batch, sizes_.slot); }
   std::uint64_t pieces() const;
-  std::int64_t in_batch(std::uint64_t piece) const;  ///< the number of the piece's batch
-  BatchBuffer& buffer(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
 
   /// Reads and tells `on_read`, which must outlive the result.
   Read from_source(const OnRead& on_read) const;
   void load_host_memory(const OnRead& on_read);
-  /// `phase` is what the readers' reading is called.
-  void stage(const char* phase, const Read& read, const OnBatch& on_batch);
-  void upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
-                    measure::HostTrack& reader, const std::stop_token& stop);
-  void await_uploads(std::uint64_t batch);
-  void upload_pinned(const OnBatch& on_batch);
+  /// Through the slots; `phase` is what the readers' reading is called.
+  void stage(const char* phase, const Read& read, const UploadRing::OnBatch& on_batch);
+  void upload_loaded(const UploadRing::OnBatch& on_batch);
+  void run_where_it_is(const UploadRing::OnBatch& on_batch);
   std::byte* loaded_data(Range elements) const;
-  void open(std::uint64_t batch);
-  void filled(std::uint64_t batch);
-  void compute_batch(std::uint64_t batch, const OnBatch& on_batch);
-  void enqueue_kernels(std::uint64_t batch, const OnBatch& on_batch);
   void tell(const char* what, std::uint64_t number);
 
   const io::Source& source_;
@@ -96,20 +75,8 @@ class Feed {
   Sizes sizes_;
   std::uint64_t element_;
   launch::Heartbeat* heartbeat_;
-
   device::Buffer<std::byte> loaded_;  // the shard, in the modes of host_memory()
-  std::vector<BatchBuffer> buffers_;  // in mode resident one for every batch
-  std::unique_ptr<Staging> staging_;
-  std::unique_ptr<device::Stream> upload_, compute_;
-  measure::HostTrack& main_track_;
-  measure::DeviceTrack &upload_track_, &compute_track_;
-
-  // Readers enqueue uploads and the thread of run() kernels. The lock is held by whoever gives work
-  // to the upload stream or its track, and guards what follows and the buffers' `missing`.
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::uint64_t opened_ = 0, computed_ = 0;  ///< batches: begun to upload; kernels enqueued
-  std::optional<std::uint64_t> uploading_;   ///< the batch whose span on the upload track is open
+  UploadRing ring_;                   // in mode resident with room for every batch
 };
 
 }  // namespace shardstream::pipeline

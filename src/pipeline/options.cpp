@@ -20,12 +20,13 @@ constexpr std::array rows = {
         "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
         "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident)."},
+        "read over the link (mapped), or on the device (resident); gemm takes stream alone."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
-              "Bytes that one kernel call gets, rounded up to whole leaves; auto is 64MiB, or the "
+              "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
+              "64MiB, or the "
               "whole shard when it is resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
-              "Batches in device memory: one computes while the others fill."},
+              "Batches of reduce in device memory: one computes while the others fill."},
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
         "Bytes of one pinned staging slot, rounded up to whole leaves; auto keeps the ring in "
@@ -39,15 +40,6 @@ constexpr std::array rows = {
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
-
-Mode mode_of(const std::string& text) {
-  if (text == "pageable") return Mode::pageable;
-  if (text == "pinned") return Mode::pinned;
-  if (text == "write-combined") return Mode::write_combined;
-  if (text == "mapped") return Mode::mapped;
-  if (text == "resident") return Mode::resident;
-  return Mode::stream;
-}
 
 /// Elements as whole units, at least one.
 std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
@@ -119,6 +111,16 @@ std::span<const OptionRow> pipeline_options() {
   return rows;
 }
 
+Mode mode(const Options& options) {
+  const std::string& text = options.text("pipeline.mode");
+  if (text == "pageable") return Mode::pageable;
+  if (text == "pinned") return Mode::pinned;
+  if (text == "write-combined") return Mode::write_combined;
+  if (text == "mapped") return Mode::mapped;
+  if (text == "resident") return Mode::resident;
+  return Mode::stream;
+}
+
 std::optional<device::Memory> host_memory(Mode mode) {
   switch (mode) {
     case Mode::pageable:
@@ -176,7 +178,7 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
     return whole_units(std::min(ceil_div(bytes, element), whole_shard), unit);
   };
   Sizes sizes;
-  sizes.mode = mode_of(options.text("pipeline.mode"));
+  sizes.mode = mode(options);
   const Ring ring = staging_ring(options, resources);
   sizes.readers = ring.readers;
   sizes.slots = ring.slots;

@@ -28,6 +28,9 @@ enum class Mode {
   resident,        ///< on the device
 };
 
+/// pipeline.mode.
+Mode mode(const Options& options);
+
 /// The kind of host memory that holds the whole shard; none where it is elsewhere.
 std::optional<device::Memory> host_memory(Mode mode);
 /// Whether the data goes through slots.

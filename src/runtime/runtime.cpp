@@ -96,6 +96,16 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
   return device::host::make_device(threads);
 }
 
+/// Larger pieces than 256 KiB are hardly faster between ranks of one host. Many ranks get smaller
+/// ones, so that their slots pin no more than 16 MiB a rank; below a page the calls themselves
+/// would take the time.
+std::size_t mpi_piece(const launch::Session& session) {
+  constexpr std::size_t most = std::size_t{256} << 10, least = 4096;
+  constexpr std::size_t most_pinned = std::size_t{16} << 20;
+  const std::size_t shares = comm::mpi_staging_bytes(1, static_cast<std::size_t>(session.size()));
+  return std::clamp(most_pinned / shares / 8 * 8, least, most);
+}
+
 /// The communicator that comm.transport asks for. Collective.
 std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   const auto span = runtime.recorder.phase("communicator");
@@ -122,7 +132,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   }
   std::unique_ptr<comm::Communicator> over_mpi;
   session.collectively([&] {
-    over_mpi = comm::make_mpi_communicator(*runtime.device, session, most_collective_bytes);
+    over_mpi = comm::make_mpi_communicator(*runtime.device, session, mpi_piece(session));
   });
   return over_mpi;
 }

@@ -54,7 +54,4 @@ struct Runtime {
   void open();
 };
 
-/// Bytes that one rank contributes to a collective at the most.
-inline constexpr std::size_t most_collective_bytes = std::size_t{64} << 10;
-
 }  // namespace shardstream::runtime

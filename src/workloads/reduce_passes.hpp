@@ -194,9 +194,7 @@ class RootFold {
         elements_(elements),
         send_(*runtime.device, device::Memory::device, most),
         receive_(*runtime.device, device::Memory::device, most * ranks()),
-        staged_(*runtime.device, device::Memory::pinned, most * ranks()) {
-    static_assert(most * sizeof(Partial<Class>) <= runtime::most_collective_bytes);
-  }
+        staged_(*runtime.device, device::Memory::pinned, most * ranks()) {}
 
   Partial<Class> run(device::Stream& stream, const std::vector<Partial<Class>>& own) {
     expect(own.size() <= most, "a shard is at most two subtrees of each level");

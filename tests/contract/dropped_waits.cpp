@@ -2,8 +2,8 @@
 // program runs itself once without a fault, which must be clean, and once for each wait that was
 // met then, left out, where ThreadSanitizer must stop it. Without ThreadSanitizer it is skipped.
 //
-//   dropped_waits                        the proof
-//   dropped_waits MODE WAITER NUMBER SLOW   one run, with that fault
+//   dropped_waits                               the proof
+//   dropped_waits SCHEDULE WAITER NUMBER SLOW   one run, with that fault
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +16,9 @@
 
 #include "contract/faulty_device.hpp"
 #include "contract/pipeline_inputs.hpp"
+#include "pipeline/drain.hpp"
 #include "pipeline/feed.hpp"
+#include "pipeline/upload_ring.hpp"
 
 namespace {
 
@@ -34,6 +36,8 @@ constexpr bool sees_races = false;
 // How a run ends; the last is ThreadSanitizer's.
 constexpr int right = 0, wrong_sums = 1, race_found = 66;
 
+constexpr std::uint64_t slot = 4096;  // elements
+
 struct SumArgs {
   const std::int64_t* values;
   std::uint64_t count;
@@ -46,11 +50,34 @@ void sum_values(const SumArgs& args, unsigned part, unsigned) {
 }
 constexpr Kernel<SumArgs> sum_kernel{"sum", sum_values, nullptr};
 
+/// values[i] = from + step * i, or that much more than there was.
+struct RampArgs {
+  std::int64_t* values;
+  std::uint64_t count;
+  std::int64_t from, step;
+  bool add;
+};
+void make_ramp(const RampArgs& args, unsigned part, unsigned) {
+  if (part != 0) return;
+  for (std::uint64_t i = 0; i < args.count; ++i) {
+    const std::int64_t value = args.from + args.step * static_cast<std::int64_t>(i);
+    args.values[i] = args.add ? args.values[i] + value : value;
+  }
+}
+constexpr Kernel<RampArgs> ramp_kernel{"ramp", make_ramp, nullptr};
+
 /// Two passes over a small shard, the second close behind the first; the batches' sums come back to
 /// the host at the end. True if they are right.
-bool passes_twice(device::Device& device, const pipeline::Sizes& sizes, test::Plan& plan) {
-  constexpr std::uint64_t count = 4096 * 14 + 100;
+template <pipeline::Mode mode>
+bool feeds(device::Device& device, test::Plan& plan) {
+  constexpr std::uint64_t count = slot * 14 + 100;
   constexpr std::uint64_t rounds = 2;
+  const pipeline::Sizes sizes{.mode = mode,
+                              .slot = slot,
+                              .slots = 3,
+                              .batch = 4 * slot,
+                              .batches = mode == pipeline::Mode::resident ? 4U : 2U,
+                              .readers = 2};
   const test::RampSource source(count);
   measure::Recorder recorder;
   pipeline::Feed feed(device, recorder, source, {0, count}, sizes);
@@ -77,23 +104,115 @@ bool passes_twice(device::Device& device, const pipeline::Sizes& sizes, test::Pl
   return total == static_cast<std::int64_t>(rounds) * wanted;
 }
 
-pipeline::Sizes sizes_of(pipeline::Mode mode) {
-  return {.mode = mode,
-          .slot = 4096,
-          .slots = 3,
-          .batch = 4 * 4096,
-          .batches = mode == pipeline::Mode::resident ? 4U : 2U,
-          .readers = 2};
+/// The same with a stage in between, which adds to every element in its place.
+bool arrives(device::Device& device, test::Plan& plan) {
+  constexpr std::uint64_t batches = 4, pieces_a_batch = 3, batch_elements = pieces_a_batch * slot;
+  constexpr std::uint64_t rounds = 2;
+  constexpr std::size_t slot_bytes = slot * sizeof(std::int64_t);
+  measure::Recorder recorder;
+  const device::Buffer<std::int64_t> sums(device, device::Memory::device, rounds * batches);
+  const device::Buffer<std::int64_t> seen(device, device::Memory::pinned, sums.size());
+  pipeline::UploadRing ring(device, recorder,
+                            {.slot_bytes = slot_bytes,
+                             .slots = 3,
+                             .readers = 2,
+                             .batch_bytes = pieces_a_batch * slot_bytes,
+                             .batches = 2,
+                             .arrivals = true});
+  std::uint64_t round = 0;
+  pipeline::UploadRing::Work work;
+  work.batches = batches;
+  work.pieces = batches * pieces_a_batch;
+  work.piece = [](std::uint64_t number) {
+    return pipeline::Piece{number / pieces_a_batch, number % pieces_a_batch * slot_bytes,
+                           slot_bytes};
+  };
+  work.read = [](std::uint64_t number, std::byte* to) {
+    auto* values = reinterpret_cast<std::int64_t*>(to);
+    for (std::uint64_t i = 0; i < slot; ++i) {
+      values[i] = test::RampSource::value(number * slot + i);
+    }
+    return to;
+  };
+  work.on_arrival = [](device::Stream& arrive, std::uint64_t, std::byte* data) {
+    arrive.launch(ramp_kernel, {reinterpret_cast<std::int64_t*>(data), batch_elements, 5, 0, true});
+  };
+  work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+    compute.launch(sum_kernel, {reinterpret_cast<const std::int64_t*>(data), batch_elements,
+                                sums.data() + round * batches + batch});
+  };
+  plan.arm(true);
+  for (; round < rounds; ++round) ring.run(work);
+  ring.compute().download(seen.data(), sums.data(), sums.bytes());
+  ring.compute().synchronize();
+  std::int64_t total = 0, wanted = 0;
+  for (std::uint64_t i = 0; i < seen.size(); ++i) total += seen[i];
+  plan.arm(false);
+  for (std::uint64_t i = 0; i < batches * batch_elements; ++i) {
+    wanted += test::RampSource::value(i) + 5;
+  }
+  return total == static_cast<std::int64_t>(rounds) * wanted;
 }
 
+/// Tiles are made in two places in turn, and drained; twice, with a finish() each time.
+bool drains(device::Device& device, test::Plan& plan) {
+  constexpr std::uint64_t places = 2, tiles = 6, rounds = 2;
+  constexpr std::size_t slot_bytes = slot * sizeof(std::int64_t);
+  const device::Buffer<std::int64_t> memory(device, device::Memory::device, places * slot);
+  const auto compute = device.make_stream();
+  std::vector<std::unique_ptr<device::Event>> made, copied;
+  for (std::uint64_t i = 0; i < places; ++i) {
+    made.push_back(device.make_event());
+    copied.push_back(device.make_event());
+  }
+  std::vector<std::int64_t> sums(rounds * tiles);
+  measure::Recorder recorder;
+  pipeline::Drain drain(device, recorder, slot_bytes, 3, 2);
+  plan.arm(true);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    for (std::uint64_t tile = 0; tile < tiles; ++tile) {
+      const std::uint64_t number = round * tiles + tile, place = tile % places;
+      std::int64_t* const values = memory.data() + place * slot;
+      if (tile >= places) compute->wait(*copied[place]);  // else finish() has waited for it
+      compute->launch(ramp_kernel, {values, slot, static_cast<std::int64_t>(number), 3, false});
+      compute->record(*made[place]);
+      drain.push(*made[place], reinterpret_cast<const std::byte*>(values), slot_bytes,
+                 *copied[place], [sum = &sums[number]](const std::byte* data) {
+                   sum_values({reinterpret_cast<const std::int64_t*>(data), slot, sum}, 0, 1);
+                 });
+    }
+    drain.finish();
+  }
+  plan.arm(false);
+  bool all_right = true;
+  for (std::uint64_t number = 0; number < sums.size(); ++number) {
+    const std::uint64_t wanted = slot * number + 3 * (slot * (slot - 1) / 2);
+    all_right = all_right && sums[number] == static_cast<std::int64_t>(wanted);
+  }
+  return all_right;
+}
+
+/// What is proven. Of the modes those with waits of their own: write-combined has those of pinned,
+/// mapped has none.
+struct Schedule {
+  const char* name;
+  bool (*is_right)(device::Device& device, test::Plan& plan);
+};
+constexpr std::array schedules = {Schedule{"stream", feeds<pipeline::Mode::stream>},
+                                  Schedule{"pageable", feeds<pipeline::Mode::pageable>},
+                                  Schedule{"pinned", feeds<pipeline::Mode::pinned>},
+                                  Schedule{"resident", feeds<pipeline::Mode::resident>},
+                                  Schedule{"arrivals", arrives},
+                                  Schedule{"drain", drains}};
+
 /// One run; says which waits it met, one a line.
-int run_once(pipeline::Mode mode, Fault fault) {
+int run_once(const Schedule& schedule, Fault fault) {
   FaultyDevice device(fault);
-  const bool sums_are_right = passes_twice(device, sizes_of(mode), device.plan());
+  const bool is_right = schedule.is_right(device, device.plan());
   for (const auto& met : device.plan().met()) {
     fmt::print("{} {} {}\n", static_cast<int>(met.waiter), met.number, met.signaller);
   }
-  return sums_are_right ? right : wrong_sums;
+  return is_right ? right : wrong_sums;
 }
 
 struct Outcome {
@@ -101,8 +220,8 @@ struct Outcome {
   std::string output;
 };
 
-Outcome run_child(const std::string& program, int mode, Fault fault) {
-  const std::string command = fmt::format("'{}' {} {} {} {} 2>/dev/null", program, mode,
+Outcome run_child(const std::string& program, std::size_t schedule, Fault fault) {
+  const std::string command = fmt::format("'{}' {} {} {} {} 2>/dev/null", program, schedule,
                                           static_cast<int>(fault.waiter), fault.number, fault.slow);
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {-1, ""};
@@ -113,30 +232,21 @@ Outcome run_child(const std::string& program, int mode, Fault fault) {
 }
 
 /// True if leaving the wait out shows in one of a few tries. `last` is how the last one ended.
-bool shows(const std::string& program, int mode, Fault fault, int& last) {
+bool shows(const std::string& program, std::size_t schedule, Fault fault, int& last) {
   for (int attempt = 0; attempt < 5; ++attempt) {
-    last = run_child(program, mode, fault).code;
+    last = run_child(program, schedule, fault).code;
     if (last == race_found || last == wrong_sums) return true;
     if (last != right) return false;  // it neither ran nor raced: not what is looked for
   }
   return false;
 }
 
-/// The modes with a schedule of their own: write-combined has that of pinned, mapped has no waits.
-struct Proven {
-  pipeline::Mode mode;
-  const char* name;
-};
-constexpr std::array proven = {
-    Proven{pipeline::Mode::stream, "stream"}, Proven{pipeline::Mode::pageable, "pageable"},
-    Proven{pipeline::Mode::pinned, "pinned"}, Proven{pipeline::Mode::resident, "resident"}};
-
-/// Every wait of one mode, left out in turn; the number of those that nobody noticed.
-int prove(const std::string& program, const Proven& what) {
-  const int mode = static_cast<int>(what.mode);
-  const Outcome clean = run_child(program, mode, {});
+/// Every wait of one schedule, left out in turn; the number of those that nobody noticed.
+int prove(const std::string& program, std::size_t schedule) {
+  const char* const name = schedules[schedule].name;
+  const Outcome clean = run_child(program, schedule, {});
   if (clean.code != right) {
-    fmt::print("{}: the run without a fault ended with {}\n", what.name, clean.code);
+    fmt::print("{}: the run without a fault ended with {}\n", name, clean.code);
     return 1;
   }
   int met = 0, unseen = 0;
@@ -147,12 +257,12 @@ int prove(const std::string& program, const Proven& what) {
     }
     ++met;
     int code = 0;
-    if (shows(program, mode, {static_cast<Waiter>(waiter), number, signaller}, code)) continue;
+    if (shows(program, schedule, {static_cast<Waiter>(waiter), number, signaller}, code)) continue;
     ++unseen;
     fmt::print("{}: wait {} of waiter {} for stream {} was left out, and the run ended with {}\n",
-               what.name, number, waiter, signaller, code);
+               name, number, waiter, signaller, code);
   }
-  fmt::print("{}: {} of {} left-out waits were seen\n", what.name, met - unseen, met);
+  fmt::print("{}: {} of {} left-out waits were seen\n", name, met - unseen, met);
   return unseen + (met == 0 ? 1 : 0);
 }
 
@@ -165,10 +275,10 @@ int main(int argc, char** argv) {
   }
   if (argc == 5) {
     return run_once(
-        static_cast<pipeline::Mode>(std::atoi(argv[1])),
+        schedules.at(static_cast<std::size_t>(std::atoi(argv[1]))),
         {static_cast<Waiter>(std::atoi(argv[2])), std::atoi(argv[3]), std::atoi(argv[4])});
   }
   int failures = 0;
-  for (const Proven& what : proven) failures += prove(argv[0], what);
+  for (std::size_t i = 0; i < schedules.size(); ++i) failures += prove(argv[0], i);
   return failures == 0 ? 0 : 1;
 }

@@ -15,7 +15,7 @@
 namespace shardstream::test {
 
 /// Who waits, in the order that streams were made; a thread is the last.
-enum class Waiter { stream0, stream1, thread };
+enum class Waiter { stream0, stream1, stream2, thread };
 inline constexpr int no_stream = -1;
 
 /// Wait number `number` of `waiter` is left out and stream `slow` delayed before each piece of its
@@ -54,7 +54,7 @@ class Plan {
   Fault fault_;
   std::atomic<bool> armed_{false};
   std::mutex mutex_;
-  std::array<int, 3> count_{};
+  std::array<int, 4> count_{};
   std::vector<Met> met_;
 };
 

@@ -15,37 +15,12 @@ import time
 import h5py
 import numpy as np
 
-from harness import (PROGRAM, command_line, each, expect_gone, finish, main, new_folder,
-                     part_files, ranks_below, run, skip_part, start, wait_until, write_sparse)
+from harness import (PROGRAM, check_complaints, command_line, each, expect_complaint, expect_gone,
+                     finish, main, new_folder, part_files, ranks_below, run, skip_part, start,
+                     wait_until, write_sparse)
 
 RANKS = (1, 2)
 RANDOM = np.random.default_rng(8)
-
-
-def expect_complaint(finished, code, words):
-    """One line from the program, by one rank if there are several, and nothing else."""
-    finished.expect(code)
-    assert finished.out == "", finished
-    assert re.fullmatch(r"(rank \d+: )?error: [^\n]+\n", finished.err), finished
-    for word in words:
-        assert word in finished.err, f"'{word}' is missing:\n{finished}"
-
-
-def check_complaint(arguments, code, words, ranks, env=None):
-    """Without a result and without remains; {out} in `arguments` stands for an empty folder."""
-    out = new_folder()
-    arguments = [str(argument).replace("{out}", str(out)) for argument in arguments]
-    if not any(argument in ("-o", "--help") for argument in arguments):
-        arguments += ["-o", str(out / "out.h5")]
-    expect_complaint(run(*arguments, ranks=ranks, env=env), code, words)
-    assert list(out.iterdir()) == [], list(out.iterdir())
-
-
-def check_complaints(cases, ranks=RANKS):
-    """Cases of (arguments, exit code, words of the message[, environment]), on several ranks. After
-    an error Open MPI's launcher sleeps for a second, so that there is time for many."""
-    each([(case[0], case[1], case[2], n, *case[3:]) for case in cases for n in ranks],
-         check_complaint, workers=8)
 
 
 # ---------------------------------------------------------------- the command

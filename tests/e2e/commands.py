@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 import results
-from harness import LEAF, OPS, TYPES, each, main, new_folder, run, start
+from harness import (LEAF, OPS, TYPES, each, main, new_folder, ready_ini_files, run, start)
 
 # ---------------------------------------------------------------- help and version
 
@@ -101,6 +101,13 @@ def test_full_standard_output():
     assert len(list(folder.iterdir())) == 2
 
 
+def test_ready_ini_files_of_reduce():
+    folder = new_folder()
+    for path in ready_ini_files("reduce"):
+        run("run", path, "-o", folder / f"{path.stem}.h5",
+            env={"SHARDSTREAM_INPUT_COUNT": "100000"}).expect(0)
+
+
 # ---------------------------------------------------------------- generate
 
 def mix(z):
@@ -127,10 +134,10 @@ def generated(generator, name, count, seed):
     return unsigned.view(dtype)
 
 
-def read(path, dataset):
+def read(path, dataset, dimensions=1):
     with h5py.File(path) as file:
         stored = file[dataset]
-        assert stored.chunks is None and stored.ndim == 1
+        assert stored.chunks is None and stored.ndim == dimensions
         assert stored.id.get_offset() % 4096 == 0 or stored.nbytes < 4096
         return stored[()]
 
@@ -156,6 +163,45 @@ def test_generate():
     sizes = itertools.cycle([(3 * 2**20 + 17, 1), (300001, 0), (1, 12345), (2**20, 2**64 - 1)])
     each([(generator, name, *next(sizes)) for generator in ("uniform", "ramp") for name in TYPES],
          check)
+
+
+def test_generate_with_a_shape():
+    """Elements are numbered row by row, on any number of ranks."""
+    def check(shape, text, ranks):
+        folder = new_folder()
+        finished = run("generate", "--input.shape", text, "--input.type", "f64", "-o",
+                       f"{folder}/a.h5:/x", ranks=ranks).expect(0)
+        assert f"elements={np.prod(shape)}\n" in finished.out, finished
+        expected = generated("uniform", "f64", np.prod(shape), 1).reshape(shape)
+        assert np.array_equal(read(folder / "a.h5", "x", len(shape)), expected)
+        # What a run generates and what it reads from the file is the same.
+        values = [run("run", "reduce", *data, "-o", folder / f"{name}.h5").expect(0).out
+                  .split("\ntime=")[0].split("page_cache=")[0].rstrip()
+                  for name, data in (("file", ["--input.data", folder / "a.h5"]),
+                                     ("none", ["--input.shape", text, "--input.type", "f64"]))]
+        assert values[0] == values[1], values
+    each([((1001, 517), "1001x517", 1), ((1001, 517), "1001x517", 3), ((1, 1), "1x1", 2),
+          ((2048, 1000), "2^11x1e3", 1), ((300, 7, 11), "300 x 7 x 11", 1), ((5,), "5", 1)], check)
+
+
+def test_bad_shapes():
+    def check(arguments, words, ranks):
+        folder = new_folder()
+        finished = run("generate", "-o", f"{folder}/a.h5:/x", *arguments, ranks=ranks).expect(2)
+        assert re.fullmatch(r"(rank \d: )?error: [^\n]+\n", finished.err), finished
+        for word in ["input.shape", *words]:
+            assert word in finished.err, f"{word}: {finished}"
+        assert list(folder.iterdir()) == []
+    cases = [
+        (["--input.shape", "4096x"], ["'' is not a count", "4096x2048"]),
+        (["--input.shape", "4096,2048"], ["'4096,2048' is not a count", "4096x2048"]),
+        (["--input.shape", "4x-3"], ["'-3' is negative"]),
+        (["--input.shape", "4x0"], ["4x0 elements of f32"]),
+        (["--input.shape", "2^40x2^40"], [f"{2**40}x{2**40} elements of f32", "choose"]),
+        (["--input.shape", "x".join(["1"] * 33)], ["33 dimensions", "32"]),
+        (["--input.shape", "4x5", "--input.count", "20"], ["input.count", "give one"]),
+    ]
+    each([(*case, ranks) for case in cases for ranks in (1, 3)], check)
 
 
 def test_ramp_goes_round():

@@ -47,6 +47,15 @@ class Finished:
                 (line.split("=", 1) for line in self.out.splitlines())}
 
 
+def ready_ini_files(workload):
+    """Those of inputs/ that name the workload."""
+    folder = pathlib.Path(__file__).resolve().parents[2] / "inputs"
+    found = [path for path in sorted(folder.glob("*.ini"))
+             if f"workload = {workload}\n" in path.read_text()]
+    assert found, folder
+    return found
+
+
 # Where runs of one rank compute; main() says. More ranks than GPUs are refused, so that several
 # are always on the host.
 BACKEND_OF_ONE_RANK = "host"
@@ -112,6 +121,32 @@ def each(cases, check, workers=4):
                 failures.append(f"{case}: {type(error).__name__} in line {where.lineno}: {error}")
     assert futures, "there are no cases"
     assert not failures, f"{len(failures)} of {len(futures)} cases:\n" + "\n".join(failures)
+
+
+def expect_complaint(finished, code, words):
+    """One line from the program, by one rank if there are several, and nothing else."""
+    finished.expect(code)
+    assert finished.out == "", finished
+    assert re.fullmatch(r"(rank \d+: )?error: [^\n]+\n", finished.err), finished
+    for word in words:
+        assert word in finished.err, f"'{word}' is missing:\n{finished}"
+
+
+def check_complaint(arguments, code, words, ranks, env=None):
+    """Without a result and without remains; {out} in `arguments` stands for an empty folder."""
+    out = new_folder()
+    arguments = [str(argument).replace("{out}", str(out)) for argument in arguments]
+    if not any(argument in ("-o", "--help") for argument in arguments):
+        arguments += ["-o", str(out / "out.h5")]
+    expect_complaint(run(*arguments, ranks=ranks, env=env), code, words)
+    assert list(out.iterdir()) == [], list(out.iterdir())
+
+
+def check_complaints(cases, ranks=(1, 2)):
+    """Cases of (arguments, exit code, words of the message[, environment]), on several ranks. After
+    an error Open MPI's launcher sleeps for a second, so that there is time for many."""
+    each([(case[0], case[1], case[2], n, *case[3:]) for case in cases for n in ranks],
+         check_complaint, workers=8)
 
 
 def new_folder():

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   const shardstream::launch::Session session;
   shardstream::test::the_session = &session;
   testing::InitGoogleTest(&argc, argv);
+  if (const auto code = shardstream::test::exit_code_without_hardware()) return *code;
 
   // The listeners own what is appended to them.
   auto& listeners = testing::UnitTest::GetInstance()->listeners();

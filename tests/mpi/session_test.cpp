@@ -1,13 +1,8 @@
-// How ranks agree and combine, on any number of them.
+// How ranks agree, on any number of them.
 #include "mpi/session.hpp"
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
-#include "comm/communicator.hpp"
-#include "device/buffer.hpp"
-#include "device/host/host_device.hpp"
 #include "launch/affinity.hpp"
 #include "launch/situation.hpp"
 #include "runtime/provenance.hpp"
@@ -118,27 +113,6 @@ TEST(Session, CollectsBytesOnRank0) {
   ASSERT_EQ(all.size(), session().rank() == 0 ? static_cast<std::size_t>(session().size()) : 0U);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     EXPECT_EQ(all[rank], std::string(rank * 100000, 'x') + '\0');
-  }
-}
-
-TEST(MpiCommunicator, GathersDeviceMemoryInTheOrderOfTheStream) {
-  const auto device = device::host::make_device(2);
-  const auto stream = device->make_stream();
-  constexpr std::size_t count = 300;
-  const auto ranks = static_cast<std::size_t>(session().size());
-  const auto communicator = comm::make_mpi_communicator(*device, session(), count * 4);
-  const device::Buffer<int> send(*device, device::Memory::device, count);
-  const device::Buffer<int> receive(*device, device::Memory::device, count * ranks);
-  std::vector<int> values(count), seen(count * ranks);
-  for (int round = 0; round < 5; ++round) {
-    std::iota(values.begin(), values.end(), 1000 * session().rank() + round);
-    stream->upload(send.data(), values.data(), send.bytes());
-    communicator->all_gather(*stream, send.data(), receive.data(), send.bytes());
-    stream->download(seen.data(), receive.data(), receive.bytes());
-    communicator->wait(*stream);
-    for (std::size_t i = 0; i < seen.size(); ++i) {
-      ASSERT_EQ(seen[i], static_cast<int>(1000 * (i / count) + i % count) + round);
-    }
   }
 }
 

@@ -60,7 +60,7 @@ class SourceCeilings : public testing::Test {
 };
 
 TEST_F(SourceCeilings, AGeneratorIsDecodedAndInNoFile) {
-  const io::GeneratorSource source(Generator::ramp, ElementType::f64, count, 1);
+  const io::GeneratorSource source(Generator::ramp, ElementType::f64, {count}, 1);
   const Range mine = shard_of(count);
   const PageCache cache = page_cache(session(), source, mine);
   EXPECT_EQ(cache.state, "");

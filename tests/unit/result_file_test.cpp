@@ -319,12 +319,95 @@ TEST_F(ResultFiles, LetHdf5LockTooWhereItsUserWantsIt) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
+// ---------------------------------------------------------------- matrices among the results
+
+TEST_F(ResultFiles, HoldMatricesThatManyWrite) {
+  constexpr std::uint64_t rows = 301, columns = 203, tile = 64;
+  std::vector<double> expected(rows * columns), row_of_ones(columns, 1);
+  generate(Generator::uniform, ElementType::f64, 7, 0, rows * columns,
+           reinterpret_cast<std::byte*>(expected.data()));
+  Table many("many", {{"i", ColumnType::integer}});
+  for (std::int64_t i = 0; i < 10'000; ++i) many.add({i});
+  {
+    ResultFile result(file_, false, uuid, 1 << 20);
+    result.attribute("/results", "before", 1.0);
+    const auto offset = result.dataset("/results", "C", ElementType::f64, rows, columns);
+    const auto other = result.dataset("/results/more", "D", ElementType::f64, 2, columns);
+    EXPECT_EQ(offset % 4096, 0u);
+    std::vector<std::thread> threads;
+    for (std::uint64_t w = 0; w < 4; ++w) {
+      threads.emplace_back([&, w] {
+        const RangeWriter writer(result.part_path(), offset, ElementType::f64, columns);
+        for (std::uint64_t at = w; at < 5 * 4; at += 4) {  // tiles of a grid of 5 x 4
+          const Range i = intersection({at / 4 * tile, tile}, {0, rows});
+          const Range j = intersection({at % 4 * tile, tile}, {0, columns});
+          const double* const data = &expected[i.first * columns + j.first];
+          writer.write(i, j, reinterpret_cast<const std::byte*>(data), columns * sizeof(double));
+        }
+        writer.sync();
+      });
+    }
+    // Meanwhile the file's own structures are written, before and behind the matrices.
+    result.attribute("/results", "meanwhile", std::string(100'000, 'x'));
+    result.table("/results", many);
+    for (auto& thread : threads) thread.join();
+    const RangeWriter whole_rows(result.part_path(), other, ElementType::f64, columns);
+    whole_rows.write({1, 1}, {0, columns}, reinterpret_cast<const std::byte*>(row_of_ones.data()),
+                     columns * sizeof(double));
+    EXPECT_THROW(whole_rows.write({0, 1}, {1, columns}, nullptr, 0), ContractError);
+    whole_rows.sync();
+    result.attribute("/results", "after", 2.0);
+    result.publish();
+  }
+  const hdf5::Lock lock;
+  const hdf5::File file(H5Fopen(file_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open");
+  const auto read = [&](const char* path, std::uint64_t height) {
+    const hdf5::Dataset dataset(H5Dopen2(file.get(), path, H5P_DEFAULT), "open");
+    const hdf5::Space space(H5Dget_space(dataset.get()));
+    hsize_t extents[2] = {};
+    EXPECT_EQ(H5Sget_simple_extent_dims(space.get(), extents, nullptr), 2);
+    EXPECT_EQ(extents[0], height);
+    EXPECT_EQ(extents[1], columns);
+    std::vector<double> values(height * columns);
+    hdf5::check(
+        H5Dread(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+        "read");
+    return values;
+  };
+  EXPECT_EQ(read("/results/C", rows), expected);
+  std::vector<double> zeros_and_ones(columns);
+  zeros_and_ones.insert(zeros_and_ones.end(), row_of_ones.begin(), row_of_ones.end());
+  EXPECT_EQ(read("/results/more/D", 2), zeros_and_ones);
+  const hdf5::Dataset table(H5Dopen2(file.get(), "/results/many", H5P_DEFAULT), "open");
+  std::vector<std::int64_t> numbers(10'000);
+  const hdf5::Type type(H5Dget_type(table.get()));
+  hdf5::check(H5Dread(table.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()),
+              "read");
+  EXPECT_EQ(numbers, test::counting<std::int64_t>(10'000));
+}
+
+TEST_F(ResultFiles, ReserveTheRoomOfTheirMatrices) {
+  {
+    ResultFile result(file_, false, uuid, 1 << 20);
+    result.dataset("/results", "C", ElementType::f32, 1024, 1024);
+    struct stat status {};
+    ASSERT_EQ(::stat(result.part_path().c_str(), &status), 0);
+    EXPECT_GE(status.st_blocks * 512, 5 << 20);
+    const auto message = failure(ExitCode::usage, [&] {
+      result.dataset("/results", "D", ElementType::f64, std::uint64_t{1} << 30, 1 << 20);
+    });
+    EXPECT_MENTIONS(message, "no room for 8 PiB");
+    EXPECT_THROW(result.dataset("/results", "E", ElementType::f64, 0, 4), ContractError);
+  }
+  EXPECT_EQ(entries(), 0u);
+}
+
 // ---------------------------------------------------------------- generated data
 
 TEST_F(ResultFiles, ManyWritersMakeOneDataSet) {
   constexpr std::uint64_t count = 100'003, writers = 4;
   {
-    DatasetFile file(file_, false, uuid, "/deep/x", ElementType::f64, count);
+    DatasetFile file(file_, false, uuid, "/deep/x", ElementType::f64, {count});
     EXPECT_EQ(file.offset() % 4096, 0u);
     std::vector<std::thread> threads;
     for (std::uint64_t w = 0; w < writers; ++w) {
@@ -357,20 +440,21 @@ TEST_F(ResultFiles, ManyWritersMakeOneDataSet) {
 
 TEST_F(ResultFiles, GeneratedDataReserveTheirRoom) {
   {
-    const DatasetFile file(file_, false, uuid, "/x", ElementType::f32, 1 << 20);
+    const DatasetFile file(file_, false, uuid, "/x", ElementType::f32, {1 << 20});
     struct stat status {};
     ASSERT_EQ(::stat(file.part_path().c_str(), &status), 0);
     EXPECT_GE(status.st_blocks * 512, 4 << 20);
     EXPECT_GE(status.st_size, 4 << 20);
   }
   EXPECT_EQ(entries(), 0u);
-  EXPECT_MENTIONS(
-      failure(
-          ExitCode::usage,
-          [&] { DatasetFile(file_, false, uuid, "/x", ElementType::f64, std::uint64_t{1} << 50); }),
-      "no room for");
+  EXPECT_MENTIONS(failure(ExitCode::usage,
+                          [&] {
+                            DatasetFile(file_, false, uuid, "/x", ElementType::f64,
+                                        {std::uint64_t{1} << 50});
+                          }),
+                  "no room for");
   for (const auto* name : {"", "x", "/", "/x/"}) {
-    failure(ExitCode::usage, [&] { DatasetFile(file_, false, uuid, name, ElementType::f32, 1); });
+    failure(ExitCode::usage, [&] { DatasetFile(file_, false, uuid, name, ElementType::f32, {1}); });
   }
   EXPECT_EQ(entries(), 0u);
 }

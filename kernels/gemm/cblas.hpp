@@ -1,0 +1,24 @@
+// The CBLAS that this program was built with: cblas.cpp, or without_cblas.cpp where there was none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/gemm/grid.hpp"
+
+namespace shardstream::gemm::cblas {
+
+bool exists();
+
+/// From here on a call computes in the thread that calls, and any number of threads may call at
+/// once. Returns the library's name and version. Without a library std::runtime_error.
+std::string prepare();
+
+/// The dense c of tile.m x tile.n = a b, or += a b unless `first`. a is dense, b's rows are ldb
+/// elements apart. After prepare().
+void multiply(const Tile& tile, const float* a, const float* b, std::uint64_t ldb, float* c,
+              bool first);
+void multiply(const Tile& tile, const double* a, const double* b, std::uint64_t ldb, double* c,
+              bool first);
+
+}  // namespace shardstream::gemm::cblas

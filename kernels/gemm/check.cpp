@@ -1,0 +1,232 @@
+#include "kernels/gemm/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/gemm/check_cuda.hpp"
+#include "kernels/vector_clones.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+struct Rows {
+  std::uint64_t begin, end;
+};
+Rows rows_of(std::uint64_t rows, unsigned part, unsigned parts) {
+  return {rows * part / parts, rows * (part + 1) / parts};
+}
+
+/// On a host panels are doubles with fp64, else floats, as accumulators are.
+template <class F>
+void with_float_type(Precision precision, F&& f) {
+  if (precision == Precision::fp64) {
+    f(double{});
+  } else {
+    f(float{});
+  }
+}
+
+struct Sums {
+  double sum = 0, squares = 0;
+};
+
+template <class V>
+using Four [[gnu::vector_size(4 * sizeof(V))]] = V;
+
+/// Not returned, since a vector's registers depend on the instructions that a caller may use.
+template <class T>
+[[gnu::always_inline]] inline void load(const T* x, Four<double>& to) {
+  Four<T> four;
+  std::memcpy(&four, x, sizeof(four));
+  to = __builtin_convertvector(four, Four<double>);
+}
+
+/// The sums of x[i] * y[i] and of x[i]^2: sixteen lanes, then the lanes in order.
+template <class T>
+[[gnu::always_inline]] inline Sums sums_of(const T* x, const double* y, std::uint64_t count) {
+  constexpr unsigned flight = 4;
+  Four<double> sum[flight] = {}, squares[flight] = {};
+  std::uint64_t at = 0;
+  for (; at + 4 * flight <= count; at += 4 * flight) {
+    for (unsigned i = 0; i < flight; ++i) {
+      Four<double> a, b;
+      load(x + at + 4 * i, a);
+      load(y + at + 4 * i, b);
+      sum[i] += a * b;
+      squares[i] += a * a;
+    }
+  }
+  Sums total;
+  for (unsigned i = 0; i < flight; ++i) {
+    for (unsigned lane = 0; lane < 4; ++lane) {
+      total.sum += sum[i][lane];
+      total.squares += squares[i][lane];
+    }
+  }
+  for (; at < count; ++at) {
+    const auto a = static_cast<double>(x[at]);
+    total.sum += a * y[at];
+    total.squares += a * a;
+  }
+  return total;
+}
+SHARDSTREAM_VECTOR_CLONES
+Sums sums(const float* x, const double* y, std::uint64_t count) {
+  return sums_of(x, y, count);
+}
+SHARDSTREAM_VECTOR_CLONES
+Sums sums(const double* x, const double* y, std::uint64_t count) {
+  return sums_of(x, y, count);
+}
+
+constexpr std::uint64_t chunk = 256;  // columns whose signs are made at a time, for all rows
+
+std::array<double, chunk> signs_from(std::uint64_t seed, std::uint64_t first, std::uint64_t count) {
+  std::array<double, chunk> signs;
+  for (std::uint64_t i = 0; i < count; ++i) signs[i] = sign_of(seed, first + i);
+  return signs;
+}
+
+/// Calls use(row, sums of the row's next chunk, the chunk) chunk by chunk, the rows of each in
+/// order.
+template <class T, class Use>
+void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t columns,
+                std::uint64_t seed, std::uint64_t first_column, Use use) {
+  for (std::uint64_t c = 0; c < columns; c += chunk) {
+    const std::uint64_t width = std::min(chunk, columns - c);
+    const auto signs = signs_from(seed, first_column + c, width);
+    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+      const T* x = elements + r * ld + c;
+      use(r, sums(x, signs.data(), width), x, width);
+    }
+  }
+}
+
+void signed_sums(const SignedSumsArgs& args, unsigned part, unsigned parts) {
+  const Rows rows = rows_of(args.rows, part, parts);
+  std::fill(args.y + rows.begin * 2 * args.tiles, args.y + rows.end * 2 * args.tiles, 0.0);
+  with_float_type(args.precision, [&](auto zero) {
+    const auto* panel = static_cast<const decltype(zero)*>(args.panel);
+    for (std::uint64_t tile = 0; tile < args.tiles; ++tile) {
+      const std::uint64_t c = tile * args.tile_n;
+      for_chunks(panel + c, args.ld, rows, args.tile_n, args.seed, args.first_column + c,
+                 [&](std::uint64_t row, Sums some, auto, auto) {
+                   double* y = args.y + row * 2 * args.tiles + tile;
+                   y[0] += some.sum;
+                   y[args.tiles] += some.squares;
+                 });
+    }
+  });
+}
+
+// A block of A as doubles and the same depth of some of Y's columns, both in the nearest caches.
+constexpr std::uint64_t block_rows = 32, block_depth = 64, block_tiles = 8;
+
+/// Adds the products of rows x [kk, kk + depth) of A with Y.
+template <class T>
+void add_block(const AddProductsArgs& args, Rows rows, std::uint64_t kk, std::uint64_t depth) {
+  alignas(64) double a[block_rows][block_depth];
+  alignas(64) double y[block_tiles][block_depth];
+  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+    const T* x = static_cast<const T*>(args.panel) + r * args.ld + kk;
+    double* line = a[r - rows.begin];
+    for (std::uint64_t i = 0; i < depth; ++i) line[i] = x[i];
+    args.row_squares[r] += sums(line, line, depth).squares;
+  }
+  for (std::uint64_t first = 0; first < args.tiles; first += block_tiles) {
+    const std::uint64_t tiles = std::min(block_tiles, args.tiles - first);
+    for (std::uint64_t i = 0; i < depth; ++i) {
+      const double* line = args.y + (kk + i) * 2 * args.tiles + first;
+      for (std::uint64_t tile = 0; tile < tiles; ++tile) y[tile][i] = line[tile];
+    }
+    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+      double* z = args.z + r * args.tiles + first;
+      for (std::uint64_t tile = 0; tile < tiles; ++tile) {
+        z[tile] += sums(a[r - rows.begin], y[tile], depth).sum;
+      }
+    }
+  }
+}
+
+void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
+  const Rows rows = rows_of(args.rows, part, parts), tiles = rows_of(args.tiles, part, parts);
+  if (args.first) {
+    std::fill(args.z + rows.begin * args.tiles, args.z + rows.end * args.tiles, 0.0);
+    std::fill(args.row_squares + rows.begin, args.row_squares + rows.end, 0.0);
+    std::fill(args.column_squares + tiles.begin, args.column_squares + tiles.end, 0.0);
+  }
+  for (std::uint64_t kk = 0; kk < args.depth; ++kk) {
+    const double* squares = args.y + kk * 2 * args.tiles + args.tiles;
+    for (std::uint64_t j = tiles.begin; j < tiles.end; ++j) args.column_squares[j] += squares[j];
+  }
+  with_float_type(args.precision, [&](auto zero) {
+    for (std::uint64_t r = rows.begin; r < rows.end; r += block_rows) {
+      for (std::uint64_t kk = 0; kk < args.depth; kk += block_depth) {
+        add_block<decltype(zero)>(args, {r, std::min(r + block_rows, rows.end)}, kk,
+                                  std::min(block_depth, args.depth - kk));
+      }
+    }
+  });
+}
+
+template <class T>
+std::uint64_t sum_of_bits(const T* x, std::uint64_t count) {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  std::uint64_t sum = 0;
+  for (std::uint64_t i = 0; i < count; ++i) sum += std::bit_cast<Bits>(x[i]);
+  return sum;
+}
+
+void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
+  const Rows rows = rows_of(args.rows, part, parts);
+  RowVerdict* found = args.row_verdicts;
+  std::fill(found + rows.begin, found + rows.end, RowVerdict{});
+  with_float_type(args.precision, [&](auto zero) {
+    for_chunks(static_cast<const decltype(zero)*>(args.tile), args.ld, rows, args.columns,
+               args.seed, args.first_column,
+               [&](std::uint64_t row, Sums some, auto x, std::uint64_t width) {
+                 found[row].ratio += some.sum;  // R until it is judged below
+                 found[row].squares += some.squares;
+                 found[row].word_sum += sum_of_bits(x, width);
+               });
+  });
+  for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
+    const auto model = detail::error_model(args.precision, static_cast<double>(args.k),
+                                           static_cast<double>(args.columns), found[row].squares,
+                                           args.row_squares[row], *args.column_squares);
+    found[row].bound = 8 * std::sqrt(model.variance) + model.underflow;
+    found[row].ratio = detail::ratio_of(found[row].ratio, args.z[row * args.z_stride],
+                                        model.variance, found[row].bound);
+  }
+}
+
+/// Few rows, so one part does it all.
+void verdict(const CheckTileArgs& args, unsigned part, unsigned) {
+  if (part != 0) return;
+  TileVerdict all{};
+  all.tile = args.tile_index;
+  for (std::uint64_t row = 0; row < args.rows; ++row) {
+    detail::take(all, args.row_verdicts[row], row);
+  }
+  *args.verdict = all;
+}
+
+}  // namespace
+
+Kernel<SignedSumsArgs> signed_sums_kernel() {
+  return {"gemm_signed_sums", signed_sums, with_cuda<cuda::signed_sums>()};
+}
+Kernel<AddProductsArgs> add_products_kernel() {
+  return {"gemm_add_products", add_products, with_cuda<cuda::add_products>()};
+}
+Kernel<CheckTileArgs> check_rows_kernel() {
+  return {"gemm_check_rows", check_rows, with_cuda<cuda::check_rows>()};
+}
+Kernel<CheckTileArgs> verdict_kernel() {
+  return {"gemm_verdict", verdict, with_cuda<cuda::verdict>()};
+}
+
+}  // namespace shardstream::gemm

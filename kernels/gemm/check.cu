@@ -1,0 +1,355 @@
+#include "kernels/gemm/check_cuda.hpp"
+#include "kernels/gemm/panel_element.cuh"
+#include "kernels/gemm/rounding.hpp"
+
+namespace shardstream::gemm::cuda {
+namespace {
+
+constexpr unsigned threads = 256, warps = threads / 32;
+
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
+  return (a + b - 1) / b;
+}
+unsigned blocks_of(std::uint64_t items, std::uint64_t items_a_block) {
+  return static_cast<unsigned>(ceil_div(items, items_a_block));
+}
+
+/// 16 bytes of elements.
+template <class T>
+struct alignas(16) Pack {
+  static constexpr unsigned width = 16 / sizeof(T);
+  T element[width];
+};
+
+/// Whether every row of `ld` elements can be read in Packs.
+template <class T>
+bool in_packs(const void* data, std::uint64_t ld) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % Pack<T>::width == 0;
+}
+
+/// Elements [at, at + width) of x, zeros from `count` on.
+template <class T>
+__device__ Pack<T> load(const T* x, std::uint64_t at, std::uint64_t count, bool packs) {
+  if (packs && at + Pack<T>::width <= count) return *reinterpret_cast<const Pack<T>*>(x + at);
+  Pack<T> some{};
+#pragma unroll
+  for (unsigned i = 0; i < Pack<T>::width; ++i) {
+    if (at + i < count) some.element[i] = x[at + i];
+  }
+  return some;
+}
+
+/// Bit i is that of sign_word() for column first + i; for up to 16 columns.
+__device__ std::uint64_t signs_from(std::uint64_t seed, std::uint64_t first) {
+  const unsigned shift = first % 64;
+  std::uint64_t signs = sign_word(seed, first / 64) >> shift;
+  if (shift > 48) signs |= sign_word(seed, first / 64 + 1) << (64 - shift);
+  return signs;
+}
+
+__device__ double warp_sum(double value) {
+#pragma unroll
+  for (unsigned distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_down_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+struct Sums {
+  double sum = 0, squares = 0;
+};
+
+/// A row's sums, valid in lane 0 of the warp; calls each(element) for what this lane reads.
+template <class T, class Each>
+__device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
+                         std::uint64_t first_column, Each each) {
+  constexpr unsigned width = Pack<T>::width;
+  Sums mine;
+#pragma unroll 4
+  for (std::uint64_t at = threadIdx.x % 32 * width; at < count; at += 32 * width) {
+    const Pack<T> some = load(x, at, count, packs);
+    const std::uint64_t signs = signs_from(seed, first_column + at);
+#pragma unroll
+    for (unsigned i = 0; i < width; ++i) {
+      const double value = value_of(some.element[i]);
+      mine.sum += ((signs >> i) & 1u) != 0 ? -value : value;
+      mine.squares = fma(value, value, mine.squares);
+      each(some.element[i]);
+    }
+  }
+  return {warp_sum(mine.sum), warp_sum(mine.squares)};
+}
+
+/// A warp a row of a column tile.
+template <class T>
+__global__ void __launch_bounds__(threads) sum_rows(SignedSumsArgs args, bool packs) {
+  const std::uint64_t item = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  if (item >= args.rows * args.tiles) return;
+  const std::uint64_t row = item / args.tiles, tile = item % args.tiles;
+  const std::uint64_t column = tile * args.tile_n;
+  const Sums sums = row_sums(static_cast<const T*>(args.panel) + row * args.ld + column,
+                             args.tile_n, packs, args.seed, args.first_column + column, [](T) {});
+  if (threadIdx.x % 32 != 0) return;
+  double* y = args.y + row * 2 * args.tiles + tile;
+  y[0] = sums.sum;
+  y[args.tiles] = sums.squares;
+}
+
+// add_products: a block of threads takes 64 rows of A and up to `Columns` of Y through shared
+// memory, 32 of the depth at a time. A thread holds four rows times four columns; where these
+// threads are fewer than the block has, slices of the depth share it and are added up at the end.
+constexpr unsigned block_rows = 64, depth_step = 32;
+constexpr unsigned pitch = block_rows + 2;  // of a column of A: pairs of doubles stay aligned
+
+template <class T, unsigned Columns>
+struct Staged {
+  static constexpr unsigned width = Pack<T>::width;
+  static constexpr unsigned a_loads = block_rows * depth_step / width / threads;
+  static constexpr unsigned y_loads = (depth_step * Columns + threads - 1) / threads;
+  Pack<T> a[a_loads];
+  double y[y_loads];
+
+  // Sixteen lanes take sixteen rows, so that their stores to a column of A lie side by side; two
+  // neighbouring packs of a row are one sector of 32 bytes.
+  static __device__ unsigned row() { return threadIdx.x % 16 + threadIdx.x / 32 % 4 * 16; }
+  static __device__ unsigned pack() { return threadIdx.x / 16 % 2 + threadIdx.x / 128 * 2; }
+
+  __device__ void fetch(const AddProductsArgs& args, bool packs, std::uint64_t kk) {
+    const std::uint64_t r = std::uint64_t{blockIdx.x} * block_rows + row();
+    const T* line = static_cast<const T*>(args.panel) + r * args.ld;
+#pragma unroll
+    for (unsigned i = 0; i < a_loads; ++i) {
+      a[i] = load(line, kk + (pack() + 4 * i) * width, r < args.rows ? args.depth : 0, packs);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < y_loads; ++i) {
+      const unsigned at = threadIdx.x + i * threads;
+      const std::uint64_t k = kk + at / Columns;
+      const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
+      const bool inside = at < depth_step * Columns && k < args.depth && column < args.tiles;
+      y[i] = inside ? args.y[k * 2 * args.tiles + column] : 0;
+    }
+  }
+
+  /// Returns `squares` plus those of the elements of A that this thread holds.
+  __device__ double store(double* to_a, double* to_y, double squares) const {
+#pragma unroll
+    for (unsigned i = 0; i < a_loads; ++i) {
+#pragma unroll
+      for (unsigned e = 0; e < width; ++e) {
+        const double value = value_of(a[i].element[e]);
+        to_a[((pack() + 4 * i) * width + e) * pitch + row()] = value;
+        squares = fma(value, value, squares);
+      }
+    }
+#pragma unroll
+    for (unsigned i = 0; i < y_loads; ++i) {
+      const unsigned at = threadIdx.x + i * threads;
+      if (at < depth_step * Columns) to_y[at] = y[i];
+    }
+    return squares;
+  }
+};
+
+template <class T, unsigned Columns>
+__global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs args, bool packs) {
+  constexpr unsigned groups = Columns / 4, slices = threads / 16 / groups;
+  constexpr unsigned results = block_rows * Columns;
+  constexpr unsigned staged_doubles = depth_step * (pitch + Columns);
+  constexpr unsigned doubles =
+      staged_doubles > results * slices ? staged_doubles : results * slices;
+  __shared__ alignas(16) double shared[doubles];
+  double* const a = shared;
+  double* const y = shared + depth_step * pitch;
+  const unsigned t = threadIdx.x, pair = t % 16, group = t / 16 % groups, slice = t / 16 / groups;
+
+  double sum[4][4] = {};
+  double squares = 0;
+  Staged<T, Columns> ahead;
+  ahead.fetch(args, packs, 0);
+  for (std::uint64_t kk = 0; kk < args.depth; kk += depth_step) {
+    __syncthreads();
+    squares = ahead.store(a, y, squares);
+    __syncthreads();
+    if (kk + depth_step < args.depth) ahead.fetch(args, packs, kk + depth_step);
+#pragma unroll 4
+    for (unsigned k = slice; k < depth_step; k += slices) {
+      // Pairs of rows side by side, so that the lanes' loads fill whole lines of banks.
+      const double2 low = *reinterpret_cast<const double2*>(a + k * pitch + 2 * pair);
+      const double2 high = *reinterpret_cast<const double2*>(a + k * pitch + 32 + 2 * pair);
+      const double row[4] = {low.x, low.y, high.x, high.y};
+      const auto* columns = reinterpret_cast<const double2*>(y + k * Columns + 4 * group);
+      const double column[4] = {columns[0].x, columns[0].y, columns[1].x, columns[1].y};
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) {
+#pragma unroll
+        for (unsigned j = 0; j < 4; ++j) sum[i][j] = fma(row[i], column[j], sum[i][j]);
+      }
+    }
+  }
+
+  __syncthreads();
+#pragma unroll
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = i / 2 * 32 + 2 * pair + i % 2;
+#pragma unroll
+    for (unsigned j = 0; j < 4; ++j) {
+      shared[slice * results + row * Columns + 4 * group + j] = sum[i][j];
+    }
+  }
+  __syncthreads();
+  const std::uint64_t first_row = std::uint64_t{blockIdx.x} * block_rows;
+  for (unsigned at = t; at < results; at += threads) {
+    double total = 0;
+    for (unsigned s = 0; s < slices; ++s) total += shared[s * results + at];
+    const std::uint64_t row = first_row + at / Columns;
+    const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
+    if (row >= args.rows || column >= args.tiles) continue;
+    double& z = args.z[row * args.tiles + column];
+    z = args.first ? total : z + total;
+  }
+  if (blockIdx.y != 0) return;  // all the threads of the block
+  __syncthreads();
+  shared[Staged<T, Columns>::pack() * block_rows + Staged<T, Columns>::row()] = squares;
+  __syncthreads();
+  if (t >= block_rows || first_row + t >= args.rows) return;
+  double total = 0;
+  for (unsigned s = 0; s < 4; ++s) total += shared[s * block_rows + t];
+  double& all = args.row_squares[first_row + t];
+  all = args.first ? total : all + total;
+}
+
+/// The sum over the block's threads, valid in thread 0.
+__device__ double block_sum(double value) {
+  __shared__ double of_warp[warps];
+  value = warp_sum(value);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  double total = 0;
+  for (unsigned i = 0; i < warps; ++i) total += of_warp[i];
+  return total;
+}
+
+/// A block a column tile.
+__global__ void __launch_bounds__(threads) add_column_squares(AddProductsArgs args) {
+  double mine = 0;
+  for (std::uint64_t kk = threadIdx.x; kk < args.depth; kk += threads) {
+    mine += args.y[kk * 2 * args.tiles + args.tiles + blockIdx.x];
+  }
+  const double total = block_sum(mine);
+  if (threadIdx.x != 0) return;
+  double& all = args.column_squares[blockIdx.x];
+  all = args.first ? total : all + total;
+}
+
+template <class T, unsigned Columns>
+void launch_products(const AddProductsArgs& args, CudaStream stream) {
+  const dim3 blocks(blocks_of(args.rows, block_rows), blocks_of(args.tiles, Columns));
+  add_products_of<T, Columns>
+      <<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.panel, args.ld));
+}
+
+__device__ std::uint64_t bits_of(float x) {
+  return __float_as_uint(x);
+}
+__device__ std::uint64_t bits_of(double x) {
+  return static_cast<std::uint64_t>(__double_as_longlong(x));
+}
+
+/// A warp a row.
+template <class T>
+__global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, bool packs) {
+  const std::uint64_t row = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  if (row >= args.rows) return;
+  std::uint64_t words = 0;
+  const Sums sums = row_sums(static_cast<const T*>(args.tile) + row * args.ld, args.columns, packs,
+                             args.seed, args.first_column, [&](T x) { words += bits_of(x); });
+#pragma unroll
+  for (unsigned distance = 16; distance > 0; distance /= 2) {
+    words += __shfl_down_sync(0xffffffffu, words, distance);
+  }
+  if (threadIdx.x % 32 != 0) return;
+  const auto model = detail::error_model(args.precision, static_cast<double>(args.k),
+                                         static_cast<double>(args.columns), sums.squares,
+                                         args.row_squares[row], *args.column_squares);
+  const double bound = 8 * sqrt(model.variance) + model.underflow;
+  const double ratio =
+      detail::ratio_of(sums.sum, args.z[row * args.z_stride], model.variance, bound);
+  args.row_verdicts[row] = {ratio, bound, sums.squares, words};
+}
+
+/// `mine` and then `other`, which has other rows.
+__device__ void join(TileVerdict& mine, const TileVerdict& other) {
+  const bool earlier = other.worst == mine.worst && other.worst_row < mine.worst_row;
+  if (other.worst > mine.worst || earlier) {
+    mine.worst = other.worst;
+    mine.worst_row = other.worst_row;
+  }
+  mine.failures += other.failures;
+  mine.unchecked += other.unchecked;
+  if (other.smallest_caught > mine.smallest_caught) mine.smallest_caught = other.smallest_caught;
+  mine.sum_squares += other.sum_squares;
+  mine.word_sum += other.word_sum;
+}
+
+/// One block: each thread takes every 256th row, then a tree over the threads.
+__global__ void __launch_bounds__(threads) join_rows(CheckTileArgs args) {
+  __shared__ TileVerdict found[threads];
+  const unsigned t = threadIdx.x;
+  TileVerdict mine{};
+  mine.tile = args.tile_index;
+  for (std::uint64_t row = t; row < args.rows; row += threads) {
+    detail::take(mine, args.row_verdicts[row], row);
+  }
+  found[t] = mine;
+  for (unsigned width = threads / 2; width > 0; width /= 2) {
+    __syncthreads();
+    if (t < width) join(found[t], found[t + width]);
+  }
+  if (t == 0) *args.verdict = found[0];
+}
+
+}  // namespace
+
+void signed_sums(const SignedSumsArgs& args, CudaStream stream) {
+  const std::uint64_t items = args.rows * args.tiles;
+  if (items == 0) return;
+  with_precision(args.precision, [&](auto precision) {
+    using T = Element<decltype(precision)::value>;
+    const bool packs = in_packs<T>(args.panel, args.ld) && args.tile_n % Pack<T>::width == 0;
+    sum_rows<T><<<blocks_of(items, warps), threads, 0, stream>>>(args, packs);
+  });
+}
+
+void add_products(const AddProductsArgs& args, CudaStream stream) {
+  if (args.tiles == 0) return;
+  add_column_squares<<<static_cast<unsigned>(args.tiles), threads, 0, stream>>>(args);
+  if (args.rows == 0) return;
+  with_precision(args.precision, [&](auto precision) {
+    using T = Element<decltype(precision)::value>;
+    if (args.tiles <= 4) {
+      launch_products<T, 4>(args, stream);
+    } else if (args.tiles <= 16) {
+      launch_products<T, 16>(args, stream);
+    } else {
+      launch_products<T, 64>(args, stream);
+    }
+  });
+}
+
+void check_rows(const CheckTileArgs& args, CudaStream stream) {
+  if (args.rows == 0) return;
+  const unsigned blocks = blocks_of(args.rows, warps);
+  if (args.precision == Precision::fp64) {
+    check_rows_of<double>
+        <<<blocks, threads, 0, stream>>>(args, in_packs<double>(args.tile, args.ld));
+  } else {
+    check_rows_of<float><<<blocks, threads, 0, stream>>>(args, in_packs<float>(args.tile, args.ld));
+  }
+}
+
+void verdict(const CheckTileArgs& args, CudaStream stream) {
+  join_rows<<<1, threads, 0, stream>>>(args);
+}
+
+}  // namespace shardstream::gemm::cuda

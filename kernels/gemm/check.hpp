@@ -1,0 +1,171 @@
+// Freivalds' check of a product, fused into its passes (R. Freivalds, Probabilistic machines can
+// use less running time, IFIP 1977): C x = A (B x) for a vector x of random signs, one vector for
+// each column tile J of C. Panels are canonical (panel.hpp), sums are doubles, every sum has a
+// fixed order on each backend (no floating-point atomics), and nothing here waits or synchronises.
+//
+//   Y[kk][J] = sum over c in J of B[kk][c] x(c)          signed_sums, by who owns the rows of B
+//   Z[i][J] += sum over kk of A[i][kk] Y[kk][J]          add_products, for every K block
+//   R[i][J]  = sum over c in J of C[i][c] x(c)           check_rows; then |R - Z| against a bound
+//
+// The bound. One element c of C is a sum of k products with partial sums s_1 ... s_k. The error of
+// each addition is at most u |s_j|, is as often up as down and as good as independent of the
+// others, so that its variance is at most (u s_j)^2 / 3. The partial sums are a drift to the result
+// and a random walk, s_j = c j/k + w_j with E w_j^2 <= j |a|^2 |b|^2 / k^2, when products come in
+// no particular order. Summed over j (sum of j^2/k^2 = k/3, sum of j = k^2/2):
+//
+//   variance of c's error <= u^2 ( c^2 k/9 + |a|^2 |b|^2 / 6 )
+//
+// The signs make the errors of a row's elements in J independent terms of R, so that their
+// variances add up: c^2 becomes the squares of C[i][J] and |b|^2 the squares of all of B's columns
+// in J. Tensor cores add g products at a time and cut the sum off instead of rounding it: u is
+// twice as large for them, and each of the m = k/g steps loses u/2 |s| on average, always towards
+// zero. With the drift that comes to u c m/4, which the signs turn into one more random term, of
+// variance (u c m/4)^2. R, Y and Z themselves are rounded to doubles, v = 2^-53: Z as C is, and the
+// sums R and Y of w signed terms with v^2 w/6 ( c^2 + |a|^2 |b|^2 / k ), by the random walk once
+// more. Eight standard deviations are the bound: chance alone reaches it once in 10^15 rows.
+//
+// What it can't know: products in an order that lets partial sums grow far beyond this walk and
+// then cancel (all positive ones first, then all negative ones) err more than the bound allows.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/data/generate.hpp"
+#include "kernels/gemm/precision.hpp"
+#include "kernels/kernel.hpp"
+
+namespace shardstream::gemm {
+
+/// Bit b of word w is set where column 64 w + b has the sign -1.
+constexpr std::uint64_t sign_word(std::uint64_t seed, std::uint64_t word) {
+  return mix(stream_of(seed) + word * 0x9e3779b97f4a7c15u);
+}
+
+/// +1 or -1, of a column of all of C; the same on every backend.
+constexpr int sign_of(std::uint64_t seed, std::uint64_t column) {
+  return ((sign_word(seed, column / 64) >> (column % 64)) & 1u) != 0 ? -1 : 1;
+}
+
+/// Forms Y of some rows of a B panel, and beside it the squares that the bound needs. Both are
+/// gathered together: y has 2 * tiles columns, first Y's, then the sums of the squares of
+/// B[kk][c], c in J.
+struct SignedSumsArgs {
+  const void* panel;  ///< rows x (tiles * tile_n)
+  Precision precision;
+  std::uint64_t rows;
+  std::uint64_t ld;  ///< elements
+  std::uint64_t tile_n, tiles;
+  std::uint64_t seed;
+  std::uint64_t first_column;  ///< the panel's first one, in C
+  double* y;                   ///< dense rows x (2 * tiles)
+};
+Kernel<SignedSumsArgs> signed_sums_kernel();
+
+/// Adds one K block to Z and to the squares of A's rows and B's column tiles; `first` sets instead.
+struct AddProductsArgs {
+  const void* panel;  ///< A's, rows x depth
+  Precision precision;
+  std::uint64_t rows, depth;
+  std::uint64_t ld;  ///< elements
+  const double* y;   ///< dense depth x (2 * tiles), of signed_sums, all rows of the K block
+  std::uint64_t tiles;
+  double* z;               ///< dense rows x tiles
+  double* row_squares;     ///< rows
+  double* column_squares;  ///< tiles
+  bool first;
+};
+Kernel<AddProductsArgs> add_products_kernel();
+
+/// What the check of one row of a tile found.
+struct RowVerdict {
+  double ratio;  ///< |R - Z| / bound; NaN if the row can't be checked
+  double bound;
+  double squares;  ///< sum of the squares of the row's elements
+  std::uint64_t word_sum;
+};
+
+struct TileVerdict {
+  std::uint64_t tile;       ///< as in the arguments
+  double worst;             ///< largest |R - Z| / bound of its rows; above 1 is a failure
+  std::uint64_t worst_row;  ///< in the tile; the first one if several are alike
+  std::uint64_t failures;   ///< rows
+  /// Rows that can't be checked: A or B have values that are not finite, or whose squares are not.
+  std::uint64_t unchecked;
+  /// A wrong element that is further off than this is caught in every row that is checked, as long
+  /// as the row's rounding errors alone are inside the bound: twice the largest bound.
+  double smallest_caught;
+  double sum_squares;      ///< of the tile's elements
+  std::uint64_t word_sum;  ///< sum mod 2^64 of its elements' bits as whole numbers
+};
+
+/// Checks a tile of C before alpha and beta, in two launches: check_rows_kernel() fills
+/// row_verdicts, verdict_kernel() joins them. Only rows x columns are looked at, not the padding.
+struct CheckTileArgs {
+  const void* tile;  ///< accumulator: double with fp64, else float
+  Precision precision;
+  std::uint64_t rows, columns;
+  std::uint64_t ld;  ///< elements
+  std::uint64_t seed;
+  std::uint64_t first_column;    ///< the tile's first one, in C
+  std::uint64_t k;               ///< products in a sum, without padding
+  const double* z;               ///< of the tile's first row and column tile
+  std::uint64_t z_stride;        ///< elements from one row of z to the next
+  const double* row_squares;     ///< of the tile's first row
+  const double* column_squares;  ///< of the tile's column tile: one value
+  std::uint64_t tile_index;      ///< goes to the verdict as it is
+  RowVerdict* row_verdicts;      ///< scratch of `rows`
+  TileVerdict* verdict;
+};
+Kernel<CheckTileArgs> check_rows_kernel();
+Kernel<CheckTileArgs> verdict_kernel();
+
+namespace detail {
+
+/// The variance of R - Z and what subnormal numbers add at worst to its size.
+struct ErrorModel {
+  double variance, underflow;
+};
+constexpr ErrorModel error_model(Precision precision, double k, double columns, double tile_squares,
+                                 double row_squares, double column_squares) {
+  const bool tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
+  const double v = 0x1p-53;
+  const double u = precision == Precision::fp64 ? v : tensor_cores ? 0x1p-23 : 0x1p-24;
+  const double most = row_squares * column_squares;
+  // Right elements are no larger (Cauchy and Schwarz), and a wrong one shall not widen its bound.
+  const double c = tile_squares < most ? tile_squares : most;
+  const double steps = k / (precision == Precision::tf32 ? 8 : 16);
+  const double bias = tensor_cores ? steps * steps / 16 * c : 0;
+  const double product = k / 9 * c + most / 6 + bias;
+  const double signed_sum = columns / 6 * (c + most / k);
+  const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
+  return {u * u * product + v * v * (product + signed_sum), k * columns * smallest};
+}
+
+/// RowVerdict::ratio.
+constexpr double ratio_of(double r, double z, double variance, double bound) {
+  const bool finite = z - z == 0 && variance <= std::numeric_limits<double>::max();
+  // Squares as small as this have lost bits, unless they are those of zeros.
+  const bool lost = variance < 1e-280 && z != 0;
+  if (finite && r == z) return 0;
+  if (!finite || lost) return std::numeric_limits<double>::quiet_NaN();
+  const double error = r < z ? z - r : r - z;
+  return error != error ? std::numeric_limits<double>::infinity() : error / bound;
+}
+
+/// Takes row `row` into the verdict of rows before it.
+constexpr void take(TileVerdict& verdict, const RowVerdict& found, std::uint64_t row) {
+  verdict.sum_squares += found.squares;
+  verdict.word_sum += found.word_sum;
+  if (found.ratio != found.ratio) {
+    verdict.unchecked += 1;
+    return;
+  }
+  if (found.ratio > 1) verdict.failures += 1;
+  if (2 * found.bound > verdict.smallest_caught) verdict.smallest_caught = 2 * found.bound;
+  if (found.ratio > verdict.worst) verdict.worst = found.ratio, verdict.worst_row = row;
+}
+
+}  // namespace detail
+
+}  // namespace shardstream::gemm

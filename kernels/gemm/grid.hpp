@@ -1,0 +1,45 @@
+// How C is cut into tiles and K into blocks: a function of the problem, the precision and the
+// backend alone, never of ranks or memory, so that the bits of C do not depend on these.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gemm/precision.hpp"
+
+namespace shardstream::gemm {
+
+/// Padded edges, in elements, of a tile of C (m x n) and of a block of K: the shape of every call.
+struct Tile {
+  std::uint64_t m, n, k;
+
+  friend bool operator==(const Tile&, const Tile&) = default;
+};
+
+/// The edge of equal parts of x (at least 1), each of at most `most`, in as few parts as that
+/// allows; rounded up to a multiple of `coarse` where a part is longer than that, else of `fine`.
+/// `most` is a multiple of both.
+constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t most, std::uint64_t coarse,
+                                   std::uint64_t fine) {
+  const auto ceil_div = [](std::uint64_t a, std::uint64_t b) {
+    return a / b + (a % b != 0 ? 1 : 0);
+  };
+  const std::uint64_t part = ceil_div(x, ceil_div(x, most));
+  const std::uint64_t granule = part > coarse ? coarse : fine;
+  return ceil_div(part, granule) * granule;
+}
+
+/// The shape for C of m x n and sums over k, each at least 1. A GPU's edges suit its tensor cores'
+/// tiles and rows aligned to 32 bytes; those of a host give its threads enough tiles to share while
+/// a call still runs near the library's full rate (kernels/README.md).
+constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
+                        bool on_host) {
+  if (on_host) {
+    return {equal_edge(m, 768, 8, 1), equal_edge(n, 768, 8, 1), equal_edge(k, 2048, 8, 1)};
+  }
+  const bool on_tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
+  const std::uint64_t deepest = on_tensor_cores ? 8192 : 4096;
+  return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
+          equal_edge(k, deepest, 64, 16)};
+}
+
+}  // namespace shardstream::gemm

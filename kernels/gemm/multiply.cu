@@ -1,0 +1,315 @@
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <stdexcept>
+#include <type_traits>
+
+#include "kernels/gemm/cuda.hpp"
+
+namespace shardstream::gemm::cuda {
+namespace {
+
+void check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // it is told here: the next launch must not find it again
+  throw std::runtime_error(std::string(call)
+                               .append(" failed (")
+                               .append(cudaGetErrorName(status))
+                               .append(": ")
+                               .append(cudaGetErrorString(status))
+                               .append(")"));
+}
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  std::string words = std::string(call).append(" failed (").append(cublasLtGetStatusString(status));
+  const cudaError_t beneath = cudaGetLastError();  // which the next launch must not find again
+  if (beneath != cudaSuccess) words.append(", ").append(cudaGetErrorName(beneath));
+  throw std::runtime_error(words.append(")"));
+}
+
+// Destroying fails only where the GPU is lost, which the call that noticed has told.
+struct DestroyHandle {
+  void operator()(cublasLtHandle_t handle) const { (void)cublasLtDestroy(handle); }
+};
+using Handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyHandle>;
+struct FreeDevice {
+  void operator()(void* data) const { (void)cudaFree(data); }
+};
+using DeviceMemory = std::unique_ptr<void, FreeDevice>;
+struct DestroyStream {
+  void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
+};
+using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return Stream(stream);
+}
+
+Event make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return Event(event);
+}
+
+/// Work enqueued on `second` from now on starts after what `first` has been given.
+void order(cudaStream_t first, cudaStream_t second, cudaEvent_t event) {
+  check(cudaEventRecord(event, first), "cudaEventRecord");
+  check(cudaStreamWaitEvent(second, event, 0), "cudaStreamWaitEvent");
+}
+
+Handle make_handle() {
+  cublasLtHandle_t handle = nullptr;
+  check(cublasLtCreate(&handle), "cublasLtCreate");
+  return Handle(handle);
+}
+
+DeviceMemory allocate(std::size_t bytes) {
+  void* data = nullptr;
+  check(cudaMalloc(&data, bytes), "cudaMalloc of cuBLASLt's workspace");
+  return DeviceMemory(data);
+}
+
+/// For one of two tiles at once, half of most_workspace. The library advises 32 MiB for 9.0 and
+/// above.
+std::size_t workspace_of_current_gpu() {
+  int gpu = 0, major = 0;
+  check(cudaGetDevice(&gpu), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu),
+        "cudaDeviceGetAttribute");
+  return major >= 9 ? most_workspace / 2 : most_workspace / 4;
+}
+
+struct Types {
+  cudaDataType_t panel, sum;
+  cublasComputeType_t compute;
+};
+
+Types types_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    case Precision::fp32:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::tf32:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
+    case Precision::bf16:
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::fp16:
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+  }
+  throw std::logic_error("precision out of range");
+}
+
+using Layout = cublasLtMatrixLayoutOpaque_t;
+
+Layout layout(cudaDataType_t type, std::uint64_t rows, std::uint64_t columns, std::uint64_t ld) {
+  Layout made;
+  check(cublasLtMatrixLayoutInit(&made, type, rows, columns, static_cast<std::int64_t>(ld)),
+        "cublasLtMatrixLayoutInit");
+  return made;
+}
+
+/// The bytes on which every tile begins, `apart` bytes behind each other from a place on 256.
+std::uint32_t alignment(std::uint64_t apart) {
+  return std::uint32_t{1} << std::min(8, std::countr_zero(apart));
+}
+
+/// The library counts columns first, to which a row-major matrix is its transpose: C^T = B^T A^T,
+/// so that its first factor is B and its second A. Every other tile runs beside its neighbours on a
+/// stream of its own: the last blocks of one fill the multiprocessors that those of another leave
+/// idle.
+class GpuPlan final : public MultiplyPlan {
+ public:
+  GpuPlan(Precision precision, const Tile& tile)
+      : tile_(tile),
+        types_(types_of(precision)),
+        panel_bytes_(panel_element_bytes(precision, false)),
+        sum_bytes_(accumulator_bytes(precision)),
+        handle_(make_handle()),
+        a_(layout(types_.panel, tile.k, tile.m, tile.k)),
+        c_(layout(types_.sum, tile.n, tile.m, tile.n)),
+        beside_(make_stream()),
+        begun_(make_event()),
+        ended_(make_event()) {
+    check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
+    choose(precision);
+    for (auto& workspace : workspaces_) {
+      workspace = allocate(std::max<std::size_t>(workspace_bytes_, 1));
+    }
+  }
+
+  const std::string& algorithm() const override { return words_; }
+
+  void multiply(const MultiplyArgs&, unsigned, unsigned) const override {
+    throw std::logic_error("a GPU's plan multiplies on no host");
+  }
+
+  void enqueue(const MultiplyArgs& args, CudaStream stream) const override {
+    Layout b_layout = layout(types_.panel, tile_.n, tile_.k, args.ldb);
+    const auto* a = static_cast<const std::byte*>(args.a);
+    const auto* b = static_cast<const std::byte*>(args.b);
+    auto* c = static_cast<std::byte*>(args.tiles);
+    const std::uint64_t tiles = args.tiles_m * args.tiles_n;
+    const cudaStream_t streams[] = {stream, beside_.get()};
+    if (tiles > 1) order(stream, beside_.get(), begun_.get());
+    for (std::uint64_t tile = 0; tile < tiles; ++tile) {
+      const std::uint64_t i = tile / args.tiles_n, j = tile % args.tiles_n;
+      multiply_tile(a + i * a_apart(), b + j * b_apart(), b_layout, c + tile * c_apart(),
+                    args.first, streams[tile % 2], workspaces_[tile % 2].get());
+    }
+    if (tiles > 1) order(beside_.get(), stream, ended_.get());
+  }
+
+ private:
+  // Bytes from tile to tile.
+  std::uint64_t a_apart() const { return tile_.m * tile_.k * panel_bytes_; }
+  std::uint64_t b_apart() const { return tile_.n * panel_bytes_; }
+  std::uint64_t c_apart() const { return tile_.m * tile_.n * sum_bytes_; }
+
+  void multiply_tile(const std::byte* a, const std::byte* b, Layout& b_layout, std::byte* c,
+                     bool first, CudaStream stream, void* workspace) const {
+    struct Scales {
+      double d;
+      float f;
+    };
+    static constexpr Scales zero{0, 0}, one{1, 1};
+    const auto scale = [&](const Scales& value) {
+      return types_.sum == CUDA_R_64F ? static_cast<const void*>(&value.d) : &value.f;
+    };
+    check(cublasLtMatmul(handle_.get(), &product_, scale(one), b, &b_layout, a, &a_,
+                         scale(first ? zero : one), c, &c_, c, &c_, &chosen_, workspace,
+                         workspace_bytes_, stream),
+          "cublasLtMatmul");
+  }
+
+  /// The first algorithm that the library proposes for panels of one tile; a wider B panel is laid
+  /// out alike. Without split sums of K, whose parts come together in an order of their own.
+  void choose(Precision precision) {
+    cublasLtMatmulPreferenceOpaque_t wishes;
+    check(cublasLtMatmulPreferenceInit(&wishes), "cublasLtMatmulPreferenceInit");
+    const auto wish = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
+      check(cublasLtMatmulPreferenceSetAttribute(&wishes, name, &value, sizeof(value)),
+            "cublasLtMatmulPreferenceSetAttribute");
+    };
+    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+         static_cast<std::uint64_t>(workspace_of_current_gpu()));
+    wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart()));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_apart()));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
+
+    // Floats on plain cores are faster with what the library proposes for a large product, where
+    // tiles run side by side; on tensor cores and with doubles its proposal for one tile is.
+    const bool large = precision == Precision::fp32 && std::min(tile_.m, tile_.n) >= 2048;
+    if (!(large && take_one_of(propose(wishes, 4, precision))) &&
+        !take_one_of(propose(wishes, 1, precision))) {
+      throw std::runtime_error(call_for(precision) + " found none that does");
+    }
+    describe();
+  }
+
+  struct Proposals {
+    std::array<cublasLtMatmulHeuristicResult_t, 8> list{};
+    int count = 0;
+  };
+
+  std::string call_for(Precision precision) const {
+    return std::string("cublasLtMatmulAlgoGetHeuristic for tiles of ")
+        .append(std::to_string(tile_.m))
+        .append(" x ")
+        .append(std::to_string(tile_.n))
+        .append(" x ")
+        .append(std::to_string(tile_.k))
+        .append(" in ")
+        .append(name_of(precision));
+  }
+
+  /// What the library proposes for a product `times` as large in each direction.
+  Proposals propose(cublasLtMatmulPreferenceOpaque_t& wishes, std::uint64_t times,
+                    Precision precision) {
+    const std::uint64_t m = times * tile_.m, n = times * tile_.n, k = times * tile_.k;
+    Layout a = layout(types_.panel, k, m, k), b = layout(types_.panel, n, k, n);
+    Layout c = layout(types_.sum, n, m, n);
+    Proposals proposed;
+    check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
+                                         static_cast<int>(proposed.list.size()),
+                                         proposed.list.data(), &proposed.count),
+          call_for(precision).c_str());
+    return proposed;
+  }
+
+  /// Takes the first that does for a tile; false if none does.
+  bool take_one_of(const Proposals& proposed) {
+    Layout b = layout(types_.panel, tile_.n, tile_.k, tile_.n);
+    for (int i = 0; i < proposed.count; ++i) {
+      const cublasLtMatmulHeuristicResult_t& each = proposed.list[static_cast<std::size_t>(i)];
+      cublasLtMatmulHeuristicResult_t here{};
+      if (each.state != CUBLAS_STATUS_SUCCESS ||
+          cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &a_, &c_, &c_, &each.algo, &here) !=
+              CUBLAS_STATUS_SUCCESS ||
+          here.workspaceSize > most_workspace / 2) {
+        continue;
+      }
+      chosen_ = each.algo;
+      workspace_bytes_ = here.workspaceSize;
+      return true;
+    }
+    return false;
+  }
+
+  void describe() {
+    const auto value = [&](cublasLtMatmulAlgoConfigAttributes_t name) {
+      std::uint32_t got = 0;
+      std::size_t written = 0;
+      check(cublasLtMatmulAlgoConfigGetAttribute(&chosen_, name, &got, sizeof(got), &written),
+            "cublasLtMatmulAlgoConfigGetAttribute");
+      return std::to_string(got);
+    };
+    words_ = std::string("cuBLASLt ")
+                 .append(std::to_string(cublasLtGetVersion()))
+                 .append(", algorithm ")
+                 .append(value(CUBLASLT_ALGO_CONFIG_ID))
+                 .append(", tile ")
+                 .append(value(CUBLASLT_ALGO_CONFIG_TILE_ID))
+                 .append(", stages ")
+                 .append(value(CUBLASLT_ALGO_CONFIG_STAGES_ID));
+  }
+
+  Tile tile_;
+  Types types_;
+  std::size_t panel_bytes_, sum_bytes_;
+  Handle handle_;
+  // The library reads these alone, but its functions do not say so.
+  mutable Layout a_, c_;
+  mutable cublasLtMatmulDescOpaque_t product_;
+  Stream beside_;
+  Event begun_, ended_;
+  cublasLtMatmulAlgo_t chosen_;
+  std::size_t workspace_bytes_ = 0;
+  DeviceMemory workspaces_[2];
+  std::string words_;
+};
+
+}  // namespace
+
+std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile) {
+  return std::make_unique<GpuPlan>(precision, tile);
+}
+
+void multiply(const MultiplyArgs& args, CudaStream stream) {
+  args.plan->enqueue(args, stream);
+}
+
+}  // namespace shardstream::gemm::cuda

@@ -1,0 +1,64 @@
+// What happens to panels and tiles around the product: stored elements become a panel, an
+// accumulator becomes a tile of C, and words are summed so that a corrupted copy is seen. Matrices
+// are row-major. Nothing here waits or synchronises; memory must live until the work is done.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/data/element.hpp"
+#include "kernels/gemm/precision.hpp"
+#include "kernels/kernel.hpp"
+
+namespace shardstream::gemm {
+
+/// Makes rows x columns of a panel from stored elements: transposed, converted and rounded to the
+/// precision, once and to nearest (ties to even; tf32: away from zero). Panel elements are those of
+/// the backend: panel_element_bytes(precision, on_host) each. Fast where rows of both are multiples
+/// of 16 bytes.
+struct CanonicalizeArgs {
+  const void* raw;  ///< dense, rows x columns, or columns x rows if `transpose`; aligned for `from`
+  ElementType from;
+  bool transpose;
+  void* panel;
+  Precision precision;
+  std::uint64_t rows, columns;  ///< of the panel
+  std::uint64_t ld;             ///< elements from one row of the panel to the next, >= columns
+};
+Kernel<CanonicalizeArgs> canonicalize_kernel();
+
+/// False where the stored bytes are the panel.
+bool needs_canonicalize(ElementType from, bool transpose, Precision precision);
+
+/// Sets bytes to zero.
+struct ZeroArgs {
+  void* data;
+  std::uint64_t bytes;
+};
+Kernel<ZeroArgs> zero_kernel();
+
+/// Adds word_sum(data, bytes) to *sum, mod 2^64. Several may add to one sum at the same time. Fast
+/// where `data` is a multiple of 16 bytes.
+struct WordSumArgs {
+  const void* data;  ///< of any alignment
+  std::uint64_t bytes;
+  std::uint64_t* sum;
+};
+Kernel<WordSumArgs> word_sum_kernel();
+
+/// The sum mod 2^64 of the 8-byte words in memory, the last one filled up with zeros. Reentrant.
+std::uint64_t word_sum(const void* data, std::uint64_t bytes);
+
+/// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator.
+struct FinishArgs {
+  const void* tile;  ///< accumulator: double with fp64, else float, as c0 and out
+  Precision precision;
+  std::uint64_t rows, columns;  ///< of out; padding of the tile is left out
+  std::uint64_t ld_tile;        ///< elements
+  double alpha, beta;
+  const void* c0;        ///< dense rows x columns, or null: then beta counts for nothing
+  void* out;             ///< rows x columns; may be c0 if it is dense, or the tile
+  std::uint64_t ld_out;  ///< elements
+};
+Kernel<FinishArgs> finish_kernel();
+
+}  // namespace shardstream::gemm

@@ -1,0 +1,51 @@
+// The elements of panels on a GPU.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/gemm/precision.hpp"
+
+namespace shardstream::gemm::cuda {
+
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct Fp16 {
+  std::uint16_t bits;
+};
+
+template <Precision P>
+using Element =
+    std::conditional_t<P == Precision::fp64, double,
+                       std::conditional_t<P == Precision::bf16, Bf16,
+                                          std::conditional_t<P == Precision::fp16, Fp16, float>>>;
+
+/// The element that has the value, which is one of the precision's.
+template <Precision P, class V>
+__device__ Element<P> encoded(V value) {
+  if constexpr (P == Precision::bf16) {
+    return {static_cast<std::uint16_t>(__float_as_uint(value) >> 16)};
+  } else if constexpr (P == Precision::fp16) {
+    return {__half_as_ushort(__float2half_rn(value))};
+  } else {
+    return value;
+  }
+}
+
+__device__ inline double value_of(double x) {
+  return x;
+}
+__device__ inline double value_of(float x) {
+  return x;
+}
+__device__ inline double value_of(Bf16 x) {
+  return __uint_as_float(std::uint32_t{x.bits} << 16);
+}
+__device__ inline double value_of(Fp16 x) {
+  return __half2float(__ushort_as_half(x.bits));
+}
+
+}  // namespace shardstream::gemm::cuda

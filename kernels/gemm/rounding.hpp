@@ -1,0 +1,121 @@
+// Rounding of stored elements to the precision of a panel: the same integer arithmetic on the host
+// and on a GPU, hence the same bits. NaN becomes the canonical quiet NaN.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+
+#include "kernels/gemm/precision.hpp"
+
+namespace shardstream::gemm {
+
+/// Calls f(std::integral_constant<Precision, ...>{}) and returns its value.
+template <class F>
+decltype(auto) with_precision(Precision precision, F&& f) {
+  switch (precision) {
+    case Precision::fp64:
+      return f(std::integral_constant<Precision, Precision::fp64>{});
+    case Precision::fp32:
+      return f(std::integral_constant<Precision, Precision::fp32>{});
+    case Precision::tf32:
+      return f(std::integral_constant<Precision, Precision::tf32>{});
+    case Precision::bf16:
+      return f(std::integral_constant<Precision, Precision::bf16>{});
+    case Precision::fp16:
+      return f(std::integral_constant<Precision, Precision::fp16>{});
+  }
+  throw std::logic_error("precision out of range");
+}
+
+namespace detail {
+
+/// A float next to x whose last bit is 1 unless it is x itself. What is rounded to fewer bits after
+/// that is rounded as if from x: the last bit keeps a tie from arising and one from getting lost.
+constexpr float odd_float(double x) {
+  const auto nearest = static_cast<float>(x);
+  const auto bits = std::bit_cast<std::uint32_t>(nearest);
+  // As whole numbers sizes have the order of the values, also beside infinity; NaN has one size.
+  const auto magnitude = [](double y) { return std::bit_cast<std::int64_t>(y) & INT64_MAX; };
+  const std::int64_t beyond = magnitude(static_cast<double>(nearest)) - magnitude(x);
+  const bool is_nan = x != x;
+  const auto even =
+      static_cast<std::uint32_t>(beyond != 0) & ~bits & 1u & static_cast<std::uint32_t>(!is_nan);
+  return std::bit_cast<float>(bits + (beyond < 0 ? even : 0u - even));
+}
+constexpr float odd_float(float x) {
+  return x;
+}
+constexpr float odd_float(std::uint8_t x) {
+  return static_cast<float>(x);
+}
+constexpr float odd_float(std::int32_t x) {
+  return odd_float(static_cast<double>(x));
+}
+/// More than 53 bits: the lowest eleven leave their mark in the twelfth, then a double is exact.
+constexpr float odd_float(std::int64_t x) {
+  const std::uint64_t size =
+      x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
+  const bool marked = (size >> 53) != 0 && (size & 0x7ffu) != 0;
+  const std::uint64_t kept = (size >> 53) != 0 ? size & ~std::uint64_t{0x7ff} : size;
+  const auto exact = static_cast<double>(marked ? kept | 0x800u : kept);
+  return odd_float(x < 0 ? -exact : exact);
+}
+
+// Selections are masks: compilers do not make vectors of floating-point comparisons and sums under
+// a condition.
+constexpr std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
+  const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
+/// `rounded_bits` unless x was NaN.
+constexpr float canonical(float x, std::uint32_t rounded_bits) {
+  const bool is_nan = (std::bit_cast<std::uint32_t>(x) & 0x7fffffffu) > 0x7f800000u;
+  return std::bit_cast<float>(select(is_nan, 0x7fc00000u, rounded_bits));
+}
+
+/// 10 bits behind the point, ties away from zero, as cvt.rna.tf32 does.
+constexpr float to_tf32(float x) {
+  return canonical(x, (std::bit_cast<std::uint32_t>(x) + 0x1000u) & ~0x1fffu);
+}
+
+/// 7 bits behind the point, ties to even.
+constexpr float to_bf16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return canonical(x, (bits + 0x7fffu + ((bits >> 16) & 1u)) & ~0xffffu);
+}
+
+/// 10 bits behind the point, but none below 2^-24; from 65520 on infinity; ties to even.
+constexpr float to_fp16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = bits & 0x80000000u, size = bits & 0x7fffffffu;
+  const std::uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u)) & ~0x1fffu;
+  // The last bit of a float from 0.5 to 1 is 2^-24, so that the addition rounds to it.
+  const float shifted = std::bit_cast<float>(size) + 0.5f;
+  const auto subnormal = std::bit_cast<std::uint32_t>(shifted - 0.5f);
+  const std::uint32_t finite = select(size < 0x38800000u, subnormal, normal);       // 2^-14
+  const std::uint32_t rounded = select(finite > 0x477fe000u, 0x7f800000u, finite);  // 65504
+  return canonical(x, sign | rounded);
+}
+
+}  // namespace detail
+
+/// x in the panel's precision, rounded once, to nearest; of bf16 and fp16 the float of that value.
+template <Precision P, class T>
+constexpr auto rounded(T x) {
+  if constexpr (P == Precision::fp64) {
+    return static_cast<double>(x);
+  } else if constexpr (P == Precision::fp32) {
+    return static_cast<float>(x);
+  } else if constexpr (P == Precision::tf32) {
+    return detail::to_tf32(detail::odd_float(x));
+  } else if constexpr (P == Precision::bf16) {
+    return detail::to_bf16(detail::odd_float(x));
+  } else {
+    return detail::to_fp16(detail::odd_float(x));
+  }
+}
+
+}  // namespace shardstream::gemm

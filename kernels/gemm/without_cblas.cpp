@@ -1,0 +1,33 @@
+#include <stdexcept>
+
+#include "kernels/gemm/cblas.hpp"
+
+namespace shardstream::gemm::cblas {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw std::runtime_error(
+      "CPUs cannot multiply matrices in this build (OpenBLAS was not found when it was "
+      "configured): "
+      "install libopenblas-dev and build again, or use GPUs");
+}
+
+}  // namespace
+
+bool exists() {
+  return false;
+}
+
+std::string prepare() {
+  refuse();
+}
+
+void multiply(const Tile&, const float*, const float*, std::uint64_t, float*, bool) {
+  refuse();
+}
+
+void multiply(const Tile&, const double*, const double*, std::uint64_t, double*, bool) {
+  refuse();
+}
+
+}  // namespace shardstream::gemm::cblas

@@ -1,0 +1,214 @@
+#include "pipeline/upload_ring.hpp"
+
+#include <exception>
+#include <thread>
+
+#include "core/error.hpp"
+
+namespace shardstream::pipeline {
+
+using device::Buffer;
+using device::Memory;
+
+UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
+                       launch::Heartbeat* heartbeat)
+    : sizes_(sizes),
+      heartbeat_(heartbeat),
+      main_track_(recorder.main()),
+      upload_track_(recorder.device_track("upload", device)),
+      arrive_track_(sizes.arrivals ? &recorder.device_track("arrive", device) : nullptr),
+      compute_track_(recorder.device_track("compute", device)) {
+  upload_ = device.make_stream();
+  compute_ = device.make_stream();
+  if (sizes.arrivals) arrive_ = device.make_stream();
+  for (std::uint64_t i = 0; i < sizes.batches; ++i) {
+    buffers_.push_back({Buffer<std::byte>(device, Memory::device, sizes.batch_bytes),
+                        device.make_event(), sizes.arrivals ? device.make_event() : nullptr,
+                        device.make_event()});
+  }
+  if (sizes.readers > 0) {
+    staging_ =
+        std::make_unique<Staging>(device, recorder, sizes.slot_bytes, sizes.slots, sizes.readers);
+  }
+}
+
+UploadRing::~UploadRing() {
+  // After an error work may still be under way in the memory that is about to go.
+  for (auto* stream : {upload_.get(), arrive_.get(), compute_.get()}) {
+    try {
+      if (stream != nullptr) stream->synchronize();
+    } catch (const std::exception&) {  // the error itself is on its way to the user
+    }
+  }
+}
+
+void UploadRing::run(const Work& work) {
+  if (work.batches == 0) return;
+  expect(!buffers_.empty(), "a ring that runs has room for a batch");
+  expect(work.pieces == 0 || work.piece(work.pieces - 1).batch < work.batches,
+         "every piece is of a batch");
+  expect((work.on_arrival != nullptr) == sizes_.arrivals, "on_arrival goes with arrivals");
+  // The readers use `work`: they are gone before it is.
+  const struct Finish {
+    Staging* staging;
+    ~Finish() {
+      if (staging != nullptr) staging->finish();
+    }
+  } finish{staging_.get()};
+  work_ = &work;
+  opened_ = computed_ = next_piece_ = 0;
+  uploading_.reset();
+  if (staging_) start_readers();
+  for (std::uint64_t current = 0; current < work.batches; ++current) {
+    if (heartbeat_ != nullptr) heartbeat_->step("batch", current);
+    if (staging_) {
+      await_uploads(current);
+    } else {
+      upload_next();
+    }
+    compute_batch(current);
+    {
+      const std::lock_guard lock(mutex_);
+      ++computed_;
+    }
+    changed_.notify_all();
+  }
+}
+
+void UploadRing::start_readers() {
+  staging_->start(
+      work_->pieces,
+      [this](std::uint64_t number, std::byte* slot, measure::HostTrack& reader) {
+        const Piece piece = work_->piece(number);
+        expect(piece.bytes <= sizes_.slot_bytes, "a piece fits into a slot");
+        const auto span =
+            reader.phase(work_->phase, piece.bytes, static_cast<std::int64_t>(piece.batch));
+        return work_->read(number, slot);
+      },
+      [this](std::uint64_t number, const std::byte* data, device::Event& emptied,
+             measure::HostTrack& reader,
+             const std::stop_token& stop) { upload_piece(number, data, emptied, reader, stop); });
+}
+
+/// By the reader of the piece. Readers overtake one another, so the pieces of neighbouring batches
+/// may be mixed; a batch's buffer is taken once the kernels that used it before are enqueued.
+void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
+                              measure::HostTrack& reader, const std::stop_token& stop) {
+  const Piece piece = work_->piece(number);
+  const auto in_batch = static_cast<std::int64_t>(piece.batch);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  {
+    const auto span = reader.phase("wait-for-batch", 0, in_batch);
+    // Held for some 10 us, so that falling asleep for it and waking up would take longer.
+    while (!lock.try_lock()) std::this_thread::yield();
+    const bool may =
+        changed_.wait(lock, stop, [&] { return piece.batch < computed_ + buffers_.size(); });
+    if (!may) return;
+  }
+  {
+    const auto span = reader.phase("enqueue", piece.bytes, in_batch);
+    while (opened_ <= piece.batch) open_next();
+    upload(piece, data);
+    upload_->record(emptied);
+  }
+  const bool all = count_in(piece);
+  lock.unlock();
+  if (all) changed_.notify_all();
+  if (heartbeat_ != nullptr) heartbeat_->move();
+}
+
+/// Until all pieces of the batch are enqueued. A batch without pieces has no reader to open it.
+void UploadRing::await_uploads(std::uint64_t batch) {
+  const auto span = main_track_.phase("wait-for-readers", 0, static_cast<std::int64_t>(batch));
+  std::unique_lock lock(mutex_);
+  if (opened_ == batch && next_is_empty()) open_next();
+  const bool all = changed_.wait(lock, staging_->stopping(),
+                                 [&] { return batch < opened_ && buffer(batch).missing == 0; });
+  if (!all) staging_->rethrow();
+}
+
+/// Without readers: the next batch, by the thread of run().
+void UploadRing::upload_next() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t first = next_piece_;
+  open_next();
+  for (std::uint64_t number = first; number < next_piece_; ++number) {
+    const Piece piece = work_->piece(number);
+    upload(piece, work_->read(number, nullptr));
+    count_in(piece);
+  }
+}
+
+/// Whether the batch that is opened next has no pieces.
+bool UploadRing::next_is_empty() const {
+  return next_piece_ == work_->pieces || work_->piece(next_piece_).batch > opened_;
+}
+
+/// Uploads from now on come after the kernels of the batch that used this batch's buffer before.
+void UploadRing::open_next() {
+  if (uploading_) upload_track_.end(*upload_);  // of the batch before; its last pieces may follow
+  uploading_.reset();
+  const std::uint64_t number = opened_++;
+  BatchBuffer& here = buffer(number);
+  here.bytes = 0;
+  for (; next_piece_ < work_->pieces; ++next_piece_) {
+    const Piece piece = work_->piece(next_piece_);
+    if (piece.batch > number) break;
+    expect(piece.batch == number, "pieces come in the order of their batches");
+    expect(piece.bytes > 0 && piece.offset <= sizes_.batch_bytes &&
+               piece.bytes <= sizes_.batch_bytes - piece.offset,
+           "a piece lies within its batch");
+    here.bytes += piece.bytes;
+  }
+  here.missing = here.bytes;
+  upload_->wait(*here.free);
+  if (here.missing == 0) return filled(number);
+  upload_track_.begin(*upload_, "upload", here.bytes, static_cast<std::int64_t>(number));
+  uploading_ = number;
+}
+
+void UploadRing::upload(const Piece& piece, const std::byte* data) {
+  upload_->upload(buffer(piece.batch).memory.data() + piece.offset, data, piece.bytes);
+}
+
+/// The piece's upload is enqueued. True if it was its batch's last.
+bool UploadRing::count_in(const Piece& piece) {
+  BatchBuffer& here = buffer(piece.batch);
+  here.missing -= piece.bytes;
+  if (here.missing > 0) return false;
+  filled(piece.batch);
+  return true;
+}
+
+/// All uploads of the batch are enqueued.
+void UploadRing::filled(std::uint64_t batch) {
+  if (uploading_ == batch) {
+    upload_track_.end(*upload_);
+    uploading_.reset();
+  }
+  upload_->record(*buffer(batch).filled);
+}
+
+/// The kernels of the batch come after its uploads, and after what arrivals do in between.
+void UploadRing::compute_batch(std::uint64_t batch) {
+  BatchBuffer& here = buffer(batch);
+  if (arrive_) {
+    arrive_->wait(*here.filled);
+    arrive_track_->begin(*arrive_, "arrive", here.bytes, static_cast<std::int64_t>(batch));
+    work_->on_arrival(*arrive_, batch, here.memory.data());
+    arrive_track_->end(*arrive_);
+    arrive_->record(*here.arrived);
+  }
+  compute_->wait(arrive_ ? *here.arrived : *here.filled);
+  if (work_->on_batch) run_kernels(batch, here.memory.data(), here.bytes, work_->on_batch);
+  compute_->record(*here.free);
+}
+
+void UploadRing::run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,
+                             const OnBatch& on_batch) {
+  compute_track_.begin(*compute_, "kernels", bytes, static_cast<std::int64_t>(batch));
+  on_batch(*compute_, batch, data);
+  compute_track_.end(*compute_);
+}
+
+}  // namespace shardstream::pipeline

@@ -1,0 +1,132 @@
+// From host memory to kernels through two rings: readers -> slots -> batches -> on_batch. It knows
+// bytes, pieces and batches, not what they mean. The one schedule of uploads and kernels, for every
+// backend and every workload.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "device/buffer.hpp"
+#include "device/device.hpp"
+#include "launch/heartbeat.hpp"
+#include "measure/recorder.hpp"
+#include "pipeline/staging.hpp"
+
+namespace shardstream::pipeline {
+
+/// Where one upload goes: `bytes` > 0 of them, `offset` bytes behind the start of its batch.
+struct Piece {
+  std::uint64_t batch;
+  std::size_t offset, bytes;
+};
+
+/// What an UploadRing allocates, once.
+struct RingSizes {
+  std::size_t slot_bytes = 0;  ///< pinned; the largest piece
+  std::uint64_t slots = 0;
+  unsigned readers = 0;  ///< none: pieces are uploaded from where they are, and there are no slots
+  std::size_t batch_bytes = 0;  ///< device memory of one batch
+  std::uint64_t batches = 0;
+  bool arrivals = false;  ///< whether there is a stage between uploads and compute
+};
+
+/// Allocates its rings once; run() may be repeated. The device, the recorder and the heartbeat must
+/// outlive it. It writes to the tracks "reader 0", "reader 1", ..., "upload", "arrive" (with
+/// arrivals) and "compute": one ring of a recorder runs at a time.
+class UploadRing {
+ public:
+  /// Enqueues work on a stream for the batch that stands at `data`.
+  using OnArrival =
+      std::function<void(device::Stream& arrive, std::uint64_t batch, std::byte* data)>;
+  using OnBatch =
+      std::function<void(device::Stream& compute, std::uint64_t batch, const std::byte* data)>;
+
+  struct Work {
+    std::uint64_t batches = 0;
+    std::uint64_t pieces = 0;
+    /// Piece `number`; their batches never fall. A batch may have none. Cheap and thread-safe.
+    std::function<Piece(std::uint64_t number)> piece;
+    const char* phase = "read";  ///< what the readers' reading is called
+    /// Brings a piece into `slot` and returns where in the slot it begins; called by readers,
+    /// several at once. Without readers `slot` is null, the caller of run() calls it, and what it
+    /// returns must stay until the batch's work on compute() is done.
+    std::function<const std::byte*(std::uint64_t piece, std::byte* slot)> read;
+    /// Goes with `arrivals`: its work comes after the batch's uploads and before on_batch's, on a
+    /// stream of its own, and may write to the batch.
+    OnArrival on_arrival;
+    /// Its work may read the batch. None: nothing is computed.
+    OnBatch on_batch;
+  };
+
+  UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
+             launch::Heartbeat* heartbeat = nullptr);
+  /// Waits for its streams, whose work may use memory of the callers.
+  ~UploadRing();
+  UploadRing(const UploadRing&) = delete;
+  UploadRing& operator=(const UploadRing&) = delete;
+
+  /// All batches, in order; on_arrival and on_batch are called by this thread. When it returns all
+  /// has been enqueued on compute() and all has been read; the caller synchronises compute().
+  /// Throws what any of the functions throws; then the ring is of no more use.
+  void run(const Work& work);
+
+  /// Only the kernels, for a batch that is on the device already: `bytes` at `data`.
+  void run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,
+                   const OnBatch& on_batch);
+
+  device::Stream& compute() { return *compute_; }
+  /// Where batch `number` stands, or stood.
+  std::byte* data(std::uint64_t number) { return buffer(number).memory.data(); }
+
+ private:
+  /// Room for one batch. `filled` is behind its last upload, `arrived` behind on_arrival's work,
+  /// `free` behind its kernels.
+  struct BatchBuffer {
+    device::Buffer<std::byte> memory;
+    std::unique_ptr<device::Event> filled, arrived, free;
+    std::size_t bytes = 0;    ///< of its batch, in all
+    std::size_t missing = 0;  ///< bytes of its batch whose upload is not enqueued yet
+  };
+  BatchBuffer& buffer(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
+
+  void start_readers();
+  void upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
+                    measure::HostTrack& reader, const std::stop_token& stop);
+  void await_uploads(std::uint64_t batch);
+  void upload_next();
+  bool next_is_empty() const;
+  void open_next();
+  void upload(const Piece& piece, const std::byte* data);
+  bool count_in(const Piece& piece);
+  void filled(std::uint64_t batch);
+  void compute_batch(std::uint64_t batch);
+
+  RingSizes sizes_;
+  launch::Heartbeat* heartbeat_;
+  std::vector<BatchBuffer> buffers_;
+  std::unique_ptr<Staging> staging_;  // none without readers
+  measure::HostTrack& main_track_;
+  measure::DeviceTrack& upload_track_;
+  measure::DeviceTrack* arrive_track_;  // none without arrivals
+  measure::DeviceTrack& compute_track_;
+  std::unique_ptr<device::Stream> upload_, compute_;
+  std::unique_ptr<device::Stream> arrive_;  // none without arrivals
+  const Work* work_ = nullptr;              // of the run() under way
+
+  // Readers enqueue uploads and the thread of run() all else. The lock is held by whoever gives
+  // work to the upload stream or its track, and guards what follows and the buffers' counts.
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::uint64_t opened_ = 0, computed_ = 0;  ///< batches: begun to upload; kernels enqueued
+  std::uint64_t next_piece_ = 0;             ///< the first one of no opened batch
+  std::optional<std::uint64_t> uploading_;   ///< the batch whose span on the upload track is open
+};
+
+}  // namespace shardstream::pipeline

@@ -1,0 +1,44 @@
+// The part of a matrix that one rank reads again and again, in ordinary host memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/shard.hpp"
+#include "device/buffer.hpp"
+#include "io/matrix.hpp"
+
+namespace shardstream::workloads {
+
+/// Strips of whole rows or of whole columns, one beside the other, as stored.
+class HeldMatrix {
+ public:
+  /// `strips` ascend and do not overlap; empty ones are passed over. Takes the memory and reads
+  /// nothing yet. Matrix and device must outlive it.
+  HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
+             std::vector<Range> strips);
+
+  /// Reads all of it on some threads. Throws what the matrix throws.
+  void load(unsigned threads);
+
+  /// As Matrix::read(), of a rectangle that lies in one strip.
+  void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;
+
+  /// Bytes that strips of a matrix take.
+  static std::uint64_t bytes(const io::Matrix& matrix, bool of_rows,
+                             const std::vector<Range>& strips);
+
+ private:
+  /// Where in memory the row or column `first` of a strip stands.
+  std::uint64_t held(std::uint64_t first) const;
+
+  const io::Matrix& matrix_;
+  bool of_rows_;
+  std::vector<Range> strips_;
+  std::vector<std::uint64_t> starts_;  ///< in memory, of each strip
+  std::size_t element_, row_bytes_;    ///< of a row in memory
+  device::Buffer<std::byte> memory_;
+};
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,335 @@
+// Freivalds' check on every backend: it passes right products, and names the row and the tile of a
+// wrong element that is as far off as it promises to see.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "kernels/gemm/check.hpp"
+#include "kernels/gemm/panel.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+using Values = std::vector<double>;
+
+constexpr std::uint64_t seed = 77;
+
+Values made(std::uint64_t count, const std::function<double()>& value) {
+  Values values(count);
+  for (double& x : values) x = value();
+  return values;
+}
+/// Small whole numbers: exact in every precision, and so are their sums.
+Values whole(std::uint64_t count, unsigned from) {
+  std::mt19937 random(from);
+  return made(count, [&] { return static_cast<double>(random() % 9) - 4; });
+}
+
+struct Shape {
+  std::uint64_t m, n, k, tile_n, block;  ///< K blocks of `block`
+  std::uint64_t tiles() const { return (n + tile_n - 1) / tile_n; }
+};
+
+struct Check : ::testing::Test {
+  std::unique_ptr<device::Device> device_ = test::make_backend();
+  std::unique_ptr<device::Stream> stream_ = device_->make_stream();
+  bool on_host_ = device_->info().backend == "host";
+
+  /// A panel with ld `ld`, padded with zeros, of columns [first, first + columns) of the values.
+  Buffer<std::byte> panel(const Values& values, std::uint64_t stride, std::uint64_t rows,
+                          std::uint64_t first, std::uint64_t columns, std::uint64_t ld,
+                          Precision precision) {
+    Values padded(rows * ld);
+    for (std::uint64_t i = 0; i < rows * columns; ++i) {
+      padded[i / columns * ld + i % columns] = values[i / columns * stride + first + i % columns];
+    }
+    const auto raw = test::on_device(*device_, *stream_, padded);
+    Buffer<std::byte> made(*device_, Memory::device,
+                           rows * ld * panel_element_bytes(precision, on_host_));
+    stream_->launch(canonicalize_kernel(),
+                    {raw.data(), ElementType::f64, false, made.data(), precision, rows, ld, ld});
+    stream_->synchronize();
+    return made;
+  }
+
+  struct Sides {
+    Buffer<double> z, row_squares, column_squares;
+  };
+  /// Z and the squares of all K blocks.
+  Sides sides(const Shape& s, const Values& a, const Values& b, Precision precision) {
+    Sides sides{{*device_, Memory::device, s.m * s.tiles()},
+                {*device_, Memory::device, s.m},
+                {*device_, Memory::device, s.tiles()}};
+    const std::uint64_t width = s.tiles() * s.tile_n;
+    for (std::uint64_t kk = 0; kk < s.k; kk += s.block) {
+      const std::uint64_t depth = std::min(s.block, s.k - kk);
+      const Values rows(b.begin() + static_cast<std::ptrdiff_t>(kk * s.n),
+                        b.begin() + static_cast<std::ptrdiff_t>((kk + depth) * s.n));
+      const auto b_panel = panel(rows, s.n, depth, 0, s.n, width, precision);
+      const auto a_panel = panel(a, s.k, s.m, kk, depth, depth, precision);
+      const Buffer<double> y(*device_, Memory::device, depth * 2 * s.tiles());
+      stream_->launch(signed_sums_kernel(), {b_panel.data(), precision, depth, width, s.tile_n,
+                                             s.tiles(), seed, 0, y.data()});
+      stream_->launch(
+          add_products_kernel(),
+          {a_panel.data(), precision, s.m, depth, depth, y.data(), s.tiles(), sides.z.data(),
+           sides.row_squares.data(), sides.column_squares.data(), kk == 0});
+      stream_->synchronize();
+    }
+    return sides;
+  }
+
+  /// The verdicts on all column tiles of C, m x n.
+  template <class T>
+  std::vector<TileVerdict> verdicts(const Shape& s, const std::vector<T>& c, const Sides& sides,
+                                    Precision precision) {
+    const auto there = test::on_device(*device_, *stream_, c);
+    const Buffer<RowVerdict> rows(*device_, Memory::device, s.m);
+    const Buffer<TileVerdict> found(*device_, Memory::device, s.tiles());
+    for (std::uint64_t tile = 0; tile < s.tiles(); ++tile) {
+      const std::uint64_t first = tile * s.tile_n;
+      const CheckTileArgs args{there.data() + first,
+                               precision,
+                               s.m,
+                               std::min(s.tile_n, s.n - first),
+                               s.n,
+                               seed,
+                               first,
+                               s.k,
+                               sides.z.data() + tile,
+                               s.tiles(),
+                               sides.row_squares.data(),
+                               sides.column_squares.data() + tile,
+                               100 + tile,
+                               rows.data(),
+                               found.data() + tile};
+      stream_->launch(check_rows_kernel(), args);
+      stream_->launch(verdict_kernel(), args);
+    }
+    return test::from_device(*stream_, found);
+  }
+};
+
+template <class T>
+std::vector<T> product(const Shape& s, const Values& a, const Values& b) {
+  std::vector<T> c(s.m * s.n);
+  for (std::uint64_t i = 0; i < s.m; ++i) {
+    for (std::uint64_t kk = 0; kk < s.k; ++kk) {
+      const T x = static_cast<T>(a[i * s.k + kk]);
+      for (std::uint64_t j = 0; j < s.n; ++j) c[i * s.n + j] += x * static_cast<T>(b[kk * s.n + j]);
+    }
+  }
+  return c;
+}
+
+const Shape shapes[] = {{1, 1, 1, 1, 1},       {13, 263, 1, 64, 1},    {263, 13, 13, 16, 8},
+                        {1, 263, 263, 13, 64}, {70, 260, 200, 4, 128}, {130, 100, 263, 20, 263},
+                        {64, 128, 96, 32, 64}};
+
+TEST_F(Check, SignsAreBalancedAndUnrelated) {
+  constexpr int count = 1 << 20;
+  for (const std::uint64_t one : {0, 1, 77}) {
+    int sum = 0, neighbours = 0, seeds = 0, words = 0;
+    for (std::uint64_t c = 0; c < count; ++c) {
+      ASSERT_EQ(std::abs(sign_of(one, c)), 1);
+      sum += sign_of(one, c);
+      neighbours += sign_of(one, c) * sign_of(one, c + 1);
+      words += sign_of(one, c) * sign_of(one, c + 64);
+      seeds += sign_of(one, c) * sign_of(one + 1, c);
+    }
+    for (const int total : {sum, neighbours, words, seeds}) EXPECT_LT(std::abs(total), 5 << 10);
+  }
+}
+
+/// Rows of the identity pick single signs.
+TEST_F(Check, TheBackendHasTheHostsSigns) {
+  constexpr std::uint64_t n = 144, first = 1'000'003;
+  Values identity(n * n);
+  for (std::uint64_t i = 0; i < n; ++i) identity[i * (n + 1)] = -2;
+  for (const Precision precision : all_precisions) {
+    const auto there = panel(identity, n, n, 0, n, n, precision);
+    const Buffer<double> y(*device_, Memory::device, n * 2);
+    stream_->launch(signed_sums_kernel(),
+                    {there.data(), precision, n, n, n, 1, seed, first, y.data()});
+    const auto got = test::from_device(*stream_, y);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      ASSERT_EQ(got[2 * i], -2 * sign_of(seed, first + i)) << name_of(precision) << " " << i;
+      ASSERT_EQ(got[2 * i + 1], 4);
+    }
+  }
+}
+
+TEST_F(Check, SidesAreExactForWholeNumbers) {
+  for (const Shape& s : shapes) {
+    const Values a = whole(s.m * s.k, 1), b = whole(s.k * s.n, 2), c = product<double>(s, a, b);
+    Values z(s.m * s.tiles()), row_squares(s.m), column_squares(s.tiles());
+    for (std::uint64_t i = 0; i < c.size(); ++i) {
+      z[i / s.n * s.tiles() + i % s.n / s.tile_n] += sign_of(seed, i % s.n) * c[i];
+    }
+    for (std::uint64_t i = 0; i < a.size(); ++i) row_squares[i / s.k] += a[i] * a[i];
+    for (std::uint64_t i = 0; i < b.size(); ++i) {
+      column_squares[i % s.n / s.tile_n] += b[i] * b[i];
+    }
+    for (const Precision precision : all_precisions) {
+      const Sides got = sides(s, a, b, precision);
+      EXPECT_EQ(test::from_device(*stream_, got.z), z) << name_of(precision) << " n " << s.n;
+      EXPECT_EQ(test::from_device(*stream_, got.row_squares), row_squares);
+      EXPECT_EQ(test::from_device(*stream_, got.column_squares), column_squares);
+    }
+  }
+}
+
+template <class T>
+struct CheckOf : Check {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  static constexpr Precision precision =
+      std::is_same_v<T, double> ? Precision::fp64 : Precision::fp32;
+};
+using Accumulators = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(CheckOf, Accumulators);
+
+TYPED_TEST(CheckOf, PassesExactProductsAndSumsThem) {
+  using T = TypeParam;
+  for (const Shape& s : shapes) {
+    const Values a = whole(s.m * s.k, 1), b = whole(s.k * s.n, 2);
+    const auto c = product<T>(s, a, b);
+    const auto found = this->verdicts(s, c, this->sides(s, a, b, this->precision), this->precision);
+    for (std::uint64_t tile = 0; tile < s.tiles(); ++tile) {
+      double squares = 0;
+      std::uint64_t bits = 0;
+      for (std::uint64_t i = 0; i < c.size(); ++i) {
+        if (i % s.n / s.tile_n != tile) continue;
+        squares += static_cast<double>(c[i]) * static_cast<double>(c[i]);
+        bits += std::bit_cast<typename CheckOf<T>::Bits>(c[i]);
+      }
+      EXPECT_EQ(found[tile].tile, 100 + tile);
+      EXPECT_EQ(found[tile].worst, 0);
+      EXPECT_EQ(found[tile].failures, 0U);
+      EXPECT_EQ(found[tile].unchecked, 0U);
+      EXPECT_EQ(found[tile].sum_squares, squares);
+      EXPECT_EQ(found[tile].word_sum, bits);
+    }
+  }
+}
+
+/// A triple loop, the roughest of all orders, comes to 0.3 of the bound (kernels/README.md).
+TYPED_TEST(CheckOf, PassesRoundedProductsWithRoom) {
+  using T = TypeParam;
+  const Shape s{64, 256, 1024, 128, 256};
+  std::mt19937_64 random(9);
+  std::uniform_real_distribution<T> uniform(0, 1);
+  std::normal_distribution<T> normal;
+  const std::function<double()> sources[] = {[&] { return uniform(random); },
+                                             [&] { return uniform(random) - T(0.5); },
+                                             [&] { return normal(random); }};
+  for (const auto& source : sources) {
+    const Values a = made(s.m * s.k, source), b = made(s.k * s.n, source);
+    for (const auto& found : this->verdicts(
+             s, product<T>(s, a, b), this->sides(s, a, b, this->precision), this->precision)) {
+      EXPECT_GT(found.worst, 0);
+      EXPECT_LT(found.worst, 0.6);
+      EXPECT_EQ(found.failures + found.unchecked, 0U);
+    }
+  }
+}
+
+TYPED_TEST(CheckOf, NamesTheRowAndTileOfAWrongElement) {
+  using T = TypeParam;
+  const Shape s{130, 150, 400, 64, 128};
+  std::mt19937_64 random(11);
+  std::normal_distribution<T> normal;
+  const auto source = [&] { return static_cast<double>(normal(random)); };
+  const Values a = made(s.m * s.k, source), b = made(s.k * s.n, source);
+  const auto right = product<T>(s, a, b);
+  const auto sides = this->sides(s, a, b, this->precision);
+  const auto before = this->verdicts(s, right, sides, this->precision);
+  for (const auto& [row, column] : {std::pair{0U, 0U}, {129U, 149U}, {64U, 63U}, {77U, 128U}}) {
+    const std::size_t wrong_tile = column / s.tile_n;
+    for (const double sign : {1.0, -1.0}) {
+      auto c = right;
+      c[row * s.n + column] += static_cast<T>(sign * 1.001 * before[wrong_tile].smallest_caught);
+      const auto found = this->verdicts(s, c, sides, this->precision);
+      for (std::size_t tile = 0; tile < found.size(); ++tile) {
+        const bool wrong = tile == wrong_tile;
+        EXPECT_EQ(found[tile].failures, wrong ? 1U : 0U) << row << ", " << column;
+        if (!wrong) continue;
+        EXPECT_GT(found[tile].worst, 1);
+        EXPECT_EQ(found[tile].worst_row, row);
+      }
+    }
+  }
+}
+
+TYPED_TEST(CheckOf, ElementsThatAreNotFiniteAreWrongUnlessTheOperandsAre) {
+  using T = TypeParam;
+  const Shape s{20, 40, 30, 20, 30};
+  Values a = whole(s.m * s.k, 1);
+  const Values b = whole(s.k * s.n, 2);
+  for (std::uint64_t kk = 0; kk < s.k; ++kk) a[5 * s.k + kk] = 0;
+  const auto right = product<T>(s, a, b);
+  const auto sides = this->sides(s, a, b, this->precision);
+  using Limits = std::numeric_limits<T>;
+  for (const T wrong : {Limits::quiet_NaN(), Limits::infinity(), -Limits::max()}) {
+    auto c = right;
+    c[7 * s.n + 3] = wrong;
+    const auto found = this->verdicts(s, c, sides, this->precision);
+    EXPECT_EQ(found[0].failures, 1U);
+    EXPECT_EQ(found[0].worst_row, 7U);
+    EXPECT_EQ(found[0].unchecked, 0U);
+    EXPECT_EQ(found[1].failures, 0U);
+  }
+  auto c = right;
+  c[5 * s.n + 3] = Limits::min();  // where zeros belong
+  const auto zeros = this->verdicts(s, c, sides, this->precision);
+  EXPECT_EQ(zeros[0].failures, 1U);
+  EXPECT_EQ(zeros[0].worst_row, 5U);
+
+  a[9 * s.k + 2] = Limits::quiet_NaN();
+  const auto unknown = this->verdicts(s, product<T>(s, a, b), this->sides(s, a, b, this->precision),
+                                      this->precision);
+  for (const auto& found : unknown) {
+    EXPECT_EQ(found.failures, 0U);
+    EXPECT_EQ(found.unchecked, 1U);
+  }
+}
+
+/// A row of a product as large as those that matter, made up: the sides are what the check needs.
+TEST_F(Check, OneHundredthOfAnElementIsCaughtInLargeFp32Products) {
+  constexpr std::uint64_t n = 4096;
+  const Shape s{3, n, n, n, n};
+  std::mt19937_64 random(13);
+  std::normal_distribution<float> normal;
+  for (const bool positive : {false, true}) {
+    // Of normal elements sums are normal with variance k; of uniform ones about k/4.
+    const double rms = positive ? n / 4.0 : 64;
+    const double square = positive ? 1.0 / 3 : 1;
+    std::vector<float> c(s.m * n);
+    for (float& x : c) x = positive ? 1024 + 5 * normal(random) : 64 * normal(random);
+    Values z(s.m);
+    for (std::uint64_t i = 0; i < c.size(); ++i) {
+      z[i / n] += sign_of(seed, i % n) * static_cast<double>(c[i]);
+    }
+    const Sides sides{test::on_device(*device_, *stream_, z),
+                      test::on_device(*device_, *stream_, Values(s.m, n * square)),
+                      test::on_device(*device_, *stream_, Values(1, n * square * n))};
+    const auto right = verdicts(s, c, sides, Precision::fp32);
+    EXPECT_EQ(right[0].failures, 0U);
+    EXPECT_GT(right[0].smallest_caught, 0);
+    EXPECT_LE(right[0].smallest_caught, 0.003 * rms);
+    c[2 * n + 1234] += static_cast<float>(0.01 * rms);
+    const auto wrong = verdicts(s, c, sides, Precision::fp32);
+    EXPECT_EQ(wrong[0].failures, 1U);
+    EXPECT_EQ(wrong[0].worst_row, 2U);
+  }
+}
+
+}  // namespace
+}  // namespace shardstream::gemm

@@ -1,0 +1,305 @@
+// Products of panels against a plain triple loop, on every backend; and the grid of tiles.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "kernels/gemm/multiply.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+using Bytes = std::vector<std::byte>;
+
+/// Bits of a significand, the leading one counted.
+int significant_bits(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return 53;
+    case Precision::fp32:
+      return 24;
+    case Precision::tf32:
+    case Precision::fp16:
+      return 11;
+    case Precision::bf16:
+      return 8;
+  }
+  return 0;
+}
+
+double cut_to(Precision precision, double value) {
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);
+  const int bits = significant_bits(precision);
+  return std::ldexp(std::trunc(std::ldexp(fraction, bits)), exponent - bits);
+}
+
+/// IEEE half precision of a value that has one, not subnormal.
+std::uint16_t half_bits(double value) {
+  if (value == 0) return 0;
+  int exponent = 0;
+  const double fraction = std::frexp(std::abs(value), &exponent);  // from 0.5 to 1
+  const auto rest = static_cast<unsigned>(std::ldexp(fraction, 11)) - 1024;
+  const auto biased = static_cast<unsigned>(exponent + 14);
+  return static_cast<std::uint16_t>((value < 0 ? 0x8000U : 0U) | biased << 10 | rest);
+}
+
+template <class T>
+void put(Bytes& bytes, std::size_t index, T value) {
+  std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
+}
+
+/// Values that the precision holds exactly, as its panel.
+Bytes encode(const std::vector<double>& values, Precision precision, bool on_host) {
+  const std::size_t each = panel_element_bytes(precision, on_host);
+  Bytes bytes(values.size() * each);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto narrow = static_cast<float>(values[i]);
+    if (each == sizeof(double)) {
+      put(bytes, i, values[i]);
+    } else if (each == sizeof(float)) {
+      put(bytes, i, narrow);
+    } else if (precision == Precision::bf16) {
+      put(bytes, i, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(narrow) >> 16));
+    } else {
+      put(bytes, i, half_bits(values[i]));
+    }
+  }
+  return bytes;
+}
+
+/// Row-major.
+struct Matrix {
+  std::size_t rows, columns;
+  std::vector<double> values = std::vector<double>(rows * columns);
+
+  double& operator()(std::size_t i, std::size_t j) { return values[i * columns + j]; }
+  double operator()(std::size_t i, std::size_t j) const { return values[i * columns + j]; }
+
+  Matrix part(std::size_t row, std::size_t column, std::size_t count, std::size_t width) const {
+    Matrix cut{count, width};
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = 0; j < width; ++j) cut(i, j) = (*this)(row + i, column + j);
+    }
+    return cut;
+  }
+};
+
+Matrix small_integers(std::size_t rows, std::size_t columns, unsigned seed) {
+  std::mt19937 random(seed);
+  Matrix made{rows, columns};
+  for (double& value : made.values) value = static_cast<double>(random() % 9) - 4;
+  return made;
+}
+
+/// Values of many magnitudes, so that sums of their products are rounded.
+Matrix uneven(std::size_t rows, std::size_t columns, Precision precision, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> size(0.5, 1);
+  Matrix made{rows, columns};
+  for (double& value : made.values) {
+    const int exponent = static_cast<int>(random() % 13) - 6;
+    value = cut_to(precision, std::ldexp(size(random), exponent)) * (random() % 2 == 0 ? 1 : -1);
+  }
+  return made;
+}
+
+Matrix plain_product(const Matrix& a, const Matrix& b) {
+  Matrix c{a.rows, b.columns};
+  for (std::size_t i = 0; i < a.rows; ++i) {
+    for (std::size_t l = 0; l < a.columns; ++l) {
+      for (std::size_t j = 0; j < b.columns; ++j) c(i, j) += a(i, l) * b(l, j);
+    }
+  }
+  return c;
+}
+
+class Multiply : public ::testing::TestWithParam<Precision> {
+ protected:
+  void SetUp() override {
+    if (on_host_ && !host_multiply_exists()) GTEST_SKIP() << "this build has no CBLAS";
+  }
+
+  /// The shapes to multiply: a GPU's library wants edges of 16.
+  std::vector<Tile> shapes() const {
+    std::vector<Tile> all = {{16, 16, 16}, {48, 32, 64}, {128, 64, 96}};
+    if (on_host_) all.insert(all.end(), {{1, 1, 1}, {7, 5, 3}, {40, 104, 24}});
+    return all;
+  }
+
+  Bytes panel(const Matrix& values) const { return encode(values.values, precision_, on_host_); }
+
+  /// The tiles of a b, each dense, as bytes; as many blocks of K as a is wide, one launch each.
+  Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b) {
+    const std::uint64_t across = a.rows / tile.m, along = b.columns / tile.n;
+    Bytes garbage(a.rows * b.columns * accumulator_bytes(precision_), std::byte{0xff});  // NaNs
+    const auto sums = test::on_device(*device_, *stream_, garbage);
+    for (std::size_t k = 0; k < a.columns; k += tile.k) {
+      const auto left = test::on_device(*device_, *stream_, panel(a.part(0, k, a.rows, tile.k)));
+      const auto right =
+          test::on_device(*device_, *stream_, panel(b.part(k, 0, tile.k, b.columns)));
+      stream_->launch(multiply_kernel(), {&plan, left.data(), right.data(), b.columns, sums.data(),
+                                          across, along, k == 0});
+      stream_->synchronize();
+    }
+    return test::from_device(*stream_, sums);
+  }
+
+  double sum_at(const Bytes& sums, std::size_t index) const {
+    if (precision_ == Precision::fp64) {
+      double value = 0;
+      std::memcpy(&value, sums.data() + index * sizeof(value), sizeof(value));
+      return value;
+    }
+    float value = 0;
+    std::memcpy(&value, sums.data() + index * sizeof(value), sizeof(value));
+    return value;
+  }
+
+  void expect_product(const Tile& tile, std::size_t across, std::size_t along) {
+    constexpr std::size_t blocks = 3;
+    const Matrix a = small_integers(across * tile.m, blocks * tile.k, 1);
+    const Matrix b = small_integers(blocks * tile.k, along * tile.n, 2);
+    const Matrix wanted = plain_product(a, b);
+    const auto plan = make_multiply_plan(precision_, tile, on_host_);
+    const Bytes got = tiles(*plan, tile, a, b);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < wanted.rows; ++i) {
+      for (std::size_t j = 0; j < wanted.columns; ++j) {
+        const std::size_t place =
+            (i / tile.m * along + j / tile.n) * tile.m * tile.n + i % tile.m * tile.n + j % tile.n;
+        if (sum_at(got, place) != wanted(i, j)) ++wrong;
+      }
+    }
+    EXPECT_EQ(wrong, 0U) << across << " x " << along << " tiles of " << tile.m << " x " << tile.n
+                         << " x " << tile.k << ", " << plan->algorithm();
+  }
+
+  Precision precision_ = GetParam();
+  std::unique_ptr<device::Device> device_ = test::make_backend();
+  bool on_host_ = device_->info().backend == "host";
+  std::unique_ptr<device::Stream> stream_ = device_->make_stream();
+};
+
+INSTANTIATE_TEST_SUITE_P(Precisions, Multiply, ::testing::ValuesIn(all_precisions),
+                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+
+TEST_P(Multiply, SmallIntegersAreExact) {
+  for (const Tile& tile : shapes()) {
+    expect_product(tile, 1, 1);
+    expect_product(tile, 2, 3);
+    expect_product(tile, 5, 1);
+  }
+}
+
+/// Each tile by itself, from a B panel of its own width, against the same among others. The largest
+/// shape is one that the run itself takes.
+TEST_P(Multiply, ATileHasTheSameBitsWhereverItLies) {
+  const Tile usual = tile_for(500, 300, 400, precision_, on_host_);
+  for (const Tile& tile : {Tile{48, 32, 64}, Tile{128, 64, 96}, usual}) {
+    constexpr std::size_t across = 2, along = 3, blocks = 2;
+    const Matrix a = uneven(across * tile.m, blocks * tile.k, precision_, 3);
+    const Matrix b = uneven(blocks * tile.k, along * tile.n, precision_, 4);
+    const auto plan = make_multiply_plan(precision_, tile, on_host_);
+    const Bytes together = tiles(*plan, tile, a, b);
+    EXPECT_EQ(tiles(*plan, tile, a, b), together);
+    const auto another = make_multiply_plan(precision_, tile, on_host_);
+    EXPECT_EQ(another->algorithm(), plan->algorithm());
+    const std::size_t tile_bytes = tile.m * tile.n * accumulator_bytes(precision_);
+    for (std::size_t i = 0; i < across; ++i) {
+      for (std::size_t j = 0; j < along; ++j) {
+        const Bytes alone = tiles(*another, tile, a.part(i * tile.m, 0, tile.m, a.columns),
+                                  b.part(0, j * tile.n, b.rows, tile.n));
+        const auto among =
+            together.begin() + static_cast<std::ptrdiff_t>((i * along + j) * tile_bytes);
+        EXPECT_TRUE(std::equal(alone.begin(), alone.end(), among))
+            << "tile " << i << ", " << j << " of " << tile.m << " x " << tile.n;
+      }
+    }
+  }
+}
+
+/// An exact sum would not show a change of the order.
+TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
+  const Tile tile{48, 32, 64};
+  const Matrix a = uneven(tile.m, tile.k, precision_, 3), b = uneven(tile.k, tile.n, precision_, 4);
+  const auto plan = make_multiply_plan(precision_, tile, on_host_);
+  const Bytes got = tiles(*plan, tile, a, b);
+  std::size_t inexact = 0;
+  for (std::size_t i = 0; i < tile.m; ++i) {
+    for (std::size_t j = 0; j < tile.n; ++j) {
+      long double sum = 0, sizes = 0;
+      for (std::size_t l = 0; l < tile.k; ++l) {
+        const long double product = static_cast<long double>(a(i, l)) * b(l, j);
+        sum += product;
+        sizes += std::abs(product);
+      }
+      const long double error = std::abs(sum_at(got, i * tile.n + j) - sum);
+      // Twice the worst of k roundings, for tensor cores, which cut off; tf32's elements are exact.
+      const long double unit = precision_ == Precision::fp64 ? 0x1p-53L : 0x1p-24L;
+      EXPECT_LE(error, 2 * static_cast<long double>(tile.k) * unit * sizes);
+      if (error > 0) ++inexact;
+    }
+  }
+  EXPECT_GT(inexact, tile.m * tile.n / 2);
+}
+
+TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
+  struct Rule {
+    bool on_host;
+    std::uint64_t most, coarse, fine;
+    std::uint64_t Tile::*edge;
+  };
+  for (const auto& [on_host, most, coarse, fine, edge] :
+       {Rule{false, 4096, 256, 16, &Tile::m}, Rule{false, 4096, 256, 16, &Tile::n},
+        Rule{false, 4096, 64, 16, &Tile::k}, Rule{true, 768, 8, 1, &Tile::m},
+        Rule{true, 768, 8, 1, &Tile::n}, Rule{true, 2048, 8, 1, &Tile::k}}) {
+    for (const std::uint64_t x : {1, 8, 13, 16, 17, 256, 257, 263, 768, 769, 2049, 4096, 4097, 9000,
+                                  65536, 65537, 1000003}) {
+      const std::uint64_t length = tile_for(x, x, x, Precision::fp32, on_host).*edge;
+      const std::uint64_t tiles = (x + length - 1) / length, fewest = (x + most - 1) / most;
+      EXPECT_LE(length, most) << x;
+      EXPECT_EQ(tiles, fewest) << x;
+      EXPECT_EQ(length % (length > coarse ? coarse : fine), 0U) << x;
+      EXPECT_LT(tiles * length - x, tiles * coarse) << x << ": padded by a granule a tile or more";
+    }
+  }
+}
+
+TEST(TileFor, EveryEdgeIsItsOwn) {
+  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{3072, 2304, 3008}));
+  EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 6720}));
+  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, true), (Tile{752, 5, 1672}));
+}
+
+TEST(Precisions, HaveNamesAndSizes) {
+  for (const Precision precision : all_precisions) {
+    EXPECT_EQ(precision_named(name_of(precision)), precision);
+  }
+  EXPECT_EQ(precision_named("fp8"), std::nullopt);
+  EXPECT_EQ(panel_element_bytes(Precision::bf16, false), 2U);
+  EXPECT_EQ(panel_element_bytes(Precision::bf16, true), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::tf32, false), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::fp64, true), 8U);
+  EXPECT_EQ(accumulator_bytes(Precision::fp16), 4U);
+  EXPECT_EQ(accumulator_bytes(Precision::fp64), 8U);
+}
+
+TEST(MultiplyPlans, ABuildWithoutTheLibrarySaysSo) {
+  if (host_multiply_exists()) {
+    EXPECT_FALSE(make_multiply_plan(Precision::fp32, {8, 8, 8}, true)->algorithm().empty());
+  } else {
+    EXPECT_THROW(make_multiply_plan(Precision::fp32, {8, 8, 8}, true), std::runtime_error);
+  }
+}
+
+}  // namespace
+}  // namespace shardstream::gemm

@@ -1,0 +1,279 @@
+// Conversions, transposes and word sums around a matrix product, on every backend.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "kernels/gemm/panel.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+using Bytes = std::vector<std::byte>;
+
+struct Format {
+  int bits;      // of a significand, the leading one counted
+  int last_bit;  // exponent of the smallest subnormal number
+  int overflow;  // exponent of the first power of two that is infinite
+};
+Format format_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return {53, -1074, 1024};
+    case Precision::fp32:
+      return {24, -149, 128};
+    case Precision::tf32:
+      return {11, -136, 128};
+    case Precision::bf16:
+      return {8, -133, 128};
+    case Precision::fp16:
+      return {11, -24, 16};
+  }
+  return {};
+}
+
+/// Rounding by its definition: a whole number of the last bit's units. A long double holds every
+/// source.
+double plainly_rounded(Precision precision, long double x) {
+  if (x == 0 || !std::isfinite(x)) return static_cast<double>(x);
+  const Format format = format_of(precision);
+  int exponent = 0;
+  (void)std::frexp(x, &exponent);
+  const int unit = std::max(exponent - format.bits, format.last_bit);
+  const long double units = std::ldexp(x, -unit);
+  const bool away = precision == Precision::tf32;
+  const long double value = std::ldexp(away ? std::round(units) : std::nearbyint(units), unit);
+  const bool infinite = std::abs(value) >= std::ldexp(1.0L, format.overflow);
+  return static_cast<double>(infinite ? std::copysign(HUGE_VALL, x) : value);
+}
+
+double half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return fraction != 0 ? NAN : sign * HUGE_VAL;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+template <class T>
+T at(const Bytes& bytes, std::size_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// Element `index` of a panel.
+double element(const Bytes& panel, std::size_t index, Precision precision, bool on_host) {
+  if (precision == Precision::fp64) return at<double>(panel, index);
+  if (panel_element_bytes(precision, on_host) == 4) return at<float>(panel, index);
+  const auto bits = at<std::uint16_t>(panel, index);
+  if (precision == Precision::fp16) return half(bits);
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+bool same(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+/// What is hard to round to some precision, then numbers of random bits.
+template <class T>
+std::vector<T> hard_values(std::size_t count) {
+  std::vector<T> values;
+  if constexpr (std::is_floating_point_v<T>) {
+    using Limits = std::numeric_limits<T>;
+    std::vector<double> around = {0,       1,       65504,    65520,          65536,
+                                  0x1p-14, 0x1p-24, 0x1p-126, 0x1.fffffep127, 0x1.ffcp-15};
+    for (const int bits : {8, 11, 24}) {  // a tie above an even and above an odd number
+      around.push_back(1 + std::ldexp(1, -bits));
+      around.push_back(1 + std::ldexp(3, -bits));
+    }
+    for (const int last_bit : {-24, -133, -136, -149}) {
+      for (const int units : {1, 3, 5}) around.push_back(std::ldexp(units, last_bit - 1));
+    }
+    for (const double x : around) {
+      const auto exact = static_cast<T>(x);
+      for (const T y : {exact, std::nextafter(exact, T(0)), std::nextafter(exact, Limits::max())}) {
+        values.insert(values.end(), {y, -y});
+      }
+    }
+    values.insert(values.end(), {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+                                 Limits::max(), -Limits::max(), Limits::denorm_min()});
+  } else {
+    using Unsigned = std::make_unsigned_t<T>;
+    for (unsigned high = 0; high < 8 * sizeof(T); ++high) {
+      for (const int low : {0, 7, 8, 10, 11, 23, 24, 25, 39, 52, 53, 54}) {
+        // A tie to `low` bits below the highest one, alone and one more and one less
+        std::uint64_t x = std::uint64_t{1} << high;
+        if (low <= static_cast<int>(high))
+          x |= std::uint64_t{1} << (high - static_cast<unsigned>(low));
+        for (const std::uint64_t y : {x - 1, x, x + 1, 0 - x}) {
+          values.push_back(static_cast<T>(static_cast<Unsigned>(y)));
+        }
+      }
+    }
+    values.insert(values.end(),
+                  {std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), T{0}});
+  }
+  std::mt19937_64 random(5);
+  while (values.size() < count) {
+    const std::uint64_t bits = random();
+    T value;
+    std::memcpy(&value, &bits, sizeof(value));
+    values.push_back(value);
+    if constexpr (std::is_same_v<T, double>) {  // most doubles are far from any float
+      values.push_back(
+          std::ldexp(static_cast<double>(random() | 1), static_cast<int>(random() % 200) - 160));
+    }
+  }
+  values.resize(count);
+  return values;
+}
+
+struct PanelKernels : ::testing::Test {
+  std::unique_ptr<device::Device> device_ = test::make_backend();
+  std::unique_ptr<device::Stream> stream_ = device_->make_stream();
+  bool on_host_ = device_->info().backend == "host";
+
+  template <class T>
+  void expect_canonical(ElementType from, std::uint64_t rows, std::uint64_t columns,
+                        std::uint64_t ld, bool transposed) {
+    const auto values = hard_values<T>(rows * columns);
+    const auto raw = test::on_device(*device_, *stream_, values);
+    for (const Precision precision : all_precisions) {
+      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const auto panel =
+          test::on_device(*device_, *stream_, Bytes(rows * ld * bytes, std::byte{0x33}));
+      stream_->launch(canonicalize_kernel(),
+                      {raw.data(), from, transposed, panel.data(), precision, rows, columns, ld});
+      const Bytes got = test::from_device(*stream_, panel);
+      for (std::uint64_t r = 0; r < rows; ++r) {
+        for (std::uint64_t c = 0; c < columns; ++c) {
+          const T x = values[transposed ? c * rows + r : r * columns + c];
+          const double wanted = plainly_rounded(precision, x);
+          const double found = element(got, r * ld + c, precision, on_host_);
+          ASSERT_TRUE(same(found, wanted))
+              << name_of(from) << " " << std::hexfloat << x << " to " << name_of(precision) << ": "
+              << found << " for " << wanted << ", " << rows << " x " << columns << ", ld " << ld
+              << (transposed ? " transposed" : "") << " at " << r << ", " << c;
+        }
+        const auto* rest = got.data() + (r * ld + columns) * bytes;
+        ASSERT_TRUE(std::all_of(rest, rest + (ld - columns) * bytes,
+                                [](std::byte b) { return b == std::byte{0x33}; }));
+      }
+    }
+  }
+};
+
+TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
+  constexpr std::uint64_t shapes[][3] = {{1, 1, 1},      {1, 263, 263},  {263, 1, 1},
+                                         {13, 263, 268}, {64, 128, 128}, {96, 80, 96}};
+  for (const auto& [rows, columns, ld] : shapes) {
+    for (const bool transposed : {false, true}) {
+      expect_canonical<float>(ElementType::f32, rows, columns, ld, transposed);
+      expect_canonical<double>(ElementType::f64, rows, columns, ld, transposed);
+      expect_canonical<std::int32_t>(ElementType::i32, rows, columns, ld, transposed);
+      expect_canonical<std::int64_t>(ElementType::i64, rows, columns, ld, transposed);
+      expect_canonical<std::uint8_t>(ElementType::u8, rows, columns, ld, transposed);
+    }
+  }
+}
+
+TEST_F(PanelKernels, OnlyWhatIsStoredAsThePanelNeedsNoConversion) {
+  EXPECT_FALSE(needs_canonicalize(ElementType::f32, false, Precision::fp32));
+  EXPECT_FALSE(needs_canonicalize(ElementType::f64, false, Precision::fp64));
+  EXPECT_TRUE(needs_canonicalize(ElementType::f64, true, Precision::fp64));
+  EXPECT_TRUE(needs_canonicalize(ElementType::f32, false, Precision::tf32));
+  EXPECT_TRUE(needs_canonicalize(ElementType::f64, false, Precision::fp32));
+  EXPECT_TRUE(needs_canonicalize(ElementType::i64, false, Precision::fp64));
+}
+
+TEST_F(PanelKernels, WordSumsTakeEveryByte) {
+  std::mt19937_64 random(3);
+  Bytes bytes(700'000);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  const auto data = test::on_device(*device_, *stream_, bytes);
+  const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
+  for (const std::uint64_t count : {0, 1, 7, 8, 9, 15, 16, 17, 63, 128, 1000, 65'541, 699'991}) {
+    for (const std::uint64_t offset : {0, 1, 3, 8}) {
+      std::uint64_t wanted = 0;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        wanted += std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * (i % 8));
+      }
+      EXPECT_EQ(word_sum(bytes.data() + offset, count), wanted) << count << " from " << offset;
+      stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
+      for (int times = 0; times < 2; ++times) {
+        stream_->launch(word_sum_kernel(), {data.data() + offset, count, sum.data()});
+      }
+      EXPECT_EQ(test::from_device(*stream_, sum)[0], 2 * wanted) << count << " from " << offset;
+    }
+  }
+}
+
+TEST_F(PanelKernels, ZeroSetsItsBytesAlone) {
+  const auto data = test::on_device(*device_, *stream_, Bytes(1000, std::byte{7}));
+  stream_->launch(zero_kernel(), {data.data() + 13, 263});
+  const Bytes got = test::from_device(*stream_, data);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i], i >= 13 && i < 13 + 263 ? std::byte{0} : std::byte{7}) << i;
+  }
+}
+
+template <class T>
+struct Finish : PanelKernels {
+  static constexpr Precision precision =
+      std::is_same_v<T, double> ? Precision::fp64 : Precision::tf32;
+
+  static std::vector<T> random_values(std::size_t count, unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<T> normal;
+    std::vector<T> values(count);
+    for (T& value : values) value = normal(random);
+    return values;
+  }
+
+  void expect(std::uint64_t rows, std::uint64_t columns, std::uint64_t ld, double alpha,
+              double beta) {
+    const auto tile = random_values(rows * ld, 1), c0 = random_values(rows * columns, 2);
+    const Buffer<T> out(*device_, Memory::device, rows * columns);
+    // Without C0, with it, in its place, and in the tile's
+    for (const int way : {0, 1, 2, 3}) {
+      const auto c0_there = test::on_device(*device_, *stream_, c0);
+      const auto tile_there = test::on_device(*device_, *stream_, tile);
+      const Buffer<T>& to = way == 3 ? tile_there : way == 2 ? c0_there : out;
+      const std::uint64_t ld_out = way == 3 ? ld : columns;
+      stream_->launch(finish_kernel(),
+                      {tile_there.data(), precision, rows, columns, ld, alpha, beta,
+                       way == 0 ? nullptr : c0_there.data(), to.data(), ld_out});
+      const auto got = test::from_device(*stream_, to);
+      for (std::uint64_t i = 0; i < rows * columns; ++i) {
+        const double scaled = alpha * static_cast<double>(tile[i / columns * ld + i % columns]);
+        const double more = way == 0 ? 0 : beta * static_cast<double>(c0[i]);
+        const T wanted = static_cast<T>(way == 0 ? scaled : scaled + more);
+        ASSERT_EQ(got[i / columns * ld_out + i % columns], wanted)
+            << rows << " x " << columns << ", way " << way << " at " << i;
+      }
+    }
+  }
+};
+using Accumulators = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(Finish, Accumulators);
+
+TYPED_TEST(Finish, ScalesAndAddsInDouble) {
+  this->expect(1, 1, 16, 1, 0);
+  this->expect(13, 263, 272, 0.1, -3);
+  this->expect(263, 13, 16, -1, 1e-3);
+  this->expect(96, 128, 128, 2.5, 1);
+  this->expect(64, 48, 64, 1.0 / 3, 0.7);
+}
+
+}  // namespace
+}  // namespace shardstream::gemm

@@ -1,0 +1,249 @@
+// The ring of uploads on every backend: all bytes reach the kernels in their places whatever the
+// pieces' sizes, what arrivals write is there for them too, and an error anywhere ends the run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "core/error.hpp"
+#include "kernels/memory/memory.hpp"
+#include "pipeline/upload_ring.hpp"
+
+namespace shardstream::pipeline {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+
+constexpr std::size_t batch_bytes = 32768, slot_bytes = 8192;
+
+/// Byte `offset` of a batch.
+std::byte value(std::uint64_t batch, std::size_t offset) {
+  return static_cast<std::byte>(31 * batch + 7 * offset + offset / 251 + 1);
+}
+
+struct Layout {
+  std::string name;
+  std::uint64_t batches;
+  std::vector<Piece> pieces;
+};
+
+/// Consecutive pieces of these sizes, in turn, in `bytes` of each batch.
+Layout in_order(const std::string& name, std::uint64_t batches, std::size_t bytes,
+                const std::vector<std::size_t>& sizes) {
+  Layout layout{name, batches, {}};
+  std::size_t turn = 0;
+  for (std::uint64_t batch = 0; batch < batches; ++batch) {
+    for (std::size_t offset = 0; offset < bytes;) {
+      const std::size_t size = std::min(sizes[turn++ % sizes.size()], bytes - offset);
+      layout.pieces.push_back({batch, offset, size});
+      offset += size;
+    }
+  }
+  return layout;
+}
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> all = {
+      in_order("batches of one piece", 7, 5000, {5000}),
+      in_order("batches of one byte", 5, 1, {1}),
+      in_order("whole slots", 6, batch_bytes, {slot_bytes}),
+      in_order("many pieces", 4, batch_bytes, {1, 13, slot_bytes, 263, 512}),
+      {"backwards, with gaps", 2, {{0, 9000, 100}, {0, 0, 8192}, {1, 32767, 1}, {1, 5, 6}}},
+      {"one among batches without pieces", 9, {{4, 16, 4000}}},
+      {"first and last without pieces", 6, {{1, 0, 10}, {1, 10, 10}, {3, 0, 8000}, {4, 0, 1}}},
+      {"no pieces at all", 5, {}},
+      {"no batches", 0, {}}};
+  return all;
+}
+
+std::vector<RingSizes> all_sizes() {
+  return {{slot_bytes, 3, 2, batch_bytes, 2},
+          {slot_bytes, 1, 1, batch_bytes, 1},
+          {slot_bytes, 7, 4, batch_bytes, 3},
+          {0, 0, 0, batch_bytes, 2}};
+}
+
+/// The layout's work on all that stands in `source`, batch behind batch; on_batch is left to say.
+UploadRing::Work work_on(const Layout& layout, const Buffer<std::byte>& source) {
+  UploadRing::Work work;
+  work.batches = layout.batches;
+  work.pieces = layout.pieces.size();
+  work.piece = [&](std::uint64_t number) { return layout.pieces[number]; };
+  work.read = [&](std::uint64_t number, std::byte* slot) -> const std::byte* {
+    const Piece& piece = layout.pieces[number];
+    const std::byte* const from = source.data() + piece.batch * batch_bytes + piece.offset;
+    if (slot == nullptr) return from;
+    std::memcpy(slot, from, piece.bytes);
+    return slot;
+  };
+  return work;
+}
+
+Buffer<std::byte> source_for(device::Device& device, std::uint64_t batches) {
+  Buffer<std::byte> source(device, Memory::pinned, batches * batch_bytes);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    source[i] = value(i / batch_bytes, i % batch_bytes);
+  }
+  return source;
+}
+
+std::uint64_t calls(const measure::DeviceTrack& track) {
+  std::uint64_t sum = 0;
+  for (const auto& phase : track.phases()) sum += phase.calls;
+  return sum;
+}
+
+TEST(UploadRing, BringsEveryPieceToItsPlace) {
+  const auto device = test::make_backend();
+  for (const Layout& layout : layouts()) {
+    const auto source = source_for(*device, layout.batches);
+    for (const RingSizes& sizes : all_sizes()) {
+      const std::string what = layout.name + ", readers " + std::to_string(sizes.readers);
+      measure::Recorder recorder;
+      launch::Heartbeat heartbeat;
+      const Buffer<std::byte> seen(*device, Memory::pinned, source.size());
+      UploadRing ring(*device, recorder, sizes, &heartbeat);
+      for (int round = 0; round < 3; ++round) {
+        std::fill_n(seen.data(), seen.size(), std::byte{0});
+        std::uint64_t next = 0;
+        auto work = work_on(layout, source);
+        work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+          EXPECT_EQ(batch, next++) << what;
+          compute.download(seen.data() + batch * batch_bytes, data, batch_bytes);
+        };
+        ring.run(work);
+        ring.compute().synchronize();
+        EXPECT_EQ(next, layout.batches) << what;
+        for (const Piece& piece : layout.pieces) {
+          const std::size_t at = piece.batch * batch_bytes + piece.offset;
+          ASSERT_EQ(std::memcmp(seen.data() + at, source.data() + at, piece.bytes), 0)
+              << what << ", batch " << piece.batch << ", offset " << piece.offset;
+        }
+      }
+      if (layout.batches > 0) {
+        EXPECT_EQ(heartbeat.pulse().step, "batch " + std::to_string(layout.batches - 1)) << what;
+      }
+      recorder.settle();
+      ASSERT_EQ(recorder.device_tracks().size(), 2U) << what;
+      EXPECT_EQ(calls(recorder.device_tracks()[1]), 3 * layout.batches) << what;
+    }
+  }
+}
+
+/// Arrivals copy the first half of a batch to its second half, which is what the kernels look at.
+TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsSeeWhatTheyWrote) {
+  constexpr std::size_t half = batch_bytes / 2;
+  const auto device = test::make_backend();
+  for (const Layout& layout :
+       {in_order("one piece", 9, slot_bytes, {slot_bytes}), in_order("many", 5, half, {13, 4000}),
+        in_order("large", 5, half, {slot_bytes}), Layout{"without pieces", 4, {{2, 0, 16}}}}) {
+    const auto source = source_for(*device, layout.batches);
+    for (RingSizes sizes : all_sizes()) {
+      sizes.arrivals = true;
+      const std::string what = layout.name + ", readers " + std::to_string(sizes.readers);
+      measure::Recorder recorder;
+      const Buffer<std::byte> seen(*device, Memory::pinned, source.size());
+      UploadRing ring(*device, recorder, sizes);
+      for (int round = 0; round < 3; ++round) {
+        std::fill_n(seen.data(), seen.size(), std::byte{0});
+        std::vector<std::string> order, wanted;
+        auto work = work_on(layout, source);
+        work.on_arrival = [&](device::Stream& arrive, std::uint64_t batch, std::byte* data) {
+          order.push_back("arrival " + std::to_string(batch));
+          EXPECT_NE(&arrive, &ring.compute());
+          arrive.launch(memory::copy_kernel(), {data, data + half, half});
+        };
+        work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+          order.push_back("kernels " + std::to_string(batch));
+          compute.download(seen.data() + batch * batch_bytes, data + half, half);
+        };
+        ring.run(work);
+        ring.compute().synchronize();
+        for (std::uint64_t batch = 0; batch < layout.batches; ++batch) {
+          wanted.push_back("arrival " + std::to_string(batch));
+          wanted.push_back("kernels " + std::to_string(batch));
+        }
+        EXPECT_EQ(order, wanted) << what;
+        for (const Piece& piece : layout.pieces) {
+          const std::size_t at = piece.batch * batch_bytes + piece.offset;
+          ASSERT_EQ(std::memcmp(seen.data() + at, source.data() + at, piece.bytes), 0)
+              << what << ", batch " << piece.batch << ", offset " << piece.offset;
+        }
+      }
+      recorder.settle();
+      ASSERT_EQ(recorder.device_tracks().size(), 3U) << what;
+      EXPECT_EQ(recorder.device_tracks()[1].name(), "arrive") << what;
+      EXPECT_EQ(calls(recorder.device_tracks()[1]), 3 * layout.batches) << what;
+    }
+  }
+}
+
+struct Failed : std::runtime_error {
+  Failed() : std::runtime_error("no") {}
+};
+
+TEST(UploadRing, AnErrorAnywhereEndsTheRun) {
+  const auto device = test::make_backend();
+  const Layout layout = in_order("many", 12, batch_bytes, {slot_bytes, 100, 5000});
+  const auto source = source_for(*device, layout.batches);
+  for (const char* where : {"read", "arrival", "batch"}) {
+    for (const std::uint64_t at : {0, 5, 11}) {
+      for (RingSizes sizes : all_sizes()) {
+        sizes.arrivals = true;
+        const auto fails = [&](const char* here, std::uint64_t batch) {
+          if (std::string(where) == here && batch == at) throw Failed();
+        };
+        measure::Recorder recorder;
+        UploadRing ring(*device, recorder, sizes);
+        auto work = work_on(layout, source);
+        work.read = [&, read = work.read](std::uint64_t piece, std::byte* slot) {
+          fails("read", layout.pieces[piece].batch);
+          return read(piece, slot);
+        };
+        std::uint64_t computed = 0;
+        work.on_arrival = [&](device::Stream&, std::uint64_t batch, std::byte*) {
+          fails("arrival", batch);
+        };
+        work.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
+          fails("batch", batch);
+          ++computed;
+        };
+        EXPECT_THROW(ring.run(work), Failed) << where << " " << at << " " << sizes.readers;
+        EXPECT_LE(computed, at) << where;
+      }
+    }
+  }
+}
+
+TEST(UploadRing, RefusesPiecesThatAreNone) {
+  const auto device = test::make_backend();
+  const auto source = source_for(*device, 3);
+  for (const std::vector<Piece>& pieces : std::vector<std::vector<Piece>>{
+           {{0, batch_bytes - 8, 9}},          // behind its batch's end
+           {{0, 0, 0}},                        // of no bytes
+           {{0, 0, 8}, {1, 0, 8}, {0, 8, 8}},  // of a batch that is past
+           {{0, 0, 8}, {3, 0, 8}}}) {          // of a batch that there is not
+    const Layout layout{"", 3, pieces};
+    for (const unsigned readers : {0U, 1U}) {
+      measure::Recorder recorder;
+      UploadRing ring(*device, recorder, {slot_bytes, readers, readers, batch_bytes, 2});
+      auto work = work_on(layout, source);
+      EXPECT_THROW(ring.run(work), ContractError) << pieces.size() << " pieces, " << readers;
+    }
+  }
+  measure::Recorder recorder;
+  UploadRing ring(*device, recorder, {8, 1, 1, batch_bytes, 2});
+  const Layout larger_than_a_slot{"", 1, {{0, 0, 9}}};
+  EXPECT_THROW(ring.run(work_on(larger_than_a_slot, source)), ContractError);
+  auto work = work_on({"", 1, {}}, source);
+  work.on_arrival = [](device::Stream&, std::uint64_t, std::byte*) {};
+  EXPECT_THROW(ring.run(work), ContractError) << "arrivals that were not asked for";
+}
+
+}  // namespace
+}  // namespace shardstream::pipeline

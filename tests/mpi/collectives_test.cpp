@@ -1,0 +1,263 @@
+// What every transport promises of collectives, on any number of ranks. Whole numbers make sums
+// exact, whatever their order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "device/buffer.hpp"
+#include "mpi/session.hpp"
+#include "mpi/transports.hpp"
+
+namespace shardstream {
+namespace {
+
+using comm::SumType;
+using device::Buffer;
+using device::Memory;
+using test::session;
+
+constexpr std::size_t piece = 4096;  // bytes
+/// Nothing, one, odd, a piece less and more one, a whole number of pieces, 3.5 pieces.
+constexpr std::size_t sizes[] = {0, 1, 13, piece - 1, piece, piece + 1, 2 * piece, 7 * piece / 2};
+
+std::size_t ranks() {
+  return static_cast<std::size_t>(session().size());
+}
+std::size_t own_rank() {
+  return static_cast<std::size_t>(session().rank());
+}
+
+template <class T>
+constexpr SumType sum_type = std::is_same_v<T, float>    ? SumType::f32
+                             : std::is_same_v<T, double> ? SumType::f64
+                                                         : SumType::i64;
+
+/// Value i of a rank: whole, different on each, negative too, and of 8 bytes beyond 32 bits.
+template <class T>
+T value(std::size_t rank, std::size_t i) {
+  const auto whole = static_cast<std::int64_t>((rank + 1) * (i % 1009)) - 700;
+  return static_cast<T>(sizeof(T) == 8 ? whole * (std::int64_t{1} << 33) + 1 : whole);
+}
+
+/// Of bytes, all values of one rank differ from those of the next.
+template <>
+std::byte value<std::byte>(std::size_t rank, std::size_t i) {
+  return static_cast<std::byte>(i % 79 + 79 * rank);
+}
+
+template <class T>
+std::vector<T> values(std::size_t rank, std::size_t count) {
+  std::vector<T> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = value<T>(rank, i);
+  return all;
+}
+
+/// Sums of values first to first + count over all ranks.
+template <class T>
+std::vector<T> sums(std::size_t first, std::size_t count) {
+  std::vector<T> all(count);
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    for (std::size_t i = 0; i < count; ++i) all[i] += value<T>(rank, first + i);
+  }
+  return all;
+}
+
+/// Every rank's values, in rank order.
+template <class T>
+std::vector<T> gathered(std::size_t count) {
+  std::vector<T> all;
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const auto part = values<T>(rank, count);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+class Collectives : public testing::TestWithParam<std::string> {
+ protected:
+  /// Values on the device, with one more behind them that nobody may touch.
+  template <class T>
+  struct Guarded {
+    Buffer<T> buffer;
+    T* data() const { return buffer.data(); }
+  };
+  template <class T>
+  Guarded<T> on_device(std::vector<T> content) {
+    content.push_back(T{77});
+    Guarded<T> result{{*device, Memory::device, content.size()}};
+    stream->upload(result.data(), content.data(), result.buffer.bytes());
+    stream->synchronize();
+    return result;
+  }
+  template <class T>
+  Guarded<T> room(std::size_t count) {
+    return on_device(std::vector<T>(count, T{99}));
+  }
+  template <class T>
+  std::vector<T> seen(const Guarded<T>& guarded) {
+    std::vector<T> content(guarded.buffer.size());
+    stream->download(content.data(), guarded.data(), guarded.buffer.bytes());
+    communicator->wait(*stream);
+    EXPECT_EQ(content.back(), T{77});
+    content.pop_back();
+    return content;
+  }
+
+  template <class T>
+  void expect_sums(std::size_t count) {
+    const auto whole = values<T>(own_rank(), ranks() * count);
+    const auto own_part = own_rank() * count;
+    auto send = on_device(whole);
+    auto receive = room<T>(count);
+    communicator->reduce_scatter(*stream, send.data(), receive.data(), count, sum_type<T>);
+    EXPECT_EQ(seen(receive), sums<T>(own_part, count)) << count;
+    EXPECT_EQ(seen(send), whole) << count;
+    communicator->reduce_scatter(*stream, send.data(), send.data() + own_part, count, sum_type<T>);
+    auto in_place = whole;
+    std::ranges::copy(sums<T>(own_part, count),
+                      in_place.begin() + static_cast<std::ptrdiff_t>(own_part));
+    EXPECT_EQ(seen(send), in_place) << count;
+
+    send = on_device(values<T>(own_rank(), count));
+    receive = room<T>(count);
+    communicator->all_reduce(*stream, send.data(), receive.data(), count, sum_type<T>);
+    EXPECT_EQ(seen(receive), sums<T>(0, count)) << count;
+    EXPECT_EQ(seen(send), values<T>(own_rank(), count)) << count;
+    communicator->all_reduce(*stream, send.data(), send.data(), count, sum_type<T>);
+    EXPECT_EQ(seen(send), sums<T>(0, count)) << count;
+  }
+
+  std::unique_ptr<device::Device> device = test::make_own_device();
+  std::unique_ptr<device::Stream> stream = device->make_stream();
+  std::unique_ptr<comm::Communicator> communicator = test::connect(GetParam(), *device, piece);
+};
+
+TEST_P(Collectives, NameTheirTransport) {
+  EXPECT_EQ(communicator->transport(), GetParam());
+  EXPECT_EQ(communicator->network(), "within one host");  // where tests run
+}
+
+TEST_P(Collectives, GatherBytesInRankOrder) {
+  for (const std::size_t bytes : sizes) {
+    const auto send = on_device(values<std::byte>(own_rank(), bytes));
+    const auto receive = room<std::byte>(ranks() * bytes);
+    communicator->all_gather(*stream, send.data(), receive.data(), bytes);
+    EXPECT_EQ(seen(receive), gathered<std::byte>(bytes)) << bytes;
+    EXPECT_EQ(seen(send), values<std::byte>(own_rank(), bytes)) << bytes;
+
+    // Each from its own place
+    std::vector<std::byte> places(ranks() * bytes, std::byte{99});
+    std::ranges::copy(values<std::byte>(own_rank(), bytes),
+                      places.begin() + static_cast<std::ptrdiff_t>(own_rank() * bytes));
+    const auto all = on_device(places);
+    communicator->all_gather(*stream, all.data() + own_rank() * bytes, all.data(), bytes);
+    EXPECT_EQ(seen(all), gathered<std::byte>(bytes)) << bytes;
+  }
+}
+
+TEST_P(Collectives, BroadcastFromAnyRank) {
+  for (std::size_t root = 0; root < ranks(); ++root) {
+    for (const std::size_t bytes : sizes) {
+      const auto data = on_device(values<std::byte>(own_rank(), bytes));
+      communicator->broadcast(*stream, data.data(), bytes, static_cast<int>(root));
+      EXPECT_EQ(seen(data), values<std::byte>(root, bytes)) << bytes << " from " << root;
+    }
+  }
+}
+
+TEST_P(Collectives, AddFloats) {
+  for (const std::size_t bytes : sizes) expect_sums<float>(bytes / 4);
+}
+TEST_P(Collectives, AddDoubles) {
+  for (const std::size_t bytes : sizes) expect_sums<double>(bytes / 8);
+}
+TEST_P(Collectives, AddIntegers) {
+  for (const std::size_t bytes : sizes) expect_sums<std::int64_t>(bytes / 8);
+}
+
+/// Each works on what the one before has left, and nobody waits in between.
+TEST_P(Collectives, RunInTheOrderOfTheStream) {
+  constexpr std::size_t count = 7 * piece / 2 / sizeof(double);
+  const auto own = on_device(values<double>(own_rank(), count));
+  const auto all = room<double>(ranks() * count);
+  std::vector<double> expected = sums<double>(0, count);
+  for (double& each : expected) each *= static_cast<double>(ranks());
+  for (int round = 0; round < 5; ++round) {
+    const auto again = values<double>(own_rank(), count);
+    stream->upload(own.data(), again.data(), count * sizeof(double));
+    communicator->all_gather(*stream, own.data(), all.data(), count * sizeof(double));
+    communicator->reduce_scatter(*stream, all.data(), own.data(), count, SumType::f64);
+    communicator->all_reduce(*stream, own.data(), own.data(), count, SumType::f64);
+    communicator->broadcast(*stream, own.data(), count * sizeof(double), round % session().size());
+    EXPECT_EQ(seen(own), expected) << round;
+  }
+}
+
+/// The second one begins while the first one's result may still be on its way to the device.
+TEST_P(Collectives, RunOnTwoStreamsInTurn) {
+  constexpr std::size_t large = std::size_t{1} << 23;
+  communicator.reset();
+  communicator = test::connect(GetParam(), *device, large);
+  const auto other = device->make_stream();
+  const auto handed_over = device->make_event();
+  const auto first = on_device(values<std::byte>(own_rank(), large));
+  const auto second = on_device(values<std::byte>(own_rank() + 1, large));
+  const auto expected = gathered<std::byte>(large);
+  for (int round = 0; round < 6; ++round) {
+    const auto all_first = room<std::byte>(ranks() * large);
+    const auto all_second = room<std::byte>(ranks() * large);
+    communicator->all_gather(*stream, first.data(), all_first.data(), large);
+    communicator->all_gather(*other, second.data(), all_second.data(), large);
+    other->record(*handed_over);
+    stream->wait(*handed_over);
+    ASSERT_TRUE(seen(all_first) == expected);  // not to be printed
+    const auto got = seen(all_second);
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      ASSERT_EQ(got[rank * large], value<std::byte>(rank + 1, 0));
+      ASSERT_EQ(got[(rank + 1) * large - 1], value<std::byte>(rank + 1, large - 1));
+    }
+  }
+}
+
+/// The watchdog must see who waits for whom: all but the last, which comes late.
+TEST_P(Collectives, CountAsWaitingForWhoIsLate) {
+  constexpr std::size_t bytes = 7 * piece / 2;
+  const auto send = on_device(values<std::byte>(own_rank(), bytes));
+  const auto receive = room<std::byte>(ranks() * bytes);
+  const bool is_late = own_rank() == ranks() - 1;
+  std::atomic<bool> has_waited = false;
+  session().barrier();
+  const auto moves_before = session().heartbeat().pulse().moves;
+  std::jthread observer([&](const std::stop_token& stop) {
+    while (!has_waited && !stop.stop_requested()) {
+      has_waited = session().heartbeat().pulse().waiting;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  if (is_late) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_FALSE(has_waited);
+  }
+  communicator->all_gather(*stream, send.data(), receive.data(), bytes);
+  communicator->wait(*stream);
+  observer.request_stop();
+  observer.join();
+  EXPECT_TRUE(has_waited || is_late);
+  EXPECT_FALSE(session().heartbeat().pulse().waiting);
+  if (GetParam() == "mpi") {  // each of the four pieces is movement
+    EXPECT_GE(session().heartbeat().pulse().moves - moves_before, 8U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Collectives, testing::ValuesIn(test::transports()),
+                         [](const auto& tested) { return tested.param; });
+
+}  // namespace
+}  // namespace shardstream

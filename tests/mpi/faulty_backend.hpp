@@ -1,0 +1,195 @@
+// A device and a communicator that make one mistake in a run of a matrix product: a bit that is
+// flipped, or an element that is changed, in the order of the stream that brought it. On the host
+// backend, where kernels reach all memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "comm/communicator.hpp"
+#include "device/device.hpp"
+#include "kernels/gemm/check.hpp"
+
+namespace shardstream::test {
+
+/// The streams of workloads::GemmProduct, in the order in which they are made.
+enum GemmStream : std::size_t { upload_stream, compute_stream, arrive_stream, download_stream };
+
+struct Flip {
+  std::uint64_t byte;
+  unsigned bit;  ///< of the byte
+};
+
+/// What goes wrong in one run, and what was seen in it. Bytes are counted through all copies of the
+/// stream in the run.
+struct Faults {
+  std::optional<Flip> upload = {}, download = {};  ///< of the upload and the download stream
+  struct Gather {
+    std::uint64_t number;  ///< of the run's all-gathers
+    Flip flip;             ///< in what this rank receives
+  };
+  std::optional<Gather> gather = {};
+  struct Change {
+    std::uint64_t tile, row, column;
+    double by;
+  };
+  std::optional<Change> change = {};  ///< just before the check of the tile
+
+  std::uint64_t uploaded = 0, downloaded = 0, gathers = 0, checks = 0;
+  std::uint64_t placed = 0;  ///< faults that were enqueued
+};
+
+namespace detail {
+
+struct FlipArgs {
+  std::byte* at;
+  unsigned bit;
+};
+inline void flip(const FlipArgs& args, unsigned part, unsigned) {
+  if (part == 0) *args.at ^= std::byte{1} << args.bit;
+}
+
+struct ChangeArgs {
+  const void* tile;
+  gemm::Precision precision;
+  std::uint64_t element;
+  double by;
+};
+inline void change(const ChangeArgs& args, unsigned part, unsigned) {
+  if (part != 0) return;
+  void* const tile = const_cast<void*>(args.tile);  // the check only reads it
+  if (args.precision == gemm::Precision::fp64) {
+    static_cast<double*>(tile)[args.element] += args.by;
+  } else {
+    static_cast<float*>(tile)[args.element] += static_cast<float>(args.by);
+  }
+}
+
+inline void launch_flip(device::Stream& stream, void* data, Flip flip) {
+  const Kernel<FlipArgs> kernel{"flip", detail::flip, nullptr};
+  stream.launch(kernel, {static_cast<std::byte*>(data) + flip.byte, flip.bit});
+}
+
+/// Flips the bit if it is among the `bytes` that came to `data` behind the first `before`.
+inline void flip_within(device::Stream& stream, void* data, std::uint64_t before, std::size_t bytes,
+                        const std::optional<Flip>& flip, Faults& faults) {
+  if (!flip || flip->byte < before || flip->byte - before >= bytes) return;
+  launch_flip(stream, data, {flip->byte - before, flip->bit});
+  ++faults.placed;
+}
+
+}  // namespace detail
+
+class SpoilingStream final : public device::Stream {
+ public:
+  SpoilingStream(std::unique_ptr<device::Stream> inner, Faults& faults, std::size_t number)
+      : inner_(std::move(inner)), faults_(faults), number_(number) {}
+
+  void upload(void* device, const void* host, std::size_t bytes) override {
+    inner_->upload(device, host, bytes);
+    if (number_ != upload_stream) return;
+    detail::flip_within(*inner_, device, faults_.uploaded, bytes, faults_.upload, faults_);
+    faults_.uploaded += bytes;
+  }
+  void download(void* host, const void* device, std::size_t bytes) override {
+    inner_->download(host, device, bytes);
+    if (number_ != download_stream) return;
+    detail::flip_within(*inner_, host, faults_.downloaded, bytes, faults_.download, faults_);
+    faults_.downloaded += bytes;
+  }
+  void record(device::Event& event) override { inner_->record(event); }
+  void wait(const device::Event& event) override { inner_->wait(event); }
+  void synchronize() override { inner_->synchronize(); }
+
+ protected:
+  void launch_erased(const device::Launch& launch) override {
+    if (std::string_view(launch.name) == gemm::check_rows_kernel().name) {
+      spoil(*static_cast<const gemm::CheckTileArgs*>(launch.args));
+    }
+    class Forward : public device::Stream {
+     public:
+      using device::Stream::launch_erased;
+    };
+    (static_cast<device::Stream&>(*inner_).*(&Forward::launch_erased))(launch);
+  }
+
+ private:
+  void spoil(const gemm::CheckTileArgs& check) {
+    ++faults_.checks;
+    const auto& change = faults_.change;
+    if (!change || change->tile != check.tile_index) return;
+    const Kernel<detail::ChangeArgs> kernel{"change", detail::change, nullptr};
+    inner_->launch(
+        kernel, {check.tile, check.precision, change->row * check.ld + change->column, change->by});
+    ++faults_.placed;
+  }
+
+  std::unique_ptr<device::Stream> inner_;
+  Faults& faults_;
+  std::size_t number_;
+};
+
+/// Its events are those of the device inside, so that who has that one may use its streams.
+class SpoilingDevice final : public device::Device {
+ public:
+  SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults)
+      : inner_(std::move(inner)), faults_(faults) {}
+
+  const device::DeviceInfo& info() const override { return inner_->info(); }
+  std::unique_ptr<device::Stream> make_stream() override {
+    return std::make_unique<SpoilingStream>(inner_->make_stream(), faults_, streams_++);
+  }
+  std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
+  std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }
+  void* allocate(device::Memory kind, std::size_t bytes) override {
+    return inner_->allocate(kind, bytes);
+  }
+  void release(device::Memory kind, void* data, std::size_t bytes) noexcept override {
+    inner_->release(kind, data, bytes);
+  }
+
+ private:
+  std::unique_ptr<device::Device> inner_;
+  Faults& faults_;
+  std::size_t streams_ = 0;
+};
+
+class SpoilingCommunicator final : public comm::Communicator {
+ public:
+  SpoilingCommunicator(std::unique_ptr<comm::Communicator> inner, Faults& faults)
+      : inner_(std::move(inner)), faults_(faults) {}
+
+  std::string transport() const override { return inner_->transport(); }
+  std::string network() const override { return inner_->network(); }
+  void all_gather(device::Stream& stream, const void* send, void* receive,
+                  std::size_t bytes) override {
+    inner_->all_gather(stream, send, receive, bytes);
+    const std::uint64_t number = faults_.gathers++;
+    if (!faults_.gather || faults_.gather->number != number) return;
+    detail::launch_flip(stream, receive, faults_.gather->flip);
+    ++faults_.placed;
+  }
+  void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
+                      comm::SumType type) override {
+    inner_->reduce_scatter(stream, send, receive, count, type);
+  }
+  void all_reduce(device::Stream& stream, const void* send, void* receive, std::size_t count,
+                  comm::SumType type) override {
+    inner_->all_reduce(stream, send, receive, count, type);
+  }
+  void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) override {
+    inner_->broadcast(stream, data, bytes, root);
+  }
+  void wait(device::Stream& stream) override { inner_->wait(stream); }
+
+ private:
+  std::unique_ptr<comm::Communicator> inner_;
+  Faults& faults_;
+};
+
+}  // namespace shardstream::test

@@ -1,0 +1,461 @@
+// What the parts of a matrix product cost on one GPU, with uniform random data in [0, 1): one call
+// of cuBLASLt for n x n x n; the program's own products of a batch, one K block of a super-tile of
+// n x n; and each of its other kernels, as a share of these products' time. `xt N` also multiplies
+// N x N matrices in pinned memory with cuBLASXt, on all visible GPUs.
+//
+//   gemm_parts [fp64] [fp32] [tf32] [bf16] [fp16] [n=16384] [xt N]
+#include <cublasLt.h>
+#include <cublasXt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/gemm/check.hpp"
+#include "kernels/gemm/multiply.hpp"
+#include "kernels/gemm/panel.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+void check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  throw std::runtime_error(std::string(call).append(": ").append(cudaGetErrorString(status)));
+}
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw std::runtime_error(std::string(call).append(": ").append(cublasLtGetStatusString(status)));
+}
+#define CHECK(call) check(call, #call)
+
+struct FreeDevice {
+  void operator()(void* data) const { (void)cudaFree(data); }
+};
+template <class T>
+using OnDevice = std::unique_ptr<T, FreeDevice>;
+template <class T = std::byte>
+OnDevice<T> on_device(std::uint64_t count) {
+  void* data = nullptr;
+  CHECK(cudaMalloc(&data, count * sizeof(T)));
+  return OnDevice<T>(static_cast<T*>(data));
+}
+
+struct FreePinned {
+  void operator()(void* data) const { (void)cudaFreeHost(data); }
+};
+template <class T>
+using Pinned = std::unique_ptr<T, FreePinned>;
+template <class T>
+Pinned<T> pinned(std::uint64_t count) {
+  void* data = nullptr;
+  CHECK(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable));
+  return Pinned<T>(static_cast<T*>(data));
+}
+
+template <class T>
+__global__ void fill_elements(T* x, std::uint64_t count, std::uint64_t seed) {
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::uint64_t{gridDim.x} * blockDim.x) {
+    const std::uint64_t h = mix(stream_of(seed) + i * 0x9e3779b97f4a7c15u);
+    x[i] = sizeof(T) == 8 ? static_cast<T>(static_cast<double>(h >> 11) * 0x1p-53)
+                          : static_cast<T>(static_cast<float>(h >> 40) * 0x1p-24f);
+  }
+}
+/// Of pinned memory too.
+template <class T>
+void fill(T* x, std::uint64_t count, std::uint64_t seed) {
+  fill_elements<<<2048, 256>>>(x, count, seed);
+  CHECK(cudaGetLastError());
+  CHECK(cudaDeviceSynchronize());
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+double teraflops(std::uint64_t m, std::uint64_t n, std::uint64_t k, double ms) {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / ms / 1e9;
+}
+
+class Timer {
+ public:
+  Timer() {
+    CHECK(cudaStreamCreate(&stream_));
+    CHECK(cudaEventCreate(&start_));
+    CHECK(cudaEventCreate(&end_));
+  }
+  ~Timer() {
+    (void)cudaEventDestroy(end_);
+    (void)cudaEventDestroy(start_);
+    (void)cudaStreamDestroy(stream_);
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+
+  template <class Args>
+  void launch(const Kernel<Args>& kernel, const std::type_identity_t<Args>& args) const {
+    kernel.cuda(args, stream_);
+    check(cudaGetLastError(), kernel.name);
+  }
+
+  /// Median milliseconds, by events, of at least three runs that take at least 0.3 s, after as long
+  /// a time of warming up. What is short is done several times a run.
+  double milliseconds(const std::function<void()>& work) const {
+    run(work, 1);  // loads the code
+    const double once = run(work, 1);
+    const int repeats = static_cast<int>(std::clamp(std::ceil(5 / once), 1.0, 1000.0));
+    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(300 / (once * repeats))));
+    std::vector<double> times;
+    double total = 0;
+    for (std::size_t i = 0; i < runs; ++i) run(work, repeats);
+    while (times.size() < runs || total < 300) {
+      times.push_back(run(work, repeats));
+      total += times.back() * repeats;
+    }
+    return median(times);
+  }
+
+ private:
+  double run(const std::function<void()>& work, int repeats) const {
+    CHECK(cudaEventRecord(start_, stream_));
+    for (int i = 0; i < repeats; ++i) work();
+    CHECK(cudaEventRecord(end_, stream_));
+    CHECK(cudaEventSynchronize(end_));
+    float ms = 0;
+    CHECK(cudaEventElapsedTime(&ms, start_, end_));
+    return ms / repeats;
+  }
+
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t start_ = nullptr, end_ = nullptr;
+};
+
+struct Types {
+  cudaDataType_t panel, sum;
+  cublasComputeType_t compute;
+};
+
+Types types_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    case Precision::fp32:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::tf32:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
+    case Precision::bf16:
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::fp16:
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+  }
+  throw std::logic_error("precision out of range");
+}
+
+/// One call for n x n x n, with the library's first proposal: milliseconds.
+double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n, const void* a,
+                       const void* b, void* c) {
+  const Types types = types_of(precision);
+  cublasLtHandle_t handle = nullptr;
+  CHECK(cublasLtCreate(&handle));
+  cublasLtMatmulDescOpaque_t product;
+  CHECK(cublasLtMatmulDescInit(&product, types.compute, types.sum));
+  cublasLtMatrixLayoutOpaque_t factor, result;
+  const auto ld = static_cast<std::int64_t>(n);
+  CHECK(cublasLtMatrixLayoutInit(&factor, types.panel, n, n, ld));
+  CHECK(cublasLtMatrixLayoutInit(&result, types.sum, n, n, ld));
+  cublasLtMatmulPreferenceOpaque_t wishes;
+  CHECK(cublasLtMatmulPreferenceInit(&wishes));
+  const std::uint64_t most = most_workspace;
+  CHECK(cublasLtMatmulPreferenceSetAttribute(&wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &most, sizeof(most)));
+  cublasLtMatmulHeuristicResult_t first{};
+  int found = 0;
+  CHECK(cublasLtMatmulAlgoGetHeuristic(handle, &product, &factor, &factor, &result, &result,
+                                       &wishes, 1, &first, &found));
+  if (found == 0) throw std::runtime_error("cublasLtMatmulAlgoGetHeuristic found no algorithm");
+  const auto workspace = on_device(std::max<std::size_t>(first.workspaceSize, 1));
+  const double doubles[] = {1, 0};
+  const float floats[] = {1, 0};
+  const bool in_double = types.sum == CUDA_R_64F;
+  const void* one = in_double ? static_cast<const void*>(&doubles[0]) : &floats[0];
+  const void* zero = in_double ? static_cast<const void*>(&doubles[1]) : &floats[1];
+  const double ms = timer.milliseconds([&] {
+    CHECK(cublasLtMatmul(handle, &product, one, b, &factor, a, &factor, zero, c, &result, c,
+                         &result, &first.algo, workspace.get(), first.workspaceSize,
+                         timer.stream()));
+  });
+  CHECK(cublasLtDestroy(handle));
+  return ms;
+}
+
+/// K blocks of a super-tile: what is done once a tile counts for a batch with this part.
+constexpr unsigned blocks = 16;
+
+/// One batch's memory: panels of n x tile.k and tile.k x n, and what becomes of them.
+class Batch {
+ public:
+  Batch(const Timer& timer, Precision precision, std::uint64_t n)
+      : timer_(timer),
+        precision_(precision),
+        n_(n),
+        tile_(tile_for(65536, 65536, 65536, precision, false)) {
+    if (n % tile_.m != 0 || n % tile_.n != 0) {
+      throw std::runtime_error("n is " + std::to_string(n) + " (no multiple of a tile's " +
+                               std::to_string(tile_.m) + "): give such a multiple");
+    }
+    // In core the factors are n x n; and both panels are made from `raw_`.
+    const std::uint64_t factor = std::max(n, 2 * tile_.k) * n;
+    raw_ = on_device(factor * sizeof(double));
+    a_ = on_device(factor * panel_element_bytes(precision, false));
+    b_ = on_device(factor * panel_element_bytes(precision, false));
+    c_ = on_device(n * n * accumulator_bytes(precision));
+    CHECK(cudaMemset(c_.get(), 0, n * n * accumulator_bytes(precision)));
+    for (const auto& [seed, panel] : {std::pair(1, a_.get()), std::pair(2, b_.get())}) {
+      fill(reinterpret_cast<double*>(raw_.get()), factor, static_cast<std::uint64_t>(seed));
+      timer.launch(canonicalize_kernel(),
+                   {raw_.get(), ElementType::f64, false, panel, precision, factor / n, n, n});
+      CHECK(cudaStreamSynchronize(timer.stream()));
+    }
+    across_ = n / tile_.n;
+    tiles_ = n / tile_.m * across_;
+    y_ = on_device<double>(tile_.k * 2 * across_);
+    z_ = on_device<double>(n * across_);
+    row_squares_ = on_device<double>(n);
+    column_squares_ = on_device<double>(across_);
+    row_verdicts_ = on_device<RowVerdict>(tile_.m);
+    verdicts_ = on_device<TileVerdict>(tiles_);
+    sum_ = on_device<std::uint64_t>(1);
+  }
+
+  void measure() {
+    const double in_core = measure_in_core(timer_, precision_, n_, a_.get(), b_.get(), c_.get());
+    const std::string name(name_of(precision_));
+    std::printf("%s, n = %llu, batches of %llu tiles of %llu x %llu x %llu\n", name.c_str(),
+                ull(n_), ull(tiles_), ull(tile_.m), ull(tile_.n), ull(tile_.k));
+    const double in_core_rate = teraflops(n_, n_, n_, in_core);
+    std::printf("  %-40s %9.4f ms, %6.1f Tflop/s\n", "in core", in_core, in_core_rate);
+    measure_products(in_core_rate);
+    for (const ElementType from : {ElementType::f32, ElementType::f64}) measure_panels(from);
+    measure_check_of_batch();
+    measure_tiles();
+  }
+
+ private:
+  static unsigned long long ull(std::uint64_t value) { return value; }
+
+  void measure_products(double in_core_rate) {
+    const auto plan = make_multiply_plan(precision_, tile_, false);
+    multiply_ms_ = timer_.milliseconds([&] {
+      timer_.launch(multiply_kernel(),
+                    {plan.get(), a_.get(), b_.get(), n_, c_.get(), n_ / tile_.m, across_, false});
+    });
+    const double rate = teraflops(n_, n_, tile_.k, multiply_ms_);
+    std::printf("  %-40s %9.4f ms, %6.1f Tflop/s, %.3f of in core (%s)\n", "multiply", multiply_ms_,
+                rate, rate / in_core_rate, plan->algorithm().c_str());
+  }
+
+  void print(const std::string& what, double ms, double times_a_batch = 1) const {
+    std::printf("  %-40s %9.4f ms, %.4f of multiply\n", what.c_str(), ms,
+                ms * times_a_batch / multiply_ms_);
+  }
+
+  /// What is done to both panels as they come, stored in elements of `from`.
+  void measure_panels(ElementType from) {
+    const std::uint64_t count = n_ * tile_.k;
+    const std::size_t bytes = count * size_of(from);
+    std::byte *const a = raw_.get(), *const b = a + bytes;
+    if (from == ElementType::f64) {
+      fill(reinterpret_cast<double*>(a), 2 * count, 3);
+    } else {
+      fill(reinterpret_cast<float*>(a), 2 * count, 3);
+    }
+    const std::string stored(name_of(from));
+    print("word_sum of both panels, " + stored, timer_.milliseconds([&] {
+      timer_.launch(word_sum_kernel(), {a, bytes, sum_.get()});
+      timer_.launch(word_sum_kernel(), {b, bytes, sum_.get()});
+    }));
+    for (const bool transpose : {false, true}) {
+      const std::string what = "canonicalize both, " + stored + (transpose ? ", transposed" : "");
+      if (!needs_canonicalize(from, transpose, precision_)) {
+        std::printf("  %-40s not needed\n", what.c_str());
+        continue;
+      }
+      print(what, timer_.milliseconds([&] {
+        timer_.launch(canonicalize_kernel(),
+                      {a, from, transpose, a_.get(), precision_, n_, tile_.k, tile_.k});
+        timer_.launch(canonicalize_kernel(),
+                      {b, from, transpose, b_.get(), precision_, tile_.k, n_, n_});
+      }));
+    }
+  }
+
+  void measure_check_of_batch() {
+    print("signed_sums", timer_.milliseconds([&] {
+      timer_.launch(signed_sums_kernel(),
+                    {b_.get(), precision_, tile_.k, n_, tile_.n, across_, 1, 0, y_.get()});
+    }));
+    print("add_products", timer_.milliseconds([&] {
+      timer_.launch(add_products_kernel(),
+                    {a_.get(), precision_, n_, tile_.k, tile_.k, y_.get(), across_, z_.get(),
+                     row_squares_.get(), column_squares_.get(), false});
+    }));
+  }
+
+  /// All tiles, one after another, so that none is in a cache. That C has grown since, and is no
+  /// product that Z belongs to, costs the check nothing.
+  void measure_tiles() {
+    const std::size_t bytes = tile_.m * tile_.n * accumulator_bytes(precision_);
+    const double check_ms = timer_.milliseconds([&] {
+      for (std::uint64_t i = 0; i < tiles_; ++i) {
+        const std::uint64_t row = i / across_, column = i % across_;
+        const CheckTileArgs args{.tile = c_.get() + i * bytes,
+                                 .precision = precision_,
+                                 .rows = tile_.m,
+                                 .columns = tile_.n,
+                                 .ld = tile_.n,
+                                 .seed = 1,
+                                 .first_column = column * tile_.n,
+                                 .k = blocks * tile_.k,
+                                 .z = z_.get() + row * tile_.m * across_ + column,
+                                 .z_stride = across_,
+                                 .row_squares = row_squares_.get() + row * tile_.m,
+                                 .column_squares = column_squares_.get() + column,
+                                 .tile_index = i,
+                                 .row_verdicts = row_verdicts_.get(),
+                                 .verdict = verdicts_.get() + i};
+        timer_.launch(check_rows_kernel(), args);
+        timer_.launch(verdict_kernel(), args);
+      }
+    });
+    const double finish_ms = timer_.milliseconds([&] {
+      for (std::uint64_t i = 0; i < tiles_; ++i) {
+        std::byte* const tile = c_.get() + i * bytes;
+        timer_.launch(finish_kernel(), {tile, precision_, tile_.m, tile_.n, tile_.n, 0.5, 0.5,
+                                        raw_.get() + i * bytes, tile, tile_.n});
+      }
+    });
+    const auto tiles = static_cast<double>(tiles_);
+    const std::string after = " of a tile, each after " + std::to_string(blocks);
+    print("check" + after, check_ms / tiles, tiles / blocks);
+    print("finish" + after, finish_ms / tiles, tiles / blocks);
+  }
+
+  const Timer& timer_;
+  Precision precision_;
+  std::uint64_t n_;
+  Tile tile_;
+  std::uint64_t across_ = 0, tiles_ = 0;
+  OnDevice<std::byte> raw_, a_, b_, c_;
+  OnDevice<double> y_, z_, row_squares_, column_squares_;
+  OnDevice<RowVerdict> row_verdicts_;
+  OnDevice<TileVerdict> verdicts_;
+  OnDevice<std::uint64_t> sum_;
+  double multiply_ms_ = 0;
+};
+
+cublasStatus_t xt_gemm(cublasXtHandle_t handle, std::size_t n, const double* a, const double* b,
+                       double* c) {
+  const double one = 1, zero = 0;
+  return cublasXtDgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n);
+}
+cublasStatus_t xt_gemm(cublasXtHandle_t handle, std::size_t n, const float* a, const float* b,
+                       float* c) {
+  const float one = 1, zero = 0;
+  return cublasXtSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n);
+}
+
+/// Out of core, by the clock: the calls return when C is whole. Median of at least three.
+template <class T>
+void measure_xt(const char* name, std::uint64_t n) {
+  int count = 0;
+  CHECK(cudaGetDeviceCount(&count));
+  std::vector<int> gpus(static_cast<std::size_t>(count));
+  std::iota(gpus.begin(), gpus.end(), 0);
+  const auto a = pinned<T>(n * n), b = pinned<T>(n * n), c = pinned<T>(n * n);
+  fill(a.get(), n * n, 1);
+  fill(b.get(), n * n, 2);
+  for (const int block : {2048, 4096}) {
+    cublasXtHandle_t handle = nullptr;
+    CHECK(cublasXtCreate(&handle));
+    CHECK(cublasXtDeviceSelect(handle, count, gpus.data()));
+    CHECK(cublasXtSetBlockDim(handle, block));
+    std::vector<double> times;
+    double total = 0;
+    while (times.size() < 3 || total < 300) {
+      const auto start = std::chrono::steady_clock::now();
+      CHECK(xt_gemm(handle, n, a.get(), b.get(), c.get()));
+      const std::chrono::duration<double, std::milli> took =
+          std::chrono::steady_clock::now() - start;
+      times.push_back(took.count());
+      total += times.back();
+    }
+    CHECK(cublasXtDestroy(handle));
+    const double ms = median(times);
+    std::printf("cuBLASXt, %s, n = %llu, %d GPUs, blocks of %d: %.1f ms, %.1f Tflop/s\n", name,
+                static_cast<unsigned long long>(n), count, block, ms, teraflops(n, n, n, ms));
+    std::fflush(stdout);
+  }
+}
+
+std::uint64_t number(std::string_view word) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size() || value == 0) {
+    throw std::runtime_error(
+        std::string(word).append(" is neither a precision nor a size: gemm_parts [fp64] [fp32] "
+                                 "[tf32] [bf16] [fp16] [n=16384] [xt N]"));
+  }
+  return value;
+}
+
+void run(const std::vector<std::string_view>& words) {
+  std::vector<Precision> precisions;
+  std::uint64_t n = 16384, xt = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (const auto precision = precision_named(words[i])) {
+      precisions.push_back(*precision);
+    } else if (words[i] == "xt" && i + 1 < words.size()) {
+      xt = number(words[++i]);
+    } else {
+      n = number(words[i]);
+    }
+  }
+  if (precisions.empty()) precisions.assign(all_precisions.begin(), all_precisions.end());
+  const Timer timer;
+  for (const Precision precision : precisions) {
+    Batch(timer, precision, n).measure();
+    std::fflush(stdout);
+  }
+  if (xt == 0) return;
+  measure_xt<double>("fp64", xt);
+  measure_xt<float>("fp32", xt);
+}
+
+}  // namespace
+}  // namespace shardstream::gemm
+
+int main(int argc, char** argv) {
+  try {
+    shardstream::gemm::run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
