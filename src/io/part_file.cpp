@@ -200,20 +200,22 @@ bool PartFile::lock_and_keep() {
 
 void PartFile::reserve(std::uint64_t bytes) {
   bytes = std::max(bytes, least_reserved);
-  int error = 0;
-  do {
+  struct stat status {};
+  const bool known = ::fstat(file_.get(), &status) == 0;
+  const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
+  const std::uint64_t free = free_bytes(file_);
+  // Asked for too much, some file systems fill up for a moment, to the harm of others.
+  int error = bytes > own + free ? ENOSPC : EINTR;
+  while (error == EINTR) {
     error = ::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0
                 ? 0
                 : errno;
-  } while (error == EINTR);
-  if (error == 0) return;
-  const std::uint64_t free = free_bytes(file_);
-  if (is_unsupported(error) && free >= bytes) return;
-  throw UsageError(
-      fmt::format("output.file: the folder '{}' has no room for {} ({} free, {}): free "
-                  "some or choose another output.file",
-                  folder_of(path_).string(), format_size(bytes), format_size(free),
-                  errno_text(is_unsupported(error) ? ENOSPC : error)));
+  }
+  if (error == 0 || is_unsupported(error)) return;
+  throw UsageError(fmt::format(
+      "output.file: the folder '{}' has no room for {} ({} free, {}): free "
+      "some or choose another output.file",
+      folder_of(path_).string(), format_size(bytes), format_size(free), errno_text(error)));
 }
 
 void PartFile::abandon() {

@@ -255,6 +255,13 @@ void describe(const io::Matrix& matrix, const char* name, bool transposed, Outco
       {group, "stored_bytes", static_cast<std::int64_t>(matrix.stored_bytes())});
 }
 
+/// What the plan came to and why, for people.
+std::string lines(const GemmPlan& plan) {
+  std::string text;
+  for (const std::string& line : describe(plan)) text += line + '\n';
+  return text;
+}
+
 void report(const GemmOperands& operands, const GemmPlan& plan, const Agreed& agreed,
             Outcome& outcome) {
   const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
@@ -295,7 +302,8 @@ void report(const GemmOperands& operands, const GemmPlan& plan, const Agreed& ag
                         {"tile_n", integer(plan.problem.tile.n)},
                         {"tile_k", integer(plan.problem.tile.k)},
                         {"super_tiles", integer(plan.super_tiles())},
-                        {"batches", integer(plan.batches())}};
+                        {"batches", integer(plan.batches())},
+                        {"plan", lines(plan)}};
 }
 
 }  // namespace

@@ -93,9 +93,7 @@ GemmBuffers buffers_of(const Shape& shape, const Cut& cut) {
   if (problem.a.raw) buffers.raw_a = bytes({rows, problem.tile.k, shape.a_element});
   if (problem.b.raw) buffers.raw_b = bytes({shape.part_rows, columns, shape.b_element});
   buffers.a_panel = bytes({rows, problem.tile.k, shape.panel_element});
-  buffers.b_part = bytes({shape.part_rows, columns, shape.panel_element});
   buffers.b_panel = bytes({gathered_rows, columns, shape.panel_element});
-  buffers.y_part = bytes({shape.part_rows, 2 * column_tiles, sizeof(double)});
   buffers.y = bytes({gathered_rows, 2 * column_tiles, sizeof(double)});
   buffers.z = bytes({rows, column_tiles, sizeof(double)});
   buffers.row_squares = bytes({rows, sizeof(double)});
@@ -106,10 +104,8 @@ GemmBuffers buffers_of(const Shape& shape, const Cut& cut) {
   return buffers;
 }
 
-std::uint64_t batch_bytes(const GemmBuffers& buffers, std::uint64_t ranks) {
-  const bool apart = ranks > 1;
-  return sum({buffers.raw_a, buffers.raw_b, buffers.a_panel, buffers.b_part,
-              apart ? buffers.b_panel : 0, buffers.y_part, apart ? buffers.y : 0});
+std::uint64_t batch_bytes(const GemmBuffers& buffers) {
+  return sum({buffers.raw_a, buffers.raw_b, buffers.a_panel, buffers.b_panel, buffers.y});
 }
 
 std::uint64_t check_bytes(const GemmBuffers& buffers) {
@@ -118,8 +114,8 @@ std::uint64_t check_bytes(const GemmBuffers& buffers) {
 
 std::uint64_t device_bytes(const Shape& shape, const Cut& cut) {
   const GemmBuffers buffers = buffers_of(shape, cut);
-  return sum({product({cut.ring, batch_bytes(buffers, shape.problem.ranks)}), check_bytes(buffers),
-              buffers.accumulators, buffers.c_tile, shape.problem.other_bytes});
+  return sum({product({cut.ring, batch_bytes(buffers)}), check_bytes(buffers), buffers.accumulators,
+              buffers.c_tile, shape.problem.other_bytes});
 }
 
 std::uint64_t uploads(const Shape& shape, const Cut& cut, std::uint64_t rank) {
@@ -378,7 +374,7 @@ std::vector<std::string> describe(const GemmPlan& plan) {
   const std::string rows = plan.rows.count > 0 ? fmt::format("rows of tiles {} to {}",
                                                              plan.rows.first, plan.rows.end() - 1)
                                                : "no rows of tiles";
-  const std::uint64_t batches = product({plan.ring, batch_bytes(buffers, problem.ranks)});
+  const std::uint64_t batches = product({plan.ring, batch_bytes(buffers)});
   std::vector<std::string> lines{
       fmt::format("C: {} x {} in {}, {} x {} tiles of {} x {}", problem.m, problem.n,
                   name_of(problem.precision), plan.tile_rows, plan.tile_columns, problem.tile.m,
@@ -388,9 +384,12 @@ std::vector<std::string> describe(const GemmPlan& plan) {
       fmt::format("super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(),
                   plan.most_rows, plan.most_columns, passes(plan.row_passes, "row"),
                   passes(plan.column_passes, "column")),
-      fmt::format("batches: {}, {} in device memory; each of up to {} of A and {} of B uploaded",
-                  plan.batches(), plan.ring, format_size(buffers.uploaded_a()),
-                  format_size(buffers.uploaded_b())),
+      fmt::format(
+          "batches: {}, {} in device memory; each of up to {} of A and {} of B uploaded",
+          plan.batches(), plan.ring,
+          format_size(plan.most_rows * problem.tile.m * problem.tile.k * problem.a.element_bytes),
+          format_size(plan.part_rows * plan.most_columns * problem.tile.n *
+                      problem.b.element_bytes)),
       fmt::format("device memory: {} of {}: accumulators {}, batches {}, verification {}, "
                   "other {}",
                   format_size(plan.device_bytes), format_size(problem.device_memory),

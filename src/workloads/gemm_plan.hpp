@@ -52,12 +52,10 @@ struct GemmRates {
 /// 256.
 struct GemmBuffers {
   // One of each for every batch in the ring:
-  std::uint64_t raw_a = 0, raw_b = 0;  ///< 0 where what is uploaded is the panel
+  std::uint64_t raw_a = 0, raw_b = 0;  ///< 0 where what is uploaded is the panel, or its part
   std::uint64_t a_panel = 0;
-  std::uint64_t b_part = 0;   ///< this rank's rows of the B panel
-  std::uint64_t b_panel = 0;  ///< all ranks' parts; with one rank it is the part itself
-  std::uint64_t y_part = 0;   ///< two doubles for each row of the part and column of tiles
-  std::uint64_t y = 0;        ///< all ranks'; with one rank it is the part itself
+  std::uint64_t b_panel = 0;  ///< all ranks' parts
+  std::uint64_t y = 0;        ///< two doubles for each of its rows and column of tiles
   // One of each:
   std::uint64_t z = 0;               ///< a double for each row and column of tiles
   std::uint64_t row_squares = 0;     ///< a double for each row
@@ -65,10 +63,6 @@ struct GemmBuffers {
   std::uint64_t verdicts = 0;        ///< 64 bytes for each tile
   std::uint64_t accumulators = 0;
   std::uint64_t c_tile = 0;  ///< of the C that is read; 0 if none is
-
-  /// What of a batch the link fills: A's, then B's.
-  std::uint64_t uploaded_a() const { return raw_a > 0 ? raw_a : a_panel; }
-  std::uint64_t uploaded_b() const { return raw_b > 0 ? raw_b : b_part; }
 };
 
 /// The tiles that a rank computes at once: rows of C's tiles (of this rank, perhaps none) and

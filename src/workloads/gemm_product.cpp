@@ -77,7 +77,6 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   const gemm::Tile& tile = plan.problem.tile;
   const auto ranks = plan.problem.ranks;
   const std::uint64_t rows = plan.most_rows * tile.m, columns = plan.most_columns * tile.n;
-  const bool alone = ranks == 1;
   const auto doubles = [&](std::uint64_t count) {
     return Buffer<double>(device, Memory::device, count);
   };
@@ -87,11 +86,8 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   for (std::uint64_t i = 0; i < plan.ring; ++i) {
     Panels panels;
     if (plan.problem.a.raw) panels.a = bytes(rows * tile.k * panel_element_);
-    const std::uint64_t part = plan.part_rows * columns * panel_element_;
-    if (plan.problem.b.raw) panels.b_part = bytes(part);
-    if (!alone) panels.b = bytes(ranks * part);
-    panels.y_part = doubles(plan.part_rows * 2 * plan.most_columns);
-    if (!alone) panels.y = doubles(ranks * plan.part_rows * 2 * plan.most_columns);
+    if (plan.problem.b.raw) panels.b = bytes(ranks * plan.part_rows * columns * panel_element_);
+    panels.y = doubles(ranks * plan.part_rows * 2 * plan.most_columns);
     panels_.push_back(std::move(panels));
   }
   const std::uint64_t tiles = plan.rows.count * plan.tile_columns;
@@ -133,7 +129,8 @@ pipeline::RingSizes GemmProduct::ring_sizes() {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const Shape one = shape(plan_.super_tile(number), 0);
     first_piece_.push_back(first_piece_.back() + one.pieces() * plan_.blocks);
-    batch_bytes = std::max(batch_bytes, one.b_offset + one.b.bytes());
+    const std::uint64_t parts = plan_.problem.b.raw ? 1 : plan_.problem.ranks;
+    batch_bytes = std::max(batch_bytes, one.panel_offset + parts * one.b.bytes());
     uploaded_ += (one.a.bytes() + one.b.bytes()) * plan_.blocks;
   }
   return {.slot_bytes = slot_bytes_,
@@ -193,12 +190,14 @@ GemmProduct::Shape GemmProduct::shape(const GemmSuperTile& super_tile, std::uint
                              below(rows, operands_.m), below(depth, operands_.k)),
               .b = rectangle(*operands_.b, held_b_, operands_.transpose_b, part, columns,
                              below(valid_depth, operands_.k), below(columns, operands_.n)),
+              .panel_offset = 0,
               .b_offset = 0,
               .a_step = 0,
               .b_step = 0,
               .a_pieces = 0,
               .b_pieces = 0};
-  shape.b_offset = aligned(shape.a.bytes());
+  shape.panel_offset = aligned(shape.a.bytes());
+  shape.b_offset = shape.panel_offset + (plan_.problem.b.raw ? 0 : plan_.rank * shape.b.bytes());
   shape.a_step = rows_a_piece(shape.a);
   shape.b_step = rows_a_piece(shape.b);
   shape.a_pieces = ceil_div(shape.a.bytes() > 0 ? shape.a.rows.count : 0, shape.a_step);
@@ -294,37 +293,37 @@ void GemmProduct::arrive(device::Stream& stream, std::uint64_t number, std::byte
   Panels& panels = panels_[number % panels_.size()];
   const std::uint64_t rows = super_tile.rows.count * tile.m;
   const std::uint64_t columns = super_tile.columns.count * tile.n;
+  const std::uint64_t part = plan_.part_rows * columns * panel_element_;
+  const std::uint64_t y_part = plan_.part_rows * 2 * super_tile.columns.count;
   const std::byte* a = data;
-  std::byte* b = data + uploaded.b_offset;
+  const std::byte* const b_uploaded = data + uploaded.b_offset;
   if (rows > 0) {
     stream.launch(gemm::word_sum_kernel(), {a, uploaded.a.bytes(), sums_.data() + number});
   }
-  stream.launch(gemm::word_sum_kernel(), {b, uploaded.b.bytes(), sums_.data() + number});
+  stream.launch(gemm::word_sum_kernel(), {b_uploaded, uploaded.b.bytes(), sums_.data() + number});
   if (plan_.problem.a.raw && rows > 0) {
     stream.launch(gemm::canonicalize_kernel(),
                   {a, operands_.a->type(), operands_.transpose_a, panels.a.data(),
                    operands_.precision, rows, tile.k, tile.k});
     a = panels.a.data();
   }
+  std::byte* const b = plan_.problem.b.raw ? panels.b.data() : data + uploaded.panel_offset;
+  std::byte* const own = b + plan_.rank * part;
   if (plan_.problem.b.raw) {
     stream.launch(gemm::canonicalize_kernel(),
-                  {b, operands_.b->type(), operands_.transpose_b, panels.b_part.data(),
-                   operands_.precision, plan_.part_rows, columns, columns});
-    b = panels.b_part.data();
+                  {b_uploaded, operands_.b->type(), operands_.transpose_b, own, operands_.precision,
+                   plan_.part_rows, columns, columns});
   }
+  double* const own_y = panels.y.data() + plan_.rank * y_part;
   stream.launch(gemm::signed_sums_kernel(),
-                {b, operands_.precision, plan_.part_rows, columns, tile.n, super_tile.columns.count,
-                 sign_seed, super_tile.columns.first * tile.n, panels.y_part.data()});
+                {own, operands_.precision, plan_.part_rows, columns, tile.n,
+                 super_tile.columns.count, sign_seed, super_tile.columns.first * tile.n, own_y});
   panels.a_now = a;
   panels.b_now = b;
-  panels.y_now = panels.y_part.data();
   if (plan_.problem.ranks == 1) return;
   comm::Communicator& communicator = *runtime_.communicator;
-  communicator.all_gather(stream, b, panels.b.data(), plan_.part_rows * columns * panel_element_);
-  communicator.all_gather(stream, panels.y_part.data(), panels.y.data(),
-                          plan_.part_rows * 2 * super_tile.columns.count * sizeof(double));
-  panels.b_now = panels.b.data();
-  panels.y_now = panels.y.data();
+  communicator.all_gather(stream, own, b, part);
+  communicator.all_gather(stream, own_y, panels.y.data(), y_part * sizeof(double));
 }
 
 /// In its super-tile's first block tiles wait, few by few, until what stood in their place has left
@@ -339,7 +338,7 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const bool first = block == 0, last = block + 1 == plan_.blocks;
   stream.launch(
       gemm::add_products_kernel(),
-      {panels.a_now, operands_.precision, rows.count * tile.m, tile.k, tile.k, panels.y_now,
+      {panels.a_now, operands_.precision, rows.count * tile.m, tile.k, tile.k, panels.y.data(),
        columns.count, z_.data(), row_squares_.data(), column_squares_.data(), first});
   if (!first && !last) return multiply(stream, number, 0, 0, rows.count, columns.count);
   constexpr std::uint64_t together = 2;  // a GPU computes two tiles side by side

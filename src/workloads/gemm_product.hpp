@@ -75,11 +75,12 @@ class GemmProduct {
     std::size_t row_bytes() const { return columns.count * size_of(matrix->type()); }
     std::size_t bytes() const { return rows.count * row_bytes(); }
   };
-  /// What a batch uploads: A's rectangle, then B's, which begins at a multiple of 256 bytes.
+  /// What a batch uploads: A's rectangle, then B's. Where B's is a part of the panel as it is, it
+  /// goes to its place among all ranks' parts; these begin at a multiple of 256 bytes.
   struct Shape {
     Rectangle a, b;
-    std::size_t b_offset;
-    std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
+    std::size_t panel_offset, b_offset;  ///< bytes: of B's panel, or of its raw part; of the part
+    std::uint64_t a_step, b_step;        ///< rows of a rectangle in one piece
     std::uint64_t a_pieces, b_pieces;
 
     std::uint64_t pieces() const { return a_pieces + b_pieces; }
@@ -133,11 +134,10 @@ class GemmProduct {
 
   /// What a batch in the ring has besides what is uploaded.
   struct Panels {
-    device::Buffer<std::byte> a, b_part, b;
-    device::Buffer<double> y_part, y;
+    device::Buffer<std::byte> a, b;
+    device::Buffer<double> y;
     // Where the batch's panels stand now: in the above, or as they were uploaded.
     const std::byte *a_now = nullptr, *b_now = nullptr;
-    const double* y_now = nullptr;
   };
   std::vector<Panels> panels_;
   device::Buffer<double> z_, row_squares_, column_squares_;  ///< of the super-tile at work
