@@ -31,8 +31,6 @@ class Matrix {
   std::uint64_t columns() const { return columns_; }
   const std::string& access() const { return source_->access(); }
   std::uint64_t stored_bytes() const { return source_->stored_bytes(); }
-  /// Its elements in a row: how they are stored and where, what is in the page cache.
-  const Source& source() const { return *source_; }
 
   /// Says which rows this process will read, before it does: the way past the page cache may be
   /// taken for them. For one thread, while none reads.

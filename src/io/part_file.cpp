@@ -205,7 +205,7 @@ void PartFile::reserve(std::uint64_t bytes) {
   const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
   const std::uint64_t free = free_bytes(file_);
   // Asked for too much, some file systems fill up for a moment, to the harm of others.
-  int error = bytes > own + free ? ENOSPC : EINTR;
+  int error = free > 0 && bytes > own + free ? ENOSPC : EINTR;
   while (error == EINTR) {
     error = ::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0
                 ? 0

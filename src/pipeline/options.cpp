@@ -154,6 +154,7 @@ Ring staging_ring(const Options& options, const runtime::Resources& resources) {
   ring.readers = static_cast<unsigned>(count_or(
       options, "pipeline.readers", std::clamp(resources.threads, 1U, most_readers(resources))));
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
+  ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
   ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, ring.slots));
   return ring;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -191,8 +192,9 @@ Limits limits(runtime::Runtime& runtime, const GemmOperands& operands, const gem
           .multiply = multiply_limit(runtime, operands, tile, effort),
           .gather = measure::all_gather(
               device, *runtime.communicator, session, effort,
-              std::min(most_gathered, effort.device_bytes /
-                                          static_cast<std::uint64_t>(session.size()) / 256 * 256))};
+              std::clamp<std::uint64_t>(
+                  effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
+                  most_gathered))};
 }
 
 /// What each of them has to carry in a repetition.
@@ -232,12 +234,13 @@ Agreed agree(const launch::Session& session, const GemmVerdict& mine) {
   for (const std::string& failure : session.gather(mine.failure)) {
     if (all.failure.empty()) all.failure = failure;
   }
-  // In the order of the tiles, whoever had them. As text, since ranks may have more or fewer.
-  for (const std::string& squares :
-       session.gather(fmt::format("{}", fmt::join(mine.squares, " ")))) {
-    for (const auto one : split(squares, ' ')) {
-      if (!one.empty()) all.squares += std::stod(std::string(one));
-    }
+  // In the order of the tiles, whoever had them. As bytes, since ranks may have more or fewer.
+  const auto* const mine_bytes = reinterpret_cast<const char*>(mine.squares.data());
+  for (const std::string& bytes :
+       session.gather(std::string(mine_bytes, mine.squares.size() * sizeof(double)))) {
+    std::vector<double> squares(bytes.size() / sizeof(double));
+    std::memcpy(squares.data(), bytes.data(), bytes.size());
+    for (const double one : squares) all.squares += one;
   }
   return all;
 }
@@ -343,7 +346,6 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   const gemm::Tile tile =
       gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host);
   const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
-  Limits limits = workloads::limits(runtime, operands, tile, limit);
   const auto operand = [&](const io::Matrix& matrix, bool transposed) -> GemmOperand {
     return {size_of(matrix.type()),
             gemm::needs_canonicalize(matrix.type(), transposed, operands.precision)};
@@ -361,9 +363,17 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
       .other_bytes = on_host ? 0 : gemm::most_workspace,
       .on_host = on_host,
       .tile = tile};
+  const auto rank = static_cast<std::uint64_t>(session.rank());
+  // What never fits is refused before anything is measured.
+  session.collectively([&] { (void)plan_gemm(problem, {1, 1, 1, 1}, rank); });
+  Limits limits = workloads::limits(runtime, operands, tile, limit);
   GemmPlan plan;
-  session.collectively([&] {
-    plan = plan_gemm(problem, limits.rates(), static_cast<std::uint64_t>(session.rank()));
+  session.collectively([&] { plan = plan_gemm(problem, limits.rates(), rank); });
+  session.collectively([&] {  // of A's own rows, and of all of B, since each block has a part
+    const Range own =
+        intersection({plan.rows.first * tile.m, plan.rows.count * tile.m}, {0, operands.m});
+    operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
+    operands.b->prepare({0, operands.b->rows()});
   });
   const pipeline::Ring staging = pipeline::staging_ring(runtime.options, runtime.resources);
   std::optional<GemmProduct> product;
@@ -402,6 +412,9 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
     agreed->failure = "the repetitions differ from one another";
   }
   outcome.verified = agreed->failure.empty();
+  if (!std::isfinite(agreed->squares) && agreed->unchecked == 0 && session.rank() == 0) {
+    runtime.log.warn("C, or the sum of its squares, is not finite: it overflows");
+  }
   outcome.verdict = outcome.verified
                         ? fmt::format(
                               "every row of C agrees with A (B x) in each column of tiles, "
@@ -410,7 +423,8 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
                         : agreed->failure;
   if (outcome.verified && agreed->unchecked > 0) {
     outcome.verdict += fmt::format(
-        "; {} rows of tiles could not be checked, since their operands are not all finite",
+        "; {} rows of tiles could not be checked, since their operands are not all finite, or too "
+        "small for their squares",
         agreed->unchecked);
     if (session.rank() == 0) runtime.log.warn(outcome.verdict);
   }

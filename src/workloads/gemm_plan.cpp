@@ -13,7 +13,7 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::uint64_t alignment = 256, verdict_bytes = 64;
+constexpr std::uint64_t alignment = 256, verdict_bytes = 72, row_verdict_bytes = 32;
 constexpr double as_good = 1.04;  // predictions are no better than that
 
 /// Sums and products are the largest number where that is too large: more than any memory.
@@ -98,7 +98,8 @@ GemmBuffers buffers_of(const Shape& shape, const Cut& cut) {
   buffers.z = bytes({rows, column_tiles, sizeof(double)});
   buffers.row_squares = bytes({rows, sizeof(double)});
   buffers.column_squares = bytes({column_tiles, sizeof(double)});
-  buffers.verdicts = bytes({cut.rows(shape), column_tiles, verdict_bytes});
+  buffers.verdicts = bytes({shape.most_rows, shape.tile_columns, verdict_bytes}) +
+                     bytes({problem.tile.m, row_verdict_bytes});
   buffers.accumulators = bytes({cut.rows(shape), column_tiles, shape.tile_bytes});
   if (problem.reads_c) buffers.c_tile = aligned(shape.tile_bytes);
   return buffers;

@@ -60,7 +60,8 @@ struct GemmBuffers {
   std::uint64_t z = 0;               ///< a double for each row and column of tiles
   std::uint64_t row_squares = 0;     ///< a double for each row
   std::uint64_t column_squares = 0;  ///< a double for each column of tiles
-  std::uint64_t verdicts = 0;        ///< 64 bytes for each tile
+  std::uint64_t verdicts =
+      0;  ///< of all tiles of a rank, with their word sums, and of a tile's rows
   std::uint64_t accumulators = 0;
   std::uint64_t c_tile = 0;  ///< of the C that is read; 0 if none is
 };

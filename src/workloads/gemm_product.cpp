@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -72,7 +73,11 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       tile_bytes_(plan.problem.tile.m * tile_row_bytes_),
       multiply_plan_(gemm::make_multiply_plan(operands.precision, plan.problem.tile, on_host_)),
       ring_(*runtime.device, runtime.recorder, ring_sizes(), &runtime.session.heartbeat()) {
-  if (pipeline::mode(runtime.options) == pipeline::Mode::pageable) hold_operands();
+  if (pipeline::mode(runtime.options) == pipeline::Mode::pageable) {
+    hold_operands();
+  } else {
+    check_host_memory(0);
+  }
   device::Device& device = *runtime.device;
   const gemm::Tile& tile = plan.problem.tile;
   const auto ranks = plan.problem.ranks;
@@ -108,13 +113,15 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   verdicts_ = {device, Memory::device, tiles};
   verdicts_here_ = {device, Memory::pinned, tiles};
   taken_sums_ = std::vector<std::atomic<std::uint64_t>>(tiles);
-  row_squares_here_.assign(tiles, std::vector<double>(tile.m));
+  row_squares_here_.resize(tiles);
+  rows_taken_ = std::vector<std::atomic<std::uint64_t>>(tiles);
+  tile_squares_.resize(tiles);
   for (std::uint64_t i = 0; i < plan.most_rows * plan.most_columns; ++i) {
     computed_.push_back(device.make_event());
     copied_.push_back(device.make_event());
   }
-  drain_.emplace(device, runtime.recorder, std::max(slot_bytes_, 8 * tile_row_bytes_),
-                 staging.slots, staging.readers, &runtime.session.heartbeat());
+  drain_.emplace(device, runtime.recorder, drain_slot_bytes(), staging.slots, staging.readers,
+                 &runtime.session.heartbeat());
 }
 
 /// Also fills what piece() and read() go by.
@@ -153,23 +160,27 @@ void GemmProduct::hold_operands() {
     parts.push_back(below(plan_.b_rows(block), operands_.k));
   }
   const bool a_rows = !operands_.transpose_a, b_rows = !operands_.transpose_b;
-  const std::uint64_t need = HeldMatrix::bytes(*operands_.a, a_rows, rows) +
-                             HeldMatrix::bytes(*operands_.b, b_rows, parts);
-  const auto& resources = runtime_.resources;
-  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
-  if (need > have) {
-    throw UsageError(
-        fmt::format("a rank needs {} of host memory for its part of A and B and has "
-                    "{}: use --pipeline.mode stream, or more hosts",
-                    format_size(need), format_size(have)));
-  }
+  check_host_memory(HeldMatrix::bytes(*operands_.a, a_rows, rows) +
+                    HeldMatrix::bytes(*operands_.b, b_rows, parts));
   held_a_.emplace(*runtime_.device, *operands_.a, a_rows, rows);
   held_b_.emplace(*runtime_.device, *operands_.b, b_rows, parts);
 }
 
+/// With `held` bytes of A and B, both rings' slots, and what a host has in place of a device.
+void GemmProduct::check_host_memory(std::uint64_t held) const {
+  const auto& resources = runtime_.resources;
+  const std::uint64_t need = held + (slot_bytes_ + drain_slot_bytes()) * staging_.slots +
+                             (on_host_ ? plan_.device_bytes : 0);
+  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
+  if (need <= have) return;
+  throw UsageError(fmt::format(
+      "a rank needs {} of host memory and has {}: use {}more hosts", format_size(need),
+      format_size(have), held > 0 ? "--pipeline.mode stream, or " : "fewer --pipeline.slots, or "));
+}
+
 void GemmProduct::load() {
-  if (held_a_) held_a_->load(staging_.readers);
-  if (held_b_) held_b_->load(staging_.readers);
+  if (held_a_) held_a_->load(staging_.readers, runtime_.session.heartbeat());
+  if (held_b_) held_b_->load(staging_.readers, runtime_.session.heartbeat());
 }
 
 GemmProduct::Shape GemmProduct::shape(const GemmSuperTile& super_tile, std::uint64_t block) const {
@@ -261,11 +272,11 @@ const std::byte* GemmProduct::read(std::uint64_t number, std::byte* slot) {
 
 void GemmProduct::run() {
   device::Stream& stream = ring_.compute();
-  std::ranges::fill(sums_here_.data(), sums_here_.data() + sums_here_.size(), 0);
-  stream.upload(sums_.data(), sums_here_.data(), sums_.bytes());
+  stream.launch(gemm::zero_kernel(), {sums_.data(), sums_.bytes()});
   stream.synchronize();
   for (auto& sum : read_sums_) sum = 0;
   for (auto& sum : taken_sums_) sum = 0;
+  for (auto& rows : rows_taken_) rows = 0;
   checksum_ = 0;
   ring_.run({.batches = plan_.batches(),
              .pieces = first_piece_.back(),
@@ -423,6 +434,7 @@ void GemmProduct::add_c(device::Stream& stream, const Place& place, std::byte* t
   if (operands_.c) {
     c_read_->synchronize();  // the tile before has been uploaded
     read_c(place);
+    runtime_.session.heartbeat().move();
     stream.upload(c_there_.data(), c_here_.data(),
                   place.rows.count * place.columns.count * element_);
     stream.record(*c_read_);
@@ -457,7 +469,8 @@ void GemmProduct::read_c(const Place& place) {
 
 /// In pieces of whole words. The accumulator may be used again behind the last of them.
 void GemmProduct::drain_tile(const Place& place, std::uint64_t index) {
-  const std::uint64_t step = 8 * std::max<std::uint64_t>(1, slot_bytes_ / (8 * tile_row_bytes_));
+  const std::uint64_t step = drain_slot_bytes() / (8 * tile_row_bytes_) * 8;
+  row_squares_here_[place.number].resize(place.rows.count);
   for (std::uint64_t first = 0; first < place.rows.count; first += step) {
     const Range rows = intersection(place.rows, {place.rows.first + first, step});
     drain_->push(*computed_[index], accumulator(index) + first * tile_row_bytes_,
@@ -486,6 +499,11 @@ void GemmProduct::take(const Place& place, Range rows, const std::byte* data) {
     }
   }
   checksum_ += sum;
+  if ((rows_taken_[place.number] += rows.count) < place.rows.count) return;
+  // The last of the tile: its rows are added in their order.
+  std::vector<double>& squares = row_squares_here_[place.number];
+  tile_squares_[place.number] = std::accumulate(squares.begin(), squares.end(), 0.0);
+  squares = {};
 }
 
 // ---------------------------------------------------------------- whether it is right
@@ -521,10 +539,7 @@ GemmVerdict GemmProduct::verdict() const {
       fail(fmt::format("rows {} to {} of C came to the host otherwise than they left the device",
                        row * tile.m, std::min((row + 1) * tile.m, operands_.m) - 1));
     }
-    double squares = 0;
-    const std::uint64_t rows = below({row * tile.m, tile.m}, operands_.m).count;
-    for (std::uint64_t i = 0; i < rows; ++i) squares += row_squares_here_[number][i];
-    verdict.squares.push_back(squares);
+    verdict.squares.push_back(tile_squares_[number]);
   }
   return verdict;
 }

@@ -2,6 +2,7 @@
 // blocks of K stream by, checked on the device and drained to the host.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -92,6 +93,11 @@ class GemmProduct {
   };
 
   void hold_operands();
+  void check_host_memory(std::uint64_t held) const;
+  /// Of the way back: eight rows of a tile or more.
+  std::size_t drain_slot_bytes() const {
+    return std::max<std::size_t>(staging_.slot_bytes, 8 * tile_row_bytes_);
+  }
   pipeline::RingSizes ring_sizes();
   Shape shape(const GemmSuperTile& super_tile, std::uint64_t block) const;
   std::uint64_t rows_a_piece(const Rectangle& rectangle) const;
@@ -152,7 +158,10 @@ class GemmProduct {
   std::vector<std::atomic<std::uint64_t>> read_sums_;   ///< of batches, by the readers
   std::vector<std::atomic<std::uint64_t>> taken_sums_;  ///< of tiles, by the writers
   std::atomic<std::uint64_t> checksum_ = 0;
-  std::vector<std::vector<double>> row_squares_here_;  ///< of each tile's rows, by the writers
+  // By the writers; of each tile: its rows' squares until the last is there, and their sum.
+  std::vector<std::vector<double>> row_squares_here_;
+  std::vector<std::atomic<std::uint64_t>> rows_taken_;
+  std::vector<double> tile_squares_;
 
   std::vector<std::unique_ptr<device::Event>> computed_, copied_;  ///< of each accumulator
   pipeline::UploadRing ring_;

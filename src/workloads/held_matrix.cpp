@@ -38,7 +38,7 @@ std::uint64_t HeldMatrix::bytes(const io::Matrix& matrix, bool of_rows,
   return total(strips) * (of_rows ? matrix.columns() : matrix.rows()) * size_of(matrix.type());
 }
 
-void HeldMatrix::load(unsigned threads) {
+void HeldMatrix::load(unsigned threads, launch::Heartbeat& heartbeat) {
   constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   for (std::size_t i = 0; i < strips_.size(); ++i) {
     const Range strip = strips_[i];
@@ -49,6 +49,7 @@ void HeldMatrix::load(unsigned threads) {
     parallel_for(ceil_div(rows.count, step), threads, [&](std::uint64_t number) {
       const Range some = intersection(rows, {rows.first + number * step, step});
       matrix_.read(some, columns, to + number * step * row_bytes_, row_bytes_);
+      heartbeat.move();
     });
   }
 }

@@ -8,6 +8,7 @@
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "io/matrix.hpp"
+#include "launch/heartbeat.hpp"
 
 namespace shardstream::workloads {
 
@@ -19,8 +20,8 @@ class HeldMatrix {
   HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
              std::vector<Range> strips);
 
-  /// Reads all of it on some threads. Throws what the matrix throws.
-  void load(unsigned threads);
+  /// Reads all of it on some threads, which move the heartbeat. Throws what the matrix throws.
+  void load(unsigned threads, launch::Heartbeat& heartbeat);
 
   /// As Matrix::read(), of a rectangle that lies in one strip.
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;

@@ -249,6 +249,22 @@ def test_not_stored():
     each([(1,), (2,), (3,)], check)
 
 
+def test_fewer_slots_than_readers():
+    gemm(new_folder() / "out.h5", "--gemm.m", 64, "--gemm.n", 64, "--gemm.k", 64,
+         "--pipeline.slots", 1, "--pipeline.readers", 2, env=ON_HOST)
+
+
+def test_norms_of_any_size():
+    """Squares that are subnormal, or overflow."""
+    size = ["--gemm.m", 64, "--gemm.n", 64, "--gemm.k", 64]
+    small = gemm(new_folder() / "out.h5", *size, "--gemm.precision", "fp64", "--gemm.alpha",
+                 "1e-162", env=ON_HOST)
+    assert 0 < float(small.values["c_norm"]) < 1e-150, small
+    large = gemm(new_folder() / "out.h5", *size, "--gemm.precision", "fp32", "--gemm.alpha", "1e39",
+                 env=ON_HOST)
+    assert large.values["c_norm"] == "inf" and "overflows" in large.err, large
+
+
 def test_from_ordinary_memory():
     """The same C as from where the operands are, whichever way a rank's parts of them lie."""
     folder = new_folder()
