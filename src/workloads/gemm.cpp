@@ -370,8 +370,8 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
   GemmPlan plan;
   session.collectively([&] { plan = plan_gemm(problem, limits.rates(), rank); });
   session.collectively([&] {  // of A's own rows, and of all of B, since each block has a part
-    const Range own =
-        intersection({plan.rows.first * tile.m, plan.rows.count * tile.m}, {0, operands.m});
+    Range own = intersection({plan.rows.first * tile.m, plan.rows.count * tile.m}, {0, operands.m});
+    if (own.count == 0) own.first = 0;
     operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
     operands.b->prepare({0, operands.b->rows()});
   });
