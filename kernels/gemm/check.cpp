@@ -7,17 +7,11 @@
 #include <cstring>
 
 #include "kernels/gemm/check_cuda.hpp"
+#include "kernels/gemm/rows.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {
 namespace {
-
-struct Rows {
-  std::uint64_t begin, end;
-};
-Rows rows_of(std::uint64_t rows, unsigned part, unsigned parts) {
-  return {rows * part / parts, rows * (part + 1) / parts};
-}
 
 /// On a host panels are doubles with fp64, else floats, as accumulators are.
 template <class F>

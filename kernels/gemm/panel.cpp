@@ -7,6 +7,7 @@
 
 #include "kernels/gemm/panel_cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
+#include "kernels/gemm/rows.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {
@@ -52,13 +53,6 @@ void convert(Precision precision, const std::int64_t* from, std::uint64_t count,
 SHARDSTREAM_VECTOR_CLONES
 void convert(Precision precision, const std::uint8_t* from, std::uint64_t count, void* to) {
   convert_to(precision, from, count, to);
-}
-
-struct Rows {
-  std::uint64_t begin, end;
-};
-Rows rows_of(std::uint64_t rows, unsigned part, unsigned parts) {
-  return {rows * part / parts, rows * (part + 1) / parts};
 }
 
 /// Block by block: a block of raw is turned in a buffer that the first-level cache holds.

@@ -112,10 +112,10 @@ std::string job_id() {
 
 fs::path result_path(const Options& options, int ranks) {
   std::string path = options.text("output.file");
-  const auto replace = [&](std::string_view placeholder, const std::string& value) {
-    for (auto at = path.find(placeholder); at != std::string::npos;
-         at = path.find(placeholder, at + value.size())) {
-      path.replace(at, placeholder.size(), value);
+  const auto replace = [&](std::string_view name, const std::string& value) {
+    for (auto at = path.find(name); at != std::string::npos;
+         at = path.find(name, at + value.size())) {
+      path.replace(at, name.size(), value);
     }
   };
   replace("{workload}", options.text("run.workload"));

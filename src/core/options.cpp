@@ -490,7 +490,7 @@ void check_effective(const OptionRow& row, const Options::Value& value) {
 
 constexpr std::size_t help_width = 100;
 
-std::string_view placeholder(OptionKind kind) {
+std::string_view value_word(OptionKind kind) {
   switch (kind) {
     case OptionKind::text:
       return "TEXT";
@@ -514,7 +514,7 @@ std::string_view placeholder(OptionKind kind) {
 
 std::string help_left(const OptionRow& row) {
   const std::string_view short_form = row.key == "output.file" ? "-o, " : "";
-  return fmt::format("  {}--{} {}", short_form, row.key, placeholder(row.kind));
+  return fmt::format("  {}--{} {}", short_form, row.key, value_word(row.kind));
 }
 
 std::string help_right(const OptionRow& row) {
