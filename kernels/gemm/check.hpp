@@ -82,11 +82,9 @@ struct RowVerdict {
   double ratio;  ///< |R - Z| / bound; NaN if the row can't be checked
   double bound;
   double squares;  ///< sum of the squares of the row's elements
-  std::uint64_t word_sum;
 };
 
 struct TileVerdict {
-  std::uint64_t tile;       ///< as in the arguments
   double worst;             ///< largest |R - Z| / bound of its rows; above 1 is a failure
   std::uint64_t worst_row;  ///< in the tile; the first one if several are alike
   std::uint64_t failures;   ///< rows
@@ -95,14 +93,12 @@ struct TileVerdict {
   /// A wrong element that is further off than this is caught in every row that is checked, as long
   /// as the row's rounding errors alone are inside the bound: twice the largest bound.
   double smallest_caught;
-  double sum_squares;      ///< of the tile's elements
-  std::uint64_t word_sum;  ///< sum mod 2^64 of its elements' bits as whole numbers
 };
 
 /// Checks a tile of C before alpha and beta, in two launches: check_rows_kernel() fills
 /// row_verdicts, verdict_kernel() joins them. Only rows x columns are looked at, not the padding.
 struct CheckTileArgs {
-  const void* tile;  ///< accumulator: double with fp64, else float
+  const void* tile;  ///< of accumulator_type(precision)
   Precision precision;
   std::uint64_t rows, columns;
   std::uint64_t ld;  ///< elements
@@ -113,7 +109,6 @@ struct CheckTileArgs {
   std::uint64_t z_stride;        ///< elements from one row of z to the next
   const double* row_squares;     ///< of the tile's first row
   const double* column_squares;  ///< of the tile's column tile: one value
-  std::uint64_t tile_index;      ///< goes to the verdict as it is
   RowVerdict* row_verdicts;      ///< scratch of `rows`
   TileVerdict* verdict;
 };
@@ -155,8 +150,6 @@ constexpr double ratio_of(double r, double z, double variance, double bound) {
 
 /// Takes row `row` into the verdict of rows before it.
 constexpr void take(TileVerdict& verdict, const RowVerdict& found, std::uint64_t row) {
-  verdict.sum_squares += found.squares;
-  verdict.word_sum += found.word_sum;
   if (found.ratio != found.ratio) {
     verdict.unchecked += 1;
     return;

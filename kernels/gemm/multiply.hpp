@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "kernels/kernel.hpp"
 
@@ -20,14 +21,15 @@ class MultiplyPlan;
 /// `first` alone: not on i, j, ldb, the number of tiles, or the number of threads.
 struct MultiplyArgs {
   const MultiplyPlan* plan;  ///< of the backend whose stream computes
-  /// A panel, tiles_m * tile.m x tile.k, rows tile.k elements apart; and a B panel, tile.k x
-  /// tiles_n * tile.n, rows ldb elements apart, ldb a multiple of tile.n. Their elements are the
-  /// precision's (panel_element_bytes). Begin on 256 bytes, or a multiple of whole tiles behind
-  /// such a place.
+  /// The factors (factor.hpp), of the depth d = factor_depth(precision, tile.k): A's of tiles_m *
+  /// tile.m x d, rows d elements apart; B's of d x tiles_n * tile.n, rows ldb elements apart, ldb a
+  /// multiple of tile.n. Where multiplies_transposed_b(), B's is of tiles_n * tile.n x d, rows ldb
+  /// elements apart, ldb a multiple of 16, usually d. Elements are the panels'
+  /// (panel_element_bytes). Begin on 256 bytes, or a multiple of whole tiles behind such a place.
   const void* a;
   const void* b;
   std::uint64_t ldb;
-  void* tiles;  ///< float, or double with fp64; begins as the panels do
+  void* tiles;  ///< of accumulator_type(precision); begins as the factors do
   std::uint64_t tiles_m, tiles_n;
   bool first;
 };
@@ -57,7 +59,8 @@ class MultiplyPlan {
 inline constexpr std::uint64_t most_workspace = std::uint64_t{64} << 20;
 
 /// Not in the timed part: it loads libraries and takes device memory. For a GPU the calling
-/// thread's is meant, and the shape must be one of tile_for(). Throws std::runtime_error, with the
+/// thread's is meant, and the shape must be one of tile_for(): tile.k is that of panels, what is
+/// multiplied is factor_depth() deep. Throws std::runtime_error, with the
 /// library's words, if the library refuses the shape or is not part of this build.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
                                                  bool on_host);
