@@ -118,8 +118,8 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   tile_squares_.resize(tiles);
   for (std::uint64_t i = 0; i < plan.most_rows * plan.most_columns; ++i) {
     computed_.push_back(device.make_event());
-    copied_.push_back(device.make_event());
   }
+  drained_.resize(computed_.size());
   drain_.emplace(device, runtime.recorder, drain_slot_bytes(), staging.slots, staging.readers,
                  &runtime.session.heartbeat());
 }
@@ -357,19 +357,13 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
     for (std::uint64_t column = 0; column < columns.count; column += together) {
       const Range some = intersection({column, together}, {0, columns.count});
       for (std::uint64_t i = some.first; first && i < some.end(); ++i) {
-        stream.wait(*copied_[row * columns.count + i]);
+        drain_->wait(stream, drained_[row * columns.count + i]);
       }
       multiply(stream, number, row, column, 1, some.count);
       for (std::uint64_t i = some.first; last && i < some.end(); ++i) {
         finish_tile(stream, number, row, i);
+        drain_tile(place(super_tile, row, i), row * columns.count + i);
       }
-    }
-  }
-  if (!last) return;
-  // Now that all is enqueued: pushing waits for writers.
-  for (std::uint64_t row = 0; row < rows.count; ++row) {
-    for (std::uint64_t column = 0; column < columns.count; ++column) {
-      drain_tile(place(super_tile, row, column), row * columns.count + column);
     }
   }
 }
@@ -467,16 +461,12 @@ void GemmProduct::read_c(const Place& place) {
   });
 }
 
-/// In pieces of whole words. The accumulator may be used again behind the last of them.
 void GemmProduct::drain_tile(const Place& place, std::uint64_t index) {
-  const std::uint64_t step = drain_slot_bytes() / (8 * tile_row_bytes_) * 8;
   row_squares_here_[place.number].resize(place.rows.count);
-  for (std::uint64_t first = 0; first < place.rows.count; first += step) {
-    const Range rows = intersection(place.rows, {place.rows.first + first, step});
-    drain_->push(*computed_[index], accumulator(index) + first * tile_row_bytes_,
-                 rows.count * tile_row_bytes_, *copied_[index],
-                 [this, place, rows](const std::byte* data) { take(place, rows, data); });
-  }
+  drained_[index] = drain_->push(*computed_[index], accumulator(index), place.rows.count,
+                                 tile_row_bytes_, [this, place](Range rows, const std::byte* data) {
+                                   take(place, {place.rows.first + rows.first, rows.count}, data);
+                                 });
 }
 
 /// By writers: some rows of a tile of C.

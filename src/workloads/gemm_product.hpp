@@ -163,7 +163,9 @@ class GemmProduct {
   std::vector<std::atomic<std::uint64_t>> rows_taken_;
   std::vector<double> tile_squares_;
 
-  std::vector<std::unique_ptr<device::Event>> computed_, copied_;  ///< of each accumulator
+  // Of each accumulator.
+  std::vector<std::unique_ptr<device::Event>> computed_;
+  std::vector<std::uint64_t> drained_;  ///< the push of what stood there last
   pipeline::UploadRing ring_;
   std::optional<pipeline::Drain> drain_;  ///< none on a rank without tiles
 };
