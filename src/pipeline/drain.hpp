@@ -80,28 +80,32 @@ class Drain {
   };
   /// One of those that are not all written.
   Push& pushed(std::uint64_t number) { return pushes_[number - first_]; }
+  /// The latest push, of all.
+  std::uint64_t last() const { return first_ + pushes_.size() - 1; }
+  bool may_enqueue() const { return !free_.empty() && next_ <= last(); }
 
   void start_writers();
   void end_writers() noexcept;
   void await(std::unique_lock<std::mutex>& lock, std::uint64_t number,
              const std::function<bool()>& done);
+  void rethrow(std::unique_lock<std::mutex>& lock);
   void enqueue_downloads();
-  void download(std::uint64_t number, Slot& slot);
+  void download(Slot& slot, Push& push);
   void write_slots(measure::HostTrack& track);
   void write_slot(const Slot& slot, const Push& push, measure::HostTrack& track);
 
   device::Buffer<std::byte> memory_;
   std::size_t slot_bytes_;
   launch::Heartbeat* heartbeat_;
+  std::unique_ptr<device::Stream> download_;
   measure::HostTrack& main_track_;
   measure::DeviceTrack& download_track_;
   std::vector<measure::HostTrack*> tracks_;
 
-  // The lock is held by whoever gives work to the download stream or its track: push(), where
-  // there are slots, and else the writer that frees one. It guards what follows.
+  // A writer that has the lock first gives all free slots to the next rows in the queue. The lock
+  // guards the download stream and its track, and what follows.
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::unique_ptr<device::Stream> download_;
   std::vector<Slot> slots_;
   std::vector<Slot*> free_;
   std::deque<Slot*> downloading_;  ///< in the order of their downloads; each goes to one writer

@@ -65,10 +65,9 @@ class UploadRing {
     /// Its work may read the batch, and those before that are still in use. None: nothing is
     /// computed.
     OnBatch on_batch;
-    /// The batch whose on_batch is the last to enqueue work that uses this batch, at least the
-    /// batch itself and less than `batches` (of the ring) behind it; never falls. None: the batch
-    /// itself.
-    std::function<std::uint64_t(std::uint64_t batch)> last_use;
+    /// The batch whose on_batch is the last to enqueue work that uses this batch: itself, or one
+    /// that is less than RingSizes::batches behind it. None: itself. Batches leave in their order.
+    std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
   };
 
   UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
@@ -114,6 +113,7 @@ class UploadRing {
   void filled(std::uint64_t batch);
   void compute_batch(std::uint64_t batch);
   void release_batches(std::uint64_t computed);
+  std::uint64_t last_use(std::uint64_t batch) const;
 
   RingSizes sizes_;
   launch::Heartbeat* heartbeat_;
