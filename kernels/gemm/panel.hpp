@@ -12,17 +12,10 @@
 namespace shardstream::gemm {
 
 /// Makes rows x columns of a panel from stored elements: transposed, converted and rounded to the
-<<<<<<< HEAD
 /// precision, once and to nearest (ties to even; tf32: away from zero). With shift or scale what is
 /// rounded is (x - shift) * scale, in double. Panel elements are those of the backend:
-/// panel_element_bytes(precision, on_host) each. Fast where rows of both are multiples
-/// of 16 bytes, without shift and scale, where all is valid.
-=======
-/// precision, once and to nearest (ties to even; tf32: away from zero). Panel elements are those of
-/// the backend: panel_element_bytes(precision, on_host) each. For int8 of i8 alone, else
-/// std::logic_error. Fast where rows of both are multiples
-/// of 16 bytes.
->>>>>>> prec
+/// panel_element_bytes(precision, on_host) each. For int8 of i8 alone, else std::logic_error. Fast
+/// where rows of both are multiples of 16 bytes, without shift and scale, where all is valid.
 struct CanonicalizeArgs {
   const void* raw;  ///< dense, rows x columns, or columns x rows if `transpose`; aligned for `from`
   ElementType from;
@@ -89,15 +82,8 @@ struct WordSumArgs {
 };
 Kernel<WordSumArgs> word_sum_kernel();
 
-<<<<<<< HEAD
-/// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator.
-=======
-/// The sum mod 2^64 of the 8-byte words in memory, the last one filled up with zeros. Reentrant.
-std::uint64_t word_sum(const void* data, std::uint64_t bytes);
-
 /// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator, to
 /// nearest (ties to even); of int8 the least or the greatest where that is beyond 32 bits.
->>>>>>> prec
 struct FinishArgs {
   const void* tile;  ///< of accumulator_type(precision), as c0 and out
   Precision precision;
