@@ -29,6 +29,8 @@ Format format_of(Precision precision) {
     case Precision::fp64:
       return {53, -1074, 1024};
     case Precision::fp32:
+    case Precision::fp32x3:
+    case Precision::int8:  // whose values are floats, too
       return {24, -149, 128};
     case Precision::tf32:
       return {11, -136, 128};
@@ -73,6 +75,7 @@ T at(const Bytes& bytes, std::size_t index) {
 /// Element `index` of a panel.
 double element(const Bytes& panel, std::size_t index, Precision precision, bool on_host) {
   if (precision == Precision::fp64) return at<double>(panel, index);
+  if (panel_element_bytes(precision, on_host) == 1) return at<std::int8_t>(panel, index);
   if (panel_element_bytes(precision, on_host) == 4) return at<float>(panel, index);
   const auto bits = at<std::uint16_t>(panel, index);
   if (precision == Precision::fp16) return half(bits);
@@ -149,6 +152,7 @@ struct PanelKernels : ::testing::Test {
     const auto values = hard_values<T>(rows * columns);
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : all_precisions) {
+      if (!takes(precision, from)) continue;
       const std::size_t bytes = panel_element_bytes(precision, on_host_);
       const auto panel =
           test::on_device(*device_, *stream_, Bytes(rows * ld * bytes, std::byte{0x33}));
@@ -182,6 +186,7 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
       expect_canonical<double>(ElementType::f64, rows, columns, ld, transposed);
       expect_canonical<std::int32_t>(ElementType::i32, rows, columns, ld, transposed);
       expect_canonical<std::int64_t>(ElementType::i64, rows, columns, ld, transposed);
+      expect_canonical<std::int8_t>(ElementType::i8, rows, columns, ld, transposed);
       expect_canonical<std::uint8_t>(ElementType::u8, rows, columns, ld, transposed);
     }
   }
@@ -189,6 +194,7 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
 
 TEST_F(PanelKernels, OnlyWhatIsStoredAsThePanelNeedsNoConversion) {
   EXPECT_FALSE(needs_canonicalize(ElementType::f32, false, Precision::fp32));
+  EXPECT_FALSE(needs_canonicalize(ElementType::f32, false, Precision::fp32x3));
   EXPECT_FALSE(needs_canonicalize(ElementType::f64, false, Precision::fp64));
   EXPECT_TRUE(needs_canonicalize(ElementType::f64, true, Precision::fp64));
   EXPECT_TRUE(needs_canonicalize(ElementType::f32, false, Precision::tf32));
