@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <numeric>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/words.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -27,33 +26,6 @@ std::size_t aligned(std::size_t bytes) {
 /// The part of `wanted` that is below `end`.
 Range below(Range wanted, std::uint64_t end) {
   return intersection(wanted, {0, end});
-}
-
-template <class T>
-std::uint64_t weighted_bits(const T* row, std::uint64_t count, std::uint64_t index) {
-  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  std::uint64_t sum = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    sum += std::uint64_t{std::bit_cast<Bits>(row[i])} * (2 * (index + i) + 1);
-  }
-  return sum;
-}
-
-/// In an order that depends on nothing but `count`.
-template <class T>
-double sum_of_squares(const T* row, std::uint64_t count) {
-  constexpr std::uint64_t lanes = 8;
-  std::array<double, lanes> sum{};
-  std::uint64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (std::uint64_t lane = 0; lane < lanes; ++lane) {
-      const auto x = static_cast<double>(row[i + lane]);
-      sum[lane] += x * x;
-    }
-  }
-  for (; i < count; ++i)
-    sum[i % lanes] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
-  return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
 }  // namespace
@@ -481,23 +453,17 @@ void GemmProduct::drain_tile(const Place& place, std::uint64_t index) {
 
 /// By writers: some rows of a tile of C.
 void GemmProduct::take(const Place& place, Range rows, const std::byte* data) {
-  taken_sums_[place.number] += gemm::word_sum(data, rows.count * tile_row_bytes_);
   if (to_ != nullptr) to_->write(rows, place.columns, data, tile_row_bytes_);
-  std::uint64_t sum = 0;
+  const ElementType type = element_ == sizeof(double) ? ElementType::f64 : ElementType::f32;
+  std::uint64_t words = 0, sum = 0;
   for (std::uint64_t i = 0; i < rows.count; ++i) {
-    const std::byte* const row = data + i * tile_row_bytes_;
-    const std::uint64_t index = (rows.first + i) * operands_.n + place.columns.first;
-    double& squares = row_squares_here_[place.number][rows.first - place.rows.first + i];
-    if (element_ == sizeof(double)) {
-      const auto* const values = reinterpret_cast<const double*>(row);
-      sum += weighted_bits(values, place.columns.count, index);
-      squares = sum_of_squares(values, place.columns.count);
-    } else {
-      const auto* const values = reinterpret_cast<const float*>(row);
-      sum += weighted_bits(values, place.columns.count, index);
-      squares = sum_of_squares(values, place.columns.count);
-    }
+    const gemm::RowSums row =
+        gemm::row_sums(type, data + i * tile_row_bytes_, place.columns.count, plan_.problem.tile.n);
+    words += row.words;
+    sum += row.weighted((rows.first + i) * operands_.n + place.columns.first);
+    row_squares_here_[place.number][rows.first - place.rows.first + i] = row.squares;
   }
+  taken_sums_[place.number] += words;
   checksum_ += sum;
   if ((rows_taken_[place.number] += rows.count) < place.rows.count) return;
   // The last of the tile: its rows are added in their order.
