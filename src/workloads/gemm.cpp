@@ -210,7 +210,7 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, const launch::Session& ses
   add(std::move(limits.up), static_cast<double>(session.sum(uploaded)));
   add(std::move(limits.down), static_cast<double>(c_bytes));
   if (limits.gather) {
-    add(std::move(*limits.gather), static_cast<double>(session.sum(plan.gathered)));
+    add(std::move(*limits.gather), static_cast<double>(session.sum(plan.received())));
   }
   add(std::move(limits.multiply), flops);
   return ceilings;
@@ -358,6 +358,7 @@ Outcome gemm(runtime::Runtime& runtime, const GemmOperands& operands, const io::
       .a = operand(*operands.a, operands.transpose_a),
       .b = operand(*operands.b, operands.transpose_b),
       .reads_c = operands.c != nullptr,
+      .decomposition = Decomposition::rows,
       .ranks = static_cast<std::uint64_t>(session.size()),
       .device_memory = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit))),
       .other_bytes = on_host ? 0 : gemm::most_workspace,

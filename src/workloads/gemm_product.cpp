@@ -91,8 +91,8 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   for (std::uint64_t i = 0; i < plan.ring; ++i) {
     Panels panels;
     if (plan.problem.a.raw) panels.a = bytes(rows * tile.k * panel_element_);
-    if (plan.problem.b.raw) panels.b = bytes(ranks * plan.part_rows * columns * panel_element_);
-    panels.y = doubles(ranks * plan.part_rows * 2 * plan.most_columns);
+    if (plan.problem.b.raw) panels.b = bytes(ranks * plan.b_part_rows * columns * panel_element_);
+    panels.y = doubles(ranks * plan.b_part_rows * 2 * plan.most_columns);
     panels_.push_back(std::move(panels));
   }
   const std::uint64_t tiles = plan.rows.count * plan.tile_columns;
@@ -157,7 +157,7 @@ void GemmProduct::hold_operands() {
       below({plan_.rows.first * tile.m, plan_.rows.count * tile.m}, operands_.m)};
   std::vector<Range> parts;
   for (std::uint64_t block = 0; block < plan_.blocks; ++block) {
-    parts.push_back(below(plan_.b_rows(block), operands_.k));
+    parts.push_back(plan_.b_part(block).valid);
   }
   const bool a_rows = !operands_.transpose_a, b_rows = !operands_.transpose_b;
   check_host_memory(HeldMatrix::bytes(*operands_.a, a_rows, rows) +
@@ -189,7 +189,7 @@ GemmProduct::Shape GemmProduct::shape(const GemmSuperTile& super_tile, std::uint
   const Range columns{super_tile.columns.first * tile.n, super_tile.columns.count * tile.n};
   const Range depth{block * tile.k, tile.k};
   const Range valid_depth = plan_.b_rows(block);
-  const Range part{valid_depth.first, plan_.part_rows};
+  const Range part{valid_depth.first, plan_.b_part_rows};
   const auto rectangle = [](const io::Matrix& matrix, const std::optional<HeldMatrix>& held,
                             bool transposed, Range down, Range across, Range valid_down,
                             Range valid_across) -> Rectangle {
@@ -304,8 +304,8 @@ void GemmProduct::arrive(device::Stream& stream, std::uint64_t number, std::byte
   Panels& panels = panels_[number % panels_.size()];
   const std::uint64_t rows = super_tile.rows.count * tile.m;
   const std::uint64_t columns = super_tile.columns.count * tile.n;
-  const std::uint64_t part = plan_.part_rows * columns * panel_element_;
-  const std::uint64_t y_part = plan_.part_rows * 2 * super_tile.columns.count;
+  const std::uint64_t part = plan_.b_part_rows * columns * panel_element_;
+  const std::uint64_t y_part = plan_.b_part_rows * 2 * super_tile.columns.count;
   const std::byte* a = data;
   const std::byte* const b_uploaded = data + uploaded.b_offset;
   if (rows > 0) {
@@ -323,11 +323,11 @@ void GemmProduct::arrive(device::Stream& stream, std::uint64_t number, std::byte
   if (plan_.problem.b.raw) {
     stream.launch(gemm::canonicalize_kernel(),
                   {b_uploaded, operands_.b->type(), operands_.transpose_b, own, operands_.precision,
-                   plan_.part_rows, columns, columns});
+                   plan_.b_part_rows, columns, columns});
   }
   double* const own_y = panels.y.data() + plan_.rank * y_part;
   stream.launch(gemm::signed_sums_kernel(),
-                {own, operands_.precision, plan_.part_rows, columns, tile.n,
+                {own, operands_.precision, plan_.b_part_rows, columns, tile.n,
                  super_tile.columns.count, sign_seed, super_tile.columns.first * tile.n, own_y});
   panels.a_now = a;
   panels.b_now = b;
@@ -343,7 +343,7 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const auto [super_number, block] = plan_.batch(number);
   const GemmSuperTile super_tile = plan_.super_tile(super_number);
   const Range rows = super_tile.rows, columns = super_tile.columns;
-  if (super_tile.tiles() == 0) return;
+  if (plan_.count_tiles(super_tile) == 0) return;
   const gemm::Tile& tile = plan_.problem.tile;
   const Panels& panels = panels_[number % panels_.size()];
   const bool first = block == 0, last = block + 1 == plan_.blocks;
