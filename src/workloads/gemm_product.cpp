@@ -188,8 +188,7 @@ GemmProduct::Shape GemmProduct::shape(const GemmSuperTile& super_tile, std::uint
   const Range rows{super_tile.rows.first * tile.m, super_tile.rows.count * tile.m};
   const Range columns{super_tile.columns.first * tile.n, super_tile.columns.count * tile.n};
   const Range depth{block * tile.k, tile.k};
-  const Range valid_depth = plan_.b_rows(block);
-  const Range part{valid_depth.first, plan_.b_part_rows};
+  const auto [part, valid_depth] = plan_.b_part(block);
   const auto rectangle = [](const io::Matrix& matrix, const std::optional<HeldMatrix>& held,
                             bool transposed, Range down, Range across, Range valid_down,
                             Range valid_across) -> Rectangle {
