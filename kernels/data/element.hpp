@@ -2,6 +2,7 @@
 // into a compile-time one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -11,6 +12,9 @@
 namespace shardstream {
 
 enum class ElementType : std::uint8_t { f32, f64, i32, i64, i8, u8 };
+inline constexpr std::array all_element_types = {ElementType::f32, ElementType::f64,
+                                                 ElementType::i32, ElementType::i64,
+                                                 ElementType::i8,  ElementType::u8};
 
 /// Calls f(std::type_identity<T>{}) with the C++ type of `type` and returns its value.
 template <class F>

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
 
 #include "kernels/gemm/panel_cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
@@ -31,6 +32,13 @@ template <class T>
       return all(std::integral_constant<Precision, Precision::bf16>{});
     case Precision::fp16:
       return all(std::integral_constant<Precision, Precision::fp16>{});
+    case Precision::int8:
+      if constexpr (rounds<Precision::int8, T>) {
+        return all(std::integral_constant<Precision, Precision::int8>{});
+      }
+      return;  // canonicalize() has refused it
+    case Precision::fp32x3:
+      return all(std::integral_constant<Precision, Precision::fp32x3>{});
   }
 }
 
@@ -48,6 +56,10 @@ void convert(Precision precision, const std::int32_t* from, std::uint64_t count,
 }
 SHARDSTREAM_VECTOR_CLONES
 void convert(Precision precision, const std::int64_t* from, std::uint64_t count, void* to) {
+  convert_to(precision, from, count, to);
+}
+SHARDSTREAM_VECTOR_CLONES
+void convert(Precision precision, const std::int8_t* from, std::uint64_t count, void* to) {
   convert_to(precision, from, count, to);
 }
 SHARDSTREAM_VECTOR_CLONES
@@ -78,6 +90,7 @@ void transpose_rows(const CanonicalizeArgs& args, Rows rows, std::size_t element
 }
 
 void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
+  if (!takes(args.precision, args.from)) throw std::logic_error("int8 panels are made of i8 alone");
   const Rows rows = rows_of(args.rows, part, parts);
   const std::size_t element = panel_element_bytes(args.precision, true);
   with_element_type(args.from, [&](auto tag) {
@@ -130,16 +143,21 @@ template <class T>
 [[gnu::always_inline]] inline void finish_elements(const T* tile, const T* c0, double alpha,
                                                    double beta, std::uint64_t count, T* out) {
   if (c0 == nullptr) {
-    for (std::uint64_t i = 0; i < count; ++i) out[i] = static_cast<T>(alpha * tile[i]);
+    for (std::uint64_t i = 0; i < count; ++i) out[i] = finished<T>(alpha * tile[i]);
   } else {
     for (std::uint64_t i = 0; i < count; ++i) {
-      out[i] = static_cast<T>(alpha * tile[i] + beta * c0[i]);
+      out[i] = finished<T>(alpha * tile[i] + beta * c0[i]);
     }
   }
 }
 SHARDSTREAM_VECTOR_CLONES
 void finish_row(const float* tile, const float* c0, double alpha, double beta, std::uint64_t count,
                 float* out) {
+  finish_elements(tile, c0, alpha, beta, count, out);
+}
+SHARDSTREAM_VECTOR_CLONES
+void finish_row(const std::int32_t* tile, const std::int32_t* c0, double alpha, double beta,
+                std::uint64_t count, std::int32_t* out) {
   finish_elements(tile, c0, alpha, beta, count, out);
 }
 SHARDSTREAM_VECTOR_CLONES
@@ -160,18 +178,16 @@ void finish_rows(const FinishArgs& args, Rows rows) {
 
 void finish(const FinishArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts);
-  if (args.precision == Precision::fp64) {
-    finish_rows<double>(args, rows);
-  } else {
-    finish_rows<float>(args, rows);
-  }
+  with_accumulator_type(args.precision,
+                        [&](auto of) { finish_rows<typename decltype(of)::type>(args, rows); });
 }
 
 }  // namespace
 
 bool needs_canonicalize(ElementType from, bool transpose, Precision precision) {
+  const bool floats = precision == Precision::fp32 || precision == Precision::fp32x3;
   const bool same = (precision == Precision::fp64 && from == ElementType::f64) ||
-                    (precision == Precision::fp32 && from == ElementType::f32);
+                    (floats && from == ElementType::f32);
   return transpose || !same;
 }
 

@@ -117,13 +117,12 @@ __global__ void __launch_bounds__(threads) finish_elements(FinishArgs args, Grid
                                                at.row * args.ld_tile + at.column);
   if (args.c0 == nullptr) {
 #pragma unroll
-    for (T& value : values.element) value = static_cast<T>(args.alpha * value);
+    for (T& value : values.element) value = finished<T>(args.alpha * value);
   } else {
     const auto c0 = *reinterpret_cast<const Four*>(static_cast<const T*>(args.c0) + dense);
 #pragma unroll
     for (unsigned i = 0; i < Width; ++i) {
-      values.element[i] =
-          static_cast<T>(args.alpha * values.element[i] + args.beta * c0.element[i]);
+      values.element[i] = finished<T>(args.alpha * values.element[i] + args.beta * c0.element[i]);
     }
   }
   auto* const out = static_cast<T*>(args.out) + at.row * args.ld_out + at.column;
@@ -195,8 +194,14 @@ __global__ void __launch_bounds__(threads)
 void canonicalize(const CanonicalizeArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   with_element_type(args.from, [&](auto tag) {
+    using T = typename decltype(tag)::type;
     with_precision(args.precision, [&](auto precision) {
-      canonicalize_as<decltype(precision)::value, typename decltype(tag)::type>(args, stream);
+      constexpr Precision to = decltype(precision)::value;
+      if constexpr (rounds<to, T>) {
+        canonicalize_as<to, T>(args, stream);
+      } else {
+        throw std::logic_error("int8 panels are made of i8 alone");
+      }
     });
   });
 }
@@ -222,11 +227,8 @@ void sum_words(const WordSumArgs& args, CudaStream stream) {
 
 void finish(const FinishArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
-  if (args.precision == Precision::fp64) {
-    finish_as<double>(args, stream);
-  } else {
-    finish_as<float>(args, stream);
-  }
+  with_accumulator_type(args.precision,
+                        [&](auto of) { finish_as<typename decltype(of)::type>(args, stream); });
 }
 
 }  // namespace shardstream::gemm::cuda

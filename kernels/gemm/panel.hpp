@@ -13,7 +13,8 @@ namespace shardstream::gemm {
 
 /// Makes rows x columns of a panel from stored elements: transposed, converted and rounded to the
 /// precision, once and to nearest (ties to even; tf32: away from zero). Panel elements are those of
-/// the backend: panel_element_bytes(precision, on_host) each. Fast where rows of both are multiples
+/// the backend: panel_element_bytes(precision, on_host) each. For int8 of i8 alone, else
+/// std::logic_error. Fast where rows of both are multiples
 /// of 16 bytes.
 struct CanonicalizeArgs {
   const void* raw;  ///< dense, rows x columns, or columns x rows if `transpose`; aligned for `from`
@@ -48,9 +49,10 @@ Kernel<WordSumArgs> word_sum_kernel();
 /// The sum mod 2^64 of the 8-byte words in memory, the last one filled up with zeros. Reentrant.
 std::uint64_t word_sum(const void* data, std::uint64_t bytes);
 
-/// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator.
+/// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator, to
+/// nearest (ties to even); of int8 the least or the greatest where that is beyond 32 bits.
 struct FinishArgs {
-  const void* tile;  ///< accumulator: double with fp64, else float, as c0 and out
+  const void* tile;  ///< of accumulator_type(precision), as c0 and out
   Precision precision;
   std::uint64_t rows, columns;  ///< of out; padding of the tile is left out
   std::uint64_t ld_tile;        ///< elements

@@ -44,6 +44,11 @@ constexpr std::size_t panel_element_bytes(Precision precision, bool on_host) {
   return two ? 2 : sizeof(float);
 }
 
+/// Whether panels can be made of elements of the type: those of int8 of i8 alone, others of all.
+constexpr bool takes(Precision precision, ElementType from) {
+  return precision != Precision::int8 || from == ElementType::i8;
+}
+
 /// The type of an accumulator and of C.
 constexpr ElementType accumulator_type(Precision precision) {
   if (precision == Precision::int8) return ElementType::i32;

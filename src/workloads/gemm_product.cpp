@@ -416,7 +416,6 @@ void GemmProduct::finish_tile(device::Stream& stream, std::uint64_t number, std:
                                   .z_stride = across,
                                   .row_squares = row_squares_.data() + row * tile.m,
                                   .column_squares = column_squares_.data() + column,
-                                  .tile_index = here.number,
                                   .row_verdicts = row_verdicts_.data(),
                                   .verdict = verdicts_.data() + here.number};
   stream.launch(gemm::check_rows_kernel(), check);

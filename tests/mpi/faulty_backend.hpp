@@ -38,7 +38,7 @@ struct Faults {
     std::uint64_t tile, row, column;
     double by;
   };
-  std::optional<Change> change = {};  ///< just before the check of the tile
+  std::optional<Change> change = {};  ///< just before the check of the tile; tiles in their order
 
   std::uint64_t uploaded = 0, downloaded = 0, gathers = 0, checks = 0;
   std::uint64_t placed = 0;  ///< faults that were enqueued
@@ -120,9 +120,9 @@ class SpoilingStream final : public device::Stream {
 
  private:
   void spoil(const gemm::CheckTileArgs& check) {
-    ++faults_.checks;
+    const std::uint64_t number = faults_.checks++;
     const auto& change = faults_.change;
-    if (!change || change->tile != check.tile_index) return;
+    if (!change || change->tile != number) return;
     const Kernel<detail::ChangeArgs> kernel{"change", detail::change, nullptr};
     inner_->launch(
         kernel, {check.tile, check.precision, change->row * check.ld + change->column, change->by});
