@@ -297,10 +297,11 @@ struct GemmPlan {
   std::string_view bound_by() const;
 };
 
-/// Of every decomposition that is possible: the extents are, of those that fit, the ones that
-/// upload least among those whose predicted time is within 4 % of the least; then the largest
-/// super-tiles, then the shortest ring. Then the decomposition with the least time; but rows if
-/// that is within 4 %.
+/// In every decomposition that is possible: of the extents and rings that fit and are predicted to
+/// take at most 4 % longer than the fastest, those that upload at most 1 % more than the least; of
+/// these the fastest. Alike within 0.2 %: the least uploads, then the largest super-tiles, then the
+/// ring nearest above 3, then the smallest window. Then the decomposition with the least time; but
+/// rows if that is within 4 %.
 ///
 /// Possible are: rows always; grid from 8 ranks on, or where it is asked for; split-k where K has
 /// segments, as many as ranks or more. The prediction: the first panels arrive, batches follow one
