@@ -33,7 +33,7 @@ template <class T>
     case Precision::fp16:
       return all(std::integral_constant<Precision, Precision::fp16>{});
     case Precision::int8:
-      if constexpr (rounds<Precision::int8, T>) {
+      if constexpr (can_round<Precision::int8, T>) {
         return all(std::integral_constant<Precision, Precision::int8>{});
       }
       return;  // canonicalize() has refused it
