@@ -169,9 +169,12 @@ class Output {
   /// What is finished of an unpublished result stays.
   ~Output() {
     if (!file_ || published_) return;
-    if (!keeps_) return io::remove_journals(path_, uuid_);
-    file_->keep();
-    log_.info(way_on());
+    if (keeps_) {
+      file_->keep();
+      log_.info(way_on());
+    } else {
+      io::remove_journals(path_, uuid_);
+    }
   }
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -243,7 +246,7 @@ class Resumption {
     matrix_ = matrix;
     journal_.emplace(path, uuid, session_.rank(), session_.size(), matrix, log,
                      [&] { output.keep(session_); });
-    return {*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
+    return {&*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
   }
 
   /// Once a result is published: nobody needs what is left of earlier runs. On rank 0.
