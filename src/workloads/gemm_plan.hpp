@@ -255,7 +255,9 @@ struct GemmPlan {
   }
 
   /// Whether this tile of C is computed, or is the mirror of one that is. With d = (column - row)
-  /// mod T of T x T tiles: computed iff 2 d < T, or 2 d = T and row < T / 2.
+  /// mod T of T x T tiles: computed iff 2 d < T; or if 2 d = T and the row is one of the even ones
+  /// of the first T / 2, or one of the odd ones, counted anew, of the others. So every row of tiles
+  /// has as many as another, or one more or less.
   bool computed(GemmTile tile) const;
   /// The computed tiles of a super-tile, row by row, in each by columns: the order in which their
   /// accumulators stand. The super-tile is one of this rank's.
