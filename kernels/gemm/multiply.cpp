@@ -40,11 +40,9 @@ class HostPlan final : public MultiplyPlan {
   /// Calls each(tile's number, its rows of A, its columns of B) for the part's tiles.
   template <class T, class Each>
   void for_tiles(const MultiplyArgs& args, unsigned part, unsigned parts, Each each) const {
-    const std::uint64_t tiles = args.tiles_m * args.tiles_n;
-    for (std::uint64_t t = tiles * part / parts; t < tiles * (part + 1) / parts; ++t) {
-      const std::uint64_t i = t / args.tiles_n, j = t % args.tiles_n;
-      each(t, static_cast<const T*>(args.a) + i * call_.m * call_.k,
-           static_cast<const T*>(args.b) + j * call_.n);
+    for (std::uint64_t t = args.count * part / parts; t < args.count * (part + 1) / parts; ++t) {
+      each(t, static_cast<const T*>(args.a) + args.at[t].row * call_.m * call_.k,
+           static_cast<const T*>(args.b) + args.at[t].column * call_.n);
     }
   }
 
@@ -88,6 +86,14 @@ std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile
   } else {
     throw std::logic_error("this build has no CUDA, so no plan for a GPU");
   }
+}
+
+std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns) {
+  std::vector<TileAt> tiles;
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    for (std::uint64_t column = 0; column < columns; ++column) tiles.push_back({row, column});
+  }
+  return tiles;
 }
 
 bool host_multiply_exists() {

@@ -171,15 +171,14 @@ class GpuPlan final : public MultiplyPlan {
     const auto* a = static_cast<const std::byte*>(args.a);
     const auto* b = static_cast<const std::byte*>(args.b);
     auto* c = static_cast<std::byte*>(args.tiles);
-    const std::uint64_t tiles = args.tiles_m * args.tiles_n;
     const cudaStream_t streams[] = {stream, beside_.get()};
-    if (tiles > 1) order(stream, beside_.get(), begun_.get());
-    for (std::uint64_t tile = 0; tile < tiles; ++tile) {
-      const std::uint64_t i = tile / args.tiles_n, j = tile % args.tiles_n;
-      multiply_tile(a + i * a_apart(), b + j * b_apart(args.ldb), b_layout, c + tile * c_apart(),
-                    args.first, streams[tile % 2], workspaces_[tile % 2].get());
+    if (args.count > 1) order(stream, beside_.get(), begun_.get());
+    for (std::uint64_t t = 0; t < args.count; ++t) {
+      const TileAt at = args.at[t];
+      multiply_tile(a + at.row * a_apart(), b + at.column * b_apart(args.ldb), b_layout,
+                    c + t * c_apart(), args.first, streams[t % 2], workspaces_[t % 2].get());
     }
-    if (tiles > 1) order(beside_.get(), stream, ended_.get());
+    if (args.count > 1) order(beside_.get(), stream, ended_.get());
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/grid.hpp"
@@ -14,23 +15,33 @@ namespace shardstream::gemm {
 
 class MultiplyPlan;
 
-/// tiles[i][j] = A_i B_j if `first`, else tiles[i][j] += A_i B_j, for tiles_m x tiles_n tiles. Tile
-/// (i, j) lies dense at tiles + (i * tiles_n + j) * tile.m * tile.n.
+/// A tile of the product of two panels: rows row * tile.m and on of A, columns column * tile.n and
+/// on of B.
+struct TileAt {
+  std::uint64_t row, column;
+};
+
+/// All tiles of a product of rows x columns of them, row by row.
+std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns);
+
+/// Tile t, at row i and column j, becomes A_i B_j if `first`, else A_i B_j is added to it. It lies
+/// dense at tiles + t * tile.m * tile.n.
 ///
 /// The bits of a tile depend on its own numbers, the plan's precision, shape and algorithm() and
-/// `first` alone: not on i, j, ldb, the number of tiles, or the number of threads.
+/// `first` alone: not on its place, ldb, the number of tiles, or the number of threads.
 struct MultiplyArgs {
   const MultiplyPlan* plan;  ///< of the backend whose stream computes
-  /// The factors (factor.hpp), of the depth d = factor_depth(precision, tile.k): A's of tiles_m *
-  /// tile.m x d, rows d elements apart; B's of d x tiles_n * tile.n, rows ldb elements apart, ldb a
-  /// multiple of tile.n. Where multiplies_transposed_b(), B's is of tiles_n * tile.n x d, rows ldb
-  /// elements apart, ldb a multiple of 16, usually d. Elements are the panels'
-  /// (panel_element_bytes). Begin on 256 bytes, or a multiple of whole tiles behind such a place.
+  /// The factors (factor.hpp), of the depth d = factor_depth(precision, tile.k): A's is d wide and
+  /// dense, B's d high, its rows ldb elements apart, ldb a multiple of tile.n. Where
+  /// multiplies_transposed_b(), B's is d wide, its rows ldb elements apart, ldb a multiple of 16,
+  /// usually d. Elements are the panels' (panel_element_bytes). Begin on 256 bytes, or a multiple
+  /// of whole tiles behind such a place.
   const void* a;
   const void* b;
   std::uint64_t ldb;
   void* tiles;  ///< of accumulator_type(precision); begins as the factors do
-  std::uint64_t tiles_m, tiles_n;
+  const TileAt* at;  ///< `count` of them, to live until the work is done
+  std::uint64_t count;
   bool first;
 };
 

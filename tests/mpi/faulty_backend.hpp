@@ -166,6 +166,12 @@ class SpoilingCommunicator final : public comm::Communicator {
 
   std::string transport() const override { return inner_->transport(); }
   std::string network() const override { return inner_->network(); }
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  /// All-gathers of parts count like those of the whole.
+  std::unique_ptr<comm::Communicator> split(int color, int key) override {
+    return std::make_unique<SpoilingCommunicator>(inner_->split(color, key), faults_);
+  }
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
     inner_->all_gather(stream, send, receive, bytes);
@@ -173,6 +179,10 @@ class SpoilingCommunicator final : public comm::Communicator {
     if (!faults_.gather || faults_.gather->number != number) return;
     detail::launch_flip(stream, receive, faults_.gather->flip);
     ++faults_.placed;
+  }
+  void all_to_all(device::Stream& stream, const void* send, void* receive,
+                  std::size_t bytes) override {
+    inner_->all_to_all(stream, send, receive, bytes);
   }
   void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
                       comm::SumType type) override {
