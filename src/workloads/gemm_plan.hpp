@@ -305,11 +305,12 @@ struct GemmPlan {
 /// ring nearest above 3, then the smallest window. Then the decomposition with the least time; but
 /// rows if that is within 4 %.
 ///
-/// Possible are: rows always; grid from 8 ranks on, or where it is asked for; split-k where K has
-/// segments, as many as ranks or more. The prediction: the first panels arrive, batches follow one
-/// another at the rate of the slowest of uploading, gathering and computing, and finished tiles are
-/// drained while the window's batches and the next super-tile's first compute tile by tile; the
-/// next super-tile waits for those that take longer, the end for the last ones.
+/// Possible are: rows always; grid from 8 ranks on, or where it is asked for, but not for symmetric
+/// products; split-k where K has segments, as many as ranks or more. The prediction: the first
+/// panels arrive, batches follow one another at the rate of the slowest of uploading, gathering and
+/// computing, and finished tiles are drained while the window's batches and the next super-tile's
+/// first compute tile by tile; the next super-tile waits for those that take longer, the end for
+/// the last ones.
 ///
 /// Throws UsageError where the decomposition that is asked for is not possible, and, naming the
 /// pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every rank

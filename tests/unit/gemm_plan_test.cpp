@@ -109,9 +109,7 @@ std::vector<GemmProblem> many_problems() {
       for (std::uint64_t ranks = 1; ranks <= 6; ++ranks) {
         GemmProblem problem = small_tiles(m, m, k, ranks);
         problem.symmetric = true;
-        problem.decomposition = ranks == 4   ? Decomposition::grid
-                                : ranks == 3 ? Decomposition::automatic
-                                             : Decomposition::rows;
+        problem.decomposition = ranks == 3 ? Decomposition::automatic : Decomposition::rows;
         if (ranks == 2 && can_split(problem)) problem.decomposition = Decomposition::split_k;
         add(problem);
       }
@@ -270,9 +268,6 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
         for (const GemmPlan& other : plans) {
           if (other.row == plan.row) {
             EXPECT_EQ(other.super_tile(number).rows, tiles.rows);
-            if (plan.box.columns > 1) {
-              EXPECT_FALSE(plan.a_from_b(tiles));
-            }
           }
           if (other.column == plan.column) {
             EXPECT_EQ(other.super_tile(number).columns, tiles.columns);
@@ -593,6 +588,14 @@ TEST(GemmPlan, SplittingWhereThereIsNothingToSplitIsRefused) {
     EXPECT_NE(text.find("K has 4 segments for 5 ranks"), std::string::npos) << text;
     EXPECT_NE(text.find("pass auto, rows or grid"), std::string::npos) << text;
   }
+}
+
+TEST(GemmPlan, ASymmetricProductHasNoGrid) {
+  GemmProblem problem = small_tiles(263, 263, 263, 9);
+  problem.symmetric = true;
+  EXPECT_EQ(alternative(plan_gemm(problem, rates, 0), Decomposition::grid), nullptr);
+  problem.decomposition = Decomposition::grid;
+  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
 }
 
 TEST(GemmPlan, SlowGathersOfManyRanksWantAGrid) {
