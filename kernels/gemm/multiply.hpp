@@ -39,7 +39,7 @@ struct MultiplyArgs {
   const void* a;
   const void* b;
   std::uint64_t ldb;
-  void* tiles;  ///< of accumulator_type(precision); begins as the factors do
+  void* tiles;       ///< of accumulator_type(precision); begins as the factors do
   const TileAt* at;  ///< `count` of them, to live until the work is done
   std::uint64_t count;
   bool first;

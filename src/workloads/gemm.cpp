@@ -12,8 +12,7 @@ namespace shardstream::workloads {
 namespace {
 
 constexpr std::array rows = {
-    OptionRow{"gemm.precision", OptionKind::choice, "fp32",
-              "fp64|fp32|fp32x3|tf32|bf16|fp16|int8",
+    OptionRow{"gemm.precision", OptionKind::choice, "fp32", "fp64|fp32|fp32x3|tf32|bf16|fp16|int8",
               "What A and B are rounded to before they are multiplied; sums and C are doubles with "
               "fp64, 32-bit integers with int8, else floats. fp32x3 has nearly the accuracy of "
               "fp32, from three products of tf32. For gram too."},

@@ -139,7 +139,11 @@ std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlterna
     case Decomposition::rows:
       return {rows};
     case Decomposition::grid:
-      return grids(ranks);
+      if (!problem.symmetric) return grids(ranks);
+      throw UsageError(
+          "--gemm.decomposition grid is not for gram, whose tiles would be unevenly spread over "
+          "the "
+          "columns of ranks: pass auto, rows or split-k");
     case Decomposition::split_k:
       if (why_not.empty()) return {split};
       throw UsageError(fmt::format(
@@ -148,7 +152,7 @@ std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlterna
       break;
   }
   std::vector<Place> places{rows};
-  if (ranks >= grid_ranks) {
+  if (ranks >= grid_ranks && !problem.symmetric) {
     for (const Place& grid : grids(ranks)) places.push_back(grid);
   }
   if (ranks > 1 && why_not.empty()) places.push_back(split);

@@ -39,8 +39,7 @@ bool normalizes(const GemmOperands& operands) {
 gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
   const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
   return gemm::panel_work(matrix.type(), operands.precision, on_host,
-                          of_b ? operands.transpose_b : operands.transpose_a,
-                          normalizes(operands));
+                          of_b ? operands.transpose_b : operands.transpose_a, normalizes(operands));
 }
 
 }  // namespace
@@ -151,8 +150,8 @@ void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
 /// With `held` bytes of A and B, the slots, and what a host has in place of a device.
 void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
   const auto& resources = runtime_.resources;
-  const std::uint64_t need = held + other + sizes_.slot_bytes * sizes_.slots +
-                             (on_host_ ? plan_.device_bytes : 0);
+  const std::uint64_t need =
+      held + other + sizes_.slot_bytes * sizes_.slots + (on_host_ ? plan_.device_bytes : 0);
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
   throw UsageError(fmt::format(
@@ -289,8 +288,8 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   const GemmBatch batch = plan_.batch(number);
   const GemmSuperTile super_tile = plan_.super_tile(batch.super_tile);
   const Upload uploaded = upload(batch.super_tile, batch.block);
-  for (const auto& [rectangle, offset] : {std::pair(&uploaded.a, uploaded.a_offset),
-                                          std::pair(&uploaded.b, uploaded.b_offset)}) {
+  for (const auto& [rectangle, offset] :
+       {std::pair(&uploaded.a, uploaded.a_offset), std::pair(&uploaded.b, uploaded.b_offset)}) {
     if (rectangle->bytes() == 0) continue;
     stream.launch(gemm::word_sum_kernel(),
                   {data + offset, rectangle->bytes(), sums_.data() + number});
@@ -303,10 +302,10 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (plan_.a_from_b(super_tile)) {
     const gemm::Tile& tile = plan_.problem.tile;
     const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
-    stream.launch(gemm::transpose_kernel(),
-                  {own.now.b + across * element_, tile.k, super_tile.rows.count * tile.m,
-                   super_tile.columns.count * tile.n, own.a.data(), tile.k,
-                   static_cast<unsigned>(element_)});
+    stream.launch(
+        gemm::transpose_kernel(),
+        {own.now.b + across * element_, tile.k, super_tile.rows.count * tile.m,
+         super_tile.columns.count * tile.n, own.a.data(), tile.k, static_cast<unsigned>(element_)});
   }
   make_factors(stream, super_tile, own);
 }
@@ -334,9 +333,9 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
   std::byte* const mine = panel + plan_.row * part;
   double* const own_y = own.y.data() + plan_.row * y_part;
   if (raw) make_panel(stream, true, uploaded, data + uploaded.b_offset, mine);
-  stream.launch(gemm::signed_sums_kernel(), {mine, operands_.precision, rows, columns, tile.n,
-                                             tiles, sign_seed, super_tile.columns.first * tile.n,
-                                             own_y});
+  stream.launch(gemm::signed_sums_kernel(),
+                {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
+                 super_tile.columns.first * tile.n, own_y});
   if (b_parts_ != nullptr) {
     b_parts_->all_gather(stream, mine, panel, part);
     b_parts_->all_gather(stream, own_y, own.y.data(), y_part * sizeof(double));
@@ -353,27 +352,25 @@ void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& upl
   const Range columns = transposed ? stored.rows : stored.columns;
   if (rows.count == 0 || columns.count == 0) return;
   if (panel_work(operands_, of_b, on_host_) == gemm::PanelWork::transpose) {
-    stream.launch(gemm::transpose_kernel(),
-                  {from, columns.count, rows.count, rows.count, to, columns.count,
-                   static_cast<unsigned>(element_)});
+    stream.launch(gemm::transpose_kernel(), {from, columns.count, rows.count, rows.count, to,
+                                             columns.count, static_cast<unsigned>(element_)});
     return;
   }
   const Range variables = of_b ? columns : rows;
-  stream.launch(
-      gemm::canonicalize_kernel(),
-      {.raw = from,
-       .from = stored.matrix->type(),
-       .transpose = transposed,
-       .panel = to,
-       .precision = operands_.precision,
-       .rows = rows.count,
-       .columns = columns.count,
-       .ld = columns.count,
-       .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
-       .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
-       .by_row = !of_b,
-       .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
-       .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
+  stream.launch(gemm::canonicalize_kernel(),
+                {.raw = from,
+                 .from = stored.matrix->type(),
+                 .transpose = transposed,
+                 .panel = to,
+                 .precision = operands_.precision,
+                 .rows = rows.count,
+                 .columns = columns.count,
+                 .ld = columns.count,
+                 .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
+                 .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
+                 .by_row = !of_b,
+                 .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
+                 .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
 }
 
 void GemmPanels::make_factors(device::Stream& stream, const GemmSuperTile& super_tile,

@@ -174,9 +174,10 @@ GemmSuperTile GemmPlan::super_tile(std::uint64_t number) const {
 }
 
 bool GemmPlan::computed(GemmTile tile) const {
-  if (!problem.symmetric) return true;
-  const std::uint64_t right = (tile.column + tile_columns - tile.row) % tile_columns;
-  return 2 * right < tile_columns || (2 * right == tile_columns && tile.row < tile_columns / 2);
+  for (const Range run : shape_of(*this).computed(tile.row)) {
+    if (intersection(run, {tile.column, 1}).count > 0) return true;
+  }
+  return false;
 }
 
 std::vector<GemmRun> GemmPlan::runs(const GemmSuperTile& super_tile) const {

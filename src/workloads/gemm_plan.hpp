@@ -255,7 +255,9 @@ struct GemmPlan {
   }
 
   /// Whether this tile of C is computed, or is the mirror of one that is. With d = (column - row)
-  /// mod T of T x T tiles: computed iff 2 d < T, or 2 d = T and row < T / 2.
+  /// mod T of T x T tiles: computed iff 2 d < T; or if 2 d = T and the row is one of the even ones
+  /// of the first T / 2, or one of the odd ones, counted anew, of the others. So every row of tiles
+  /// has as many as another, or one more or less.
   bool computed(GemmTile tile) const;
   /// The computed tiles of a super-tile, row by row, in each by columns: the order in which their
   /// accumulators stand. The super-tile is one of this rank's.
@@ -303,11 +305,12 @@ struct GemmPlan {
 /// ring nearest above 3, then the smallest window. Then the decomposition with the least time; but
 /// rows if that is within 4 %.
 ///
-/// Possible are: rows always; grid from 8 ranks on, or where it is asked for; split-k where K has
-/// segments, as many as ranks or more. The prediction: the first panels arrive, batches follow one
-/// another at the rate of the slowest of uploading, gathering and computing, and finished tiles are
-/// drained while the window's batches and the next super-tile's first compute tile by tile; the
-/// next super-tile waits for those that take longer, the end for the last ones.
+/// Possible are: rows always; grid from 8 ranks on, or where it is asked for, but not for symmetric
+/// products; split-k where K has segments, as many as ranks or more. The prediction: the first
+/// panels arrive, batches follow one another at the rate of the slowest of uploading, gathering and
+/// computing, and finished tiles are drained while the window's batches and the next super-tile's
+/// first compute tile by tile; the next super-tile waits for those that take longer, the end for
+/// the last ones.
 ///
 /// Throws UsageError where the decomposition that is asked for is not possible, and, naming the
 /// pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every rank

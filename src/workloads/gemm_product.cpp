@@ -27,8 +27,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       panels_(runtime, operands, plan_, staging,
               GemmTiles::slot_bytes(plan_, staging) * staging.slots),
       tiles_(runtime, operands, plan_, staging, to, journal),
-      ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(),
-            &runtime.session.heartbeat()) {
+      ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const GemmSuperTile extent = plan_.super_tile(number);
     SuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};
@@ -65,8 +64,7 @@ void GemmProduct::run() {
        .pieces = panels_.pieces(),
        .piece = [this](std::uint64_t number) { return panels_.piece(number); },
        .phase = panels_.phase(),
-       .read = [this](std::uint64_t number,
-                      std::byte* slot) { return panels_.read(number, slot); },
+       .read = [this](std::uint64_t number, std::byte* slot) { return panels_.read(number, slot); },
        .on_arrival = [this](device::Stream& arrive, std::uint64_t number,
                             std::byte* data) { panels_.arrive(arrive, number, data); },
        .on_batch = [this](device::Stream& on, std::uint64_t number,
@@ -118,10 +116,10 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
   const gemm::Tile& tile = plan_.problem.tile;
   const GemmPanels::Batch& panels = panels_.batch(number);
   if (super_tiles_[super_number].tiles.empty()) return;
-  stream.launch(gemm::add_products_kernel(),
-                {panels.a, operands_.precision, extent.rows.count * tile.m, tile.k, tile.k,
-                 panels.y, extent.columns.count, z_, row_squares_, column_squares_,
-                 block == plan_.own_blocks.first});
+  stream.launch(
+      gemm::add_products_kernel(),
+      {panels.a, operands_.precision, extent.rows.count * tile.m, tile.k, tile.k, panels.y,
+       extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first});
 }
 
 /// Some of the super-tile's tiles get the products of the batch, and where a segment of K ends
@@ -130,15 +128,14 @@ void GemmProduct::multiply(device::Stream& stream, std::uint64_t number, Range t
   const auto [super_number, block] = plan_.batch(number);
   const GemmPanels::Batch& panels = panels_.batch(number);
   const GemmStep step = plan_.step(block);
-  stream.launch(gemm::multiply_kernel(),
-                {.plan = &library_,
-                 .a = panels.a_factor,
-                 .b = panels.b_factor,
-                 .ldb = panels.b_factor_ld,
-                 .tiles = accumulator(step.level, tiles.first),
-                 .at = super_tiles_[super_number].at.data() + tiles.first,
-                 .count = tiles.count,
-                 .first = step.begins});
+  stream.launch(gemm::multiply_kernel(), {.plan = &library_,
+                                          .a = panels.a_factor,
+                                          .b = panels.b_factor,
+                                          .ldb = panels.b_factor_ld,
+                                          .tiles = accumulator(step.level, tiles.first),
+                                          .at = super_tiles_[super_number].at.data() + tiles.first,
+                                          .count = tiles.count,
+                                          .first = step.begins});
   const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
   for (std::uint64_t level = step.level; level > step.level - step.folds; --level) {
     std::byte* const left = accumulator(level - 1, tiles.first);
@@ -184,8 +181,7 @@ void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
   const std::uint64_t ranks = plan_.problem.ranks, edge = plan_.problem.tile.m;
   for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += ranks) {
     for (std::uint64_t row = 0; row < edge; row += plan_.exchange_rows) {
-      exchange_rows(stream, super_tile, first,
-                    intersection({row, plan_.exchange_rows}, {0, edge}));
+      exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));
     }
     const std::uint64_t mine = first + plan_.rank;
     if (mine < super_tile.tiles.size()) finish_tile(stream, super_number, mine);
@@ -204,8 +200,8 @@ void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_t
   const std::uint64_t there = std::min(ranks, super_tile.tiles.size() - first);
   for (std::uint64_t rank = 0; rank < there; ++rank) {
     for (std::uint64_t node = 0; node < plan_.nodes.size(); ++node) {
-      stream.launch(memory::copy_kernel(), {accumulator(node, first + rank) + offset,
-                                            place(send_, rank, node), bytes});
+      stream.launch(memory::copy_kernel(),
+                    {accumulator(node, first + rank) + offset, place(send_, rank, node), bytes});
     }
   }
   runtime_.communicator->all_to_all(stream, send_.data(), receive_.data(), nodes * bytes);
@@ -214,10 +210,9 @@ void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_t
   for (const GemmAdd& add : fold) {
     const bool root = &add == &fold.back();
     std::byte* const left = place(receive_, add.left_rank, add.left_node);
-    stream.launch(gemm::add_kernel(),
-                  {left, place(receive_, add.right_rank, add.right_node),
-                   root ? accumulator(0, first + plan_.rank) + offset : left, operands_.precision,
-                   rows.count * plan_.problem.tile.n});
+    stream.launch(gemm::add_kernel(), {left, place(receive_, add.right_rank, add.right_node),
+                                       root ? accumulator(0, first + plan_.rank) + offset : left,
+                                       operands_.precision, rows.count * plan_.problem.tile.n});
   }
 }
 

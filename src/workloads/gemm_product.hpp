@@ -47,7 +47,7 @@ class GemmProduct {
  private:
   struct SuperTile {
     GemmSuperTile extent;
-    std::vector<GemmTile> tiles;    ///< of C
+    std::vector<GemmTile> tiles;   ///< of C
     std::vector<gemm::TileAt> at;  ///< the same, in the panels
   };
 
@@ -81,7 +81,7 @@ class GemmProduct {
   /// also all ranks'.
   device::Buffer<double> check_, checks_;
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
-  device::Buffer<std::byte> send_, receive_;  ///< of the exchange
+  device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
   pipeline::UploadRing ring_;
 };
 

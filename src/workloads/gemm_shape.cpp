@@ -171,7 +171,11 @@ std::vector<GemmNode> Shape::nodes_of(std::uint64_t layer) const {
 std::array<Range, 2> Shape::computed(std::uint64_t row) const {
   const std::uint64_t edge = tile_columns;
   if (!problem.symmetric) return {{{0, edge}, {}}};
-  const std::uint64_t count = edge % 2 == 1 ? (edge + 1) / 2 : edge / 2 + (row < edge / 2 ? 1 : 0);
+  const std::uint64_t half = edge / 2;
+  // Of the pairs that are half of the edge apart every other one is in the lower rows, so that any
+  // rows side by side have as many tiles as others.
+  const bool has_pair = edge % 2 == 0 && (row < half ? row % 2 == 0 : (row - half) % 2 == 1);
+  const std::uint64_t count = (edge + 1) / 2 + (has_pair ? 1 : 0);
   const std::uint64_t before_end = std::min(count, edge - row);
   return {{{0, count - before_end}, {row, before_end}}};
 }

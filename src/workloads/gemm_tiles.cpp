@@ -40,8 +40,7 @@ std::size_t GemmTiles::slot_bytes(const GemmPlan& plan, const pipeline::Ring& st
 }
 
 GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,
-                     const pipeline::Ring& staging, const io::RangeWriter* to,
-                     io::Journal* journal)
+                     const pipeline::Ring& staging, const io::RangeWriter* to, io::Journal* journal)
     : runtime_(runtime),
       operands_(operands),
       plan_(plan),
@@ -115,9 +114,9 @@ void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTil
                 std::copy_n(there, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
                 arrived(tile, 1);
               });
-  station.pushed_ = drain_.push(
-      *station.finished_, data, tile.rows.count, row_bytes_,
-      [this, &tile](Range rows, const std::byte* here) { take(tile, rows, here); });
+  station.pushed_ =
+      drain_.push(*station.finished_, data, tile.rows.count, row_bytes_,
+                  [this, &tile](Range rows, const std::byte* here) { take(tile, rows, here); });
 }
 
 /// Before alpha and beta.
@@ -152,9 +151,9 @@ void GemmTiles::add_c(device::Stream& stream, const Tile& tile, std::byte* data)
     stream.record(*c_read_);
     c = c_there_.data();
   }
-  stream.launch(gemm::finish_kernel(), {data, operands_.precision, tile.rows.count,
-                                        tile.columns.count, ld, operands_.alpha, operands_.beta, c,
-                                        data, ld});
+  stream.launch(gemm::finish_kernel(),
+                {data, operands_.precision, tile.rows.count, tile.columns.count, ld,
+                 operands_.alpha, operands_.beta, c, data, ld});
 }
 
 /// Into c_here_, dense, in C's type.
@@ -222,8 +221,8 @@ void GemmTiles::take(Tile& tile, Range rows, const std::byte* data) {
   if (to_ != nullptr) to_->write(of_c, tile.columns, data, row_bytes_);
   std::uint64_t words = 0, weighted = 0;
   for (std::uint64_t i = 0; i < rows.count; ++i) {
-    const gemm::RowSums sums = gemm::row_sums(type_, data + i * row_bytes_, tile.columns.count,
-                                              plan_.problem.tile.n);
+    const gemm::RowSums sums =
+        gemm::row_sums(type_, data + i * row_bytes_, tile.columns.count, plan_.problem.tile.n);
     const std::uint64_t row = of_c.first + i, column = tile.columns.first;
     words += sums.words;
     weighted += sums.weighted(row * operands_.n + column);

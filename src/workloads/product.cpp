@@ -45,7 +45,6 @@ void expect_same_operands(const launch::Session& session, const GemmOperands& op
   }
 }
 
-
 /// The precision that holds all values of a type.
 gemm::Precision safe_precision(ElementType type) {
   return type == ElementType::f32 || type == ElementType::u8 || type == ElementType::i8
@@ -91,8 +90,8 @@ std::string version_of(const fs::path& file) {
 
 /// All that C's bits are a function of, and what tells that a file is another one.
 io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands& operands,
-                            const std::string& name, const gemm::Tile& tile,
-                            const GemmPlan& plan, const std::string& algorithm) {
+                            const std::string& name, const gemm::Tile& tile, const GemmPlan& plan,
+                            const std::string& algorithm) {
   io::Fingerprint made{{"workload", name}};
   const auto add = [&](const std::string& key, const io::Matrix* matrix) {
     if (matrix == nullptr) return;
@@ -104,19 +103,18 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
   if (!operands.symmetric) add("input.b", operands.b.get());
   add("input.c", operands.c.get());
   const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
-  made.insert(made.end(),
-              {{"input.seed", runtime.options.text("input.seed")},
-               {"gemm.precision", std::string(name_of(operands.precision))},
-               {"transposed A", yes(operands.transpose_a)},
-               {"transposed B", yes(operands.transpose_b)},
-               {"centred", yes(operands.center)},
-               {"scaled", yes(operands.scale)},
-               {"alpha", fmt::format("{}", operands.alpha)},
-               {"beta", fmt::format("{}", operands.beta)},
-               {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
-               {"segments of K", fmt::format("{}", plan.segments)},
-               {"device", runtime.device->info().name},
-               {"library", algorithm}});
+  made.insert(made.end(), {{"input.seed", runtime.options.text("input.seed")},
+                           {"gemm.precision", std::string(name_of(operands.precision))},
+                           {"transposed A", yes(operands.transpose_a)},
+                           {"transposed B", yes(operands.transpose_b)},
+                           {"centred", yes(operands.center)},
+                           {"scaled", yes(operands.scale)},
+                           {"alpha", fmt::format("{}", operands.alpha)},
+                           {"beta", fmt::format("{}", operands.beta)},
+                           {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
+                           {"segments of K", fmt::format("{}", plan.segments)},
+                           {"device", runtime.device->info().name},
+                           {"library", algorithm}});
   return made;
 }
 
@@ -203,8 +201,8 @@ double flops_of(const GemmPlan& plan) {
     }
   }
   const Range blocks = plan.own_blocks;
-  const Range depth = intersection({blocks.first * problem.tile.k, blocks.count * problem.tile.k},
-                                   {0, problem.k});
+  const Range depth =
+      intersection({blocks.first * problem.tile.k, blocks.count * problem.tile.k}, {0, problem.k});
   return flops * static_cast<double>(depth.count);
 }
 
@@ -264,7 +262,8 @@ std::string lines(const GemmPlan& plan) {
 std::string verdict_of(const Agreed& agreed) {
   if (!agreed.failure.empty()) return agreed.failure;
   std::string text = fmt::format(
-      "every row of C agrees with A (B x) in each column of tiles, at most {:.2g} of the bound away",
+      "every row of C agrees with A (B x) in each column of tiles, at most {:.2g} of the bound "
+      "away",
       agreed.worst);
   if (agreed.unchecked > 0) {
     text += fmt::format(
@@ -414,8 +413,8 @@ GemmOperands open_product(const launch::Session& session,
 
 GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
                        std::uint64_t device_memory, bool on_host) {
-  constexpr std::array wishes = {Decomposition::automatic, Decomposition::rows,
-                                 Decomposition::grid, Decomposition::split_k};
+  constexpr std::array wishes = {Decomposition::automatic, Decomposition::rows, Decomposition::grid,
+                                 Decomposition::split_k};
   const auto wish = std::ranges::find(wishes, options.text("gemm.decomposition"),
                                       [](Decomposition each) { return name_of(each); });
   return {.m = operands.m,
@@ -430,8 +429,8 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .decomposition = *wish,
           .ranks = ranks,
           .device_memory = device_memory,
-          .other_bytes = (on_host ? 0 : gemm::most_workspace) +
-                         normalizing_bytes(operands, device_memory),
+          .other_bytes =
+              (on_host ? 0 : gemm::most_workspace) + normalizing_bytes(operands, device_memory),
           .on_host = on_host,
           .tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host)};
 }
@@ -459,8 +458,8 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
 
   const pipeline::Ring staging = pipeline::staging_ring(runtime.options, runtime.resources);
   // Of a study of repetitions there is nothing to go on from.
-  const bool once = runtime.options.count("measure.warmup") == 0 &&
-                    runtime.options.count("measure.repeat") == 1;
+  const bool once =
+      runtime.options.count("measure.warmup") == 0 && runtime.options.count("measure.repeat") == 1;
   const io::Checkpoint* const earlier = once ? resume.earlier : nullptr;
   std::vector<io::FinishedTile> taken;
   if (once) {
@@ -493,8 +492,8 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     product->load();
     if (normalizer && held) normalizer->run(*product);
   }
-  const std::uint64_t uploaded = (product ? product->uploaded() : 0) +
-                                 (normalizer && !held ? normalizer->uploaded() : 0);
+  const std::uint64_t uploaded =
+      (product ? product->uploaded() : 0) + (normalizer && !held ? normalizer->uploaded() : 0);
   Outcome outcome;
   std::optional<std::uint64_t> checksum;
   bool repeatable = true;
@@ -525,9 +524,8 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   outcome.bytes = operands.m * operands.k * problem.a.element_bytes + c_bytes;
   if (!operands.symmetric) outcome.bytes += operands.k * operands.n * problem.b.element_bytes;
   const double down = static_cast<double>(c_bytes) / (operands.symmetric && to == nullptr ? 2 : 1);
-  outcome.ceilings =
-      loaded(std::move(limits), all_ranks(static_cast<double>(uploaded)), down,
-             all_ranks(static_cast<double>(plan.received())), outcome.flops);
+  outcome.ceilings = loaded(std::move(limits), all_ranks(static_cast<double>(uploaded)), down,
+                            all_ranks(static_cast<double>(plan.received())), outcome.flops);
   if (session.max(repeatable ? 0 : 1) > 0 && agreed->failure.empty()) {
     agreed->failure = "the repetitions differ from one another";
   }

@@ -101,9 +101,9 @@ class Copy {
 }  // namespace
 
 std::vector<io::FinishedTile> take_over(const launch::Session& session,
-                                        const GemmOperands& operands,
-                                        const io::Checkpoint& earlier, const io::RangeWriter* to,
-                                        io::Journal& journal, unsigned threads, GemmPlan& plan) {
+                                        const GemmOperands& operands, const io::Checkpoint& earlier,
+                                        const io::RangeWriter* to, io::Journal& journal,
+                                        unsigned threads, GemmPlan& plan) {
   const gemm::Tile& edges = plan.problem.tile;
   const io::CheckpointReader reader(earlier);
   std::vector<Whole> all = find(plan, earlier);

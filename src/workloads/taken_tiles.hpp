@@ -16,8 +16,8 @@ namespace shardstream::workloads {
 /// all ranks alike. Tiles whose elements are not what their checksum says are left in. Returns this
 /// rank's tiles. Collective; throws AgreedError where they cannot be written.
 std::vector<io::FinishedTile> take_over(const launch::Session& session,
-                                        const GemmOperands& operands,
-                                        const io::Checkpoint& earlier, const io::RangeWriter* to,
-                                        io::Journal& journal, unsigned threads, GemmPlan& plan);
+                                        const GemmOperands& operands, const io::Checkpoint& earlier,
+                                        const io::RangeWriter* to, io::Journal& journal,
+                                        unsigned threads, GemmPlan& plan);
 
 }  // namespace shardstream::workloads
