@@ -124,6 +124,10 @@ void moments_of(const MomentsArgs& args, Rows variables, std::int64_t) {
   add_moments<std::int64_t>(args, variables);
 }
 SHARDSTREAM_VECTOR_CLONES
+void moments_of(const MomentsArgs& args, Rows variables, std::int8_t) {
+  add_moments<std::int8_t>(args, variables);
+}
+SHARDSTREAM_VECTOR_CLONES
 void moments_of(const MomentsArgs& args, Rows variables, std::uint8_t) {
   add_moments<std::uint8_t>(args, variables);
 }

@@ -199,7 +199,7 @@ template <class T>
       return on_host ? round_all<Precision::fp16, true>(from, count, to)
                      : round_all<Precision::fp16, false>(from, count, to);
     case Precision::int8:
-      if constexpr (rounds<Precision::int8, T>) {
+      if constexpr (can_round<Precision::int8, T>) {
         return round_all<Precision::int8, true>(from, count, to);
       }
       return;  // round_elements() has refused it

@@ -464,13 +464,13 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   std::vector<io::FinishedTile> taken;
   if (once) {
     session.collectively([&] {
-      resume.journal.begin(
+      resume.journal->begin(
           fingerprint(runtime, operands, name, problem.tile, plan, library->algorithm()), earlier);
     });
   }
   if (earlier != nullptr) {
     const auto span = runtime.recorder.phase("resume");
-    taken = take_over(session, operands, *earlier, to, resume.journal, staging.readers, plan);
+    taken = take_over(session, operands, *earlier, to, *resume.journal, staging.readers, plan);
     resume.taken_over();
   }
 
@@ -480,7 +480,7 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     const auto span = runtime.recorder.phase("allocate");
     session.collectively([&] {
       product.emplace(runtime, operands, plan, *library, staging, to,
-                      once ? &resume.journal : nullptr);
+                      once ? resume.journal : nullptr);
     });
     if (const auto bytes = normalizing_bytes(operands, problem.device_memory); bytes > 0) {
       normalizer.emplace(runtime, operands, bytes, staging);
