@@ -19,9 +19,14 @@ constexpr std::size_t size_of(SumType type) {
 
 /// All ranks of the session, or a part of them. Every member but rank(), size() and the names is
 /// called by all of its ranks in the same order and with the same sizes, by the thread that owns
-/// the MPI session. All memory is device memory. After the call, later work of `stream` sees the
-/// result; a transport may block the caller. What one stream was given need not have ended before
-/// another one is given more. Nothing happens where there are no bytes or values.
+/// the MPI session; it is destroyed so, too, once all that it was given has ended. All memory is
+/// device memory. After the call, later work of `stream` sees the result; a transport may block the
+/// caller. What one stream was given need not have ended before another one is given more. Nothing
+/// happens where there are no bytes or values.
+///
+/// While a collective is under way that ends only when the other ranks come to it, this rank counts
+/// as waiting for them, whatever its threads do, so that the watchdog does not take it for the one
+/// that hangs.
 ///
 /// Where a rank belongs to several communicators, it and all its peers give their collectives to
 /// one stream, in one order that no two ranks see differently: NCCL's would else wait for one
@@ -77,9 +82,8 @@ class Communicator {
   /// `data` gets rank `root`'s `bytes` bytes at `data`.
   virtual void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) = 0;
 
-  /// Waits for all work of a stream that was given to a collective. Where a collective ends only
-  /// when the other ranks come to it, this rank counts as waiting for them, so that the watchdog
-  /// does not take it for the one that hangs. Throws what Stream::synchronize() throws.
+  /// Waits for all work of a stream that was given to a collective; then this rank does not count
+  /// as waiting in any of them. Throws what Stream::synchronize() throws.
   virtual void wait(device::Stream& stream) = 0;
 };
 

@@ -70,6 +70,19 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
+  /// Copies from and to the slots may still be under way.
+  ~MpiCommunicator() override {
+    for (const Slot& slot : slots_) {
+      try {
+        slot.downloaded->synchronize();
+        slot.uploaded->synchronize();
+      } catch (const std::exception&) {  // the device's: every synchronize() throws it
+      }
+    }
+  }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
   std::string transport() const override { return "mpi"; }
   std::string network() const override {
     return session_.local_size() == session_.size() ? "within one host" : "MPI";

@@ -80,6 +80,28 @@ std::vector<T> gathered(std::size_t count) {
   return all;
 }
 
+/// A device that can be full.
+class LimitedDevice final : public device::Device {
+ public:
+  explicit LimitedDevice(device::Device& inner) : inner_(inner) {}
+  bool full = false;
+
+  const device::DeviceInfo& info() const override { return inner_.info(); }
+  std::unique_ptr<device::Stream> make_stream() override { return inner_.make_stream(); }
+  std::unique_ptr<device::Event> make_event() override { return inner_.make_event(); }
+  std::unique_ptr<device::Event> make_timed_event() override { return inner_.make_timed_event(); }
+  void* allocate(Memory kind, std::size_t bytes) override {
+    if (full) throw Error("the device is full");
+    return inner_.allocate(kind, bytes);
+  }
+  void release(Memory kind, void* data, std::size_t bytes) noexcept override {
+    inner_.release(kind, data, bytes);
+  }
+
+ private:
+  device::Device& inner_;
+};
+
 class Collectives : public testing::TestWithParam<std::string> {
  protected:
   /// Values on the device, with one more behind them that nobody may touch.
@@ -338,6 +360,19 @@ TEST_P(Collectives, OfAPartAreAmongItsRanks) {
     part->broadcast(*stream, send.data(), size * count * sizeof(double), part->size() - 1);
     EXPECT_EQ(seen(send), values<double>(members.back(), size * count)) << bytes;
   }
+}
+
+/// What one rank lacks all know of, and the whole goes on.
+TEST_P(Collectives, APartThatCannotStartStartsNowhere) {
+  LimitedDevice limited(*device);
+  const auto whole = test::connect(GetParam(), limited, piece);
+  limited.full = own_rank() == ranks() - 1;
+  EXPECT_THROW(whole->split(session().rank() % 2, 0), launch::AgreedError);
+  limited.full = false;
+  const auto send = on_device(values<double>(own_rank(), 13)), sum = room<double>(13);
+  const auto part = whole->split(0, 0);
+  part->all_reduce(*stream, send.data(), sum.data(), 13, SumType::f64);
+  EXPECT_EQ(seen(sum), sums<double>(0, 13));
 }
 
 /// As the panels of a product are gathered: along the rows and the columns of a grid, and over all,
