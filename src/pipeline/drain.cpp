@@ -40,8 +40,7 @@ std::uint64_t Drain::push(const device::Event& after, const std::byte* data, std
   rethrow(lock);
   pushes_.push_back({&after, data, rows, row_bytes, std::move(write)});
   const std::uint64_t number = last();
-  lock.unlock();
-  changed_.notify_all();
+  enqueue_downloads();  // now: all writers may be busy, and slots free
   return number;
 }
 

@@ -102,7 +102,7 @@ class Drain {
   measure::DeviceTrack& download_track_;
   std::vector<measure::HostTrack*> tracks_;
 
-  // A writer that has the lock first gives all free slots to the next rows in the queue. The lock
+  // Whoever pushes or frees a slot gives all free slots to the next rows in the queue. The lock
   // guards the download stream and its track, and what follows.
   std::mutex mutex_;
   std::condition_variable_any changed_;

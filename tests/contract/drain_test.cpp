@@ -203,7 +203,7 @@ TEST(Drain, PushingDoesNotWaitForWriters) {
   }
 }
 
-/// Of what has slots nothing is written before the wait is over; what has none waits for a writer.
+/// What finds a free slot is downloaded though all writers are busy; what finds none waits for one.
 TEST(Drain, WaitingIsForTheDownloadAlone) {
   const auto device = test::make_backend();
   for (const Rings& rings : all_rings) {
@@ -212,13 +212,18 @@ TEST(Drain, WaitingIsForTheDownloadAlone) {
     Drain drain(*device, recorder, tile_bytes, rings.slots, rings.writers);
     drain.wait(producer.compute(), 0);
     std::atomic<bool> waited = false;
-    std::atomic<std::uint64_t> late = 0, ended = 0;
+    std::atomic<std::uint64_t> late = 0, begun = 0, ended = 0;
     const auto write = [&](Range, const std::byte*) {
+      ++begun;
       late += !in_time([&] { return waited.load(); });
       ++ended;
     };
     producer.push(drain, 0, whole_tile, write);
-    for (std::uint64_t i = 1; i < rings.slots + 2; ++i) producer.push_first(drain, write);
+    for (std::uint64_t i = 1; i < rings.writers; ++i) producer.push_first(drain, write);
+    EXPECT_TRUE(in_time([&] { return begun == rings.writers; }));
+    for (std::uint64_t i = rings.writers; i < rings.slots + 2; ++i) {
+      producer.push_first(drain, write);
+    }
     for (std::uint64_t i = 1; i <= rings.slots; ++i) drain.wait(producer.compute(), i);
     EXPECT_EQ(ended, 0U);
     waited = true;
