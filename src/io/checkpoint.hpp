@@ -120,15 +120,19 @@ class Journal {
 };
 
 /// The journals and part files that earlier runs of one result have left. While this lives, no
-/// other run takes them. For one rank.
+/// other run takes them. For one rank. Where the file system has no locks, runs that still go on
+/// are taken for gone if they have finished something, and else left alone.
 class EarlierRuns {
  public:
   /// Looks beside `result` for runs that are gone. What is of no use any more is removed: journals
-  /// whose part file is gone, and runs without a finished tile. Runs that still go on are left
-  /// alone.
+  /// whose part file is gone, and runs without a finished tile.
   explicit EarlierRuns(const std::filesystem::path& result);
 
-  /// All their journals, for parse_checkpoint(): one rank reads, all ranks get the same.
+  /// A run that still goes on writes the same result, or its last ranks are just ending.
+  bool contested() const { return contested_; }
+
+  /// All journals of those that are gone, for parse_checkpoint(): one rank reads, and all ranks get
+  /// the same.
   const std::string& journals() const { return journals_; }
 
   /// When nobody needs them any more: a run has taken their tiles over, or is not to. Removes them.
@@ -139,18 +143,18 @@ class EarlierRuns {
     std::string uuid;
     Descriptor part;  // holds the lock that its writer held
   };
+  void look_at(const std::string& uuid);
+
   std::filesystem::path result_;
   std::vector<Run> runs_;
   std::string journals_;
+  bool contested_ = false;
 };
 
 /// What journals say is finished; nothing where that is nothing. A torn or broken line, and what
 /// stands behind it in its journal, is passed over.
 std::optional<Checkpoint> parse_checkpoint(const std::filesystem::path& result,
                                            const std::string& journals);
-
-/// Whether the run `uuid` could be gone on from as it stands.
-bool holds_checkpoint(const std::filesystem::path& result, const std::string& uuid);
 
 /// Removes the journals of all ranks of the run `uuid`.
 void remove_journals(const std::filesystem::path& result, const std::string& uuid);

@@ -22,6 +22,9 @@ constexpr OptionRow rows[] = {
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::flag, "false", "",
      "Whether a file of that name is replaced as a whole, even if it is a complete result."},
+    {"output.resume", OptionKind::choice, "auto", "auto|never",
+     "Whether a matrix product goes on from what an interrupted run of the same output.file has "
+     "finished; never removes that and begins anew."},
     {"output.store", OptionKind::flag, "true", "",
      "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
 };
@@ -76,13 +79,14 @@ struct ResultFile::Handle {
   PartFile part;
   std::uint64_t reserve;
   hdf5::File file;
+  bool kept = false;
 
   Handle(std::filesystem::path path, bool overwrite, const std::string& uuid,
          std::uint64_t reserve_bytes)
       : part(std::move(path), overwrite, uuid), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
-    if (file.valid()) part.abandon();
+    if (file.valid() && !kept) part.abandon();
   }
 };
 
@@ -133,6 +137,11 @@ std::uint64_t ResultFile::dataset(const std::string& group, const std::string& n
       lay_out(handle_->file, fmt::format("{}/{}", group, name), type, {rows, columns});
   handle_->part.reserve(offset + bytes + handle_->reserve);
   return offset;
+}
+
+void ResultFile::keep() {
+  handle_->kept = true;
+  handle_->part.keep();
 }
 
 void ResultFile::publish() {
