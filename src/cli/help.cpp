@@ -79,10 +79,21 @@ std::string program_help() {
 std::string run_help() {
   return fmt::format(
       "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
+      "shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]\n"
+      "                [--rates RESULT.h5] [OPTIONS]\n"
       "\n"
       "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
       "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta "
       "C).\n"
+      "\n"
+      "  --dry-run         says how N ranks would do it, in which memory and about how long it "
+      "would\n"
+      "                    take, and does nothing; starts no MPI and needs no GPU\n"
+      "  --ranks           of how many ranks (1)\n"
+      "  --gpus-per-node   how many of them are on a host (8)\n"
+      "  --rates           a result of the same machine, whose measured ceilings count; what it "
+      "does\n"
+      "                    not have is assumed\n"
       "\n"
       "{}\n{}",
       sources, all_options().help());

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/dry_run.hpp"
 #include "cli/in_session.hpp"
 #include "cli/input.hpp"
 #include "cli/store.hpp"
@@ -68,10 +70,13 @@ void refuse_options_of_others(const Options& options) {
   }
 }
 
-/// `ini` becomes the INI file that the arguments name, if they do.
-Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini) {
+/// `ini` becomes the INI file that the arguments name, and `dry` the wishes for a dry run, if they
+/// do.
+Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
+              std::optional<DryRun>& dry) {
   const OptionTable table = all_options();
-  CommandLine line = table.parse_command_line(arguments);
+  CommandLine line = table.parse_command_line(arguments, dry_run_switches, dry_run_settings);
+  dry = dry_run_of(line);
   if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
     throw UsageError(fmt::format(
         "run takes a workload or a configuration file, not both: leave out {}, since {} names its "
@@ -450,7 +455,13 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
 
 int run(const Arguments& arguments, const char* const* environment) {
   fs::path ini;
-  return in_session([&] { return parse(arguments, environment, ini); },
+  std::optional<DryRun> dry;
+  if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
+    const Options options = parse(arguments, environment, ini, dry);
+    if (dry && launch::first_of_launcher()) print_output(dry_run(options, *dry));
+    return static_cast<int>(ExitCode::done);
+  }
+  return in_session([&] { return parse(arguments, environment, ini, dry); },
                     [&](const launch::Session& session, const Options& options, Log& log) {
                       return run_workload(session, options, log, arguments, ini);
                     });
