@@ -110,4 +110,4 @@ def test_bad_input():
 
 
 if __name__ == "__main__":
-    main(globals())
+    main()
