@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "kernels/gemm/panel_cuda.hpp"
+#include "kernels/gemm/rounding.hpp"
 #include "kernels/gemm/rows.hpp"
 #include "kernels/gemm/words.hpp"
 #include "kernels/vector_clones.hpp"

@@ -350,7 +350,7 @@ void canonicalize(const CanonicalizeArgs& args, CudaStream stream) {
     using T = typename decltype(tag)::type;
     with_precision(args.precision, [&](auto precision) {
       constexpr Precision to = decltype(precision)::value;
-      if constexpr (rounds<to, T>) {
+      if constexpr (can_round<to, T>) {
         canonicalize_as<to, T>(args, stream);
       } else {
         throw std::logic_error("int8 panels are made of i8 alone");

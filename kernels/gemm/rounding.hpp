@@ -123,12 +123,12 @@ constexpr float low_part(float x, float high) {
 
 /// Whether rounded<P>(T) exists.
 template <Precision P, class T>
-inline constexpr bool rounds = P != Precision::int8 || std::is_same_v<T, std::int8_t>;
+inline constexpr bool can_round = P != Precision::int8 || std::is_same_v<T, std::int8_t>;
 
 /// x in the panel's precision, rounded once, to nearest; of bf16, fp16 and int8 the float of that
 /// value.
 template <Precision P, class T>
-requires(rounds<P, T>) constexpr auto rounded(T x) {
+requires(can_round<P, T>) constexpr auto rounded(T x) {
   if constexpr (P == Precision::fp64) {
     return static_cast<double>(x);
   } else if constexpr (P == Precision::fp32 || P == Precision::fp32x3 || P == Precision::int8) {

@@ -13,13 +13,14 @@
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/gemm.hpp"
+#include "workloads/gram.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
 namespace {
 
 constexpr std::array run_rows = {
-    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce|gemm",
+    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce|gemm|gram",
               "The workload; for INI files, where no word of the command line names it."},
 };
 
@@ -46,7 +47,7 @@ constexpr std::string_view sources_of_generate =
 
 OptionTable all_options() {
   return OptionTable({run_rows, io::input_options(), io::matrix_options(),
-                      workloads::reduce_options(), workloads::gemm_options(),
+                      workloads::reduce_options(), workloads::gemm_options(), workloads::gram_options(),
                       launch::launch_options(), runtime::device_options(), comm::comm_options(),
                       pipeline::pipeline_options(), measure::measure_options(),
                       measure::telemetry_options(), io::output_options()});
@@ -84,7 +85,8 @@ std::string run_help() {
       "\n"
       "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
       "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta "
-      "C).\n"
+      "C),\n"
+      "gram (a matrix times its transpose: covariance and correlation matrices).\n"
       "\n"
       "  --dry-run         says how N ranks would do it, in which memory and about how long it "
       "would\n"

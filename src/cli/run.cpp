@@ -35,6 +35,8 @@
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "workloads/gemm.hpp"
+#include "workloads/gram.hpp"
+#include "workloads/product.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
@@ -45,28 +47,36 @@ namespace fs = std::filesystem;
 /// What stands on the command line is meant for this run; variables and INI files may serve
 /// several.
 void refuse_options_of_others(const Options& options) {
-  // By key or whole section.
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> owners = {
+  // By key or whole section; the first that fits counts.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 15> owners = {
       {{"reduce.", "reduce"},
        {"input.data", "reduce"},
        {"input.count", "reduce"},
        {"input.shape", "reduce"},
        {"pipeline.batch", "reduce"},
        {"pipeline.batches", "reduce"},
+       {"gemm.precision", "gemm or gram"},
+       {"gemm.decomposition", "gemm or gram"},
        {"gemm.", "gemm"},
-       {"input.a", "gemm"},
+       {"gram.", "gram"},
+       {"input.a", "gemm or gram"},
        {"input.b", "gemm"},
        {"input.c", "gemm"},
-       {"output.resume", "gemm"},
-       {"output.store", "gemm"}}};
+       {"output.resume", "gemm or gram"},
+       {"output.store", "gemm or gram"}}};
   const std::string& workload = options.text("run.workload");
   for (const auto& [key, value] : options.all()) {
-    for (const auto& [wanted, owner] : owners) {
-      const bool meant = wanted.ends_with('.') ? key.starts_with(wanted) : key == wanted;
-      if (!meant || owner == workload || !options.is_on_command_line(key)) continue;
-      throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}",
-                                   key, owner, workload, owner));
+    const auto found = std::ranges::find_if(owners, [&](const auto& row) {
+      return row.first.ends_with('.') ? key.starts_with(row.first) : key == row.first;
+    });
+    if (found == owners.end() || !options.is_on_command_line(key)) continue;
+    const std::string_view owner = found->second;
+    if (owner == workload || owner.starts_with(workload + " ") ||
+        owner.ends_with(" " + workload)) {
+      continue;
     }
+    throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}", key,
+                                 owner, workload, owner));
   }
 }
 
@@ -86,7 +96,7 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
   if (line.words.size() != 1) {
     throw UsageError(
         line.words.empty()
-            ? std::string("run needs a workload (reduce or gemm) or a configuration file "
+            ? std::string("run needs a workload (reduce, gemm or gram) or a configuration file "
                           "(NAME.ini): see shardstream run --help")
             : fmt::format("run takes one workload or configuration file, but {} "
                           "follows {}: check the spelling of the options",
@@ -163,9 +173,12 @@ class Output {
   /// What is finished of an unpublished result stays.
   ~Output() {
     if (!file_ || published_) return;
-    if (!keeps_) return io::remove_journals(path_, uuid_);
-    file_->keep();
-    log_.info(way_on());
+    if (keeps_) {
+      file_->keep();
+      log_.info(way_on());
+    } else {
+      io::remove_journals(path_, uuid_);
+    }
   }
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -237,7 +250,7 @@ class Resumption {
     matrix_ = matrix;
     journal_.emplace(path, uuid, session_.rank(), session_.size(), matrix, log,
                      [&] { output.keep(session_); });
-    return {*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
+    return {&*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
   }
 
   /// Once a result is published: nobody needs what is left of earlier runs. On rank 0.
@@ -358,18 +371,24 @@ struct Work {
 
 /// Collective.
 Work open_workload(const launch::Session& session, const Options& options) {
-  if (options.text("run.workload") == "gemm") {
-    auto operands =
-        std::make_shared<const workloads::GemmOperands>(workloads::open_gemm(session, options));
-    Work work{
-        .run = [operands](
-                   runtime::Runtime& runtime, const io::RangeWriter* to,
-                   const workloads::Resume*) { return workloads::gemm(runtime, *operands, to); },
-        .inputs = {io::input_file(options, "input.a"), io::input_file(options, "input.b"),
-                   io::input_file(options, "input.c")},
-        .resumable = true};
+  const std::string& name = options.text("run.workload");
+  if (name == "gemm" || name == "gram") {
+    auto operands = std::make_shared<const workloads::GemmOperands>(
+        workloads::open_product(session, [&] {
+          return name == "gemm" ? workloads::open_gemm(options) : workloads::open_gram(options);
+        }));
+    Work work{.run =
+                  [operands, name](runtime::Runtime& runtime, const io::RangeWriter* to,
+                                   const workloads::Resume* resume) {
+                    return workloads::product(runtime, *operands, name, to, *resume);
+                  },
+              .inputs = {},
+              .resumable = true};
+    for (const char* const key : {"input.a", "input.b", "input.c"}) {
+      work.inputs.push_back(io::input_file(options, key));
+    }
     if (options.flag("output.store")) {
-      work.matrix = {"C", workloads::result_type(*operands), operands->m, operands->n};
+      work.matrix = {"C", gemm::accumulator_type(operands->precision), operands->m, operands->n};
     }
     return work;
   }

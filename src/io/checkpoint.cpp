@@ -150,16 +150,14 @@ void expect_same(const Fingerprint& then, const Fingerprint& now, std::size_t ti
         "removes the checkpoint and begins anew",
         tiles, tiles == 1 ? "" : "s", difference));
   };
+  const std::pair<std::string, std::string> none = {"nothing more", ""};
   for (std::size_t i = 0; i < std::max(then.size(), now.size()); ++i) {
-    if (i < then.size() && i < now.size() && then[i].first == now[i].first) {
-      if (then[i].second == now[i].second) continue;
-      fail(fmt::format("{} was {} and is {}", now[i].first, excerpt(then[i].second),
-                       excerpt(now[i].second)));
+    const auto& [name_then, was] = i < then.size() ? then[i] : none;
+    const auto& [name_now, is] = i < now.size() ? now[i] : none;
+    if (name_then != name_now) {  // another version of this program, or another workload
+      fail(fmt::format("{} was {}, and {} is {}", name_then, excerpt(was), name_now, excerpt(is)));
     }
-    // The checkpoint of another version of this program.
-    fail(fmt::format("{} was {} and {} is now", i < then.size() ? then[i].first : "nothing",
-                     i < then.size() ? excerpt(then[i].second) : "told",
-                     i < now.size() ? now[i].first : "nothing"));
+    if (was != is) fail(fmt::format("{} was {} and is {}", name_now, excerpt(was), excerpt(is)));
   }
 }
 

@@ -27,7 +27,7 @@ struct InputAttribute {
 
 /// What a workload needs to leave a checkpoint, and to go on from one.
 struct Resume {
-  io::Journal& journal;  ///< to be begun by every rank
+  io::Journal* journal;  ///< to be begun by every rank
   /// What earlier runs have finished, the same on all ranks; null: nothing.
   const io::Checkpoint* earlier;
   /// Collective, where there is an earlier one: every rank has written the tiles that it takes over

@@ -14,6 +14,7 @@
 #include "kernels/gemm/factor.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/repeat.hpp"
+#include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/gemm_product.hpp"
 #include "workloads/gram.hpp"
@@ -435,7 +436,7 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
 }
 
 Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const std::string& name,
-                const io::RangeWriter* to, Resume& resume) {
+                const io::RangeWriter* to, const Resume& resume) {
   const launch::Session& session = runtime.session;
   const bool on_host = runtime.resources.device_is_host;
   session.collectively([&] { refuse_modes(runtime, name); });

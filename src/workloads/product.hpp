@@ -41,6 +41,6 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
 /// on all ranks. Called by all ranks. Throws AgreedError when options and machine do not fit
 /// together; Error when a rank's data cannot be read or written.
 Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const std::string& name,
-                const io::RangeWriter* to, Resume& resume);
+                const io::RangeWriter* to, const Resume& resume);
 
 }  // namespace shardstream::workloads

@@ -389,8 +389,6 @@ TEST_F(Check, SplitProductsPassWithRoomAndThoseOfHighPartsAloneFail) {
       const auto found = verdicts(s, split_product(s, a, b, false), all, Precision::fp32x3);
       EXPECT_LT(found[0].worst, 0.6) << "source " << i << ", k " << s.k;
       EXPECT_EQ(found[0].failures + found[0].unchecked, 0U);
-      if (std::getenv("SHOW"))
-        std::printf("source %zu k %llu worst %.3f\n", i, (unsigned long long)s.k, found[0].worst);
       if (i != 1 && i != 2) continue;
       const auto rough = verdicts(s, split_product(s, a, b, true), all, Precision::fp32x3);
       EXPECT_GT(2 * rough[0].failures, s.m);
