@@ -98,7 +98,9 @@ class Machine {
     const auto found = rates_.find(ceiling);
     const bool known = found != rates_.end() && found->second > 0;
     const double value = known ? found->second : assumed;
-    note(known, fmt::format("{} {:.4g} {}", ceiling, value, unit));
+    const std::string number =
+        value < 1e4 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+    note(known, fmt::format("{} {} {}", ceiling, number, unit));
     return value * 1e9;
   }
 

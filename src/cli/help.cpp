@@ -46,11 +46,11 @@ constexpr std::string_view sources_of_generate =
 }  // namespace
 
 OptionTable all_options() {
-  return OptionTable({run_rows, io::input_options(), io::matrix_options(),
-                      workloads::reduce_options(), workloads::gemm_options(), workloads::gram_options(),
-                      launch::launch_options(), runtime::device_options(), comm::comm_options(),
-                      pipeline::pipeline_options(), measure::measure_options(),
-                      measure::telemetry_options(), io::output_options()});
+  return OptionTable(
+      {run_rows, io::input_options(), io::matrix_options(), workloads::reduce_options(),
+       workloads::gemm_options(), workloads::gram_options(), launch::launch_options(),
+       runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
+       measure::measure_options(), measure::telemetry_options(), io::output_options()});
 }
 
 OptionTable generate_options() {

@@ -71,8 +71,7 @@ void refuse_options_of_others(const Options& options) {
     });
     if (found == owners.end() || !options.is_on_command_line(key)) continue;
     const std::string_view owner = found->second;
-    if (owner == workload || owner.starts_with(workload + " ") ||
-        owner.ends_with(" " + workload)) {
+    if (owner == workload || owner.starts_with(workload + " ") || owner.ends_with(" " + workload)) {
       continue;
     }
     throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}", key,
@@ -373,8 +372,8 @@ struct Work {
 Work open_workload(const launch::Session& session, const Options& options) {
   const std::string& name = options.text("run.workload");
   if (name == "gemm" || name == "gram") {
-    auto operands = std::make_shared<const workloads::GemmOperands>(
-        workloads::open_product(session, [&] {
+    auto operands =
+        std::make_shared<const workloads::GemmOperands>(workloads::open_product(session, [&] {
           return name == "gemm" ? workloads::open_gemm(options) : workloads::open_gram(options);
         }));
     Work work{.run =

@@ -27,7 +27,7 @@ def test_a_product_on_gpus_that_are_elsewhere():
     text = dry("gemm", *sizes, "--ranks", 16, "--gpus-per-node", 4, env=ON_GPUS)
     expect(text, "dry run of gemm on 16 ranks, 4 on a host: nothing is computed or written",
            "assumed of a rank: link_up 50 GB/s", "all_gather 20 GB/s between hosts",
-           "multiply_fp32 5e+04 Gflop/s", "device memory", "--rates",
+           "multiply_fp32 50000 Gflop/s", "device memory", "--rates",
            "C: 65536 x 65536 in fp32, 16 x 16 tiles of 4096 x 4096", "decomposition: ",
            "considered: rows: ", "grid 4 x 4: ", "split-k: not possible", "rank 0 of 16",
            "predicted: ", "result: C takes 16 GiB of disk")
@@ -75,7 +75,7 @@ def test_files_and_measured_rates():
 def test_a_reduction():
     text = dry("reduce", "--input.count", "1e9", "--input.type", "f64", "--ranks", 2, env=ON_GPUS)
     expect(text, "dry run of reduce on 2 ranks", "data: uniform, 1000000000 elements of f64",
-           "leaves: 15259 of 65536 elements; shard of rank 0: 7630 of them, 3.725 GiB",
+           "leaves: 15259 of 65536 elements; shard of rank 0: 7630 of them, 3.726 GiB",
            "predicted: 80", "or more, which the host link takes")
 
 
