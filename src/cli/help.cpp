@@ -46,11 +46,11 @@ constexpr std::string_view sources_of_generate =
 }  // namespace
 
 OptionTable all_options() {
-  return OptionTable({run_rows, io::input_options(), io::matrix_options(),
-                      workloads::reduce_options(), workloads::gemm_options(), workloads::gram_options(),
-                      launch::launch_options(), runtime::device_options(), comm::comm_options(),
-                      pipeline::pipeline_options(), measure::measure_options(),
-                      measure::telemetry_options(), io::output_options()});
+  return OptionTable(
+      {run_rows, io::input_options(), io::matrix_options(), workloads::reduce_options(),
+       workloads::gemm_options(), workloads::gram_options(), launch::launch_options(),
+       runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
+       measure::measure_options(), measure::telemetry_options(), io::output_options()});
 }
 
 OptionTable generate_options() {
@@ -80,11 +80,22 @@ std::string program_help() {
 std::string run_help() {
   return fmt::format(
       "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
+      "shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]\n"
+      "                [--rates RESULT.h5] [OPTIONS]\n"
       "\n"
       "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
       "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta "
       "C),\n"
       "gram (a matrix times its transpose: covariance and correlation matrices).\n"
+      "\n"
+      "  --dry-run         says how N ranks would do it, in which memory and about how long it "
+      "would\n"
+      "                    take, and does nothing; starts no MPI and needs no GPU\n"
+      "  --ranks           of how many ranks (1)\n"
+      "  --gpus-per-node   how many of them are on a host (8)\n"
+      "  --rates           a result of the same machine, whose measured ceilings count; what it "
+      "does\n"
+      "                    not have is assumed\n"
       "\n"
       "{}\n{}",
       sources, all_options().help());

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/dry_run.hpp"
 #include "cli/in_session.hpp"
 #include "cli/input.hpp"
 #include "cli/store.hpp"
@@ -70,8 +71,7 @@ void refuse_options_of_others(const Options& options) {
     });
     if (found == owners.end() || !options.is_on_command_line(key)) continue;
     const std::string_view owner = found->second;
-    if (owner == workload || owner.starts_with(workload + " ") ||
-        owner.ends_with(" " + workload)) {
+    if (owner == workload || owner.starts_with(workload + " ") || owner.ends_with(" " + workload)) {
       continue;
     }
     throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}", key,
@@ -79,10 +79,13 @@ void refuse_options_of_others(const Options& options) {
   }
 }
 
-/// `ini` becomes the INI file that the arguments name, if they do.
-Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini) {
+/// `ini` becomes the INI file that the arguments name, and `dry` the wishes for a dry run, if they
+/// do.
+Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
+              std::optional<DryRun>& dry) {
   const OptionTable table = all_options();
-  CommandLine line = table.parse_command_line(arguments);
+  CommandLine line = table.parse_command_line(arguments, dry_run_switches, dry_run_settings);
+  dry = dry_run_of(line);
   if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
     throw UsageError(fmt::format(
         "run takes a workload or a configuration file, not both: leave out {}, since {} names its "
@@ -369,8 +372,8 @@ struct Work {
 Work open_workload(const launch::Session& session, const Options& options) {
   const std::string& name = options.text("run.workload");
   if (name == "gemm" || name == "gram") {
-    auto operands = std::make_shared<const workloads::GemmOperands>(
-        workloads::open_product(session, [&] {
+    auto operands =
+        std::make_shared<const workloads::GemmOperands>(workloads::open_product(session, [&] {
           return name == "gemm" ? workloads::open_gemm(options) : workloads::open_gram(options);
         }));
     Work work{.run =
@@ -470,7 +473,13 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
 
 int run(const Arguments& arguments, const char* const* environment) {
   fs::path ini;
-  return in_session([&] { return parse(arguments, environment, ini); },
+  std::optional<DryRun> dry;
+  if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
+    const Options options = parse(arguments, environment, ini, dry);
+    if (dry && launch::first_of_launcher()) print_output(dry_run(options, *dry));
+    return static_cast<int>(ExitCode::done);
+  }
+  return in_session([&] { return parse(arguments, environment, ini, dry); },
                     [&](const launch::Session& session, const Options& options, Log& log) {
                       return run_workload(session, options, log, arguments, ini);
                     });

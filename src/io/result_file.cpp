@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "core/error.hpp"
+#include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
 #include "io/part_file.hpp"
@@ -63,6 +64,18 @@ void expect_complete(const std::filesystem::path& path, const std::string& what)
 }
 
 }  // namespace
+
+Table read_result_table(const std::filesystem::path& file, const std::string& path) {
+  hdf5::Lock lock;
+  const std::string name = file.string();
+  const hdf5::File opened = open_input_file(file);
+  const hdf5::Group root(H5Gopen2(opened.get(), "/", H5P_DEFAULT), "cannot open the root group");
+  if (hdf5::read_text_attribute(root.get(), "status") != "complete") {
+    throw UsageError(
+        fmt::format("'{}' is no result of a run: name the file that a run has written (-o)", name));
+  }
+  return read_table(open_dataset(opened, name, path));
+}
 
 std::string hdf5_version() {
   unsigned major = 0, minor = 0, release = 0;

@@ -25,6 +25,10 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
 
+/// The table at `path` ("/ceilings") of a complete result, without its units. Throws UsageError
+/// where the file is none.
+Table read_result_table(const std::filesystem::path& file, const std::string& path);
+
 /// Not thread-safe; takes the library's lock for every HDF5 call. To be destroyed before
 /// MPI_Finalize, where a parallel HDF5 ends as well.
 class ResultFile {
