@@ -167,15 +167,15 @@ class Multiply : public ::testing::TestWithParam<Precision> {
 
   /// The tiles of a b, each dense, as bytes; as many blocks of K as a is wide, one launch each.
   Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b) {
-    const std::uint64_t across = a.rows / tile.m, along = b.columns / tile.n;
+    const std::vector<TileAt> all = all_tiles(a.rows / tile.m, b.columns / tile.n);
     Bytes garbage(a.rows * b.columns * accumulator_bytes(precision_), std::byte{0xff});  // NaNs
     const auto sums = test::on_device(*device_, *stream_, garbage);
     for (std::size_t k = 0; k < a.columns; k += tile.k) {
       const auto left = factor(a.part(0, k, a.rows, tile.k), false);
       const auto right = factor(b.part(k, 0, tile.k, b.columns), true);
       const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? tile.k : b.columns;
-      stream_->launch(multiply_kernel(),
-                      {&plan, left.data(), right.data(), ldb, sums.data(), across, along, k == 0});
+      stream_->launch(multiply_kernel(), {&plan, left.data(), right.data(), ldb, sums.data(),
+                                          all.data(), all.size(), k == 0});
       stream_->synchronize();
     }
     return test::from_device(*stream_, sums);

@@ -33,6 +33,8 @@
 namespace shardstream::gemm {
 namespace {
 
+constexpr TileAt only_tile{0, 0};
+
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   throw std::runtime_error(std::string(call).append(": ").append(cudaGetErrorString(status)));
@@ -293,14 +295,16 @@ class Errors {
                    {from, ElementType::f32, false, to, Precision::fp64, 1, edge * k, edge * k});
     }
     const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, false);
-    timer.launch(multiply_kernel(), {plan.get(), a.get(), b.get(), edge, right_.get(), 1, 1, true});
+    timer.launch(multiply_kernel(),
+                 {plan.get(), a.get(), b.get(), edge, right_.get(), &only_tile, 1, true});
     CHECK(cudaStreamSynchronize(timer.stream()));
   }
 
   /// Root mean square of the errors, as a share of that of C.
   double of_fp32() const {
     const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, false);
-    timer_.launch(multiply_kernel(), {plan.get(), a_.get(), b_.get(), edge, c_.get(), 1, 1, true});
+    timer_.launch(multiply_kernel(),
+                  {plan.get(), a_.get(), b_.get(), edge, c_.get(), &only_tile, 1, true});
     return relative();
   }
   double of_split(std::uint64_t depth) const {
@@ -310,7 +314,7 @@ class Errors {
       timer_.launch(split_kernel(), {a_.get() + k, false, edge, depth, k_, a.get()});
       timer_.launch(split_kernel(), {b_.get() + k * edge, true, depth, edge, edge, b.get()});
       timer_.launch(multiply_kernel(),
-                    {plan.get(), a.get(), b.get(), edge, c_.get(), 1, 1, k == 0});
+                    {plan.get(), a.get(), b.get(), edge, c_.get(), &only_tile, 1, k == 0});
     }
     return relative();
   }
@@ -397,9 +401,10 @@ class Batch {
   double measure_products(const Tile& tile, double in_core_rate) {
     const auto plan = make_multiply_plan(precision_, tile, false);
     const std::uint64_t ldb = multiplies_transposed_b(precision_, false) ? tile.k : n_;
+    const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
     const double ms = timer_.milliseconds([&] {
       timer_.launch(multiply_kernel(),
-                    {plan.get(), a_.get(), b_.get(), ldb, c_.get(), n_ / tile.m, across_, false});
+                    {plan.get(), a_.get(), b_.get(), ldb, c_.get(), all.data(), all.size(), false});
     });
     const double rate = teraflops(n_, n_, tile.k, ms);
     const std::string what = "multiply, k = " + std::to_string(tile.k);
