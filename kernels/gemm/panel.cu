@@ -64,12 +64,16 @@ struct Centred {
   template <class T>
   __device__ Element<P> operator()(T stored, std::uint64_t row, std::uint64_t column) const {
     if (row >= valid_rows || column >= valid_columns) return encoded<P>(rounded<P>(T{}));
-    if (shift == nullptr && scale == nullptr) return encoded<P>(rounded<P>(stored));
-    const std::uint64_t variable = by_row ? row : column;
-    auto x = static_cast<double>(stored);
-    if (shift != nullptr) x -= shift[variable];
-    if (scale != nullptr) x *= scale[variable];
-    return encoded<P>(rounded<P>(x));
+    if constexpr (can_round<P, double>) {
+      if (shift != nullptr || scale != nullptr) {
+        const std::uint64_t variable = by_row ? row : column;
+        auto x = static_cast<double>(stored);
+        if (shift != nullptr) x -= shift[variable];
+        if (scale != nullptr) x *= scale[variable];
+        return encoded<P>(rounded<P>(x));
+      }
+    }
+    return encoded<P>(rounded<P>(stored));
   }
 };
 
@@ -346,6 +350,10 @@ __global__ void __launch_bounds__(threads)
 
 void canonicalize(const CanonicalizeArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
+  const bool centred = args.shift != nullptr || args.scale != nullptr;
+  if (args.precision == Precision::int8 && centred) {
+    throw std::logic_error("int8 panels are not centred");
+  }
   with_element_type(args.from, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_precision(args.precision, [&](auto precision) {

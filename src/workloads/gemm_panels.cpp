@@ -252,27 +252,44 @@ pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
   return {some.batch, some.offset, some.rows.count * some.rectangle.row_bytes()};
 }
 
+/// Few rows at a time, which a core's cache holds until they are rounded and summed; so many of
+/// them are whole words.
 const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
+  constexpr std::size_t cached = std::size_t{128} << 10;
   const Rows some = locate(number);
   const Rectangle& from = some.rectangle;
-  const Range valid = intersection(some.rows, from.valid_rows);
-  const std::size_t row = from.stored_row_bytes();
-  const bool whole =
-      valid.count == some.rows.count && from.valid_columns.count == from.columns.count;
-  if (!whole) std::memset(slot, 0, some.rows.count * row);
-  if (valid.count > 0 && from.valid_columns.count > 0) {
-    std::byte* const to =
-        slot + (valid.first - some.rows.first) * row +
-        (from.valid_columns.first - from.columns.first) * size_of(from.matrix->type());
-    from.held != nullptr ? from.held->read(valid, from.valid_columns, to, row)
-                         : from.matrix->read(valid, from.valid_columns, to, row);
+  const std::uint64_t words = from.row_bytes() % 8 == 0 ? 1 : 8;
+  // A file's rows are read together, as its chunks and the system's calls want it.
+  const std::uint64_t step =
+      from.held == nullptr
+          ? some.rows.count
+          : words * std::max<std::uint64_t>(1, cached / (words * from.stored_row_bytes()));
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < some.rows.count; first += step) {
+    const Range rows = intersection(some.rows, {some.rows.first + first, step});
+    std::byte* const to = slot + first * from.row_bytes();
+    read_rows(from, rows, to);
+    if (from.rounded) {
+      gemm::round_elements(from.matrix->type(), operands_.precision, on_host_, to,
+                           rows.count * from.columns.count, to);
+    }
+    sum += gemm::word_sum(to, rows.count * from.row_bytes());
   }
-  if (from.rounded) {
-    gemm::round_elements(from.matrix->type(), operands_.precision, on_host_, slot,
-                         some.rows.count * from.columns.count, slot);
-  }
-  read_[some.batch] += gemm::word_sum(slot, some.rows.count * from.row_bytes());
+  read_[some.batch] += sum;
   return slot;
+}
+
+/// As stored, with zeros for what is not valid.
+void GemmPanels::read_rows(const Rectangle& from, Range rows, std::byte* to) {
+  const Range valid = intersection(rows, from.valid_rows);
+  const std::size_t row = from.stored_row_bytes();
+  const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
+  if (!whole) std::memset(to, 0, rows.count * row);
+  if (valid.count == 0 || from.valid_columns.count == 0) return;
+  to += (valid.first - rows.first) * row +
+        (from.valid_columns.first - from.columns.first) * size_of(from.matrix->type());
+  from.held != nullptr ? from.held->read(valid, from.valid_columns, to, row)
+                       : from.matrix->read(valid, from.valid_columns, to, row);
 }
 
 // ---------------------------------------------------------------- what arrives
@@ -297,17 +314,15 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   Own& own = own_[number % own_.size()];
   own.now = {};
   own.now.y = own.y.data();
-  own.now.b = arrive_b(stream, uploaded, data, own, super_tile);
-  own.now.a = plan_.a_from_b(super_tile) ? own.a.data() : arrive_a(stream, uploaded, data, own);
-  if (plan_.a_from_b(super_tile)) {
-    const gemm::Tile& tile = plan_.problem.tile;
-    const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
-    stream.launch(
-        gemm::transpose_kernel(),
-        {own.now.b + across * element_, tile.k, super_tile.rows.count * tile.m,
-         super_tile.columns.count * tile.n, own.a.data(), tile.k, static_cast<unsigned>(element_)});
+  own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
+  own.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
+  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+    turn_b(stream, super_tile, own);
   }
-  make_factors(stream, super_tile, own);
+  own.now.a = own.now.a_factor = plan_.a_from_b(super_tile)
+                                     ? turn_into_a(stream, super_tile, own)
+                                     : arrive_a(stream, uploaded, data, own);
+  if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
 const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uploaded,
@@ -373,28 +388,46 @@ void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& upl
                  .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
 }
 
-void GemmPanels::make_factors(device::Stream& stream, const GemmSuperTile& super_tile,
-                              Own& own) const {
+/// B's factor is its panel's transpose.
+void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t columns = super_tile.columns.count * tile.n;
+  own.now.b_factor = own.b_factor.data();
+  own.now.b_factor_ld = tile.k;
+  if (columns == 0) return;
+  stream.launch(gemm::transpose_kernel(), {own.now.b, tile.k, columns, columns, own.b_factor.data(),
+                                           tile.k, static_cast<unsigned>(element_)});
+}
+
+/// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there
+/// already if that is B's factor.
+const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
+                                         Own& own) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
+  const std::uint64_t rows = super_tile.rows.count * tile.m;
+  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+    return own.now.b_factor + across * tile.k * element_;
+  }
+  if (rows > 0) {
+    stream.launch(gemm::transpose_kernel(),
+                  {own.now.b + across * element_, tile.k, rows, super_tile.columns.count * tile.n,
+                   own.a.data(), tile.k, static_cast<unsigned>(element_)});
+  }
+  return own.a.data();
+}
+
+/// Both factors are split panels.
+void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const std::uint64_t rows = super_tile.rows.count * tile.m;
   const std::uint64_t columns = super_tile.columns.count * tile.n;
-  Batch& now = own.now;
-  now.a_factor = now.a;
-  now.b_factor = now.b;
-  now.b_factor_ld = columns;
+  own.now.a_factor = own.a_factor.data();
+  own.now.b_factor = own.b_factor.data();
   if (rows == 0 || columns == 0) return;
-  if (gemm::splits(operands_.precision)) {
-    stream.launch(gemm::split_kernel(), {now.a, false, rows, tile.k, tile.k, own.a_factor.data()});
-    stream.launch(gemm::split_kernel(),
-                  {now.b, true, tile.k, columns, columns, own.b_factor.data()});
-    now.a_factor = own.a_factor.data();
-    now.b_factor = own.b_factor.data();
-  } else if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
-    stream.launch(gemm::transpose_kernel(), {now.b, tile.k, columns, columns, own.b_factor.data(),
-                                             tile.k, static_cast<unsigned>(element_)});
-    now.b_factor = own.b_factor.data();
-    now.b_factor_ld = tile.k;
-  }
+  stream.launch(gemm::split_kernel(), {own.now.a, false, rows, tile.k, tile.k, own.a_factor.data()});
+  stream.launch(gemm::split_kernel(),
+                {own.now.b, true, tile.k, columns, columns, own.b_factor.data()});
 }
 
 void GemmPanels::wait(device::Stream& stream) {

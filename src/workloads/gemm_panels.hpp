@@ -130,13 +130,17 @@ class GemmPanels {
   Upload upload(std::uint64_t super_tile, std::uint64_t block) const;
   std::uint64_t rows_a_piece(const Rectangle& rectangle) const;
   Rows locate(std::uint64_t piece) const;
+  static void read_rows(const Rectangle& from, Range rows, std::byte* to);
   const std::byte* arrive_a(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own);
   const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own, const GemmSuperTile& super_tile);
   void make_panel(device::Stream& stream, bool of_b, const Upload& uploaded, const std::byte* from,
                   std::byte* to) const;
-  void make_factors(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
+  void turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
+  const std::byte* turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
+                               Own& own) const;
+  void split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
 
   runtime::Runtime& runtime_;
   const GemmOperands& operands_;
