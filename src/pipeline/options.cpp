@@ -20,7 +20,7 @@ constexpr std::array rows = {
         "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
         "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident); gemm takes stream alone."},
+        "read over the link (mapped), or on the device (resident); gemm and gram take stream and pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
               "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
               "64MiB, or the "
@@ -36,7 +36,7 @@ constexpr std::array rows = {
     OptionRow{
         "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
         "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
-        "several ranks share the host."},
+        "several ranks share the host, or 16 of gemm and gram, whose readers round and sum."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
@@ -61,8 +61,9 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slo
   return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), MiB, 4 * MiB);
 }
 
-/// Eight keep a link busy that is alone; beside other ranks each read takes longer.
-unsigned most_readers(const runtime::Resources& resources) {
+/// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
+unsigned most_readers(const runtime::Resources& resources, Reading reading) {
+  if (reading == Reading::computing) return 16;
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
@@ -149,10 +150,11 @@ std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) cons
          (is_staged(mode) ? saturating_product(slot * element, slots) : 0);
 }
 
-Ring staging_ring(const Options& options, const runtime::Resources& resources) {
+Ring staging_ring(const Options& options, const runtime::Resources& resources, Reading reading) {
   Ring ring{};
-  ring.readers = static_cast<unsigned>(count_or(
-      options, "pipeline.readers", std::clamp(resources.threads, 1U, most_readers(resources))));
+  ring.readers = static_cast<unsigned>(
+      count_or(options, "pipeline.readers",
+               std::clamp(resources.threads, 1U, most_readers(resources, reading))));
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
   ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, ring.slots));

@@ -456,7 +456,8 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     library = gemm::make_multiply_plan(operands.precision, problem.tile, on_host);
   });
 
-  const pipeline::Ring staging = pipeline::staging_ring(runtime.options, runtime.resources);
+  const pipeline::Ring staging = pipeline::staging_ring(
+      runtime.options, runtime.resources, pipeline::Reading::computing);
   // Of a study of repetitions there is nothing to go on from.
   const bool once =
       runtime.options.count("measure.warmup") == 0 && runtime.options.count("measure.repeat") == 1;
