@@ -20,7 +20,8 @@ constexpr std::array rows = {
         "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
         "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident); gemm and gram take stream and pageable."},
+        "read over the link (mapped), or on the device (resident); gemm and gram take stream and "
+        "pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
               "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
               "64MiB, or the "
