@@ -55,6 +55,17 @@ Range Moments::Cut::samples_of(Range cells) const {
   return intersection({cells.first * cell_samples, cells.count * cell_samples}, {0, samples});
 }
 
+std::uint64_t Moments::device_bytes(const io::Matrix& matrix, bool variables_are_rows) {
+  const Cut cut(matrix, variables_are_rows);
+  const std::uint64_t units =
+      ceil_div(cut.variables, cut.cell_variables) * ceil_div(cut.samples, cut.cell_samples);
+  const std::uint64_t unit = cut.cell_variables * cut.cell_samples * size_of(matrix.type());
+  const std::uint64_t ring =
+      std::max(least_batches * unit, std::min(most_ring_bytes, units * unit));
+  return cut.variables * (1 + 2 * cut.groups) * sizeof(double) + units * sizeof(std::uint64_t) +
+         ring;
+}
+
 Moments::Moments(runtime::Runtime& runtime, const io::Matrix& matrix, bool variables_are_rows,
                  std::uint64_t device_bytes, const pipeline::Ring& staging)
     : runtime_(runtime),
@@ -109,8 +120,7 @@ pipeline::RingSizes Moments::ring_sizes(std::uint64_t device_bytes, const pipeli
         "raise pipeline.gpu-memory to that",
         cut_.variables, format_size(need), format_size(device_bytes)));
   }
-  const std::uint64_t room =
-      std::min({most_ring_bytes, device_bytes / 4, device_bytes - sums_bytes()});
+  const std::uint64_t room = std::min(most_ring_bytes, device_bytes - sums_bytes());
   const std::uint64_t slots = staging.slots * staging.slot_bytes / unit_bytes_;
   return {.slot_bytes = unit_bytes_,
           .slots = std::clamp<std::uint64_t>(slots, staging.readers, 4 * staging.slots),

@@ -23,9 +23,12 @@ namespace shardstream::workloads {
 /// takes whole tasks; the sums over a variable's samples are folded in the order of its tasks.
 class Moments {
  public:
-  /// A variable is a row of the matrix, or a column. Takes up to a quarter of `device_bytes` for
-  /// its batches, at most 64 MiB. Throws UsageError where these bytes do not hold two batches of up
-  /// to 2 MiB and the sums, at most 16 MiB.
+  /// Bytes of device memory that it has use for: a function of the shape and the type alone. The
+  /// sums, at most some 16 MiB, and batches of at most 64 MiB.
+  static std::uint64_t device_bytes(const io::Matrix& matrix, bool variables_are_rows);
+
+  /// A variable is a row of the matrix, or a column. Throws UsageError where `device_bytes` do not
+  /// hold two batches of up to 2 MiB and the sums.
   Moments(runtime::Runtime& runtime, const io::Matrix& matrix, bool variables_are_rows,
           std::uint64_t device_bytes, const pipeline::Ring& staging);
 

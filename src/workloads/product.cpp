@@ -346,10 +346,11 @@ class Normalizer {
   std::uint64_t constant_ = 0;
 };
 
-/// Device memory that a Normalizer may use.
-std::uint64_t normalizing_bytes(const GemmOperands& operands, std::uint64_t limit) {
+/// Device memory that a Normalizer may use. No share of what there is: the size that would do,
+/// where too little is refused, must do.
+std::uint64_t normalizing_bytes(const GemmOperands& operands) {
   if (!operands.center && !operands.scale) return 0;
-  return std::min<std::uint64_t>(std::uint64_t{256} << 20, limit / 8);
+  return Moments::device_bytes(*operands.a, !operands.transpose_a);
 }
 
 void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
@@ -431,8 +432,7 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .decomposition = *wish,
           .ranks = ranks,
           .device_memory = device_memory,
-          .other_bytes =
-              (on_host ? 0 : gemm::most_workspace) + normalizing_bytes(operands, device_memory),
+          .other_bytes = (on_host ? 0 : gemm::most_workspace) + normalizing_bytes(operands),
           .on_host = on_host,
           .tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host)};
 }
@@ -485,7 +485,7 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
       product.emplace(runtime, operands, plan, *library, staging, to,
                       once ? resume.journal : nullptr);
     });
-    if (const auto bytes = normalizing_bytes(operands, problem.device_memory); bytes > 0) {
+    if (const auto bytes = normalizing_bytes(operands); bytes > 0) {
       normalizer.emplace(runtime, operands, bytes, staging);
     }
   }

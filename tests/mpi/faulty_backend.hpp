@@ -145,8 +145,10 @@ class SpoilingStream final : public device::Stream {
 /// Its events are those of the device inside, so that who has that one may use its streams.
 class SpoilingDevice final : public device::Device {
  public:
-  SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults)
-      : inner_(std::move(inner)), faults_(faults) {}
+  /// `first`: what the next stream to be made is; the others follow.
+  SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults,
+                 GemmStream first = download_stream)
+      : inner_(std::move(inner)), faults_(faults), streams_(first) {}
 
   const device::DeviceInfo& info() const override { return inner_->info(); }
   std::unique_ptr<device::Stream> make_stream() override {
@@ -164,7 +166,7 @@ class SpoilingDevice final : public device::Device {
  private:
   std::unique_ptr<device::Device> inner_;
   Faults& faults_;
-  std::size_t streams_ = 0;
+  std::size_t streams_;
 };
 
 class SpoilingCommunicator final : public comm::Communicator {

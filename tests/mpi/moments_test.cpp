@@ -147,6 +147,18 @@ TEST_F(MomentsOverRanks, AConstantVariableHasNoSpread) {
   }
 }
 
+TEST_F(MomentsOverRanks, WhatItHasUseForIsEnough) {
+  for (const auto& [rows, columns] : {std::pair(1, 1), std::pair(9001, 517), std::pair(5, 999'983),
+                                      std::pair(2, 70'000), std::pair(999'983, 3)}) {
+    for (const bool by_row : {false, true}) {
+      const io::Matrix it = matrix(Generator::uniform, ElementType::f32, rows, columns);
+      const std::uint64_t bytes = Moments::device_bytes(it, by_row);
+      EXPECT_LE(bytes, std::uint64_t{96} << 20);
+      EXPECT_NO_THROW(Moments(runtime_, it, by_row, bytes, staging_)) << rows << " x " << columns;
+    }
+  }
+}
+
 TEST_F(MomentsOverRanks, TooLittleMemoryIsRefusedWithWhatWouldDo) {
   const io::Matrix it = matrix(Generator::uniform, ElementType::f64, 5000, 1000);
   try {
@@ -160,7 +172,8 @@ TEST_F(MomentsOverRanks, TooLittleMemoryIsRefusedWithWhatWouldDo) {
 
 TEST_F(MomentsOverRanks, AnUploadThatArrivesOtherwiseIsNamed) {
   test::Faults faults;
-  runtime_.device = std::make_unique<test::SpoilingDevice>(std::move(runtime_.device), faults);
+  runtime_.device = std::make_unique<test::SpoilingDevice>(std::move(runtime_.device), faults,
+                                                           test::upload_stream);
   const io::Matrix it = matrix(Generator::uniform, ElementType::f64, 2000, 999);
   Moments moments(runtime_, it, false, enough, staging_);
   // Behind the first sample, on every rank, so that none waits for another.
