@@ -20,7 +20,8 @@ constexpr std::array rows = {
         "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
         "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident); gemm and gram take stream and pageable."},
+        "read over the link (mapped), or on the device (resident); gemm and gram take stream and "
+        "pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
               "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
               "64MiB, or the "
@@ -29,14 +30,14 @@ constexpr std::array rows = {
               "Batches of reduce in device memory: one computes while the others fill."},
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
-        "Bytes of one pinned staging slot, rounded up to whole leaves; auto keeps the ring in "
-        "the last-level cache."},
+        "Bytes of one pinned staging slot, rounded up to whole leaves of reduce, to some rows of a "
+        "matrix; auto keeps the ring in the last-level cache."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{
         "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
         "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
-        "several ranks share the host, or 16 of gemm and gram, whose readers round and sum."},
+        "several ranks share the host; with gemm and gram, whose readers round and sum, up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
