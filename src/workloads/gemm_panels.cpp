@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -83,7 +84,7 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
     own.y = {device, Memory::device, buffers.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
-  sums_ = {device, Memory::device, plan.batches()};
+  sums_ = {device, Memory::device, plan.batches() * plan.box.batch_sums()};
 }
 
 void GemmPanels::open_parts() {
@@ -308,12 +309,12 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   for (const auto& [rectangle, offset] :
        {std::pair(&uploaded.a, uploaded.a_offset), std::pair(&uploaded.b, uploaded.b_offset)}) {
     if (rectangle->bytes() == 0) continue;
-    stream.launch(gemm::word_sum_kernel(),
-                  {data + offset, rectangle->bytes(), sums_.data() + number});
+    stream.launch(gemm::word_sum_kernel(), {data + offset, rectangle->bytes(), sums_of(number)});
   }
   Own& own = own_[number % own_.size()];
   own.now = {};
   own.now.y = own.y.data();
+  own.sums = sums_of(number);
   own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
   own.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
   if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
@@ -332,7 +333,15 @@ const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uplo
   const std::size_t part = uploaded.a_part.rows.count * plan_.problem.tile.k * element_;
   std::byte* const mine = panel + plan_.column * part;
   if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
-  if (a_parts_ != nullptr) a_parts_->all_gather(stream, mine, panel, part);
+  if (a_parts_ == nullptr || part == 0) return panel;
+  // Unlike a wrong B, a wrong A would be on both sides of C's check.
+  std::uint64_t* const sent = own.sums + 2;
+  stream.launch(gemm::word_sum_kernel(), {mine, part, sent + plan_.column});
+  a_parts_->all_gather(stream, mine, panel, part);
+  a_parts_->all_gather(stream, sent + plan_.column, sent, sizeof(*sent));
+  for (std::uint64_t i = 0; i < plan_.box.columns; ++i) {
+    stream.launch(gemm::word_sum_kernel(), {panel + i * part, part, own.sums + 1});
+  }
   return panel;
 }
 
@@ -438,11 +447,18 @@ void GemmPanels::wait(device::Stream& stream) {
 }
 
 std::string GemmPanels::failure(Range batches, const std::uint64_t* there) const {
-  for (std::uint64_t i = 0; i < batches.count; ++i) {
-    if (read_[batches.first + i] == there[i]) continue;
-    return fmt::format(
-        "the panels of block {} of K are not on the device as they were read on rank {}",
-        plan_.batch(batches.first + i).block, plan_.rank);
+  const std::uint64_t sums = plan_.box.batch_sums();
+  for (std::uint64_t i = 0; i < batches.count; ++i, there += sums) {
+    const std::uint64_t block = plan_.batch(batches.first + i).block;
+    if (read_[batches.first + i] != there[0]) {
+      return fmt::format(
+          "the panels of block {} of K are not on the device as they were read on rank {}", block,
+          plan_.rank);
+    }
+    if (sums > 1 && there[1] != std::accumulate(there + 2, there + sums, std::uint64_t{0})) {
+      return fmt::format("A's panel of block {} of K came to rank {} otherwise than it was sent",
+                         block, plan_.rank);
+    }
   }
   return "";
 }

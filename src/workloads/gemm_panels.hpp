@@ -70,11 +70,12 @@ class GemmPanels {
   void arrive(device::Stream& stream, std::uint64_t number, std::byte* data);
   const Batch& batch(std::uint64_t number) const { return own_[number % own_.size()].now; }
 
-  /// On the device: the word sums of the batches' uploads, in order, complete once they have
-  /// arrived.
+  /// On the device: plan.box.batch_sums() word sums of each batch, in order, complete once they
+  /// have arrived: of its upload; where A's panel is gathered also of that, and of each part of it
+  /// where it came from.
   const std::uint64_t* sums_there() const { return sums_.data(); }
-  /// What is wrong with the uploads of the batches, whose sums on the device were `there`; empty if
-  /// nothing. After their pieces have been read.
+  /// What is wrong with the uploads of the batches and with what was gathered of A, whose sums on
+  /// the device were `there`; empty if nothing. After their pieces have been read.
   std::string failure(Range batches, const std::uint64_t* there) const;
 
   /// Waits for a stream whose work has gone through arrive().
@@ -118,6 +119,7 @@ class GemmPanels {
   struct Own {
     device::Buffer<std::byte> a, b, a_factor, b_factor;
     device::Buffer<double> y;
+    std::uint64_t* sums = nullptr;  ///< of the batch that it holds
     Batch now;
   };
 
@@ -141,6 +143,9 @@ class GemmPanels {
   const std::byte* turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
                                Own& own) const;
   void split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
+  std::uint64_t* sums_of(std::uint64_t batch) {
+    return sums_.data() + batch * plan_.box.batch_sums();
+  }
 
   runtime::Runtime& runtime_;
   const GemmOperands& operands_;
@@ -157,7 +162,7 @@ class GemmPanels {
   comm::Communicator *a_parts_ = nullptr, *b_parts_ = nullptr;
   device::Buffer<double> shift_, scale_;
   std::vector<Own> own_;
-  device::Buffer<std::uint64_t> sums_;            ///< of each batch, on the device
+  device::Buffer<std::uint64_t> sums_;            ///< on the device, as sums_there() has them
   std::vector<std::atomic<std::uint64_t>> read_;  ///< likewise, by the readers
 };
 

@@ -104,6 +104,10 @@ struct GemmBuffers {
 struct Box {
   std::uint64_t rows = 1, columns = 1, depth = 1;
 
+  /// Word sums that are kept of each batch: of its upload; where ranks gather A panels also of the
+  /// gathered one, and of each rank's part of it.
+  std::uint64_t batch_sums() const { return columns > 1 ? 2 + columns : 1; }
+
   bool operator==(const Box&) const = default;
 };
 

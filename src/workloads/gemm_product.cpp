@@ -49,6 +49,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   checks_ = {device, Memory::device, buffers.gathered_z / size};
   send_ = {device, Memory::device, buffers.send};
   receive_ = {device, Memory::device, buffers.receive};
+  computed_ = device.make_event();
 }
 
 void GemmProduct::normalize(std::vector<double> shift, std::vector<double> scale) {
@@ -57,6 +58,7 @@ void GemmProduct::normalize(std::vector<double> shift, std::vector<double> scale
 
 void GemmProduct::run() {
   device::Stream& stream = ring_.compute();
+  first_waiting_ = 0;
   tiles_.begin(stream);
   panels_.begin(stream);
   ring_.run(
@@ -74,39 +76,59 @@ void GemmProduct::run() {
   panels_.wait(stream);
 }
 
-/// The window's batches are computed with the last one.
+/// The window's batches may be computed with the last one.
 std::uint64_t GemmProduct::last_use(std::uint64_t batch) const {
   const std::uint64_t blocks = plan_.own_blocks.count, place = batch % blocks;
   return place + plan_.window < blocks ? batch : batch - place + blocks - 1;
 }
 
-/// In its super-tile's first block tiles wait, few by few, until what stood in their place has left
-/// the device; in the window they are computed, few by few, with all of its blocks, and leave.
+/// Batches of the window wait for the super-tile's last one, with which they are computed tile by
+/// tile, so that tiles leave while others are computed; but not while the device has nothing to do.
 void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
-  const std::uint64_t super_number = plan_.batch(number).super_tile;
-  const std::uint64_t tiles = super_tiles_[super_number].tiles.size();
-  const bool last = place + 1 == blocks;
   add_products(stream, number);
-  const bool in_window = place + plan_.window >= blocks;
-  if (in_window && !last) return;
-  if (last && splits_k()) gather_check(stream);
-  const std::uint64_t first_place = in_window ? blocks - plan_.window : place;
-  const bool few_by_few = first_place == 0 || (last && !splits_k());
-  const std::uint64_t step = few_by_few ? together : std::max<std::uint64_t>(tiles, 1);
-  for (std::uint64_t first = 0; first < tiles; first += step) {
-    const Range some = intersection({first, step}, {0, tiles});
-    if (first_place == 0) wait_for_stations(stream, some);
-    for (std::uint64_t i = first_place; i <= place; ++i) {
-      multiply(stream, number - place + i, some);
-    }
-    for (std::uint64_t i = some.first; last && !splits_k() && i < some.end(); ++i) {
-      finish_tile(stream, super_number, i);
+  if (place + 1 < blocks) {
+    const bool may_wait = place + plan_.window >= blocks && !computed_->reached();
+    if (!may_wait) multiply_waiting(stream, number);
+    return;
+  }
+  const std::uint64_t super_number = plan_.batch(number).super_tile;
+  if (splits_k()) {
+    gather_check(stream);
+    multiply_waiting(stream, number);
+    exchange(stream, super_number);
+  } else {
+    finish_super_tile(stream, number);
+  }
+  tiles_.finish_group(stream, super_number, panels_);
+}
+
+/// Those up to batch `last`, block by block.
+void GemmProduct::multiply_waiting(device::Stream& stream, std::uint64_t last) {
+  const std::uint64_t tiles = super_tiles_[plan_.batch(last).super_tile].tiles.size();
+  for (; first_waiting_ <= last; ++first_waiting_) {
+    const bool begins = first_waiting_ % plan_.own_blocks.count == 0;
+    const std::uint64_t step = begins ? together : std::max<std::uint64_t>(tiles, 1);
+    for (std::uint64_t i = 0; i < tiles; i += step) {
+      multiply(stream, first_waiting_, intersection({i, step}, {0, tiles}));
     }
   }
-  if (!last) return;
-  if (splits_k()) exchange(stream, super_number);
-  tiles_.finish_group(stream, super_number, panels_);
+  stream.record(*computed_);
+}
+
+/// Those that wait, up to the super-tile's last one, tile by tile, and the tiles leave.
+void GemmProduct::finish_super_tile(device::Stream& stream, std::uint64_t last) {
+  const std::uint64_t super_number = plan_.batch(last).super_tile;
+  const std::uint64_t tiles = super_tiles_[super_number].tiles.size();
+  for (std::uint64_t i = 0; i < tiles; i += together) {
+    const Range some = intersection({i, together}, {0, tiles});
+    for (std::uint64_t batch = first_waiting_; batch <= last; ++batch) {
+      multiply(stream, batch, some);
+    }
+    for (std::uint64_t t = some.first; t < some.end(); ++t) finish_tile(stream, super_number, t);
+  }
+  first_waiting_ = last + 1;
+  stream.record(*computed_);
 }
 
 /// What the check compares C with.
@@ -122,12 +144,15 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
        extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first});
 }
 
-/// Some of the super-tile's tiles get the products of the batch, and where a segment of K ends
-/// their sums are folded.
+/// Some of the super-tile's tiles get the products of the batch, in its first one once what stood
+/// in their place has left; and where a segment of K ends their sums are folded.
 void GemmProduct::multiply(device::Stream& stream, std::uint64_t number, Range tiles) {
   const auto [super_number, block] = plan_.batch(number);
   const GemmPanels::Batch& panels = panels_.batch(number);
   const GemmStep step = plan_.step(block);
+  if (block == plan_.own_blocks.first) {
+    for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) tiles_.wait(stream, stations_[i]);
+  }
   stream.launch(gemm::multiply_kernel(), {.plan = &library_,
                                           .a = panels.a_factor,
                                           .b = panels.b_factor,
@@ -142,10 +167,6 @@ void GemmProduct::multiply(device::Stream& stream, std::uint64_t number, Range t
     stream.launch(gemm::add_kernel(), {left, accumulator(level, tiles.first), left,
                                        operands_.precision, tiles.count * elements});
   }
-}
-
-void GemmProduct::wait_for_stations(device::Stream& stream, Range tiles) {
-  for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) tiles_.wait(stream, stations_[i]);
 }
 
 void GemmProduct::finish_tile(device::Stream& stream, std::uint64_t super_tile,

@@ -55,7 +55,8 @@ class GemmProduct {
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
   void multiply(device::Stream& stream, std::uint64_t number, Range tiles);
-  void wait_for_stations(device::Stream& stream, Range tiles);
+  void multiply_waiting(device::Stream& stream, std::uint64_t last);
+  void finish_super_tile(device::Stream& stream, std::uint64_t last);
   void finish_tile(device::Stream& stream, std::uint64_t super_tile, std::uint64_t index);
   void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
@@ -73,6 +74,7 @@ class GemmProduct {
   const gemm::MultiplyPlan& library_;
   std::size_t row_bytes_, tile_bytes_;  ///< of a tile
   std::vector<SuperTile> super_tiles_;
+  std::uint64_t first_waiting_ = 0;  ///< batch whose products are not enqueued yet
   GemmPanels panels_;
   GemmTiles tiles_;
   device::Buffer<std::byte> accumulators_;
@@ -82,6 +84,7 @@ class GemmProduct {
   device::Buffer<double> check_, checks_;
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
   device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
+  std::unique_ptr<device::Event> computed_;  ///< behind the latest products
   pipeline::UploadRing ring_;
 };
 

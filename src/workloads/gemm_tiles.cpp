@@ -57,7 +57,7 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
   device::Device& device = *runtime.device;
   for (Group& group : groups_) {
     group.finished = device.make_event();
-    group.sums.resize(plan.own_blocks.count);
+    group.sums.resize(plan.own_blocks.count * plan.box.batch_sums());
   }
   if (tiles_.empty()) return;
   row_verdicts_ = {device, Memory::device, plan.problem.tile.m};
@@ -199,15 +199,16 @@ void GemmTiles::mirror(device::Stream& stream, Tile& tile, const std::byte* data
 void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number,
                              const GemmPanels& panels) {
   Group& group = groups_[number];
-  const Range batches{number * group.sums.size(), group.sums.size()};
+  const Range batches{number * plan_.own_blocks.count, plan_.own_blocks.count};
+  const std::uint64_t each = plan_.box.batch_sums();
   group.missing = batches.count;
   stream.record(*group.finished);
   drain_.push(*group.finished,
-              reinterpret_cast<const std::byte*>(panels.sums_there() + batches.first),
-              batches.count, sizeof(std::uint64_t),
-              [this, &group, &panels, number, batches](Range some, const std::byte* sums) {
-                std::copy_n(sums, some.count * sizeof(std::uint64_t),
-                            reinterpret_cast<std::byte*>(group.sums.data() + some.first));
+              reinterpret_cast<const std::byte*>(panels.sums_there() + batches.first * each),
+              batches.count, each * sizeof(std::uint64_t),
+              [this, &group, &panels, number, batches, each](Range some, const std::byte* sums) {
+                std::copy_n(sums, some.count * each * sizeof(std::uint64_t),
+                            reinterpret_cast<std::byte*>(group.sums.data() + some.first * each));
                 if ((group.missing -= some.count) > 0) return;
                 group.failure = panels.failure(batches, group.sums.data());
                 if (group.failure.empty() && journal_ != nullptr) journal_->add_group(number);
