@@ -12,6 +12,7 @@
 #include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
+#include "measure/source_ceilings.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -43,6 +44,41 @@ gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host
                           of_b ? operands.transpose_b : operands.transpose_a, normalizes(operands));
 }
 
+/// How a reader brings rows of a matrix.
+struct Bringing {
+  ElementType type;  ///< as stored
+  gemm::Precision precision;
+  bool on_host, rounded;
+  bool from_memory;  ///< else from a file or a generator
+  std::uint64_t columns;
+  std::size_t row_bytes;  ///< as uploaded
+};
+
+/// Calls get(rows, to), which writes some of `rows` rows to `to` as they are stored, and rounds
+/// them there: dense in `slot`. Returns their word sum. Few rows at a time, which a core's cache
+/// holds until all is done with them; so many of them are whole words.
+template <class Get>
+std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
+  constexpr std::size_t cached = std::size_t{128} << 10;
+  const std::size_t stored = how.columns * size_of(how.type);
+  const std::uint64_t words = how.row_bytes % 8 == 0 ? 1 : 8;
+  const std::uint64_t few =
+      words * std::max<std::uint64_t>(1, cached / (words * std::max<std::size_t>(1, stored)));
+  // A file's rows are read together, as its chunks and the system's calls want it.
+  const std::uint64_t step = how.from_memory ? few : rows;
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < rows; first += step) {
+    const Range some = intersection({first, step}, {0, rows});
+    std::byte* const to = slot + first * how.row_bytes;
+    get(some, to);
+    if (how.rounded) {
+      gemm::round_elements(how.type, how.precision, how.on_host, to, some.count * how.columns, to);
+    }
+    sum += gemm::word_sum(to, some.count * how.row_bytes);
+  }
+  return sum;
+}
+
 }  // namespace
 
 GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host) {
@@ -51,6 +87,51 @@ GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_ho
   return {as_stored ? size_of((of_b ? *operands.b : *operands.a).type())
                     : gemm::panel_element_bytes(operands.precision, on_host),
           work != gemm::PanelWork::none};
+}
+
+std::optional<measure::Ceiling> panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
+                                           const pipeline::Ring& staging, std::uint64_t sample,
+                                           double seconds) {
+  const io::Matrix& a = *operands.a;
+  const bool on_host = runtime.resources.device_is_host;
+  const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
+  const GemmOperand uploaded = uploaded_operand(operands, false, on_host);
+  const std::uint64_t columns = std::min<std::uint64_t>(a.columns(), 8192);
+  const std::size_t stored_row = columns * size_of(a.type());
+  const std::uint64_t rows =
+      std::min(a.rows(), 8 * std::max<std::uint64_t>(1, staging.slot_bytes / (8 * stored_row)));
+  const Bringing bringing{.type = a.type(),
+                          .precision = operands.precision,
+                          .on_host = on_host,
+                          .rounded = !normalizes(operands) &&
+                                     gemm::readers_round(a.type(), operands.precision, on_host),
+                          .from_memory = held,
+                          .columns = columns,
+                          .row_bytes = columns * uploaded.element_bytes};
+  const std::size_t piece = rows * stored_row;
+  device::Buffer<std::byte> memory;
+  std::uint64_t places = a.rows() / rows * (a.columns() / columns);
+  runtime.session.collectively([&] {
+    if (!held) return;
+    memory = {*runtime.device, Memory::pageable, std::max<std::size_t>(sample, piece)};
+    places = UINT32_MAX;  // again and again
+  });
+  const auto read = [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
+    const std::byte* const from =
+        held ? memory.data() + place % (memory.size() / piece) * piece : nullptr;
+    const std::uint64_t row = place % (a.rows() / rows) * rows;
+    const std::uint64_t column = place / (a.rows() / rows) * columns;
+    (void)bring(bringing, rows, room, [&](Range some, std::byte* to) {
+      if (held) {
+        std::memcpy(to, from + some.first * stored_row, some.count * stored_row);
+      } else {
+        a.read({row + some.first, some.count}, {column, columns}, to, stored_row);
+      }
+    });
+    return rows * bringing.row_bytes;
+  };
+  return measure::reading(runtime.session, "panel_read", places, staging.readers, piece, seconds,
+                          read);
 }
 
 GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
@@ -253,30 +334,19 @@ pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
   return {some.batch, some.offset, some.rows.count * some.rectangle.row_bytes()};
 }
 
-/// Few rows at a time, which a core's cache holds until they are rounded and summed; so many of
-/// them are whole words.
 const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
-  constexpr std::size_t cached = std::size_t{128} << 10;
   const Rows some = locate(number);
   const Rectangle& from = some.rectangle;
-  const std::uint64_t words = from.row_bytes() % 8 == 0 ? 1 : 8;
-  // A file's rows are read together, as its chunks and the system's calls want it.
-  const std::uint64_t step =
-      from.held == nullptr
-          ? some.rows.count
-          : words * std::max<std::uint64_t>(1, cached / (words * from.stored_row_bytes()));
-  std::uint64_t sum = 0;
-  for (std::uint64_t first = 0; first < some.rows.count; first += step) {
-    const Range rows = intersection(some.rows, {some.rows.first + first, step});
-    std::byte* const to = slot + first * from.row_bytes();
-    read_rows(from, rows, to);
-    if (from.rounded) {
-      gemm::round_elements(from.matrix->type(), operands_.precision, on_host_, to,
-                           rows.count * from.columns.count, to);
-    }
-    sum += gemm::word_sum(to, rows.count * from.row_bytes());
-  }
-  read_[some.batch] += sum;
+  const Bringing bringing{.type = from.matrix->type(),
+                          .precision = operands_.precision,
+                          .on_host = on_host_,
+                          .rounded = from.rounded,
+                          .from_memory = from.held != nullptr,
+                          .columns = from.columns.count,
+                          .row_bytes = from.row_bytes()};
+  read_[some.batch] += bring(bringing, some.rows.count, slot, [&](Range rows, std::byte* to) {
+    read_rows(from, {some.rows.first + rows.first, rows.count}, to);
+  });
   return slot;
 }
 
@@ -320,9 +390,8 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
     turn_b(stream, super_tile, own);
   }
-  own.now.a = own.now.a_factor = plan_.a_from_b(super_tile)
-                                     ? turn_into_a(stream, super_tile, own)
-                                     : arrive_a(stream, uploaded, data, own);
+  own.now.a = own.now.a_factor = plan_.a_from_b(super_tile) ? turn_into_a(stream, super_tile, own)
+                                                            : arrive_a(stream, uploaded, data, own);
   if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
@@ -434,7 +503,8 @@ void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, 
   own.now.a_factor = own.a_factor.data();
   own.now.b_factor = own.b_factor.data();
   if (rows == 0 || columns == 0) return;
-  stream.launch(gemm::split_kernel(), {own.now.a, false, rows, tile.k, tile.k, own.a_factor.data()});
+  stream.launch(gemm::split_kernel(),
+                {own.now.a, false, rows, tile.k, tile.k, own.a_factor.data()});
   stream.launch(gemm::split_kernel(),
                 {own.now.b, true, tile.k, columns, columns, own.b_factor.data()});
 }

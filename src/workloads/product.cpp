@@ -123,10 +123,10 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
 /// What limits the product on this machine, before its buffers are there.
 struct Limits {
   measure::Ceiling up, down, multiply;
-  std::optional<measure::Ceiling> gather;
+  std::optional<measure::Ceiling> read, gather;
 
   GemmRates rates() const {
-    return {.link_up = up.least * 1e9,
+    return {.link_up = (read ? std::min(read->least, up.least) : up.least) * 1e9,
             .link_down = down.least * 1e9,
             .gather = gather ? gather->least * 1e9 : 1e12,
             .flops = multiply.least * 1e9};
@@ -148,7 +148,7 @@ measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& o
 }
 
 Limits limits(runtime::Runtime& runtime, const GemmOperands& operands, const gemm::Tile& tile,
-              std::uint64_t device_limit) {
+              const pipeline::Ring& staging, std::uint64_t device_limit) {
   const auto span = runtime.recorder.phase("ceilings");
   const launch::Session& session = runtime.session;
   device::Device& device = *runtime.device;
@@ -157,15 +157,16 @@ Limits limits(runtime::Runtime& runtime, const GemmOperands& operands, const gem
       (static_cast<double>(operands.m + operands.n) * static_cast<double>(operands.k) +
        static_cast<double>(operands.m) * static_cast<double>(operands.n)) /
       session.size();
-  const auto effort = measure::effort_for(
-      device, session, static_cast<std::uint64_t>(bytes),
-      measure::host_memory_sample(runtime.resources.cache, runtime.resources.host_memory,
-                                  runtime.resources.ranks_on_host),
-      device_limit);
+  const std::uint64_t sample = measure::host_memory_sample(
+      runtime.resources.cache, runtime.resources.host_memory, runtime.resources.ranks_on_host);
+  const auto effort =
+      measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
   constexpr std::size_t most_gathered = std::size_t{64} << 20;
   return {.up = measure::link(measure::Way::up, device, session, effort),
           .down = measure::link(measure::Way::down, device, session, effort),
           .multiply = multiply_limit(runtime, operands, tile, effort),
+          .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
+                             effort.seconds),
           .gather = measure::all_gather(
               device, *runtime.communicator, session, effort,
               std::clamp<std::uint64_t>(
@@ -182,6 +183,7 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, double uploaded, double c_
     ceiling.load = load / 1e9;
     ceilings.push_back(std::move(ceiling));
   };
+  if (limits.read) add(std::move(*limits.read), uploaded);
   add(std::move(limits.up), uploaded);
   add(std::move(limits.down), c_bytes);
   if (limits.gather) add(std::move(*limits.gather), received);
@@ -447,7 +449,9 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   const auto rank = static_cast<std::uint64_t>(session.rank());
   // What never fits is refused before anything is measured.
   session.collectively([&] { (void)plan_gemm(problem, {1, 1, 1, 1}, rank); });
-  Limits limits = workloads::limits(runtime, operands, problem.tile, limit);
+  const pipeline::Ring staging =
+      pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
+  Limits limits = workloads::limits(runtime, operands, problem.tile, staging, limit);
   GemmPlan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
   session.collectively([&] {
@@ -456,8 +460,6 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     library = gemm::make_multiply_plan(operands.precision, problem.tile, on_host);
   });
 
-  const pipeline::Ring staging = pipeline::staging_ring(
-      runtime.options, runtime.resources, pipeline::Reading::computing);
   // Of a study of repetitions there is nothing to go on from.
   const bool once =
       runtime.options.count("measure.warmup") == 0 && runtime.options.count("measure.repeat") == 1;
