@@ -29,8 +29,8 @@ endif()
 find_package(OpenBLAS 0.3)
 set(SHARDSTREAM_HAS_CBLAS ${OpenBLAS_FOUND})
 if(NOT SHARDSTREAM_HAS_CBLAS)
-  message(WARNING "OpenBLAS was not found: building WITHOUT it; CPUs cannot run gemm. Install "
-                  "libopenblas-dev, or give -DOpenBLAS_ROOT=/path.")
+  message(WARNING "OpenBLAS was not found: building WITHOUT it; CPUs cannot run gemm and gram. "
+                  "Install libopenblas-dev, or give -DOpenBLAS_ROOT=/path.")
 endif()
 
 set(SHARDSTREAM_HAS_CUDA OFF)

@@ -69,11 +69,13 @@ std::string program_help() {
       "\n"
       "  mpirun -np 2 shardstream run reduce --input.data sea.h5:/elevation -o sea-stats.h5\n"
       "  mpirun -np 2 shardstream run gemm --input.a a.h5:/A --input.b b.h5:/B -o c.h5\n"
+      "  mpirun -np 2 shardstream run gram --input.a samples.h5:/X --gram.center true -o cov.h5\n"
       "\n"
       "{}"
       "\n"
       "Exit codes: 0 done; 1 failed after work had started; 2 mend the command or the input;\n"
-      "3 the result did not pass its verification.\n",
+      "3 the result did not pass its verification; 75 interrupted, with a checkpoint: start it "
+      "again.\n",
       sources);
 }
 

@@ -31,8 +31,8 @@ constexpr OptionRow rows[] = {
      "The shape of what a generator makes, its elements numbered row by row; instead of "
      "input.count."},
     {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8",
-     "What elements are converted to; auto is the file's own type, for a generator f32, or f64 for "
-     "gemm in fp64."},
+     "What elements are converted to; auto is the file's own type, for a generator f32, or of gemm "
+     "and gram f64 with fp64, i8 with int8."},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
 };
 

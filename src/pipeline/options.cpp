@@ -30,14 +30,14 @@ constexpr std::array rows = {
               "Batches of reduce in device memory: one computes while the others fill."},
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
-        "Bytes of one pinned staging slot, rounded up to whole leaves; auto keeps the ring in "
-        "the last-level cache."},
+        "Bytes of one pinned staging slot, rounded up to whole leaves of reduce, to some rows of a "
+        "matrix; auto keeps the ring in the last-level cache."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{
         "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
         "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
-        "several ranks share the host, or 16 of gemm and gram, whose readers round and sum."},
+        "several ranks share the host; with gemm and gram, whose readers round and sum, up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };

@@ -14,12 +14,13 @@ namespace {
 constexpr std::array rows = {
     OptionRow{"gemm.precision", OptionKind::choice, "fp32", "fp64|fp32|fp32x3|tf32|bf16|fp16|int8",
               "What A and B are rounded to before they are multiplied; sums and C are doubles with "
-              "fp64, 32-bit integers with int8, else floats. fp32x3 has nearly the accuracy of "
-              "fp32, from three products of tf32. For gram too."},
+              "fp64, 32-bit integers with int8 (which takes i8 alone), else floats. fp32x3 has "
+              "nearly the accuracy of fp32, from three products of tf32. For gram too."},
     OptionRow{"gemm.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
               "How ranks share the work: rows of C, rows and columns of C, or parts of the sums "
-              "over k; auto takes what a model predicts to be fastest (--dry-run shows it). For "
-              "gram too, but for grid."},
+              "over k, where it is much larger than m and n; C has the same bits. auto takes what "
+              "a model predicts to be fastest (--dry-run shows it), a grid from 8 ranks on. For "
+              "gram too, but not grid."},
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "",
               "Factor of input.c, which is added; 0 adds nothing."},

@@ -11,9 +11,8 @@
 //   grid     {Pr, Pc, 1}  A rank has rows and columns of tiles. The Pc ranks of its grid row upload
 //                         a part each of the A panel that they gather, the Pr ranks of its grid
 //                         column of the B panel.
-//   split-k  {1, 1, P}    A rank has all tiles, and some of the segments of K. It uploads its
-//   panels
-//                         alone. At the end of a super-tile the ranks exchange their partial sums,
+//   split-k  {1, 1, P}    A rank has all tiles, and some of the segments of K. It uploads its own
+//                         panels. At the end of a super-tile the ranks exchange their partial sums,
 //                         and each folds, checks and drains some of the tiles.
 //
 // Lock step. Every rank has the same number of super-tiles. In each of them the ranks of a grid row

@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::array rows = {
     OptionRow{"gram.of", OptionKind::choice, "columns", "columns|rows",
-              "What of input.a is multiplied with one another: columns (variables, with samples in "
-              "rows), or rows."},
+              "Which are the variables that are multiplied with one another: columns of input.a, "
+              "with a sample a row, or rows."},
     OptionRow{"gram.center", OptionKind::flag, "false", "",
-              "Whether each variable's mean is taken off it, in a first pass over the data: C is "
-              "then the covariance matrix."},
+              "Whether each variable's mean, found in a first pass over the data, is taken off it: "
+              "C is then the covariance matrix."},
     OptionRow{"gram.scale", OptionKind::flag, "false", "",
-              "Whether each variable is divided by its deviation: with gram.center C is the "
-              "correlation matrix."},
+              "Whether each variable is divided by its deviation, found likewise: with gram.center "
+              "C is the correlation matrix."},
     OptionRow{"gram.divisor", OptionKind::choice, "auto", "auto|1|n|n-1",
-              "What the sums are divided by, n being the number of samples; auto is n-1 where the "
-              "data are centred or scaled, else 1."},
+              "What the sums of products, and of squares for a deviation, are divided by, n being "
+              "the number of samples; auto is n-1 where the data are centred or scaled, else 1."},
     OptionRow{"gram.rows", OptionKind::count, "4096", "1..",
               "Rows of input.a, where it is generated."},
     OptionRow{"gram.columns", OptionKind::count, "4096", "1..",
