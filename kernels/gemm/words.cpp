@@ -163,6 +163,8 @@ template <Precision P, bool OnHost, class T>
     return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded<P>(x)) >> 16);
   } else if constexpr (P == Precision::fp16 && !OnHost) {
     return half_bits(detail::odd_float(x));
+  } else if constexpr (P == Precision::int8 && !OnHost) {
+    return x;
   } else {
     return rounded<P>(x);
   }
@@ -200,7 +202,8 @@ template <class T>
                      : round_all<Precision::fp16, false>(from, count, to);
     case Precision::int8:
       if constexpr (can_round<Precision::int8, T>) {
-        return round_all<Precision::int8, true>(from, count, to);
+        return on_host ? round_all<Precision::int8, true>(from, count, to)
+                       : round_all<Precision::int8, false>(from, count, to);
       }
       return;  // round_elements() has refused it
     case Precision::fp32x3:

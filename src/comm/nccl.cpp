@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -89,6 +90,17 @@ Clock::time_point after(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+/// Waits a moment for what NCCL does by itself.
+void in_time(Clock::time_point deadline, const char* call) {
+  if (Clock::now() > deadline) {
+    throw Error(
+        fmt::format("{} has not ended in time: a rank does not take part, or the network between "
+                    "the hosts is blocked (NCCL_SOCKET_IFNAME names another one)",
+                    call));
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
 /// Of a communicator that does not block, a call may go on after it has returned, mostly since it
 /// needs the other ranks.
 void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_point deadline,
@@ -96,14 +108,7 @@ void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_
   std::optional<launch::Heartbeat::Waiting> waiting;
   if (status == ncclInProgress) waiting.emplace(heartbeat);
   while (status == ncclInProgress) {
-    if (Clock::now() > deadline) {
-      throw Error(
-          fmt::format("{} has not ended in time: a rank does not take part, or the "
-                      "network between the hosts is blocked (NCCL_SOCKET_IFNAME names "
-                      "another one)",
-                      call));
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    in_time(deadline, call);
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &status);
     if (asked != ncclSuccess) status = asked;
   }
@@ -206,9 +211,16 @@ class NcclCommunicator final : public Communicator {
 
   /// A part of `whole`, which has ended all that it was given.
   NcclCommunicator(const NcclCommunicator& whole, int color, int key) : family_(whole.family_) {
-    start([&] {  // the new communicator is there when the old one has finished
-      const ncclResult_t status = ncclCommSplit(whole.comm_, color, key, &comm_, nullptr);
-      finish(status, "ncclCommSplit", whole.comm_, after(family_->timeout), family_->heartbeat);
+    start([&] {
+      constexpr auto call = "ncclCommSplit";
+      const Clock::time_point deadline = after(family_->timeout);
+      // Threads of NCCL make the new communicator, perhaps after the old one has no more to do, and
+      // then it is not ready yet.
+      std::atomic_ref<ncclComm_t> made(comm_);
+      finish(ncclCommSplit(whole.comm_, color, key, &comm_, nullptr), call, whole.comm_, deadline,
+             family_->heartbeat);
+      while (made.load() == nullptr) in_time(deadline, call);
+      finish(ncclInProgress, call, comm_, deadline, family_->heartbeat);
     });
   }
 
