@@ -33,9 +33,11 @@ std::string line_of(const Json& json) {
 }
 
 Json json_of(const FinishedTile& tile) {
-  Json json = {{"tile", tile.tile},          {"words", tile.words},
-               {"weighted", tile.weighted},  {"squares", bits(tile.squares)},
-               {"worst", bits(tile.worst)},  {"smallest_caught", bits(tile.smallest_caught)},
+  Json json = {{"tile", tile.tile},
+               {"weighted", tile.weighted},
+               {"squares", bits(tile.squares)},
+               {"worst", bits(tile.worst)},
+               {"smallest_caught", bits(tile.smallest_caught)},
                {"unchecked", tile.unchecked}};
   if (tile.group) json["group"] = *tile.group;
   return json;
@@ -48,7 +50,6 @@ std::uint64_t count(const Json& json, const char* name) {
 FinishedTile tile_of(const Json& json) {
   const auto real = [&](const char* name) { return std::bit_cast<double>(count(json, name)); };
   FinishedTile tile{.tile = count(json, "tile"),
-                    .words = count(json, "words"),
                     .weighted = count(json, "weighted"),
                     .squares = real("squares"),
                     .worst = real("worst"),
@@ -83,7 +84,7 @@ class JournalReader {
       try {
         if (json.is_object() && json.contains("run")) {
           take_head(json);
-        } else if (journal_ != nullptr && json.contains("words")) {
+        } else if (journal_ != nullptr && json.contains("weighted")) {
           journal_->tiles.push_back(tile_of(json));
         } else if (journal_ != nullptr) {
           journal_->ranks_of_groups[count(json, "group")].insert(rank_);

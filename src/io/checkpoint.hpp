@@ -31,7 +31,9 @@ struct FinishedTile {
   /// It counts when every rank has found the panels of this group right; none: it was taken over
   /// from an earlier run, and counts.
   std::optional<std::uint64_t> group = {};
-  std::uint64_t words = 0, weighted = 0;  ///< sums of its bits, which tell what was stored from rot
+  /// The sum of its elements' bits, each times its weight, which tells what was stored from rot;
+  /// its mirror's too, if it has one.
+  std::uint64_t weighted = 0;
   double squares = 0, worst = 0, smallest_caught = 0;
   std::uint64_t unchecked = 0;
 };
