@@ -48,10 +48,12 @@ class Schedule {
     return std::max(slowest, (effort.upload + effort.gather + effort.compute) / ring_);
   }
 
-  /// From one super-tile to the next.
+  /// From one super-tile to the next, whose panels readers bring while writers take the tiles away:
+  /// they share the rank's CPUs and its host's memory.
   double step(const Effort& effort) const {
     const double steady = effort.blocks * period(effort) + effort.exchange;
-    return std::max(steady + drain_apart(effort) + stall(effort), effort.drain);
+    return std::max(steady + drain_apart(effort) + stall(effort),
+                    effort.blocks * effort.upload + effort.drain);
   }
 
   /// The last one: behind it nothing computes. Its window begins when its last batch is there.

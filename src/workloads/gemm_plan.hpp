@@ -313,7 +313,7 @@ struct GemmPlan {
 /// panels arrive, batches follow one another at the rate of the slowest of uploading, gathering and
 /// computing, and finished tiles are drained while the window's batches and the next super-tile's
 /// first compute tile by tile; the next super-tile waits for those that take longer, the end for
-/// the last ones.
+/// the last ones. Uploads beside a drain take the time of both.
 ///
 /// Throws UsageError where the decomposition that is asked for is not possible, and, naming the
 /// pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every rank

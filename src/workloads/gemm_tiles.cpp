@@ -77,6 +77,7 @@ void GemmTiles::begin(device::Stream& stream) {
   for (Tile& tile : tiles_) {
     tile.present = false;
     tile.words = tile.mirror_words = tile.weighted = 0;
+    tile.c_words = 0;
   }
   for (Group& group : groups_) group.failure.clear();
   mirrored_ = 0;
@@ -101,7 +102,7 @@ void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTil
   tile.missing = tile.rows.count + (mirrors_leave ? tile.columns.count : 0) + 1;
 
   check(stream, tile, data, sums, report);
-  if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, tile, data);
+  if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, tile, data, report);
   if (operands_.symmetric && !tile.mirrored) {
     stream.launch(gemm::mirror_kernel(),
                   {data, tile.rows.count, edges.n, static_cast<unsigned>(element_)});
@@ -140,15 +141,18 @@ void GemmTiles::check(device::Stream& stream, const Tile& tile, const std::byte*
   stream.launch(gemm::verdict_kernel(), args);
 }
 
-void GemmTiles::add_c(device::Stream& stream, const Tile& tile, std::byte* data) {
+void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report) {
   const std::uint64_t ld = plan_.problem.tile.n;
   const std::byte* c = nullptr;
   if (operands_.c) {
     c_read_->synchronize();  // the tile before has been uploaded
     read_c(tile);
     runtime_.session.heartbeat().move();
-    stream.upload(c_there_.data(), c_here_.data(), tile.rows.count * tile.columns.count * element_);
+    const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
+    tile.c_words = gemm::word_sum(c_here_.data(), bytes);
+    stream.upload(c_there_.data(), c_here_.data(), bytes);
     stream.record(*c_read_);
+    stream.launch(gemm::word_sum_kernel(), {c_there_.data(), bytes, &report->c_words});
     c = c_there_.data();
   }
   stream.launch(gemm::finish_kernel(),
@@ -271,6 +275,10 @@ std::string GemmTiles::failure(const Tile& tile) const {
         "({:.3g} times the bound)",
         verdict.failures, tile.columns.first, last(tile.columns),
         tile.rows.first + verdict.worst_row, verdict.worst);
+  }
+  if (tile.c_words != tile.report.c_words) {
+    return fmt::format("rows {} to {} of input.c are not on the device as they were read",
+                       tile.rows.first, last(tile.rows));
   }
   const bool mirrored = tile.mirrored && to_ != nullptr;
   if (tile.words == tile.report.words &&

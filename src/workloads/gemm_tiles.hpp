@@ -93,12 +93,14 @@ class GemmTiles {
   struct Report {
     gemm::TileVerdict verdict;
     std::uint64_t words, mirror_words;  ///< word sums, as it leaves
+    std::uint64_t c_words;              ///< of the C0 that was added
   };
   /// What the host knows of a tile in the run under way.
   struct Tile {
     std::uint64_t number = 0, group = 0;  ///< number: row * tile_columns + column
     Range rows, columns;                  ///< of C; only these of the tile are valid
     bool present = false, mirrored = false;
+    std::uint64_t c_words = 0;  ///< of the C0 that was read
     Report report{};
     std::vector<double> row_squares;
     std::atomic<std::uint64_t> words = 0, mirror_words = 0, weighted = 0;
@@ -114,7 +116,7 @@ class GemmTiles {
 
   void check(device::Stream& stream, const Tile& tile, const std::byte* data, const Sums& sums,
              Report* report);
-  void add_c(device::Stream& stream, const Tile& tile, std::byte* data);
+  void add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report);
   void read_c(const Tile& tile);
   void mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report);
   void take(Tile& tile, Range rows, const std::byte* data);

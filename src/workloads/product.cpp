@@ -79,13 +79,14 @@ double whole_flops(const GemmOperands& operands) {
   return operands.symmetric ? all / 2 : all;
 }
 
-/// A file as it is now: which one, how large, how old.
-std::string version_of(const fs::path& file) {
+/// A file as it is now: which one, how large, how old. Values are short, so that a message can show
+/// them.
+void add_file(io::Fingerprint& to, const std::string& key, const fs::path& file) {
   std::error_code error;
-  const fs::path path = fs::weakly_canonical(file, error);
-  const auto bytes = fs::file_size(file, error);
-  const auto age = fs::last_write_time(file, error).time_since_epoch().count();
-  return fmt::format("{}, {} bytes, written at {}", path.string(), bytes, age);
+  to.emplace_back(key + "'s file", fs::weakly_canonical(file, error).string());
+  to.emplace_back(key + "'s size", fmt::format("{} bytes", fs::file_size(file, error)));
+  const auto written = fs::last_write_time(file, error).time_since_epoch().count();
+  to.emplace_back(key + "'s time of writing", fmt::format("{} ns", written));
 }
 
 /// All that C's bits are a function of, and what tells that a file is another one.
@@ -95,9 +96,11 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
   io::Fingerprint made{{"workload", name}};
   const auto add = [&](const std::string& key, const io::Matrix* matrix) {
     if (matrix == nullptr) return;
-    made.emplace_back(key, fmt::format("{}, {}", extents(*matrix), name_of(matrix->type())));
+    made.emplace_back(key, matrix->name());
+    made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
+                                                    name_of(matrix->type())));
     const fs::path file = io::input_file(runtime.options, key);
-    made.emplace_back(key + "'s file", file.empty() ? "none" : version_of(file));
+    if (!file.empty()) add_file(made, key, file);
   };
   add("input.a", operands.a.get());
   if (!operands.symmetric) add("input.b", operands.b.get());
