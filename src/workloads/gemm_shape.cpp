@@ -338,7 +338,7 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   buffers.row_squares = aligned({rows, sizeof(double)});
   buffers.column_squares = aligned({extents.columns, sizeof(double)});
   buffers.verdicts = sum({aligned({shape.most_rows, shape.most_columns,
-                                   sizeof(gemm::TileVerdict) + 2 * sizeof(std::uint64_t)}),
+                                   sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
                           aligned({tile.m, sizeof(gemm::RowVerdict)}),
                           aligned({extents.super_tiles, shape.most_blocks, shape.box.batch_sums(),
                                    sizeof(std::uint64_t)})});
