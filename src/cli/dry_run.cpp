@@ -104,6 +104,11 @@ class Machine {
     return value * 1e9;
   }
 
+  /// The lower of two, where a run has measured this ceiling as well.
+  double limited(double value, const std::string& ceiling, std::string_view unit) {
+    return rates_.contains(ceiling) ? std::min(value, rate(ceiling, value, unit)) : value;
+  }
+
   /// A result of one host does not tell how ranks of several reach each other.
   double gather_rate(bool between_hosts, bool on_host) {
     if (between_hosts && !several_hosts_) rates_.erase("all_gather");
@@ -162,7 +167,8 @@ Lines plan_product(const Options& options, const DryRun& wishes, Machine& machin
   const double link = on_host ? assumed_host_link : assumed_gpu_link;
   const bool between_hosts = wishes.ranks > wishes.ranks_on_host;
   const workloads::GemmRates rates{
-      .link_up = machine.rate("link_up", link, "GB/s"),
+      .link_up =
+          std::min(machine.rate("link_up", link, "GB/s"), machine.rate("panel_read", link, "GB/s")),
       .link_down = machine.rate("link_down", link, "GB/s"),
       .gather = wishes.ranks > 1 ? machine.gather_rate(between_hosts, on_host) : 1e12,
       .flops = machine.rate(fmt::format("multiply_{}", name_of(operands.precision)),

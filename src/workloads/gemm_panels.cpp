@@ -145,12 +145,12 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
       element_(gemm::panel_element_bytes(operands.precision, on_host_)),
       read_(plan.batches()) {
   measure_ring();
+  open_parts();  // by all ranks, before one may be refused
   if (pipeline::mode(runtime.options) == pipeline::Mode::pageable) {
     hold_operands(other_host_bytes);
   } else {
     check_host_memory(0, other_host_bytes);
   }
-  open_parts();
   device::Device& device = *runtime.device;
   const auto bytes = [&](std::uint64_t count) {
     return Buffer<std::byte>(device, Memory::device, count);
@@ -158,7 +158,7 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
   const GemmBuffers& buffers = plan.buffers;
   for (std::uint64_t i = 0; i < plan.ring; ++i) {
     Own own;
-    if (plan.problem.a.raw || plan.problem.symmetric) own.a = bytes(buffers.a_panel);
+    if (plan.problem.a.raw) own.a = bytes(buffers.a_panel);
     if (plan.problem.b.raw) own.b = bytes(buffers.b_panel);
     own.a_factor = bytes(buffers.a_factor);
     own.b_factor = bytes(buffers.b_factor);
@@ -216,9 +216,8 @@ void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
   std::vector<Range> a_rows, b_rows;
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const Range part = plan_.a_part(plan_.super_tile(number)).valid;
-    if (a_rows.empty() || part != a_rows.back()) a_rows.push_back(part);
+    if (part.count > 0 && (a_rows.empty() || part != a_rows.back())) a_rows.push_back(part);
   }
-  std::erase_if(a_rows, [](Range part) { return part.count == 0; });
   for (std::uint64_t block = first_block; block < first_block + blocks; ++block) {
     b_rows.push_back(plan_.b_part(block).valid);
   }
@@ -296,7 +295,11 @@ GemmPanels::Upload GemmPanels::upload(std::uint64_t super_tile, std::uint64_t bl
   const std::size_t a = made.a.bytes(), b = made.b.bytes();
   const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
   made.a_offset = raw_a ? 0 : plan_.column * a;
-  made.b_panel = aligned(raw_a ? a : plan_.box.columns * a);
+  // What is turned out of B's panel stands where an uploaded A's would.
+  const bool turned = !raw_a && plan_.a_from_b(extent);
+  const std::size_t a_panel =
+      turned ? extent.rows.count * tile.m * tile.k * element_ : plan_.box.columns * a;
+  made.b_panel = aligned(raw_a ? a : a_panel);
   made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
   made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
   made.a_step = rows_a_piece(made.a);
@@ -390,8 +393,9 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
     turn_b(stream, super_tile, own);
   }
-  own.now.a = own.now.a_factor = plan_.a_from_b(super_tile) ? turn_into_a(stream, super_tile, own)
-                                                            : arrive_a(stream, uploaded, data, own);
+  own.now.a = own.now.a_factor = plan_.a_from_b(super_tile)
+                                     ? turn_into_a(stream, super_tile, data, own)
+                                     : arrive_a(stream, uploaded, data, own);
   if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
@@ -480,19 +484,20 @@ void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile,
 /// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there
 /// already if that is B's factor.
 const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
-                                         Own& own) const {
+                                         std::byte* data, Own& own) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
   const std::uint64_t rows = super_tile.rows.count * tile.m;
   if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
     return own.now.b_factor + across * tile.k * element_;
   }
+  std::byte* const panel = plan_.problem.a.raw ? own.a.data() : data;
   if (rows > 0) {
     stream.launch(gemm::transpose_kernel(),
                   {own.now.b + across * element_, tile.k, rows, super_tile.columns.count * tile.n,
-                   own.a.data(), tile.k, static_cast<unsigned>(element_)});
+                   panel, tile.k, static_cast<unsigned>(element_)});
   }
-  return own.a.data();
+  return panel;
 }
 
 /// Both factors are split panels.

@@ -149,7 +149,7 @@ class GemmPanels {
                   std::byte* to) const;
   void turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
   const std::byte* turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
-                               Own& own) const;
+                               std::byte* data, Own& own) const;
   void split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
   std::uint64_t* sums_of(std::uint64_t batch) {
     return sums_.data() + batch * plan_.box.batch_sums();

@@ -11,7 +11,12 @@ namespace {
 
 using device::Memory;
 
-constexpr std::uint64_t together = 2;  // a GPU computes two tiles side by side
+/// A GPU's plan has two streams; a host's deals out whole tiles to its threads.
+std::uint64_t side_by_side(const runtime::Runtime& runtime) {
+  if (!runtime.resources.device_is_host) return 2;
+  return std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
+}
 
 }  // namespace
 
@@ -24,6 +29,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       library_(library),
       row_bytes_(plan_.problem.tile.n * gemm::accumulator_bytes(operands.precision)),
       tile_bytes_(plan_.problem.tile.m * row_bytes_),
+      together_(side_by_side(runtime)),
       panels_(runtime, operands, plan_, staging,
               GemmTiles::slot_bytes(plan_, staging) * staging.slots),
       tiles_(runtime, operands, plan_, staging, to, journal),
@@ -108,7 +114,7 @@ void GemmProduct::multiply_waiting(device::Stream& stream, std::uint64_t last) {
   const std::uint64_t tiles = super_tiles_[plan_.batch(last).super_tile].tiles.size();
   for (; first_waiting_ <= last; ++first_waiting_) {
     const bool begins = first_waiting_ % plan_.own_blocks.count == 0;
-    const std::uint64_t step = begins ? together : std::max<std::uint64_t>(tiles, 1);
+    const std::uint64_t step = begins ? together_ : std::max<std::uint64_t>(tiles, 1);
     for (std::uint64_t i = 0; i < tiles; i += step) {
       multiply(stream, first_waiting_, intersection({i, step}, {0, tiles}));
     }
@@ -120,8 +126,8 @@ void GemmProduct::multiply_waiting(device::Stream& stream, std::uint64_t last) {
 void GemmProduct::finish_super_tile(device::Stream& stream, std::uint64_t last) {
   const std::uint64_t super_number = plan_.batch(last).super_tile;
   const std::uint64_t tiles = super_tiles_[super_number].tiles.size();
-  for (std::uint64_t i = 0; i < tiles; i += together) {
-    const Range some = intersection({i, together}, {0, tiles});
+  for (std::uint64_t i = 0; i < tiles; i += together_) {
+    const Range some = intersection({i, together_}, {0, tiles});
     for (std::uint64_t batch = first_waiting_; batch <= last; ++batch) {
       multiply(stream, batch, some);
     }

@@ -73,10 +73,10 @@ class GemmProduct {
   GemmPlan plan_;
   const gemm::MultiplyPlan& library_;
   std::size_t row_bytes_, tile_bytes_;  ///< of a tile
+  std::uint64_t together_;              ///< tiles that the device computes side by side
   std::vector<SuperTile> super_tiles_;
   std::uint64_t first_waiting_ = 0;  ///< batch whose products are not enqueued yet
   GemmPanels panels_;
-  GemmTiles tiles_;
   device::Buffer<std::byte> accumulators_;
   std::vector<GemmTiles::Station> stations_;  ///< of level 0's
   /// Z, and the squares of A's rows and of B's column tiles, of the super-tile at work; of split-k
@@ -85,6 +85,8 @@ class GemmProduct {
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
   device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
   std::unique_ptr<device::Event> computed_;  ///< behind the latest products
+  // Its writers use what stands above until it is gone, also where a run has failed.
+  GemmTiles tiles_;
   pipeline::UploadRing ring_;
 };
 

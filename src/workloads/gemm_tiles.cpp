@@ -67,8 +67,8 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
     c_here_ = {device, Memory::pinned, tile_bytes_};
     c_read_ = device.make_event();
   }
-  if (!operands.symmetric || to == nullptr) return;
-  mirrors_ = {device, Memory::device, mirrors * tile_bytes_};
+  if (plan.buffers.mirrors == 0) return;
+  mirrors_ = {device, Memory::device, plan.buffers.mirrors};
   for (std::uint64_t i = 0; i < mirrors; ++i) mirror_stations_.emplace_back(device);
 }
 

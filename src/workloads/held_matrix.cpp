@@ -40,6 +40,7 @@ std::uint64_t HeldMatrix::bytes(const io::Matrix& matrix, const std::vector<Rang
 }
 
 void HeldMatrix::load(unsigned threads, launch::Heartbeat& heartbeat) {
+  if (memory_.size() == 0) return;
   constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   for (std::size_t i = 0; i < strips_.size(); ++i) {
     const Range strip = strips_[i];

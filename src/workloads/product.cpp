@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -85,8 +86,9 @@ void add_file(io::Fingerprint& to, const std::string& key, const fs::path& file)
   std::error_code error;
   to.emplace_back(key + "'s file", fs::weakly_canonical(file, error).string());
   to.emplace_back(key + "'s size", fmt::format("{} bytes", fs::file_size(file, error)));
-  const auto written = fs::last_write_time(file, error).time_since_epoch().count();
-  to.emplace_back(key + "'s time of writing", fmt::format("{} ns", written));
+  const auto written =
+      std::chrono::file_clock::to_sys(fs::last_write_time(file, error)).time_since_epoch().count();
+  to.emplace_back(key + "'s time of writing", fmt::format("{} ns since 1970", written));
 }
 
 /// All that C's bits are a function of, and what tells that a file is another one.
@@ -469,10 +471,12 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   const io::Checkpoint* const earlier = once ? resume.earlier : nullptr;
   std::vector<io::FinishedTile> taken;
   if (once) {
-    session.collectively([&] {
-      resume.journal->begin(
-          fingerprint(runtime, operands, name, problem.tile, plan, library->algorithm()), earlier);
-    });
+    io::Fingerprint print =
+        fingerprint(runtime, operands, name, problem.tile, plan, library->algorithm());
+    for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
+    session.collectively([&] { resume.journal->begin(std::move(print), earlier); });
+  } else if (resume.earlier != nullptr && session.rank() == 0) {
+    runtime.log.warn("an interrupted run has left a checkpoint, but one that repeats begins anew");
   }
   if (earlier != nullptr) {
     const auto span = runtime.recorder.phase("resume");
@@ -489,7 +493,7 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
                       once ? resume.journal : nullptr);
     });
     if (const auto bytes = normalizing_bytes(operands); bytes > 0) {
-      normalizer.emplace(runtime, operands, bytes, staging);
+      session.collectively([&] { normalizer.emplace(runtime, operands, bytes, staging); });
     }
   }
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
@@ -524,14 +528,22 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     for (const double one : session.gather(std::vector{mine})) sum += one;
     return sum;
   };
+  const double whole = all_ranks(plan.flops);
   outcome.flops = all_ranks(flops_of(plan));
+  const double left = outcome.flops / whole;  // of the product, where the rest was taken over
   outcome.elements = operands.m * operands.n;
   const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);
   outcome.bytes = operands.m * operands.k * problem.a.element_bytes + c_bytes;
   if (!operands.symmetric) outcome.bytes += operands.k * operands.n * problem.b.element_bytes;
   const double down = static_cast<double>(c_bytes) / (operands.symmetric && to == nullptr ? 2 : 1);
-  outcome.ceilings = loaded(std::move(limits), all_ranks(static_cast<double>(uploaded)), down,
-                            all_ranks(static_cast<double>(plan.received())), outcome.flops);
+  const double received = all_ranks(static_cast<double>(plan.received()));
+  const double sent_up = all_ranks(static_cast<double>(uploaded));
+  if (product) {
+    outcome.ceilings =
+        loaded(std::move(limits), sent_up, left * down, left * received, outcome.flops);
+  } else {
+    outcome.bytes = 0;  // all was taken over
+  }
   if (session.max(repeatable ? 0 : 1) > 0 && agreed->failure.empty()) {
     agreed->failure = "the repetitions differ from one another";
   }
@@ -558,6 +570,12 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   }
   if (earlier != nullptr) {
     const std::uint64_t tiles = session.sum(taken.size());
+    if (tiles < earlier->tiles.size() && session.rank() == 0) {
+      runtime.log.warn(fmt::format(
+          "{} tiles were finished, but {} are computed again, being no whole super-tiles now: as "
+          "many ranks and as much --pipeline.gpu-memory as before would keep them",
+          earlier->tiles.size(), earlier->tiles.size() - tiles));
+    }
     outcome.metrics.push_back({"resumed_tiles", fmt::format("{}", tiles)});
     outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
   }

@@ -181,7 +181,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     for (const GemmTile tile : owned(plan)) {
       const Place place = place_of(tile);
       if (has_mirror(tile)) add(Of::mirror, tile, place.columns.count, row);
-      add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 2 * sizeof(std::uint64_t));
+      add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t));
       add(Of::tile, tile, place.rows.count, row);
     }
     add(Of::sums, {}, plan.own_blocks.count, plan.box.batch_sums() * sizeof(std::uint64_t));
