@@ -167,8 +167,7 @@ Lines plan_product(const Options& options, const DryRun& wishes, Machine& machin
   const double link = on_host ? assumed_host_link : assumed_gpu_link;
   const bool between_hosts = wishes.ranks > wishes.ranks_on_host;
   const workloads::GemmRates rates{
-      .link_up =
-          std::min(machine.rate("link_up", link, "GB/s"), machine.rate("panel_read", link, "GB/s")),
+      .link_up = machine.limited(machine.rate("link_up", link, "GB/s"), "panel_read", "GB/s"),
       .link_down = machine.rate("link_down", link, "GB/s"),
       .gather = wishes.ranks > 1 ? machine.gather_rate(between_hosts, on_host) : 1e12,
       .flops = machine.rate(fmt::format("multiply_{}", name_of(operands.precision)),
