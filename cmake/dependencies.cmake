@@ -29,8 +29,8 @@ endif()
 find_package(OpenBLAS 0.3)
 set(SHARDSTREAM_HAS_CBLAS ${OpenBLAS_FOUND})
 if(NOT SHARDSTREAM_HAS_CBLAS)
-  message(WARNING "OpenBLAS was not found: building WITHOUT it; CPUs cannot run gemm. Install "
-                  "libopenblas-dev, or give -DOpenBLAS_ROOT=/path.")
+  message(WARNING "OpenBLAS was not found: building WITHOUT it; CPUs cannot run gemm and gram. "
+                  "Install libopenblas-dev, or give -DOpenBLAS_ROOT=/path.")
 endif()
 
 set(SHARDSTREAM_HAS_CUDA OFF)
@@ -73,10 +73,10 @@ if(NOT SHARDSTREAM_CUDA STREQUAL OFF)
   endif()
 endif()
 
-# Combining between GPUs; 2.14 brought the start that does not block.
+# Combining between GPUs; 2.18 brought parts of a communicator.
 set(SHARDSTREAM_HAS_NCCL OFF)
 if(SHARDSTREAM_HAS_CUDA)
-  find_package(NCCL 2.14)
+  find_package(NCCL 2.18)
   set(SHARDSTREAM_HAS_NCCL ${NCCL_FOUND})
   if(NOT SHARDSTREAM_HAS_NCCL)
     message(WARNING "NCCL was not found: building WITHOUT it; ranks combine over MPI, through host "

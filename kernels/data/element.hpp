@@ -2,6 +2,7 @@
 // into a compile-time one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -10,7 +11,10 @@
 
 namespace shardstream {
 
-enum class ElementType : std::uint8_t { f32, f64, i32, i64, u8 };
+enum class ElementType : std::uint8_t { f32, f64, i32, i64, i8, u8 };
+inline constexpr std::array all_element_types = {ElementType::f32, ElementType::f64,
+                                                 ElementType::i32, ElementType::i64,
+                                                 ElementType::i8,  ElementType::u8};
 
 /// Calls f(std::type_identity<T>{}) with the C++ type of `type` and returns its value.
 template <class F>
@@ -24,6 +28,8 @@ decltype(auto) with_element_type(ElementType type, F&& f) {
       return f(std::type_identity<std::int32_t>{});
     case ElementType::i64:
       return f(std::type_identity<std::int64_t>{});
+    case ElementType::i8:
+      return f(std::type_identity<std::int8_t>{});
     case ElementType::u8:
       return f(std::type_identity<std::uint8_t>{});
   }
@@ -36,7 +42,7 @@ inline std::size_t size_of(ElementType type) {
 }
 
 constexpr std::string_view name_of(ElementType type) {
-  constexpr std::string_view names[] = {"f32", "f64", "i32", "i64", "u8"};
+  constexpr std::string_view names[] = {"f32", "f64", "i32", "i64", "i8", "u8"};
   return names[static_cast<std::size_t>(type)];
 }
 

@@ -14,7 +14,7 @@ namespace shardstream {
 
 enum class Generator : std::uint8_t {
   uniform,  ///< floats in [0, 1) with 24 or 53 random bits; integers over the type's whole range
-  ramp      ///< i mod 2^24 (f32), 2^53 (f64), 2^31 (i32), 2^8 (u8); i itself for i64
+  ramp      ///< i mod 2^24 (f32), 2^53 (f64), 2^31 (i32), 2^7 (i8), 2^8 (u8); i itself for i64
 };
 
 constexpr std::string_view name_of(Generator generator) {
@@ -69,6 +69,8 @@ constexpr T ramp_element(std::uint64_t index) {
     return detail::double_of_53_bits(index & ((std::uint64_t{1} << 53) - 1));
   } else if constexpr (std::is_same_v<T, std::int32_t>) {
     return static_cast<std::int32_t>(index & 0x7fffffffu);
+  } else if constexpr (std::is_same_v<T, std::int8_t>) {
+    return static_cast<std::int8_t>(index & 0x7fu);
   } else {
     return static_cast<T>(index);
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -13,9 +12,9 @@
 namespace shardstream::gemm {
 namespace {
 
-/// On a host panels are doubles with fp64, else floats, as accumulators are.
+/// On a host panels are doubles with fp64, else floats.
 template <class F>
-void with_float_type(Precision precision, F&& f) {
+void with_panel_type(Precision precision, F&& f) {
   if (precision == Precision::fp64) {
     f(double{});
   } else {
@@ -72,6 +71,10 @@ Sums sums(const float* x, const double* y, std::uint64_t count) {
   return sums_of(x, y, count);
 }
 SHARDSTREAM_VECTOR_CLONES
+Sums sums(const std::int32_t* x, const double* y, std::uint64_t count) {
+  return sums_of(x, y, count);
+}
+SHARDSTREAM_VECTOR_CLONES
 Sums sums(const double* x, const double* y, std::uint64_t count) {
   return sums_of(x, y, count);
 }
@@ -84,8 +87,7 @@ std::array<double, chunk> signs_from(std::uint64_t seed, std::uint64_t first, st
   return signs;
 }
 
-/// Calls use(row, sums of the row's next chunk, the chunk) chunk by chunk, the rows of each in
-/// order.
+/// Calls use(row, sums of the row's next chunk) chunk by chunk, the rows of each in order.
 template <class T, class Use>
 void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t columns,
                 std::uint64_t seed, std::uint64_t first_column, Use use) {
@@ -94,7 +96,7 @@ void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t co
     const auto signs = signs_from(seed, first_column + c, width);
     for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
       const T* x = elements + r * ld + c;
-      use(r, sums(x, signs.data(), width), x, width);
+      use(r, sums(x, signs.data(), width));
     }
   }
 }
@@ -102,12 +104,12 @@ void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t co
 void signed_sums(const SignedSumsArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts);
   std::fill(args.y + rows.begin * 2 * args.tiles, args.y + rows.end * 2 * args.tiles, 0.0);
-  with_float_type(args.precision, [&](auto zero) {
+  with_panel_type(args.precision, [&](auto zero) {
     const auto* panel = static_cast<const decltype(zero)*>(args.panel);
     for (std::uint64_t tile = 0; tile < args.tiles; ++tile) {
       const std::uint64_t c = tile * args.tile_n;
       for_chunks(panel + c, args.ld, rows, args.tile_n, args.seed, args.first_column + c,
-                 [&](std::uint64_t row, Sums some, auto, auto) {
+                 [&](std::uint64_t row, Sums some) {
                    double* y = args.y + row * 2 * args.tiles + tile;
                    y[0] += some.sum;
                    y[args.tiles] += some.squares;
@@ -156,7 +158,7 @@ void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
     const double* squares = args.y + kk * 2 * args.tiles + args.tiles;
     for (std::uint64_t j = tiles.begin; j < tiles.end; ++j) args.column_squares[j] += squares[j];
   }
-  with_float_type(args.precision, [&](auto zero) {
+  with_panel_type(args.precision, [&](auto zero) {
     for (std::uint64_t r = rows.begin; r < rows.end; r += block_rows) {
       for (std::uint64_t kk = 0; kk < args.depth; kk += block_depth) {
         add_block<decltype(zero)>(args, {r, std::min(r + block_rows, rows.end)}, kk,
@@ -166,25 +168,15 @@ void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
   });
 }
 
-template <class T>
-std::uint64_t sum_of_bits(const T* x, std::uint64_t count) {
-  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  std::uint64_t sum = 0;
-  for (std::uint64_t i = 0; i < count; ++i) sum += std::bit_cast<Bits>(x[i]);
-  return sum;
-}
-
 void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts);
   RowVerdict* found = args.row_verdicts;
   std::fill(found + rows.begin, found + rows.end, RowVerdict{});
-  with_float_type(args.precision, [&](auto zero) {
-    for_chunks(static_cast<const decltype(zero)*>(args.tile), args.ld, rows, args.columns,
-               args.seed, args.first_column,
-               [&](std::uint64_t row, Sums some, auto x, std::uint64_t width) {
+  with_accumulator_type(args.precision, [&](auto of) {
+    for_chunks(static_cast<const typename decltype(of)::type*>(args.tile), args.ld, rows,
+               args.columns, args.seed, args.first_column, [&](std::uint64_t row, Sums some) {
                  found[row].ratio += some.sum;  // R until it is judged below
                  found[row].squares += some.squares;
-                 found[row].word_sum += sum_of_bits(x, width);
                });
   });
   for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
@@ -201,7 +193,6 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
 void verdict(const CheckTileArgs& args, unsigned part, unsigned) {
   if (part != 0) return;
   TileVerdict all{};
-  all.tile = args.tile_index;
   for (std::uint64_t row = 0; row < args.rows; ++row) {
     detail::take(all, args.row_verdicts[row], row);
   }

@@ -14,17 +14,17 @@ unsigned blocks_of(std::uint64_t items, std::uint64_t items_a_block) {
   return static_cast<unsigned>(ceil_div(items, items_a_block));
 }
 
-/// 16 bytes of elements.
+/// 16 bytes of elements; 8 of the smallest, of which a step of add_products has no more.
 template <class T>
-struct alignas(16) Pack {
-  static constexpr unsigned width = 16 / sizeof(T);
+struct alignas(sizeof(T) == 1 ? 8 : 16) Pack {
+  static constexpr unsigned width = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
   T element[width];
 };
 
 /// Whether every row of `ld` elements can be read in Packs.
 template <class T>
 bool in_packs(const void* data, std::uint64_t ld) {
-  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % Pack<T>::width == 0;
+  return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T>) == 0 && ld % Pack<T>::width == 0;
 }
 
 /// Elements [at, at + width) of x, zeros from `count` on.
@@ -59,10 +59,10 @@ struct Sums {
   double sum = 0, squares = 0;
 };
 
-/// A row's sums, valid in lane 0 of the warp; calls each(element) for what this lane reads.
-template <class T, class Each>
+/// A row's sums, valid in lane 0 of the warp.
+template <class T>
 __device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
-                         std::uint64_t first_column, Each each) {
+                         std::uint64_t first_column) {
   constexpr unsigned width = Pack<T>::width;
   Sums mine;
 #pragma unroll 4
@@ -74,7 +74,6 @@ __device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint6
       const double value = value_of(some.element[i]);
       mine.sum += ((signs >> i) & 1u) != 0 ? -value : value;
       mine.squares = fma(value, value, mine.squares);
-      each(some.element[i]);
     }
   }
   return {warp_sum(mine.sum), warp_sum(mine.squares)};
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(threads) sum_rows(SignedSumsArgs args, bool pa
   const std::uint64_t row = item / args.tiles, tile = item % args.tiles;
   const std::uint64_t column = tile * args.tile_n;
   const Sums sums = row_sums(static_cast<const T*>(args.panel) + row * args.ld + column,
-                             args.tile_n, packs, args.seed, args.first_column + column, [](T) {});
+                             args.tile_n, packs, args.seed, args.first_column + column);
   if (threadIdx.x % 32 != 0) return;
   double* y = args.y + row * 2 * args.tiles + tile;
   y[0] = sums.sum;
@@ -249,25 +248,13 @@ void launch_products(const AddProductsArgs& args, CudaStream stream) {
       <<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.panel, args.ld));
 }
 
-__device__ std::uint64_t bits_of(float x) {
-  return __float_as_uint(x);
-}
-__device__ std::uint64_t bits_of(double x) {
-  return static_cast<std::uint64_t>(__double_as_longlong(x));
-}
-
 /// A warp a row.
 template <class T>
 __global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, bool packs) {
   const std::uint64_t row = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32;
   if (row >= args.rows) return;
-  std::uint64_t words = 0;
   const Sums sums = row_sums(static_cast<const T*>(args.tile) + row * args.ld, args.columns, packs,
-                             args.seed, args.first_column, [&](T x) { words += bits_of(x); });
-#pragma unroll
-  for (unsigned distance = 16; distance > 0; distance /= 2) {
-    words += __shfl_down_sync(0xffffffffu, words, distance);
-  }
+                             args.seed, args.first_column);
   if (threadIdx.x % 32 != 0) return;
   const auto model = detail::error_model(args.precision, static_cast<double>(args.k),
                                          static_cast<double>(args.columns), sums.squares,
@@ -275,7 +262,7 @@ __global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, boo
   const double bound = 8 * sqrt(model.variance) + model.underflow;
   const double ratio =
       detail::ratio_of(sums.sum, args.z[row * args.z_stride], model.variance, bound);
-  args.row_verdicts[row] = {ratio, bound, sums.squares, words};
+  args.row_verdicts[row] = {ratio, bound, sums.squares};
 }
 
 /// `mine` and then `other`, which has other rows.
@@ -288,8 +275,6 @@ __device__ void join(TileVerdict& mine, const TileVerdict& other) {
   mine.failures += other.failures;
   mine.unchecked += other.unchecked;
   if (other.smallest_caught > mine.smallest_caught) mine.smallest_caught = other.smallest_caught;
-  mine.sum_squares += other.sum_squares;
-  mine.word_sum += other.word_sum;
 }
 
 /// One block: each thread takes every 256th row, then a tree over the threads.
@@ -297,7 +282,6 @@ __global__ void __launch_bounds__(threads) join_rows(CheckTileArgs args) {
   __shared__ TileVerdict found[threads];
   const unsigned t = threadIdx.x;
   TileVerdict mine{};
-  mine.tile = args.tile_index;
   for (std::uint64_t row = t; row < args.rows; row += threads) {
     detail::take(mine, args.row_verdicts[row], row);
   }
@@ -340,12 +324,10 @@ void add_products(const AddProductsArgs& args, CudaStream stream) {
 void check_rows(const CheckTileArgs& args, CudaStream stream) {
   if (args.rows == 0) return;
   const unsigned blocks = blocks_of(args.rows, warps);
-  if (args.precision == Precision::fp64) {
-    check_rows_of<double>
-        <<<blocks, threads, 0, stream>>>(args, in_packs<double>(args.tile, args.ld));
-  } else {
-    check_rows_of<float><<<blocks, threads, 0, stream>>>(args, in_packs<float>(args.tile, args.ld));
-  }
+  with_accumulator_type(args.precision, [&](auto of) {
+    using T = typename decltype(of)::type;
+    check_rows_of<T><<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.tile, args.ld));
+  });
 }
 
 void verdict(const CheckTileArgs& args, CudaStream stream) {

@@ -24,6 +24,20 @@
 // sums R and Y of w signed terms with v^2 w/6 ( c^2 + |a|^2 |b|^2 / k ), by the random walk once
 // more. Eight standard deviations are the bound: chance alone reaches it once in 10^15 rows.
 //
+// int8 is exact, and so are the doubles that check it: every sum is a whole number below 2^53. A
+// row that is wrong is off by at least 1; the bound is a half.
+//
+// fp32x3 computes d products a call on tensor cores, behind 2 d that are 2^-11 of their size, and
+// rounds the sum of the K = k/d calls as fp32 does. With t = 2^-23 for tensor cores, u = 2^-24, and
+// every call's share of the drift and of the walk, c/K and |a|^2 |b|^2 / K^2:
+//
+//   t^2 ( c^2 d/(9 K) + |a|^2 |b|^2 / (6 K) + (c d/8/4)^2 ) + u^2 ( c^2 K/9 + |a|^2 |b|^2 / 6 )
+//
+// Each element lacks at most 2^-23 of itself, or 2^-137 where tf32 has no smaller ones, and the
+// product left out is at most 2^-22 of the whole one. If all of these have one sign, they come to
+// 2^-21 c; if not, to a walk of k steps whose variance is below 2^-45 |a|^2 |b|^2 / k. Both are
+// added.
+//
 // What it can't know: products in an order that lets partial sums grow far beyond this walk and
 // then cancel (all positive ones first, then all negative ones) err more than the bound allows.
 #pragma once
@@ -32,6 +46,7 @@
 #include <limits>
 
 #include "kernels/data/generate.hpp"
+#include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/precision.hpp"
 #include "kernels/kernel.hpp"
 
@@ -81,12 +96,10 @@ Kernel<AddProductsArgs> add_products_kernel();
 struct RowVerdict {
   double ratio;  ///< |R - Z| / bound; NaN if the row can't be checked
   double bound;
-  double squares;  ///< sum of the squares of the row's elements
-  std::uint64_t word_sum;
+  double squares;  ///< sum of the squares of the row's elements, for the bound
 };
 
 struct TileVerdict {
-  std::uint64_t tile;       ///< as in the arguments
   double worst;             ///< largest |R - Z| / bound of its rows; above 1 is a failure
   std::uint64_t worst_row;  ///< in the tile; the first one if several are alike
   std::uint64_t failures;   ///< rows
@@ -95,14 +108,12 @@ struct TileVerdict {
   /// A wrong element that is further off than this is caught in every row that is checked, as long
   /// as the row's rounding errors alone are inside the bound: twice the largest bound.
   double smallest_caught;
-  double sum_squares;      ///< of the tile's elements
-  std::uint64_t word_sum;  ///< sum mod 2^64 of its elements' bits as whole numbers
 };
 
 /// Checks a tile of C before alpha and beta, in two launches: check_rows_kernel() fills
 /// row_verdicts, verdict_kernel() joins them. Only rows x columns are looked at, not the padding.
 struct CheckTileArgs {
-  const void* tile;  ///< accumulator: double with fp64, else float
+  const void* tile;  ///< of accumulator_type(precision)
   Precision precision;
   std::uint64_t rows, columns;
   std::uint64_t ld;  ///< elements
@@ -113,7 +124,6 @@ struct CheckTileArgs {
   std::uint64_t z_stride;        ///< elements from one row of z to the next
   const double* row_squares;     ///< of the tile's first row
   const double* column_squares;  ///< of the tile's column tile: one value
-  std::uint64_t tile_index;      ///< goes to the verdict as it is
   RowVerdict* row_verdicts;      ///< scratch of `rows`
   TileVerdict* verdict;
 };
@@ -126,8 +136,24 @@ namespace detail {
 struct ErrorModel {
   double variance, underflow;
 };
+
+/// Of fp32x3's products, with what splitting leaves out.
+constexpr double split_variance(double k, double columns, double c, double most, double row_squares,
+                                double column_squares) {
+  const auto block = static_cast<double>(
+      tile_for(1, 1, static_cast<std::uint64_t>(k), Precision::fp32x3, false).k);
+  const double depth = block < k ? block : k, calls = k / depth, steps = depth / 8;
+  const double t = 0x1p-23, u = 0x1p-24;
+  const double in_calls = (c * depth / 9 + most / 6) / calls + c * steps * steps / 16;
+  const double of_calls = c * calls / 9 + most / 6;
+  const double left_out = 0x1p-42 * c + 0x1p-45 * most / k;
+  const double too_small = 0x1p-274 / 3 * (column_squares + columns * row_squares);
+  return t * t * in_calls + u * u * of_calls + left_out + too_small;
+}
+
 constexpr ErrorModel error_model(Precision precision, double k, double columns, double tile_squares,
                                  double row_squares, double column_squares) {
+  if (precision == Precision::int8) return {0x1p-8, 0};  // eight deviations are a half
   const bool tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
   const double v = 0x1p-53;
   const double u = precision == Precision::fp64 ? v : tensor_cores ? 0x1p-23 : 0x1p-24;
@@ -136,10 +162,14 @@ constexpr ErrorModel error_model(Precision precision, double k, double columns, 
   const double c = tile_squares < most ? tile_squares : most;
   const double steps = k / (precision == Precision::tf32 ? 8 : 16);
   const double bias = tensor_cores ? steps * steps / 16 * c : 0;
-  const double product = k / 9 * c + most / 6 + bias;
+  const double walk = k / 9 * c + most / 6;
+  const double product = precision == Precision::fp32x3
+                             ? split_variance(k, columns, c, most, row_squares, column_squares)
+                             : u * u * (walk + bias);
   const double signed_sum = columns / 6 * (c + most / k);
   const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
-  return {u * u * product + v * v * (product + signed_sum), k * columns * smallest};
+  const double terms = precision == Precision::fp32x3 ? 3 * k : k;
+  return {product + v * v * (walk + signed_sum), terms * columns * smallest};
 }
 
 /// RowVerdict::ratio.
@@ -155,8 +185,6 @@ constexpr double ratio_of(double r, double z, double variance, double bound) {
 
 /// Takes row `row` into the verdict of rows before it.
 constexpr void take(TileVerdict& verdict, const RowVerdict& found, std::uint64_t row) {
-  verdict.sum_squares += found.squares;
-  verdict.word_sum += found.word_sum;
   if (found.ratio != found.ratio) {
     verdict.unchecked += 1;
     return;

@@ -28,16 +28,28 @@ constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t most, std::uin
   return ceil_div(part, granule) * granule;
 }
 
+/// The deepest K block of fp32x3. Tensor cores cut sums off, so that errors grow with the depth of
+/// a call; sums of calls are rounded.
+inline constexpr std::uint64_t most_split_k = 1024;
+
+/// The deepest K block of int8 on a host: as floats, sums of so many products are exact.
+inline constexpr std::uint64_t most_float_int8_k = (1 << 24) / (128 * 128);
+
 /// The shape for C of m x n and sums over k, each at least 1. A GPU's edges suit its tensor cores'
 /// tiles and rows aligned to 32 bytes; those of a host give its threads enough tiles to share while
-/// a call still runs near the library's full rate (kernels/README.md).
+/// a call still runs near the library's full rate (kernels/README.md). Rows of C and of its mirror
+/// are whole words of 8 bytes.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         bool on_host) {
+  const bool splits = precision == Precision::fp32x3;
   if (on_host) {
-    return {equal_edge(m, 768, 8, 1), equal_edge(n, 768, 8, 1), equal_edge(k, 2048, 8, 1)};
+    const std::uint64_t deepest = splits                         ? most_split_k
+                                  : precision == Precision::int8 ? most_float_int8_k
+                                                                 : 2048;
+    return {equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
   }
   const bool on_tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
-  const std::uint64_t deepest = on_tensor_cores ? 8192 : 4096;
+  const std::uint64_t deepest = splits ? most_split_k : on_tensor_cores ? 8192 : 4096;
   return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
           equal_edge(k, deepest, 64, 16)};
 }

@@ -12,13 +12,21 @@ namespace {
 class HostPlan final : public MultiplyPlan {
  public:
   HostPlan(Precision precision, const Tile& tile)
-      : precision_(precision), tile_(tile), algorithm_(cblas::prepare()) {}
+      : precision_(precision),
+        call_{tile.m, tile.n, factor_depth(precision, tile.k)},
+        algorithm_(cblas::prepare()) {
+    if (precision == Precision::int8 && tile.k > most_float_int8_k) {
+      throw std::logic_error("a block of K is too deep for int8 in floats");
+    }
+  }
 
   const std::string& algorithm() const override { return algorithm_; }
 
   void multiply(const MultiplyArgs& args, unsigned part, unsigned parts) const override {
     if (precision_ == Precision::fp64) {
       multiply_part<double>(args, part, parts);
+    } else if (precision_ == Precision::int8) {
+      multiply_whole_numbers(args, part, parts);
     } else {
       multiply_part<float>(args, part, parts);
     }
@@ -29,19 +37,38 @@ class HostPlan final : public MultiplyPlan {
   }
 
  private:
-  template <class T>
-  void multiply_part(const MultiplyArgs& args, unsigned part, unsigned parts) const {
-    const std::uint64_t tiles = args.tiles_m * args.tiles_n;
-    for (std::uint64_t t = tiles * part / parts; t < tiles * (part + 1) / parts; ++t) {
-      const std::uint64_t i = t / args.tiles_n, j = t % args.tiles_n;
-      cblas::multiply(tile_, static_cast<const T*>(args.a) + i * tile_.m * tile_.k,
-                      static_cast<const T*>(args.b) + j * tile_.n, args.ldb,
-                      static_cast<T*>(args.tiles) + t * tile_.m * tile_.n, args.first);
+  /// Calls each(tile's number, its rows of A, its columns of B) for the part's tiles.
+  template <class T, class Each>
+  void for_tiles(const MultiplyArgs& args, unsigned part, unsigned parts, Each each) const {
+    for (std::uint64_t t = args.count * part / parts; t < args.count * (part + 1) / parts; ++t) {
+      each(t, static_cast<const T*>(args.a) + args.at[t].row * call_.m * call_.k,
+           static_cast<const T*>(args.b) + args.at[t].column * call_.n);
     }
   }
 
+  template <class T>
+  void multiply_part(const MultiplyArgs& args, unsigned part, unsigned parts) const {
+    for_tiles<T>(args, part, parts, [&](std::uint64_t t, const T* a, const T* b) {
+      cblas::multiply(call_, a, b, args.ldb, static_cast<T*>(args.tiles) + t * call_.m * call_.n,
+                      args.first);
+    });
+  }
+
+  /// In floats, whose sums are whole numbers of at most 2^24, hence exact; then added in 32 bits.
+  void multiply_whole_numbers(const MultiplyArgs& args, unsigned part, unsigned parts) const {
+    const std::uint64_t count = call_.m * call_.n;
+    const auto products = std::make_unique_for_overwrite<float[]>(count);
+    for_tiles<float>(args, part, parts, [&](std::uint64_t t, const float* a, const float* b) {
+      cblas::multiply(call_, a, b, args.ldb, products.get(), true);
+      auto* const sums = static_cast<std::int32_t*>(args.tiles) + t * count;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        sums[i] = (args.first ? 0 : sums[i]) + static_cast<std::int32_t>(products[i]);
+      }
+    });
+  }
+
   Precision precision_;
-  Tile tile_;
+  Tile call_;  ///< what the library multiplies
   std::string algorithm_;
 };
 
@@ -59,6 +86,14 @@ std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile
   } else {
     throw std::logic_error("this build has no CUDA, so no plan for a GPU");
   }
+}
+
+std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns) {
+  std::vector<TileAt> tiles;
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    for (std::uint64_t column = 0; column < columns; ++column) tiles.push_back({row, column});
+  }
+  return tiles;
 }
 
 bool host_multiply_exists() {

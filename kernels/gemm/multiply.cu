@@ -101,11 +101,14 @@ Types types_of(Precision precision) {
     case Precision::fp32:
       return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     case Precision::tf32:
+    case Precision::fp32x3:
       return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
     case Precision::bf16:
       return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     case Precision::fp16:
       return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::int8:
+      return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I};
   }
   throw std::logic_error("precision out of range");
 }
@@ -125,23 +128,32 @@ std::uint32_t alignment(std::uint64_t apart) {
 }
 
 /// The library counts columns first, to which a row-major matrix is its transpose: C^T = B^T A^T,
-/// so that its first factor is B and its second A. Every other tile runs beside its neighbours on a
-/// stream of its own: the last blocks of one fill the multiprocessors that those of another leave
-/// idle.
+/// so that its first factor is B and its second A. Of 8-bit whole numbers it wants the first
+/// transposed, which to it a B of one column a row is. Every other tile runs beside its neighbours
+/// on a stream of its own: the last blocks of one fill the multiprocessors that those of another
+/// leave idle.
 class GpuPlan final : public MultiplyPlan {
  public:
   GpuPlan(Precision precision, const Tile& tile)
       : tile_(tile),
+        depth_(factor_depth(precision, tile.k)),
+        transposed_b_(multiplies_transposed_b(precision, false)),
         types_(types_of(precision)),
         panel_bytes_(panel_element_bytes(precision, false)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
-        a_(layout(types_.panel, tile.k, tile.m, tile.k)),
+        a_(layout(types_.panel, depth_, tile.m, depth_)),
         c_(layout(types_.sum, tile.n, tile.m, tile.n)),
         beside_(make_stream()),
         begun_(make_event()),
         ended_(make_event()) {
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
+    if (transposed_b_) {
+      const cublasOperation_t turned = CUBLAS_OP_T;
+      check(cublasLtMatmulDescSetAttribute(&product_, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
+                                           sizeof(turned)),
+            "cublasLtMatmulDescSetAttribute");
+    }
     choose(precision);
     for (auto& workspace : workspaces_) {
       workspace = allocate(std::max<std::size_t>(workspace_bytes_, 1));
@@ -155,36 +167,50 @@ class GpuPlan final : public MultiplyPlan {
   }
 
   void enqueue(const MultiplyArgs& args, CudaStream stream) const override {
-    Layout b_layout = layout(types_.panel, tile_.n, tile_.k, args.ldb);
+    Layout b_layout = layout_of_b(tile_.n, depth_, args.ldb);
     const auto* a = static_cast<const std::byte*>(args.a);
     const auto* b = static_cast<const std::byte*>(args.b);
     auto* c = static_cast<std::byte*>(args.tiles);
-    const std::uint64_t tiles = args.tiles_m * args.tiles_n;
     const cudaStream_t streams[] = {stream, beside_.get()};
-    if (tiles > 1) order(stream, beside_.get(), begun_.get());
-    for (std::uint64_t tile = 0; tile < tiles; ++tile) {
-      const std::uint64_t i = tile / args.tiles_n, j = tile % args.tiles_n;
-      multiply_tile(a + i * a_apart(), b + j * b_apart(), b_layout, c + tile * c_apart(),
-                    args.first, streams[tile % 2], workspaces_[tile % 2].get());
+    if (args.count > 1) order(stream, beside_.get(), begun_.get());
+    for (std::uint64_t t = 0; t < args.count; ++t) {
+      const TileAt at = args.at[t];
+      multiply_tile(a + at.row * a_apart(), b + at.column * b_apart(args.ldb), b_layout,
+                    c + t * c_apart(), args.first, streams[t % 2], workspaces_[t % 2].get());
     }
-    if (tiles > 1) order(beside_.get(), stream, ended_.get());
+    if (args.count > 1) order(beside_.get(), stream, ended_.get());
   }
 
  private:
   // Bytes from tile to tile.
-  std::uint64_t a_apart() const { return tile_.m * tile_.k * panel_bytes_; }
-  std::uint64_t b_apart() const { return tile_.n * panel_bytes_; }
+  std::uint64_t a_apart() const { return tile_.m * depth_ * panel_bytes_; }
+  std::uint64_t b_apart(std::uint64_t ldb) const {
+    return tile_.n * (transposed_b_ ? ldb : 1) * panel_bytes_;
+  }
   std::uint64_t c_apart() const { return tile_.m * tile_.n * sum_bytes_; }
+
+  /// As the library sees B, `n` wide and `depth` deep.
+  Layout layout_of_b(std::uint64_t n, std::uint64_t depth, std::uint64_t ldb) const {
+    return transposed_b_ ? layout(types_.panel, depth, n, ldb)
+                         : layout(types_.panel, n, depth, ldb);
+  }
+  /// Of a factor for one tile alone.
+  Layout dense_b(std::uint64_t n, std::uint64_t depth) const {
+    return layout_of_b(n, depth, transposed_b_ ? depth : n);
+  }
 
   void multiply_tile(const std::byte* a, const std::byte* b, Layout& b_layout, std::byte* c,
                      bool first, CudaStream stream, void* workspace) const {
     struct Scales {
       double d;
       float f;
+      std::int32_t i;
     };
-    static constexpr Scales zero{0, 0}, one{1, 1};
-    const auto scale = [&](const Scales& value) {
-      return types_.sum == CUDA_R_64F ? static_cast<const void*>(&value.d) : &value.f;
+    static constexpr Scales zero{0, 0, 0}, one{1, 1, 1};
+    const auto scale = [&](const Scales& value) -> const void* {
+      if (types_.sum == CUDA_R_64F) return &value.d;
+      if (types_.sum == CUDA_R_32I) return &value.i;
+      return &value.f;
     };
     check(cublasLtMatmul(handle_.get(), &product_, scale(one), b, &b_layout, a, &a_,
                          scale(first ? zero : one), c, &c_, c, &c_, &chosen_, workspace,
@@ -205,7 +231,7 @@ class GpuPlan final : public MultiplyPlan {
          static_cast<std::uint64_t>(workspace_of_current_gpu()));
     wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart()));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart(depth_)));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
@@ -231,7 +257,7 @@ class GpuPlan final : public MultiplyPlan {
         .append(" x ")
         .append(std::to_string(tile_.n))
         .append(" x ")
-        .append(std::to_string(tile_.k))
+        .append(std::to_string(depth_))
         .append(" in ")
         .append(name_of(precision));
   }
@@ -239,8 +265,8 @@ class GpuPlan final : public MultiplyPlan {
   /// What the library proposes for a product `times` as large in each direction.
   Proposals propose(cublasLtMatmulPreferenceOpaque_t& wishes, std::uint64_t times,
                     Precision precision) {
-    const std::uint64_t m = times * tile_.m, n = times * tile_.n, k = times * tile_.k;
-    Layout a = layout(types_.panel, k, m, k), b = layout(types_.panel, n, k, n);
+    const std::uint64_t m = times * tile_.m, n = times * tile_.n, k = times * depth_;
+    Layout a = layout(types_.panel, k, m, k), b = dense_b(n, k);
     Layout c = layout(types_.sum, n, m, n);
     Proposals proposed;
     check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
@@ -252,7 +278,7 @@ class GpuPlan final : public MultiplyPlan {
 
   /// Takes the first that does for a tile; false if none does.
   bool take_one_of(const Proposals& proposed) {
-    Layout b = layout(types_.panel, tile_.n, tile_.k, tile_.n);
+    Layout b = dense_b(tile_.n, depth_);
     for (int i = 0; i < proposed.count; ++i) {
       const cublasLtMatmulHeuristicResult_t& each = proposed.list[static_cast<std::size_t>(i)];
       cublasLtMatmulHeuristicResult_t here{};
@@ -288,6 +314,8 @@ class GpuPlan final : public MultiplyPlan {
   }
 
   Tile tile_;
+  std::uint64_t depth_;
+  bool transposed_b_;
   Types types_;
   std::size_t panel_bytes_, sum_bytes_;
   Handle handle_;

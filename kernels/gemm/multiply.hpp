@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "kernels/kernel.hpp"
 
@@ -13,22 +15,33 @@ namespace shardstream::gemm {
 
 class MultiplyPlan;
 
-/// tiles[i][j] = A_i B_j if `first`, else tiles[i][j] += A_i B_j, for tiles_m x tiles_n tiles. Tile
-/// (i, j) lies dense at tiles + (i * tiles_n + j) * tile.m * tile.n.
+/// A tile of the product of two panels: rows row * tile.m and on of A, columns column * tile.n and
+/// on of B.
+struct TileAt {
+  std::uint64_t row, column;
+};
+
+/// All tiles of a product of rows x columns of them, row by row.
+std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns);
+
+/// Tile t, at row i and column j, becomes A_i B_j if `first`, else A_i B_j is added to it. It lies
+/// dense at tiles + t * tile.m * tile.n.
 ///
 /// The bits of a tile depend on its own numbers, the plan's precision, shape and algorithm() and
-/// `first` alone: not on i, j, ldb, the number of tiles, or the number of threads.
+/// `first` alone: not on its place, ldb, the number of tiles, or the number of threads.
 struct MultiplyArgs {
   const MultiplyPlan* plan;  ///< of the backend whose stream computes
-  /// A panel, tiles_m * tile.m x tile.k, rows tile.k elements apart; and a B panel, tile.k x
-  /// tiles_n * tile.n, rows ldb elements apart, ldb a multiple of tile.n. Their elements are the
-  /// precision's (panel_element_bytes). Begin on 256 bytes, or a multiple of whole tiles behind
-  /// such a place.
+  /// The factors (factor.hpp), of the depth d = factor_depth(precision, tile.k): A's is d wide and
+  /// dense, B's d high, its rows ldb elements apart, ldb a multiple of tile.n. Where
+  /// multiplies_transposed_b(), B's is d wide, its rows ldb elements apart, ldb a multiple of 16,
+  /// usually d. Elements are the panels' (panel_element_bytes). Begin on 256 bytes, or a multiple
+  /// of whole tiles behind such a place.
   const void* a;
   const void* b;
   std::uint64_t ldb;
-  void* tiles;  ///< float, or double with fp64; begins as the panels do
-  std::uint64_t tiles_m, tiles_n;
+  void* tiles;       ///< of accumulator_type(precision); begins as the factors do
+  const TileAt* at;  ///< `count` of them, to live until the work is done
+  std::uint64_t count;
   bool first;
 };
 
@@ -57,7 +70,8 @@ class MultiplyPlan {
 inline constexpr std::uint64_t most_workspace = std::uint64_t{64} << 20;
 
 /// Not in the timed part: it loads libraries and takes device memory. For a GPU the calling
-/// thread's is meant, and the shape must be one of tile_for(). Throws std::runtime_error, with the
+/// thread's is meant, and the shape must be one of tile_for(): tile.k is that of panels, what is
+/// multiplied is factor_depth() deep. Throws std::runtime_error, with the
 /// library's words, if the library refuses the shape or is not part of this build.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
                                                  bool on_host);

@@ -4,88 +4,131 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
 
 #include "kernels/gemm/panel_cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
 #include "kernels/gemm/rows.hpp"
+#include "kernels/gemm/words.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {
 namespace {
 
-template <class T>
-[[gnu::always_inline]] inline void convert_to(Precision precision, const T* from,
-                                              std::uint64_t count, void* to) {
-  const auto all = [&]<Precision P>(std::integral_constant<Precision, P>) [[gnu::always_inline]] {
-    auto* out = static_cast<decltype(rounded<P>(T{}))*>(to);
-    for (std::uint64_t i = 0; i < count; ++i) out[i] = rounded<P>(from[i]);
-  };
-  switch (precision) {  // not with_precision(), which the vector clones would call, not inline
-    case Precision::fp64:
-      return all(std::integral_constant<Precision, Precision::fp64>{});
-    case Precision::fp32:
-      return all(std::integral_constant<Precision, Precision::fp32>{});
-    case Precision::tf32:
-      return all(std::integral_constant<Precision, Precision::tf32>{});
-    case Precision::bf16:
-      return all(std::integral_constant<Precision, Precision::bf16>{});
-    case Precision::fp16:
-      return all(std::integral_constant<Precision, Precision::fp16>{});
-  }
-}
+constexpr unsigned edge = 32;  // of the blocks that are turned
 
-SHARDSTREAM_VECTOR_CLONES
-void convert(Precision precision, const float* from, std::uint64_t count, void* to) {
-  convert_to(precision, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-void convert(Precision precision, const double* from, std::uint64_t count, void* to) {
-  convert_to(precision, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-void convert(Precision precision, const std::int32_t* from, std::uint64_t count, void* to) {
-  convert_to(precision, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-void convert(Precision precision, const std::int64_t* from, std::uint64_t count, void* to) {
-  convert_to(precision, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-void convert(Precision precision, const std::uint8_t* from, std::uint64_t count, void* to) {
-  convert_to(precision, from, count, to);
-}
-
-/// Block by block: a block of raw is turned in a buffer that the first-level cache holds.
-template <class T>
-void transpose_rows(const CanonicalizeArgs& args, Rows rows, std::size_t element) {
-  constexpr std::uint64_t edge = 32;
-  const T* raw = static_cast<const T*>(args.raw);
+/// Hands out the transpose of `from`, which has `columns` rows of `rows` elements: take(r, c, line,
+/// width) is given `width` elements of row r from column c on. Block by block, turned in a buffer
+/// that the first-level cache holds.
+template <class T, class Take>
+void turn(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns, Take&& take) {
   T turned[edge][edge];
   for (std::uint64_t r = rows.begin; r < rows.end; r += edge) {
-    const std::uint64_t height = std::min(edge, rows.end - r);
-    for (std::uint64_t c = 0; c < args.columns; c += edge) {
-      const std::uint64_t width = std::min(edge, args.columns - c);
+    const std::uint64_t height = std::min<std::uint64_t>(edge, rows.end - r);
+    for (std::uint64_t c = 0; c < columns; c += edge) {
+      const std::uint64_t width = std::min<std::uint64_t>(edge, columns - c);
       for (std::uint64_t j = 0; j < width; ++j) {
-        const T* line = raw + (c + j) * args.rows + r;
+        const T* line = from + (c + j) * ld + r;
         for (std::uint64_t i = 0; i < height; ++i) turned[i][j] = line[i];
       }
-      for (std::uint64_t i = 0; i < height; ++i) {
-        convert(args.precision, turned[i], width,
-                static_cast<std::byte*>(args.panel) + ((r + i) * args.ld + c) * element);
-      }
+      for (std::uint64_t i = 0; i < height; ++i) take(r + i, c, turned[i], width);
     }
   }
 }
 
+/// Some neighbouring elements of the panel's row r, from column c on.
+template <class T>
+void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
+         std::uint64_t width) {
+  auto* const to = static_cast<std::byte*>(args.panel) +
+                   (r * args.ld + c) * panel_element_bytes(args.precision, true);
+  if (args.shift == nullptr && args.scale == nullptr) {
+    return round_elements(args.from, args.precision, true, line, width, to);
+  }
+  double centred[edge];
+  for (std::uint64_t i = 0; i < width; ++i) {
+    const std::uint64_t variable = args.by_row ? r : c + i;
+    const double x = static_cast<double>(line[i]);
+    const double shifted = args.shift != nullptr ? x - args.shift[variable] : x;
+    centred[i] = args.scale != nullptr ? shifted * args.scale[variable] : shifted;
+  }
+  round_elements(ElementType::f64, args.precision, true, centred, width, to);
+}
+
+template <class T>
+void put_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
+  const T* const line = static_cast<const T*>(args.raw) + r * args.columns;
+  const bool centred = args.shift != nullptr || args.scale != nullptr;
+  const std::uint64_t step = centred ? edge : columns;
+  for (std::uint64_t c = 0; c < columns; c += step) {
+    put(args, r, c, line + c, std::min(step, columns - c));
+  }
+}
+
 void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
+  if (!takes(args.precision, args.from)) throw std::logic_error("int8 panels are made of i8 alone");
   const Rows rows = rows_of(args.rows, part, parts);
-  const std::size_t element = panel_element_bytes(args.precision, true);
+  const Rows valid = {rows.begin, std::max(rows.begin, std::min(rows.end, args.valid_rows))};
+  const std::uint64_t columns = std::min(args.columns, args.valid_columns);
   with_element_type(args.from, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (args.transpose) return transpose_rows<T>(args, rows, element);
-    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-      convert(args.precision, static_cast<const T*>(args.raw) + r * args.columns, args.columns,
-              static_cast<std::byte*>(args.panel) + r * args.ld * element);
+    if (args.transpose) {
+      return turn(static_cast<const T*>(args.raw), args.rows, valid, columns,
+                  [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+                    put(args, r, c, line, width);
+                  });
+    }
+    for (std::uint64_t r = valid.begin; r < valid.end; ++r) put_row<T>(args, r, columns);
+  });
+  const std::size_t element = panel_element_bytes(args.precision, true);
+  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+    const std::uint64_t first = r < args.valid_rows ? columns : 0;
+    std::memset(static_cast<std::byte*>(args.panel) + (r * args.ld + first) * element, 0,
+                (args.columns - first) * element);
+  }
+}
+
+/// Calls f with an element of `bytes` bytes.
+template <class F>
+void with_bytes(unsigned bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    case 8:
+      return f(std::uint64_t{});
+    default:
+      throw std::logic_error("no element has as many bytes");
+  }
+}
+
+void transpose(const TransposeArgs& args, unsigned part, unsigned parts) {
+  with_bytes(args.element_bytes, [&](auto element) {
+    using T = decltype(element);
+    turn(static_cast<const T*>(args.from), args.ld, rows_of(args.columns, part, parts), args.rows,
+         [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+           std::memcpy(static_cast<T*>(args.to) + r * args.ld_to + c, line, width * sizeof(T));
+         });
+  });
+}
+
+/// Parts take blocks of rows in turns, since later rows have more below the diagonal.
+void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
+  with_bytes(args.element_bytes, [&](auto element) {
+    using T = decltype(element);
+    T* const tile = static_cast<T*>(args.tile);
+    for (std::uint64_t first = std::uint64_t{part} * edge; first < args.edge;
+         first += std::uint64_t{parts} * edge) {
+      const Rows rows = {first, std::min<std::uint64_t>(first + edge, args.edge)};
+      turn(tile, args.ld, rows, rows.end,
+           [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+             if (c < r) {
+               std::memcpy(tile + r * args.ld + c, line, std::min(width, r - c) * sizeof(T));
+             }
+           });
     }
   });
 }
@@ -93,30 +136,6 @@ void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
 void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
   const Rows bytes = rows_of(args.bytes, part, parts);
   std::memset(static_cast<std::byte*>(args.data) + bytes.begin, 0, bytes.end - bytes.begin);
-}
-
-using Words [[gnu::vector_size(32)]] = std::uint64_t;
-
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
-  constexpr unsigned flight = 4;  // vectors added at a time
-  Words sums[flight] = {};
-  std::uint64_t at = 0;
-  for (; at + sizeof(sums) <= bytes; at += sizeof(sums)) {
-    for (unsigned i = 0; i < flight; ++i) {
-      Words words;
-      std::memcpy(&words, data + at + i * sizeof(words), sizeof(words));
-      sums[i] += words;
-    }
-  }
-  std::uint64_t sum = 0;
-  for (const Words& four : sums) sum += four[0] + four[1] + four[2] + four[3];
-  for (; at < bytes; at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + at, std::min<std::uint64_t>(8, bytes - at));
-    sum += word;
-  }
-  return sum;
 }
 
 void sum_words(const WordSumArgs& args, unsigned part, unsigned parts) {
@@ -130,16 +149,21 @@ template <class T>
 [[gnu::always_inline]] inline void finish_elements(const T* tile, const T* c0, double alpha,
                                                    double beta, std::uint64_t count, T* out) {
   if (c0 == nullptr) {
-    for (std::uint64_t i = 0; i < count; ++i) out[i] = static_cast<T>(alpha * tile[i]);
+    for (std::uint64_t i = 0; i < count; ++i) out[i] = finished<T>(alpha * tile[i]);
   } else {
     for (std::uint64_t i = 0; i < count; ++i) {
-      out[i] = static_cast<T>(alpha * tile[i] + beta * c0[i]);
+      out[i] = finished<T>(alpha * tile[i] + beta * c0[i]);
     }
   }
 }
 SHARDSTREAM_VECTOR_CLONES
 void finish_row(const float* tile, const float* c0, double alpha, double beta, std::uint64_t count,
                 float* out) {
+  finish_elements(tile, c0, alpha, beta, count, out);
+}
+SHARDSTREAM_VECTOR_CLONES
+void finish_row(const std::int32_t* tile, const std::int32_t* c0, double alpha, double beta,
+                std::uint64_t count, std::int32_t* out) {
   finish_elements(tile, c0, alpha, beta, count, out);
 }
 SHARDSTREAM_VECTOR_CLONES
@@ -160,27 +184,33 @@ void finish_rows(const FinishArgs& args, Rows rows) {
 
 void finish(const FinishArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts);
-  if (args.precision == Precision::fp64) {
-    finish_rows<double>(args, rows);
-  } else {
-    finish_rows<float>(args, rows);
-  }
+  with_accumulator_type(args.precision,
+                        [&](auto of) { finish_rows<typename decltype(of)::type>(args, rows); });
 }
 
 }  // namespace
 
 bool needs_canonicalize(ElementType from, bool transpose, Precision precision) {
-  const bool same = (precision == Precision::fp64 && from == ElementType::f64) ||
-                    (precision == Precision::fp32 && from == ElementType::f32);
-  return transpose || !same;
+  return transpose || !stored_as_panel(from, precision, true);
 }
 
-std::uint64_t word_sum(const void* data, std::uint64_t bytes) {
-  return sum_of_words(static_cast<const std::byte*>(data), bytes);
+PanelWork panel_work(ElementType from, Precision precision, bool on_host, bool transpose,
+                     bool centred) {
+  const bool as_panel = stored_as_panel(from, precision, on_host);
+  if (centred || (!as_panel && !readers_round(from, precision, on_host))) {
+    return PanelWork::canonicalize;
+  }
+  return transpose ? PanelWork::transpose : PanelWork::none;
 }
 
 Kernel<CanonicalizeArgs> canonicalize_kernel() {
   return {"gemm_canonicalize", canonicalize, with_cuda<cuda::canonicalize>()};
+}
+Kernel<TransposeArgs> transpose_kernel() {
+  return {"gemm_transpose", transpose, with_cuda<cuda::transpose>()};
+}
+Kernel<MirrorArgs> mirror_kernel() {
+  return {"gemm_mirror", mirror, with_cuda<cuda::mirror>()};
 }
 Kernel<ZeroArgs> zero_kernel() {
   return {"gemm_zero", zero, with_cuda<cuda::zero>()};

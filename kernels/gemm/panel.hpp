@@ -12,9 +12,10 @@
 namespace shardstream::gemm {
 
 /// Makes rows x columns of a panel from stored elements: transposed, converted and rounded to the
-/// precision, once and to nearest (ties to even; tf32: away from zero). Panel elements are those of
-/// the backend: panel_element_bytes(precision, on_host) each. Fast where rows of both are multiples
-/// of 16 bytes.
+/// precision, once and to nearest (ties to even; tf32: away from zero). With shift or scale what is
+/// rounded is (x - shift) * scale, in double. Panel elements are those of the backend:
+/// panel_element_bytes(precision, on_host) each. For int8 of i8 alone, else std::logic_error. Fast
+/// where rows of both are multiples of 16 bytes, without shift and scale, where all is valid.
 struct CanonicalizeArgs {
   const void* raw;  ///< dense, rows x columns, or columns x rows if `transpose`; aligned for `from`
   ElementType from;
@@ -23,11 +24,47 @@ struct CanonicalizeArgs {
   Precision precision;
   std::uint64_t rows, columns;  ///< of the panel
   std::uint64_t ld;             ///< elements from one row of the panel to the next, >= columns
+  /// One of each for every variable: a row of the panel if `by_row`, else a column. Null: none.
+  const double* shift = nullptr;
+  const double* scale = nullptr;
+  bool by_row = false;
+  /// Of the panel; beyond them it becomes zeros, whatever is in raw.
+  std::uint64_t valid_rows = UINT64_MAX, valid_columns = UINT64_MAX;
 };
 Kernel<CanonicalizeArgs> canonicalize_kernel();
 
 /// False where the stored bytes are the panel.
 bool needs_canonicalize(ElementType from, bool transpose, Precision precision);
+
+/// What the device has to do to what was uploaded before it is a panel, if readers round where
+/// readers_round() (words.hpp) says so, but not what is centred.
+enum class PanelWork : std::uint8_t {
+  none,
+  transpose,     ///< transpose_kernel(): panel elements were uploaded
+  canonicalize,  ///< canonicalize_kernel(): stored elements were uploaded
+};
+PanelWork panel_work(ElementType from, Precision precision, bool on_host, bool transpose,
+                     bool centred);
+
+/// to[c][r] = from[r][c] for rows x columns of `from`; the two must not overlap. Fast where rows of
+/// both are multiples of 16 bytes.
+struct TransposeArgs {
+  const void* from;
+  std::uint64_t rows, columns;
+  std::uint64_t ld;  ///< elements from one row of `from` to the next
+  void* to;
+  std::uint64_t ld_to;
+  unsigned element_bytes;  ///< 1, 2, 4 or 8
+};
+Kernel<TransposeArgs> transpose_kernel();
+
+/// Below its diagonal a square tile becomes the mirror of what is above.
+struct MirrorArgs {
+  void* tile;
+  std::uint64_t edge, ld;  ///< elements
+  unsigned element_bytes;  ///< 4 or 8
+};
+Kernel<MirrorArgs> mirror_kernel();
 
 /// Sets bytes to zero.
 struct ZeroArgs {
@@ -36,8 +73,8 @@ struct ZeroArgs {
 };
 Kernel<ZeroArgs> zero_kernel();
 
-/// Adds word_sum(data, bytes) to *sum, mod 2^64. Several may add to one sum at the same time. Fast
-/// where `data` is a multiple of 16 bytes.
+/// Adds word_sum(data, bytes) (words.hpp) to *sum, mod 2^64. Several may add to one sum at the same
+/// time. Fast where `data` is a multiple of 16 bytes.
 struct WordSumArgs {
   const void* data;  ///< of any alignment
   std::uint64_t bytes;
@@ -45,12 +82,10 @@ struct WordSumArgs {
 };
 Kernel<WordSumArgs> word_sum_kernel();
 
-/// The sum mod 2^64 of the 8-byte words in memory, the last one filled up with zeros. Reentrant.
-std::uint64_t word_sum(const void* data, std::uint64_t bytes);
-
-/// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator.
+/// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator, to
+/// nearest (ties to even); of int8 the least or the greatest where that is beyond 32 bits.
 struct FinishArgs {
-  const void* tile;  ///< accumulator: double with fp64, else float, as c0 and out
+  const void* tile;  ///< of accumulator_type(precision), as c0 and out
   Precision precision;
   std::uint64_t rows, columns;  ///< of out; padding of the tile is left out
   std::uint64_t ld_tile;        ///< elements

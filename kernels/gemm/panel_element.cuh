@@ -18,10 +18,12 @@ struct Fp16 {
 };
 
 template <Precision P>
-using Element =
-    std::conditional_t<P == Precision::fp64, double,
-                       std::conditional_t<P == Precision::bf16, Bf16,
-                                          std::conditional_t<P == Precision::fp16, Fp16, float>>>;
+using Element = std::conditional_t<
+    P == Precision::fp64, double,
+    std::conditional_t<
+        P == Precision::bf16, Bf16,
+        std::conditional_t<P == Precision::fp16, Fp16,
+                           std::conditional_t<P == Precision::int8, std::int8_t, float>>>>;
 
 /// The element that has the value, which is one of the precision's.
 template <Precision P, class V>
@@ -31,7 +33,7 @@ __device__ Element<P> encoded(V value) {
   } else if constexpr (P == Precision::fp16) {
     return {__half_as_ushort(__float2half_rn(value))};
   } else {
-    return value;
+    return static_cast<Element<P>>(value);
   }
 }
 
@@ -39,6 +41,12 @@ __device__ inline double value_of(double x) {
   return x;
 }
 __device__ inline double value_of(float x) {
+  return x;
+}
+__device__ inline double value_of(std::int8_t x) {
+  return x;
+}
+__device__ inline double value_of(std::int32_t x) {
   return x;
 }
 __device__ inline double value_of(Bf16 x) {

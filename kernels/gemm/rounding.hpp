@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -25,6 +26,10 @@ decltype(auto) with_precision(Precision precision, F&& f) {
       return f(std::integral_constant<Precision, Precision::bf16>{});
     case Precision::fp16:
       return f(std::integral_constant<Precision, Precision::fp16>{});
+    case Precision::int8:
+      return f(std::integral_constant<Precision, Precision::int8>{});
+    case Precision::fp32x3:
+      return f(std::integral_constant<Precision, Precision::fp32x3>{});
   }
   throw std::logic_error("precision out of range");
 }
@@ -48,6 +53,9 @@ constexpr float odd_float(float x) {
   return x;
 }
 constexpr float odd_float(std::uint8_t x) {
+  return static_cast<float>(x);
+}
+constexpr float odd_float(std::int8_t x) {
   return static_cast<float>(x);
 }
 constexpr float odd_float(std::int32_t x) {
@@ -100,14 +108,30 @@ constexpr float to_fp16(float x) {
   return canonical(x, sign | rounded);
 }
 
+/// The tf32 nearest to x, or the largest that is finite where x is; what is left of x is exact.
+constexpr float high_part(float x) {
+  const auto nearest = std::bit_cast<std::uint32_t>(to_tf32(x));
+  const bool is_infinite = (nearest & 0x7fffffffu) == 0x7f800000u;
+  return std::bit_cast<float>(
+      select(is_infinite, std::bit_cast<std::uint32_t>(x) & ~0x1fffu, nearest));
+}
+constexpr float low_part(float x, float high) {
+  return to_tf32(x - high);
+}
+
 }  // namespace detail
 
-/// x in the panel's precision, rounded once, to nearest; of bf16 and fp16 the float of that value.
+/// Whether rounded<P>(T) exists.
 template <Precision P, class T>
-constexpr auto rounded(T x) {
+inline constexpr bool can_round = P != Precision::int8 || std::is_same_v<T, std::int8_t>;
+
+/// x in the panel's precision, rounded once, to nearest; of bf16, fp16 and int8 the float of that
+/// value.
+template <Precision P, class T>
+requires(can_round<P, T>) constexpr auto rounded(T x) {
   if constexpr (P == Precision::fp64) {
     return static_cast<double>(x);
-  } else if constexpr (P == Precision::fp32) {
+  } else if constexpr (P == Precision::fp32 || P == Precision::fp32x3 || P == Precision::int8) {
     return static_cast<float>(x);
   } else if constexpr (P == Precision::tf32) {
     return detail::to_tf32(detail::odd_float(x));
@@ -115,6 +139,20 @@ constexpr auto rounded(T x) {
     return detail::to_bf16(detail::odd_float(x));
   } else {
     return detail::to_fp16(detail::odd_float(x));
+  }
+}
+
+/// x as an element of C: rounded to nearest, ties to even; of whole numbers the least or the
+/// greatest where x is beyond.
+template <class T>
+constexpr T finished(double x) {
+  if constexpr (std::is_integral_v<T>) {
+    constexpr auto least = static_cast<double>(std::numeric_limits<T>::min());
+    constexpr auto most = static_cast<double>(std::numeric_limits<T>::max());
+    const double held = x < least ? least : x < most ? x : most;
+    return static_cast<T>((held + 0x1.8p52) - 0x1.8p52);  // no fraction is left behind such a sum
+  } else {
+    return static_cast<T>(x);
   }
 }
 

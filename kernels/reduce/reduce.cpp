@@ -27,6 +27,10 @@ PartialOf<std::int64_t> leaf(const std::int64_t* x, unsigned count, std::int64_t
   return reduce_leaf<std::int64_t, lanes>(x, count, first, want);
 }
 SHARDSTREAM_VECTOR_CLONES
+PartialOf<std::int8_t> leaf(const std::int8_t* x, unsigned count, std::int64_t first, Want want) {
+  return reduce_leaf<std::int8_t, lanes>(x, count, first, want);
+}
+SHARDSTREAM_VECTOR_CLONES
 PartialOf<std::uint8_t> leaf(const std::uint8_t* x, unsigned count, std::int64_t first, Want want) {
   return reduce_leaf<std::uint8_t, lanes>(x, count, first, want);
 }
@@ -72,6 +76,7 @@ template Kernel<LeavesArgs<float>> leaves_kernel();
 template Kernel<LeavesArgs<double>> leaves_kernel();
 template Kernel<LeavesArgs<std::int32_t>> leaves_kernel();
 template Kernel<LeavesArgs<std::int64_t>> leaves_kernel();
+template Kernel<LeavesArgs<std::int8_t>> leaves_kernel();
 template Kernel<LeavesArgs<std::uint8_t>> leaves_kernel();
 template Kernel<JoinArgs<double>> join_kernel();
 template Kernel<JoinArgs<std::int64_t>> join_kernel();

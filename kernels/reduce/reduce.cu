@@ -151,6 +151,7 @@ template void leaves(const LeavesArgs<float>&, CudaStream);
 template void leaves(const LeavesArgs<double>&, CudaStream);
 template void leaves(const LeavesArgs<std::int32_t>&, CudaStream);
 template void leaves(const LeavesArgs<std::int64_t>&, CudaStream);
+template void leaves(const LeavesArgs<std::int8_t>&, CudaStream);
 template void leaves(const LeavesArgs<std::uint8_t>&, CudaStream);
 template void join(const JoinArgs<double>&, CudaStream);
 template void join(const JoinArgs<std::int64_t>&, CudaStream);

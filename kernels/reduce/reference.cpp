@@ -195,6 +195,8 @@ template LeafCheck check_leaf(const std::int32_t*, std::uint64_t, std::int64_t, 
                               const PartialOf<std::int32_t>&);
 template LeafCheck check_leaf(const std::int64_t*, std::uint64_t, std::int64_t, Want,
                               const PartialOf<std::int64_t>&);
+template LeafCheck check_leaf(const std::int8_t*, std::uint64_t, std::int64_t, Want,
+                              const PartialOf<std::int8_t>&);
 template LeafCheck check_leaf(const std::uint8_t*, std::uint64_t, std::int64_t, Want,
                               const PartialOf<std::uint8_t>&);
 

@@ -84,7 +84,7 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   session.collectively([&] {
     const Target to = target(options);
     source = io::open_source(options);
-    remove.emplace(io::part_path_of(to.file, uuid));
+    remove.emplace(std::vector{io::part_path_of(to.file, uuid)});
     if (session.rank() != 0) return;
     file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
                  source->order().shape());

@@ -13,19 +13,20 @@
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/gemm.hpp"
+#include "workloads/gram.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
 namespace {
 
 constexpr std::array run_rows = {
-    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce|gemm",
+    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce|gemm|gram",
               "The workload; for INI files, where no word of the command line names it."},
 };
 
 constexpr std::array generate_rows = {
     OptionRow{"input.data", OptionKind::choice, "uniform", "uniform|ramp", "The generator."},
-    OptionRow{"input.type", OptionKind::choice, "f32", "auto|f32|f64|i32|i64|u8",
+    OptionRow{"input.type", OptionKind::choice, "f32", "auto|f32|f64|i32|i64|i8|u8",
               "The type of the elements; auto is f32."},
     OptionRow{"output.file", OptionKind::text, "", "FILE.h5:/PATH",
               "The file to write and the data set in it; this option must be given."},
@@ -45,11 +46,11 @@ constexpr std::string_view sources_of_generate =
 }  // namespace
 
 OptionTable all_options() {
-  return OptionTable({run_rows, io::input_options(), io::matrix_options(),
-                      workloads::reduce_options(), workloads::gemm_options(),
-                      launch::launch_options(), runtime::device_options(), comm::comm_options(),
-                      pipeline::pipeline_options(), measure::measure_options(),
-                      measure::telemetry_options(), io::output_options()});
+  return OptionTable(
+      {run_rows, io::input_options(), io::matrix_options(), workloads::reduce_options(),
+       workloads::gemm_options(), workloads::gram_options(), launch::launch_options(),
+       runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
+       measure::measure_options(), measure::telemetry_options(), io::output_options()});
 }
 
 OptionTable generate_options() {
@@ -68,21 +69,35 @@ std::string program_help() {
       "\n"
       "  mpirun -np 2 shardstream run reduce --input.data sea.h5:/elevation -o sea-stats.h5\n"
       "  mpirun -np 2 shardstream run gemm --input.a a.h5:/A --input.b b.h5:/B -o c.h5\n"
+      "  mpirun -np 2 shardstream run gram --input.a samples.h5:/X --gram.center true -o cov.h5\n"
       "\n"
       "{}"
       "\n"
       "Exit codes: 0 done; 1 failed after work had started; 2 mend the command or the input;\n"
-      "3 the result did not pass its verification.\n",
+      "3 the result did not pass its verification; 75 interrupted, with a checkpoint: start it "
+      "again.\n",
       sources);
 }
 
 std::string run_help() {
   return fmt::format(
       "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
+      "shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]\n"
+      "                [--rates RESULT.h5] [OPTIONS]\n"
       "\n"
       "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
       "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta "
-      "C).\n"
+      "C),\n"
+      "gram (a matrix times its transpose: covariance and correlation matrices).\n"
+      "\n"
+      "  --dry-run         says how N ranks would do it, in which memory and about how long it "
+      "would\n"
+      "                    take, and does nothing; starts no MPI and needs no GPU\n"
+      "  --ranks           of how many ranks (1)\n"
+      "  --gpus-per-node   how many of them are on a host (8)\n"
+      "  --rates           a result of the same machine, whose measured ceilings count; what it "
+      "does\n"
+      "                    not have is assumed\n"
       "\n"
       "{}\n{}",
       sources, all_options().help());

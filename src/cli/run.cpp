@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -11,16 +13,19 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/dry_run.hpp"
 #include "cli/in_session.hpp"
 #include "cli/input.hpp"
 #include "cli/store.hpp"
 #include "cli/timeline.hpp"
 #include "core/standard_output.hpp"
 #include "core/text.hpp"
+#include "io/checkpoint.hpp"
 #include "io/dataset_file.hpp"
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
@@ -30,6 +35,8 @@
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "workloads/gemm.hpp"
+#include "workloads/gram.hpp"
+#include "workloads/product.hpp"
 #include "workloads/reduce.hpp"
 
 namespace shardstream::cli {
@@ -40,34 +47,45 @@ namespace fs = std::filesystem;
 /// What stands on the command line is meant for this run; variables and INI files may serve
 /// several.
 void refuse_options_of_others(const Options& options) {
-  // By key or whole section.
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 11> owners = {
+  // By key or whole section; the first that fits counts.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 15> owners = {
       {{"reduce.", "reduce"},
        {"input.data", "reduce"},
        {"input.count", "reduce"},
        {"input.shape", "reduce"},
        {"pipeline.batch", "reduce"},
        {"pipeline.batches", "reduce"},
+       {"gemm.precision", "gemm or gram"},
+       {"gemm.decomposition", "gemm or gram"},
        {"gemm.", "gemm"},
-       {"input.a", "gemm"},
+       {"gram.", "gram"},
+       {"input.a", "gemm or gram"},
        {"input.b", "gemm"},
        {"input.c", "gemm"},
-       {"output.store", "gemm"}}};
+       {"output.resume", "gemm or gram"},
+       {"output.store", "gemm or gram"}}};
   const std::string& workload = options.text("run.workload");
   for (const auto& [key, value] : options.all()) {
-    for (const auto& [wanted, owner] : owners) {
-      const bool meant = wanted.ends_with('.') ? key.starts_with(wanted) : key == wanted;
-      if (!meant || owner == workload || !options.is_on_command_line(key)) continue;
-      throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}",
-                                   key, owner, workload, owner));
+    const auto found = std::ranges::find_if(owners, [&](const auto& row) {
+      return row.first.ends_with('.') ? key.starts_with(row.first) : key == row.first;
+    });
+    if (found == owners.end() || !options.is_on_command_line(key)) continue;
+    const std::string_view owner = found->second;
+    if (owner == workload || owner.starts_with(workload + " ") || owner.ends_with(" " + workload)) {
+      continue;
     }
+    throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}", key,
+                                 owner, workload, owner));
   }
 }
 
-/// `ini` becomes the INI file that the arguments name, if they do.
-Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini) {
+/// `ini` becomes the INI file that the arguments name, and `dry` the wishes for a dry run, if they
+/// do.
+Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
+              std::optional<DryRun>& dry) {
   const OptionTable table = all_options();
-  CommandLine line = table.parse_command_line(arguments);
+  CommandLine line = table.parse_command_line(arguments, dry_run_switches, dry_run_settings);
+  dry = dry_run_of(line);
   if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
     throw UsageError(fmt::format(
         "run takes a workload or a configuration file, not both: leave out {}, since {} names its "
@@ -77,7 +95,7 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
   if (line.words.size() != 1) {
     throw UsageError(
         line.words.empty()
-            ? std::string("run needs a workload (reduce or gemm) or a configuration file "
+            ? std::string("run needs a workload (reduce, gemm or gram) or a configuration file "
                           "(NAME.ini): see shardstream run --help")
             : fmt::format("run takes one workload or configuration file, but {} "
                           "follows {}: check the spelling of the options",
@@ -138,23 +156,143 @@ fs::path trace_path(fs::path result) {
 class Output {
  public:
   Output(const launch::Session& session, const Options& options, std::span<const fs::path> inputs,
-         const fs::path& path, const std::string& uuid)
-      : remove_(io::part_path_of(path, uuid), io::part_path_of(trace_path(path), uuid)) {
+         const fs::path& path, const std::string& uuid, Log& log)
+      : path_(path),
+        uuid_(uuid),
+        log_(log),
+        journal_path_(io::journal_path_of(path, uuid, session.rank())),
+        remove_({io::part_path_of(path, uuid), journal_path_,
+                 io::part_path_of(trace_path(path), uuid)}) {
     io::refuse_input(path, inputs);
     if (session.rank() != 0) return;
     const bool overwrite = options.flag("output.overwrite");
     file_.emplace(path, overwrite, uuid, reserved_bytes);
     if (options.flag("measure.timeline")) trace_.emplace(trace_path(path), overwrite, uuid);
   }
+  /// What is finished of an unpublished result stays.
+  ~Output() {
+    if (!file_ || published_) return;
+    if (keeps_) {
+      file_->keep();
+      log_.info(way_on());
+    } else {
+      io::remove_journals(path_, uuid_);
+    }
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
   /// Null on all ranks but 0.
   io::ResultFile* file() { return file_ ? &*file_ : nullptr; }
   /// Null also without measure.timeline.
   report::TraceFile* trace() { return trace_ ? &*trace_ : nullptr; }
 
+  /// From now on what a later run goes on from is left when this one is interrupted or fails, and
+  /// rank 0 says so. For any thread.
+  void keep(const launch::Session& session) {
+    const char* const rank = session.size() > 1 ? "rank 0: " : "";
+    remove_.keep({io::part_path_of(path_, uuid_), journal_path_},
+                 session.rank() == 0 ? fmt::format("{}{}\n", rank, way_on()) : "");
+    keeps_ = true;
+  }
+
+  /// Once all have written: result and trace get their names, and the journals go. On rank 0.
+  void publish() {
+    file_->publish();
+    published_ = true;
+    io::remove_journals(path_, uuid_);
+    if (trace_) trace_->publish();
+  }
+
  private:
+  std::string way_on() const {
+    return fmt::format(
+        "the run is not complete, but what it has finished is kept: run the same command with "
+        "-o {} to go on from there",
+        path_.string());
+  }
+
+  fs::path path_;
+  std::string uuid_;
+  Log& log_;
+  fs::path journal_path_;
   launch::RemoveOnSignal remove_;  // from before the files to after them
   std::optional<io::ResultFile> file_;
   std::optional<report::TraceFile> trace_;
+  std::atomic<bool> keeps_ = false;
+  bool published_ = false;
+};
+
+/// This rank's journal of the run, and what earlier runs have left.
+class Resumption {
+ public:
+  /// Finds what there is to go on from, or removes it where output.resume is never. Collective.
+  Resumption(const launch::Session& session, const Options& options, const fs::path& path)
+      : session_(session), path_(path) {
+    std::string journals;
+    session.collectively([&] {
+      if (session.rank() != 0) return;
+      if (options.text("output.resume") == "never") {
+        earlier_runs_.emplace(path).remove();
+      } else {
+        find_earlier_runs();
+        journals = earlier_runs_->journals();
+      }
+    });
+    earlier_ = io::parse_checkpoint(path, session.broadcast(journals));
+  }
+
+  /// What the workload gets. `matrix` is where C goes, null if it is not stored; it, `log` and
+  /// `output` must outlive the run. To be called once.
+  workloads::Resume begin(Output& output, const fs::path& path, const std::string& uuid,
+                          const io::RangeWriter* matrix, Log& log) {
+    matrix_ = matrix;
+    journal_.emplace(path, uuid, session_.rank(), session_.size(), matrix, log,
+                     [&] { output.keep(session_); });
+    return {&*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
+  }
+
+  /// Once a result is published: nobody needs what is left of earlier runs. On rank 0.
+  void remove_earlier() { earlier_runs_->remove(); }
+
+ private:
+  /// A journal that cannot be written keeps all that it should have held where it is.
+  void take_over() {
+    bool written = false;
+    session_.collectively([&] {
+      if (matrix_ != nullptr) matrix_->sync();
+      written = journal_->sync();
+    });
+    if (session_.max(written ? 0 : 1) > 0) return;
+    session_.collectively([&] {
+      if (!earlier_runs_) return;
+      io::sync_folder_of(path_);
+      earlier_runs_->remove();
+    });
+  }
+
+  /// A run that was killed a moment ago may still be ending.
+  void find_earlier_runs() {
+    constexpr int patience = 10;  // seconds
+    earlier_runs_.emplace(path_);
+    for (int i = 0; i < patience && earlier_runs_->contested(); ++i) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      session_.heartbeat().move();
+      earlier_runs_.emplace(path_);
+    }
+    if (!earlier_runs_->contested()) return;
+    throw UsageError(fmt::format(
+        "another run is writing '{}' and may finish it: wait for its end, choose another "
+        "output.file, or pass --output.resume never",
+        path_.string()));
+  }
+
+  const launch::Session& session_;
+  fs::path path_;
+  const io::RangeWriter* matrix_ = nullptr;
+  std::optional<io::EarlierRuns> earlier_runs_;  // on rank 0
+  std::optional<io::Checkpoint> earlier_;
+  std::optional<io::Journal> journal_;
 };
 
 /// The most memory that this process has had in use so far, in bytes.
@@ -215,8 +353,12 @@ measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
 
 /// A workload with its input opened, as run.workload names it.
 struct Work {
-  std::function<workloads::Outcome(runtime::Runtime&, const io::RangeWriter*)> run;
+  /// Where `resumable`, with all that it takes to go on from a checkpoint; else with null.
+  std::function<workloads::Outcome(runtime::Runtime&, const io::RangeWriter*,
+                                   const workloads::Resume*)>
+      run;
   std::vector<fs::path> inputs;  ///< the files that a result must not replace
+  bool resumable = false;
   /// The matrix that the run writes by all ranks; none where there is none.
   struct Matrix {
     std::string name;
@@ -228,23 +370,30 @@ struct Work {
 
 /// Collective.
 Work open_workload(const launch::Session& session, const Options& options) {
-  if (options.text("run.workload") == "gemm") {
+  const std::string& name = options.text("run.workload");
+  if (name == "gemm" || name == "gram") {
     auto operands =
-        std::make_shared<const workloads::GemmOperands>(workloads::open_gemm(session, options));
+        std::make_shared<const workloads::GemmOperands>(workloads::open_product(session, [&] {
+          return name == "gemm" ? workloads::open_gemm(options) : workloads::open_gram(options);
+        }));
     Work work{.run =
-                  [operands](runtime::Runtime& runtime, const io::RangeWriter* to) {
-                    return workloads::gemm(runtime, *operands, to);
+                  [operands, name](runtime::Runtime& runtime, const io::RangeWriter* to,
+                                   const workloads::Resume* resume) {
+                    return workloads::product(runtime, *operands, name, to, *resume);
                   },
-              .inputs = {io::input_file(options, "input.a"), io::input_file(options, "input.b"),
-                         io::input_file(options, "input.c")}};
+              .inputs = {},
+              .resumable = true};
+    for (const char* const key : {"input.a", "input.b", "input.c"}) {
+      work.inputs.push_back(io::input_file(options, key));
+    }
     if (options.flag("output.store")) {
-      work.matrix = {"C", workloads::result_type(*operands), operands->m, operands->n};
+      work.matrix = {"C", gemm::accumulator_type(operands->precision), operands->m, operands->n};
     }
     return work;
   }
   const std::shared_ptr<io::Source> source = open_input(session, options);
-  return {.run = [source](runtime::Runtime& runtime,
-                          const io::RangeWriter*) { return workloads::reduce(runtime, *source); },
+  return {.run = [source](runtime::Runtime& runtime, const io::RangeWriter*,
+                          const workloads::Resume*) { return workloads::reduce(runtime, *source); },
           .inputs = {io::input_file(options)}};
 }
 
@@ -277,12 +426,17 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   std::optional<Output> output;
   // Names by the time differ between ranks.
   const fs::path path = session.broadcast(result_path(options, session.size()).string());
-  session.collectively([&] { output.emplace(session, options, work.inputs, path, uuid); });
+  session.collectively([&] { output.emplace(session, options, work.inputs, path, uuid, log); });
+  std::optional<Resumption> resumption;
+  if (work.resumable) resumption.emplace(session, options, path);
   const std::optional<io::RangeWriter> matrix = open_matrix(session, work, output->file());
+  const io::RangeWriter* const to = matrix ? &*matrix : nullptr;
+  std::optional<workloads::Resume> resume;
+  if (resumption) resume = resumption->begin(*output, path, uuid, to, log);
 
   runtime::Runtime runtime(session, options, log);
   runtime.telemetry->start();
-  workloads::Outcome outcome = work.run(runtime, matrix ? &*matrix : nullptr);
+  workloads::Outcome outcome = work.run(runtime, to, resume ? &*resume : nullptr);
   runtime.telemetry->stop();
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   const auto telemetry = gather_telemetry(runtime, outcome);
@@ -305,8 +459,8 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
       outcome.metrics.push_back(
           {"alignment_error", fmt::format("{:.1f}", record.timeline->alignment_error * 1e6), "us"});
     }
-    file->publish();
-    if (report::TraceFile* trace = output->trace()) trace->publish();
+    output->publish();
+    if (resumption) resumption->remove_earlier();
     print(outcome, file->path());
   });
   session.collectively([&] {
@@ -319,7 +473,13 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
 
 int run(const Arguments& arguments, const char* const* environment) {
   fs::path ini;
-  return in_session([&] { return parse(arguments, environment, ini); },
+  std::optional<DryRun> dry;
+  if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
+    const Options options = parse(arguments, environment, ini, dry);
+    if (dry && launch::first_of_launcher()) print_output(dry_run(options, *dry));
+    return static_cast<int>(ExitCode::done);
+  }
+  return in_session([&] { return parse(arguments, environment, ini, dry); },
                     [&](const launch::Session& session, const Options& options, Log& log) {
                       return run_workload(session, options, log, arguments, ini);
                     });

@@ -1,21 +1,78 @@
 #include "comm/collective_wait.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <exception>
 #include <utility>
 
 namespace shardstream::comm {
+namespace {
+
+/// Shorter than the watchdog's shortest interval.
+constexpr std::chrono::milliseconds between_looks{50};
+
+}  // namespace
 
 CollectiveWait::CollectiveWait(device::Device& device, launch::Heartbeat& heartbeat)
-    : heartbeat_(heartbeat), own_work_(device.make_event()) {}
+    : device_(device),
+      heartbeat_(heartbeat),
+      thread_([this](const std::stop_token& stop) { watch(stop); }) {}
+
+/// Before the members that the thread uses go.
+CollectiveWait::~CollectiveWait() {
+  thread_.request_stop();
+  thread_.join();
+}
 
 void CollectiveWait::begin(device::Stream& stream) {
-  if (!std::exchange(begun_, true)) stream.record(*own_work_);
+  if (!next_.begun) {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      next_ = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!next_.begun) next_ = {device_.make_event(), device_.make_event()};
+  stream.record(*next_.begun);
 }
 
 void CollectiveWait::end(device::Stream& stream) {
-  if (!std::exchange(begun_, false)) return stream.synchronize();
-  own_work_->synchronize();
-  const auto waiting = heartbeat_.waiting();
+  stream.record(*next_.ended);
+  {
+    const std::lock_guard lock(mutex_);
+    enqueued_.push_back(std::exchange(next_, {}));
+  }
+  changed_.notify_one();
+}
+
+void CollectiveWait::synchronize(device::Stream& stream) {
   stream.synchronize();
+  const std::lock_guard lock(mutex_);
+  look();
+}
+
+void CollectiveWait::watch(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  try {
+    while (changed_.wait(lock, stop, [this] { return !enqueued_.empty(); })) {
+      look();
+      changed_.wait_for(lock, stop, between_looks, [] { return false; });
+    }
+  } catch (const std::exception&) {  // the device's: every synchronize() throws it
+  }
+  waiting_.reset();
+}
+
+/// The lock is held.
+void CollectiveWait::look() {
+  const auto ended = std::ranges::partition(
+      enqueued_, [](const Collective& collective) { return !collective.ended->reached(); });
+  idle_.insert(idle_.end(), std::move_iterator(ended.begin()), std::move_iterator(ended.end()));
+  enqueued_.erase(ended.begin(), ended.end());
+  const bool waits = std::ranges::any_of(
+      enqueued_, [](const Collective& collective) { return collective.begun->reached(); });
+  if (waits && !waiting_) waiting_.emplace(heartbeat_);
+  if (!waits) waiting_.reset();
 }
 
 }  // namespace shardstream::comm

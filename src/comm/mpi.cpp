@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <exception>
 #include <limits>
 
 #include "comm/communicator.hpp"
@@ -21,16 +23,45 @@ MPI_Datatype mpi_type(SumType type) {
   return type == SumType::f32 ? MPI_FLOAT : MPI_DOUBLE;
 }
 
+/// Some of the ranks, as MPI knows them.
+class Part {
+ public:
+  /// Collective over the ranks of `whole`.
+  Part(MPI_Comm whole, int color, int key) {
+    check_mpi(MPI_Comm_split(whole, color, key, &comm_), "MPI_Comm_split");
+    check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
+  /// Collective: after an error, to which the others may not come, it is left to the end of MPI.
+  ~Part() {
+    if (std::uncaught_exceptions() > 0) return;
+    if (MPI_Comm_free(&comm_) != MPI_SUCCESS) std::fputs("warning: MPI_Comm_free failed\n", stderr);
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  MPI_Comm comm() const { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(device::Device& device, const launch::Session& session, std::size_t piece)
-      : heartbeat_(session.heartbeat()),
-        network_(session.local_size() == session.size() ? "within one host" : "MPI"),
-        ranks_(static_cast<std::size_t>(session.size())),
-        rank_(session.rank()),
+  /// Of all ranks where there is no `part`.
+  MpiCommunicator(device::Device& device, const launch::Session& session, std::size_t piece,
+                  std::unique_ptr<Part> part)
+      : device_(device),
+        session_(session),
+        heartbeat_(session.heartbeat()),
+        part_(std::move(part)),
+        comm_(part_ ? part_->comm() : MPI_COMM_WORLD),
         piece_(piece) {
     expect(piece > 0 && piece % 8 == 0, "a piece of whole values");
     expect(piece <= std::numeric_limits<int>::max(), "a piece that MPI can count");
+    check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    int size = 0;
+    check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+    ranks_ = static_cast<std::size_t>(size);
     for (Slot& slot : slots_) {
       slot.own = {device, Memory::pinned, piece};
       slot.all = {device, Memory::pinned, piece * ranks_};
@@ -39,27 +70,74 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
+  /// Copies from and to the slots may still be under way.
+  ~MpiCommunicator() override {
+    for (const Slot& slot : slots_) {
+      try {
+        slot.downloaded->synchronize();
+        slot.uploaded->synchronize();
+      } catch (const std::exception&) {  // the device's: every synchronize() throws it
+      }
+    }
+  }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
   std::string transport() const override { return "mpi"; }
-  std::string network() const override { return network_; }
+  std::string network() const override {
+    return session_.local_size() == session_.size() ? "within one host" : "MPI";
+  }
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(ranks_); }
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    expect(size() == session_.size(), "only the communicator of all ranks is split");
+    std::unique_ptr<Part> own;
+    {
+      const auto waiting = heartbeat_.waiting();
+      own = std::make_unique<Part>(comm_, color, key);
+    }
+    std::unique_ptr<Communicator> part;
+    session_.collectively([&] {
+      part = std::make_unique<MpiCommunicator>(device_, session_, piece_, std::move(own));
+    });
+    return part;
+  }
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
     if (ranks_ == 1 && send == receive) return;
     staged(
-        stream, bytes,
+        stream, bytes, piece_,
         [&](Slot& slot, Piece piece) {
           stream.download(slot.own.data(), at(send, piece.first), piece.bytes);
         },
         [&](Slot& slot, Piece piece) {
           check_mpi(MPI_Allgather(slot.own.data(), piece.count(), MPI_BYTE, slot.all.data(),
-                                  piece.count(), MPI_BYTE, MPI_COMM_WORLD),
+                                  piece.count(), MPI_BYTE, comm_),
                     "MPI_Allgather");
         },
         [&](Slot& slot, Piece piece) {
-          for (std::size_t rank = 0; rank < ranks_; ++rank) {
-            stream.upload(at(receive, rank * bytes + piece.first),
-                          slot.all.data() + rank * piece.bytes, piece.bytes);
-          }
+          upload_parts(stream, receive, slot.all.data(), bytes, piece);
+        });
+  }
+
+  /// A slot has the room of a whole piece a rank: its first half sends, its second half receives.
+  void all_to_all(device::Stream& stream, const void* send, void* receive,
+                  std::size_t bytes) override {
+    const std::size_t half = piece_ / 2;
+    staged(
+        stream, bytes, half,
+        [&](Slot& slot, Piece piece) {
+          download_parts(stream, slot.all.data(), send, bytes, piece);
+        },
+        [&](Slot& slot, Piece piece) {
+          check_mpi(MPI_Alltoall(slot.all.data(), piece.count(), MPI_BYTE,
+                                 slot.all.data() + ranks_ * half, piece.count(), MPI_BYTE, comm_),
+                    "MPI_Alltoall");
+        },
+        [&](Slot& slot, Piece piece) {
+          upload_parts(stream, receive, slot.all.data() + ranks_ * half, bytes, piece);
         });
   }
 
@@ -68,17 +146,14 @@ class MpiCommunicator final : public Communicator {
     if (ranks_ == 1 && send == receive) return;
     const std::size_t bytes = count * size_of(type);
     staged(
-        stream, bytes,
+        stream, bytes, piece_,
         [&](Slot& slot, Piece piece) {
-          for (std::size_t rank = 0; rank < ranks_; ++rank) {
-            stream.download(slot.all.data() + rank * piece.bytes,
-                            at(send, rank * bytes + piece.first), piece.bytes);
-          }
+          download_parts(stream, slot.all.data(), send, bytes, piece);
         },
         [&](Slot& slot, Piece piece) {
           check_mpi(
               MPI_Reduce_scatter_block(slot.all.data(), slot.own.data(), piece.count(size_of(type)),
-                                       mpi_type(type), MPI_SUM, MPI_COMM_WORLD),
+                                       mpi_type(type), MPI_SUM, comm_),
               "MPI_Reduce_scatter_block");
         },
         [&](Slot& slot, Piece piece) {
@@ -90,13 +165,13 @@ class MpiCommunicator final : public Communicator {
                   SumType type) override {
     if (ranks_ == 1 && send == receive) return;
     staged(
-        stream, count * size_of(type),
+        stream, count * size_of(type), piece_,
         [&](Slot& slot, Piece piece) {
           stream.download(slot.own.data(), at(send, piece.first), piece.bytes);
         },
         [&](Slot& slot, Piece piece) {
           check_mpi(MPI_Allreduce(MPI_IN_PLACE, slot.own.data(), piece.count(size_of(type)),
-                                  mpi_type(type), MPI_SUM, MPI_COMM_WORLD),
+                                  mpi_type(type), MPI_SUM, comm_),
                     "MPI_Allreduce");
         },
         [&](Slot& slot, Piece piece) {
@@ -107,14 +182,13 @@ class MpiCommunicator final : public Communicator {
   void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) override {
     if (ranks_ == 1) return;
     staged(
-        stream, bytes,
+        stream, bytes, piece_,
         [&](Slot& slot, Piece piece) {
           if (rank_ != root) return;
           stream.download(slot.own.data(), at(data, piece.first), piece.bytes);
         },
         [&](Slot& slot, Piece piece) {
-          check_mpi(MPI_Bcast(slot.own.data(), piece.count(), MPI_BYTE, root, MPI_COMM_WORLD),
-                    "MPI_Bcast");
+          check_mpi(MPI_Bcast(slot.own.data(), piece.count(), MPI_BYTE, root, comm_), "MPI_Bcast");
         },
         [&](Slot& slot, Piece piece) {
           if (rank_ == root) return;
@@ -145,16 +219,30 @@ class MpiCommunicator final : public Communicator {
     return static_cast<std::byte*>(data) + offset;
   }
 
-  /// Calls for each piece of `bytes`: `download`, which fills its slot; `combine`, the call of MPI,
-  /// which every rank comes to; `upload`, which empties the slot. While MPI has one piece, the next
-  /// one is downloaded and the last one uploaded.
+  /// A piece of each of the ranks' parts, `bytes` long, into `to`, dense.
+  void download_parts(device::Stream& stream, std::byte* to, const void* from, std::size_t bytes,
+                      Piece piece) const {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      stream.download(to + rank * piece.bytes, at(from, rank * bytes + piece.first), piece.bytes);
+    }
+  }
+  void upload_parts(device::Stream& stream, void* to, const std::byte* from, std::size_t bytes,
+                    Piece piece) const {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      stream.upload(at(to, rank * bytes + piece.first), from + rank * piece.bytes, piece.bytes);
+    }
+  }
+
+  /// Calls for each piece of `bytes`, at most `most` of them: `download`, which fills its slot;
+  /// `combine`, the call of MPI, which every rank comes to; `upload`, which empties the slot. While
+  /// MPI has one piece, the next one is downloaded and the last one uploaded.
   template <class Download, class Combine, class Upload>
-  void staged(device::Stream& stream, std::size_t bytes, Download download, Combine combine,
-              Upload upload) {
-    const std::size_t pieces = bytes / piece_ + (bytes % piece_ > 0 ? 1 : 0);
+  void staged(device::Stream& stream, std::size_t bytes, std::size_t most, Download download,
+              Combine combine, Upload upload) {
+    const std::size_t pieces = bytes / most + (bytes % most > 0 ? 1 : 0);
     if (pieces == 0) return;
     const auto piece = [&](std::size_t i) {
-      return Piece{i * piece_, std::min(piece_, bytes - i * piece_)};
+      return Piece{i * most, std::min(most, bytes - i * most)};
     };
     const auto begin = [&](std::size_t i) {
       Slot& slot = slots_[i % 2];
@@ -175,11 +263,13 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
+  device::Device& device_;
+  const launch::Session& session_;
   launch::Heartbeat& heartbeat_;
-  std::string network_;
-  std::size_t ranks_;
-  int rank_;
-  std::size_t piece_;
+  std::unique_ptr<Part> part_;
+  MPI_Comm comm_;
+  std::size_t piece_, ranks_ = 1;
+  int rank_ = 0;
   std::array<Slot, 2> slots_;
 };
 
@@ -188,7 +278,7 @@ class MpiCommunicator final : public Communicator {
 std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
                                                     const launch::Session& session,
                                                     std::size_t piece) {
-  return std::make_unique<MpiCommunicator>(device, session, piece);
+  return std::make_unique<MpiCommunicator>(device, session, piece, nullptr);
 }
 
 }  // namespace shardstream::comm

@@ -6,13 +6,18 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "comm/collective_wait.hpp"
 #include "comm/communicator.hpp"
@@ -85,6 +90,17 @@ Clock::time_point after(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+/// Waits a moment for what NCCL does by itself.
+void in_time(Clock::time_point deadline, const char* call) {
+  if (Clock::now() > deadline) {
+    throw Error(
+        fmt::format("{} has not ended in time: a rank does not take part, or the network between "
+                    "the hosts is blocked (NCCL_SOCKET_IFNAME names another one)",
+                    call));
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
 /// Of a communicator that does not block, a call may go on after it has returned, mostly since it
 /// needs the other ranks.
 void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_point deadline,
@@ -92,14 +108,7 @@ void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_
   std::optional<launch::Heartbeat::Waiting> waiting;
   if (status == ncclInProgress) waiting.emplace(heartbeat);
   while (status == ncclInProgress) {
-    if (Clock::now() > deadline) {
-      throw Error(
-          fmt::format("{} has not ended in time: a rank does not take part, or the "
-                      "network between the hosts is blocked (NCCL_SOCKET_IFNAME names "
-                      "another one)",
-                      call));
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    in_time(deadline, call);
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &status);
     if (asked != ncclSuccess) status = asked;
   }
@@ -132,10 +141,57 @@ ncclDataType_t nccl_type(SumType type) {
   return type == SumType::f32 ? ncclFloat32 : ncclFloat64;
 }
 
+/// What the communicator of all ranks and its parts have in common. They are aborted together: one
+/// alone would free memory, which waits for the kernels of all.
+class Family {
+ public:
+  Family(device::Device& the_device, const launch::Session& the_session, double the_timeout)
+      : device(the_device),
+        session(the_session),
+        heartbeat(session.heartbeat()),
+        timeout(the_timeout),
+        wait(device, heartbeat),
+        at_hang_(heartbeat, [this] { abort(); }) {}
+
+  void add(ncclComm_t comm) {
+    const std::lock_guard lock(mutex_);
+    comms_.push_back(comm);
+  }
+  /// False if it has been aborted.
+  bool remove(ncclComm_t comm) {
+    const std::lock_guard lock(mutex_);
+    return std::erase(comms_, comm) > 0;
+  }
+  /// By any thread. An error is on its way already.
+  void abort() {
+    std::vector<ncclComm_t> comms;
+    {
+      const std::lock_guard lock(mutex_);
+      comms.swap(comms_);
+    }
+    if (comms.empty()) return;
+    (void)ncclGroupStart();
+    for (const ncclComm_t comm : comms) (void)ncclCommAbort(comm);
+    (void)ncclGroupEnd();
+  }
+
+  device::Device& device;
+  const launch::Session& session;
+  launch::Heartbeat& heartbeat;
+  double timeout;  ///< seconds for NCCL to start, and to prepare a call
+  CollectiveWait wait;
+  std::string network;
+
+ private:
+  std::mutex mutex_;
+  std::vector<ncclComm_t> comms_;
+  launch::Heartbeat::AtHang at_hang_;
+};
+
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(device::Device& device, const launch::Session& session, double timeout)
-      : heartbeat_(session.heartbeat()), wait_(device, heartbeat_), timeout_(timeout) {
+      : family_(std::make_shared<Family>(device, session, timeout)) {
     kept_log();  // before NCCL looks for it
     ncclUniqueId id{};
     session.collectively([&] {
@@ -143,45 +199,36 @@ class NcclCommunicator final : public Communicator {
     });
     const std::string shared = session.broadcast(std::string(id.internal, sizeof(id.internal)));
     std::memcpy(id.internal, shared.data(), sizeof(id.internal));
-    device::Buffer<std::byte> send, receive;
-    std::unique_ptr<device::Stream> stream;
-    session.collectively([&] {
-      constexpr std::size_t bytes = 256;
-      send = {device, device::Memory::device, bytes};
-      receive = {device, device::Memory::device, bytes * static_cast<std::size_t>(session.size())};
-      stream = device.make_stream();
+    start([&] {
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      const ncclResult_t status =
+          ncclCommInitRankConfig(&comm_, session.size(), id, session.rank(), &config);
+      finish(status, "ncclCommInitRankConfig", comm_, after(timeout), family_->heartbeat);
     });
-    std::string failure;
-    try {
-      start(session, id);
-      // NCCL connects the ranks in the first call: what cannot be is better known here.
-      all_gather(*stream, send.data(), receive.data(), send.bytes());
-    } catch (const Error& error) {
-      failure = error.what();
-      abort();  // so that the others do not wait for this rank
-    }
-    const auto failures = session.gather(failure);
-    const std::size_t cause = first_cause(failures);
-    if (cause < failures.size()) abort();  // what is under way would never end
-    session.collectively([&] {
-      if (cause == static_cast<std::size_t>(session.rank())) throw Error(failure);
+    family_->network = agreed_network(session);
+  }
+
+  /// A part of `whole`, which has ended all that it was given.
+  NcclCommunicator(const NcclCommunicator& whole, int color, int key) : family_(whole.family_) {
+    start([&] {
+      constexpr auto call = "ncclCommSplit";
+      const Clock::time_point deadline = after(family_->timeout);
+      // Threads of NCCL make the new communicator, perhaps after the old one has no more to do, and
+      // then it is not ready yet.
+      std::atomic_ref<ncclComm_t> made(comm_);
+      finish(ncclCommSplit(whole.comm_, color, key, &comm_, nullptr), call, whole.comm_, deadline,
+             family_->heartbeat);
+      while (made.load() == nullptr) in_time(deadline, call);
+      finish(ncclInProgress, call, comm_, deadline, family_->heartbeat);
     });
-    at_hang_.emplace(heartbeat_, [this] { (void)ncclCommAbort(comm_); });
-    try {
-      wait(*stream);
-    } catch (const Error&) {
-      abort();
-      throw;
-    }
-    network_ = agreed_network(session);
   }
 
   /// After an error the peers may not come to a common end.
   ~NcclCommunicator() override {
-    at_hang_.reset();
     if (std::uncaught_exceptions() > 0) {
-      abort();
-    } else if (comm_ != nullptr && ncclCommDestroy(comm_) != ncclSuccess) {
+      family_->abort();
+    } else if (family_->remove(comm_) && ncclCommDestroy(comm_) != ncclSuccess) {
       std::fputs("warning: ncclCommDestroy failed\n", stderr);
     }
   }
@@ -189,13 +236,39 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::string transport() const override { return "nccl"; }
-  std::string network() const override { return network_; }
+  std::string network() const override { return family_->network; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    expect(size_ == family_->session.size(), "only the communicator of all ranks is split");
+    return std::make_unique<NcclCommunicator>(*this, color, key);
+  }
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
     enqueue(stream, "ncclAllGather", bytes, [=](ncclComm_t comm, CudaStream on) {
       return ncclAllGather(send, receive, bytes, ncclInt8, comm, on);
     });
+  }
+
+  void all_to_all(device::Stream& stream, const void* send, void* receive,
+                  std::size_t bytes) override {
+    enqueue(
+        stream, "ncclSend and ncclRecv", bytes, [=, size = size_](ncclComm_t comm, CudaStream on) {
+          const auto* from = static_cast<const std::byte*>(send);
+          auto* to = static_cast<std::byte*>(receive);
+          const auto goes_on = [](ncclResult_t status) {
+            return status == ncclSuccess || status == ncclInProgress;
+          };
+          ncclResult_t status = ncclGroupStart();
+          for (int rank = 0; rank < size && goes_on(status); ++rank, from += bytes, to += bytes) {
+            status = ncclSend(from, bytes, ncclInt8, rank, comm, on);
+            if (goes_on(status)) status = ncclRecv(to, bytes, ncclInt8, rank, comm, on);
+          }
+          const ncclResult_t ended = ncclGroupEnd();
+          return goes_on(status) ? ended : status;
+        });
   }
 
   void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
@@ -218,23 +291,54 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
-  void wait(device::Stream& stream) override { wait_.end(stream); }
+  void wait(device::Stream& stream) override { family_->wait.synchronize(stream); }
 
  private:
   template <class Call>
   void enqueue(device::Stream& stream, const char* name, std::size_t count, Call call) {
     if (count == 0) return;
-    wait_.begin(stream);
-    const CollectiveArgs<Call> args{call, name, comm_, timeout_, &heartbeat_};
+    const CollectiveArgs<Call> args{call, name, comm_, family_->timeout, &family_->heartbeat};
+    family_->wait.begin(stream);
     stream.launch(args.kernel(), args);
+    family_->wait.end(stream);
   }
 
-  void start(const launch::Session& session, const ncclUniqueId& id) {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    const ncclResult_t status =
-        ncclCommInitRankConfig(&comm_, session.size(), id, session.rank(), &config);
-    finish(status, "ncclCommInitRankConfig", comm_, after(timeout_), heartbeat_);
+  /// `connect` makes comm_. Collective over all ranks; throws AgreedError if it fails on any.
+  void start(const std::function<void()>& connect) {
+    const launch::Session& session = family_->session;
+    device::Buffer<std::byte> send, receive;
+    std::unique_ptr<device::Stream> stream;
+    session.collectively([&] {
+      constexpr std::size_t bytes = 256;
+      send = {family_->device, device::Memory::device, bytes};
+      receive = {family_->device, device::Memory::device,
+                 bytes * static_cast<std::size_t>(session.size())};
+      stream = family_->device.make_stream();
+    });
+    std::string failure;
+    try {
+      connect();
+      check_nccl(ncclCommUserRank(comm_, &rank_), "ncclCommUserRank", comm_);
+      check_nccl(ncclCommCount(comm_, &size_), "ncclCommCount", comm_);
+      // NCCL connects the ranks in the first call: what cannot be is better known here.
+      all_gather(*stream, send.data(), receive.data(), send.bytes());
+    } catch (const Error& error) {
+      failure = error.what();
+      abort();  // so that the others do not wait for this rank
+    }
+    const auto failures = session.gather(failure);
+    const std::size_t cause = first_cause(failures);
+    if (cause < failures.size()) abort();  // what is under way would never end
+    session.collectively([&] {
+      if (cause == static_cast<std::size_t>(session.rank())) throw Error(failure);
+    });
+    family_->add(comm_);
+    try {
+      wait(*stream);
+    } catch (const Error&) {
+      family_->abort();
+      throw;
+    }
   }
 
   /// Collective.
@@ -247,19 +351,15 @@ class NcclCommunicator final : public Communicator {
     return join(std::vector<std::string_view>(names.begin(), names.end()), ", ");
   }
 
-  /// Not while the watchdog might do the same.
+  /// While it starts.
   void abort() {
-    at_hang_.reset();
-    if (comm_ != nullptr) (void)ncclCommAbort(comm_);  // an error is on its way already
-    comm_ = nullptr;
+    if (comm_ != nullptr) family_->add(std::exchange(comm_, nullptr));
+    family_->abort();
   }
 
-  launch::Heartbeat& heartbeat_;
-  CollectiveWait wait_;
-  double timeout_;
-  std::string network_;
+  std::shared_ptr<Family> family_;
   ncclComm_t comm_ = nullptr;
-  std::optional<launch::Heartbeat::AtHang> at_hang_;
+  int rank_ = 0, size_ = 1;
 };
 
 }  // namespace

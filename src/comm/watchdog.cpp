@@ -136,7 +136,7 @@ class Watchdog::Watch {
   Listener listener_;                  // on rank 0, until all are connected
   std::vector<Connection> strangers_;  // who have not shown the token yet
   std::vector<Watched> watched_;       // on rank 0 all ranks; on others rank 0 and oneself
-  launch::RemoveOnSignal on_signal_{""};
+  launch::RemoveOnSignal on_signal_;
   Descriptor wake_;  // readable: a signal has come, or the main thread wants something
   double now_ = 0;   // seconds that this thread has watched
   Clock::time_point looked_ = Clock::now();

@@ -233,14 +233,25 @@ void check_row(const OptionRow& row) {
 
 // ---------------------------------------------------------------- the command line
 
-using Switches = std::span<const std::string_view>;
+using Words = std::span<const std::string_view>;
+
+/// What a command takes beside the options of all rooms.
+struct OwnWords {
+  Words switches, settings;
+};
+
+bool contain(Words words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
 
 [[noreturn]] void fail_unknown_option(const std::vector<OptionRow>& rows, std::string_view token,
-                                      Switches switches = {}) {
+                                      const OwnWords& own = {}) {
   const std::string_view option = token.substr(0, token.find('='));
   const std::string_view word =
       option.substr(std::min(option.find_first_not_of('-'), option.size()));
-  std::string_view meant = nearest(word, {switches.begin(), switches.end()});
+  std::vector<std::string_view> own_words(own.switches.begin(), own.switches.end());
+  own_words.insert(own_words.end(), own.settings.begin(), own.settings.end());
+  std::string_view meant = nearest(word, own_words);
   if (meant.empty()) meant = nearest_key(rows, word);
   throw UsageError(fmt::format("unknown option {}{}", excerpt(option),
                                did_you_mean(meant.empty() ? "" : fmt::format("--{}", meant))));
@@ -259,22 +270,25 @@ bool looks_like_option(std::string_view token) {
   return token[1] != '.' && (token[1] < '0' || token[1] > '9');
 }
 
-po::options_description boost_options(const std::vector<OptionRow>& rows, Switches switches) {
+po::options_description boost_options(const std::vector<OptionRow>& rows, const OwnWords& own) {
   po::options_description options;
   for (const OptionRow& row : rows) {
     const std::string names = std::string(row.key) + (row.key == "output.file" ? ",o" : "");
     options.add_options()(names.c_str(), po::value<std::string>(), "");
   }
-  for (const std::string_view each : switches) options.add_options()(std::string(each).c_str(), "");
+  for (const auto each : own.switches) options.add_options()(std::string(each).c_str(), "");
+  for (const auto each : own.settings) {
+    options.add_options()(std::string(each).c_str(), po::value<std::string>(), "");
+  }
   return options;
 }
 
 /// The options and words in their order. Unknown options come back marked, so that the message can
 /// be ours.
-std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows, Switches switches,
+std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows, const OwnWords& own,
                                     const std::vector<std::string>& arguments) {
   namespace style = po::command_line_style;
-  const po::options_description options = boost_options(rows, switches);
+  const po::options_description options = boost_options(rows, own);
   try {
     return po::command_line_parser(arguments)
         .options(options)
@@ -637,24 +651,26 @@ OptionTable OptionTable::with(std::span<const OptionRow> rows) const {
 }
 
 CommandLine OptionTable::parse_command_line(const std::vector<std::string>& arguments,
-                                            Switches switches) const {
+                                            Words switches, Words settings) const {
+  const OwnWords own{switches, settings};
   CommandLine result;
-  for (const po::option& option : boost_parse(rows_, switches, arguments)) {
+  for (const po::option& option : boost_parse(rows_, own, arguments)) {
     const std::vector<std::string>& tokens = option.original_tokens;
     if (option.position_key >= 0) {
       // Boost makes the word "x" of "--=x".
-      if (tokens != option.value) fail_unknown_option(rows_, tokens.at(0), switches);
+      if (tokens != option.value) fail_unknown_option(rows_, tokens.at(0), own);
       result.words.insert(result.words.end(), option.value.begin(), option.value.end());
       continue;
     }
-    if (option.unregistered) fail_unknown_option(rows_, tokens.at(0), switches);
+    if (option.unregistered) fail_unknown_option(rows_, tokens.at(0), own);
     // Boost takes whatever follows for the value, other options too.
     if (tokens.size() > 1 && looks_like_option(tokens[1])) fail_no_value(rows_, tokens[0]);
-    const bool is_new = std::ranges::find(switches, option.string_key) != switches.end()
-                            ? result.switches.insert(option.string_key).second
-                            : result.values.emplace(option.string_key, option.value.at(0)).second;
+    const std::string& key = option.string_key;
+    auto& values = contain(settings, key) ? result.settings : result.values;
+    const bool is_new = contain(switches, key) ? result.switches.insert(key).second
+                                               : values.emplace(key, option.value.at(0)).second;
     if (!is_new) {
-      throw UsageError(fmt::format("--{} is given twice: give it once", option.string_key));
+      throw UsageError(fmt::format("--{} is given twice: give it once", key));
     }
   }
   return result;

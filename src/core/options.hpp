@@ -64,11 +64,12 @@ class Options {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-/// What stood on the command line: option values by key, a command's switches, and the words that
-/// are no option.
+/// What stood on the command line: option values by key, a command's own switches and settings, and
+/// the words that are no option.
 struct CommandLine {
   std::map<std::string, std::string, std::less<>> values;
   std::set<std::string, std::less<>> switches;
+  std::map<std::string, std::string, std::less<>> settings;
   std::vector<std::string> words;
 };
 
@@ -83,10 +84,12 @@ class OptionTable {
   OptionTable with(std::span<const OptionRow> rows) const;
 
   /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations. `switches` are
-  /// words of the command alone that take no value: "json" for --json. They say how to show, not
-  /// what to do, so no environment variable, INI file or result knows them.
+  /// words of the command alone that take no value, "json" for --json, and `settings` such that
+  /// take one. They say how to show, not what to do, so no environment variable, INI file or result
+  /// knows them.
   CommandLine parse_command_line(const std::vector<std::string>& arguments,
-                                 std::span<const std::string_view> switches = {}) const;
+                                 std::span<const std::string_view> switches = {},
+                                 std::span<const std::string_view> settings = {}) const;
 
   /// Merges the sources, strongest first: command line, `environment` (as environ: "NAME=value",
   /// SHARDSTREAM_SECTION_NAME; those that steer tests, SHARDSTREAM_TEST_* and

@@ -58,6 +58,10 @@ class RangeWriter {
   /// Returns when everything written here is on disk. Throws Error.
   void sync() const;
 
+  std::uint64_t offset() const { return offset_; }  ///< in the file, in bytes
+  ElementType type() const { return type_; }
+  std::uint64_t columns() const { return columns_; }
+
  private:
   std::filesystem::path path_;
   std::uint64_t offset_;

@@ -132,6 +132,64 @@ void write_layout_attributes(hid_t dataset, const Table& table, const std::vecto
   }
 }
 
+/// HDF5 allocates the names that it gives out.
+std::string member_name(hid_t record, unsigned member) {
+  char* const name = H5Tget_member_name(record, member);
+  if (name == nullptr) hdf5::fail("cannot read a field's name");
+  std::string copy = name;
+  H5free_memory(name);
+  return copy;
+}
+
+/// The fields of a stored table, for memory: packed, integers and reals of this machine.
+std::vector<Field> stored_fields(hid_t record) {
+  std::vector<Field> fields;
+  std::size_t offset = 0;
+  const int members = check(H5Tget_nmembers(record), "cannot count a table's fields");
+  for (unsigned member = 0; member < static_cast<unsigned>(members); ++member) {
+    hdf5::Type stored(H5Tget_member_type(record, member), "cannot read a field's type");
+    Field field{member_name(record, member), {}, {}, offset, 8};
+    switch (H5Tget_class(stored.get())) {
+      case H5T_INTEGER:
+        field.type = hdf5::Type(H5Tcopy(H5T_NATIVE_INT64));
+        break;
+      case H5T_FLOAT:
+        field.type = hdf5::Type(H5Tcopy(H5T_NATIVE_DOUBLE));
+        break;
+      default:
+        if (H5Tis_variable_str(stored.get()) != 0 || H5Tget_class(stored.get()) != H5T_STRING) {
+          throw Error(
+              fmt::format("cannot read the field '{}': it is no number and no text of "
+                          "fixed length",
+                          field.name));
+        }
+        field.size = H5Tget_size(stored.get());
+        field.type = std::move(stored);
+    }
+    offset += field.size;
+    fields.push_back(std::move(field));
+  }
+  return fields;
+}
+
+Column column_of(const Field& field) {
+  const H5T_class_t type = H5Tget_class(field.type.get());
+  if (type == H5T_INTEGER) return {field.name, ColumnType::integer};
+  return {field.name, type == H5T_FLOAT ? ColumnType::real : ColumnType::text};
+}
+
+Cell cell_of(const Column& column, const Field& field, const std::byte* bytes) {
+  if (column.type == ColumnType::text) {
+    const auto* const text = reinterpret_cast<const char*>(bytes);
+    return std::string(text, std::find(text, text + field.size, '\0'));
+  }
+  std::int64_t integer = 0;
+  double real = 0;
+  std::memcpy(&integer, bytes, sizeof integer);
+  std::memcpy(&real, bytes, sizeof real);
+  return column.type == ColumnType::integer ? Cell(integer) : Cell(real);
+}
+
 }  // namespace
 
 void write_table(hid_t group, const Table& table) {
@@ -152,6 +210,33 @@ void write_table(hid_t group, const Table& table) {
   }
   write_layout_attributes(dataset.get(), table, fields);
   check(dataset.close(), what);
+}
+
+Table read_table(const hdf5::Dataset& dataset) {
+  const std::string what = "cannot read a table";
+  const hdf5::Type stored(H5Dget_type(dataset.get()), what);
+  if (H5Tget_class(stored.get()) != H5T_COMPOUND) throw Error(what + ": it has no records");
+  const std::vector<Field> fields = stored_fields(stored.get());
+  const hdf5::Type record = record_type(fields);
+  const hdf5::Space space(H5Dget_space(dataset.get()), what);
+  const auto rows =
+      static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space.get()), what));
+  const std::size_t size = H5Tget_size(record.get());
+  std::vector<std::byte> bytes(rows * size);
+  if (rows > 0) {
+    check(H5Dread(dataset.get(), record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), what);
+  }
+  std::vector<Column> columns;
+  for (const Field& field : fields) columns.push_back(column_of(field));
+  Table table(hdf5::read_text_attribute(dataset.get(), "TITLE"), columns);
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::vector<Cell> cells;
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      cells.push_back(cell_of(columns[f], fields[f], bytes.data() + row * size + fields[f].offset));
+    }
+    table.add(std::move(cells));
+  }
+  return table;
 }
 
 }  // namespace shardstream::io

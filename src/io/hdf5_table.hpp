@@ -10,4 +10,8 @@ namespace shardstream::io {
 /// Writes `table` under its name into `group`, an open group. Throws Error. Needs the lock.
 void write_table(hid_t group, const Table& table);
 
+/// What write_table() has written as `dataset`, under its title, without units. Throws Error. Needs
+/// the lock.
+Table read_table(const hdf5::Dataset& dataset);
+
 }  // namespace shardstream::io

@@ -12,11 +12,13 @@ namespace {
 
 constexpr OptionRow named_rows[] = {
     {"input.a", OptionKind::text, "uniform", "",
-     "Matrix A: FILE:/PATH, FILE (its only data set), or a generator, uniform or ramp."},
+     "Matrix A of gemm and gram: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
+     "ramp."},
     {"input.b", OptionKind::text, "uniform", "",
-     "Matrix B, as input.a; uniform takes the seed after A's."},
+     "Matrix B of gemm, as input.a; uniform takes the seed after A's."},
     {"input.c", OptionKind::text, "", "",
-     "Matrix C that the product is added to, as input.a; uniform takes the second seed after A's."},
+     "Matrix C of gemm that the product is added to, as input.a; uniform takes the second seed "
+     "after A's."},
 };
 
 /// So that matrices of one generator differ.

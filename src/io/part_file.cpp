@@ -87,23 +87,16 @@ bool lock_byte(const Descriptor& file, int command) {
   return result == 0;
 }
 
-/// Removes the part files of `path` that nobody holds the lock of. The tidying must not stop a run:
-/// what cannot be removed stays.
+/// Removes the part files of `path` that nobody holds the lock of, and no journal names. The
+/// tidying must not stop a run: what cannot be removed stays.
 void remove_stale_parts(const fs::path& path) {
-  const std::string start = fmt::format(".{}.", path.filename().string());
-  const std::string_view end = ".part";
-  std::error_code ignored;
-  for (fs::directory_iterator it(folder_of(path), ignored), last; !ignored && it != last;
-       it.increment(ignored)) {
-    const std::string name = it->path().filename().string();
-    if (name.size() <= start.size() + end.size() || !name.starts_with(start) ||
-        !name.ends_with(end)) {
-      continue;
-    }
-    const auto uuid = name.substr(start.size(), name.size() - start.size() - end.size());
-    if (uuid.find('.') != std::string::npos) continue;  // of another, longer NAME
-    const Descriptor part(it->path(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
-    if (part.valid() && lock_byte(part, F_OFD_SETLK)) ::unlink(it->path().c_str());
+  const auto journals = middles_beside(path, "checkpoint", 1);
+  for (const std::string& uuid : middles_beside(path, "part", 0)) {
+    const auto of_this = [&](const auto& journal) { return journal.starts_with(uuid + "."); };
+    if (std::ranges::any_of(journals, of_this)) continue;
+    const fs::path part = part_path_of(path, uuid);
+    const HeldFile held = hold(part);
+    if (held.writer == HeldFile::Writer::gone) ::unlink(part.c_str());
   }
 }
 
@@ -140,18 +133,50 @@ bool is_unsupported(int error) {
          error == ENOSYS || error == EINVAL;
 }
 
-/// The new name must survive a crash as well as the contents do.
-void sync_folder(const fs::path& folder) {
-  const Descriptor opened(folder, O_RDONLY | O_DIRECTORY);
-  if (opened.valid() && (::fsync(opened.get()) == 0 || is_unsupported(errno))) return;
-  throw Error(fmt::format("cannot sync the folder '{}' ({}): check its file system",
-                          folder.string(), errno_text(errno)));
-}
-
 }  // namespace
 
 fs::path part_path_of(const fs::path& path, const std::string& uuid) {
   return folder_of(path) / fmt::format(".{}.{}.part", path.filename().string(), uuid);
+}
+
+std::vector<std::string> middles_beside(const fs::path& path, std::string_view end, int dots) {
+  const std::string start = fmt::format(".{}.", path.filename().string());
+  std::vector<std::string> middles;
+  std::error_code ignored;
+  for (fs::directory_iterator it(folder_of(path), ignored), last; !ignored && it != last;
+       it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    if (name.size() <= start.size() + end.size() + 1 || !name.starts_with(start) ||
+        !name.ends_with(fmt::format(".{}", end))) {
+      continue;
+    }
+    const auto middle = name.substr(start.size(), name.size() - start.size() - end.size() - 1);
+    if (std::ranges::count(middle, '.') == dots) middles.push_back(middle);
+  }
+  return middles;
+}
+
+void lock_as_writer(const Descriptor& file) {
+  [[maybe_unused]] const bool locked = lock_byte(file, F_OFD_SETLK);
+}
+
+HeldFile hold(const fs::path& path) {
+  using Writer = HeldFile::Writer;
+  Descriptor file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  if (!file.valid()) return {errno == ENOENT ? Writer::no_file : Writer::alive, {}};
+  if (!lock_byte(file, F_OFD_SETLK)) {
+    return {errno == EAGAIN || errno == EACCES ? Writer::alive : Writer::unknown, {}};
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) == 0 && status.st_nlink == 0) return {Writer::no_file, {}};
+  return {Writer::gone, std::move(file)};
+}
+
+void sync_folder_of(const fs::path& path) {
+  const Descriptor opened(folder_of(path), O_RDONLY | O_DIRECTORY);
+  if (opened.valid() && (::fsync(opened.get()) == 0 || is_unsupported(errno))) return;
+  throw Error(fmt::format("cannot sync the folder '{}' ({}): check its file system",
+                          folder_of(path).string(), errno_text(errno)));
 }
 
 void refuse_input(const fs::path& path, std::span<const fs::path> inputs) {
@@ -180,7 +205,7 @@ PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)
 }
 
 PartFile::~PartFile() {
-  if (!published_) ::unlink(part_path_.c_str());
+  if (!published_ && !kept_) ::unlink(part_path_.c_str());
 }
 
 void PartFile::create() {
@@ -233,7 +258,7 @@ void PartFile::publish() {
   }
   link_into_place();
   published_ = true;
-  sync_folder(folder_of(path_));
+  sync_folder_of(path_);  // a new name must survive a crash as well as the contents do
 }
 
 void PartFile::link_into_place() {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/descriptor.hpp"
 
@@ -15,6 +17,31 @@ namespace shardstream::io {
 /// handler which must remove it can stand ready before it is there.
 std::filesystem::path part_path_of(const std::filesystem::path& path, const std::string& uuid);
 
+/// What of the MIDDLEs of files `.NAME.MIDDLE.END` beside `path` has `dots` dots: none in a run's
+/// uuid; with more it belongs to another, longer NAME.
+std::vector<std::string> middles_beside(const std::filesystem::path& path, std::string_view end,
+                                        int dots);
+
+/// Tells others that the writer of the file lives, until it is closed. What the file system has no
+/// locks for is passed over.
+void lock_as_writer(const Descriptor& file);
+
+/// A part file or a journal, its lock taken over if its writer is gone.
+struct HeldFile {
+  enum class Writer {
+    gone,
+    alive,    ///< or another user's
+    unknown,  ///< the file system has no locks
+    no_file   ///< there is no such file
+  };
+  Writer writer;
+  Descriptor file;  ///< holds the lock, if the writer is gone
+};
+HeldFile hold(const std::filesystem::path& path);
+
+/// Returns when the names in the folder of `path` are on disk. Throws Error.
+void sync_folder_of(const std::filesystem::path& path);
+
 /// Throws UsageError if `path` is one of the files `inputs`, under any name: a result in its place
 /// would be the end of the data. Empty names and those of no file are passed over.
 void refuse_input(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs);
@@ -22,10 +49,11 @@ void refuse_input(const std::filesystem::path& path, std::span<const std::filesy
 class PartFile {
  public:
   /// Creates the empty part file, and holds a lock on it that tells others its writer lives. Before
-  /// that, part files of the same NAME whose writers are gone are removed. Throws UsageError when
-  /// `path` exists and may not be replaced, or cannot be made.
+  /// that, part files of the same NAME whose writers are gone are removed, but for those with
+  /// journals (checkpoint.hpp). Throws UsageError when `path` exists and may not be replaced, or
+  /// cannot be made.
   PartFile(std::filesystem::path path, bool overwrite, const std::string& uuid);
-  /// Removes the part file unless it was published.
+  /// Removes the part file unless it was published or is to be kept.
   ~PartFile();
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
@@ -38,6 +66,9 @@ class PartFile {
   /// Gives back what the file takes on disk, for a writer that must still close it after a failure:
   /// on a full disk that needs some room.
   void abandon();
+
+  /// From now on the part file stays where it is not published: a later run goes on from it.
+  void keep() { kept_ = true; }
 
   /// Syncs the file, gives it its final name and syncs the folder. Throws Error when `path` has
   /// come to exist meanwhile and may not be replaced, or on any failure.
@@ -53,7 +84,7 @@ class PartFile {
 
   std::filesystem::path path_, part_path_;
   bool overwrite_;
-  bool published_ = false;
+  bool published_ = false, kept_ = false;
   Descriptor file_;
 };
 

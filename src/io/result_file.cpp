@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "core/error.hpp"
+#include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
 #include "io/part_file.hpp"
@@ -22,6 +23,9 @@ constexpr OptionRow rows[] = {
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::flag, "false", "",
      "Whether a file of that name is replaced as a whole, even if it is a complete result."},
+    {"output.resume", OptionKind::choice, "auto", "auto|never",
+     "Whether a matrix product goes on from what an interrupted run of the same output.file has "
+     "finished; never removes that and begins anew."},
     {"output.store", OptionKind::flag, "true", "",
      "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
 };
@@ -61,6 +65,18 @@ void expect_complete(const std::filesystem::path& path, const std::string& what)
 
 }  // namespace
 
+Table read_result_table(const std::filesystem::path& file, const std::string& path) {
+  hdf5::Lock lock;
+  const std::string name = file.string();
+  const hdf5::File opened = open_input_file(file);
+  const hdf5::Group root(H5Gopen2(opened.get(), "/", H5P_DEFAULT), "cannot open the root group");
+  if (hdf5::read_text_attribute(root.get(), "status") != "complete") {
+    throw UsageError(
+        fmt::format("'{}' is no result of a run: name the file that a run has written (-o)", name));
+  }
+  return read_table(open_dataset(opened, name, path));
+}
+
 std::string hdf5_version() {
   unsigned major = 0, minor = 0, release = 0;
   const hdf5::Lock lock;
@@ -76,13 +92,14 @@ struct ResultFile::Handle {
   PartFile part;
   std::uint64_t reserve;
   hdf5::File file;
+  bool kept = false;
 
   Handle(std::filesystem::path path, bool overwrite, const std::string& uuid,
          std::uint64_t reserve_bytes)
       : part(std::move(path), overwrite, uuid), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
-    if (file.valid()) part.abandon();
+    if (file.valid() && !kept) part.abandon();
   }
 };
 
@@ -133,6 +150,11 @@ std::uint64_t ResultFile::dataset(const std::string& group, const std::string& n
       lay_out(handle_->file, fmt::format("{}/{}", group, name), type, {rows, columns});
   handle_->part.reserve(offset + bytes + handle_->reserve);
   return offset;
+}
+
+void ResultFile::keep() {
+  handle_->kept = true;
+  handle_->part.keep();
 }
 
 void ResultFile::publish() {

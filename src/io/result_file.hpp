@@ -16,7 +16,7 @@
 
 namespace shardstream::io {
 
-/// The rows of [output]: file, overwrite.
+/// The rows of [output]: file, overwrite, resume, store.
 std::span<const OptionRow> output_options();
 
 /// A scalar or a list that becomes an HDF5 attribute.
@@ -24,6 +24,10 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
 
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
+
+/// The table at `path` ("/ceilings") of a complete result, without its units. Throws UsageError
+/// where the file is none.
+Table read_result_table(const std::filesystem::path& file, const std::string& path);
 
 /// Not thread-safe; takes the library's lock for every HDF5 call. To be destroyed before
 /// MPI_Finalize, where a parallel HDF5 ends as well.
@@ -34,7 +38,7 @@ class ResultFile {
   /// missing, not writable or too full.
   ResultFile(std::filesystem::path path, bool overwrite, const std::string& run_uuid,
              std::uint64_t reserve);
-  /// Removes the part file unless publish() succeeded.
+  /// Removes the part file unless publish() succeeded or it is to be kept.
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
@@ -50,8 +54,12 @@ class ResultFile {
   std::uint64_t dataset(const std::string& group, const std::string& name, ElementType type,
                         std::uint64_t rows, std::uint64_t columns);
 
+  /// From now on the part file stays where it is not published: a later run goes on from its
+  /// matrix, the rest of it may be half written.
+  void keep();
+
   /// Sets status = complete, closes, syncs and links the file into place. Throws Error, and leaves
-  /// nothing behind, when any of that fails.
+  /// nothing behind that is not to be kept, when any of that fails.
   void publish();
 
   const std::filesystem::path& path() const;

@@ -30,16 +30,15 @@ constexpr OptionRow rows[] = {
     {"input.shape", OptionKind::text, "", "such as 4096x2048",
      "The shape of what a generator makes, its elements numbered row by row; instead of "
      "input.count."},
-    {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|u8",
-     "What elements are converted to; auto is the file's own type, for a generator f32, or f64 for "
-     "gemm in fp64."},
+    {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8",
+     "What elements are converted to; auto is the file's own type, for a generator f32, or of gemm "
+     "and gram f64 with fp64, i8 with int8."},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
 };
 
 std::optional<ElementType> requested_type(const Options& options) {
   const std::string& text = options.text("input.type");
-  for (const auto type :
-       {ElementType::f32, ElementType::f64, ElementType::i32, ElementType::i64, ElementType::u8}) {
+  for (const auto type : all_element_types) {
     if (text == name_of(type)) return type;
   }
   return std::nullopt;

@@ -47,6 +47,8 @@ hid_t native_type(ElementType type) {
       return H5T_NATIVE_INT32;
     case ElementType::i64:
       return H5T_NATIVE_INT64;
+    case ElementType::i8:
+      return H5T_NATIVE_INT8;
     case ElementType::u8:
       return H5T_NATIVE_UINT8;
   }
@@ -61,7 +63,7 @@ std::optional<ElementType> natural_type(hid_t stored) {
   if (kind != H5T_INTEGER) return std::nullopt;
   const std::size_t bits = H5Tget_precision(stored);
   const bool has_sign = H5Tget_sign(stored) == H5T_SGN_2;
-  if (!has_sign && bits <= 8) return ElementType::u8;
+  if (bits <= 8) return has_sign ? ElementType::i8 : ElementType::u8;
   return bits <= (has_sign ? 32u : 31u) ? ElementType::i32 : ElementType::i64;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string_view>
 
 namespace shardstream::launch {
 
@@ -26,6 +27,15 @@ bool under_launcher() {
     if (std::getenv(name) != nullptr) return true;
   }
   return false;
+}
+
+bool first_of_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID"}) {
+    if (const char* rank = std::getenv(name)) return std::string_view(rank) == "0";
+  }
+  const char* const task = std::getenv("SLURM_PROCID");
+  return std::getenv("SLURM_STEP_NUM_TASKS") == nullptr || task == nullptr ||
+         std::string_view(task) == "0";
 }
 
 Session::Session() {

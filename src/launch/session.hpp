@@ -19,6 +19,9 @@ void check_mpi(int status, const char* call,
 /// True if a launcher (mpirun, srun) has started this process as one of its ranks. Reads the
 /// environment only.
 bool under_launcher();
+/// Whether this process is the only one, or the first of those that a launcher has started. Reads
+/// the environment only; for what starts no MPI.
+bool first_of_launcher();
 
 /// An error that all ranks know of, so that each can end in good order; one of them speaks.
 class AgreedError : public Error {

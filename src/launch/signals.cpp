@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -20,9 +21,11 @@ constexpr std::array handled = {SIGTERM, SIGINT, SIGHUP};
 
 // A signal handler can reach static memory only.
 using Path = std::array<char, PATH_MAX>;
-std::array<Path, 2> paths_to_remove{};
+std::array<Path, RemoveOnSignal::most> paths_to_remove{};
+std::array<char, 4096> last_words{};
+std::atomic<std::size_t> length_of_words = 0;
 std::atomic<int> told = -1;
-std::atomic<bool> has_come = false, has_company = false;
+std::atomic<bool> has_come = false, has_company = false, has_checkpoint = false;
 
 constexpr int moment = 300;  // ms, for another rank's unlink(), or last words, on a busy machine
 
@@ -32,15 +35,26 @@ void remove_paths() {
   }
 }
 
-void remove_and_end(int signal) {
+void say_last_words() {
+  const auto length = length_of_words.exchange(0);  // once, whoever comes
+  if (length > 0) [[maybe_unused]]
+    const auto written = write(STDERR_FILENO, last_words.data(), length);
+}
+
+void remove_and_end(int number) {
+  if (has_checkpoint) {  // a second one must not end another thread, and so all, in its own way
+    for (const int each : handled) ::signal(each, SIG_IGN);
+  }
   remove_paths();
+  say_last_words();
   has_come = true;
   const std::uint64_t one = 1;
   if (told >= 0) [[maybe_unused]]
     const auto written = write(told, &one, sizeof(one));
   if (has_company) poll(nullptr, 0, moment);  // the sleep that a signal handler may call
+  if (has_checkpoint) _exit(static_cast<int>(ExitCode::checkpointed));
   // SA_RESETHAND has restored the default action, which ends the process.
-  raise(signal);
+  raise(number);
 }
 
 /// The first character is gone first and comes last: no signal sees half a path.
@@ -53,22 +67,24 @@ void set_path(Path& path, const std::string& text) {
   path[0] = text[0];
 }
 
+std::string full_path(const std::filesystem::path& path) {
+  return path.empty() ? "" : std::filesystem::absolute(path).string();
+}
+
 }  // namespace
 
 struct RemoveOnSignal::Before {
-  std::array<std::string, 2> paths;
+  std::array<std::string, most> paths;
   std::array<struct sigaction, handled.size()> actions{};
 };
 
-RemoveOnSignal::RemoveOnSignal(const std::filesystem::path& path,
-                               const std::filesystem::path& another)
+RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths)
     : before_(std::make_unique<Before>()) {
+  expect(paths.size() <= most, "a signal removes a few files");
   has_company = under_launcher();
-  const std::array paths = {&path, &another};
-  for (std::size_t i = 0; i < paths.size(); ++i) {
+  for (std::size_t i = 0; i < most; ++i) {
     before_->paths[i] = paths_to_remove[i].data();
-    set_path(paths_to_remove[i],
-             paths[i]->empty() ? "" : std::filesystem::absolute(*paths[i]).string());
+    set_path(paths_to_remove[i], i < paths.size() ? full_path(paths[i]) : "");
   }
   struct sigaction action {};
   action.sa_handler = remove_and_end;
@@ -80,7 +96,22 @@ RemoveOnSignal::RemoveOnSignal(const std::filesystem::path& path,
   }
 }
 
+void RemoveOnSignal::keep(const std::vector<std::filesystem::path>& paths,
+                          const std::string& words) {
+  for (const auto& path : paths) {
+    for (Path& each : paths_to_remove) {
+      if (full_path(path) == each.data()) set_path(each, "");
+    }
+  }
+  has_checkpoint = true;
+  const std::size_t length = std::min(words.size(), last_words.size());
+  std::memcpy(last_words.data(), words.data(), length);
+  length_of_words = length;
+}
+
 RemoveOnSignal::~RemoveOnSignal() {
+  length_of_words = 0;
+  has_checkpoint = false;
   for (std::size_t i = 0; i < handled.size(); ++i) {
     sigaction(handled[i], &before_->actions[i], nullptr);
   }
@@ -99,6 +130,7 @@ bool signal_has_come() {
 
 void end_at_once(ExitCode code) {
   remove_paths();
+  say_last_words();
   _exit(static_cast<int>(code));
 }
 

@@ -174,7 +174,12 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
                  gemm::Precision precision, const gemm::Tile& tile) {
   const bool on_host = device.info().backend == "host";
   const std::size_t element = gemm::panel_element_bytes(precision, on_host);
-  const std::uint64_t a_elements = tile.m * tile.k, b_elements = tile.k * tile.n;
+  // The elements of factors; those of split floats are tf32.
+  const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
+  const gemm::Precision of_factors = gemm::splits(precision) ? gemm::Precision::tf32 : precision;
+  const ElementType from =
+      gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
+  const std::uint64_t a_elements = tile.m * depth, b_elements = depth * tile.n;
   const std::uint64_t c_bytes = tile.m * tile.n * gemm::accumulator_bytes(precision);
   // Two tiles, which a GPU computes side by side, if there is room for them.
   const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
@@ -193,21 +198,22 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
     c = {device, Memory::device, tiles * c_bytes};
     work.streams.push_back(device.make_stream());
     device::Stream& stream = *work.streams[0];
-    generate(Generator::uniform, ElementType::f32, 1, 0, most,
-             reinterpret_cast<std::byte*>(random.data()));
-    stream.upload(raw.data(), random.data(), random.bytes());
+    generate(Generator::uniform, from, 1, 0, most, reinterpret_cast<std::byte*>(random.data()));
+    stream.upload(raw.data(), random.data(), most * size_of(from));
     for (std::uint64_t i = 0; i < tiles; ++i) {
       stream.launch(gemm::canonicalize_kernel(),
-                    {raw.data(), ElementType::f32, false, a.data() + i * a_elements * element,
-                     precision, tile.m, tile.k, tile.k});
+                    {raw.data(), from, false, a.data() + i * a_elements * element, of_factors,
+                     tile.m, depth, depth});
     }
-    stream.launch(gemm::canonicalize_kernel(), {raw.data(), ElementType::f32, false, b.data(),
-                                                precision, tile.k, tile.n, tile.n});
+    stream.launch(gemm::canonicalize_kernel(),
+                  {raw.data(), from, false, b.data(), of_factors, depth, tile.n, tile.n});
     stream.synchronize();
   });
+  const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, on_host) ? depth : tile.n;
+  const std::vector<gemm::TileAt> at = gemm::all_tiles(tiles, 1);
   work.enqueue = [&] {
-    work.streams[0]->launch(gemm::multiply_kernel(),
-                            {plan.get(), a.data(), b.data(), tile.n, c.data(), tiles, 1, true});
+    work.streams[0]->launch(gemm::multiply_kernel(), {plan.get(), a.data(), b.data(), ldb, c.data(),
+                                                      at.data(), at.size(), true});
   };
   const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *
                       static_cast<double>(tile.k);

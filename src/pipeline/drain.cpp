@@ -18,7 +18,10 @@ Drain::Drain(device::Device& device, measure::Recorder& recorder, std::size_t sl
       download_track_(recorder.device_track("download", device)),
       slots_(slots) {
   expect(1 <= writers && writers <= slots, "each writer has a slot, and there is one");
-  for (Slot& slot : slots_) slot.downloaded = device.make_event();
+  for (std::uint64_t i = 0; i < slots; ++i) {
+    slots_[i].memory = memory_.data() + i * slot_bytes;
+    slots_[i].downloaded = device.make_event();
+  }
   for (unsigned i = 0; i < writers; ++i) {
     tracks_.push_back(&recorder.host_track(fmt::format("writer {}", i)));
   }
@@ -26,47 +29,44 @@ Drain::Drain(device::Device& device, measure::Recorder& recorder, std::size_t sl
 
 Drain::~Drain() {
   end_writers();
-  try {
-    download_->synchronize();        // after an error downloads may still be under way
-  } catch (const std::exception&) {  // the error itself is on its way to the user
-  }
 }
 
-void Drain::push(const device::Event& after, const std::byte* data, std::size_t bytes,
-                 device::Event& copied, Write write) {
-  expect(bytes <= slot_bytes_, "what is drained fits into a slot");
+std::uint64_t Drain::push(const device::Event& after, const std::byte* data, std::uint64_t rows,
+                          std::size_t row_bytes, Write write) {
+  expect(rows > 0 && row_bytes > 0 && row_bytes <= slot_bytes_,
+         "what is drained has rows that fit into a slot");
   if (threads_.empty()) start_writers();
-  const std::uint64_t number = pushed_;
-  Slot& slot = slots_[slot_of(number)];
-  await(number, [&] { return !slot.busy; });
-  download_->wait(after);
-  download_track_.begin(*download_, "download", bytes, static_cast<std::int64_t>(number));
-  download_->download(memory(number), data, bytes);
-  download_track_.end(*download_);
-  download_->record(copied);
-  download_->record(*slot.downloaded);
-  {
-    const std::lock_guard lock(mutex_);
-    slot.bytes = bytes;
-    slot.write = std::move(write);
-    slot.busy = true;
-    ++pushed_;
-  }
-  changed_.notify_all();
-  if (heartbeat_ != nullptr) heartbeat_->move();
+  std::unique_lock lock(mutex_);
+  rethrow(lock);
+  pushes_.push_back({&after, data, rows, row_bytes, std::move(write)});
+  const std::uint64_t number = last();
+  enqueue_downloads();  // now: all writers may be busy, and slots free
+  return number;
+}
+
+void Drain::wait(device::Stream& stream, std::uint64_t number) {
+  std::unique_lock lock(mutex_);
+  expect(number <= last(), "what is waited for has been pushed");
+  if (number >= next_) await(lock, number, [&] { return number < next_; });
+  // What is written is known to have been downloaded. Else, should the slot hold other rows by now,
+  // its event comes a little later than need be.
+  if (number >= first_) stream.wait(*pushed(number).last->downloaded);
 }
 
 void Drain::finish() {
   if (threads_.empty()) return;
-  await(pushed_, [&] { return written_ == pushed_; });
+  {
+    std::unique_lock lock(mutex_);
+    await(lock, last(), [&] { return pushes_.empty(); });
+  }
   end_writers();
 }
 
 void Drain::start_writers() {
   stop_ = {};
   error_ = nullptr;
-  pushed_ = taken_ = written_ = 0;
-  for (Slot& slot : slots_) slot.busy = false;
+  free_.clear();
+  for (Slot& slot : slots_) free_.push_back(&slot);
   for (auto* track : tracks_) {
     threads_.emplace_back([this, track] { write_slots(*track); });
   }
@@ -76,56 +76,97 @@ void Drain::end_writers() noexcept {
   stop_.request_stop();
   for (auto& thread : threads_) thread.join();
   threads_.clear();
-  for (Slot& slot : slots_) slot.write = nullptr;
+  if (pushes_.empty()) return;
+  // All else is lost, and some of it may still be on its way.
+  try {
+    download_->synchronize();
+  } catch (const std::exception&) {  // the error itself is on its way to the user
+  }
+  downloading_.clear();
+  first_ = next_ = last() + 1;
+  pushes_.clear();
 }
 
-/// By the pushing thread, at push `number`: until `done` holds, or throws what a writer threw.
-void Drain::await(std::uint64_t number, const std::function<bool()>& done) {
+/// By the main thread: until `done` holds, which is about push `number`, or throws what a writer
+/// threw.
+void Drain::await(std::unique_lock<std::mutex>& lock, std::uint64_t number,
+                  const std::function<bool()>& done) {
   {
     const auto span = main_track_.phase("wait-for-writers", 0, static_cast<std::int64_t>(number));
-    std::unique_lock lock(mutex_);
     changed_.wait(lock, stop_.get_token(), done);
   }
-  if (!stop_.stop_requested()) return;
+  rethrow(lock);
+}
+
+void Drain::rethrow(std::unique_lock<std::mutex>& lock) {
+  if (!error_) return;
+  lock.unlock();
   end_writers();
-  std::rethrow_exception(error_);
+  std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void Drain::enqueue_downloads() {
+  if (!may_enqueue()) return;
+  do {
+    download(*free_.back(), pushed(next_));
+    downloading_.push_back(free_.back());
+    free_.pop_back();
+  } while (may_enqueue());
+  changed_.notify_all();
+}
+
+/// The next rows of push `next_`.
+void Drain::download(Slot& slot, Push& push) {
+  slot.number = next_;
+  slot.rows = intersection({0, push.rows}, {push.enqueued, slot_bytes_ / push.row_bytes});
+  const std::size_t bytes = slot.rows.count * push.row_bytes;
+  if (push.enqueued == 0) download_->wait(*push.after);
+  download_track_.begin(*download_, "download", bytes, static_cast<std::int64_t>(next_));
+  download_->download(slot.memory, push.data + slot.rows.first * push.row_bytes, bytes);
+  download_track_.end(*download_);
+  download_->record(*slot.downloaded);
+  push.last = &slot;
+  push.enqueued += slot.rows.count;
+  if (push.enqueued == push.rows) ++next_;
 }
 
 void Drain::write_slots(measure::HostTrack& track) {
-  const std::stop_token stop = stop_.get_token();
+  const auto some_work = [this] { return may_enqueue() || !downloading_.empty(); };
+  std::unique_lock lock(mutex_);
   try {
-    while (true) {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return taken_ < pushed_; })) return;
-      if (stop.stop_requested()) return;
-      const std::uint64_t number = taken_++;
+    while (changed_.wait(lock, stop_.get_token(), some_work) && !stop_.stop_requested()) {
+      enqueue_downloads();
+      Slot& slot = *downloading_.front();
+      downloading_.pop_front();
+      Push& push = pushed(slot.number);
       lock.unlock();
-      write_slot(number, track);
-      lock.lock();
-      slots_[slot_of(number)].busy = false;
-      ++written_;
-      lock.unlock();
-      changed_.notify_all();
+      write_slot(slot, push, track);
       if (heartbeat_ != nullptr) heartbeat_->move();
+      lock.lock();
+      free_.push_back(&slot);
+      push.written += slot.rows.count;
+      for (; !pushes_.empty() && pushes_.front().written == pushes_.front().rows; ++first_) {
+        pushes_.pop_front();
+      }
+      if (pushes_.empty()) changed_.notify_all();
     }
   } catch (...) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
+    if (!lock.owns_lock()) lock.lock();
+    if (!error_) error_ = std::current_exception();
+    lock.unlock();
     stop_.request_stop();
   }
 }
 
-/// The slot is this writer's until it says that it is not busy any more.
-void Drain::write_slot(std::uint64_t number, measure::HostTrack& track) {
-  Slot& slot = slots_[slot_of(number)];
+/// Until the writer gives the slot back, it is the writer's alone.
+void Drain::write_slot(const Slot& slot, const Push& push, measure::HostTrack& track) {
+  const auto number = static_cast<std::int64_t>(slot.number);
   {
-    const auto span = track.phase("wait-for-download", 0, static_cast<std::int64_t>(number));
+    const auto span = track.phase("wait-for-download", 0, number);
     slot.downloaded->synchronize();
   }
-  const auto span = track.phase("write", slot.bytes, static_cast<std::int64_t>(number));
-  std::exchange(slot.write, nullptr)(memory(number));
+  const auto span = track.phase("write", slot.rows.count * push.row_bytes, number);
+  push.write(slot.rows, slot.memory);
 }
 
 }  // namespace shardstream::pipeline

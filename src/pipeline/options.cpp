@@ -20,7 +20,8 @@ constexpr std::array rows = {
         "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
         "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident); gemm takes stream alone."},
+        "read over the link (mapped), or on the device (resident); gemm and gram take stream and "
+        "pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
               "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
               "64MiB, or the "
@@ -29,14 +30,14 @@ constexpr std::array rows = {
               "Batches of reduce in device memory: one computes while the others fill."},
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
-        "Bytes of one pinned staging slot, rounded up to whole leaves; auto keeps the ring in "
-        "the last-level cache."},
+        "Bytes of one pinned staging slot, rounded up to whole leaves of reduce, to some rows of a "
+        "matrix; auto keeps the ring in the last-level cache."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{
         "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
         "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
-        "several ranks share the host."},
+        "several ranks share the host; with gemm and gram, whose readers round and sum, up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
@@ -61,8 +62,9 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slo
   return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), MiB, 4 * MiB);
 }
 
-/// Eight keep a link busy that is alone; beside other ranks each read takes longer.
-unsigned most_readers(const runtime::Resources& resources) {
+/// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
+unsigned most_readers(const runtime::Resources& resources, Reading reading) {
+  if (reading == Reading::computing) return 16;
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
@@ -149,10 +151,11 @@ std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) cons
          (is_staged(mode) ? saturating_product(slot * element, slots) : 0);
 }
 
-Ring staging_ring(const Options& options, const runtime::Resources& resources) {
+Ring staging_ring(const Options& options, const runtime::Resources& resources, Reading reading) {
   Ring ring{};
-  ring.readers = static_cast<unsigned>(count_or(
-      options, "pipeline.readers", std::clamp(resources.threads, 1U, most_readers(resources))));
+  ring.readers = static_cast<unsigned>(
+      count_or(options, "pipeline.readers",
+               std::clamp(resources.threads, 1U, most_readers(resources, reading))));
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
   ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, ring.slots));

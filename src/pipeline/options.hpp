@@ -54,7 +54,10 @@ struct Ring {
   std::uint64_t slot_bytes, slots;
   unsigned readers;
 };
-Ring staging_ring(const Options& options, const runtime::Resources& resources);
+/// What readers do to the pieces that they bring.
+enum class Reading { copying, computing };
+Ring staging_ring(const Options& options, const runtime::Resources& resources,
+                  Reading reading = Reading::copying);
 
 /// Bytes of device memory that this rank may use: pipeline.gpu-memory.
 std::uint64_t device_limit(const Options& options, const runtime::Resources& resources);

@@ -56,7 +56,7 @@ void UploadRing::run(const Work& work) {
     }
   } finish{staging_.get()};
   work_ = &work;
-  opened_ = computed_ = next_piece_ = 0;
+  opened_ = released_ = next_piece_ = 0;
   uploading_.reset();
   if (staging_) start_readers();
   for (std::uint64_t current = 0; current < work.batches; ++current) {
@@ -67,11 +67,7 @@ void UploadRing::run(const Work& work) {
       upload_next();
     }
     compute_batch(current);
-    {
-      const std::lock_guard lock(mutex_);
-      ++computed_;
-    }
-    changed_.notify_all();
+    release_batches(current);
   }
 }
 
@@ -91,7 +87,7 @@ void UploadRing::start_readers() {
 }
 
 /// By the reader of the piece. Readers overtake one another, so the pieces of neighbouring batches
-/// may be mixed; a batch's buffer is taken once the kernels that used it before are enqueued.
+/// may be mixed; a batch's buffer is taken once the last kernels that use it are enqueued.
 void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
                               measure::HostTrack& reader, const std::stop_token& stop) {
   const Piece piece = work_->piece(number);
@@ -102,7 +98,7 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
     // Held for some 10 us, so that falling asleep for it and waking up would take longer.
     while (!lock.try_lock()) std::this_thread::yield();
     const bool may =
-        changed_.wait(lock, stop, [&] { return piece.batch < computed_ + buffers_.size(); });
+        changed_.wait(lock, stop, [&] { return piece.batch < released_ + buffers_.size(); });
     if (!may) return;
   }
   {
@@ -201,7 +197,27 @@ void UploadRing::compute_batch(std::uint64_t batch) {
   }
   compute_->wait(arrive_ ? *here.arrived : *here.filled);
   if (work_->on_batch) run_kernels(batch, here.memory.data(), here.bytes, work_->on_batch);
-  compute_->record(*here.free);
+}
+
+/// The batches whose last use was this one's kernels. Bounded as last_use is, the buffer of the
+/// next batch is always among those that are free: nobody waits for ever.
+void UploadRing::release_batches(std::uint64_t computed) {
+  {
+    const std::lock_guard lock(mutex_);
+    while (released_ <= computed && last_use(released_) <= computed) {
+      compute_->record(*buffer(released_).free);
+      ++released_;
+    }
+  }
+  changed_.notify_all();
+}
+
+std::uint64_t UploadRing::last_use(std::uint64_t batch) const {
+  if (!work_->last_use) return batch;
+  const std::uint64_t last = work_->last_use(batch);
+  expect(batch <= last && last < work_->batches && last - batch < buffers_.size(),
+         "a batch is used last by itself or by one before its buffer's next");
+  return last;
 }
 
 void UploadRing::run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,

@@ -29,7 +29,7 @@ struct Piece {
 
 /// What an UploadRing allocates, once.
 struct RingSizes {
-  std::size_t slot_bytes = 0;  ///< pinned; the largest piece
+  std::size_t slot_bytes = 0;  ///< pinned; the largest piece or more, as `read` needs
   std::uint64_t slots = 0;
   unsigned readers = 0;  ///< none: pieces are uploaded from where they are, and there are no slots
   std::size_t batch_bytes = 0;  ///< device memory of one batch
@@ -56,13 +56,18 @@ class UploadRing {
     const char* phase = "read";  ///< what the readers' reading is called
     /// Brings a piece into `slot` and returns where in the slot it begins; called by readers,
     /// several at once. Without readers `slot` is null, the caller of run() calls it, and what it
-    /// returns must stay until the batch's work on compute() is done.
+    /// returns must stay until the batch's work on compute() is done. It may use all of the slot,
+    /// also more than the piece's bytes, which are what is uploaded.
     std::function<const std::byte*(std::uint64_t piece, std::byte* slot)> read;
     /// Goes with `arrivals`: its work comes after the batch's uploads and before on_batch's, on a
     /// stream of its own, and may write to the batch.
     OnArrival on_arrival;
-    /// Its work may read the batch. None: nothing is computed.
+    /// Its work may read the batch, and those before that are still in use. None: nothing is
+    /// computed.
     OnBatch on_batch;
+    /// The batch whose on_batch is the last to enqueue work that uses this batch: itself, or one
+    /// that is less than RingSizes::batches behind it. None: itself. Batches leave in their order.
+    std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
   };
 
   UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
@@ -87,7 +92,7 @@ class UploadRing {
 
  private:
   /// Room for one batch. `filled` is behind its last upload, `arrived` behind on_arrival's work,
-  /// `free` behind its kernels.
+  /// `free` behind the last kernels that use it.
   struct BatchBuffer {
     device::Buffer<std::byte> memory;
     std::unique_ptr<device::Event> filled, arrived, free;
@@ -107,6 +112,8 @@ class UploadRing {
   bool count_in(const Piece& piece);
   void filled(std::uint64_t batch);
   void compute_batch(std::uint64_t batch);
+  void release_batches(std::uint64_t computed);
+  std::uint64_t last_use(std::uint64_t batch) const;
 
   RingSizes sizes_;
   launch::Heartbeat* heartbeat_;
@@ -124,9 +131,10 @@ class UploadRing {
   // work to the upload stream or its track, and guards what follows and the buffers' counts.
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::uint64_t opened_ = 0, computed_ = 0;  ///< batches: begun to upload; kernels enqueued
-  std::uint64_t next_piece_ = 0;             ///< the first one of no opened batch
-  std::optional<std::uint64_t> uploading_;   ///< the batch whose span on the upload track is open
+  std::uint64_t opened_ = 0;                ///< batches that uploads have begun for
+  std::uint64_t released_ = 0;              ///< batches whose last use is enqueued
+  std::uint64_t next_piece_ = 0;            ///< the first one of no opened batch
+  std::optional<std::uint64_t> uploading_;  ///< the batch whose span on the upload track is open
 };
 
 }  // namespace shardstream::pipeline

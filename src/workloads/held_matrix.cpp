@@ -18,32 +18,34 @@ std::uint64_t total(const std::vector<Range>& strips) {
 }  // namespace
 
 HeldMatrix::HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
-                       std::vector<Range> strips)
+                       std::vector<Range> strips, Range across)
     : matrix_(matrix),
       of_rows_(of_rows),
       strips_(std::move(strips)),
+      across_(across),
       element_(size_of(matrix.type())),
-      row_bytes_((of_rows ? matrix.columns() : total(strips_)) * element_) {
+      row_bytes_((of_rows ? across.count : total(strips_)) * element_) {
   std::erase_if(strips_, [](Range strip) { return strip.count == 0; });
   std::uint64_t start = 0;
   for (const Range strip : strips_) {
     starts_.push_back(start);
     start += strip.count;
   }
-  memory_ = {device, device::Memory::pageable, bytes(matrix, of_rows, strips_)};
+  memory_ = {device, device::Memory::pageable, bytes(matrix, strips_, across)};
 }
 
-std::uint64_t HeldMatrix::bytes(const io::Matrix& matrix, bool of_rows,
-                                const std::vector<Range>& strips) {
-  return total(strips) * (of_rows ? matrix.columns() : matrix.rows()) * size_of(matrix.type());
+std::uint64_t HeldMatrix::bytes(const io::Matrix& matrix, const std::vector<Range>& strips,
+                                Range across) {
+  return total(strips) * across.count * size_of(matrix.type());
 }
 
 void HeldMatrix::load(unsigned threads, launch::Heartbeat& heartbeat) {
+  if (memory_.size() == 0) return;
   constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   for (std::size_t i = 0; i < strips_.size(); ++i) {
     const Range strip = strips_[i];
-    const Range rows = of_rows_ ? strip : Range{0, matrix_.rows()};
-    const Range columns = of_rows_ ? Range{0, matrix_.columns()} : strip;
+    const Range rows = of_rows_ ? strip : across_;
+    const Range columns = of_rows_ ? across_ : strip;
     std::byte* const to = memory_.data() + starts_[i] * (of_rows_ ? row_bytes_ : element_);
     const std::uint64_t step = std::max<std::uint64_t>(1, piece_bytes / row_bytes_);
     parallel_for(ceil_div(rows.count, step), threads, [&](std::uint64_t number) {
@@ -62,8 +64,8 @@ std::uint64_t HeldMatrix::held(std::uint64_t first) const {
 }
 
 void HeldMatrix::read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const {
-  const std::uint64_t row = of_rows_ ? held(rows.first) : rows.first;
-  const std::uint64_t column = of_rows_ ? columns.first : held(columns.first);
+  const std::uint64_t row = of_rows_ ? held(rows.first) : rows.first - across_.first;
+  const std::uint64_t column = of_rows_ ? columns.first - across_.first : held(columns.first);
   const std::byte* from = memory_.data() + row * row_bytes_ + column * element_;
   const std::size_t width = columns.count * element_;
   if (width == row_bytes_ && width == out_stride) {

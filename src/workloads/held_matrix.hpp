@@ -12,13 +12,13 @@
 
 namespace shardstream::workloads {
 
-/// Strips of whole rows or of whole columns, one beside the other, as stored.
+/// Strips of rows or of columns, one beside the other, as stored.
 class HeldMatrix {
  public:
-  /// `strips` ascend and do not overlap; empty ones are passed over. Takes the memory and reads
-  /// nothing yet. Matrix and device must outlive it.
+  /// `strips` ascend and do not overlap; empty ones are passed over. Of each the part `across` is
+  /// held. Takes the memory and reads nothing yet. Matrix and device must outlive it.
   HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
-             std::vector<Range> strips);
+             std::vector<Range> strips, Range across);
 
   /// Reads all of it on some threads, which move the heartbeat. Throws what the matrix throws.
   void load(unsigned threads, launch::Heartbeat& heartbeat);
@@ -27,8 +27,8 @@ class HeldMatrix {
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;
 
   /// Bytes that strips of a matrix take.
-  static std::uint64_t bytes(const io::Matrix& matrix, bool of_rows,
-                             const std::vector<Range>& strips);
+  static std::uint64_t bytes(const io::Matrix& matrix, const std::vector<Range>& strips,
+                             Range across);
 
  private:
   /// Where in memory the row or column `first` of a strip stands.
@@ -37,6 +37,7 @@ class HeldMatrix {
   const io::Matrix& matrix_;
   bool of_rows_;
   std::vector<Range> strips_;
+  Range across_;
   std::vector<std::uint64_t> starts_;  ///< in memory, of each strip
   std::size_t element_, row_bytes_;    ///< of a row in memory
   device::Buffer<std::byte> memory_;

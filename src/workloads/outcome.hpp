@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/table.hpp"
+#include "io/checkpoint.hpp"
 #include "io/result_file.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/repeat.hpp"
@@ -21,6 +23,17 @@ struct Metric {
 struct InputAttribute {
   std::string group, name;
   io::Attribute value;
+};
+
+/// What a workload needs to leave a checkpoint, and to go on from one.
+struct Resume {
+  io::Journal* journal;  ///< to be begun by every rank
+  /// What earlier runs have finished, the same on all ranks; null: nothing.
+  const io::Checkpoint* earlier;
+  /// Collective, where there is an earlier one: every rank has written the tiles that it takes over
+  /// and added them to its journal. When they are safe on disk, what the earlier runs have left is
+  /// removed. Throws AgreedError.
+  std::function<void()> taken_over;
 };
 
 /// The same on every rank.

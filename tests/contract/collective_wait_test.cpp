@@ -30,15 +30,32 @@ constexpr Kernel<GateArgs> failure{
 
 class CollectiveWaitTest : public testing::Test {
  protected:
-  void enqueue(std::atomic<bool>& open) { stream_->launch(gate, {&open}); }
+  static void enqueue(device::Stream& stream, std::atomic<bool>& open) {
+    stream.launch(gate, {&open});
+  }
+  void collective(device::Stream& stream, std::atomic<bool>& open) {
+    wait_.begin(stream);
+    enqueue(stream, open);
+    wait_.end(stream);
+  }
   static void let_go(std::atomic<bool>& open) {
     open = true;
     open.notify_all();
   }
   /// Whether it is so within ten seconds.
-  bool comes_to_wait() const {
-    for (int i = 0; i < 1000 && !heartbeat_.pulse().waiting; ++i) std::this_thread::sleep_for(10ms);
-    return heartbeat_.pulse().waiting;
+  bool comes_to(bool waiting) const {
+    for (int i = 0; i < 1000 && heartbeat_.pulse().waiting != waiting; ++i) {
+      std::this_thread::sleep_for(10ms);
+    }
+    return heartbeat_.pulse().waiting == waiting;
+  }
+  /// Whether it stays so for longer than the rank is not looked at.
+  bool waits_for_a_while() const {
+    for (int i = 0; i < 20; ++i) {
+      if (heartbeat_.pulse().waiting) return true;
+      std::this_thread::sleep_for(10ms);
+    }
+    return false;
   }
 
   launch::Heartbeat heartbeat_;
@@ -47,52 +64,84 @@ class CollectiveWaitTest : public testing::Test {
   CollectiveWait wait_{*device_, heartbeat_};
 };
 
-TEST_F(CollectiveWaitTest, BeginsWhereTheRanksOwnWorkEnds) {
+/// Nobody waits for the stream: this rank's threads may wait for anything that comes behind.
+TEST_F(CollectiveWaitTest, LastsFromTheEndOfTheRanksOwnWorkToThatOfTheCollective) {
   for (int round = 0; round < 3; ++round) {
-    std::atomic<bool> own = false, collective = false;
-    enqueue(own);
-    wait_.begin(*stream_);
-    enqueue(collective);
-    std::thread waiter([&] { wait_.end(*stream_); });
-    std::this_thread::sleep_for(50ms);
-    EXPECT_FALSE(heartbeat_.pulse().waiting);
+    std::atomic<bool> own = false, all = false;
+    enqueue(*stream_, own);
+    collective(*stream_, all);
+    EXPECT_FALSE(waits_for_a_while());
     let_go(own);
-    EXPECT_TRUE(comes_to_wait());
-    let_go(collective);
-    waiter.join();
+    EXPECT_TRUE(comes_to(true));
+    let_go(all);
+    EXPECT_TRUE(comes_to(false));
+    stream_->synchronize();  // no thread uses the gates any more
+  }
+}
+
+TEST_F(CollectiveWaitTest, GoesOnInTheNextCollective) {
+  std::atomic<bool> first = false, second = false;
+  collective(*stream_, first);
+  collective(*stream_, second);
+  EXPECT_TRUE(comes_to(true));
+  let_go(first);
+  std::this_thread::sleep_for(150ms);
+  EXPECT_TRUE(comes_to(true));
+  let_go(second);
+  EXPECT_TRUE(comes_to(false));
+  stream_->synchronize();
+}
+
+/// One that a stream has not come to yet neither hides that of another stream nor counts itself.
+TEST_F(CollectiveWaitTest, IsSeenOnEveryStream) {
+  const auto other = device_->make_stream();
+  std::atomic<bool> own = false, first = false, second = false;
+  collective(*other, first);
+  EXPECT_TRUE(comes_to(true));  // and has the team, which takes one kernel at a time
+  enqueue(*stream_, own);
+  collective(*stream_, second);
+  std::this_thread::sleep_for(150ms);
+  EXPECT_TRUE(heartbeat_.pulse().waiting);
+  let_go(first);
+  EXPECT_TRUE(comes_to(false));
+  let_go(own);
+  EXPECT_TRUE(comes_to(true));
+  let_go(second);
+  other->synchronize();
+  stream_->synchronize();
+}
+
+TEST_F(CollectiveWaitTest, IsOverOnceAllIsDone) {
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<bool> all = false;
+    collective(*stream_, all);
+    if (round == 0) {
+      EXPECT_TRUE(comes_to(true));
+    }
+    let_go(all);
+    wait_.synchronize(*stream_);
     EXPECT_FALSE(heartbeat_.pulse().waiting);
   }
 }
 
-/// The second collective comes after the first, and so after other ranks.
-TEST_F(CollectiveWaitTest, CountsFromTheFirstOfSeveralCollectives) {
-  std::atomic<bool> first = false, second = false;
-  wait_.begin(*stream_);
-  enqueue(first);
-  wait_.begin(*stream_);
-  enqueue(second);
-  std::thread waiter([&] { wait_.end(*stream_); });
-  EXPECT_TRUE(comes_to_wait());
-  let_go(first);
-  let_go(second);
-  waiter.join();
-}
-
 TEST_F(CollectiveWaitTest, WithoutACollectiveNobodyIsWaitedFor) {
   std::atomic<bool> own = false;
-  enqueue(own);
-  std::thread waiter([&] { wait_.end(*stream_); });
-  std::this_thread::sleep_for(50ms);
-  EXPECT_FALSE(heartbeat_.pulse().waiting);
+  enqueue(*stream_, own);
+  EXPECT_FALSE(waits_for_a_while());
   let_go(own);
-  waiter.join();
+  wait_.synchronize(*stream_);
 }
 
-TEST_F(CollectiveWaitTest, AnErrorEndsTheWait) {
+TEST_F(CollectiveWaitTest, AnErrorEndsIt) {
+  std::atomic<bool> all = false;
   wait_.begin(*stream_);
+  enqueue(*stream_, all);
   stream_->launch(failure, {nullptr});
-  EXPECT_THROW(wait_.end(*stream_), std::runtime_error);
-  EXPECT_FALSE(heartbeat_.pulse().waiting);
+  wait_.end(*stream_);
+  EXPECT_TRUE(comes_to(true));
+  let_go(all);
+  EXPECT_THROW(wait_.synchronize(*stream_), std::runtime_error);
+  EXPECT_TRUE(comes_to(false));
 }
 
 }  // namespace

@@ -8,10 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "contract/faulty_device.hpp"
@@ -154,40 +157,93 @@ bool arrives(device::Device& device, test::Plan& plan) {
   return total == static_cast<std::int64_t>(rounds) * wanted;
 }
 
-/// Tiles are made in two places in turn, and drained; twice, with a finish() each time.
-bool drains(device::Device& device, test::Plan& plan) {
-  constexpr std::uint64_t places = 2, tiles = 6, rounds = 2;
+/// Batches of which each is used once more with the next one's kernels.
+bool overlaps(device::Device& device, test::Plan& plan) {
+  constexpr std::uint64_t batches = 4;
   constexpr std::size_t slot_bytes = slot * sizeof(std::int64_t);
-  const device::Buffer<std::int64_t> memory(device, device::Memory::device, places * slot);
-  const auto compute = device.make_stream();
-  std::vector<std::unique_ptr<device::Event>> made, copied;
-  for (std::uint64_t i = 0; i < places; ++i) {
-    made.push_back(device.make_event());
-    copied.push_back(device.make_event());
-  }
-  std::vector<std::int64_t> sums(rounds * tiles);
   measure::Recorder recorder;
-  pipeline::Drain drain(device, recorder, slot_bytes, 3, 2);
+  const device::Buffer<std::int64_t> sums(device, device::Memory::device, 2 * batches);
+  const device::Buffer<std::int64_t> seen(device, device::Memory::pinned, sums.size());
+  pipeline::UploadRing ring(device, recorder, {slot_bytes, 3, 2, slot_bytes, 2});
+  pipeline::UploadRing::Work work;
+  work.batches = work.pieces = batches;
+  work.piece = [](std::uint64_t number) { return pipeline::Piece{number, 0, slot_bytes}; };
+  work.read = [](std::uint64_t number, std::byte* to) {
+    auto* values = reinterpret_cast<std::int64_t*>(to);
+    for (std::uint64_t i = 0; i < slot; ++i) {
+      values[i] = test::RampSource::value(number * slot + i);
+    }
+    return to;
+  };
+  const auto sum = [&](device::Stream& compute, std::uint64_t batch, std::uint64_t to) {
+    compute.launch(sum_kernel, {reinterpret_cast<const std::int64_t*>(ring.data(batch)), slot,
+                                sums.data() + to});
+  };
+  work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte*) {
+    sum(compute, batch, 2 * batch);
+    sum(compute, batch > 0 ? batch - 1 : 0, 2 * batch + 1);
+  };
+  work.last_use = [](std::uint64_t batch) { return std::min(batch + 1, batches - 1); };
+  plan.arm(true);
+  ring.run(work);
+  ring.compute().download(seen.data(), sums.data(), sums.bytes());
+  ring.compute().synchronize();
+  plan.arm(false);
+  bool all_right = true;
+  for (std::uint64_t i = 0; i < seen.size(); ++i) {
+    const std::uint64_t batch = i / 2 - (i % 2 == 1 && i > 1 ? 1 : 0);
+    std::int64_t wanted = 0;
+    for (std::uint64_t k = 0; k < slot; ++k) wanted += test::RampSource::value(batch * slot + k);
+    all_right = all_right && seen[i] == wanted;
+  }
+  return all_right;
+}
+
+/// Tiles of two slots are made in two places in turn, and drained; twice, with a finish() each
+/// time. A tile's writers do not end before its place is given to the next one: what they have seen
+/// must not order what comes then.
+bool drains(device::Device& device, test::Plan& plan) {
+  constexpr std::uint64_t places = 2, tiles = 4, rounds = 2, rows = 2;
+  constexpr std::size_t slot_bytes = slot * sizeof(std::int64_t);
+  const device::Buffer<std::int64_t> memory(device, device::Memory::device, places * rows * slot);
+  const auto compute = device.make_stream();
+  const std::array made{device.make_event(), device.make_event()};
+  std::vector<std::int64_t> sums(rounds * tiles * rows);
+  std::vector<std::atomic<bool>> followed(rounds * tiles);
+  const auto follow = [&](std::uint64_t number) {
+    followed[number].store(true, std::memory_order_relaxed);
+  };
+  measure::Recorder recorder;
+  pipeline::Drain drain(device, recorder, slot_bytes, places * rows, 2);
   plan.arm(true);
   for (std::uint64_t round = 0; round < rounds; ++round) {
     for (std::uint64_t tile = 0; tile < tiles; ++tile) {
       const std::uint64_t number = round * tiles + tile, place = tile % places;
-      std::int64_t* const values = memory.data() + place * slot;
-      if (tile >= places) compute->wait(*copied[place]);  // else finish() has waited for it
-      compute->launch(ramp_kernel, {values, slot, static_cast<std::int64_t>(number), 3, false});
+      std::int64_t* const values = memory.data() + place * rows * slot;
+      if (tile >= places) drain.wait(*compute, number + 1 - places);
+      compute->launch(ramp_kernel,
+                      {values, rows * slot, static_cast<std::int64_t>(number), 3, false});
       compute->record(*made[place]);
-      drain.push(*made[place], reinterpret_cast<const std::byte*>(values), slot_bytes,
-                 *copied[place], [sum = &sums[number]](const std::byte* data) {
-                   sum_values({reinterpret_cast<const std::int64_t*>(data), slot, sum}, 0, 1);
+      if (tile >= places) follow(number - places);
+      drain.push(*made[place], reinterpret_cast<const std::byte*>(values), rows, slot_bytes,
+                 [&, number](Range row, const std::byte* data) {
+                   while (!followed[number].load(std::memory_order_relaxed)) {
+                     std::this_thread::yield();
+                   }
+                   sum_values({reinterpret_cast<const std::int64_t*>(data), slot,
+                               &sums[number * rows + row.first]},
+                              0, 1);
                  });
     }
+    for (std::uint64_t tile = tiles - places; tile < tiles; ++tile) follow(round * tiles + tile);
     drain.finish();
   }
   plan.arm(false);
   bool all_right = true;
-  for (std::uint64_t number = 0; number < sums.size(); ++number) {
-    const std::uint64_t wanted = slot * number + 3 * (slot * (slot - 1) / 2);
-    all_right = all_right && sums[number] == static_cast<std::int64_t>(wanted);
+  for (std::uint64_t i = 0; i < sums.size(); ++i) {
+    const std::uint64_t first = i / rows + 3 * slot * (i % rows);
+    const std::uint64_t wanted = slot * first + 3 * (slot * (slot - 1) / 2);
+    all_right = all_right && sums[i] == static_cast<std::int64_t>(wanted);
   }
   return all_right;
 }
@@ -203,6 +259,7 @@ constexpr std::array schedules = {Schedule{"stream", feeds<pipeline::Mode::strea
                                   Schedule{"pinned", feeds<pipeline::Mode::pinned>},
                                   Schedule{"resident", feeds<pipeline::Mode::resident>},
                                   Schedule{"arrivals", arrives},
+                                  Schedule{"last use", overlaps},
                                   Schedule{"drain", drains}};
 
 /// One run; says which waits it met, one a line.

@@ -24,11 +24,13 @@ int significant_bits(Precision precision) {
     case Precision::fp64:
       return 53;
     case Precision::fp32:
+    case Precision::fp32x3:
       return 24;
     case Precision::tf32:
     case Precision::fp16:
       return 11;
     case Precision::bf16:
+    case Precision::int8:
       return 8;
   }
   return 0;
@@ -66,6 +68,8 @@ Bytes encode(const std::vector<double>& values, Precision precision, bool on_hos
       put(bytes, i, values[i]);
     } else if (each == sizeof(float)) {
       put(bytes, i, narrow);
+    } else if (precision == Precision::int8) {
+      put(bytes, i, static_cast<std::int8_t>(values[i]));
     } else if (precision == Precision::bf16) {
       put(bytes, i, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(narrow) >> 16));
     } else {
@@ -99,13 +103,25 @@ Matrix small_integers(std::size_t rows, std::size_t columns, unsigned seed) {
   return made;
 }
 
-/// Values of many magnitudes, so that sums of their products are rounded.
+Matrix transposed(const Matrix& of) {
+  Matrix made{of.columns, of.rows};
+  for (std::size_t i = 0; i < made.rows; ++i) {
+    for (std::size_t j = 0; j < made.columns; ++j) made(i, j) = of(j, i);
+  }
+  return made;
+}
+
+/// Values of many magnitudes, so that sums of their products are rounded; all those of int8.
 Matrix uneven(std::size_t rows, std::size_t columns, Precision precision, unsigned seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> size(0.5, 1);
   Matrix made{rows, columns};
   for (double& value : made.values) {
     const int exponent = static_cast<int>(random() % 13) - 6;
+    if (precision == Precision::int8) {
+      value = static_cast<double>(random() % 256) - 128;
+      continue;
+    }
     value = cut_to(precision, std::ldexp(size(random), exponent)) * (random() % 2 == 0 ? 1 : -1);
   }
   return made;
@@ -136,31 +152,41 @@ class Multiply : public ::testing::TestWithParam<Precision> {
 
   Bytes panel(const Matrix& values) const { return encode(values.values, precision_, on_host_); }
 
+  Buffer<std::byte> factor(const Matrix& values, bool of_b) {
+    const bool turned = of_b && multiplies_transposed_b(precision_, on_host_);
+    auto there = test::on_device(*device_, *stream_, panel(turned ? transposed(values) : values));
+    if (!splits(precision_)) return there;
+    const std::uint64_t depth = of_b ? values.rows : values.columns;
+    Buffer<std::byte> made(*device_, Memory::device,
+                           there.size() / depth * factor_depth(precision_, depth));
+    stream_->launch(split_kernel(),
+                    {there.data(), of_b, values.rows, values.columns, values.columns, made.data()});
+    stream_->synchronize();
+    return made;
+  }
+
   /// The tiles of a b, each dense, as bytes; as many blocks of K as a is wide, one launch each.
   Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b) {
-    const std::uint64_t across = a.rows / tile.m, along = b.columns / tile.n;
+    const std::vector<TileAt> all = all_tiles(a.rows / tile.m, b.columns / tile.n);
     Bytes garbage(a.rows * b.columns * accumulator_bytes(precision_), std::byte{0xff});  // NaNs
     const auto sums = test::on_device(*device_, *stream_, garbage);
     for (std::size_t k = 0; k < a.columns; k += tile.k) {
-      const auto left = test::on_device(*device_, *stream_, panel(a.part(0, k, a.rows, tile.k)));
-      const auto right =
-          test::on_device(*device_, *stream_, panel(b.part(k, 0, tile.k, b.columns)));
-      stream_->launch(multiply_kernel(), {&plan, left.data(), right.data(), b.columns, sums.data(),
-                                          across, along, k == 0});
+      const auto left = factor(a.part(0, k, a.rows, tile.k), false);
+      const auto right = factor(b.part(k, 0, tile.k, b.columns), true);
+      const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? tile.k : b.columns;
+      stream_->launch(multiply_kernel(), {&plan, left.data(), right.data(), ldb, sums.data(),
+                                          all.data(), all.size(), k == 0});
       stream_->synchronize();
     }
     return test::from_device(*stream_, sums);
   }
 
   double sum_at(const Bytes& sums, std::size_t index) const {
-    if (precision_ == Precision::fp64) {
-      double value = 0;
+    return with_accumulator_type(precision_, [&](auto of) {
+      typename decltype(of)::type value{};
       std::memcpy(&value, sums.data() + index * sizeof(value), sizeof(value));
-      return value;
-    }
-    float value = 0;
-    std::memcpy(&value, sums.data() + index * sizeof(value), sizeof(value));
-    return value;
+      return static_cast<double>(value);
+    });
   }
 
   void expect_product(const Tile& tile, std::size_t across, std::size_t along) {
@@ -226,7 +252,7 @@ TEST_P(Multiply, ATileHasTheSameBitsWhereverItLies) {
   }
 }
 
-/// An exact sum would not show a change of the order.
+/// An exact sum would not show a change of the order. That of int8 has to be.
 TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
   const Tile tile{48, 32, 64};
   const Matrix a = uneven(tile.m, tile.k, precision_, 3), b = uneven(tile.k, tile.n, precision_, 4);
@@ -243,12 +269,40 @@ TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
       }
       const long double error = std::abs(sum_at(got, i * tile.n + j) - sum);
       // Twice the worst of k roundings, for tensor cores, which cut off; tf32's elements are exact.
+      // Of fp32x3 the products of low parts are 2^-12 of the others, so that one left out shows.
       const long double unit = precision_ == Precision::fp64 ? 0x1p-53L : 0x1p-24L;
-      EXPECT_LE(error, 2 * static_cast<long double>(tile.k) * unit * sizes);
+      EXPECT_LE(error, splits(precision_) ? 0x1p-18L * sizes
+                                          : 2 * static_cast<long double>(tile.k) * unit * sizes);
       if (error > 0) ++inexact;
     }
   }
-  EXPECT_GT(inexact, tile.m * tile.n / 2);
+  if (precision_ == Precision::int8) {
+    EXPECT_EQ(inexact, 0U);
+  } else {
+    EXPECT_GT(inexact, tile.m * tile.n / 2);
+  }
+}
+
+using MultiplyInt8 = Multiply;
+INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8),
+                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+
+/// As many of the largest products as a sum may have, and of those with the other sign.
+TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
+  const Tile tile{16, 16, 1024};
+  Matrix a{tile.m, (most_int8_k + tile.k - 1) / tile.k * tile.k}, b{a.columns, tile.n};
+  for (std::size_t kk = 0; kk < most_int8_k; ++kk) {
+    for (std::size_t i = 0; i < tile.m; ++i) a(i, kk) = -128;
+    for (std::size_t j = 0; j < tile.n; ++j) b(kk, j) = j % 2 == 0 ? -128 : 127;
+  }
+  const auto plan = make_multiply_plan(precision_, tile, on_host_);
+  const Bytes got = tiles(*plan, tile, a, b);
+  for (std::size_t i = 0; i < tile.m * tile.n; ++i) {
+    const std::int64_t product = i % 2 == 0 ? 128 * 128 : -128 * 127;
+    ASSERT_EQ(sum_at(got, i), static_cast<double>(product * std::int64_t{most_int8_k})) << i;
+  }
+  EXPECT_LE(most_int8_k * 128 * 128, 0x7fffffffU);
+  EXPECT_GT((most_int8_k + 1) * 128 * 128, 0x7fffffffU);
 }
 
 TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
@@ -277,7 +331,13 @@ TEST(TileFor, EveryEdgeIsItsOwn) {
   EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{3072, 2304, 3008}));
   EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 6720}));
-  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, true), (Tile{752, 5, 1672}));
+  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, true), (Tile{752, 6, 1672}));
+  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::int8, true), (Tile{752, 6, 1000}));
+  EXPECT_EQ(tile_for(65536, 65536, 65536, Precision::int8, false), (Tile{4096, 4096, 8192}));
+  for (const bool on_host : {false, true}) {
+    const Tile tile = tile_for(65536, 65536, 65536, Precision::fp32x3, on_host);
+    EXPECT_EQ(tile.k, most_split_k);
+  }
 }
 
 TEST(Precisions, HaveNamesAndSizes) {
@@ -289,6 +349,14 @@ TEST(Precisions, HaveNamesAndSizes) {
   EXPECT_EQ(panel_element_bytes(Precision::bf16, true), 4U);
   EXPECT_EQ(panel_element_bytes(Precision::tf32, false), 4U);
   EXPECT_EQ(panel_element_bytes(Precision::fp64, true), 8U);
+  EXPECT_EQ(panel_element_bytes(Precision::int8, false), 1U);
+  EXPECT_EQ(panel_element_bytes(Precision::int8, true), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::fp32x3, false), 4U);
+  EXPECT_EQ(accumulator_type(Precision::int8), ElementType::i32);
+  EXPECT_EQ(accumulator_type(Precision::fp32x3), ElementType::f32);
+  for (const Precision precision : all_precisions) {
+    EXPECT_EQ(accumulator_bytes(precision), size_of(accumulator_type(precision)));
+  }
   EXPECT_EQ(accumulator_bytes(Precision::fp16), 4U);
   EXPECT_EQ(accumulator_bytes(Precision::fp64), 8U);
 }

@@ -2,15 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "contract/backend.hpp"
 #include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/words.hpp"
 
 namespace shardstream::gemm {
 namespace {
@@ -29,6 +32,8 @@ Format format_of(Precision precision) {
     case Precision::fp64:
       return {53, -1074, 1024};
     case Precision::fp32:
+    case Precision::fp32x3:
+    case Precision::int8:  // whose values are floats, too
       return {24, -149, 128};
     case Precision::tf32:
       return {11, -136, 128};
@@ -73,6 +78,7 @@ T at(const Bytes& bytes, std::size_t index) {
 /// Element `index` of a panel.
 double element(const Bytes& panel, std::size_t index, Precision precision, bool on_host) {
   if (precision == Precision::fp64) return at<double>(panel, index);
+  if (panel_element_bytes(precision, on_host) == 1) return at<std::int8_t>(panel, index);
   if (panel_element_bytes(precision, on_host) == 4) return at<float>(panel, index);
   const auto bits = at<std::uint16_t>(panel, index);
   if (precision == Precision::fp16) return half(bits);
@@ -138,6 +144,15 @@ std::vector<T> hard_values(std::size_t count) {
   return values;
 }
 
+/// Calls f(ElementType, T{}) for every element type.
+template <class F>
+void for_element_types(F&& f) {
+  for (const auto type :
+       {ElementType::f32, ElementType::f64, ElementType::i32, ElementType::i64, ElementType::u8}) {
+    with_element_type(type, [&](auto tag) { f(type, typename decltype(tag)::type{}); });
+  }
+}
+
 struct PanelKernels : ::testing::Test {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
@@ -149,6 +164,7 @@ struct PanelKernels : ::testing::Test {
     const auto values = hard_values<T>(rows * columns);
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : all_precisions) {
+      if (!takes(precision, from)) continue;
       const std::size_t bytes = panel_element_bytes(precision, on_host_);
       const auto panel =
           test::on_device(*device_, *stream_, Bytes(rows * ld * bytes, std::byte{0x33}));
@@ -182,6 +198,7 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
       expect_canonical<double>(ElementType::f64, rows, columns, ld, transposed);
       expect_canonical<std::int32_t>(ElementType::i32, rows, columns, ld, transposed);
       expect_canonical<std::int64_t>(ElementType::i64, rows, columns, ld, transposed);
+      expect_canonical<std::int8_t>(ElementType::i8, rows, columns, ld, transposed);
       expect_canonical<std::uint8_t>(ElementType::u8, rows, columns, ld, transposed);
     }
   }
@@ -189,11 +206,202 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
 
 TEST_F(PanelKernels, OnlyWhatIsStoredAsThePanelNeedsNoConversion) {
   EXPECT_FALSE(needs_canonicalize(ElementType::f32, false, Precision::fp32));
+  EXPECT_FALSE(needs_canonicalize(ElementType::f32, false, Precision::fp32x3));
   EXPECT_FALSE(needs_canonicalize(ElementType::f64, false, Precision::fp64));
   EXPECT_TRUE(needs_canonicalize(ElementType::f64, true, Precision::fp64));
   EXPECT_TRUE(needs_canonicalize(ElementType::f32, false, Precision::tf32));
   EXPECT_TRUE(needs_canonicalize(ElementType::f64, false, Precision::fp32));
   EXPECT_TRUE(needs_canonicalize(ElementType::i64, false, Precision::fp64));
+}
+
+TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
+  constexpr std::uint64_t rows = 70, columns = 132;
+  struct Case {
+    bool shift, scale, by_row, transposed;
+    std::uint64_t valid_rows, valid_columns, ld;
+  };
+  constexpr Case cases[] = {
+      {true, true, true, false, rows, columns, 136},  {true, true, false, false, 33, 101, columns},
+      {true, false, true, true, 69, 1, columns},      {false, true, false, true, 0, columns, 133},
+      {false, false, false, false, 70, 131, columns}, {false, false, true, true, 64, 128, 140}};
+  std::vector<double> shift(columns), scale(columns);
+  for (std::size_t v = 0; v < columns; ++v) {
+    shift[v] = 0.37 * static_cast<double>(v) - 10;
+    scale[v] = 1 / (1 + static_cast<double>(v));
+  }
+  const auto shift_there = test::on_device(*device_, *stream_, shift);
+  const auto scale_there = test::on_device(*device_, *stream_, scale);
+  for_element_types([&](ElementType from, auto zero) {
+    using T = decltype(zero);
+    const auto values = hard_values<T>(rows * columns);
+    const auto raw = test::on_device(*device_, *stream_, values);
+    for (const Precision precision : {Precision::fp64, Precision::tf32, Precision::bf16}) {
+      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      for (const Case& one : cases) {
+        const auto panel =
+            test::on_device(*device_, *stream_, Bytes(rows * one.ld * bytes, std::byte{0x33}));
+        stream_->launch(
+            canonicalize_kernel(),
+            {raw.data(), from, one.transposed, panel.data(), precision, rows, columns, one.ld,
+             one.shift ? shift_there.data() : nullptr, one.scale ? scale_there.data() : nullptr,
+             one.by_row, one.valid_rows, one.valid_columns});
+        const Bytes got = test::from_device(*stream_, panel);
+        for (std::uint64_t r = 0; r < rows; ++r) {
+          for (std::uint64_t c = 0; c < columns; ++c) {
+            const T x = values[one.transposed ? c * rows + r : r * columns + c];
+            const std::uint64_t variable = one.by_row ? r : c;
+            double centred = static_cast<double>(x);
+            if (one.shift) centred -= shift[variable];
+            if (one.scale) centred *= scale[variable];
+            const bool plain = !one.shift && !one.scale;
+            const bool valid = r < one.valid_rows && c < one.valid_columns;
+            const long double exact = plain ? static_cast<long double>(x) : centred;
+            const double wanted = valid ? plainly_rounded(precision, exact) : 0;
+            const double found = element(got, r * one.ld + c, precision, on_host_);
+            ASSERT_TRUE(same(found, wanted))
+                << name_of(from) << " to " << name_of(precision) << ": " << found << " for "
+                << wanted << ", case " << &one - cases << " at " << r << ", " << c;
+          }
+          const auto* rest = got.data() + (r * one.ld + columns) * bytes;
+          ASSERT_TRUE(std::all_of(rest, rest + (one.ld - columns) * bytes,
+                                  [](std::byte b) { return b == std::byte{0x33}; }));
+        }
+      }
+    }
+  });
+}
+
+/// The same panel, be it rounded by readers or on the device; in place where elements do not grow.
+TEST_F(PanelKernels, ReadersRoundAsTheDeviceDoes) {
+  constexpr std::uint64_t count = 4099;
+  for_element_types([&](ElementType from, auto zero) {
+    const auto values = hard_values<decltype(zero)>(count);
+    const auto raw = test::on_device(*device_, *stream_, values);
+    for (const Precision precision : all_precisions) {
+      if (!takes(precision, from)) continue;
+      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const Buffer<std::byte> panel(*device_, Memory::device, count * bytes);
+      stream_->launch(canonicalize_kernel(),
+                      {raw.data(), from, false, panel.data(), precision, 1, count, count});
+      const Bytes wanted = test::from_device(*stream_, panel);
+      const auto expect_equal = [&](const std::byte* got, const char* where) {
+        const Bytes found(got, got + count * bytes);
+        for (std::uint64_t i = 0; i < count; ++i) {
+          ASSERT_TRUE(
+              same(element(found, i, precision, on_host_), element(wanted, i, precision, on_host_)))
+              << name_of(from) << " to " << name_of(precision) << " " << where << ", " << i;
+        }
+      };
+      Bytes apart(count * bytes);
+      round_elements(from, precision, on_host_, values.data(), count, apart.data());
+      expect_equal(apart.data(), "apart");
+      if (bytes > sizeof(zero)) continue;
+      auto within = values;
+      round_elements(from, precision, on_host_, within.data(), count, within.data());
+      expect_equal(reinterpret_cast<const std::byte*>(within.data()), "in place");
+    }
+  });
+}
+
+TEST(PanelWork, ReadersRoundWhatDoesNotGrowUnlessItIsCentred) {
+  using enum PanelWork;
+  for (const bool on_host : {false, true}) {
+    EXPECT_FALSE(readers_round(ElementType::f32, Precision::fp32, on_host));
+    EXPECT_TRUE(readers_round(ElementType::f32, Precision::tf32, on_host));
+    EXPECT_TRUE(readers_round(ElementType::f64, Precision::fp32, on_host));
+    EXPECT_FALSE(readers_round(ElementType::u8, Precision::bf16, on_host));
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, false, false), none);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, true, false), transpose);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, false, true), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, false, false), none);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, true, false), transpose);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, true, true), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::u8, Precision::fp32, on_host, false, false), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp64, on_host, false, false), canonicalize);
+  }
+}
+
+TEST_F(PanelKernels, TransposesTurnElementsOfAnySize) {
+  constexpr std::uint64_t shapes[][4] = {{1, 1, 1, 1},         {1, 263, 264, 1},
+                                         {13, 67, 67, 13},     {64, 128, 128, 64},
+                                         {132, 260, 264, 140}, {262, 130, 132, 264}};
+  for (const unsigned bytes : {1U, 2U, 4U, 8U}) {
+    for (const auto& [rows, columns, ld, ld_to] : shapes) {
+      std::mt19937_64 random(7);
+      Bytes from(rows * ld * bytes);
+      for (auto& byte : from) byte = static_cast<std::byte>(random());
+      Bytes wanted(columns * ld_to * bytes, std::byte{0x33});
+      for (std::uint64_t r = 0; r < rows; ++r) {
+        for (std::uint64_t c = 0; c < columns; ++c) {
+          std::memcpy(&wanted[(c * ld_to + r) * bytes], &from[(r * ld + c) * bytes], bytes);
+        }
+      }
+      const auto there = test::on_device(*device_, *stream_, from);
+      const auto to = test::on_device(*device_, *stream_, Bytes(wanted.size(), std::byte{0x33}));
+      stream_->launch(transpose_kernel(),
+                      {there.data(), rows, columns, ld, to.data(), ld_to, bytes});
+      EXPECT_EQ(test::from_device(*stream_, to), wanted)
+          << rows << " x " << columns << ", " << bytes << " bytes";
+    }
+  }
+}
+
+template <class T>
+void expect_mirrored(device::Device& device, device::Stream& stream, std::uint64_t edge,
+                     std::uint64_t ld) {
+  std::vector<T> tile(edge * ld);
+  for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = static_cast<T>(i);
+  const auto there = test::on_device(device, stream, tile);
+  stream.launch(mirror_kernel(), {there.data(), edge, ld, sizeof(T)});
+  for (std::uint64_t r = 0; r < edge; ++r) {
+    for (std::uint64_t c = 0; c < r; ++c) tile[r * ld + c] = tile[c * ld + r];
+  }
+  EXPECT_EQ(test::from_device(stream, there), tile) << edge << " of " << sizeof(T) << " bytes";
+}
+
+TEST_F(PanelKernels, AMirroredTileIsSymmetric) {
+  for (const std::uint64_t edge : {1, 2, 31, 33, 96, 263}) {
+    expect_mirrored<float>(*device_, *stream_, edge, edge);
+    expect_mirrored<double>(*device_, *stream_, edge, edge + 3);
+  }
+}
+
+/// Against the sums as they are defined, one element after another.
+template <class T>
+void expect_row_sums(ElementType type) {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  const auto values = hard_values<T>(9000);
+  for (const std::uint64_t count : {0, 1, 7, 8, 9, 15, 64, 263, 4097, 8191}) {
+    for (const std::uint64_t padded : {count, count + 1, count + 9, count + 500}) {
+      const T* const row = values.data() + 3;
+      std::uint64_t bits = 0, in_row = 0, in_column = 0;
+      std::array<double, 8> squares{};
+      constexpr std::uint64_t index = (std::uint64_t{1} << 40) + 17, step = 65'537;
+      for (std::uint64_t j = 0; j < count; ++j) {
+        const std::uint64_t x = std::bit_cast<Bits>(row[j]);
+        bits += x;
+        in_row += x * (2 * (index + j) + 1);
+        in_column += x * (2 * (index + j * step) + 1);
+        const auto value = static_cast<double>(row[j]);
+        squares[j % 8] += value * value;
+      }
+      const RowSums got = row_sums(type, row, count, padded);
+      EXPECT_EQ(got.words, word_sum(row, padded * sizeof(T))) << count << " of " << padded;
+      EXPECT_EQ(got.bits, bits) << count;
+      EXPECT_EQ(got.weighted(index), in_row) << count;
+      EXPECT_EQ(got.weighted(index, step), in_column) << count;
+      EXPECT_TRUE(same(got.squares, ((squares[0] + squares[1]) + (squares[2] + squares[3])) +
+                                        ((squares[4] + squares[5]) + (squares[6] + squares[7]))))
+          << count;
+    }
+  }
+}
+
+TEST(RowSums, AreThoseOfOneElementAfterAnother) {
+  expect_row_sums<float>(ElementType::f32);
+  expect_row_sums<double>(ElementType::f64);
+  expect_row_sums<std::int32_t>(ElementType::i32);
+  EXPECT_THROW((void)row_sums(ElementType::u8, "", 0, 0), std::logic_error);
 }
 
 TEST_F(PanelKernels, WordSumsTakeEveryByte) {

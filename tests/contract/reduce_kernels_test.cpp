@@ -103,6 +103,7 @@ constexpr ElementType element_type = std::is_same_v<T, float>          ? Element
                                      : std::is_same_v<T, double>       ? ElementType::f64
                                      : std::is_same_v<T, std::int32_t> ? ElementType::i32
                                      : std::is_same_v<T, std::int64_t> ? ElementType::i64
+                                     : std::is_same_v<T, std::int8_t>  ? ElementType::i8
                                                                        : ElementType::u8;
 
 template <class T>
@@ -202,7 +203,8 @@ class ReduceKernels : public ::testing::Test {
   }
 };
 
-using Types = ::testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t>;
+using Types =
+    ::testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t>;
 TYPED_TEST_SUITE(ReduceKernels, Types);
 
 TYPED_TEST(ReduceKernels, EveryLengthOfTheLastLeaf) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,91 @@ TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsSeeWhatTheyWrote) {
       EXPECT_EQ(recorder.device_tracks()[1].name(), "arrive") << what;
       EXPECT_EQ(calls(recorder.device_tracks()[1]), 3 * layout.batches) << what;
     }
+  }
+}
+
+/// The kernels of several batches, as many as the ring holds, are all enqueued with the last of
+/// them.
+TEST(UploadRing, ABatchStaysUntilItsLastUse) {
+  const auto device = test::make_backend();
+  for (const Layout& layout : layouts()) {
+    const auto source = source_for(*device, layout.batches);
+    for (RingSizes sizes : all_sizes()) {
+      for (const bool arrivals : {false, true}) {
+        sizes.arrivals = arrivals;
+        const std::string what = layout.name + ", readers " + std::to_string(sizes.readers);
+        measure::Recorder recorder;
+        const Buffer<std::byte> seen(*device, Memory::pinned, source.size());
+        UploadRing ring(*device, recorder, sizes);
+        for (int round = 0; round < 3; ++round) {
+          std::fill_n(seen.data(), seen.size(), std::byte{0});
+          auto work = work_on(layout, source);
+          if (arrivals) work.on_arrival = [](device::Stream&, std::uint64_t, std::byte*) {};
+          work.last_use = [&](std::uint64_t batch) {
+            const std::uint64_t last = batch / sizes.batches * sizes.batches + sizes.batches - 1;
+            return std::min(last, layout.batches - 1);
+          };
+          work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte*) {
+            if (work.last_use(batch) != batch) return;
+            for (std::uint64_t one = batch / sizes.batches * sizes.batches; one <= batch; ++one) {
+              compute.download(seen.data() + one * batch_bytes, ring.data(one), batch_bytes);
+            }
+          };
+          ring.run(work);
+          ring.compute().synchronize();
+          for (const Piece& piece : layout.pieces) {
+            const std::size_t at = piece.batch * batch_bytes + piece.offset;
+            ASSERT_EQ(std::memcmp(seen.data() + at, source.data() + at, piece.bytes), 0)
+                << what << ", batch " << piece.batch << ", offset " << piece.offset;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// A last use that never comes, or comes when the buffer is needed for the next batch, would make
+/// readers wait for ever.
+TEST(UploadRing, RefusesALastUseThatIsTooLate) {
+  const auto device = test::make_backend();
+  const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
+  const auto source = source_for(*device, layout.batches);
+  for (const RingSizes& sizes : all_sizes()) {
+    const std::function<std::uint64_t(std::uint64_t)> wrong[] = {
+        [&](std::uint64_t batch) { return batch + sizes.batches; },
+        [](std::uint64_t batch) { return batch == 2 ? 1 : batch; },
+        [](std::uint64_t batch) { return batch == 5 ? 6 : batch; }};
+    for (const auto& last_use : wrong) {
+      measure::Recorder recorder;
+      UploadRing ring(*device, recorder, sizes);
+      auto work = work_on(layout, source);
+      work.last_use = last_use;
+      EXPECT_THROW(ring.run(work), ContractError) << sizes.readers;
+    }
+  }
+}
+
+/// A reader may bring more than it uploads, as far as the slot goes, and makes it small there.
+TEST(UploadRing, AReaderHasAllOfItsSlot) {
+  const auto device = test::make_backend();
+  const Layout layout = in_order("quarters", 5, batch_bytes, {slot_bytes / 4});
+  const auto source = source_for(*device, layout.batches);
+  for (const RingSizes& sizes : all_sizes()) {
+    if (sizes.readers == 0) continue;
+    measure::Recorder recorder;
+    const Buffer<std::byte> seen(*device, Memory::pinned, source.size());
+    UploadRing ring(*device, recorder, sizes);
+    auto work = work_on(layout, source);
+    work.read = [&, read = work.read](std::uint64_t piece, std::byte* slot) {
+      std::fill_n(slot, slot_bytes, std::byte{0xee});
+      return read(piece, slot);
+    };
+    work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+      compute.download(seen.data() + batch * batch_bytes, data, batch_bytes);
+    };
+    ring.run(work);
+    ring.compute().synchronize();
+    EXPECT_TRUE(std::equal(seen.data(), seen.data() + seen.size(), source.data()));
   }
 }
 

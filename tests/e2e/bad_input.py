@@ -49,6 +49,7 @@ def test_options():
         ([*reduce, "--reduce.nan", "skip"], 2, ["'skip'", "propagate, ignore, error"]),
         ([*reduce, "--pipeline.mode", "residant"], 2, ["did you mean resident?"]),
         ([*reduce, "--output.overwrite", "maybe"], 2, ["'maybe'", "true or false"]),
+        ([*reduce, "--output.resume", "never"], 2, ["--output.resume is for gemm"]),
         ([*reduce, "--reduce.ops"], 2, ["--reduce.ops needs a value", "count, sum"]),
     ]
     check_complaints(cases, ranks=(1,))

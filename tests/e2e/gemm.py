@@ -1,83 +1,21 @@
 #!/usr/bin/python3
 """`run gemm` against numpy: values within the bound of their precision, whole numbers exactly, any
-shapes and stored types, the same bits for any number of ranks and any memory, bad input."""
+shapes and stored types, bad input. gemm_bits.py has the same bits for any ranks and memory."""
 
 import itertools
-import re
 
 import h5py
 import numpy as np
 
-import harness
-from harness import check_complaints, each, main, new_folder, ready_ini_files, run, skip_all
+from harness import check_complaints, each, main, new_folder, ready_ini_files, run
+from products import (FLOATS, ON_HOST, bytes_of, expect_within, inputs, model, normal, output_type,
+                      product, skip_without_blas, stored, whole_numbers)
 
-PRECISIONS = ["fp64", "fp32", "tf32", "bf16", "fp16"]
 SIZES = [1, 13, 263]
-ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 
 
-def skip_without_blas():
-    finished = run("run", "gemm", "--gemm.m", 1, "--gemm.n", 1, "--gemm.k", 1, "-o",
-                   new_folder() / "out.h5", env=ON_HOST)
-    if finished.code == 2 and "CBLAS" in finished.err:
-        skip_all(f"the host has no products ({finished.err.strip()})")
-
-
-def output_type(precision):
-    return np.dtype("f8" if precision == "fp64" else "f4")
-
-
-def rounded(values, precision):
-    """What the products are made of: values rounded to the precision's format, as float64."""
-    if precision == "fp64":
-        return values.astype("f8")
-    bits = values.astype("f4").view("u4").astype("i8")
-    if precision == "tf32":  # ties away from zero
-        bits = bits + 0x1000 & ~0x1fff
-    elif precision == "bf16":  # ties to even
-        bits = bits + 0x7fff + (bits >> 16 & 1) & ~0xffff
-    elif precision == "fp16":
-        return values.astype("f4").astype("f2").astype("f8")
-    return bits.astype("u4").view("f4").astype("f8")
-
-
-def model(a, b, precision, alpha=1.0, beta=0.0, c=None):
-    """C in float64, and for each element how far another order of the sum can lie from it: two
-    sums of k products, each within k u |A||B|, and a few roundings of the end."""
-    a, b = rounded(a, precision), rounded(b, precision)
-    unit = 2.0**(-53 if precision == "fp64" else -23)  # tensor cores cut where others round
-    values = alpha * (a @ b)
-    bound = 2 * (a.shape[1] + 2) * unit * abs(alpha) * (np.abs(a) @ np.abs(b))
-    if c is not None:
-        values = values + beta * c.astype("f8")
-        bound = bound + 4 * unit * np.abs(beta * c.astype("f8"))
-    return values, bound + 4 * unit * np.abs(values)
-
-
-def gemm(out, *arguments, ranks=1, env=None, timeout=120):
-    """A product that must succeed and say what every product says."""
-    finished = run("run", "gemm", *arguments, "-o", out, ranks=ranks, env=env,
-                   timeout=timeout).expect(0)
-    values = finished.values
-    assert values["verified"] == "true", finished
-    assert float(values["smallest_caught"]) >= 0, finished
-    assert re.search(r"^rate_aggregate=[-+.e0-9]+ Tflop/s$", finished.out, re.MULTILINE), finished
-    assert values["c_checksum"] and float(values["c_norm"]) >= 0, finished
-    return finished
-
-
-def stored(out):
-    with h5py.File(out) as file:
-        assert file.attrs["status"] == "complete", out
-        return file["/results/C"][()]
-
-
-def inputs(folder, how=None, **matrices):
-    """A file with data sets of these names; returns the options that name those of a, b and c."""
-    with h5py.File(folder / "in.h5", "w") as file:
-        for name, values in matrices.items():
-            file.create_dataset(name, data=values, **(how or {}))
-    return [word for name in matrices for word in (f"--input.{name}", f"{folder}/in.h5:/{name}")]
+def gemm(out, *arguments, **how):
+    return product("gemm", out, *arguments, **how)
 
 
 def compare(a, b, precision, *more, c=None, alpha=1.0, beta=0.0, transpose_a=False,
@@ -99,46 +37,28 @@ def compare(a, b, precision, *more, c=None, alpha=1.0, beta=0.0, transpose_a=Fal
     result = stored(folder / "c.h5")
     expected, bound = model(a, b, precision, alpha, beta, c)
     assert result.dtype == output_type(precision), result.dtype
-    assert result.shape == expected.shape, f"{result.shape} instead of {expected.shape}"
-    if exact:
-        assert np.array_equal(result, expected), f"{(result != expected).sum()} differ\n{finished}"
-    else:
-        excess = np.abs(result - expected) / np.where(bound > 0, bound, 1)
-        assert (excess <= 1).all(), f"{excess.max()} x the bound\n{finished}"
+    expect_within(result, expected, 0 * bound if exact else bound, finished)
     assert np.isclose(float(finished.values["c_norm"]), np.linalg.norm(result.astype("f8")),
                       rtol=1e-5), finished
     return finished
-
-
-def whole_numbers(rows, columns, dtype="f4", seed=1):
-    """Whose products and sums of 1000 are exact in every precision. The same for the same shape and
-    seed, whichever thread asks."""
-    least = 0 if np.dtype(dtype).kind == "u" else -8
-    random = np.random.default_rng([rows, columns, seed])
-    return random.integers(least, 8, (rows, columns), endpoint=True).astype(dtype)
-
-
-def normal(rows, columns, dtype="f4", seed=1):
-    return np.random.default_rng([rows, columns, seed]).standard_normal(
-        (rows, columns)).astype(dtype)
 
 
 # ---------------------------------------------------------------- values
 
 def test_the_model_tells_precisions_apart():
     """Else a program that rounds too little or too much would pass. tf32 and fp16 keep as many
-    bits, and differ in their range alone."""
+    bits, and differ in their range alone; fp32x3 takes fp32's values."""
     a, b = normal(40, 50), normal(50, 30)
-    for one, other in itertools.permutations(PRECISIONS[1:], 2):
+    for one, other in itertools.permutations(FLOATS[1:], 2):
         values, bound = model(a, b, one)
         told = (np.abs(model(a, b, other)[0] - values) > bound).any()
-        assert told or {one, other} == {"tf32", "fp16"}, (one, other)
+        assert told or {one, other} in ({"tf32", "fp16"}, {"fp32", "fp32x3"}), (one, other)
 
 
 def test_small_whole_numbers_are_exact():
     cases = []
     for number, (m, n, k) in enumerate(itertools.product(SIZES, repeat=3)):
-        options = {"precision": PRECISIONS[number % 5], "ranks": 1 + number // 2 % 3,
+        options = {"precision": FLOATS[number % 6], "ranks": 1 + number // 2 % 3,
                    "transpose_a": number % 2 == 1, "transpose_b": number // 3 % 2 == 1,
                    "alpha": [1.0, 2.0, -0.5][number % 3]}
         cases.append((m, n, k, options))
@@ -158,8 +78,56 @@ def test_each_precision():
                          transpose_b=transpose_b, ranks=1 + transpose_b).values["smallest_caught"]
         assert 0 < float(caught) <= 0.01, caught
     each([(precision, number % 2 == 0, number % 3 == 0)
-          for number, precision in enumerate(PRECISIONS)] +
-         [(precision, False, False) for precision in PRECISIONS], check)
+          for number, precision in enumerate(FLOATS)] +
+         [(precision, False, False) for precision in FLOATS], check)
+
+
+def test_int8_is_exact():
+    """All bytes there are, and sums far beyond what floats hold."""
+    def check(m, n, k, transpose_a, transpose_b, ranks):
+        finished = compare(bytes_of(m, k), bytes_of(k, n, seed=2), "int8", exact=True, ranks=ranks,
+                           transpose_a=transpose_a, transpose_b=transpose_b)
+        assert "multiply_int8_aggregate" in finished.values, finished
+    each([(m, n, k, number % 2 == 1, number // 2 % 2 == 1, 1 + number % 3)
+          for number, (m, n, k) in enumerate([*itertools.product((1, 13, 263), repeat=3),
+                                              (790, 300, 1025)]) if number % 3 != 1], check)
+
+    def check_most(value, other):
+        """As many products as may be, each as large as may be."""
+        k = 131071
+        compare(np.full((2, k), value, "i1"), np.full((k, 3), other, "i1"), "int8", exact=True)
+    each([(-128, -128), (-128, 127)], check_most)
+
+
+def test_int8_of_generated_matrices():
+    """They are i8; what uniform gives is what the model gives."""
+    folder = new_folder()
+    size = ["--gemm.m", 77, "--gemm.n", 55, "--gemm.k", 300]
+    for name, shape, seed in (("a", "77x300", 1), ("b", "300x55", 2)):
+        run("generate", "-o", f"{folder}/{name}.h5:/x", "--input.shape", shape, "--input.type",
+            "i8", "--input.seed", seed).expect(0)
+    first = gemm(folder / "generated.h5", *size, "--gemm.precision", "int8")
+    named = [word for name in "ab" for word in (f"--input.{name}", folder / f"{name}.h5")]
+    second = gemm(folder / "named.h5", *named, "--gemm.precision", "int8", ranks=2)
+    assert stored(folder / "generated.h5").dtype == np.dtype("i4")
+    assert first.values["c_checksum"] == second.values["c_checksum"], f"{first}\n{second}"
+    a, b = (h5py.File(folder / f"{name}.h5")["x"][()].astype("i8") for name in "ab")
+    assert np.array_equal(stored(folder / "named.h5"), a @ b)
+
+
+def test_fp32x3_errs_about_as_fp32_does():
+    """And far less than tf32, of which it is made; of sums whose terms have any sign, or one."""
+    def check(a, b):
+        files = inputs(new_folder(), a=a, b=b)
+        errors = {}
+        for precision in ("fp32", "fp32x3", "tf32"):
+            out = new_folder() / "c.h5"
+            gemm(out, *files, "--gemm.precision", precision)
+            errors[precision] = np.linalg.norm(stored(out) - a.astype("f8") @ b.astype("f8"))
+        assert errors["fp32x3"] <= 8 * errors["fp32"], errors
+        assert errors["fp32x3"] <= errors["tf32"] / 50, errors
+    each([(normal(200, 2100), normal(2100, 150, seed=2)),
+          (np.abs(normal(200, 2100)), np.abs(normal(2100, 150, seed=2)))], check)
 
 
 def test_alpha_and_beta():
@@ -206,7 +174,17 @@ def test_stored_types():
     each([("i4", "fp64", False, 1), ("i4", "fp32", True, 2), ("f8", "fp32", False, 2),
           ("f8", "bf16", True, 1), (">f8", "fp64", False, 2), (">f4", "fp32", True, 1),
           (">i4", "fp32", False, 1), ("i2", "fp16", False, 3), ("u1", "tf32", True, 1),
-          ("i8", "fp64", False, 1), ("f4", "fp64", True, 1)], check)
+          ("i8", "fp64", False, 1), ("f4", "fp64", True, 1), ("i1", "fp32", True, 2),
+          ("i1", "bf16", False, 1), ("i1", "int8", True, 3), ("f8", "fp32x3", True, 2)], check)
+
+
+def test_bytes_of_another_type():
+    """input.type makes bytes of whole numbers that are stored as something else."""
+    folder = new_folder()
+    a, b = bytes_of(60, 70), bytes_of(70, 50)
+    files = inputs(folder, a=a.astype("i4"), b=b.astype("f8"))
+    gemm(folder / "c.h5", *files, "--gemm.precision", "int8", "--input.type", "i8", ranks=2)
+    assert np.array_equal(stored(folder / "c.h5"), a.astype("i8") @ b.astype("i8"))
 
 
 def test_float64_is_rounded_to_float():
@@ -279,66 +257,6 @@ def test_from_ordinary_memory():
     each([(1,), (1, "a", "b"), (3,), (3, "a"), (3, "b")], check)
 
 
-# ---------------------------------------------------------------- bits and memory
-
-def least_memory(arguments, ranks, env):
-    """What the program itself says would do, for a rank that may use next to nothing."""
-    finished = run("run", "gemm", *arguments, "--pipeline.gpu-memory", "1KiB", "-o",
-                   new_folder() / "out.h5", ranks=ranks, env=env).expect(2)
-    return int(re.search(r"--pipeline\.gpu-memory (\d+)B or more", finished.err)[1])
-
-
-def several_tiles():
-    """An edge that is cut into several tiles, and into several blocks of K."""
-    return 2100 if harness.BACKEND_OF_ONE_RANK == "host" else 4200
-
-
-def check_bits(arguments, ranks_of_runs, env):
-    """The least memory, some more, and plenty, give the same bytes of C on any number of ranks."""
-    folder = new_folder()
-    first = gemm(folder / "first.h5", *arguments, env=env, timeout=300)
-    expected = stored(folder / "first.h5").tobytes()
-    checksum = first.values["c_checksum"]
-
-    def check(ranks):
-        least = least_memory(arguments, ranks, env)
-        for memory in (None, least, least + least // 2):
-            cap = [] if memory is None else ["--pipeline.gpu-memory", f"{memory}B"]
-            out = folder / f"{ranks}-{memory}.h5"
-            finished = gemm(out, *arguments, *cap, ranks=ranks, env=env, timeout=300)
-            said = f"{ranks} ranks, {memory} bytes:\n{finished}"
-            assert stored(out).tobytes() == expected, said
-            assert finished.values["c_checksum"] == checksum, said
-            out.unlink()
-    each([(ranks,) for ranks in ranks_of_runs], check, workers=2)
-    return folder / "first.h5"
-
-
-def test_same_bits_on_the_host():
-    folder = new_folder()
-    m, n, k = 2100, 1111, 2100
-    a, b, c = normal(k, m), normal(k, n), normal(m, n)
-    arguments = [*inputs(folder, a=a, b=b, c=c), "--gemm.transpose-a", "true", "--gemm.beta", 0.5,
-                 "--gemm.precision", "fp32"]
-    out = check_bits(arguments, (1, 2, 3), ON_HOST)
-    values, bound = model(a.T, b, "fp32", 1.0, 0.5, c)
-    assert (np.abs(stored(out) - values) <= bound).all()
-
-
-def test_same_bits_in_each_precision():
-    folder = new_folder()
-    files = inputs(folder, a=normal(1500, 300, "f8"), b=normal(300, 263, "f8"))
-    for precision in PRECISIONS:
-        check_bits([*files, "--gemm.precision", precision], (2,), ON_HOST)
-
-
-def test_same_bits_for_any_memory():
-    """Where one rank computes: on a GPU if there is one."""
-    edge = several_tiles()
-    check_bits(["--gemm.m", edge, "--gemm.n", edge + 13, "--gemm.k", edge, "--gemm.precision",
-                "tf32"], (1,), None)
-
-
 # ---------------------------------------------------------------- bad input
 
 def test_other_options():
@@ -357,6 +275,8 @@ def test_other_options():
         ([*product, "--gemm.k", 6], 2, ["gemm.k", "input.a"]),
         ([*product, "--gemm.n", 7], 2, ["gemm.n", "input.b"]),
         (["run", "gemm", "--gemm.m", "2^40", "--gemm.n", "2^40"], 2, ["C is", "2^63"]),
+        ([*reduce, "--gemm.decomposition", "rows"], 2, ["--gemm.decomposition is for gemm"]),
+        ([*reduce, "--output.resume", "never"], 2, ["--output.resume is for gemm"]),
     ])
     run(*product, "-o", folder / "c.h5",
         env={"SHARDSTREAM_GEMM_K": "9", "SHARDSTREAM_REDUCE_OPS": "sum"}).expect(0)
@@ -408,6 +328,33 @@ def test_bad_input():
          [f"'{folder}/in.h5' is an input", "choose another output.file"]),
     ])
     assert (folder / "in.h5").read_bytes() == before
+
+
+def test_what_int8_cannot_do():
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        for dtype, kind in (("f4", "f32"), ("f8", "f64"), ("i4", "i32"), ("i8", "i64"),
+                            ("u1", "u8"), ("i1", "i8")):
+            file[kind] = whole_numbers(20, 20, dtype)
+        file["long"], file["tall"] = np.ones((1, 131072), "i1"), np.ones((131072, 1), "i1")
+        file["C"] = whole_numbers(20, 20, "i4")
+
+    def of(a, b, *more):
+        return ["run", "gemm", "--input.a", f"{folder}/in.h5:/{a}", "--input.b",
+                f"{folder}/in.h5:/{b}", "--gemm.precision", "int8", *more]
+
+    safe = {"f32": "fp32", "u8": "fp32", "f64": "fp64", "i32": "fp64", "i64": "fp64"}
+    check_complaints([
+        *((of(kind, "i8"), 2, [f"in.h5:/{kind} is {kind}", f"--gemm.precision {precision},",
+                               "--input.type i8"]) for kind, precision in safe.items()),
+        (of("i8", "f64"), 2, ["in.h5:/f64 is f64", "--gemm.precision fp64"]),
+        (of("long", "tall"), 2, ["131072 products", "at most 131071", "fp32 or fp64"]),
+        (of("i8", "i8", "--gemm.alpha", 2), 2, ["int8", "leave out alpha", "fp32 or fp64"]),
+        (of("i8", "i8", "--gemm.beta", 1, "--input.c", f"{folder}/in.h5:/C"), 2,
+         ["int8", "beta"]),
+        (["run", "gemm", "--gemm.precision", "int8", "--gemm.k", 131072], 2, ["131072 products"]),
+        (["run", "gemm", "--gemm.precision", "int8", "--input.type", "f32"], 2, ["is f32"]),
+    ])
 
 
 skip_without_blas()

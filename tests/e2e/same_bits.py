@@ -106,6 +106,10 @@ def test_i64():
     check_file("i64", 10, 257)
 
 
+def test_i8():
+    check_file("i8", 4, 1)
+
+
 def test_u8():
     check_file("u8", 8, 0)
 

@@ -80,6 +80,28 @@ std::vector<T> gathered(std::size_t count) {
   return all;
 }
 
+/// A device that can be full.
+class LimitedDevice final : public device::Device {
+ public:
+  explicit LimitedDevice(device::Device& inner) : inner_(inner) {}
+  bool full = false;
+
+  const device::DeviceInfo& info() const override { return inner_.info(); }
+  std::unique_ptr<device::Stream> make_stream() override { return inner_.make_stream(); }
+  std::unique_ptr<device::Event> make_event() override { return inner_.make_event(); }
+  std::unique_ptr<device::Event> make_timed_event() override { return inner_.make_timed_event(); }
+  void* allocate(Memory kind, std::size_t bytes) override {
+    if (full) throw Error("the device is full");
+    return inner_.allocate(kind, bytes);
+  }
+  void release(Memory kind, void* data, std::size_t bytes) noexcept override {
+    inner_.release(kind, data, bytes);
+  }
+
+ private:
+  device::Device& inner_;
+};
+
 class Collectives : public testing::TestWithParam<std::string> {
  protected:
   /// Values on the device, with one more behind them that nobody may touch.
@@ -134,6 +156,40 @@ class Collectives : public testing::TestWithParam<std::string> {
     EXPECT_EQ(seen(send), sums<T>(0, count)) << count;
   }
 
+  /// The watchdog must see who waits for whom: all but the last of the ranks, which comes late.
+  /// What this rank itself waits for is any event behind.
+  void expect_waiting_for_the_last(comm::Communicator& among) {
+    constexpr std::size_t bytes = 7 * piece / 2;
+    const auto send = on_device(values<std::byte>(own_rank(), bytes));
+    const auto receive = room<std::byte>(static_cast<std::size_t>(among.size()) * bytes);
+    const auto done = device->make_event();
+    const bool is_late = among.rank() == among.size() - 1;
+    std::atomic<bool> has_waited = false;
+    session().barrier();
+    const auto moves_before = session().heartbeat().pulse().moves;
+    std::jthread observer([&](const std::stop_token& stop) {
+      while (!has_waited && !stop.stop_requested()) {
+        has_waited = session().heartbeat().pulse().waiting;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    if (is_late) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      EXPECT_FALSE(has_waited);
+    }
+    among.all_gather(*stream, send.data(), receive.data(), bytes);
+    stream->record(*done);
+    done->synchronize();
+    observer.request_stop();
+    observer.join();
+    EXPECT_TRUE(has_waited || is_late);
+    among.wait(*stream);
+    EXPECT_FALSE(session().heartbeat().pulse().waiting);
+    if (GetParam() == "mpi") {  // each of the four pieces is movement
+      EXPECT_GE(session().heartbeat().pulse().moves - moves_before, 8U);
+    }
+  }
+
   std::unique_ptr<device::Device> device = test::make_own_device();
   std::unique_ptr<device::Stream> stream = device->make_stream();
   std::unique_ptr<comm::Communicator> communicator = test::connect(GetParam(), *device, piece);
@@ -162,6 +218,23 @@ TEST_P(Collectives, GatherBytesInRankOrder) {
   }
 }
 
+TEST_P(Collectives, ExchangeBytes) {
+  for (const std::size_t bytes : sizes) {
+    const auto whole = values<std::byte>(own_rank(), ranks() * bytes);
+    const auto send = on_device(whole);
+    const auto receive = room<std::byte>(ranks() * bytes);
+    communicator->all_to_all(*stream, send.data(), receive.data(), bytes);
+    std::vector<std::byte> expected;
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      for (std::size_t i = 0; i < bytes; ++i) {
+        expected.push_back(value<std::byte>(rank, own_rank() * bytes + i));
+      }
+    }
+    EXPECT_EQ(seen(receive), expected) << bytes;
+    EXPECT_EQ(seen(send), whole) << bytes;
+  }
+}
+
 TEST_P(Collectives, BroadcastFromAnyRank) {
   for (std::size_t root = 0; root < ranks(); ++root) {
     for (const std::size_t bytes : sizes) {
@@ -186,9 +259,12 @@ TEST_P(Collectives, AddIntegers) {
 TEST_P(Collectives, RunInTheOrderOfTheStream) {
   constexpr std::size_t count = 7 * piece / 2 / sizeof(double);
   const auto own = on_device(values<double>(own_rank(), count));
-  const auto all = room<double>(ranks() * count);
-  std::vector<double> expected = sums<double>(0, count);
+  const auto all = room<double>(ranks() * count), exchanged = room<double>(ranks() * count);
+  std::vector<double> expected = sums<double>(0, count), expected_of_all;
   for (double& each : expected) each *= static_cast<double>(ranks());
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    expected_of_all.insert(expected_of_all.end(), expected.begin(), expected.end());
+  }
   for (int round = 0; round < 5; ++round) {
     const auto again = values<double>(own_rank(), count);
     stream->upload(own.data(), again.data(), count * sizeof(double));
@@ -196,7 +272,10 @@ TEST_P(Collectives, RunInTheOrderOfTheStream) {
     communicator->reduce_scatter(*stream, all.data(), own.data(), count, SumType::f64);
     communicator->all_reduce(*stream, own.data(), own.data(), count, SumType::f64);
     communicator->broadcast(*stream, own.data(), count * sizeof(double), round % session().size());
+    communicator->all_gather(*stream, own.data(), all.data(), count * sizeof(double));
+    communicator->all_to_all(*stream, all.data(), exchanged.data(), count * sizeof(double));
     EXPECT_EQ(seen(own), expected) << round;
+    EXPECT_EQ(seen(exchanged), expected_of_all) << round;
   }
 }
 
@@ -226,33 +305,103 @@ TEST_P(Collectives, RunOnTwoStreamsInTurn) {
   }
 }
 
-/// The watchdog must see who waits for whom: all but the last, which comes late.
 TEST_P(Collectives, CountAsWaitingForWhoIsLate) {
-  constexpr std::size_t bytes = 7 * piece / 2;
-  const auto send = on_device(values<std::byte>(own_rank(), bytes));
-  const auto receive = room<std::byte>(ranks() * bytes);
-  const bool is_late = own_rank() == ranks() - 1;
-  std::atomic<bool> has_waited = false;
-  session().barrier();
-  const auto moves_before = session().heartbeat().pulse().moves;
-  std::jthread observer([&](const std::stop_token& stop) {
-    while (!has_waited && !stop.stop_requested()) {
-      has_waited = session().heartbeat().pulse().waiting;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  expect_waiting_for_the_last(*communicator);
+}
+
+TEST_P(Collectives, CountAsWaitingForWhoIsLateInAPart) {
+  const auto part = communicator->split(session().rank() % 2, 0);
+  expect_waiting_for_the_last(*part);
+}
+
+/// Those of even and of odd rank, the highest first. The whole may go before its parts.
+TEST_P(Collectives, OfAPartAreAmongItsRanks) {
+  const auto own = own_rank(), parity = own % 2;
+  std::vector<std::size_t> members;
+  for (std::size_t rank = parity; rank < ranks(); rank += 2) members.insert(members.begin(), rank);
+  const auto place = static_cast<std::size_t>(std::ranges::find(members, own) - members.begin());
+  const auto size = members.size();
+
+  const auto part = communicator->split(static_cast<int>(parity), -session().rank());
+  EXPECT_EQ(communicator->rank(), session().rank());
+  EXPECT_EQ(communicator->size(), session().size());
+  const std::string network = communicator->network();
+  communicator.reset();
+  EXPECT_EQ(part->transport(), GetParam());
+  EXPECT_EQ(part->network(), network);
+  EXPECT_EQ(part->rank(), static_cast<int>(place));
+  EXPECT_EQ(part->size(), static_cast<int>(size));
+  communicator = test::connect(GetParam(), *device, piece);  // for seen()
+
+  for (const std::size_t bytes : sizes) {
+    const std::size_t count = bytes / sizeof(double);
+    const auto whole = values<double>(own, size * count);
+    std::vector<double> gathered, exchanged, scattered(count), reduced(count);
+    for (const std::size_t rank : members) {
+      const auto theirs = values<double>(rank, size * count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const double to_here = theirs[place * count + i];
+        gathered.push_back(theirs[i]);
+        exchanged.push_back(to_here);
+        scattered[i] += to_here;
+        reduced[i] += theirs[i];
+      }
     }
-  });
-  if (is_late) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    EXPECT_FALSE(has_waited);
+    const auto send = on_device(whole);
+    const auto all = room<double>(size * count), one = room<double>(count);
+    part->all_gather(*stream, send.data(), all.data(), count * sizeof(double));
+    EXPECT_EQ(seen(all), gathered) << bytes;
+    part->all_to_all(*stream, send.data(), all.data(), count * sizeof(double));
+    EXPECT_EQ(seen(all), exchanged) << bytes;
+    part->reduce_scatter(*stream, send.data(), one.data(), count, SumType::f64);
+    EXPECT_EQ(seen(one), scattered) << bytes;
+    part->all_reduce(*stream, send.data(), one.data(), count, SumType::f64);
+    EXPECT_EQ(seen(one), reduced) << bytes;
+    part->broadcast(*stream, send.data(), size * count * sizeof(double), part->size() - 1);
+    EXPECT_EQ(seen(send), values<double>(members.back(), size * count)) << bytes;
   }
-  communicator->all_gather(*stream, send.data(), receive.data(), bytes);
-  communicator->wait(*stream);
-  observer.request_stop();
-  observer.join();
-  EXPECT_TRUE(has_waited || is_late);
-  EXPECT_FALSE(session().heartbeat().pulse().waiting);
-  if (GetParam() == "mpi") {  // each of the four pieces is movement
-    EXPECT_GE(session().heartbeat().pulse().moves - moves_before, 8U);
+}
+
+/// What one rank lacks all know of, and the whole goes on.
+TEST_P(Collectives, APartThatCannotStartStartsNowhere) {
+  LimitedDevice limited(*device);
+  const auto whole = test::connect(GetParam(), limited, piece);
+  limited.full = own_rank() == ranks() - 1;
+  EXPECT_THROW(whole->split(session().rank() % 2, 0), launch::AgreedError);
+  limited.full = false;
+  const auto send = on_device(values<double>(own_rank(), 13)), sum = room<double>(13);
+  const auto part = whole->split(0, 0);
+  part->all_reduce(*stream, send.data(), sum.data(), 13, SumType::f64);
+  EXPECT_EQ(seen(sum), sums<double>(0, 13));
+}
+
+/// As the panels of a product are gathered: along the rows and the columns of a grid, and over all,
+/// in one stream, where nobody waits in between.
+TEST_P(Collectives, OfPartsAndTheWholeTakeTurns) {
+  constexpr std::size_t bytes = 7 * piece / 2;
+  const std::size_t across = ranks() % 2 == 0 ? ranks() / 2 : ranks(), down = ranks() / across;
+  const std::size_t row = own_rank() / across, column = own_rank() % across;
+  const auto along_row = communicator->split(static_cast<int>(row), session().rank());
+  const auto along_column = communicator->split(static_cast<int>(column), session().rank());
+  const auto send = on_device(values<std::byte>(own_rank(), bytes));
+  std::vector<std::byte> expected_row, expected_column;
+  for (std::size_t i = 0; i < across; ++i) {
+    const auto theirs = values<std::byte>(row * across + i, bytes);
+    expected_row.insert(expected_row.end(), theirs.begin(), theirs.end());
+  }
+  for (std::size_t i = 0; i < down; ++i) {
+    const auto theirs = values<std::byte>(i * across + column, bytes);
+    expected_column.insert(expected_column.end(), theirs.begin(), theirs.end());
+  }
+  for (int round = 0; round < 5; ++round) {
+    const auto of_row = room<std::byte>(across * bytes), of_column = room<std::byte>(down * bytes);
+    const auto of_all = room<std::byte>(ranks() * bytes);
+    along_row->all_gather(*stream, send.data(), of_row.data(), bytes);
+    along_column->all_gather(*stream, send.data(), of_column.data(), bytes);
+    communicator->all_gather(*stream, send.data(), of_all.data(), bytes);
+    EXPECT_EQ(seen(of_row), expected_row) << round;
+    EXPECT_EQ(seen(of_column), expected_column) << round;
+    EXPECT_EQ(seen(of_all), gathered<std::byte>(bytes)) << round;
   }
 }
 

@@ -18,7 +18,7 @@
 namespace shardstream::test {
 
 /// The streams of workloads::GemmProduct, in the order in which they are made.
-enum GemmStream : std::size_t { upload_stream, compute_stream, arrive_stream, download_stream };
+enum GemmStream : std::size_t { download_stream, upload_stream, compute_stream, arrive_stream };
 
 struct Flip {
   std::uint64_t byte;
@@ -29,18 +29,18 @@ struct Flip {
 /// stream in the run.
 struct Faults {
   std::optional<Flip> upload = {}, download = {};  ///< of the upload and the download stream
-  struct Gather {
-    std::uint64_t number;  ///< of the run's all-gathers
+  struct Message {
+    std::uint64_t number;  ///< of the run's all-gathers, or exchanges (all-to-all)
     Flip flip;             ///< in what this rank receives
   };
-  std::optional<Gather> gather = {};
+  std::optional<Message> gather = {}, exchange = {};
   struct Change {
     std::uint64_t tile, row, column;
     double by;
   };
-  std::optional<Change> change = {};  ///< just before the check of the tile
+  std::optional<Change> change = {};  ///< just before the check of the tile; tiles in their order
 
-  std::uint64_t uploaded = 0, downloaded = 0, gathers = 0, checks = 0;
+  std::uint64_t uploaded = 0, downloaded = 0, gathers = 0, exchanges = 0, checks = 0;
   std::uint64_t placed = 0;  ///< faults that were enqueued
 };
 
@@ -63,11 +63,10 @@ struct ChangeArgs {
 inline void change(const ChangeArgs& args, unsigned part, unsigned) {
   if (part != 0) return;
   void* const tile = const_cast<void*>(args.tile);  // the check only reads it
-  if (args.precision == gemm::Precision::fp64) {
-    static_cast<double*>(tile)[args.element] += args.by;
-  } else {
-    static_cast<float*>(tile)[args.element] += static_cast<float>(args.by);
-  }
+  gemm::with_accumulator_type(args.precision, [&](auto of) {
+    using T = typename decltype(of)::type;
+    static_cast<T*>(tile)[args.element] += static_cast<T>(args.by);
+  });
 }
 
 inline void launch_flip(device::Stream& stream, void* data, Flip flip) {
@@ -80,6 +79,15 @@ inline void flip_within(device::Stream& stream, void* data, std::uint64_t before
                         const std::optional<Flip>& flip, Faults& faults) {
   if (!flip || flip->byte < before || flip->byte - before >= bytes) return;
   launch_flip(stream, data, {flip->byte - before, flip->bit});
+  ++faults.placed;
+}
+
+/// Counts a message that has come to `received` on the stream, and flips its bit if it is the one.
+inline void flip_message(device::Stream& stream, void* received, std::uint64_t& count,
+                         const std::optional<Faults::Message>& fault, Faults& faults) {
+  const std::uint64_t number = count++;
+  if (!fault || fault->number != number) return;
+  launch_flip(stream, received, fault->flip);
   ++faults.placed;
 }
 
@@ -120,9 +128,9 @@ class SpoilingStream final : public device::Stream {
 
  private:
   void spoil(const gemm::CheckTileArgs& check) {
-    ++faults_.checks;
+    const std::uint64_t number = faults_.checks++;
     const auto& change = faults_.change;
-    if (!change || change->tile != check.tile_index) return;
+    if (!change || change->tile != number) return;
     const Kernel<detail::ChangeArgs> kernel{"change", detail::change, nullptr};
     inner_->launch(
         kernel, {check.tile, check.precision, change->row * check.ld + change->column, change->by});
@@ -137,12 +145,14 @@ class SpoilingStream final : public device::Stream {
 /// Its events are those of the device inside, so that who has that one may use its streams.
 class SpoilingDevice final : public device::Device {
  public:
-  SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults)
-      : inner_(std::move(inner)), faults_(faults) {}
+  /// `first`: what the next stream to be made is; the others follow.
+  SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults,
+                 GemmStream first = download_stream)
+      : inner_(std::move(inner)), faults_(faults), streams_(first) {}
 
   const device::DeviceInfo& info() const override { return inner_->info(); }
   std::unique_ptr<device::Stream> make_stream() override {
-    return std::make_unique<SpoilingStream>(inner_->make_stream(), faults_, streams_++);
+    return std::make_unique<SpoilingStream>(inner_->make_stream(), faults_, streams_++ % 4);
   }
   std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
   std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }
@@ -156,7 +166,7 @@ class SpoilingDevice final : public device::Device {
  private:
   std::unique_ptr<device::Device> inner_;
   Faults& faults_;
-  std::size_t streams_ = 0;
+  std::size_t streams_;
 };
 
 class SpoilingCommunicator final : public comm::Communicator {
@@ -166,13 +176,21 @@ class SpoilingCommunicator final : public comm::Communicator {
 
   std::string transport() const override { return inner_->transport(); }
   std::string network() const override { return inner_->network(); }
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  /// All-gathers of parts count like those of the whole.
+  std::unique_ptr<comm::Communicator> split(int color, int key) override {
+    return std::make_unique<SpoilingCommunicator>(inner_->split(color, key), faults_);
+  }
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
     inner_->all_gather(stream, send, receive, bytes);
-    const std::uint64_t number = faults_.gathers++;
-    if (!faults_.gather || faults_.gather->number != number) return;
-    detail::launch_flip(stream, receive, faults_.gather->flip);
-    ++faults_.placed;
+    detail::flip_message(stream, receive, faults_.gathers, faults_.gather, faults_);
+  }
+  void all_to_all(device::Stream& stream, const void* send, void* receive,
+                  std::size_t bytes) override {
+    inner_->all_to_all(stream, send, receive, bytes);
+    detail::flip_message(stream, receive, faults_.exchanges, faults_.exchange, faults_);
   }
   void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
                       comm::SumType type) override {

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +24,7 @@
 #include "mpi/session.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "unit/temporary_folder.hpp"
 #include "workloads/gemm_product.hpp"
 
 namespace shardstream::workloads {
@@ -30,9 +34,16 @@ using test::Faults;
 using test::Flip;
 using test::session;
 
-// Two rows and two columns of tiles, three blocks of K, all in one super-tile. Of three ranks the
-// last has no rows of C, and the last row of its part of B is padding.
-constexpr std::uint64_t m = 800, n = 790, k = 4200;
+struct Sizes {
+  std::uint64_t m, n, k;
+};
+// Two rows and two columns of tiles, three blocks of K or more, all in one super-tile. Of three
+// ranks the last has no rows of C, and the last row of its part of B is padding.
+constexpr Sizes usual = {800, 790, 4200};
+// K has four segments, C two tiles.
+constexpr Sizes deep = {800, 70, 6500};
+// Three rows of tiles, of which six are computed.
+constexpr Sizes square = {1600, 1600, 150};
 
 /// One reader, so that pieces go up in their order; several of them in a batch.
 Options options() {
@@ -46,41 +57,78 @@ Options options() {
       none, std::nullopt);
 }
 
+/// What a rank downloads at once. The order: of each tile its mirror, what the device says of it,
+/// and itself; behind the last tile the word sums of all batches.
+struct Download {
+  enum class Of { mirror, report, tile, sums } of;
+  GemmTile tile;
+  std::uint64_t start, rows, row_bytes;
+
+  std::uint64_t end() const { return start + rows * row_bytes; }
+};
+
+/// C is compared with whole numbers.
+bool is_exact(gemm::Precision precision) {
+  return precision == gemm::Precision::int8;
+}
+
 class GemmFaults : public testing::TestWithParam<gemm::Precision> {
  protected:
   GemmFaults() {
     runtime_.device = std::make_unique<test::SpoilingDevice>(std::move(runtime_.device), faults_);
     runtime_.communicator =
         std::make_unique<test::SpoilingCommunicator>(std::move(runtime_.communicator), faults_);
+  }
+
+  /// Prepares another product. Of a symmetric one C is stored, so that mirrors leave the device.
+  void multiply(const Sizes& sizes, Decomposition decomposition = Decomposition::rows,
+                bool symmetric = false, io::Journal* journal = nullptr) {
+    product_.reset();
     const auto matrix = [&](std::uint64_t rows, std::uint64_t columns, std::uint64_t seed) {
       return std::make_unique<io::Matrix>(std::make_unique<io::GeneratorSource>(
           Generator::uniform, type_, std::vector{rows, columns}, seed));
     };
-    operands_.a = matrix(m, k, 1);
-    operands_.b = matrix(k, n, 2);
+    operands_ = {};
+    operands_.a = matrix(sizes.m, sizes.k, 1);
+    operands_.b = symmetric ? matrix(sizes.m, sizes.k, 1) : matrix(sizes.k, sizes.n, 2);
+    operands_.transpose_b = operands_.symmetric = symmetric;
     operands_.precision = GetParam();
-    operands_.m = m;
-    operands_.n = n;
-    operands_.k = k;
+    operands_.m = sizes.m;
+    operands_.n = sizes.n;
+    operands_.k = sizes.k;
+    problem_ = {.m = sizes.m,
+                .n = sizes.n,
+                .k = sizes.k,
+                .precision = GetParam(),
+                .a = uploaded_operand(operands_, false, true),
+                .b = uploaded_operand(operands_, true, true),
+                .stores_c = symmetric,
+                .symmetric = symmetric,
+                .decomposition = decomposition,
+                .ranks = static_cast<std::uint64_t>(session().size()),
+                .device_memory = std::uint64_t{1} << 30,
+                .on_host = true,
+                .tile = gemm::tile_for(sizes.m, sizes.n, sizes.k, GetParam(), true)};
     plan_ = plan_of(session().rank());
-    product_.emplace(runtime_, operands_, plan_,
-                     pipeline::staging_ring(runtime_.options, runtime_.resources), nullptr);
+    library_ = gemm::make_multiply_plan(GetParam(), problem_.tile, true);
+    to_.reset();
+    if (symmetric) {
+      const std::string file = folder_ / "C";
+      std::ofstream(file).close();
+      to_.emplace(file, 0, gemm::accumulator_type(GetParam()), sizes.n);
+    }
+    product_.emplace(runtime_, operands_, plan_, *library_,
+                     pipeline::staging_ring(runtime_.options, runtime_.resources),
+                     to_ ? &*to_ : nullptr, journal);
     last_with_tiles_ =
-        static_cast<int>(session().max(plan_.rows.count > 0 ? session().rank() : -1));
+        static_cast<int>(session().max(owned(plan_).empty() ? -1 : session().rank()));
+    ASSERT_EQ(plan_.super_tiles(), 1U);
+    ASSERT_GE(last_with_tiles_, 0);
   }
 
+  /// With these rates nothing is gained by a second super-tile.
   GemmPlan plan_of(int rank) const {
-    return plan_gemm({.m = m,
-                      .n = n,
-                      .k = k,
-                      .precision = GetParam(),
-                      .a = {size_of(type_)},
-                      .b = {size_of(type_)},
-                      .ranks = static_cast<std::uint64_t>(session().size()),
-                      .device_memory = std::uint64_t{1} << 30,
-                      .on_host = true,
-                      .tile = gemm::tile_for(m, n, k, GetParam(), true)},
-                     {.link_up = 1e10, .link_down = 1e10, .gather = 1e10, .flops = 1e11},
+    return plan_gemm(problem_, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(rank));
   }
 
@@ -89,10 +137,15 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     const bool here = session().rank() == where;
     faults_ = here ? faults : Faults{};
     product_->run();
-    const bool wanted =
-        here && (faults.upload || faults.download || faults.gather || faults.change);
+    const bool wanted = here && (faults.upload || faults.download || faults.gather ||
+                                 faults.exchange || faults.change);
     EXPECT_EQ(faults_.placed, wanted ? 1U : 0U);
     return product_->verdict();
+  }
+  /// Of a run without faults, on rank `where`.
+  double smallest_caught(int where) {
+    const double caught = run().smallest_caught;
+    return session().max(session().rank() == where ? caught : 0);
   }
 
   /// Nobody but `where` sees anything wrong; that rank says what is returned, on every rank.
@@ -108,83 +161,136 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     return failure_of(run(faults, where), where);
   }
 
-  /// Tile `number` of a rank's, as C's rows and columns.
+  /// The tiles that a rank checks and downloads, in this order.
+  static std::vector<GemmTile> owned(const GemmPlan& plan) {
+    const std::vector<GemmTile> all = plan.tiles(plan.super_tile(0));
+    std::vector<GemmTile> mine;
+    for (std::uint64_t i = 0; i < all.size(); ++i) {
+      if (plan.owner(i) == plan.rank) mine.push_back(all[i]);
+    }
+    return mine;
+  }
+  bool has_mirror(GemmTile tile) const { return operands_.symmetric && tile.row != tile.column; }
+  std::vector<Download> downloads(const GemmPlan& plan) const {
+    using Of = Download::Of;
+    const std::uint64_t row = problem_.tile.n * gemm::accumulator_bytes(GetParam());
+    std::vector<Download> all;
+    const auto add = [&](Of of, GemmTile tile, std::uint64_t rows, std::uint64_t row_bytes) {
+      all.push_back({of, tile, all.empty() ? 0 : all.back().end(), rows, row_bytes});
+    };
+    for (const GemmTile tile : owned(plan)) {
+      const Place place = place_of(tile);
+      if (has_mirror(tile)) add(Of::mirror, tile, place.columns.count, row);
+      add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t));
+      add(Of::tile, tile, place.rows.count, row);
+    }
+    add(Of::sums, {}, plan.own_blocks.count, plan.box.batch_sums() * sizeof(std::uint64_t));
+    return all;
+  }
+
+  /// A tile as C's rows and columns.
   struct Place {
     Range rows, columns;
   };
-  Place place(const GemmPlan& plan, std::uint64_t number) const {
-    const gemm::Tile& tile = plan.problem.tile;
-    const std::uint64_t down = plan.rows.first + number / plan.tile_columns;
-    const std::uint64_t across = number % plan.tile_columns;
-    return {intersection({down * tile.m, tile.m}, {0, m}),
-            intersection({across * tile.n, tile.n}, {0, n})};
+  Place place_of(GemmTile tile) const {
+    return {elements_of(tile.row, problem_.tile.m, problem_.m),
+            elements_of(tile.column, problem_.tile.n, problem_.n)};
   }
   static std::uint64_t last_of(Range range) { return range.first + range.count - 1; }
 
   double element(const io::Matrix& matrix, std::uint64_t row, std::uint64_t column) const {
     std::byte bytes[sizeof(double)];
     matrix.read({row, 1}, {column, 1}, bytes, sizeof(bytes));
-    if (type_ == ElementType::f64) return std::bit_cast<double>(bytes);
-    float value = 0;
-    std::memcpy(&value, bytes, sizeof(value));
-    return value;
+    return with_element_type(type_, [&](auto of) {
+      typename decltype(of)::type value = 0;
+      std::memcpy(&value, bytes, sizeof(value));
+      return static_cast<double>(value);
+    });
   }
+  /// Of a panel, whose elements are doubles or floats.
   double with_flipped(double value, unsigned bit) const {
-    if (type_ == ElementType::f64) {
+    if (GetParam() == gemm::Precision::fp64) {
       return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ std::uint64_t{1} << bit);
     }
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
     return std::bit_cast<float>(bits ^ std::uint32_t{1} << bit);
   }
 
-  const ElementType type_ =
-      GetParam() == gemm::Precision::fp64 ? ElementType::f64 : ElementType::f32;
-  const std::uint64_t element_ = size_of(type_);
+  void expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block);
+  void expect_exchanged_to_be_checked(int where);
+
+  const ElementType type_ = GetParam() == gemm::Precision::fp64   ? ElementType::f64
+                            : GetParam() == gemm::Precision::int8 ? ElementType::i8
+                                                                  : ElementType::f32;
+  const std::uint64_t panel_element_ = gemm::panel_element_bytes(GetParam(), true);
+  const std::uint64_t c_element_ = gemm::accumulator_bytes(GetParam());
+  const test::TemporaryFolder folder_;
   const Options options_ = options();
   Log log_;
   Faults faults_;
   runtime::Runtime runtime_{session(), options_, log_};
   GemmOperands operands_;
+  GemmProblem problem_;
   GemmPlan plan_;
+  std::unique_ptr<gemm::MultiplyPlan> library_;
+  std::optional<io::RangeWriter> to_;
   std::optional<GemmProduct> product_;
   int last_with_tiles_ = -1;
 };
 
 TEST_P(GemmFaults, NoneIsSeenWhereThereIsNone) {
-  ASSERT_EQ(plan_.super_tiles(), 1U);
-  ASSERT_EQ(plan_.blocks, 3U);
+  const auto expect_none = [&](std::uint64_t gathers, std::uint64_t exchanges) {
+    const GemmVerdict verdict = run();
+    EXPECT_EQ(verdict.failure, "");
+    EXPECT_LT(verdict.worst, 1);
+    EXPECT_EQ(verdict.unchecked, 0U);
+    // What faults are placed by
+    const bool alone = session().size() == 1;
+    EXPECT_EQ(faults_.uploaded, product_->uploaded());
+    EXPECT_EQ(faults_.checks, owned(plan_).size());
+    EXPECT_EQ(faults_.gathers, alone ? 0 : gathers);
+    EXPECT_EQ(faults_.exchanges, alone ? 0 : exchanges);
+    EXPECT_EQ(faults_.downloaded, downloads(plan_).back().end());
+    return verdict.checksum;
+  };
+  multiply(usual);
+  ASSERT_GE(plan_.blocks, 3U);
   ASSERT_EQ(plan_.tile_rows, 2U);
   ASSERT_EQ(plan_.tile_columns, 2U);
-  ASSERT_GE(last_with_tiles_, 0);
-  const GemmVerdict first = run();
-  EXPECT_EQ(first.failure, "");
-  EXPECT_LT(first.worst, 1);
-  EXPECT_EQ(first.unchecked, 0U);
-  // What faults are placed by
-  EXPECT_EQ(faults_.uploaded, product_->uploaded());
-  EXPECT_EQ(faults_.checks, plan_.rows.count * plan_.tile_columns);
-  EXPECT_EQ(faults_.gathers, session().size() == 1 ? 0 : 2 * plan_.blocks);
-  std::uint64_t rows = 0;
-  for (std::uint64_t tile = 0; tile < faults_.checks; ++tile) {
-    rows += place(plan_, tile).rows.count;
-  }
-  EXPECT_EQ(faults_.downloaded, rows * plan_.problem.tile.n * element_);
+  const std::uint64_t checksum = expect_none(2 * plan_.blocks, 0);
 
   // A fault leaves nothing behind.
-  const Faults fault{.upload = Flip{0, 0}};
-  EXPECT_NE(failure_with(fault, 0), "");
+  EXPECT_NE(failure_with({.upload = Flip{0, 0}}, 0), "");
   const GemmVerdict again = run();
   EXPECT_EQ(again.failure, "");
-  EXPECT_EQ(again.checksum, first.checksum);
+  EXPECT_EQ(again.checksum, checksum);
+
+  if (session().size() > 1) {
+    multiply(usual, Decomposition::grid);
+    EXPECT_EQ(session().sum(expect_none(plan_.blocks * (plan_.box.rows > 1 ? 4 : 2), 0)),
+              session().sum(checksum));
+  }
+  multiply(deep, Decomposition::split_k);
+  ASSERT_EQ(plan_.segments, 4U);
+  ASSERT_EQ(plan_.count_tiles(plan_.super_tile(0)), 2U);
+  expect_none(1, (1 + static_cast<std::uint64_t>(session().size())) / session().size());
+
+  multiply(square, Decomposition::rows, true);
+  ASSERT_EQ(plan_.tile_rows, 3U);
+  ASSERT_TRUE(plan_.rows.count == 0 || plan_.a_from_b(plan_.super_tile(0)));
+  expect_none(2 * plan_.blocks, 0);
 }
 
 TEST_P(GemmFaults, APanelThatArrivesOtherwiseIsNamed) {
-  const gemm::Tile& tile = plan_.problem.tile;
+  multiply(usual);
+  const gemm::Tile& tile = problem_.tile;
   // In each block a rank's rows of A go first.
   const auto expect_named = [&](int where, std::uint64_t block, bool of_a, bool at_end) {
     const GemmPlan plan = plan_of(where);
-    const std::uint64_t a = plan.rows.count * tile.m * tile.k * element_;
-    const std::uint64_t b = plan.part_rows * plan.tile_columns * tile.n * element_;
+    const std::uint64_t a =
+        plan.a_part(plan.super_tile(0)).rows.count * tile.k * problem_.a.element_bytes;
+    const std::uint64_t b =
+        plan.b_part(block).rows.count * plan.tile_columns * tile.n * problem_.b.element_bytes;
     const std::uint64_t start = block * (a + b) + (of_a ? 0 : a);
     const std::uint64_t byte = at_end ? start + (of_a ? a : b) - 1 : start;
     EXPECT_EQ(failure_with({.upload = Flip{byte, 0}}, where),
@@ -199,24 +305,26 @@ TEST_P(GemmFaults, APanelThatArrivesOtherwiseIsNamed) {
   expect_named(session().size() - 1, last, false, true);  // perhaps of a rank without tiles
 }
 
-/// An element of B that another rank has given, in the middle block.
-TEST_P(GemmFaults, WhatIsGatheredOtherwiseMakesRowsWrong) {
-  if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
-  const int where = last_with_tiles_, giver = (where + 1) % session().size();
-  const std::uint64_t block = 1, column = n - 1;
-  const std::uint64_t columns = plan_.tile_columns * plan_.problem.tile.n;
-  const GemmPlan givers = plan_of(giver);
-  const Range given = givers.b_rows(block);
+/// An element of B that another rank of the grid column has given, in the middle block.
+void GemmFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) {
+  const int where = last_with_tiles_;
+  const GemmPlan plan = plan_of(where);
+  const GemmSuperTile super_tile = plan.super_tile(0);
+  const std::uint64_t giver_row = (plan.row + 1) % plan.box.rows, block = 1;
+  const std::uint64_t columns = super_tile.columns.count * problem_.tile.n;
+  const Range given =
+      plan_of(static_cast<int>(giver_row * plan.box.columns + plan.column)).b_part(block).valid;
   ASSERT_GT(given.count, 0U);
   const std::uint64_t row = last_of(given);
-  const std::uint64_t panel_row =
-      static_cast<std::uint64_t>(giver) * givers.part_rows + given.count - 1;
-  const Place hit = place(plan_of(where), plan_.tile_columns - 1);
+  const std::uint64_t panel_row = giver_row * plan.b_part_rows + given.count - 1;
+  const Place hit = place_of({super_tile.rows.first, super_tile.columns.end() - 1});
+  const std::uint64_t column = last_of(hit.columns);
+  const std::uint64_t panel_column = column - super_tile.columns.first * problem_.tile.n;
 
-  const double caught = session().max(run().smallest_caught);
+  const double caught = smallest_caught(where);
   std::vector<double> factors;  // of that row of B, for the rows of C in the tile
   for (std::uint64_t i = 0; i < hit.rows.count; ++i) {
-    factors.push_back(element(*operands_.a, hit.rows.first + i, row));
+    factors.push_back(std::abs(element(*operands_.a, hit.rows.first + i, row)));
   }
   const double b = element(*operands_.b, row, column);
   const auto rows_caught = [&](unsigned bit) {
@@ -224,14 +332,16 @@ TEST_P(GemmFaults, WhatIsGatheredOtherwiseMakesRowsWrong) {
     return static_cast<std::uint64_t>(
         std::ranges::count_if(factors, [&](double a) { return a * change > caught; }));
   };
-  const auto bits = static_cast<unsigned>(8 * element_);
+  const auto bits = static_cast<unsigned>(8 * panel_element_);
   unsigned lowest = 0;
   while (lowest < bits && rows_caught(lowest) == 0) ++lowest;
-  // The lowest bit that the check must not miss, the exponent's highest, the sign
-  for (const unsigned bit : {lowest, bits - 2, bits - 1}) {
-    ASSERT_GT(rows_caught(bit), 0U) << bit;
-    const Flip flip{(panel_row * columns + column) * element_ + bit / 8, bit % 8};
-    const std::string failure = failure_with({.gather = Faults::Gather{2 * block, flip}}, where);
+  // The lowest bit that the check must not miss; the exponent's highest, but of whole numbers the
+  // sign: on a host these stay within 32 bits
+  for (const unsigned bit : {lowest, is_exact(GetParam()) ? bits - 1 : bits - 2}) {
+    ASSERT_GT(rows_caught(bit), 0U) << bit << ", where " << caught << " is caught";
+    const Flip flip{(panel_row * columns + panel_column) * panel_element_ + bit / 8, bit % 8};
+    const std::string failure =
+        failure_with({.gather = Faults::Message{gathers_a_block * block, flip}}, where);
     ASSERT_NE(failure.find(fmt::format(" rows of C in columns {} to {} are wrong, the worst of "
                                        "them row ",
                                        hit.columns.first, last_of(hit.columns))),
@@ -242,18 +352,55 @@ TEST_P(GemmFaults, WhatIsGatheredOtherwiseMakesRowsWrong) {
   }
 }
 
+TEST_P(GemmFaults, WhatIsGatheredOtherwiseMakesRowsWrong) {
+  if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
+  multiply(usual);
+  expect_gathered_b_to_be_checked(2);
+}
+
+TEST_P(GemmFaults, WhatAGridGathersOfBIsChecked) {
+  if (session().size() < 4) GTEST_SKIP() << "a grid of rows and columns has four ranks";
+  multiply(usual, Decomposition::grid);
+  ASSERT_EQ(plan_.box, (Box{2, 2, 1}));
+  expect_gathered_b_to_be_checked(4);
+}
+
+/// A's rows that other ranks have given: both sides of C's check go by them, so that they have one
+/// of their own.
+TEST_P(GemmFaults, WhatAGridGathersOfAIsChecked) {
+  if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
+  multiply(usual, Decomposition::grid);
+  const int where = last_with_tiles_;
+  const GemmPlan plan = plan_of(where);
+  const GemmSuperTile super_tile = plan.super_tile(0);
+  const std::uint64_t giver = (plan.column + 1) % plan.box.columns, block = 1;
+  const std::uint64_t row = giver * plan.a_part_rows(super_tile);
+  const bool gathers_b = plan.box.rows > 1;  // first, and its sums
+  const std::uint64_t number = (gathers_b ? 4 : 2) * block + (gathers_b ? 2 : 0);
+  const std::string expected = fmt::format(
+      "A's panel of block {} of K came to rank {} otherwise than it was sent", block, where);
+  const std::uint64_t byte = row * problem_.tile.k * panel_element_;
+  for (const Flip flip : {Flip{byte, 0}, Flip{byte + panel_element_ - 1, 7}}) {
+    EXPECT_EQ(failure_with({.gather = Faults::Message{number, flip}}, where), expected);
+  }
+  // The sum of the part, which is sent behind it
+  const Flip of_sum{giver * sizeof(std::uint64_t), 0};
+  EXPECT_EQ(failure_with({.gather = Faults::Message{number + 1, of_sum}}, where), expected);
+}
+
 /// What C is compared with is gathered too, of each row of B a sum for every column of tiles, then
 /// the squares that the bound is made of.
 TEST_P(GemmFaults, WhatTheCheckGoesByIsGatheredToo) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
+  multiply(usual);
   const int where = last_with_tiles_, giver = (where + 1) % session().size();
   const std::uint64_t block = 1, tiles = plan_.tile_columns;
-  const std::uint64_t of_row = static_cast<std::uint64_t>(giver) * plan_.part_rows * 2 * tiles;
+  const std::uint64_t of_row = static_cast<std::uint64_t>(giver) * plan_.b_part_rows * 2 * tiles;
   const auto fault = [&](std::uint64_t index, unsigned bit) {
-    return Faults{.gather = Faults::Gather{2 * block + 1,
-                                           {(of_row + index) * sizeof(double) + bit / 8, bit % 8}}};
+    return Faults{.gather = Faults::Message{
+                      2 * block + 1, {(of_row + index) * sizeof(double) + bit / 8, bit % 8}}};
   };
-  const Place hit = place(plan_of(where), 0);
+  const Place hit = place_of(owned(plan_of(where)).front());
   const std::string failure = failure_with(fault(0, 63), where);
   EXPECT_NE(failure.find(fmt::format(" rows of C in columns {} to {} are wrong", hit.columns.first,
                                      last_of(hit.columns))),
@@ -261,60 +408,220 @@ TEST_P(GemmFaults, WhatTheCheckGoesByIsGatheredToo) {
       << failure;
 
   // Squares that are 2^64 times too large: C is right, but the check is worth little and says so.
+  // That of whole numbers goes by no squares.
   const double caught = session().max(run().smallest_caught);
   const GemmVerdict blind = run(fault(tiles, 58), where);
   EXPECT_EQ(failure_of(blind, where), "");
-  EXPECT_GT(session().max(blind.smallest_caught), 1e6 * caught);
+  if (is_exact(GetParam())) {
+    EXPECT_EQ(session().max(blind.smallest_caught), caught);
+  } else {
+    EXPECT_GT(session().max(blind.smallest_caught), 1e5 * caught);
+  }
+}
+
+/// An element of another rank's sum over its part of K.
+void GemmFaults::expect_exchanged_to_be_checked(int where) {
+  const GemmPlan plan = plan_of(where);
+  const int giver = (where + session().size() - 1) % session().size();
+  const GemmNode node = plan_of(giver).nodes[0];
+  const Place hit = place_of(owned(plan).front());
+  const std::uint64_t row = last_of(hit.rows), column = last_of(hit.columns);
+  const std::uint64_t tile_row = row - hit.rows.first, tile_column = column - hit.columns.first;
+  ASSERT_LT(tile_row, plan.exchange_rows);
+
+  double partial = 0;
+  for (std::uint64_t i = node.index << node.height; i < (node.index + 1) << node.height; ++i) {
+    const Range blocks = share(plan.blocks, i, plan.segments);
+    const Range depth = intersection(
+        {blocks.first * problem_.tile.k, blocks.count * problem_.tile.k}, {0, problem_.k});
+    for (std::uint64_t k = depth.first; k < depth.end(); ++k) {
+      partial += element(*operands_.a, row, k) * element(*operands_.b, k, column);
+    }
+  }
+  const double caught = smallest_caught(where);
+  const auto bits = static_cast<unsigned>(8 * c_element_);
+  std::vector<unsigned> flipped = {0, 20};  // of whole numbers every one
+  if (!is_exact(GetParam())) {
+    unsigned lowest = 0;
+    const auto change = [&](unsigned bit) {
+      return std::abs(with_flipped(partial, bit) - partial);
+    };
+    while (lowest < bits && change(lowest) < 1.01 * caught) ++lowest;
+    ASSERT_LT(lowest, GetParam() == gemm::Precision::fp64 ? 52U : 23U);
+    flipped = {lowest, bits - 1};
+  }
+  const std::uint64_t rows = std::min(plan.exchange_rows, problem_.tile.m);
+  const std::uint64_t start =
+      static_cast<std::uint64_t>(giver) * plan.most_nodes * rows * problem_.tile.n;
+  for (const unsigned bit : flipped) {
+    const std::uint64_t index = start + tile_row * problem_.tile.n + tile_column;
+    const Flip flip{index * c_element_ + bit / 8, bit % 8};
+    const std::string failure = failure_with({.exchange = Faults::Message{0, flip}}, where);
+    const std::string expected =
+        fmt::format("1 rows of C in columns {} to {} are wrong, the worst of them row {} (",
+                    hit.columns.first, last_of(hit.columns), row);
+    EXPECT_TRUE(failure.starts_with(expected)) << bit << ": " << failure << "; not " << expected;
+  }
+}
+
+TEST_P(GemmFaults, WhatIsExchangedOtherwiseMakesARowWrong) {
+  if (session().size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
+  multiply(deep, Decomposition::split_k);
+  for (int where = 0; where <= last_with_tiles_; ++where) expect_exchanged_to_be_checked(where);
+
+  // What C is checked by is a sum of all ranks' too.
+  const int where = last_with_tiles_, giver = (where + 1) % session().size();
+  const GemmPlan plan = plan_of(where);
+  const Place hit = place_of(owned(plan).front());
+  const std::uint64_t check = plan.buffers.gathered_z / plan.problem.ranks;
+  const std::uint64_t z = static_cast<std::uint64_t>(giver) * check +
+                          hit.rows.first * plan.tile_columns * sizeof(double);
+  const std::string failure =
+      failure_with({.gather = Faults::Message{0, {z + sizeof(double) - 1, 6}}}, where);
+  EXPECT_TRUE(failure.starts_with(
+      fmt::format("1 rows of C in columns {} to {} are wrong, the worst of them row {} (",
+                  hit.columns.first, last_of(hit.columns), hit.rows.first)))
+      << failure;
 }
 
 TEST_P(GemmFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
-  const int where = last_with_tiles_;
-  const GemmPlan plan = plan_of(where);
-  const bool here = session().rank() == where;
-  const double caught = session().max(here ? run().smallest_caught : (run(), 0.0));
-  ASSERT_GT(caught, 0);
-  for (const std::uint64_t tile : {std::uint64_t{0}, plan.rows.count * plan.tile_columns - 1}) {
-    const Place all = place(plan, tile);
-    const bool first = tile == 0;
-    const std::uint64_t row = first ? all.rows.first : last_of(all.rows);
-    const auto changed_by = [&](double amount) {
-      return Faults{.change = Faults::Change{tile, row - all.rows.first,
-                                             first ? 0 : all.columns.count - 1, amount}};
-    };
-    for (const double factor : {2.0, -1.01}) {
-      const std::string failure = failure_with(changed_by(factor * caught), where);
-      const std::string expected =
-          fmt::format("1 rows of C in columns {} to {} are wrong, the worst of them row {} (",
-                      all.columns.first, last_of(all.columns), row);
-      EXPECT_TRUE(failure.starts_with(expected)) << failure << "; not " << expected;
+  const auto expect_caught = [&] {
+    const int where = last_with_tiles_;
+    const std::vector<GemmTile> tiles = owned(plan_of(where));
+    const double caught = smallest_caught(where);
+    if (is_exact(GetParam())) {
+      ASSERT_EQ(caught, 1);
+    } else {
+      ASSERT_GT(caught, 0);
     }
-    // A tenth of the bound is within the rounding errors that are allowed for.
-    EXPECT_EQ(failure_with(changed_by(caught / 2 / 10), where), "");
-  }
+    for (const std::size_t tile : {std::size_t{0}, tiles.size() - 1}) {
+      const Place all = place_of(tiles[tile]);
+      const bool first = tile == 0;
+      const std::uint64_t row = first ? all.rows.first : last_of(all.rows);
+      const auto changed_by = [&](double amount) {
+        return Faults{.change = Faults::Change{tile, row - all.rows.first,
+                                               first ? 0 : all.columns.count - 1, amount}};
+      };
+      for (const double factor : {2.0, is_exact(GetParam()) ? -1 : -1.01}) {
+        const std::string failure = failure_with(changed_by(factor * caught), where);
+        const std::string expected =
+            fmt::format("1 rows of C in columns {} to {} are wrong, the worst of them row {} (",
+                        all.columns.first, last_of(all.columns), row);
+        EXPECT_TRUE(failure.starts_with(expected)) << failure << "; not " << expected;
+      }
+      // A tenth of the bound is within the rounding errors that are allowed for.
+      if (!is_exact(GetParam())) {
+        EXPECT_EQ(failure_with(changed_by(caught / 2 / 10), where), "");
+      }
+    }
+  };
+  multiply(usual);
+  expect_caught();
+  multiply(square, Decomposition::rows, true);
+  expect_caught();
+  multiply(deep, Decomposition::split_k);
+  expect_caught();
 }
 
 TEST_P(GemmFaults, ATileThatComesToTheHostOtherwiseIsNamed) {
-  const int where = last_with_tiles_;
-  const GemmPlan plan = plan_of(where);
-  const std::uint64_t tiles = plan.rows.count * plan.tile_columns;
-  const std::uint64_t row_bytes = plan.problem.tile.n * element_;
-  std::uint64_t start = 0;
-  for (std::uint64_t tile = 0; tile < tiles; ++tile) {
-    const Place all = place(plan, tile);
-    const std::uint64_t end =
-        start + (all.rows.count - 1) * row_bytes + all.columns.count * element_;
-    for (const std::uint64_t byte : {start, end - 1}) {
-      EXPECT_EQ(failure_with({.download = Flip{byte, 0}}, where),
-                fmt::format("rows {} to {} of C came to the host otherwise than they left the "
-                            "device",
-                            all.rows.first, last_of(all.rows)));
+  const auto expect_named = [&] {
+    const int where = last_with_tiles_;
+    for (const Download& one : downloads(plan_of(where))) {
+      if (one.of != Download::Of::tile && one.of != Download::Of::mirror) continue;
+      const Place place = place_of(one.tile);
+      const auto [rows, columns] = one.of == Download::Of::tile
+                                       ? place
+                                       : Place{.rows = place.columns, .columns = place.rows};
+      const std::uint64_t end =
+          one.start + (rows.count - 1) * one.row_bytes + columns.count * c_element_;
+      for (const std::uint64_t byte : {one.start, end - 1}) {
+        EXPECT_EQ(failure_with({.download = Flip{byte, 0}}, where),
+                  fmt::format("rows {} to {} of C came to the host otherwise than they left the "
+                              "device",
+                              rows.first, last_of(rows)));
+      }
     }
-    start += all.rows.count * row_bytes;
+  };
+  multiply(usual);
+  expect_named();
+  multiply(square, Decomposition::rows, true);
+  ASSERT_GT(
+      std::ranges::count(downloads(plan_of(last_with_tiles_)), Download::Of::mirror, &Download::of),
+      0);
+  expect_named();
+}
+
+/// What the device says of tiles and panels may be spoilt as well: then more seems wrong than is.
+TEST_P(GemmFaults, AVerdictThatComesToTheHostOtherwiseIsNoneOfARightTile) {
+  multiply(usual);
+  const int where = last_with_tiles_;
+  for (const Download& one : downloads(plan_of(where))) {
+    if (one.of == Download::Of::report) {
+      const std::uint64_t words = one.start + sizeof(gemm::TileVerdict);
+      const std::uint64_t failures = one.start + offsetof(gemm::TileVerdict, failures);
+      EXPECT_NE(failure_with({.download = Flip{words, 0}}, where), "");
+      EXPECT_NE(failure_with({.download = Flip{failures, 0}}, where), "");
+    } else if (one.of == Download::Of::sums) {
+      EXPECT_EQ(failure_with({.download = Flip{one.end() - 1, 7}}, where),
+                fmt::format("the panels of block {} of K are not on the device as they were read "
+                            "on rank {}",
+                            plan_.blocks - 1, where));
+    }
   }
 }
 
+/// A symmetric product's A is made of the gathered B: what is wrong in one is wrong in the other.
+TEST_P(GemmFaults, WhatASymmetricProductGathersIsChecked) {
+  if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
+  multiply(square, Decomposition::rows, true);
+  const int where = last_with_tiles_;
+  const GemmPlan plan = plan_of(where);
+  const GemmSuperTile super_tile = plan.super_tile(0);
+  const std::uint64_t columns = super_tile.columns.count * problem_.tile.n;
+  const std::uint64_t giver = (plan.row + 1) % plan.box.rows;
+  for (std::uint64_t row = plan.rows.first; row < plan.rows.end(); ++row) {
+    const Place hit = place_of({row, row});
+    const std::uint64_t at = giver * plan.b_part_rows * columns + hit.columns.first -
+                             super_tile.columns.first * problem_.tile.n;
+    const Flip sign{(at + 1) * panel_element_ - 1, 7};
+    const std::string failure = failure_with({.gather = Faults::Message{0, sign}}, where);
+    EXPECT_NE(failure.find(fmt::format(" rows of C in columns {} to {} are wrong",
+                                       hit.columns.first, last_of(hit.columns))),
+              std::string::npos)
+        << failure;
+  }
+}
+
+/// Else a run that goes on would take it over.
+TEST_P(GemmFaults, WhatIsWrongIsNoPartOfACheckpoint) {
+  const auto journal_with = [&](const Faults& faults, const std::string& uuid) {
+    io::Journal journal(folder_ / "C.h5", uuid, 0, 1, nullptr, log_, [] {});
+    journal.begin({}, nullptr);
+    multiply(usual, Decomposition::rows, false, &journal);
+    run(faults, last_with_tiles_);
+    product_.reset();
+    std::ifstream file(io::journal_path_of(folder_ / "C.h5", uuid, 0));
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    std::uint64_t found = 0;
+    for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  const std::string whole = journal_with({}, "whole");
+  const std::uint64_t tiles = owned(plan_).size();
+  EXPECT_EQ(count(whole, "{\"tile\":"), tiles);
+  EXPECT_EQ(count(whole, "{\"group\":"), 1U);
+  const bool here = session().rank() == last_with_tiles_;
+  const std::string changed = journal_with({.change = Faults::Change{0, 1, 1, 1e9}}, "changed");
+  EXPECT_EQ(count(changed, "{\"tile\":"), tiles - (here ? 1 : 0));
+  const std::string spoilt = journal_with({.upload = Flip{0, 0}}, "spoilt");
+  EXPECT_EQ(count(spoilt, "{\"group\":"), here ? 0U : 1U);
+}
+
 INSTANTIATE_TEST_SUITE_P(In, GemmFaults,
-                         testing::Values(gemm::Precision::fp32, gemm::Precision::fp64),
+                         testing::Values(gemm::Precision::fp32, gemm::Precision::fp64,
+                                         gemm::Precision::int8, gemm::Precision::fp32x3),
                          [](const auto& tested) {
                            return std::string(gemm::name_of(tested.param));
                          });

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
+#include <tuple>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -50,6 +52,12 @@ std::optional<std::uint64_t> demanded(const GemmProblem& problem, std::uint64_t 
   return std::nullopt;
 }
 
+bool can_split(GemmProblem problem) {
+  problem.decomposition = Decomposition::rows;
+  problem.device_memory = UINT64_MAX;
+  return plan_gemm(problem, rates, 0).segments >= problem.ranks;
+}
+
 /// With memory for everything, for a good part of it, and for hardly a tile.
 std::vector<GemmProblem> with_less_and_less_memory(GemmProblem problem) {
   std::vector<GemmProblem> all{problem};
@@ -63,29 +71,59 @@ std::vector<GemmProblem> with_less_and_less_memory(GemmProblem problem) {
   return all;
 }
 
+/// All shapes, decompositions, kinds of panels and numbers of ranks in turn, more ranks than there
+/// are rows of tiles among them.
 std::vector<GemmProblem> many_problems() {
   std::vector<GemmProblem> all;
+  const auto add = [&](GemmProblem problem) {
+    const std::uint64_t number = all.size() / 5;
+    problem.a.raw = number % 3 == 1;
+    problem.b.raw = number % 5 > 2;
+    if (problem.a.raw) problem.a.element_bytes = 8;
+    if (problem.b.raw) problem.b.element_bytes = 1;
+    problem.reads_c = number % 4 == 0 && !problem.symmetric;
+    problem.stores_c = number % 7 != 0;
+    problem.other_bytes = number % 7 * KiB;
+    for (const GemmProblem& each : with_less_and_less_memory(problem)) all.push_back(each);
+  };
   const std::uint64_t edges[] = {1, 13, 263, 400};
   std::uint64_t number = 0;
   for (const std::uint64_t m : edges) {
     for (const std::uint64_t n : edges) {
-      for (const std::uint64_t k : edges) {
-        // Each with some of 1 to 9 ranks: more than it has rows of tiles among them.
+      for (const std::uint64_t k : {1, 13, 263, 3000}) {
         for (std::uint64_t ranks = 1 + number % 2; ranks <= 9; ranks += 2) {
           GemmProblem problem = small_tiles(m, n, k, ranks);
-          problem.a.raw = number % 3 == 1;
-          problem.b.raw = number % 5 > 2;
-          if (problem.a.raw) problem.a.element_bytes = 8;
-          if (problem.b.raw) problem.b.element_bytes = 1;
-          problem.reads_c = number % 4 == 0;
-          problem.other_bytes = number % 7 * KiB;
-          for (const GemmProblem& each : with_less_and_less_memory(problem)) all.push_back(each);
+          const Decomposition kinds[] = {Decomposition::rows, Decomposition::grid,
+                                         Decomposition::automatic, Decomposition::split_k};
+          problem.decomposition = kinds[(number + ranks / 2) % 4];
+          if (problem.decomposition == Decomposition::split_k && !can_split(problem)) continue;
+          problem.precision = number % 3 == 0 ? gemm::Precision::fp32x3 : gemm::Precision::fp32;
+          add(problem);
         }
         ++number;
       }
     }
   }
+  for (const std::uint64_t m : {1, 13, 17, 33, 60, 263, 400}) {
+    for (const std::uint64_t k : {13, 300, 4000}) {
+      for (std::uint64_t ranks = 1; ranks <= 6; ++ranks) {
+        GemmProblem problem = small_tiles(m, m, k, ranks);
+        problem.symmetric = true;
+        problem.decomposition = ranks == 3 ? Decomposition::automatic : Decomposition::rows;
+        if (ranks == 2 && can_split(problem)) problem.decomposition = Decomposition::split_k;
+        add(problem);
+      }
+    }
+  }
   return all;
+}
+
+std::vector<GemmPlan> plans_of(const GemmProblem& problem) {
+  std::vector<GemmPlan> plans;
+  for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
+    plans.push_back(plan_gemm(problem, rates, rank));
+  }
+  return plans;
 }
 
 std::string told(const GemmPlan& plan) {
@@ -94,126 +132,502 @@ std::string told(const GemmPlan& plan) {
   return text;
 }
 
-TEST(GemmPlan, EachTileIsComputedOnce) {
+TEST(GemmPlan, EachTileIsComputedOnceInEachBlock) {
   for (const GemmProblem& problem : many_problems()) {
-    std::map<std::pair<std::uint64_t, std::uint64_t>, int> computed;
-    GemmPlan plan;
-    for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
-      plan = plan_gemm(problem, rates, rank);
-      for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-        const GemmSuperTile super_tile = plan.super_tile(number);
-        EXPECT_LE(super_tile.rows.count, plan.most_rows) << told(plan);
-        EXPECT_LE(super_tile.columns.count, plan.most_columns) << told(plan);
-        EXPECT_EQ(intersection(super_tile.rows, plan.rows).count, super_tile.rows.count);
-        for (std::uint64_t i = super_tile.rows.first; i < super_tile.rows.end(); ++i) {
-          for (std::uint64_t j = super_tile.columns.first; j < super_tile.columns.end(); ++j) {
-            ++computed[{i, j}];
-          }
+    std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, int> computed;
+    const std::vector<GemmPlan> plans = plans_of(problem);
+    for (const GemmPlan& plan : plans) {
+      for (std::uint64_t number = 0; number < plan.batches(); ++number) {
+        const auto [super_tile, block] = plan.batch(number);
+        for (const GemmTile& tile : plan.tiles(plan.super_tile(super_tile))) {
+          ++computed[{tile.row, tile.column, block}];
         }
       }
     }
-    const std::uint64_t rows = ceil_div(problem.m, problem.tile.m);
-    const std::uint64_t columns = ceil_div(problem.n, problem.tile.n);
-    EXPECT_EQ(computed.size(), rows * columns) << told(plan);
-    for (const auto& [tile, times] : computed) {
-      EXPECT_LT(tile.first, rows);
-      EXPECT_LT(tile.second, columns);
-      EXPECT_EQ(times, 1) << told(plan);
+    const GemmPlan& plan = plans[0];
+    std::size_t expected = 0;
+    for (std::uint64_t i = 0; i < plan.tile_rows; ++i) {
+      for (std::uint64_t j = 0; j < plan.tile_columns; ++j) {
+        const bool mirrored = problem.symmetric && i != j;
+        EXPECT_EQ(plan.computed({i, j}), !mirrored || !plan.computed({j, i}));
+        for (std::uint64_t block = 0; plan.computed({i, j}) && block < plan.blocks; ++block) {
+          EXPECT_EQ((computed[{i, j, block}]), 1) << told(plan);
+          ++expected;
+        }
+      }
+    }
+    EXPECT_EQ(computed.size(), expected) << told(plan);
+  }
+}
+
+TEST(GemmPlan, TilesStandAsTheirRunsSay) {
+  for (const GemmProblem& problem : many_problems()) {
+    for (const GemmPlan& plan : plans_of(problem)) {
+      for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
+        const GemmSuperTile super_tile = plan.super_tile(number);
+        EXPECT_EQ(intersection(super_tile.rows, plan.rows).count, super_tile.rows.count);
+        EXPECT_EQ(intersection(super_tile.columns, plan.columns).count, super_tile.columns.count);
+        std::vector<GemmTile> expected;
+        for (std::uint64_t i = super_tile.rows.first; i < super_tile.rows.end(); ++i) {
+          for (std::uint64_t j = super_tile.columns.first; j < super_tile.columns.end(); ++j) {
+            if (plan.computed({i, j})) expected.push_back({i, j});
+          }
+        }
+        const std::vector<GemmTile> tiles = plan.tiles(super_tile);
+        EXPECT_EQ(tiles, expected);
+        EXPECT_EQ(plan.count_tiles(super_tile), tiles.size());
+        EXPECT_LE(tiles.size(), plan.most_tiles);
+        std::uint64_t next = 0;
+        for (const GemmRun& run : plan.runs(super_tile)) {
+          EXPECT_EQ(run.first, next);
+          EXPECT_GT(run.columns.count, 0U);
+          EXPECT_EQ(tiles.at(next), (GemmTile{run.row, run.columns.first}));
+          next += run.columns.count;
+        }
+        EXPECT_EQ(next, tiles.size());
+        for (const GemmTile& tile : tiles) {
+          EXPECT_LT(plan.number_of(tile), plan.numbered_tiles());
+        }
+      }
     }
   }
 }
 
-TEST(GemmPlan, EachRowOfBIsUploadedOnceInEachPass) {
+/// Every row of a panel comes from one rank of those that gather it, to its place in the panel.
+TEST(GemmPlan, PartsMakeUpThePanels) {
   for (const GemmProblem& problem : many_problems()) {
-    std::vector<int> uploaded(problem.k);
-    for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
-      const GemmPlan plan = plan_gemm(problem, rates, rank);
-      for (std::uint64_t block = 0; block < plan.blocks; ++block) {
-        const Range rows = plan.b_rows(block);
-        ASSERT_LE(rows.count, plan.part_rows);
-        for (std::uint64_t row = rows.first; row < rows.end(); ++row) {
-          ++uploaded.at(row);
-          // Where the gathered panel has this row:
-          EXPECT_EQ(row % problem.tile.k / plan.part_rows, rank);
+    const std::vector<GemmPlan> plans = plans_of(problem);
+    const gemm::Tile& tile = problem.tile;
+    const Box box = plans[0].box;
+    for (const GemmPlan& one : plans) {
+      for (std::uint64_t block = 0; block < one.blocks; ++block) {
+        std::vector<int> times(tile.k);
+        for (const GemmPlan& other : plans) {
+          if (other.column != one.column || other.layer != one.layer) continue;
+          const auto [rows, valid] = other.b_part(block);
+          EXPECT_EQ(rows.count, one.b_part_rows);
+          EXPECT_EQ(rows.first - block * tile.k, other.row * one.b_part_rows);
+          EXPECT_TRUE(valid.count == 0 || valid.first == rows.first);
+          for (std::uint64_t i = valid.first; i < valid.end(); ++i) ++times.at(i - block * tile.k);
+        }
+        for (std::uint64_t i = 0; i < tile.k; ++i) {
+          EXPECT_EQ(times[i], block * tile.k + i < problem.k ? 1 : 0);
+        }
+        EXPECT_GE(box.rows * one.b_part_rows, tile.k);
+      }
+      for (std::uint64_t number = 0; number < one.super_tiles(); ++number) {
+        const GemmSuperTile super_tile = one.super_tile(number);
+        const std::uint64_t first = super_tile.rows.first * tile.m;
+        std::vector<int> times(super_tile.rows.count * tile.m);
+        for (const GemmPlan& other : plans) {
+          if (other.row != one.row || other.layer != one.layer) continue;
+          const auto [rows, valid] = other.a_part(super_tile);
+          if (one.a_from_b(super_tile)) {
+            EXPECT_EQ(rows.count, 0U);
+            EXPECT_EQ(intersection(super_tile.rows, super_tile.columns), super_tile.rows);
+            continue;
+          }
+          EXPECT_EQ(rows.count, one.a_part_rows(super_tile));
+          EXPECT_EQ(rows.first - first, other.column * rows.count);
+          EXPECT_TRUE(valid.count == 0 || valid.first == rows.first);
+          for (std::uint64_t i = valid.first; i < valid.end(); ++i) ++times.at(i - first);
+        }
+        for (std::uint64_t i = 0; i < times.size(); ++i) {
+          const bool needed = first + i < problem.m && !one.a_from_b(super_tile);
+          EXPECT_EQ(times[i], needed ? 1 : 0) << told(one);
         }
       }
     }
-    EXPECT_TRUE(std::all_of(uploaded.begin(), uploaded.end(), [](int n) { return n == 1; }));
   }
 }
 
 TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
   for (const GemmProblem& problem : many_problems()) {
-    const GemmPlan first = plan_gemm(problem, rates, 0);
-    for (std::uint64_t rank = 1; rank < problem.ranks; ++rank) {
-      const GemmPlan plan = plan_gemm(problem, rates, rank);
-      EXPECT_EQ(plan.row_passes, first.row_passes);
-      EXPECT_EQ(plan.column_passes, first.column_passes);
-      EXPECT_EQ(plan.batches(), first.batches());
+    const std::vector<GemmPlan> plans = plans_of(problem);
+    const GemmPlan& first = plans[0];
+    EXPECT_EQ(first.box.rows * first.box.columns * first.box.depth, problem.ranks);
+    for (const GemmPlan& plan : plans) {
+      EXPECT_EQ(plan.decomposition, first.decomposition);
+      EXPECT_EQ(plan.box, first.box);
+      EXPECT_EQ(plan.why, first.why);
+      EXPECT_EQ(plan.rank, plan.layer + plan.row * plan.box.columns + plan.column);
+      EXPECT_EQ(plan.passes, first.passes);
       EXPECT_EQ(plan.ring, first.ring);
-      EXPECT_EQ(plan.part_rows, first.part_rows);
-      EXPECT_EQ(plan.gathered, first.gathered);
+      EXPECT_EQ(plan.window, first.window);
+      EXPECT_EQ(plan.levels, first.levels);
+      EXPECT_EQ(plan.most_tiles, first.most_tiles);
+      EXPECT_EQ(plan.most_nodes, first.most_nodes);
+      EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
+      EXPECT_EQ(plan.exchanged, first.exchanged);
       EXPECT_EQ(plan.device_bytes, first.device_bytes);
       EXPECT_EQ(plan.buffers.b_panel, first.buffers.b_panel);
       EXPECT_EQ(plan.seconds, first.seconds);
-      EXPECT_LE(plan.rows.count, first.rows.count);
+      EXPECT_GT(plan.own_blocks.count, 0U);
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-        EXPECT_EQ(plan.super_tile(number).columns, first.super_tile(number).columns);
+        const GemmSuperTile tiles = plan.super_tile(number);
+        for (const GemmPlan& other : plans) {
+          if (other.row == plan.row) {
+            EXPECT_EQ(other.super_tile(number).rows, tiles.rows);
+          }
+          if (other.column == plan.column) {
+            EXPECT_EQ(other.super_tile(number).columns, tiles.columns);
+          }
+        }
+      }
+      if (plan.decomposition != Decomposition::split_k) {
+        EXPECT_EQ(plan.own_blocks, (Range{0, plan.blocks}));
       }
     }
   }
 }
 
-/// Largest bytes of what super-tiles need, counted tile by tile.
+/// Largest bytes of what super-tiles need, counted tile by tile, on all ranks.
 TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
   for (const GemmProblem& problem : many_problems()) {
-    const GemmPlan plan = plan_gemm(problem, rates, 0);
+    const std::vector<GemmPlan> plans = plans_of(problem);
+    const GemmPlan& plan = plans[0];
     const GemmBuffers& has = plan.buffers;
     EXPECT_LE(plan.device_bytes, problem.device_memory) << told(plan);
-    const std::uint64_t panel = 4;
-    for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-      const GemmSuperTile tiles = plan.super_tile(number);
-      const std::uint64_t rows = tiles.rows.count * 16, columns = tiles.columns.count * 16;
-      EXPECT_GE(has.a_panel, rows * 32 * panel);
-      EXPECT_GE(has.b_panel, plan.part_rows * problem.ranks * columns * panel);
-      EXPECT_GE(has.raw_a, problem.a.raw ? rows * 32 * 8 : 0);
-      EXPECT_GE(has.raw_b, problem.b.raw ? plan.part_rows * columns : 0);
-      EXPECT_GE(has.y, plan.part_rows * problem.ranks * tiles.columns.count * 8);
-      EXPECT_GE(has.z, rows * tiles.columns.count * 8);
-      EXPECT_GE(has.accumulators, rows * columns * 4);
+    constexpr std::uint64_t panel = 4, tile = 16, depth = 32;
+    const bool splits = problem.precision == gemm::Precision::fp32x3;
+    std::uint64_t most_z = 0;
+    for (const GemmPlan& each : plans) {
+      EXPECT_GE(has.verdicts,
+                each.numbered_tiles() * 56 + each.batches() * 8 * each.box.batch_sums());
+      for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
+        const GemmSuperTile tiles = each.super_tile(number);
+        const std::uint64_t rows = tiles.rows.count * tile, columns = tiles.columns.count * tile;
+        EXPECT_LE(tiles.rows.count, plan.most_rows);
+        EXPECT_LE(tiles.columns.count, plan.most_columns);
+        const std::uint64_t part = each.a_part(tiles).rows.count;
+        EXPECT_GE(has.a_panel, std::max(rows, part * plan.box.columns) * depth * panel);
+        EXPECT_GE(has.b_panel, plan.b_part_rows * plan.box.rows * columns * panel);
+        EXPECT_GE(has.raw_a, problem.a.raw ? part * depth * 8 : 0);
+        EXPECT_GE(has.raw_b, problem.b.raw ? plan.b_part_rows * columns : 0);
+        EXPECT_GE(has.a_factor, splits ? 3 * rows * depth * panel : 0);
+        EXPECT_GE(has.b_factor, splits ? 3 * depth * columns * panel : 0);
+        EXPECT_GE(has.y, plan.b_part_rows * plan.box.rows * tiles.columns.count * 16);
+        EXPECT_GE(has.z, rows * tiles.columns.count * 8);
+        EXPECT_GE(has.row_squares, rows * 8);
+        EXPECT_GE(has.column_squares, tiles.columns.count * 8);
+        EXPECT_GE(has.accumulators, plan.levels * each.count_tiles(tiles) * tile * tile * 4);
+        most_z = std::max(most_z, rows * tiles.columns.count * 8);
+      }
     }
+    EXPECT_EQ(has.a_factor + has.b_factor > 0, splits);
     EXPECT_EQ(has.c_tile, problem.reads_c ? 16 * 16 * 4U : 0);
+    EXPECT_EQ(has.mirrors > 0, problem.symmetric && problem.stores_c && plan.tile_rows > 1);
+    if (plan.box.depth > 1) {
+      EXPECT_GE(has.gathered_z, plan.box.depth * most_z);
+      EXPECT_GE(has.send, plan.box.depth * plan.most_nodes * plan.exchange_rows * tile * 4);
+      EXPECT_EQ(has.send, has.receive);
+      EXPECT_GT(plan.exchange_rows, 0U);
+    } else {
+      EXPECT_EQ(has.gathered_z + has.send + has.receive, 0U);
+    }
     std::uint64_t total = problem.other_bytes + has.c_tile + has.accumulators + has.z +
-                          has.row_squares + has.column_squares + has.verdicts;
-    total += plan.ring * (has.raw_a + has.raw_b + has.a_panel + has.b_panel + has.y);
+                          has.row_squares + has.column_squares + has.gathered_z + has.verdicts +
+                          has.mirrors + has.send + has.receive;
+    total += plan.ring * (has.raw_a + has.raw_b + has.a_panel + has.b_panel + has.a_factor +
+                          has.b_factor + has.y);
     EXPECT_EQ(plan.device_bytes, total);
-    EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, plan.batches()));
-    EXPECT_LE(plan.ring, std::min<std::uint64_t>(3, plan.batches()));
+  }
+}
+
+TEST(GemmPlan, WindowsFitIntoTheRing) {
+  for (const GemmProblem& problem : many_problems()) {
+    std::uint64_t batches = 0;
+    for (const GemmPlan& plan : plans_of(problem)) batches = std::max(batches, plan.batches());
+    const GemmPlan plan = plan_gemm(problem, rates, problem.ranks - 1);
+    EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, batches));
+    EXPECT_LE(plan.ring, std::min<std::uint64_t>(6, batches));
+    EXPECT_GE(plan.window, 1U);
+    EXPECT_LE(plan.window, batches <= plan.ring ? plan.ring : plan.ring - 1);
+    const std::uint64_t last = plan.own_blocks.end() - 1;
+    for (std::uint64_t i = 0; i < plan.window; ++i) {
+      EXPECT_EQ(plan.step(last - i).ends, i == 0) << told(plan);  // one segment
+    }
   }
 }
 
 TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
   for (const GemmProblem& problem : many_problems()) {
     const GemmPlan plan = plan_gemm(problem, rates, problem.ranks - 1);
-    std::uint64_t uploads = 0, gathered = 0, rows = 0;
+    const gemm::Tile& tile = problem.tile;
+    std::uint64_t uploads = 0, of_a = 0, of_b = 0, exchanged = 0;
+    double flops = 0;
     for (std::uint64_t number = 0; number < plan.batches(); ++number) {
       const auto [super_tile, block] = plan.batch(number);
       ASSERT_LT(block, plan.blocks);
       const GemmSuperTile tiles = plan.super_tile(super_tile);
-      const std::uint64_t columns = tiles.columns.count * 16;
-      uploads += tiles.rows.count * 16 * 32 * problem.a.element_bytes +
-                 plan.part_rows * columns * problem.b.element_bytes;
-      gathered += (problem.ranks - 1) * plan.part_rows * (columns * 4 + tiles.columns.count * 16);
+      const std::uint64_t columns = tiles.columns.count * 16,
+                          a_rows = plan.a_part(tiles).rows.count;
+      uploads += a_rows * 32 * problem.a.element_bytes +
+                 plan.b_part_rows * columns * problem.b.element_bytes;
+      of_a += (plan.box.columns - 1) * a_rows * 32 * 4;
+      of_b += (plan.box.rows - 1) * plan.b_part_rows * (columns * 4 + tiles.columns.count * 16);
+      const std::uint64_t depth = intersection({block * 32, 32}, {0, problem.k}).count;
+      for (const GemmTile& each : plan.tiles(tiles)) {
+        const std::uint64_t m = intersection({each.row * tile.m, tile.m}, {0, problem.m}).count;
+        const std::uint64_t n = intersection({each.column * tile.n, tile.n}, {0, problem.n}).count;
+        flops += 2 * static_cast<double>(m * n * depth);
+      }
     }
-    for (std::uint64_t row = plan.rows.first * 16; row < plan.rows.end() * 16; ++row) {
-      rows += row < problem.m ? 1 : 0;
+    std::uint64_t c = 0;
+    for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
+      const GemmSuperTile tiles = plan.super_tile(number);
+      const std::vector<GemmTile> computed = plan.tiles(tiles);
+      const std::uint64_t rounds = ceil_div(computed.size(), problem.ranks);
+      if (plan.box.depth > 1) {
+        const std::uint64_t rows = tiles.rows.count * 16;
+        exchanged +=
+            (problem.ranks - 1) * (rounds * plan.most_nodes * 16 * 16 * 4 +
+                                   8 * (rows * tiles.columns.count + rows + tiles.columns.count));
+      }
+      for (std::uint64_t index = 0; problem.reads_c && index < computed.size(); ++index) {
+        if (plan.owner(index) != plan.rank) continue;
+        c += intersection({computed[index].row * 16, 16}, {0, problem.m}).count *
+             intersection({computed[index].column * 16, 16}, {0, problem.n}).count * 4;
+      }
     }
-    if (problem.reads_c) uploads += rows * problem.n * 4;
-    EXPECT_EQ(plan.uploads, uploads) << told(plan);
-    EXPECT_EQ(plan.gathered, gathered) << told(plan);
-    EXPECT_EQ(plan.flops, 2.0 * static_cast<double>(rows * problem.n * problem.k));
+    EXPECT_EQ(plan.uploads, uploads + c) << told(plan);
+    EXPECT_EQ(plan.a_gathered, of_a) << told(plan);
+    EXPECT_EQ(plan.b_gathered, of_b) << told(plan);
+    EXPECT_EQ(plan.exchanged, exchanged) << told(plan);
+    EXPECT_EQ(plan.received(), of_a + of_b + exchanged);
+    EXPECT_EQ(plan.flops, flops);
     EXPECT_GE(plan.uploads, plan.least_uploads) << told(plan);
+    EXPECT_GE(plan.least_uploads, c);
   }
+}
+
+// ---------------------------------------------------------------- sums over K
+
+/// What a rank's accumulators hold behind its last block, as terms of blocks: "((0 1) (2 3))".
+std::vector<std::string> sums_of(const GemmPlan& plan) {
+  std::vector<std::string> levels(plan.levels);
+  std::uint64_t top = 0;
+  for (std::uint64_t block = plan.own_blocks.first; block < plan.own_blocks.end(); ++block) {
+    const GemmStep step = plan.step(block);
+    std::string& sum = levels.at(step.level);
+    sum = step.begins ? std::to_string(block) : sum + "," + std::to_string(block);
+    top = step.level;
+    EXPECT_TRUE(step.ends || step.folds == 0);
+    for (std::uint64_t fold = 0; fold < step.folds; ++fold, --top) {
+      levels.at(top - 1) = "(" + levels.at(top - 1) + " " + levels.at(top) + ")";
+    }
+  }
+  levels.resize(top + 1);
+  return levels;
+}
+
+std::string product_of(const GemmProblem& problem) {
+  std::vector<std::vector<std::string>> sums;
+  const std::vector<GemmPlan> plans = plans_of(problem);
+  for (const GemmPlan& plan : plans) {
+    sums.push_back(sums_of(plan));
+    EXPECT_EQ(sums.back().size(), plan.nodes.size());
+    EXPECT_LE(plan.nodes.size(), plan.most_nodes);
+  }
+  if (plans[0].decomposition != Decomposition::split_k) return sums[problem.ranks - 1].at(0);
+  std::string last = sums[0].at(0);
+  for (const GemmAdd& add : plans[0].fold()) {
+    std::string& left = sums.at(add.left_rank).at(add.left_node);
+    left = "(" + left + " " + sums.at(add.right_rank).at(add.right_node) + ")";
+    last = left;
+  }
+  EXPECT_EQ(last, sums[0][0]);
+  return last;
+}
+
+TEST(GemmPlan, TheOrderOfASumDoesNotDependOnRanks) {
+  for (const std::uint64_t k : {300, 1000, 3000, 20000}) {
+    for (const std::uint64_t m : {13, 60}) {
+      GemmProblem problem = small_tiles(m, 30, k, 1);
+      const std::string expected = product_of(problem);
+      for (std::uint64_t ranks = 1; ranks <= 9; ++ranks) {
+        problem.ranks = ranks;
+        for (const Decomposition each :
+             {Decomposition::rows, Decomposition::grid, Decomposition::split_k}) {
+          problem.decomposition = each;
+          if (each == Decomposition::split_k && !can_split(problem)) continue;
+          EXPECT_EQ(product_of(problem), expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmPlan, SegmentsAreFoldedByATree) {
+  GemmProblem problem = small_tiles(16, 16, 7 * 32, 1);
+  const GemmPlan plan = plan_gemm(problem, rates, 0);
+  EXPECT_EQ(plan.segments, 4U);
+  EXPECT_EQ(plan.levels, 3U);
+  EXPECT_EQ(product_of(problem), "((0,1 2,3) (4,5 6))");
+  problem.ranks = 3;
+  problem.decomposition = Decomposition::split_k;
+  const GemmPlan last = plan_gemm(problem, rates, 2);
+  EXPECT_EQ(last.own_segments, (Range{3, 1}));
+  EXPECT_EQ(last.own_blocks, (Range{6, 1}));
+  EXPECT_EQ(last.nodes, (std::vector<GemmNode>{{0, 3}}));
+  EXPECT_EQ(plan_gemm(problem, rates, 0).nodes, (std::vector<GemmNode>{{1, 0}}));
+}
+
+/// Functions of the shape alone.
+TEST(GemmPlan, OnlyLongSumsHaveSegments) {
+  const auto segments = [](std::uint64_t m, std::uint64_t n, std::uint64_t k) {
+    return plan_gemm(problem_of(m, n, k, gemm::Precision::fp32, false, 1, 140 * GiB), rates, 0)
+        .segments;
+  };
+  EXPECT_EQ(segments(65536, 65536, 65536), 1U);
+  EXPECT_EQ(segments(4096, 4096, 8 * 4096 - 1), 1U);
+  EXPECT_EQ(segments(4096, 4096, 8 * 4096), 8U);
+  EXPECT_EQ(segments(4096, 4096, 13 * 4096), 8U);
+  EXPECT_EQ(segments(4096, 4096, 512 * 4096), 64U);
+  EXPECT_EQ(segments(16384, 16384, 512 * 4096), 32U);
+  EXPECT_EQ(segments(32768, 32768, 512 * 4096), 8U);
+  EXPECT_EQ(segments(36864, 36864, 512 * 4096), 1U);
+  EXPECT_EQ(segments(1, 1, 4096), 1U);
+}
+
+// ---------------------------------------------------------------- symmetric products
+
+TEST(GemmPlan, RowsOfASymmetricProductHaveAsManyTiles) {
+  for (std::uint64_t edge = 1; edge <= 12; ++edge) {
+    GemmProblem problem = small_tiles(16 * edge, 16 * edge, 64, 1);
+    problem.symmetric = true;
+    const GemmPlan plan = plan_gemm(problem, rates, 0);
+    std::vector<std::uint64_t> two_rows;
+    for (std::uint64_t i = 0; i < edge; ++i) {
+      std::uint64_t tiles = 0;
+      for (std::uint64_t j = 0; j < edge; ++j) tiles += plan.computed({i, j}) ? 1 : 0;
+      EXPECT_EQ(plan.computed({i, i}), true);
+      EXPECT_TRUE(tiles == (edge + 1) / 2 || (edge % 2 == 0 && tiles == edge / 2 + 1));
+      two_rows.push_back(tiles);
+      const auto before = two_rows.size() >= 2 ? two_rows[two_rows.size() - 2] : 0;
+      // Of rows side by side every other one has one more, but for where the halves meet.
+      const bool has_neighbour = edge % 2 == 0 && i > 0 && i != edge / 2;
+      EXPECT_EQ(has_neighbour ? tiles + before : edge + 1, edge + 1);
+    }
+  }
+}
+
+TEST(GemmPlan, ASymmetricProductTakesHalfOfIt) {
+  GemmProblem problem = problem_of(65536, 65536, 65536, gemm::Precision::fp32, false, 4, 24 * GiB);
+  const GemmPlan whole = plan_gemm(problem, rates, 0);
+  problem.symmetric = true;
+  for (std::uint64_t rank = 0; rank < 4; ++rank) {
+    const GemmPlan plan = plan_gemm(problem, rates, rank);
+    EXPECT_NEAR(plan.compute_seconds / whole.compute_seconds, 0.5, 0.04) << told(plan);
+    EXPECT_EQ(plan.super_tiles(), 1U) << told(plan);
+    EXPECT_TRUE(plan.a_from_b(plan.super_tile(0)));
+    EXPECT_EQ(plan.uploads, problem.m * problem.k) << told(plan);
+    EXPECT_EQ(plan.uploads, plan.least_uploads);
+    EXPECT_LT(plan.buffers.accumulators, 6 * whole.buffers.accumulators / 10);
+  }
+  problem.ranks = 1;
+  problem.m = problem.n = problem.k = 131072;
+  const GemmPlan large = plan_gemm(problem, rates, 0);  // out of core
+  EXPECT_GT(large.super_tiles(), 1U);
+  EXPECT_LT(static_cast<double>(large.uploads), 1.02 * static_cast<double>(large.least_uploads))
+      << told(large);
+  EXPECT_LT(large.seconds, 1.06 * large.compute_seconds) << told(large);
+}
+
+/// Int8's B is transposed on a GPU, and A's panel stands in that.
+TEST(GemmPlan, FactorsAreCounted) {
+  GemmProblem problem = problem_of(16384, 16384, 65536, gemm::Precision::int8, false, 1, 60 * GiB);
+  GemmPlan plan = plan_gemm(problem, rates, 0);
+  EXPECT_EQ(plan.buffers.a_factor, 0U);
+  EXPECT_EQ(plan.buffers.b_factor, plan.most_columns * problem.tile.n * problem.tile.k);
+  EXPECT_GT(plan.buffers.a_panel, 0U);
+  problem.symmetric = true;
+  plan = plan_gemm(problem, rates, 0);
+  ASSERT_TRUE(plan.a_from_b(plan.super_tile(0)));
+  EXPECT_EQ(plan.buffers.a_panel, 0U) << told(plan);
+  EXPECT_GT(plan.buffers.b_factor, 0U);
+  problem.on_host = true;
+  problem.a = problem.b = {4};
+  EXPECT_EQ(plan_gemm(problem, rates, 0).buffers.b_factor, 0U);
+}
+
+// ---------------------------------------------------------------- which decomposition
+
+const GemmAlternative* alternative(const GemmPlan& plan, Decomposition decomposition) {
+  for (const GemmAlternative& each : plan.alternatives) {
+    if (each.decomposition == decomposition) return &each;
+  }
+  return nullptr;
+}
+
+TEST(GemmPlan, LongSumsOfFewTilesAreSplit) {
+  GemmProblem problem = problem_of(8192, 8192, 1 << 22, gemm::Precision::fp32, false, 8, 24 * GiB);
+  const GemmPlan plan = plan_gemm(problem, rates, 3);
+  EXPECT_EQ(plan.decomposition, Decomposition::split_k) << told(plan);
+  EXPECT_EQ(plan.box, (Box{1, 1, 8}));
+  EXPECT_EQ(plan.layer, 3U);
+  EXPECT_EQ(plan.own_segments, (Range{24, 8}));
+  ASSERT_NE(alternative(plan, Decomposition::rows), nullptr);
+  EXPECT_GT(alternative(plan, Decomposition::rows)->seconds, 1.04 * plan.seconds);
+  EXPECT_EQ(plan.a_gathered + plan.b_gathered, 0U);
+  EXPECT_GT(plan.exchanged, 0U);
+  problem.decomposition = Decomposition::rows;
+  EXPECT_EQ(plan_gemm(problem, rates, 3).decomposition, Decomposition::rows);
+}
+
+TEST(GemmPlan, SplittingWhereThereIsNothingToSplitIsRefused) {
+  GemmProblem problem = small_tiles(400, 400, 400, 2);
+  problem.decomposition = Decomposition::split_k;
+  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
+  problem = small_tiles(16, 16, 4 * 32, 5);
+  problem.decomposition = Decomposition::split_k;
+  try {
+    plan_gemm(problem, rates, 0);
+    FAIL() << "four segments were split among five ranks";
+  } catch (const UsageError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("K has 4 segments for 5 ranks"), std::string::npos) << text;
+    EXPECT_NE(text.find("pass auto, rows or grid"), std::string::npos) << text;
+  }
+}
+
+TEST(GemmPlan, ASymmetricProductHasNoGrid) {
+  GemmProblem problem = small_tiles(263, 263, 263, 9);
+  problem.symmetric = true;
+  EXPECT_EQ(alternative(plan_gemm(problem, rates, 0), Decomposition::grid), nullptr);
+  problem.decomposition = Decomposition::grid;
+  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
+}
+
+TEST(GemmPlan, SlowGathersOfManyRanksWantAGrid) {
+  GemmProblem problem =
+      problem_of(131072, 131072, 131072, gemm::Precision::bf16, false, 16, 100 * GiB);
+  GemmRates network = rates;
+  network.flops = 700e12;
+  network.gather = 10e9;
+  const GemmPlan plan = plan_gemm(problem, network, 5);
+  EXPECT_EQ(plan.decomposition, Decomposition::grid) << told(plan);
+  EXPECT_EQ(plan.box, (Box{4, 4, 1})) << told(plan);
+  EXPECT_EQ(plan.row, 1U);
+  EXPECT_EQ(plan.column, 1U);
+  EXPECT_LT(plan.seconds, alternative(plan, Decomposition::rows)->seconds);
+  problem.ranks = 7;
+  const GemmPlan few = plan_gemm(problem, network, 5);
+  EXPECT_EQ(few.decomposition, Decomposition::rows);
+  EXPECT_EQ(alternative(few, Decomposition::grid), nullptr);
+}
+
+TEST(GemmPlan, ASlowDownloadHidesBehindAWindow) {
+  const GemmProblem problem =
+      problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 4, 24 * GiB);
+  GemmRates with = rates;
+  with.link_down = 25e9;  // a tile takes 5.4 ms, and 2.3 ms of computing a block
+  const GemmPlan plan = plan_gemm(problem, with, 0);
+  EXPECT_GE(plan.window, 3U) << told(plan);
+  EXPECT_GT(plan.ring, plan.window);
+  EXPECT_EQ(plan_gemm(problem, rates, 0).window, 2U);
+  with.link_down = 100e9;
+  EXPECT_EQ(plan_gemm(problem, with, 0).window, 1U);
 }
 
 TEST(GemmPlan, WhatFitsIsUploadedOnce) {
@@ -321,7 +735,7 @@ TEST(GemmPlan, PredictsWhatBinds) {
   slow_gather.gather = 1e9;
   EXPECT_EQ(plan_gemm(problem, slow_gather, 0).bound_by(), "all-gathers");
   EXPECT_DOUBLE_EQ(plan_gemm(problem, slow_gather, 0).gather_seconds,
-                   static_cast<double>(plan_gemm(problem, slow_gather, 0).gathered) / 1e9);
+                   static_cast<double>(plan_gemm(problem, slow_gather, 0).b_gathered) / 1e9);
 
   GemmRates slow_down = rates;
   slow_down.link_down = 1e8;
@@ -369,11 +783,11 @@ TEST(GemmPlan, IsDescribed) {
         "uploads of rank 0: 96 GiB, 1.000 x", "of 24 GiB", "bound by computing"}) {
     EXPECT_NE(one.find(word), std::string::npos) << word << " is missing in\n" << one;
   }
-  EXPECT_EQ(one.find("all-gathers: a rank"), std::string::npos) << one;
+  EXPECT_EQ(one.find("from other ranks"), std::string::npos) << one;
   problem = small_tiles(13, 13, 13, 3);
   const std::string idle = told(plan_gemm(problem, rates, 2));
   EXPECT_NE(idle.find("rank 2 of 3: no rows of tiles"), std::string::npos) << idle;
-  EXPECT_NE(idle.find("all-gathers: a rank receives"), std::string::npos) << idle;
+  EXPECT_NE(idle.find("of B in all-gathers"), std::string::npos) << idle;
 }
 
 }  // namespace

@@ -12,9 +12,6 @@
 namespace shardstream {
 namespace {
 
-constexpr ElementType all_types[] = {ElementType::f32, ElementType::f64, ElementType::i32,
-                                     ElementType::i64, ElementType::u8};
-
 template <class T>
 std::vector<T> generated(Generator generator, ElementType type, std::uint64_t first,
                          std::uint64_t count, std::uint64_t seed = 1) {
@@ -32,7 +29,7 @@ TEST(Generate, MixIsSplitMix64) {
 TEST(Generate, AnyCutOfARangeGivesTheSameElements) {
   constexpr std::uint64_t count = 1000;
   for (const auto generator : {Generator::uniform, Generator::ramp}) {
-    for (const auto type : all_types) {
+    for (const auto type : all_element_types) {
       with_element_type(type, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const std::uint64_t first = (std::uint64_t{1} << 33) - 17;
@@ -81,6 +78,11 @@ TEST(Generate, UniformFillsItsRange) {
     ++seen[x];
   }
   for (const int n : seen) EXPECT_NEAR(n, 256, 6 * 16);
+  std::vector<int> seen_signed(256);
+  for (const auto x : generated<std::int8_t>(Generator::uniform, ElementType::i8, 0, count)) {
+    ++seen_signed[static_cast<std::size_t>(x + 128)];
+  }
+  for (const int n : seen_signed) EXPECT_NEAR(n, 256, 6 * 16);
   int negative = 0;
   for (const auto x : generated<std::int32_t>(Generator::uniform, ElementType::i32, 0, count)) {
     negative += x < 0;
@@ -107,6 +109,8 @@ TEST(Generate, RampWrapsAtTheTypesExactRange) {
   at(ElementType::i32, (std::uint64_t{1} << 31) - 1, std::numeric_limits<std::int32_t>::max());
   at(ElementType::i32, (std::uint64_t{1} << 31) + 1, std::int32_t{1});
   at(ElementType::i64, (std::uint64_t{1} << 40) + 1, (std::int64_t{1} << 40) + 1);
+  at(ElementType::i8, 127, std::int8_t{127});
+  at(ElementType::i8, 129, std::int8_t{1});
   at(ElementType::u8, 257, std::uint8_t{1});
 }
 

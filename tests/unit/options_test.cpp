@@ -442,6 +442,27 @@ TEST(Switches, AreWordsWithoutValues) {
             "unknown option '--json'");
 }
 
+TEST(Settings, AreWordsWithValues) {
+  constexpr std::array<std::string_view, 1> switches = {"dry-run"};
+  constexpr std::array<std::string_view, 2> settings = {"ranks", "rates"};
+  const auto parse = [&](const Words& words) {
+    return option_table().parse_command_line(words, switches, settings);
+  };
+  const CommandLine line = parse({"--ranks", "64", "--dry-run", "gemm", "--rates=a.h5"});
+  EXPECT_EQ(line.settings.at("ranks"), "64");
+  EXPECT_EQ(line.settings.at("rates"), "a.h5");
+  EXPECT_TRUE(line.switches.contains("dry-run"));
+  EXPECT_EQ(line.words, Words{"gemm"});
+  EXPECT_TRUE(line.values.empty());
+
+  const auto error = [&](const Words& words) { return usage_error([&] { parse(words); }); };
+  EXPECT_EQ(error({"--ranks"}), "--ranks needs a value: text");
+  EXPECT_EQ(error({"--ranks", "--dry-run"}), "--ranks needs a value: text");
+  EXPECT_EQ(error({"--ranks", "1", "--ranks", "1"}), "--ranks is given twice: give it once");
+  EXPECT_TRUE(contains(error({"--rank", "1"}), "(did you mean --ranks?)"));
+  EXPECT_TRUE(contains(error({"--dryrun"}), "(did you mean --dry-run?)"));
+}
+
 TEST(OptionTable, RefusesBadDeclarations) {
   using enum OptionKind;
   for (const OptionRow& row : {

@@ -159,6 +159,32 @@ TEST_F(ResultFiles, KeepTablesAsFlatRecords) {
   EXPECT_EQ(H5Aexists(dataset.get(), "units_calls"), 0);
 }
 
+TEST_F(ResultFiles, GiveTheirTablesBack) {
+  {
+    ResultFile result(file_, false, uuid, 1 << 20);
+    result.table("/timing", phases());
+    result.table("/", Table("nothing", {{"i", ColumnType::integer}}));
+    result.publish();
+  }
+  const Table back = read_result_table(file_, "/timing/phases");
+  EXPECT_EQ(back.name(), "phases");
+  EXPECT_EQ(back.rows(), phases().rows());
+  ASSERT_EQ(back.columns().size(), 3U);
+  EXPECT_EQ(back.columns()[2].name, "host");
+  EXPECT_EQ(back.columns()[2].type, ColumnType::real);
+  EXPECT_TRUE(read_result_table(file_, "/nothing").rows().empty());
+
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table(file_, "/ceilings"); }),
+                  "ceilings");
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table("/no/such.h5", "/a"); }),
+                  "there is no file");
+  const std::filesystem::path other = folder_ / "other.h5";
+  hdf5::Lock lock;
+  hdf5::File(H5Fcreate(other.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)).close();
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table(other, "/ceilings"); }),
+                  "is no result of a run");
+}
+
 /// Other people's readers. The script fails on anything but what was written.
 constexpr const char* reader_script = R"(
 import sys, h5py, numpy, pandas, tables

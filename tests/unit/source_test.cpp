@@ -285,7 +285,8 @@ TEST_F(Sources, EveryStoredTypeHasItsOwn) {
       {"f64", {H5T_IEEE_F64LE, ElementType::f64}},
       {"f64be", {H5T_IEEE_F64BE, ElementType::f64}},
       {"f80", {H5T_NATIVE_LDOUBLE, ElementType::f64}},
-      {"i8", {H5T_STD_I8LE, ElementType::i32}},
+      {"i8", {H5T_STD_I8LE, ElementType::i8}},
+      {"i8be", {H5T_STD_I8BE, ElementType::i8}},
       {"i16be", {H5T_STD_I16BE, ElementType::i32}},
       {"i32", {H5T_STD_I32LE, ElementType::i32}},
       {"i64be", {H5T_STD_I64BE, ElementType::i64}},
@@ -305,7 +306,7 @@ TEST_F(Sources, EveryStoredTypeHasItsOwn) {
     const auto source = open(file_ + ":/" + name);
     EXPECT_EQ(source->type(), type.second) << name;
     // And each can be had as any other, since these values fit all of them.
-    for (const auto* wanted : {"auto", "f32", "f64", "i32", "i64", "u8"}) {
+    for (const auto* wanted : {"auto", "f32", "f64", "i32", "i64", "i8", "u8"}) {
       const auto converted = open(file_ + ":/" + name, wanted);
       with_element_type(converted->type(), [&](auto tag) {
         using T = typename decltype(tag)::type;
@@ -359,8 +360,14 @@ TEST_F(Sources, AValueThatDoesNotFitIsAnError) {
       {"i32", H5T_STD_I32LE, 256, "u8", "too large for u8", "= i32"},
       {"i16be", H5T_STD_I16BE, -1, "u8", "too small for u8", "= i32"},
       {"u32be", H5T_STD_U32BE, 3e9L, "i32", "too large for i32", "= i64"},
-      {"i8", H5T_STD_I8LE, -1, "u8", "too small for u8", "= i32"},
-      {"i8be", H5T_STD_I8BE, -1, "u8", "too small for u8", "= i32"},
+      {"i8", H5T_STD_I8LE, -1, "u8", "too small for u8", "= i8"},
+      {"i8be", H5T_STD_I8BE, -1, "u8", "too small for u8", "= i8"},
+      {"u8", H5T_STD_U8LE, 200, "i8", "too large for i8", "= u8"},
+      {"u8be", H5T_STD_U8BE, 128, "i8", "too large for i8", "= u8"},
+      {"i32low", H5T_STD_I32LE, -129, "i8", "too small for i8", "= i32"},
+      {"i16", H5T_STD_I16LE, 128, "i8", "too large for i8", "= i32"},
+      {"128", H5T_IEEE_F32LE, 128, "i8", "element 7 is 128,", "= f32"},
+      {"-129", H5T_IEEE_F64BE, -129, "i8", "element 7 is -129,", "= f64"},
       {"f64", H5T_IEEE_F64LE, 1e300L, "f32", "too large for f32", "= f64"},
       {"f64low", H5T_IEEE_F64LE, -1e300L, "f32", "too small for f32", "= f64"},
       {"f64be", H5T_IEEE_F64BE, 1e300L, "f32", "too large for f32", "= f64"},

@@ -1,9 +1,11 @@
 // What the parts of a matrix product cost on one GPU, with uniform random data in [0, 1): one call
 // of cuBLASLt for n x n x n; the program's own products of a batch, one K block of a super-tile of
-// n x n; and each of its other kernels, as a share of these products' time. `xt N` also multiplies
-// N x N matrices in pinned memory with cuBLASXt, on all visible GPUs.
+// n x n; and each of its other kernels, as a share of these products' time. For fp32x3 also the
+// products of other depths, and their errors. `incore N` measures calls for N x N x N alone, for
+// five seconds, so that a GPU gets to its power limit. `xt N` multiplies N x N matrices in pinned
+// memory with cuBLASXt, on all visible GPUs, in fp64 and fp32.
 //
-//   gemm_parts [fp64] [fp32] [tf32] [bf16] [fp16] [n=16384] [xt N]
+//   gemm_parts [fp64] [fp32] [tf32] [bf16] [fp16] [int8] [fp32x3] [n=16384] [incore N] [xt N]
 #include <cublasLt.h>
 #include <cublasXt.h>
 
@@ -24,11 +26,14 @@
 #include <vector>
 
 #include "kernels/gemm/check.hpp"
+#include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/multiply.hpp"
 #include "kernels/gemm/panel.hpp"
 
 namespace shardstream::gemm {
 namespace {
+
+constexpr TileAt only_tile{0, 0};
 
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
@@ -69,8 +74,13 @@ __global__ void fill_elements(T* x, std::uint64_t count, std::uint64_t seed) {
   for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < count;
        i += std::uint64_t{gridDim.x} * blockDim.x) {
     const std::uint64_t h = mix(stream_of(seed) + i * 0x9e3779b97f4a7c15u);
-    x[i] = sizeof(T) == 8 ? static_cast<T>(static_cast<double>(h >> 11) * 0x1p-53)
-                          : static_cast<T>(static_cast<float>(h >> 40) * 0x1p-24f);
+    if constexpr (sizeof(T) == 8) {
+      x[i] = static_cast<double>(h >> 11) * 0x1p-53;
+    } else if constexpr (sizeof(T) == 4) {
+      x[i] = static_cast<float>(h >> 40) * 0x1p-24f;
+    } else {
+      x[i] = static_cast<std::int8_t>(h >> 56);
+    }
   }
 }
 /// Of pinned memory too.
@@ -114,17 +124,17 @@ class Timer {
     check(cudaGetLastError(), kernel.name);
   }
 
-  /// Median milliseconds, by events, of at least three runs that take at least 0.3 s, after as long
-  /// a time of warming up. What is short is done several times a run.
-  double milliseconds(const std::function<void()>& work) const {
+  /// Median milliseconds, by events, of at least three runs that take at least `least` of them,
+  /// after as long a time of warming up. What is short is done several times a run.
+  double milliseconds(const std::function<void()>& work, double least = 300) const {
     run(work, 1);  // loads the code
     const double once = run(work, 1);
     const int repeats = static_cast<int>(std::clamp(std::ceil(5 / once), 1.0, 1000.0));
-    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(300 / (once * repeats))));
+    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(least / (once * repeats))));
     std::vector<double> times;
     double total = 0;
     for (std::size_t i = 0; i < runs; ++i) run(work, repeats);
-    while (times.size() < runs || total < 300) {
+    while (times.size() < runs || total < least) {
       times.push_back(run(work, repeats));
       total += times.back() * repeats;
     }
@@ -158,24 +168,59 @@ Types types_of(Precision precision) {
     case Precision::fp32:
       return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     case Precision::tf32:
+    case Precision::fp32x3:
       return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
     case Precision::bf16:
       return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     case Precision::fp16:
       return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::int8:
+      return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I};
   }
   throw std::logic_error("precision out of range");
 }
 
-/// One call for n x n x n, with the library's first proposal: milliseconds.
+/// The precision of the elements that the library multiplies.
+Precision of_factors(Precision precision) {
+  return splits(precision) ? Precision::tf32 : precision;
+}
+
+/// Uniform random elements, piece by piece.
+void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, std::uint64_t seed,
+                 std::byte* factor) {
+  const std::uint64_t most = std::min(count, std::uint64_t{1} << 26);
+  const bool doubles = takes(precision, ElementType::f64);
+  const auto raw = on_device<double>(most);
+  const std::size_t element = panel_element_bytes(precision, false);
+  for (std::uint64_t first = 0; first < count; first += most) {
+    const std::uint64_t some = std::min(most, count - first);
+    if (doubles) {
+      fill(raw.get(), some, seed + first);
+    } else {
+      fill(reinterpret_cast<std::int8_t*>(raw.get()), some, seed + first);
+    }
+    timer.launch(canonicalize_kernel(),
+                 {raw.get(), doubles ? ElementType::f64 : ElementType::i8, false,
+                  factor + first * element, of_factors(precision), 1, some, some});
+    CHECK(cudaStreamSynchronize(timer.stream()));
+  }
+}
+
+/// Milliseconds of n x n x n, with the library's first proposal, measured for at least `least`: one
+/// call; three of tf32 for fp32x3.
 double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n, const void* a,
-                       const void* b, void* c) {
+                       const void* b, void* c, double least = 300) {
   const Types types = types_of(precision);
   cublasLtHandle_t handle = nullptr;
   CHECK(cublasLtCreate(&handle));
   cublasLtMatmulDescOpaque_t product;
   CHECK(cublasLtMatmulDescInit(&product, types.compute, types.sum));
   cublasLtMatrixLayoutOpaque_t factor, result;
+  if (multiplies_transposed_b(precision, false)) {
+    const cublasOperation_t turned = CUBLAS_OP_T;
+    CHECK(cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
+                                         sizeof(turned)));
+  }
   const auto ld = static_cast<std::int64_t>(n);
   CHECK(cublasLtMatrixLayoutInit(&factor, types.panel, n, n, ld));
   CHECK(cublasLtMatrixLayoutInit(&result, types.sum, n, n, ld));
@@ -190,19 +235,108 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
                                        &wishes, 1, &first, &found));
   if (found == 0) throw std::runtime_error("cublasLtMatmulAlgoGetHeuristic found no algorithm");
   const auto workspace = on_device(std::max<std::size_t>(first.workspaceSize, 1));
-  const double doubles[] = {1, 0};
-  const float floats[] = {1, 0};
-  const bool in_double = types.sum == CUDA_R_64F;
-  const void* one = in_double ? static_cast<const void*>(&doubles[0]) : &floats[0];
-  const void* zero = in_double ? static_cast<const void*>(&doubles[1]) : &floats[1];
-  const double ms = timer.milliseconds([&] {
-    CHECK(cublasLtMatmul(handle, &product, one, b, &factor, a, &factor, zero, c, &result, c,
-                         &result, &first.algo, workspace.get(), first.workspaceSize,
-                         timer.stream()));
+  const double ms = with_accumulator_type(precision, [&](auto of) {
+    const typename decltype(of)::type one = 1, zero = 0;
+    const auto call = [&] {
+      CHECK(cublasLtMatmul(handle, &product, &one, b, &factor, a, &factor, &zero, c, &result, c,
+                           &result, &first.algo, workspace.get(), first.workspaceSize,
+                           timer.stream()));
+    };
+    return timer.milliseconds(call, least);
   });
   CHECK(cublasLtDestroy(handle));
-  return ms;
+  return splits(precision) ? 3 * ms : ms;
 }
+
+/// `incore N`
+void measure_large_in_core(const Timer& timer, Precision precision, std::uint64_t n) {
+  const std::size_t element = panel_element_bytes(precision, false);
+  const auto a = on_device(n * n * element), b = on_device(n * n * element);
+  const auto c = on_device(n * n * accumulator_bytes(precision));
+  fill_factor(timer, precision, n * n, 1, a.get());
+  fill_factor(timer, precision, n * n, 2, b.get());
+  const double ms = measure_in_core(timer, precision, n, a.get(), b.get(), c.get(), 5000);
+  std::printf("%s, n = %llu, in core: %.1f ms, %.1f Tflop/s\n",
+              std::string(name_of(precision)).c_str(), static_cast<unsigned long long>(n), ms,
+              teraflops(n, n, n, ms));
+  std::fflush(stdout);
+}
+
+/// sums[0] += the squares of c - right, sums[1] += those of right.
+__global__ void sum_errors(const float* c, const double* right, std::uint64_t count, double* sums) {
+  double errors = 0, squares = 0;
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::uint64_t{gridDim.x} * blockDim.x) {
+    const double error = c[i] - right[i];
+    errors += error * error;
+    squares += right[i] * right[i];
+  }
+  atomicAdd(sums, errors);
+  atomicAdd(sums + 1, squares);
+}
+
+/// How far one tile of 4096 x 4096 x k is from its product in doubles, of uniform data, whose sums
+/// drift: there cutting off shows most.
+class Errors {
+ public:
+  Errors(const Timer& timer, std::uint64_t k)
+      : timer_(timer),
+        k_(k),
+        a_(on_device<float>(edge * k)),
+        b_(on_device<float>(edge * k)),
+        c_(on_device<float>(edge * edge)),
+        right_(on_device<double>(edge * edge)),
+        sums_(on_device<double>(2)) {
+    fill(a_.get(), edge * k, 5);
+    fill(b_.get(), edge * k, 6);
+    const auto a = on_device<double>(edge * k), b = on_device<double>(edge * k);
+    for (const auto& [from, to] : {std::pair(a_.get(), a.get()), std::pair(b_.get(), b.get())}) {
+      timer.launch(canonicalize_kernel(),
+                   {from, ElementType::f32, false, to, Precision::fp64, 1, edge * k, edge * k});
+    }
+    const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, false);
+    timer.launch(multiply_kernel(),
+                 {plan.get(), a.get(), b.get(), edge, right_.get(), &only_tile, 1, true});
+    CHECK(cudaStreamSynchronize(timer.stream()));
+  }
+
+  /// Root mean square of the errors, as a share of that of C.
+  double of_fp32() const {
+    const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, false);
+    timer_.launch(multiply_kernel(),
+                  {plan.get(), a_.get(), b_.get(), edge, c_.get(), &only_tile, 1, true});
+    return relative();
+  }
+  double of_split(std::uint64_t depth) const {
+    const auto plan = make_multiply_plan(Precision::fp32x3, {edge, edge, depth}, false);
+    const auto a = on_device<float>(3 * edge * depth), b = on_device<float>(3 * edge * depth);
+    for (std::uint64_t k = 0; k < k_; k += depth) {
+      timer_.launch(split_kernel(), {a_.get() + k, false, edge, depth, k_, a.get()});
+      timer_.launch(split_kernel(), {b_.get() + k * edge, true, depth, edge, edge, b.get()});
+      timer_.launch(multiply_kernel(),
+                    {plan.get(), a.get(), b.get(), edge, c_.get(), &only_tile, 1, k == 0});
+    }
+    return relative();
+  }
+
+ private:
+  static constexpr std::uint64_t edge = 4096;
+
+  double relative() const {
+    CHECK(cudaMemsetAsync(sums_.get(), 0, 2 * sizeof(double), timer_.stream()));
+    sum_errors<<<1024, 256, 0, timer_.stream()>>>(c_.get(), right_.get(), edge * edge, sums_.get());
+    CHECK(cudaGetLastError());
+    CHECK(cudaStreamSynchronize(timer_.stream()));
+    double sums[2] = {};
+    CHECK(cudaMemcpy(sums, sums_.get(), sizeof(sums), cudaMemcpyDeviceToHost));
+    return std::sqrt(sums[0] / sums[1]);
+  }
+
+  const Timer& timer_;
+  std::uint64_t k_;
+  OnDevice<float> a_, b_, c_;
+  OnDevice<double> right_, sums_;
+};
 
 /// K blocks of a super-tile: what is done once a tile counts for a batch with this part.
 constexpr unsigned blocks = 16;
@@ -210,6 +344,8 @@ constexpr unsigned blocks = 16;
 /// One batch's memory: panels of n x tile.k and tile.k x n, and what becomes of them.
 class Batch {
  public:
+  static constexpr std::uint64_t split_depths[] = {512, 1024, 2048, 4096};
+
   Batch(const Timer& timer, Precision precision, std::uint64_t n)
       : timer_(timer),
         precision_(precision),
@@ -220,18 +356,15 @@ class Batch {
                                std::to_string(tile_.m) + "): give such a multiple");
     }
     // In core the factors are n x n; and both panels are made from `raw_`.
-    const std::uint64_t factor = std::max(n, 2 * tile_.k) * n;
+    const std::uint64_t deepest = splits(precision) ? 3 * split_depths[3] : 2 * tile_.k;
+    const std::uint64_t factor = std::max(n, deepest) * n;
     raw_ = on_device(factor * sizeof(double));
     a_ = on_device(factor * panel_element_bytes(precision, false));
     b_ = on_device(factor * panel_element_bytes(precision, false));
     c_ = on_device(n * n * accumulator_bytes(precision));
     CHECK(cudaMemset(c_.get(), 0, n * n * accumulator_bytes(precision)));
-    for (const auto& [seed, panel] : {std::pair(1, a_.get()), std::pair(2, b_.get())}) {
-      fill(reinterpret_cast<double*>(raw_.get()), factor, static_cast<std::uint64_t>(seed));
-      timer.launch(canonicalize_kernel(),
-                   {raw_.get(), ElementType::f64, false, panel, precision, factor / n, n, n});
-      CHECK(cudaStreamSynchronize(timer.stream()));
-    }
+    fill_factor(timer, precision, factor, 1, a_.get());
+    fill_factor(timer, precision, factor, 2, b_.get());
     across_ = n / tile_.n;
     tiles_ = n / tile_.m * across_;
     y_ = on_device<double>(tile_.k * 2 * across_);
@@ -250,8 +383,13 @@ class Batch {
                 ull(n_), ull(tiles_), ull(tile_.m), ull(tile_.n), ull(tile_.k));
     const double in_core_rate = teraflops(n_, n_, n_, in_core);
     std::printf("  %-40s %9.4f ms, %6.1f Tflop/s\n", "in core", in_core, in_core_rate);
-    measure_products(in_core_rate);
-    for (const ElementType from : {ElementType::f32, ElementType::f64}) measure_panels(from);
+    multiply_ms_ = measure_products(tile_, in_core_rate);
+    if (splits(precision_)) measure_depths(in_core_rate);
+    for (const ElementType from : {ElementType::f32, ElementType::f64, ElementType::i8}) {
+      const bool usual = (precision_ == Precision::int8) == (from == ElementType::i8);
+      if (usual) measure_panels(from);
+    }
+    if (splits(precision_)) measure_split();
     measure_check_of_batch();
     measure_tiles();
   }
@@ -259,15 +397,40 @@ class Batch {
  private:
   static unsigned long long ull(std::uint64_t value) { return value; }
 
-  void measure_products(double in_core_rate) {
-    const auto plan = make_multiply_plan(precision_, tile_, false);
-    multiply_ms_ = timer_.milliseconds([&] {
+  /// Milliseconds.
+  double measure_products(const Tile& tile, double in_core_rate) {
+    const auto plan = make_multiply_plan(precision_, tile, false);
+    const std::uint64_t ldb = multiplies_transposed_b(precision_, false) ? tile.k : n_;
+    const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
+    const double ms = timer_.milliseconds([&] {
       timer_.launch(multiply_kernel(),
-                    {plan.get(), a_.get(), b_.get(), n_, c_.get(), n_ / tile_.m, across_, false});
+                    {plan.get(), a_.get(), b_.get(), ldb, c_.get(), all.data(), all.size(), false});
     });
-    const double rate = teraflops(n_, n_, tile_.k, multiply_ms_);
-    std::printf("  %-40s %9.4f ms, %6.1f Tflop/s, %.3f of in core (%s)\n", "multiply", multiply_ms_,
-                rate, rate / in_core_rate, plan->algorithm().c_str());
+    const double rate = teraflops(n_, n_, tile.k, ms);
+    const std::string what = "multiply, k = " + std::to_string(tile.k);
+    std::printf("  %-40s %9.4f ms, %6.1f Tflop/s, %.3f of in core (%s)\n", what.c_str(), ms, rate,
+                rate / in_core_rate, plan->algorithm().c_str());
+    return ms;
+  }
+
+  /// What fp32x3's K blocks could be.
+  void measure_depths(double in_core_rate) {
+    const Errors errors(timer_, n_);
+    std::printf("  %-40s %9.2e of rms(C)\n", "error of fp32 in one call", errors.of_fp32());
+    for (const std::uint64_t depth : split_depths) {
+      measure_products({tile_.m, tile_.n, depth}, in_core_rate);
+      if (n_ % depth == 0) {
+        std::printf("  %-40s %9.2e of rms(C)\n", "  its error", errors.of_split(depth));
+      }
+    }
+  }
+
+  void measure_split() {
+    fill(reinterpret_cast<float*>(raw_.get()), n_ * tile_.k, 3);
+    print("split both panels", timer_.milliseconds([&] {
+      timer_.launch(split_kernel(), {raw_.get(), false, n_, tile_.k, tile_.k, a_.get()});
+      timer_.launch(split_kernel(), {raw_.get(), true, tile_.k, n_, n_, b_.get()});
+    }));
   }
 
   void print(const std::string& what, double ms, double times_a_batch = 1) const {
@@ -280,11 +443,15 @@ class Batch {
     const std::uint64_t count = n_ * tile_.k;
     const std::size_t bytes = count * size_of(from);
     std::byte *const a = raw_.get(), *const b = a + bytes;
-    if (from == ElementType::f64) {
-      fill(reinterpret_cast<double*>(a), 2 * count, 3);
-    } else {
-      fill(reinterpret_cast<float*>(a), 2 * count, 3);
-    }
+    with_element_type(from, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float> ||
+                    std::is_same_v<T, std::int8_t>) {
+        fill(reinterpret_cast<T*>(a), 2 * count, 3);
+      } else {
+        throw std::logic_error("no panels of this type are measured");
+      }
+    });
     const std::string stored(name_of(from));
     print("word_sum of both panels, " + stored, timer_.milliseconds([&] {
       timer_.launch(word_sum_kernel(), {a, bytes, sum_.get()});
@@ -336,7 +503,6 @@ class Batch {
                                  .z_stride = across_,
                                  .row_squares = row_squares_.get() + row * tile_.m,
                                  .column_squares = column_squares_.get() + column,
-                                 .tile_index = i,
                                  .row_verdicts = row_verdicts_.get(),
                                  .verdict = verdicts_.get() + i};
         timer_.launch(check_rows_kernel(), args);
@@ -380,7 +546,8 @@ cublasStatus_t xt_gemm(cublasXtHandle_t handle, std::size_t n, const float* a, c
   return cublasXtSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n);
 }
 
-/// Out of core, by the clock: the calls return when C is whole. Median of at least three.
+/// Out of core, by the clock: the calls return when C is whole. Median of at least three, for each
+/// of the blocks.
 template <class T>
 void measure_xt(const char* name, std::uint64_t n) {
   int count = 0;
@@ -390,7 +557,7 @@ void measure_xt(const char* name, std::uint64_t n) {
   const auto a = pinned<T>(n * n), b = pinned<T>(n * n), c = pinned<T>(n * n);
   fill(a.get(), n * n, 1);
   fill(b.get(), n * n, 2);
-  for (const int block : {2048, 4096}) {
+  for (const int block : {2048, 4096, 8192, 16384}) {
     cublasXtHandle_t handle = nullptr;
     CHECK(cublasXtCreate(&handle));
     CHECK(cublasXtDeviceSelect(handle, count, gpus.data()));
@@ -419,17 +586,20 @@ std::uint64_t number(std::string_view word) {
   if (error != std::errc{} || end != word.data() + word.size() || value == 0) {
     throw std::runtime_error(
         std::string(word).append(" is neither a precision nor a size: gemm_parts [fp64] [fp32] "
-                                 "[tf32] [bf16] [fp16] [n=16384] [xt N]"));
+                                 "[tf32] [bf16] [fp16] [int8] [fp32x3] [n=16384] [incore N] "
+                                 "[xt N]"));
   }
   return value;
 }
 
 void run(const std::vector<std::string_view>& words) {
   std::vector<Precision> precisions;
-  std::uint64_t n = 16384, xt = 0;
+  std::uint64_t n = 16384, in_core = 0, xt = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (const auto precision = precision_named(words[i])) {
       precisions.push_back(*precision);
+    } else if (words[i] == "incore" && i + 1 < words.size()) {
+      in_core = number(words[++i]);
     } else if (words[i] == "xt" && i + 1 < words.size()) {
       xt = number(words[++i]);
     } else {
@@ -437,14 +607,24 @@ void run(const std::vector<std::string_view>& words) {
     }
   }
   if (precisions.empty()) precisions.assign(all_precisions.begin(), all_precisions.end());
+  const auto asked = [&](Precision precision) {
+    return std::ranges::find(precisions, precision) != precisions.end();
+  };
+  if (xt != 0 && !asked(Precision::fp64) && !asked(Precision::fp32)) {
+    throw std::runtime_error("xt without fp64 or fp32 (cuBLASXt has no other): name one of them");
+  }
   const Timer timer;
   for (const Precision precision : precisions) {
-    Batch(timer, precision, n).measure();
+    if (in_core != 0) {
+      measure_large_in_core(timer, precision, in_core);
+    } else {
+      Batch(timer, precision, n).measure();
+    }
     std::fflush(stdout);
   }
   if (xt == 0) return;
-  measure_xt<double>("fp64", xt);
-  measure_xt<float>("fp32", xt);
+  if (asked(Precision::fp64)) measure_xt<double>("fp64", xt);
+  if (asked(Precision::fp32)) measure_xt<float>("fp32", xt);
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+#include "workloads/gemm_cost.hpp"
+
+#include <algorithm>
+
+namespace shardstream::workloads {
+namespace {
+
+double real(std::uint64_t number) {
+  return static_cast<double>(number);
+}
+
+/// Seconds that one super-tile takes, or, of the first three, one of its batches.
+struct Effort {
+  double upload = 0, gather = 0, compute = 0;
+  double drain = 0, tile_drain = 0, exchange = 0;
+  double blocks = 0, tiles = 0;
+};
+
+Effort effort_of(const Shape& shape, const GemmRates& rates, const Pass& pass) {
+  const GemmProblem& problem = shape.problem;
+  const gemm::Tile& tile = problem.tile;
+  Effort effort;
+  effort.blocks = real(shape.most_blocks);
+  effort.tiles = real(pass.tiles);
+  effort.upload = real(upload_bytes(shape, pass)) / rates.link_up;
+  effort.gather = real(gather_bytes(shape, pass)) / rates.gather;
+  effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
+  effort.compute = 2 * effort.tiles * real(tile.m) * real(tile.n) * real(tile.k) / rates.flops;
+  const double bytes = real(shape.tile_bytes);
+  effort.tile_drain =
+      std::max(bytes / rates.link_down, problem.reads_c ? bytes / rates.link_up : 0);
+  effort.drain = real(ceil_div(pass.drained, shape.box.depth)) * effort.tile_drain;
+  return effort;
+}
+
+/// How super-tiles follow one another in a ring.
+class Schedule {
+ public:
+  Schedule(const Shape& shape, std::uint64_t super_tiles, std::uint64_t ring, std::uint64_t window)
+      : ring_(real(ring)),
+        window_(real(window)),
+        reused_(product({super_tiles, shape.most_blocks}) > ring) {}
+
+  /// From one batch to the next. In a ring that is reused a buffer goes through all three in turn.
+  double period(const Effort& effort) const {
+    const double slowest = std::max({effort.upload, effort.gather, effort.compute});
+    if (!reused_) return slowest;
+    return std::max(slowest, (effort.upload + effort.gather + effort.compute) / ring_);
+  }
+
+  /// From one super-tile to the next, whose panels readers bring while writers take the tiles away:
+  /// they share the rank's CPUs and its host's memory.
+  double step(const Effort& effort) const {
+    const double steady = effort.blocks * period(effort) + effort.exchange;
+    return std::max(steady + drain_apart(effort) + stall(effort),
+                    effort.blocks * effort.upload + effort.drain);
+  }
+
+  /// The last one: behind it nothing computes. Its window begins when its last batch is there.
+  double last(const Effort& effort) const {
+    const double arrival = (effort.blocks - 1) * std::max(effort.upload, effort.gather);
+    const double before = std::max((effort.blocks - window_) * period(effort), arrival);
+    const double beside =
+        effort.tiles > 0 ? window_ * effort.compute * (effort.tiles - 1) / effort.tiles : 0;
+    return before + window_ * effort.compute + effort.exchange +
+           std::max(effort.tile_drain, effort.drain - beside);
+  }
+
+ private:
+  /// What of the drain lies beside neither the window nor the next super-tile's first batch (or its
+  /// window, if that is all of it), which compute tile by tile: for that the next one waits.
+  double drain_apart(const Effort& effort) const {
+    const double beside = window_ + (window_ < effort.blocks ? 1 : window_);
+    return std::max(0.0, effort.drain - beside * effort.compute);
+  }
+
+  /// While a window computes, only the rest of the ring is filled; where filling it takes longest,
+  /// that stands still then.
+  double stall(const Effort& effort) const {
+    const double fill = std::max(effort.upload, effort.gather);
+    if (!reused_ || fill < effort.compute) return 0;
+    return std::max(0.0, window_ * effort.compute - (ring_ - window_) * fill);
+  }
+
+  double ring_, window_;
+  bool reused_;
+};
+
+}  // namespace
+
+Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
+                   std::uint64_t ring, std::uint64_t window) {
+  std::uint64_t super_tiles = 0;
+  for (const Pass& pass : passes) super_tiles += pass.count;
+  const Schedule schedule(shape, super_tiles, ring, window);
+  Prediction prediction;
+  for (const Pass& pass : passes) {
+    const Effort effort = effort_of(shape, rates, pass);
+    const double count = real(pass.count);
+    prediction.compute += count * effort.blocks * effort.compute;
+    prediction.upload += count * effort.blocks * effort.upload;
+    prediction.gather += count * effort.blocks * effort.gather;
+    prediction.exchange += count * effort.exchange;
+    prediction.drain += count * effort.drain;
+    prediction.seconds += count * schedule.step(effort);
+  }
+  if (shape.problem.reads_c) {
+    const std::uint64_t rows =
+        std::min(product({shape.most_rows, shape.problem.tile.m}), shape.problem.m);
+    const std::uint64_t columns =
+        std::min(product({shape.most_columns, shape.problem.tile.n}), shape.problem.n);
+    prediction.upload +=
+        real(product({rows, columns, shape.c_element}) / shape.box.depth) / rates.link_up;
+  }
+  const Effort first = effort_of(shape, rates, passes.front());
+  const Effort last = effort_of(shape, rates, passes.back());
+  prediction.seconds += first.upload + first.gather - schedule.step(last) + schedule.last(last);
+  return prediction;
+}
+
+std::uint64_t most_window(const Shape& shape, const Extents& extents, std::uint64_t ring) {
+  const std::uint64_t of_segment = shape.blocks / shape.segments;  // in the shortest one
+  const bool holds_all = product({extents.super_tiles, shape.most_blocks}) <= ring;
+  return std::min(of_segment, holds_all ? ring : ring - 1);
+}
+
+}  // namespace shardstream::workloads

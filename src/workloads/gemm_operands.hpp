@@ -1,0 +1,25 @@
+// What is multiplied.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "io/matrix.hpp"
+#include "kernels/gemm/precision.hpp"
+
+namespace shardstream::workloads {
+
+/// C = alpha op(A) op(B) + beta C0; op(A) is m x k, op(B) k x n. `c` is null where beta is 0.
+struct GemmOperands {
+  std::unique_ptr<io::Matrix> a, b, c;
+  bool transpose_a = false, transpose_b = false;
+  /// op(B) is the transpose of op(A), and the tiles below C's diagonal mirror those above.
+  bool symmetric = false;
+  /// The mean of each row of op(A), a variable, is taken off it; each is divided by its deviation.
+  bool center = false, scale = false;
+  double alpha = 1, beta = 0;
+  gemm::Precision precision = gemm::Precision::fp64;
+  std::uint64_t m = 0, n = 0, k = 0;
+};
+
+}  // namespace shardstream::workloads

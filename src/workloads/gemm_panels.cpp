@@ -1,0 +1,541 @@
+#include "workloads/gemm_panels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "kernels/gemm/check.hpp"
+#include "kernels/gemm/factor.hpp"
+#include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/words.hpp"
+#include "measure/source_ceilings.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+/// The part of `wanted` that is below `end`.
+Range below(Range wanted, std::uint64_t end) {
+  return intersection(wanted, {0, end});
+}
+
+/// The elements of whole tiles, or blocks.
+Range elements(Range tiles, std::uint64_t edge) {
+  return {tiles.first * edge, tiles.count * edge};
+}
+
+bool normalizes(const GemmOperands& operands) {
+  return operands.center || operands.scale;
+}
+
+gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
+  const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
+  return gemm::panel_work(matrix.type(), operands.precision, on_host,
+                          of_b ? operands.transpose_b : operands.transpose_a, normalizes(operands));
+}
+
+/// How a reader brings rows of a matrix.
+struct Bringing {
+  ElementType type;  ///< as stored
+  gemm::Precision precision;
+  bool on_host, rounded;
+  bool from_memory;  ///< else from a file or a generator
+  std::uint64_t columns;
+  std::size_t row_bytes;  ///< as uploaded
+};
+
+/// Calls get(rows, to), which writes some of `rows` rows to `to` as they are stored, and rounds
+/// them there: dense in `slot`. Returns their word sum. Few rows at a time, which a core's cache
+/// holds until all is done with them; so many of them are whole words.
+template <class Get>
+std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
+  constexpr std::size_t cached = std::size_t{128} << 10;
+  const std::size_t stored = how.columns * size_of(how.type);
+  const std::uint64_t words = how.row_bytes % 8 == 0 ? 1 : 8;
+  const std::uint64_t few =
+      words * std::max<std::uint64_t>(1, cached / (words * std::max<std::size_t>(1, stored)));
+  // A file's rows are read together, as its chunks and the system's calls want it.
+  const std::uint64_t step = how.from_memory ? few : rows;
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < rows; first += step) {
+    const Range some = intersection({first, step}, {0, rows});
+    std::byte* const to = slot + first * how.row_bytes;
+    get(some, to);
+    if (how.rounded) {
+      gemm::round_elements(how.type, how.precision, how.on_host, to, some.count * how.columns, to);
+    }
+    sum += gemm::word_sum(to, some.count * how.row_bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+
+GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host) {
+  const gemm::PanelWork work = panel_work(operands, of_b, on_host);
+  const bool as_stored = work == gemm::PanelWork::canonicalize;
+  return {as_stored ? size_of((of_b ? *operands.b : *operands.a).type())
+                    : gemm::panel_element_bytes(operands.precision, on_host),
+          work != gemm::PanelWork::none};
+}
+
+std::optional<measure::Ceiling> panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
+                                           const pipeline::Ring& staging, std::uint64_t sample,
+                                           double seconds) {
+  const io::Matrix& a = *operands.a;
+  const bool on_host = runtime.resources.device_is_host;
+  const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
+  const GemmOperand uploaded = uploaded_operand(operands, false, on_host);
+  const std::uint64_t columns = std::min<std::uint64_t>(a.columns(), 8192);
+  const std::size_t stored_row = columns * size_of(a.type());
+  const std::uint64_t rows =
+      std::min(a.rows(), 8 * std::max<std::uint64_t>(1, staging.slot_bytes / (8 * stored_row)));
+  const Bringing bringing{.type = a.type(),
+                          .precision = operands.precision,
+                          .on_host = on_host,
+                          .rounded = !normalizes(operands) &&
+                                     gemm::readers_round(a.type(), operands.precision, on_host),
+                          .from_memory = held,
+                          .columns = columns,
+                          .row_bytes = columns * uploaded.element_bytes};
+  const std::size_t piece = rows * stored_row;
+  device::Buffer<std::byte> memory;
+  std::uint64_t places = a.rows() / rows * (a.columns() / columns);
+  runtime.session.collectively([&] {
+    if (!held) return;
+    memory = {*runtime.device, Memory::pageable, std::max<std::size_t>(sample, piece)};
+    places = UINT32_MAX;  // again and again
+  });
+  const auto read = [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
+    const std::byte* const from =
+        held ? memory.data() + place % (memory.size() / piece) * piece : nullptr;
+    const std::uint64_t row = place % (a.rows() / rows) * rows;
+    const std::uint64_t column = place / (a.rows() / rows) * columns;
+    (void)bring(bringing, rows, room, [&](Range some, std::byte* to) {
+      if (held) {
+        std::memcpy(to, from + some.first * stored_row, some.count * stored_row);
+      } else {
+        a.read({row + some.first, some.count}, {column, columns}, to, stored_row);
+      }
+    });
+    return rows * bringing.row_bytes;
+  };
+  return measure::reading(runtime.session, "panel_read", places, staging.readers, piece, seconds,
+                          read);
+}
+
+GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
+                       const GemmPlan& plan, const pipeline::Ring& staging,
+                       std::uint64_t other_host_bytes)
+    : runtime_(runtime),
+      operands_(operands),
+      plan_(plan),
+      staging_(staging),
+      on_host_(runtime.resources.device_is_host),
+      element_(gemm::panel_element_bytes(operands.precision, on_host_)),
+      read_(plan.batches()) {
+  measure_ring();
+  open_parts();  // by all ranks, before one may be refused
+  if (pipeline::mode(runtime.options) == pipeline::Mode::pageable) {
+    hold_operands(other_host_bytes);
+  } else {
+    check_host_memory(0, other_host_bytes);
+  }
+  device::Device& device = *runtime.device;
+  const auto bytes = [&](std::uint64_t count) {
+    return Buffer<std::byte>(device, Memory::device, count);
+  };
+  const GemmBuffers& buffers = plan.buffers;
+  for (std::uint64_t i = 0; i < plan.ring; ++i) {
+    Own own;
+    if (plan.problem.a.raw) own.a = bytes(buffers.a_panel);
+    if (plan.problem.b.raw) own.b = bytes(buffers.b_panel);
+    own.a_factor = bytes(buffers.a_factor);
+    own.b_factor = bytes(buffers.b_factor);
+    own.y = {device, Memory::device, buffers.y / sizeof(double)};
+    own_.push_back(std::move(own));
+  }
+  sums_ = {device, Memory::device, plan.batches() * plan.box.batch_sums()};
+}
+
+void GemmPanels::open_parts() {
+  comm::Communicator& all = *runtime_.communicator;
+  const Box& box = plan_.box;
+  if (box.columns > 1) {
+    own_row_ = all.split(static_cast<int>(plan_.row), static_cast<int>(plan_.column));
+    a_parts_ = own_row_.get();
+  }
+  if (box.rows > 1 && box.columns > 1) {
+    own_column_ = all.split(static_cast<int>(plan_.column), static_cast<int>(plan_.row));
+    b_parts_ = own_column_.get();
+  } else if (box.rows > 1) {
+    b_parts_ = &all;
+  }
+}
+
+/// Also fills what pieces go by.
+void GemmPanels::measure_ring() {
+  first_piece_ = {0};
+  sizes_ = {.slot_bytes = staging_.slot_bytes,
+            .slots = staging_.slots,
+            .readers = staging_.readers,
+            .batches = plan_.ring,
+            .arrivals = true};
+  const auto [first_block, blocks] = plan_.own_blocks;
+  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
+    const Upload one = upload(number, first_block);
+    sizes_.slot_bytes =
+        std::max({sizes_.slot_bytes, 8 * one.a.stored_row_bytes(), 8 * one.b.stored_row_bytes()});
+  }
+  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
+    const Upload one = upload(number, first_block);
+    first_piece_.push_back(first_piece_.back() + one.pieces() * blocks);
+    sizes_.batch_bytes = std::max(sizes_.batch_bytes, one.bytes);
+    uploaded_ += (one.a.bytes() + one.b.bytes()) * blocks;
+  }
+}
+
+// ---------------------------------------------------------------- what is uploaded
+
+/// This rank's parts of all panels.
+void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const auto [first_block, blocks] = plan_.own_blocks;
+  const Range depth = below(elements(plan_.own_blocks, tile.k), operands_.k);
+  const Range columns = below(elements(plan_.columns, tile.n), operands_.n);
+  std::vector<Range> a_rows, b_rows;
+  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
+    const Range part = plan_.a_part(plan_.super_tile(number)).valid;
+    if (part.count > 0 && (a_rows.empty() || part != a_rows.back())) a_rows.push_back(part);
+  }
+  for (std::uint64_t block = first_block; block < first_block + blocks; ++block) {
+    b_rows.push_back(plan_.b_part(block).valid);
+  }
+  check_host_memory(HeldMatrix::bytes(*operands_.a, a_rows, depth) +
+                        HeldMatrix::bytes(*operands_.b, b_rows, columns),
+                    other_host_bytes);
+  held_a_.emplace(*runtime_.device, *operands_.a, !operands_.transpose_a, a_rows, depth);
+  held_b_.emplace(*runtime_.device, *operands_.b, !operands_.transpose_b, b_rows, columns);
+}
+
+/// With `held` bytes of A and B, the slots, and what a host has in place of a device.
+void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
+  const auto& resources = runtime_.resources;
+  const std::uint64_t need =
+      held + other + sizes_.slot_bytes * sizes_.slots + (on_host_ ? plan_.device_bytes : 0);
+  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
+  if (need <= have) return;
+  throw UsageError(fmt::format(
+      "a rank needs {} of host memory and has {}: use {}more hosts", format_size(need),
+      format_size(have), held > 0 ? "--pipeline.mode stream, or " : "fewer --pipeline.slots, or "));
+}
+
+void GemmPanels::load() {
+  if (held_a_) held_a_->load(staging_.readers, runtime_.session.heartbeat());
+  if (held_b_) held_b_->load(staging_.readers, runtime_.session.heartbeat());
+}
+
+void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
+                           std::vector<double> scale) {
+  const auto fill = [&](std::vector<double>& values, Buffer<double>& there) {
+    if (values.empty()) return;
+    // Super-tiles have whole tiles; what belongs to no variable is used by nobody.
+    values.resize(plan_.tile_columns * plan_.problem.tile.n);
+    if (there.size() == 0) there = {*runtime_.device, Memory::device, values.size()};
+    stream.upload(there.data(), values.data(), there.bytes());
+  };
+  fill(shift, shift_);
+  fill(scale, scale_);
+  stream.synchronize();
+}
+
+/// Of op(A) or op(B); in the file it may lie transposed.
+GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
+                                            Range valid_columns) const {
+  const io::Matrix& matrix = of_b ? *operands_.b : *operands_.a;
+  const std::optional<HeldMatrix>& held = of_b ? held_b_ : held_a_;
+  const bool rounded =
+      !normalizes(operands_) && gemm::readers_round(matrix.type(), operands_.precision, on_host_);
+  Rectangle made{.matrix = &matrix,
+                 .held = held ? &*held : nullptr,
+                 .rows = rows,
+                 .columns = columns,
+                 .valid_rows = valid_rows,
+                 .valid_columns = valid_columns,
+                 .element = rounded ? element_ : size_of(matrix.type()),
+                 .rounded = rounded};
+  if (of_b ? operands_.transpose_b : operands_.transpose_a) {
+    std::swap(made.rows, made.columns);
+    std::swap(made.valid_rows, made.valid_columns);
+  }
+  return made;
+}
+
+/// Parts stand one behind another in a panel; B's panel begins at a multiple of 256 bytes.
+GemmPanels::Upload GemmPanels::upload(std::uint64_t super_tile, std::uint64_t block) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const GemmSuperTile extent = plan_.super_tile(super_tile);
+  const Range columns = elements(extent.columns, tile.n), depth = elements({block, 1}, tile.k);
+  Upload made{};
+  made.a_part = plan_.a_part(extent);
+  made.b_part = plan_.b_part(block);
+  made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid, below(depth, operands_.k));
+  made.b =
+      rectangle(true, made.b_part.rows, columns, made.b_part.valid, below(columns, operands_.n));
+  const std::size_t a = made.a.bytes(), b = made.b.bytes();
+  const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
+  made.a_offset = raw_a ? 0 : plan_.column * a;
+  // What is turned out of B's panel stands where an uploaded A's would.
+  const bool turned = !raw_a && plan_.a_from_b(extent);
+  const std::size_t a_panel =
+      turned ? extent.rows.count * tile.m * tile.k * element_ : plan_.box.columns * a;
+  made.b_panel = aligned(raw_a ? a : a_panel);
+  made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
+  made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
+  made.a_step = rows_a_piece(made.a);
+  made.b_step = rows_a_piece(made.b);
+  made.a_pieces = a > 0 ? ceil_div(made.a.rows.count, made.a_step) : 0;
+  made.b_pieces = b > 0 ? ceil_div(made.b.rows.count, made.b_step) : 0;
+  return made;
+}
+
+/// Eight rows are whole words, whatever the element: a rectangle's word sum is its pieces'.
+std::uint64_t GemmPanels::rows_a_piece(const Rectangle& rectangle) const {
+  const std::size_t eight = 8 * std::max<std::size_t>(1, rectangle.stored_row_bytes());
+  return 8 * std::max<std::uint64_t>(1, sizes_.slot_bytes / eight);
+}
+
+GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
+  const auto after = std::ranges::upper_bound(first_piece_, piece);
+  const auto super_tile = static_cast<std::uint64_t>(after - first_piece_.begin()) - 1;
+  const std::uint64_t in_super_tile = piece - first_piece_[super_tile];
+  const std::uint64_t blocks = plan_.own_blocks.count;
+  const std::uint64_t a_batch = (first_piece_[super_tile + 1] - first_piece_[super_tile]) / blocks;
+  const std::uint64_t batch = super_tile * blocks + in_super_tile / a_batch;
+  const std::uint64_t within = in_super_tile % a_batch;
+  const Upload all = upload(super_tile, plan_.batch(batch).block);
+  const bool of_a = within < all.a_pieces;
+  const Rectangle& rectangle = of_a ? all.a : all.b;
+  const std::uint64_t step = of_a ? all.a_step : all.b_step;
+  const std::uint64_t first = (of_a ? within : within - all.a_pieces) * step;
+  return {batch, rectangle, intersection(rectangle.rows, {rectangle.rows.first + first, step}),
+          (of_a ? all.a_offset : all.b_offset) + first * rectangle.row_bytes()};
+}
+
+pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
+  const Rows some = locate(number);
+  return {some.batch, some.offset, some.rows.count * some.rectangle.row_bytes()};
+}
+
+const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
+  const Rows some = locate(number);
+  const Rectangle& from = some.rectangle;
+  const Bringing bringing{.type = from.matrix->type(),
+                          .precision = operands_.precision,
+                          .on_host = on_host_,
+                          .rounded = from.rounded,
+                          .from_memory = from.held != nullptr,
+                          .columns = from.columns.count,
+                          .row_bytes = from.row_bytes()};
+  read_[some.batch] += bring(bringing, some.rows.count, slot, [&](Range rows, std::byte* to) {
+    read_rows(from, {some.rows.first + rows.first, rows.count}, to);
+  });
+  return slot;
+}
+
+/// As stored, with zeros for what is not valid.
+void GemmPanels::read_rows(const Rectangle& from, Range rows, std::byte* to) {
+  const Range valid = intersection(rows, from.valid_rows);
+  const std::size_t row = from.stored_row_bytes();
+  const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
+  if (!whole) std::memset(to, 0, rows.count * row);
+  if (valid.count == 0 || from.valid_columns.count == 0) return;
+  to += (valid.first - rows.first) * row +
+        (from.valid_columns.first - from.columns.first) * size_of(from.matrix->type());
+  from.held != nullptr ? from.held->read(valid, from.valid_columns, to, row)
+                       : from.matrix->read(valid, from.valid_columns, to, row);
+}
+
+// ---------------------------------------------------------------- what arrives
+
+void GemmPanels::begin(device::Stream& stream) {
+  stream.launch(gemm::zero_kernel(), {sums_.data(), sums_.bytes()});
+  stream.synchronize();
+  for (auto& sum : read_) sum = 0;
+}
+
+/// What was uploaded becomes panels, which become whole on every rank, and what is multiplied.
+void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte* data) {
+  const GemmBatch batch = plan_.batch(number);
+  const GemmSuperTile super_tile = plan_.super_tile(batch.super_tile);
+  const Upload uploaded = upload(batch.super_tile, batch.block);
+  for (const auto& [rectangle, offset] :
+       {std::pair(&uploaded.a, uploaded.a_offset), std::pair(&uploaded.b, uploaded.b_offset)}) {
+    if (rectangle->bytes() == 0) continue;
+    stream.launch(gemm::word_sum_kernel(), {data + offset, rectangle->bytes(), sums_of(number)});
+  }
+  Own& own = own_[number % own_.size()];
+  own.now = {};
+  own.now.y = own.y.data();
+  own.sums = sums_of(number);
+  own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
+  own.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
+  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+    turn_b(stream, super_tile, own);
+  }
+  own.now.a = own.now.a_factor = plan_.a_from_b(super_tile)
+                                     ? turn_into_a(stream, super_tile, data, own)
+                                     : arrive_a(stream, uploaded, data, own);
+  if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
+}
+
+const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uploaded,
+                                      std::byte* data, Own& own) {
+  const bool raw = plan_.problem.a.raw;
+  std::byte* const panel = raw ? own.a.data() : data;
+  const std::size_t part = uploaded.a_part.rows.count * plan_.problem.tile.k * element_;
+  std::byte* const mine = panel + plan_.column * part;
+  if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
+  if (a_parts_ == nullptr || part == 0) return panel;
+  // Unlike a wrong B, a wrong A would be on both sides of C's check.
+  std::uint64_t* const sent = own.sums + 2;
+  stream.launch(gemm::word_sum_kernel(), {mine, part, sent + plan_.column});
+  a_parts_->all_gather(stream, mine, panel, part);
+  a_parts_->all_gather(stream, sent + plan_.column, sent, sizeof(*sent));
+  for (std::uint64_t i = 0; i < plan_.box.columns; ++i) {
+    stream.launch(gemm::word_sum_kernel(), {panel + i * part, part, own.sums + 1});
+  }
+  return panel;
+}
+
+/// With what C is checked by.
+const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uploaded,
+                                      std::byte* data, Own& own, const GemmSuperTile& super_tile) {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t tiles = super_tile.columns.count, columns = tiles * tile.n;
+  const std::uint64_t rows = plan_.b_part_rows;
+  const bool raw = plan_.problem.b.raw;
+  std::byte* const panel = raw ? own.b.data() : data + uploaded.b_panel;
+  const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
+  std::byte* const mine = panel + plan_.row * part;
+  double* const own_y = own.y.data() + plan_.row * y_part;
+  if (raw) make_panel(stream, true, uploaded, data + uploaded.b_offset, mine);
+  stream.launch(gemm::signed_sums_kernel(),
+                {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
+                 super_tile.columns.first * tile.n, own_y});
+  if (b_parts_ != nullptr) {
+    b_parts_->all_gather(stream, mine, panel, part);
+    b_parts_->all_gather(stream, own_y, own.y.data(), y_part * sizeof(double));
+  }
+  return panel;
+}
+
+/// Of this rank's part.
+void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& uploaded,
+                            const std::byte* from, std::byte* to) const {
+  const Rectangle& stored = of_b ? uploaded.b : uploaded.a;
+  const bool transposed = of_b ? operands_.transpose_b : operands_.transpose_a;
+  const Range rows = transposed ? stored.columns : stored.rows;
+  const Range columns = transposed ? stored.rows : stored.columns;
+  if (rows.count == 0 || columns.count == 0) return;
+  if (panel_work(operands_, of_b, on_host_) == gemm::PanelWork::transpose) {
+    stream.launch(gemm::transpose_kernel(), {from, columns.count, rows.count, rows.count, to,
+                                             columns.count, static_cast<unsigned>(element_)});
+    return;
+  }
+  const Range variables = of_b ? columns : rows;
+  stream.launch(gemm::canonicalize_kernel(),
+                {.raw = from,
+                 .from = stored.matrix->type(),
+                 .transpose = transposed,
+                 .panel = to,
+                 .precision = operands_.precision,
+                 .rows = rows.count,
+                 .columns = columns.count,
+                 .ld = columns.count,
+                 .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
+                 .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
+                 .by_row = !of_b,
+                 .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
+                 .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
+}
+
+/// B's factor is its panel's transpose.
+void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t columns = super_tile.columns.count * tile.n;
+  own.now.b_factor = own.b_factor.data();
+  own.now.b_factor_ld = tile.k;
+  if (columns == 0) return;
+  stream.launch(gemm::transpose_kernel(), {own.now.b, tile.k, columns, columns, own.b_factor.data(),
+                                           tile.k, static_cast<unsigned>(element_)});
+}
+
+/// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there
+/// already if that is B's factor.
+const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
+                                         std::byte* data, Own& own) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
+  const std::uint64_t rows = super_tile.rows.count * tile.m;
+  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+    return own.now.b_factor + across * tile.k * element_;
+  }
+  std::byte* const panel = plan_.problem.a.raw ? own.a.data() : data;
+  if (rows > 0) {
+    stream.launch(gemm::transpose_kernel(),
+                  {own.now.b + across * element_, tile.k, rows, super_tile.columns.count * tile.n,
+                   panel, tile.k, static_cast<unsigned>(element_)});
+  }
+  return panel;
+}
+
+/// Both factors are split panels.
+void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t rows = super_tile.rows.count * tile.m;
+  const std::uint64_t columns = super_tile.columns.count * tile.n;
+  own.now.a_factor = own.a_factor.data();
+  own.now.b_factor = own.b_factor.data();
+  if (rows == 0 || columns == 0) return;
+  stream.launch(gemm::split_kernel(),
+                {own.now.a, false, rows, tile.k, tile.k, own.a_factor.data()});
+  stream.launch(gemm::split_kernel(),
+                {own.now.b, true, tile.k, columns, columns, own.b_factor.data()});
+}
+
+void GemmPanels::wait(device::Stream& stream) {
+  for (comm::Communicator* each : {a_parts_, b_parts_}) {
+    if (each != nullptr) each->wait(stream);
+  }
+  stream.synchronize();
+}
+
+std::string GemmPanels::failure(Range batches, const std::uint64_t* there) const {
+  const std::uint64_t sums = plan_.box.batch_sums();
+  for (std::uint64_t i = 0; i < batches.count; ++i, there += sums) {
+    const std::uint64_t block = plan_.batch(batches.first + i).block;
+    if (read_[batches.first + i] != there[0]) {
+      return fmt::format(
+          "the panels of block {} of K are not on the device as they were read on rank {}", block,
+          plan_.rank);
+    }
+    if (sums > 1 && there[1] != std::accumulate(there + 2, there + sums, std::uint64_t{0})) {
+      return fmt::format("A's panel of block {} of K came to rank {} otherwise than it was sent",
+                         block, plan_.rank);
+    }
+  }
+  return "";
+}
+
+}  // namespace shardstream::workloads

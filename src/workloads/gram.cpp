@@ -1,0 +1,96 @@
+#include "workloads/gram.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "workloads/moments.hpp"
+#include "workloads/product.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"gram.of", OptionKind::choice, "columns", "columns|rows",
+              "Which are the variables that are multiplied with one another: columns of input.a, "
+              "with a sample a row, or rows."},
+    OptionRow{"gram.center", OptionKind::flag, "false", "",
+              "Whether each variable's mean, found in a first pass over the data, is taken off it: "
+              "C is then the covariance matrix."},
+    OptionRow{"gram.scale", OptionKind::flag, "false", "",
+              "Whether each variable is divided by its deviation, found likewise: with gram.center "
+              "C is the correlation matrix."},
+    OptionRow{"gram.divisor", OptionKind::choice, "auto", "auto|1|n|n-1",
+              "What the sums of products, and of squares for a deviation, are divided by, n being "
+              "the number of samples; auto is n-1 where the data are centred or scaled, else 1."},
+    OptionRow{"gram.rows", OptionKind::count, "4096", "1..",
+              "Rows of input.a, where it is generated."},
+    OptionRow{"gram.columns", OptionKind::count, "4096", "1..",
+              "Columns of input.a, where it is generated."},
+};
+
+void refuse_sizes_of_files(const Options& options) {
+  if (io::input_file(options, "input.a").empty()) return;
+  for (const char* const size : {"gram.rows", "gram.columns"}) {
+    if (!options.is_on_command_line(size)) continue;
+    throw UsageError(fmt::format(
+        "{} is for a generated matrix, and input.a is a data set that has its own size: leave it "
+        "out",
+        size));
+  }
+}
+
+double divisor(const Options& options, const GemmOperands& operands) {
+  std::string wish = options.text("gram.divisor");
+  if (wish == "auto") wish = operands.center || operands.scale ? "n-1" : "1";
+  if (wish == "1") return 1;
+  const auto samples = static_cast<double>(operands.k);
+  if (wish == "n") return samples;
+  if (operands.k > 1) return samples - 1;
+  throw UsageError(
+      fmt::format("{}, which is one sample, and gram.divisor is n-1, which is 0: pass "
+                  "--gram.divisor n or 1",
+                  extents(*operands.a)));
+}
+
+}  // namespace
+
+std::span<const OptionRow> gram_options() {
+  return rows;
+}
+
+GemmOperands open_gram(const Options& options) {
+  GemmOperands operands;
+  operands.precision = precision_of(options);
+  operands.symmetric = true;
+  operands.center = options.flag("gram.center");
+  operands.scale = options.flag("gram.scale");
+  operands.transpose_a = options.text("gram.of") == "columns";
+  operands.transpose_b = !operands.transpose_a;
+  for (auto* matrix : {&operands.a, &operands.b}) {
+    *matrix = io::open_matrix(options, "input.a", options.count("gram.rows"),
+                              options.count("gram.columns"), generated_type(operands.precision));
+  }
+  refuse_sizes_of_files(options);
+  const io::Matrix& a = *operands.a;
+  operands.m = operands.n = operands.transpose_a ? a.columns() : a.rows();
+  operands.k = operands.transpose_a ? a.rows() : a.columns();
+  operands.alpha = 1 / divisor(options, operands);
+  return operands;
+}
+
+Normalization normalization(const GemmOperands& operands, const Moments& moments) {
+  Normalization made;
+  if (operands.center) made.shift = moments.means();
+  if (!operands.scale) return made;
+  for (const double squares : operands.center ? moments.squares() : moments.raw_squares()) {
+    const double deviation = std::sqrt(squares * operands.alpha);
+    made.constant += deviation == 0 ? 1 : 0;
+    made.scale.push_back(deviation == 0 ? 0 : 1 / deviation);
+  }
+  return made;
+}
+
+}  // namespace shardstream::workloads

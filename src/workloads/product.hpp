@@ -1,0 +1,46 @@
+// A matrix product from its operands to its outcome: what `gemm` and `gram` share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "core/options.hpp"
+#include "io/dataset_file.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/gemm_operands.hpp"
+#include "workloads/gemm_plan.hpp"
+#include "workloads/outcome.hpp"
+
+namespace shardstream::workloads {
+
+/// gemm.precision.
+gemm::Precision precision_of(const Options& options);
+
+/// What generated matrices are made of for a precision.
+ElementType generated_type(gemm::Precision precision);
+
+/// "x.h5:/A is 4096 x 1024".
+std::string extents(const io::Matrix& matrix);
+
+/// Calls `open` on every rank and looks at what it has opened. Throws AgreedError where it throws,
+/// where an operand's type or the sizes are not for the precision, and where the operands differ
+/// between ranks. Collective.
+GemmOperands open_product(const launch::Session& session,
+                          const std::function<GemmOperands()>& open);
+
+/// What open_product() looks at on one rank. Throws UsageError.
+void check_operands(const GemmOperands& operands);
+
+/// The arithmetic that is to be done on `ranks` ranks, each of which may use `device_memory` bytes,
+/// as gemm.decomposition and output.store want it.
+GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
+                       std::uint64_t device_memory, bool on_host);
+
+/// Computes C. `name` is the workload's; `to` is where C goes, null if it is not stored; the same
+/// on all ranks. Called by all ranks. Throws AgreedError when options and machine do not fit
+/// together; Error when a rank's data cannot be read or written.
+Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const std::string& name,
+                const io::RangeWriter* to, const Resume& resume);
+
+}  // namespace shardstream::workloads

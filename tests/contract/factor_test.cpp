@@ -1,0 +1,163 @@
+// What is made of panels and accumulators around a product's calls: split floats and sums, on every
+// backend; and C of whole numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "kernels/gemm/factor.hpp"
+#include "kernels/gemm/panel.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+
+struct Factors : ::testing::Test {
+  std::unique_ptr<device::Device> device_ = test::make_backend();
+  std::unique_ptr<device::Stream> stream_ = device_->make_stream();
+};
+
+/// Floats that are hard to take apart, then such with random bits; all of them finite.
+std::vector<float> hard_floats(std::size_t count) {
+  std::vector<float> values = {0,
+                               1,
+                               0x1.fffffep127f,
+                               0x1.ffcp127f,
+                               0x1.ffdp127f,
+                               0x1.ffep127f,
+                               0x1p-126f,
+                               0x1p-149f,
+                               0x1.fffffep-127f,
+                               0x1.001p0f,
+                               0x1.003p0f,
+                               0x1.0017fep0f,
+                               0x1.001802p0f};
+  for (std::size_t i = values.size(); i-- > 0;) values.push_back(-values[i]);
+  std::mt19937 random(23);
+  while (values.size() < count) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  values.resize(count);
+  return values;
+}
+
+/// The distance of neighbouring tf32 at x.
+double unit_at(double x) {
+  return x == 0 ? 0x1p-136 : std::max(0x1p-136, std::ldexp(1, std::ilogb(x) - 10));
+}
+bool is_tf32(float x) {
+  return (std::bit_cast<std::uint32_t>(x) & 0x1fffU) == 0;
+}
+
+TEST_F(Factors, SplitFloatsStandInThreeBlocks) {
+  for (const bool of_b : {false, true}) {
+    for (const auto& [rows, columns, ld] :
+         {std::array<std::uint64_t, 3>{1, 1, 1}, {13, 263, 264}, {263, 13, 13}, {24, 128, 160}}) {
+      const auto values = hard_floats(rows * ld);
+      const auto panel = test::on_device(*device_, *stream_, values);
+      const Buffer<float> factor(*device_, Memory::device, 3 * rows * columns);
+      stream_->launch(split_kernel(), {panel.data(), of_b, rows, columns, ld, factor.data()});
+      const auto got = test::from_device(*stream_, factor);
+      const auto in_block = [&](std::uint64_t block, std::uint64_t r, std::uint64_t c) {
+        return of_b ? got[(block * rows + r) * columns + c]
+                    : got[r * 3 * columns + block * columns + c];
+      };
+      for (std::uint64_t r = 0; r < rows; ++r) {
+        for (std::uint64_t c = 0; c < columns; ++c) {
+          const double x = values[r * ld + c];
+          const float low = in_block(of_b ? 1 : 0, r, c), high = in_block(2, r, c);
+          ASSERT_EQ(in_block(of_b ? 0 : 1, r, c), high) << r << ", " << c;
+          ASSERT_TRUE(is_tf32(high) && is_tf32(low) && std::isfinite(high)) << x;
+          // To nearest, but for those next to infinity
+          const bool largest = std::abs(high) == 0x1.ffcp127f;
+          ASSERT_LE(std::abs(x - high), unit_at(x) / (largest ? 1 : 2)) << x;
+          ASSERT_LE(std::abs(x - high - low), unit_at(x - high) / 2) << x;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Factors, WhatIsNotFiniteLeavesNaN) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values = {infinity, -infinity, std::nanf("")};
+  const auto panel = test::on_device(*device_, *stream_, values);
+  const Buffer<float> factor(*device_, Memory::device, 9);
+  stream_->launch(split_kernel(), {panel.data(), false, 1, 3, 3, factor.data()});
+  const auto got = test::from_device(*stream_, factor);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(got[i])) << i;
+  EXPECT_EQ(got[3], infinity);
+  EXPECT_EQ(got[7], -infinity);
+}
+
+template <class T>
+struct Add : Factors {
+  static constexpr Precision precision = std::is_same_v<T, double>  ? Precision::fp64
+                                         : std::is_same_v<T, float> ? Precision::fp32x3
+                                                                    : Precision::int8;
+};
+using Accumulators = ::testing::Types<float, double, std::int32_t>;
+TYPED_TEST_SUITE(Add, Accumulators);
+
+TYPED_TEST(Add, AddsEachInItsOwnType) {
+  using T = TypeParam;
+  for (const std::uint64_t count : {0, 1, 3, 4, 263, 100'003}) {
+    for (const std::uint64_t offset : {0, 1}) {
+      std::mt19937 random(29);
+      std::vector<T> left(offset + count + 1), right(left.size());
+      for (auto* values : {&left, &right}) {
+        for (T& value : *values) {
+          value = static_cast<T>(static_cast<double>(static_cast<std::int32_t>(random()) / 2) *
+                                 (std::is_integral_v<T> ? 1 : 1.1));
+        }
+      }
+      for (const int into : {0, 1, 2}) {  // memory of its own, left's, right's
+        const auto a = test::on_device(*this->device_, *this->stream_, left);
+        const auto b = test::on_device(*this->device_, *this->stream_, right);
+        const auto c = test::on_device(*this->device_, *this->stream_, left);
+        const Buffer<T>& sum = into == 0 ? c : into == 1 ? a : b;
+        const std::vector<T>& before = into == 2 ? right : left;
+        this->stream_->launch(add_kernel(), {a.data() + offset, b.data() + offset,
+                                             sum.data() + offset, this->precision, count});
+        const auto got = test::from_device(*this->stream_, sum);
+        for (std::uint64_t i = 0; i < got.size(); ++i) {
+          const bool added = i >= offset && i < offset + count;
+          ASSERT_EQ(got[i], added ? static_cast<T>(left[i] + right[i]) : before[i])
+              << i << " of " << count << " from " << offset << ", into " << into;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Factors, WholeNumbersBecomeCRoundedAndHeldWithin32Bits) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  const std::vector<std::int32_t> sums = {0,      1, -1, 3, -3, 5, Limits::max(), Limits::min(),
+                                          1 << 30};
+  const std::vector<std::int32_t> c0 = {7, 0, 0, 0, 0, 0, 1, -1, -(1 << 30)};
+  const auto c = test::on_device(*device_, *stream_, c0);
+  const Buffer<std::int32_t> out(*device_, Memory::device, sums.size());
+  const auto finished = [&](double alpha, double beta) {
+    const auto tile = test::on_device(*device_, *stream_, sums);
+    stream_->launch(finish_kernel(), {tile.data(), Precision::int8, 1, sums.size(), sums.size(),
+                                      alpha, beta, c.data(), out.data(), sums.size()});
+    return test::from_device(*stream_, out);
+  };
+  EXPECT_EQ(finished(1, 0), sums);
+  EXPECT_EQ(finished(1, 1),
+            (std::vector<std::int32_t>{7, 1, -1, 3, -3, 5, Limits::max(), Limits::min(), 0}));
+  EXPECT_EQ(finished(0.5, 0),
+            (std::vector<std::int32_t>{0, 0, 0, 2, -2, 2, 1 << 30, -(1 << 30), 1 << 29}));
+}
+
+}  // namespace
+}  // namespace shardstream::gemm

@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+"""C of `run gemm` has the same bits for any number of ranks, any memory and any decomposition, in
+each precision; and the decomposition is told."""
+
+import h5py
+import numpy as np
+
+import harness
+from harness import check_complaints, each, main, new_folder
+from products import (FLOATS, ON_HOST, bytes_of, check_bits, inputs, model, normal, product,
+                      skip_without_blas)
+
+
+def several_tiles():
+    """An edge that is cut into several tiles, and into several blocks of K."""
+    return 2100 if harness.BACKEND_OF_ONE_RANK == "host" else 4200
+
+
+def test_same_bits_on_the_host():
+    folder = new_folder()
+    m, n, k = 2100, 1111, 2100
+    a, b, c = normal(k, m), normal(k, n), normal(m, n)
+    arguments = [*inputs(folder, a=a, b=b, c=c), "--gemm.transpose-a", "true", "--gemm.beta", 0.5,
+                 "--gemm.precision", "fp32"]
+    result = check_bits("gemm", arguments, [(1, 1), (1, 1.5), (2, 1), (2, None), (3, 1), (3, 1.5)],
+                        ON_HOST)
+    values, bound = model(a.T, b, "fp32", 1.0, 0.5, c)
+    assert (np.abs(result - values) <= bound).all()
+
+
+def test_same_bits_in_each_precision():
+    folder = new_folder()
+    floats = inputs(folder, a=normal(1500, 300, "f8"), b=normal(300, 263, "f8"))
+    whole = inputs(new_folder(), a=bytes_of(1500, 300), b=bytes_of(300, 263))
+
+    def check(precision):
+        files = whole if precision == "int8" else floats
+        check_bits("gemm", [*files, "--gemm.precision", precision], [(2, 1), (3, 1.5)], ON_HOST)
+    each([(precision,) for precision in [*FLOATS, "int8"]], check, workers=2)
+
+
+def test_same_bits_for_any_memory():
+    """Where one rank computes: on a GPU if there is one."""
+    edge = several_tiles()
+    check_bits("gemm", ["--gemm.m", edge, "--gemm.n", edge + 13, "--gemm.k", edge,
+                        "--gemm.precision", "tf32"], [(1, 1), (1, 1.5)], None)
+
+
+def test_same_bits_in_each_decomposition():
+    """Of a C with some tiles in each direction; four ranks make a grid of two by two."""
+    folder = new_folder()
+    a, b = normal(2100, 263), normal(1700, 263)
+    files = inputs(folder, a=a, b=b)
+    arguments = [*files, "--gemm.transpose-b", "true", "--gemm.precision", "fp32"]
+    runs = [(ranks, factor, "--gemm.decomposition", way) for ranks, factor, way in
+            ((1, 1, "grid"), (2, None, "rows"), (2, 1, "grid"), (3, 1.2, "grid"), (3, 1, "rows"),
+             (4, 1, "grid"), (4, None, "grid"), (4, 1.5, "rows"))]
+    result = check_bits("gemm", arguments, runs, ON_HOST)
+    values, bound = model(a, b.T, "fp32")
+    assert (np.abs(result - values) <= bound).all()
+
+
+def test_same_bits_where_sums_are_split():
+    """Tall and skinny operands: K has segments, which any decomposition adds in one order."""
+    def check(precision, m, n, k, transposes):
+        a, b = ((bytes_of if precision == "int8" else normal)(*shape, seed=seed)
+                for shape, seed in (((m, k), 1), ((k, n), 2)))
+        ways = [word for name in transposes for word in (f"--gemm.transpose-{name}", "true")]
+        files = inputs(new_folder(), a=a.T if "a" in transposes else a,
+                       b=b.T if "b" in transposes else b)
+        runs = [(ranks, factor, "--gemm.decomposition", way) for ranks, factor, way in
+                ((1, 1, "split-k"), (2, 1, "split-k"), (3, None, "split-k"), (3, 1, "rows"),
+                 (4, 1.5, "split-k"), (4, 1, "grid"))]
+        result = check_bits("gemm", [*files, *ways, "--gemm.precision", precision],
+                            [*runs, (3, None)], ON_HOST)
+        values, bound = model(a, b, precision)
+        assert (np.abs(result - values) <= bound).all()
+    each([("fp32", 40, 30, 17000, "a"), ("fp64", 800, 20, 8200, ""),
+          ("int8", 13, 50, 9001, "b"), ("fp32x3", 30, 40, 9000, "ab")], check, workers=2)
+
+
+def test_the_decomposition_is_told():
+    """In the result and on standard output: what was asked for, or what was chosen."""
+    deep, flat = [["--gemm.m", edge, "--gemm.n", edge, "--gemm.k", k]
+                  for edge, k in ((20, 9000), (300, 40))]
+
+    def check(sizes, ranks, way, told):
+        out = new_folder() / "c.h5"
+        finished = product("gemm", out, *sizes, "--gemm.decomposition", way, ranks=ranks, env=ON_HOST)
+        assert finished.values["decomposition"] in told, finished
+        with h5py.File(out) as file:
+            results = file["results"].attrs
+            assert results["decomposition"] == finished.values["decomposition"]
+            assert f"decomposition: {finished.values['decomposition']}" in results["plan"]
+    each([(deep, 2, "split-k", ["split-k"]), (deep, 2, "rows", ["rows"]),
+          (deep, 2, "auto", ["split-k", "rows"]), (flat, 2, "auto", ["rows"]),
+          (flat, 4, "grid", ["grid"]), (flat, 1, "auto", ["rows"])], check)
+    check_complaints([
+        (["run", "gemm", *flat, "--gemm.decomposition", "split-k"], 2,
+         ["split-k is not possible", "8 times", "rows or grid"]),
+        (["run", "gemm", "--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 4100, "--gemm.decomposition",
+          "split-k"], 2, ["split-k is not possible", "K has 2 segments for"]),
+        (["run", "gemm", *flat, "--gemm.decomposition", "diagonal"], 2,
+         ["gemm.decomposition", "'diagonal'", "split-k"]),
+    ], ranks=(3,))
+
+
+skip_without_blas()
+main(on_gpu=True)

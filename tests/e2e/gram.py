@@ -1,0 +1,354 @@
+#!/usr/bin/python3
+"""`run gram` against numpy in double: of columns and rows, centred, scaled and divided, in every
+precision, any shapes and stored types; C's two halves and any ranks and memory have the same bits;
+bad input."""
+
+import itertools
+
+import h5py
+import numpy as np
+
+import harness
+from harness import check_complaints, each, main, new_folder, run
+from products import (FLOATS, ON_HOST, bytes_of, check_bits, expect_within, inputs, least_memory,
+                      normal, output_type, product, rounded, skip_without_blas, stored, sum_bound,
+                      whole_numbers)
+
+SIZES = [1, 13, 263, 1700]  # the last makes three tiles
+
+
+def deviations_of(x, alpha, center):
+    """Of the columns of x, from the exact sums of its values."""
+    x = x.astype("f8")
+    mean = x.mean(axis=0) if center else 0
+    return np.sqrt(((x - mean)**2).sum(axis=0) * alpha)
+
+
+def model(x, precision, alpha, center=False, scale=False):
+    """C of the variables in the columns of x, in float64, and how far each element can lie from it:
+    by another order of the sums, and since means and deviations have other last bits, so that some
+    values are rounded to a neighbour."""
+    x = x.astype("f8")
+    mean = x.mean(axis=0) if center else np.zeros(x.shape[1])
+    factor = np.ones(x.shape[1])
+    if scale:
+        deviation = deviations_of(x, alpha, center)
+        factor = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0)
+    y = (x - mean) * factor
+    elements, apart = rounded(y, precision), np.zeros_like(y)
+    if center or scale:
+        k = x.shape[0]
+        unsure = 8 * (k + 8) * 2.0**-53 * (np.abs(x) + np.abs(mean)) * factor
+        if precision != "fp64":  # numpy rounds to float before it rounds on
+            unsure += 2.0**-24 * np.abs(y)
+        apart = np.maximum(np.abs(rounded(y + unsure, precision) - elements),
+                           np.abs(rounded(y - unsure, precision) - elements))
+    sizes = np.abs(elements)
+    values = alpha * (elements.T @ elements)
+    unit = {"fp64": 2.0**-53, "int8": 0}.get(precision, 2.0**-23)
+    bound = alpha * (sum_bound(precision, x.shape[0]) * (sizes.T @ sizes) +
+                     apart.T @ (sizes + apart) + sizes.T @ apart)
+    return values, bound + 4 * unit * np.abs(values)
+
+
+def compare(x, precision="fp32", *more, of="columns", center=False, scale=False, divisor=None,
+            ranks=1, exact=False, how=None):
+    """gram of the variables in the columns of x, which are stored so, or in rows."""
+    folder = new_folder()
+    samples = x.shape[0]
+    options = ["--gemm.precision", precision]
+    if of == "rows":
+        options += ["--gram.of", "rows"]
+    for name, wanted in (("center", center), ("scale", scale)):
+        if wanted:
+            options += [f"--gram.{name}", "true"]
+    if divisor is not None:
+        options += ["--gram.divisor", divisor]
+    divisor = divisor or ("n-1" if center or scale else "1")
+    alpha = 1 / {"1": 1, "n": samples, "n-1": samples - 1}[divisor]
+    finished = product("gram", folder / "c.h5",
+                       *inputs(folder, how, a=x if of == "columns" else x.T), *options, *more,
+                       ranks=ranks)
+    result = stored(folder / "c.h5")
+    expected, bound = model(x, precision, alpha, center, scale)
+    assert result.dtype == output_type(precision), result.dtype
+    expect_within(result, expected, 0 * bound if exact else bound, finished)
+    assert result.tobytes() == result.T.tobytes(), f"is not symmetric\n{finished}"
+    assert np.isclose(float(finished.values["c_norm"]), np.linalg.norm(result.astype("f8")),
+                      rtol=1e-5), finished
+    return finished, result
+
+
+# ---------------------------------------------------------------- values
+
+def test_the_model_sees_what_is_left_out():
+    """Else the program might not centre or divide. What is scaled is the same by whatever it is
+    divided."""
+    x = normal(60, 30, "f8") + 0.5
+    for precision in FLOATS:
+        ways = {(divisor, center, scale): model(x, precision, 1 / divisor, center, scale)
+                for divisor in (59, 60) for center in (False, True) for scale in (False, True)}
+        for one, other in itertools.permutations(ways, 2):
+            told = (np.abs(ways[one][0] - ways[other][0]) > ways[one][1]).any()
+            assert told or (one[1:] == other[1:] and one[2]), (precision, one, other)
+
+
+def test_small_whole_numbers_are_exact():
+
+    def check(variables, samples, precision, of, ranks):
+        compare(whole_numbers(samples, variables), precision, of=of, ranks=ranks, exact=True)
+    each([(variables, samples, FLOATS[number % 6], ("columns", "rows")[number // 2 % 2],
+           1 + number % 3) for number, (variables, samples) in enumerate(
+               itertools.product(SIZES, (1, 13, 263)))], check)
+
+
+def test_int8_is_exact():
+    def check(variables, samples, of, ranks):
+        compare(bytes_of(samples, variables), "int8", of=of, ranks=ranks, exact=True)
+    each([(13, 1700, "columns", 1), (263, 3001, "rows", 2), (1700, 131, "columns", 3),
+          (1, 1, "rows", 1)], check)
+
+
+def test_each_precision():
+    def check(precision, of, center, scale, ranks):
+        x = normal(333, 263) * np.arange(1, 264) + np.arange(263)
+        finished, result = compare(x.astype("f4"), precision, of=of, center=center, scale=scale,
+                                   ranks=ranks)
+        if scale:
+            assert np.allclose(np.diag(result), 1, atol=2e-2), np.diag(result)
+        assert 0 < float(finished.values["smallest_caught"]) <= 0.01, finished
+    ways = itertools.cycle(((False, False), (True, False), (True, True), (False, True)))
+    each([(precision, of, *next(ways), 1 + number % 3) for number, (precision, of) in enumerate(
+        itertools.product(FLOATS, ("columns", "rows")))], check)
+
+
+def test_covariance_and_correlation_as_numpy_has_them():
+    folder = new_folder()
+    x = normal(1700, 263, "f8") @ normal(263, 99, "f8", seed=2) + 17
+
+    def check(name, expected, options, ranks):
+        out = folder / f"{name}-{ranks}.h5"
+        product("gram", out, *inputs(new_folder(), a=x), "--gemm.precision", "fp64", *options,
+                ranks=ranks)
+        assert np.allclose(stored(out), expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+    each([(*case, ranks) for ranks in (1, 2) for case in (
+        ("covariance", np.cov(x.T), ["--gram.center", "true"]),
+        ("population", np.cov(x.T, bias=True), ["--gram.center", "true", "--gram.divisor", "n"]),
+        ("correlation", np.corrcoef(x.T), ["--gram.center", "true", "--gram.scale", "true"]),
+        ("moments", x.T @ x / 1700, ["--gram.divisor", "n"]))], check)
+
+
+def test_divisors():
+    def check(divisor, center, scale, samples, precision):
+        compare(normal(samples, 40, "f8") + 3, precision, divisor=divisor, center=center,
+                scale=scale)
+    each([("1", True, False, 50, "fp64"), ("n", True, True, 50, "fp32"),
+          ("n-1", False, False, 50, "fp64"), ("n", False, True, 50, "fp64"),
+          (None, False, True, 50, "fp32"), ("1", False, True, 50, "fp64"),
+          ("n", True, False, 1, "fp64"), ("1", True, True, 1, "fp32"),
+          ("n-1", True, True, 2, "fp64")], check)
+
+
+def test_constant_variables():
+    """They have no deviation to be divided by, and count as 0; which the run says."""
+    x = normal(70, 20, "f8")
+    x[:, 3], x[:, 11] = 0.1, 1e6 / 3
+
+    def check(center, ranks, constant):
+        data = x.copy()
+        if not center:
+            data[:, 3] = 0
+        finished, result = compare(data, "fp64", center=center, scale=True, ranks=ranks)
+        assert (result[3] == 0).all() and (result[:, 3] == 0).all(), result[3]
+        assert f"{constant} variables are constant" in finished.err, finished
+    each([(True, 1, 2), (True, 3, 2), (False, 2, 1)], check)
+    finished, _ = compare(normal(70, 20), center=True, scale=True)
+    assert "constant" not in finished.err, finished
+
+
+def test_what_is_not_a_number_stays_with_its_variable():
+    folder = new_folder()
+    x = normal(50, 12, "f8")
+    x[7, 4] = np.nan
+    finished = run("run", "gram", *inputs(folder, a=x), "--gram.center", "true",
+                   "--gemm.precision", "fp64", "-o", folder / "c.h5").expect(0)
+    result, others = stored(folder / "c.h5"), np.arange(12) != 4
+    assert np.isnan(result[4]).all() and np.isnan(result[:, 4]).all(), result
+    expected = np.cov(x[:, others].T)
+    assert np.allclose(result[np.ix_(others, others)], expected, rtol=1e-12, atol=1e-14), finished
+    assert finished.values["c_norm"] == "nan", finished
+    assert "could not be checked" in finished.err, finished
+
+
+# ---------------------------------------------------------------- how it is stored
+
+def test_stored_types():
+    def check(stored_as, precision, of, center, ranks):
+        compare(whole_numbers(150, 131, stored_as), precision, of=of, center=center, ranks=ranks,
+                exact=not center)
+    each([("i4", "fp64", "columns", False, 1), ("i4", "fp32", "rows", True, 2),
+          ("f8", "fp32", "columns", True, 2), ("f8", "bf16", "rows", False, 1),
+          (">f8", "fp64", "rows", True, 1), (">f4", "fp32", "columns", False, 1),
+          (">i4", "fp32", "columns", True, 3), ("i2", "fp16", "rows", False, 3),
+          ("u1", "tf32", "columns", True, 1), ("u1", "fp32x3", "rows", True, 2),
+          ("i1", "int8", "columns", False, 1), ("i8", "fp64", "rows", True, 1)], check)
+
+
+def test_chunked_and_compressed():
+    def check(how, of, center, ranks):
+        compare(whole_numbers(263, 150), of=of, center=center, ranks=ranks, how=how,
+                exact=not center)
+    each([({"chunks": (50, 70)}, "columns", False, 1),
+          ({"chunks": (50, 70), "compression": "gzip"}, "rows", True, 2),
+          ({"chunks": (1, 40), "compression": "gzip", "shuffle": True}, "columns", True, 3),
+          ({"chunks": (99, 9), "fletcher32": True}, "rows", False, 1)], check)
+
+
+def test_a_data_set_of_one_dimension():
+    """Is a column: one variable, or one sample of many."""
+    folder = new_folder()
+    x = whole_numbers(263, 1)[:, 0]
+    files = inputs(folder, a=x)
+    product("gram", folder / "columns.h5", *files)
+    assert stored(folder / "columns.h5").tolist() == [[x @ x]]
+    product("gram", folder / "rows.h5", *files, "--gram.of", "rows", ranks=2)
+    assert np.array_equal(stored(folder / "rows.h5"), np.outer(x, x))
+
+
+def test_not_stored():
+    """The same checksum and norm without C in the file, mirrored tiles or not; generated data."""
+    folder = new_folder()
+    size = ["--gram.rows", 150, "--gram.columns", 1700, "--gram.center", "true"]
+    first = product("gram", folder / "stored.h5", *size, env=ON_HOST)
+    assert stored(folder / "stored.h5").shape == (1700, 1700)
+
+    def check(ranks, *more):
+        out = new_folder() / "out.h5"
+        finished = product("gram", out, *size, "--output.store", "false", *more, ranks=ranks,
+                           env=ON_HOST)
+        for key in ("c_checksum", "c_norm"):
+            assert finished.values[key] == first.values[key], f"{finished}\nis not\n{first}"
+        with h5py.File(out) as file:
+            assert file.attrs["status"] == "complete"
+            assert "C" not in file.get("/results", {}), list(file["/results"])
+    each([(1,), (2,), (3,), (2, "--pipeline.mode", "pageable")], check)
+
+
+# ---------------------------------------------------------------- bits and memory
+
+def several_tiles():
+    """An edge of C that is cut into three tiles, and one that is cut into four."""
+    return (1700, 2500) if harness.BACKEND_OF_ONE_RANK == "host" else (8500, 13000)
+
+
+def test_same_bits_on_the_host():
+    """Any ranks, memory and way of the data; plainly summed and centred."""
+    def check(variables, samples, of, more, runs):
+        folder = new_folder()
+        x = normal(samples, variables) + 1
+        files = inputs(folder, a=x if of == "columns" else x.T)
+        result = check_bits("gram", [*files, "--gram.of", of, *more], runs, ON_HOST)
+        assert result.tobytes() == result.T.tobytes()
+    pageable = ("--pipeline.mode", "pageable")
+    each([(1700, 150, "columns", ["--gram.center", "true"],
+           [(1, 1), (2, 1), (3, 1), (3, 1.4), (2, None, *pageable)]),
+          (2500, 40, "rows", [], [(1, 1), (2, 1.2), (3, 1), (1, 1.5, *pageable)]),
+          (1600, 263, "rows", ["--gram.center", "true", "--gram.scale", "true",
+                               "--gemm.precision", "fp64"], [(2, 1), (3, None)]),
+          (1500, 200, "columns", ["--gemm.precision", "fp32x3"], [(1, 1), (3, 1)])], check,
+         workers=2)
+
+
+def test_same_bits_where_sums_are_split():
+    """Many more samples than variables."""
+    folder = new_folder()
+    files = inputs(folder, a=normal(17000, 40) + 1)
+    check_bits("gram", [*files, "--gram.center", "true"],
+               [(ranks, factor, "--gemm.decomposition", way) for ranks in (2, 3)
+                for factor, way in ((None, "rows"), (1, "split-k"))], ON_HOST)
+
+
+def test_same_bits_for_any_memory():
+    """Where one rank computes: on a GPU if there is one."""
+    for edge in several_tiles():
+        check_bits("gram", ["--gram.rows", 99, "--gram.columns", edge, "--gemm.precision", "tf32",
+                            "--gram.center", "true"], [(1, 1), (1, 1.5)], None)
+
+
+def test_the_memory_that_is_named_is_enough():
+    def check(rows, columns, *more):
+        sizes = ["--gram.rows", rows, "--gram.columns", columns, *more]
+        least = least_memory("gram", sizes, 2, ON_HOST)
+        cap = ["--pipeline.gpu-memory", f"{least}B", "--output.store", "false"]
+        product("gram", new_folder() / "c.h5", *sizes, *cap, ranks=2, env=ON_HOST)
+        refused = run("run", "gram", *sizes, "--pipeline.gpu-memory", f"{least - 1}B", "-o",
+                      new_folder() / "c.h5", ranks=2, env=ON_HOST).expect(2)
+        assert f"{least}B or more" in refused.err, refused
+    each([(50, 900), (9000, 40, "--gram.center", "true"), (40, 1000, "--gram.scale", "true"),
+          (9000, 40, "--gram.of", "rows", "--gram.divisor", "n")], check)
+
+
+# ---------------------------------------------------------------- bad input
+
+def test_other_options():
+    folder = new_folder()
+    files = inputs(folder, a=whole_numbers(5, 6), b=whole_numbers(6, 7))
+    gram, gemm = ["run", "gram", *files[:2]], ["run", "gemm", *files]
+    check_complaints([
+        ([*gemm, "--gram.center", "true"], 2, ["--gram.center is for gram"]),
+        ([*gram, "--gemm.alpha", 2], 2, ["--gemm.alpha is for gemm"]),
+        ([*gram, "--gemm.k", 6], 2, ["--gemm.k is for gemm"]),
+        ([*gram, "--gemm.transpose-a", "true"], 2, ["--gemm.transpose-a is for gemm"]),
+        ([*gram, *files[2:]], 2, ["--input.b is for gemm"]),
+        ([*gram, "--reduce.ops", "sum"], 2, ["--reduce.ops is for reduce"]),
+        (["run", "reduce", "--input.count", 9, "--gram.scale", "true"], 2,
+         ["--gram.scale is for gram"]),
+        ([*gram, "--gram.rows", 5], 2, ["gram.rows", "input.a", "leave it out"]),
+        ([*gram, "--gram.columns", 6], 2, ["gram.columns", "input.a", "leave it out"]),
+        ([*gram, "--pipeline.mode", "pinned"], 2, ["gram", "--pipeline.mode stream"]),
+    ])
+    run(*gram, "-o", folder / "c.h5", env={"SHARDSTREAM_GRAM_ROWS": "9",
+                                           "SHARDSTREAM_GEMM_ALPHA": "2"}).expect(0)
+
+
+def test_bad_input():
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["x"], file["sample"] = whole_numbers(20, 31), whole_numbers(1, 31)
+        file["cube"], file["texts"] = np.zeros((3, 4, 5)), np.array([[b"one", b"two"]])
+        file["small"], file["long"] = bytes_of(20, 31), bytes_of(131072, 1)
+    before = (folder / "in.h5").read_bytes()
+
+    def of(name, *more):
+        return ["run", "gram", "--input.a", f"{folder}/in.h5:/{name}", *more]
+
+    check_complaints([
+        (of("sample", "--gram.center", "true"), 2,
+         ["in.h5:/sample is 1 x 31", "one sample", "--gram.divisor n or 1"]),
+        (of("sample", "--gram.divisor", "n-1"), 2, ["one sample", "--gram.divisor n or 1"]),
+        (of("x", "--gemm.decomposition", "grid"), 2, ["grid is not for gram", "rows or split-k"]),
+        (of("small", "--gemm.precision", "int8", "--gram.center", "true"), 2,
+         ["int8", "centring", "fp32"]),
+        (of("small", "--gemm.precision", "int8", "--gram.scale", "true"), 2, ["int8", "scaling"]),
+        (of("small", "--gemm.precision", "int8", "--gram.divisor", "n"), 2, ["int8", "divisors"]),
+        (of("x", "--gemm.precision", "int8"), 2, ["in.h5:/x is f32", "--gemm.precision fp32"]),
+        (of("long", "--gemm.precision", "int8"), 2, ["131072", "131071", "fp32 or fp64"]),
+        (of("x", "--gram.of", "diagonals"), 2, ["gram.of", "'diagonals'", "columns"]),
+        (of("x", "--gram.divisor", "2"), 2, ["gram.divisor", "'2'", "n-1"]),
+        (of("x", "--pipeline.gpu-memory", "1KiB"), 2,
+         ["gram needs", "--pipeline.gpu-memory", "B or more"]),
+        (of("cube"), 2, ["input.a", "in.h5:/cube", "3 dimensions"]),
+        (of("texts"), 2, ["in.h5:/texts", "numbers"]),
+        (of("xx"), 2, ["'/xx'"]),
+        (["run", "gram", "--gram.rows", 0], 2, ["gram.rows"]),
+        (["run", "gram", "--gram.columns", "2^40"], 2, ["C is", "2^63"]),
+        (of("x", "-o", folder / "in.h5", "--output.overwrite", "true"), 2,
+         [f"'{folder}/in.h5' is an input", "choose another output.file"]),
+    ])
+    check_complaints([(of("x", "--gemm.decomposition", "split-k"), 2,
+                       ["split-k is not possible", "8 times"])], ranks=(2, 3))
+    assert (folder / "in.h5").read_bytes() == before
+
+
+skip_without_blas()
+main(on_gpu=True)

@@ -1,0 +1,151 @@
+"""What the tests of matrix products share: their model in numpy, matrices, files of them, and runs
+that must succeed."""
+
+import re
+
+import h5py
+import numpy as np
+
+from harness import each, new_folder, run, skip_all
+
+FLOATS = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp32x3"]  # int8 is another matter
+ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
+
+
+def skip_without_blas():
+    finished = run("run", "gemm", "--gemm.m", 1, "--gemm.n", 1, "--gemm.k", 1, "-o",
+                   new_folder() / "out.h5", env=ON_HOST)
+    if finished.code == 2 and "CBLAS" in finished.err:
+        skip_all(f"the host has no products ({finished.err.strip()})")
+
+
+# ---------------------------------------------------------------- the model
+
+def output_type(precision):
+    return np.dtype({"fp64": "f8", "int8": "i4"}.get(precision, "f4"))
+
+
+def rounded(values, precision):
+    """What the products are made of: values rounded to the precision's format, as float64."""
+    if precision in ("fp64", "int8"):
+        return values.astype("f8")
+    bits = values.astype("f4").view("u4").astype("i8")
+    if precision == "tf32":  # ties away from zero
+        bits = bits + 0x1000 & ~0x1fff
+    elif precision == "bf16":  # ties to even
+        bits = bits + 0x7fff + (bits >> 16 & 1) & ~0xffff
+    elif precision == "fp16":
+        return values.astype("f4").astype("f2").astype("f8")
+    return bits.astype("u4").view("f4").astype("f8")
+
+
+def sum_bound(precision, k):
+    """How far two sums of k products can lie apart, by the sum of their sizes."""
+    if precision == "int8":
+        return 0  # doubles hold these sums
+    if precision == "fp64":
+        return 2 * (k + 2) * 2.0**-53
+    if precision == "fp32x3":  # three sums, each factor without 2^-23 of it, one product left out
+        return 2 * (3 * k + 2) * 2.0**-23 + 2.0**-21
+    return 2 * (k + 2) * 2.0**-23  # tensor cores cut where others round
+
+
+def model(a, b, precision, alpha=1.0, beta=0.0, c=None):
+    """C in float64, and for each element how far another order of the sum can lie from it: two
+    sums of k products, each within k u |A||B|, and a few roundings of the end."""
+    a, b = rounded(a, precision), rounded(b, precision)
+    values = alpha * (a @ b)
+    if precision == "int8":
+        return values, np.zeros_like(values)
+    unit = 2.0**(-53 if precision == "fp64" else -23)
+    bound = sum_bound(precision, a.shape[1]) * abs(alpha) * (np.abs(a) @ np.abs(b))
+    if c is not None:
+        values = values + beta * c.astype("f8")
+        bound = bound + 4 * unit * np.abs(beta * c.astype("f8"))
+    return values, bound + 4 * unit * np.abs(values)
+
+
+def expect_within(result, expected, bound, finished):
+    assert result.shape == expected.shape, f"{result.shape} instead of {expected.shape}"
+    error = np.abs(result - expected)
+    worst = np.unravel_index(np.argmax(error - bound), error.shape)
+    assert (error <= bound).all(), (f"C{list(map(int, worst))} is {result[worst]} and not "
+                                    f"{expected[worst]} within {bound[worst]}\n{finished}")
+
+
+# ---------------------------------------------------------------- matrices
+
+def whole_numbers(rows, columns, dtype="f4", seed=1):
+    """Whose products and sums of 1000 are exact in every precision. The same for the same shape and
+    seed, whichever thread asks."""
+    least = 0 if np.dtype(dtype).kind == "u" else -8
+    random = np.random.default_rng([rows, columns, seed])
+    return random.integers(least, 8, (rows, columns), endpoint=True).astype(dtype)
+
+
+def bytes_of(rows, columns, seed=1):
+    """All whole numbers of 8 bits."""
+    return np.random.default_rng([rows, columns, seed]).integers(
+        -128, 127, (rows, columns), endpoint=True).astype("i1")
+
+
+def normal(rows, columns, dtype="f4", seed=1):
+    return np.random.default_rng([rows, columns, seed]).standard_normal(
+        (rows, columns)).astype(dtype)
+
+
+def inputs(folder, how=None, **matrices):
+    """A file with data sets of these names; returns the options that name those of a, b and c."""
+    with h5py.File(folder / "in.h5", "w") as file:
+        for name, values in matrices.items():
+            file.create_dataset(name, data=values, **(how or {}))
+    return [word for name in matrices for word in (f"--input.{name}", f"{folder}/in.h5:/{name}")]
+
+
+# ---------------------------------------------------------------- runs
+
+def product(workload, out, *arguments, ranks=1, env=None, timeout=120):
+    """A run that must succeed and say what every product says."""
+    finished = run("run", workload, *arguments, "-o", out, ranks=ranks, env=env,
+                   timeout=timeout).expect(0)
+    values = finished.values
+    assert values["verified"] == "true", finished
+    assert float(values["smallest_caught"]) >= 0, finished
+    assert re.search(r"^rate_aggregate=[-+.e0-9]+ Tflop/s$", finished.out, re.MULTILINE), finished
+    assert values["c_checksum"] and float(values["c_norm"]) >= 0, finished
+    return finished
+
+
+def stored(out):
+    with h5py.File(out) as file:
+        assert file.attrs["status"] == "complete", out
+        return file["/results/C"][()]
+
+
+def least_memory(workload, arguments, ranks=1, env=None):
+    """What the program itself says would do, for a rank that may use next to nothing."""
+    finished = run("run", workload, *arguments, "--pipeline.gpu-memory", "1KiB", "--dry-run",
+                   "--ranks", ranks, env=env).expect(2)
+    return int(re.search(r"--pipeline\.gpu-memory (\d+)B or more", finished.err)[1])
+
+
+def check_bits(workload, arguments, runs, env):
+    """The same bytes of C, and the same checksum, in all runs (ranks, by what the least memory is
+    multiplied or None for plenty, further options). Returns the C of a run with one rank."""
+    folder = new_folder()
+    first = product(workload, folder / "first.h5", *arguments, env=env, timeout=300)
+    expected = stored(folder / "first.h5")
+
+    def check(ranks, factor, *more):
+        cap = []
+        if factor is not None:
+            least = least_memory(workload, [*arguments, *more], ranks, env)
+            cap = ["--pipeline.gpu-memory", f"{int(least * factor)}B"]
+        out = new_folder() / "c.h5"
+        finished = product(workload, out, *arguments, *cap, *more, ranks=ranks, env=env,
+                           timeout=300)
+        assert stored(out).tobytes() == expected.tobytes(), finished
+        assert finished.values["c_checksum"] == first.values["c_checksum"], finished
+        out.unlink()
+    each(runs, check)
+    return expected

@@ -1,0 +1,328 @@
+#!/usr/bin/python3
+"""Products that are interrupted go on when the same command is run again: the same bytes of C on any
+number of ranks, nothing left behind; what is another product, or was spoilt meanwhile, is seen."""
+
+import json
+import os
+import shutil
+import signal
+
+import h5py
+
+from harness import (each, expect_complaint, expect_gone, finish, main, new_folder, ranks_below,
+                     run, start, wait_until)
+from products import ON_HOST, inputs, least_memory, normal, product, skip_without_blas, stored
+
+# 4 x 6 tiles of C. In the least memory a super-tile is one tile of each rank, and takes a core a
+# tenth of a second: long enough to be seen before the next ones are finished.
+M, N, K = 2900, 4600, 3000
+GEMM = ["--gemm.transpose-b", "true"]
+CHECKPOINTED = 75
+
+
+# ---------------------------------------------------------------- what runs leave
+
+def hidden(folder, end):
+    return sorted(path for path in folder.iterdir() if path.name.endswith(f".{end}"))
+
+
+def journals(folder, older=()):
+    """The lines of each journal that is not an older one, but for a torn last line."""
+    return [[json.loads(line) for line in path.read_text().split("\n")[:-1]]
+            for path in hidden(folder, "checkpoint") if path not in older]
+
+
+def finished_groups(folder, ranks, older=()):
+    """Those super-tiles whose panels all ranks have found right."""
+    of_ranks = [{line["group"] for line in lines if "group" in line and "tile" not in line}
+                for lines in journals(folder, older)]
+    return set.intersection(*of_ranks) if len(of_ranks) == ranks else set()
+
+
+def finished_tiles(folder, ranks):
+    groups = finished_groups(folder, ranks)
+    return {line["tile"] for lines in journals(folder) for line in lines
+            if "tile" in line and line.get("group") in groups | {None}}
+
+
+def expect_only_result(folder):
+    assert [path.name for path in folder.iterdir()] == ["c.h5"], list(folder.iterdir())
+
+
+def cap(workload, arguments, ranks):
+    return ["--pipeline.gpu-memory", f"{least_memory(workload, arguments, ranks, ON_HOST)}B"]
+
+
+def interrupt(workload, arguments, folder, ranks, groups, how):
+    """Starts a run with C in `folder` and ends it, by how(process), once all ranks have finished so
+    many super-tiles. Returns how it ended."""
+    older = hidden(folder, "checkpoint")
+    process = start("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
+                    folder / "c.h5", ranks=ranks, env=ON_HOST)
+    wait_until(lambda: len(finished_groups(folder, ranks, older)) >= groups, process, timeout=120)
+    pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
+    how(process)
+    finished = finish(process, timeout=60)
+    expect_gone(pids)
+    assert not (folder / "c.h5").exists(), finished
+    assert finished.code != 0 and finished.out == "", finished
+    assert len(hidden(folder, "checkpoint")) == ranks, list(folder.iterdir())
+    assert len(hidden(folder, "part")) == 1, list(folder.iterdir())
+    return finished
+
+
+def kill(rank):
+    return lambda process: os.kill(ranks_below(process)[rank], signal.SIGKILL)
+
+
+def terminate(process):
+    """As a batch system does: all ranks at once."""
+    for pid in ranks_below(process).values() or [process.pid]:
+        os.kill(pid, signal.SIGTERM)
+
+
+def go_on(workload, arguments, folder, ranks):
+    """The same command again, which must complete C; how many tiles it took over."""
+    finished = product(workload, folder / "c.h5", *arguments, *cap(workload, arguments, ranks),
+                       ranks=ranks, env=ON_HOST)
+    expect_only_result(folder)
+    tiles = int(finished.values["resumed_tiles"])
+    with h5py.File(folder / "c.h5") as file:
+        assert file["results"].attrs["resumed_tiles"] == tiles, finished
+    return finished, tiles
+
+
+class Interrupted:
+    """A product of two files on two ranks, of which one was killed behind the middle, so that most
+    columns of tiles are whole; and what it would have come to. Made once."""
+
+    made = None
+
+    def __init__(self):
+        self.files = new_folder()
+        self.arguments = [*inputs(self.files, a=normal(M, K), b=normal(N, K, seed=2)), *GEMM]
+        whole = new_folder() / "c.h5"
+        self.whole = product("gemm", whole, *self.arguments, env=ON_HOST)
+        self.expected = stored(whole).tobytes()
+        whole.unlink()
+        self.folder = new_folder()
+        interrupt("gemm", self.arguments, self.folder, 2, 8, kill(1))
+        self.tiles = finished_tiles(self.folder, 2)
+        assert len(self.tiles) >= 16, self.tiles
+
+    @classmethod
+    def get(cls):
+        cls.made = cls.made or cls()
+        return cls.made
+
+    def copy(self):
+        """What it left, in a folder of its own."""
+        folder = new_folder()
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return folder
+
+    def check(self, folder, ranks, least, most):
+        """Goes on in `folder`, taking over at least and at most so many tiles."""
+        finished, tiles = go_on("gemm", self.arguments, folder, ranks)
+        said = f"{tiles} of {len(self.tiles)} tiles were taken over\n{finished}"
+        assert stored(folder / "c.h5").tobytes() == self.expected, said
+        for key in ("c_checksum", "c_norm"):
+            assert finished.values[key] == self.whole.values[key], said
+        assert least <= tiles <= most, said
+        shutil.rmtree(folder)
+
+
+# ---------------------------------------------------------------- going on
+
+def test_a_killed_rank():
+    """As many ranks have the same super-tiles and take all over; others those that they have."""
+    left = Interrupted.get()
+    tiles = len(left.tiles)
+    each([(left.copy(), 2, tiles, tiles), (left.copy(), 1, tiles, tiles),
+          (left.copy(), 3, 4, tiles)], left.check, workers=2)
+
+
+def test_terminated_twice():
+    """By the signal that batch systems send; the third run has the tiles of both."""
+    left = Interrupted.get()
+    folder = new_folder()
+    for _ in range(2):
+        finished = interrupt("gemm", left.arguments, folder, 1, 3, terminate).expect(CHECKPOINTED)
+        assert finished.err.count("\n") == 1 and "is kept: run the same command" in finished.err
+        assert f"-o {folder}/c.h5 to go on" in finished.err, finished
+    tiles = len(finished_tiles(folder, 1))
+    assert tiles >= 6, journals(folder)
+    left.check(folder, 1, tiles, tiles)
+
+
+def test_all_ranks_terminated():
+    left = Interrupted.get()
+    folder = new_folder()
+    finished = interrupt("gemm", left.arguments, folder, 2, 3, terminate).expect(CHECKPOINTED)
+    assert finished.err.count("is kept: run the same command") == 1, finished
+    tiles = len(finished_tiles(folder, 2))
+    left.check(folder, 2, tiles, tiles)
+
+
+def test_terminated_before_anything_is_finished():
+    """All tiles in one super-tile: there is nothing to go on from, and nothing is left."""
+    left = Interrupted.get()
+    folder = new_folder()
+    process = start("run", "gemm", *left.arguments, "-o", folder / "c.h5", env=ON_HOST)
+    wait_until(lambda: len(hidden(folder, "checkpoint")) == 1, process)
+    process.terminate()
+    finished = finish(process).expect(-signal.SIGTERM)
+    assert finished.out == finished.err == "", finished
+    assert list(folder.iterdir()) == [], list(folder.iterdir())
+
+
+def test_not_stored():
+    """Checksum and norm are gone on with."""
+    left = Interrupted.get()
+    folder = new_folder()
+    arguments = [*left.arguments, "--output.store", "false"]
+    interrupt("gemm", arguments, folder, 2, 3, kill(1))
+    assert hidden(folder, "part")[0].stat().st_size < 2**20
+    again = [*left.arguments, *cap("gemm", arguments, 2), "-o", folder / "c.h5"]
+    expect_complaint(run("run", "gemm", *again, ranks=2, env=ON_HOST), 2,
+                     ["output.store was 'false' and is 'true'", "--output.resume never"])
+    tiles = len(finished_tiles(folder, 2))
+    finished, taken = go_on("gemm", arguments, folder, 2)
+    assert taken == tiles >= 6, finished
+    for key in ("c_checksum", "c_norm"):
+        assert finished.values[key] == left.whole.values[key], f"{finished}\n{left.whole}"
+
+
+def test_gram():
+    """A covariance of 6 x 6 tiles, half of which are computed."""
+    files = new_folder()
+    arguments = [*inputs(files, a=normal(2000, 4500) + 1), "--gram.center", "true"]
+    whole = new_folder() / "c.h5"
+    first = product("gram", whole, *arguments, env=ON_HOST)
+    expected = stored(whole)
+    assert expected.tobytes() == expected.T.tobytes()
+    whole.unlink()
+    folder = new_folder()
+    interrupt("gram", arguments, folder, 2, 4, kill(0))  # the one that writes the result file
+    tiles = len(finished_tiles(folder, 2))
+    other = new_folder()
+    shutil.copytree(folder, other, dirs_exist_ok=True)
+    for ranks, where, least in ((2, folder, tiles), (1, other, 1)):
+        finished, taken = go_on("gram", arguments, where, ranks)
+        assert least <= taken <= tiles, finished
+        assert stored(where / "c.h5").tobytes() == expected.tobytes(), finished
+        assert finished.values["c_checksum"] == first.values["c_checksum"], finished
+
+
+# ---------------------------------------------------------------- what is not gone on from
+
+def test_begun_anew():
+    """With output.resume never the checkpoint is of no use any more, whatever it is of."""
+    left = Interrupted.get()
+
+    for arguments in (left.arguments, ["--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 20]):
+        folder = left.copy()
+        finished = product("gemm", folder / "c.h5", *arguments, "--output.resume", "never",
+                           ranks=2, env=ON_HOST)
+        assert "resumed_tiles" not in finished.values, finished
+        expect_only_result(folder)
+        if arguments == left.arguments:
+            assert stored(folder / "c.h5").tobytes() == left.expected, finished
+        shutil.rmtree(folder)
+
+
+def test_another_product():
+    """Is refused, and what was left stays as it was."""
+    left = Interrupted.get()
+    folder = left.copy()
+    before = {path: path.read_bytes() for path in hidden(folder, "checkpoint")}
+
+    def check(words, arguments, ranks):
+        finished = run("run", *arguments, "-o", folder / "c.h5", ranks=ranks, env=ON_HOST)
+        expect_complaint(finished, 2, [*words, f"a checkpoint of {len(left.tiles)} tiles",
+                                       "choose another output.file", "--output.resume never"])
+    same = ["gemm", *left.arguments]
+    b = left.arguments[2:4]
+    each([(["gemm.precision was 'fp32' and is 'tf32'"], [*same, "--gemm.precision", "tf32"], 1),
+          (["workload was 'gemm' and is 'gram'"], ["gram", *left.arguments[:2]], 1),
+          (["input.a was '", "in.h5:/a'", "and is 'uniform'"], ["gemm", *b, *GEMM], 2)],
+         check, workers=1)
+    assert {path: path.read_bytes() for path in hidden(folder, "checkpoint")} == before
+    assert len(hidden(folder, "part")) == 1 and not (folder / "c.h5").exists()
+    # Under another name it is another result.
+    out = folder / "d.h5"
+    small = ["--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 20]
+    product("gemm", out, *small, env=ON_HOST)
+    out.unlink()
+    left.check(folder, 2, len(left.tiles), len(left.tiles))
+
+
+def test_input_that_has_changed_since():
+    left = Interrupted.get()
+    folder, source = left.copy(), left.files / "in.h5"
+    kept = left.files / "kept.h5"
+    shutil.copy2(source, kept)
+
+    def refused(*words):
+        finished = run("run", "gemm", *left.arguments, "-o", folder / "c.h5", ranks=2, env=ON_HOST)
+        expect_complaint(finished, 2, [*words, "--output.resume never"])
+    at = source.stat()
+    os.utime(source, ns=(at.st_atime_ns, at.st_mtime_ns + 1000))
+    refused("input.a's time of writing was", "and is", " ns since 1970")
+    inputs(left.files, a=normal(M - 1, K), b=normal(N, K, seed=2))
+    refused("input.a's shape was", f"{M} x {K}", f"{M - 1} x {K}")
+    shutil.copy2(kept, source)  # with its time
+    kept.unlink()
+    assert len(finished_tiles(folder, 2)) == len(left.tiles)
+    shutil.rmtree(folder)
+
+
+def test_what_has_rotten_is_computed_again():
+    """A bit of C, a part file that has lost its end, a group without one rank's word."""
+    left = Interrupted.get()
+    tiles = len(left.tiles)
+
+    def offset(folder):
+        return next(line["offset"] for lines in journals(folder) for line in lines
+                    if "offset" in line)
+
+    def flip(folder):
+        with open(hidden(folder, "part")[0], "r+b") as part:
+            part.seek(offset(folder) + 4 * (N + 3))  # row 1, in tile 0
+            byte = part.read(1)[0]
+            part.seek(-1, os.SEEK_CUR)
+            part.write(bytes([byte ^ 1]))
+
+    def cut(folder):
+        """Within the last row of tiles, the second one of the second rank."""
+        os.truncate(hidden(folder, "part")[0], offset(folder) + 4 * N * (M - M // 8))
+
+    def lose_a_word(folder):
+        path = hidden(folder, "checkpoint")[1]
+        lines = path.read_text().split("\n")
+        lines.remove('{"group":0}')
+        path.write_text("\n".join(lines))
+
+    def check(spoil, least, most):
+        folder = left.copy()
+        spoil(folder)
+        left.check(folder, 2, least, most)
+    # Two tiles make a super-tile.
+    each([(flip, tiles - 2, tiles - 2), (cut, 12, 12), (lose_a_word, tiles - 2, tiles - 2)],
+         check, workers=2)
+
+
+def test_nothing_that_is_whole():
+    """Without one rank's journal a checkpoint is none: it is removed."""
+    left = Interrupted.get()
+    folder = left.copy()
+    hidden(folder, "checkpoint")[1].unlink()
+    finished = product("gemm", folder / "c.h5", *left.arguments, ranks=2, env=ON_HOST)
+    assert "resumed_tiles" not in finished.values, finished
+    assert stored(folder / "c.h5").tobytes() == left.expected, finished
+    expect_only_result(folder)
+    shutil.rmtree(folder)
+
+
+skip_without_blas()
+main()

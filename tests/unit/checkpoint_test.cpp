@@ -1,0 +1,396 @@
+// Journals of products and what a later run makes of them, whatever has ended the one before.
+#include "io/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "core/error.hpp"
+#include "io/part_file.hpp"
+#include "io/result_file.hpp"
+#include "tests/unit/temporary_folder.hpp"
+
+namespace shardstream::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+#define EXPECT_MENTIONS(text, words) EXPECT_NE((text).find(words), std::string::npos) << (text)
+
+constexpr std::uint64_t rows = 8, columns = 6;
+const Fingerprint product = {{"m", "8"}, {"gemm.alpha", "2"}, {"input.a", "a\xff\n.h5:/A"}};
+
+FinishedTile tile(std::uint64_t number, std::optional<std::uint64_t> group) {
+  return {.tile = number,
+          .group = group,
+          .weighted = number + 1,
+          .squares = 1.0 / static_cast<double>(number + 3),
+          .worst = 0.5,
+          .smallest_caught = std::numeric_limits<double>::infinity(),
+          .unchecked = number};
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::uint64_t> numbers(const std::optional<Checkpoint>& checkpoint) {
+  std::vector<std::uint64_t> all;
+  for (std::size_t i = 0; checkpoint && i < checkpoint->tiles.size(); ++i) {
+    all.push_back(checkpoint->tiles[i].tile);
+  }
+  return all;
+}
+
+using Numbers = std::vector<std::uint64_t>;
+
+class Checkpoints : public testing::Test {
+ protected:
+  ~Checkpoints() override { std::fclose(log_file_); }
+
+  /// All ranks of a run in one process.
+  struct Run {
+    ResultFile file;
+    std::optional<RangeWriter> matrix;
+    std::vector<std::unique_ptr<Journal>> journals;
+    int told = 0;
+
+    Run(Checkpoints& test, const std::string& uuid, int ranks, bool stores = true)
+        : file(test.result_, false, uuid, 1 << 16) {
+      if (stores) {
+        const auto offset = file.dataset("/results", "C", ElementType::f32, rows, columns);
+        matrix.emplace(file.part_path(), offset, ElementType::f32, columns);
+      }
+      for (int rank = 0; rank < ranks; ++rank) {
+        journals.push_back(std::make_unique<Journal>(test.result_, uuid, rank, ranks,
+                                                     matrix ? &*matrix : nullptr, test.log_,
+                                                     [this] { ++told; }));
+      }
+    }
+    void begin(const Checkpoint* earlier = nullptr) {
+      for (auto& journal : journals) journal->begin(product, earlier);
+    }
+    void write(float first) const {
+      std::vector<float> values(rows * columns);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<float>(i);
+      matrix->write(0, std::as_bytes(std::span(values)));
+    }
+  };
+
+  /// Does `work` in a process that is then killed.
+  template <class Work>
+  void in_killed_process(const Work& work) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      work();
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+  /// Two ranks; tiles 0 and 1 are finished, 2 is not: one rank has not checked its panels.
+  void leave_run(const std::string& uuid = "old", float first = 100) {
+    in_killed_process([&] {
+      Run& run = *new Run(*this, uuid, 2);
+      run.begin();
+      run.write(first);
+      run.journals[0]->add(tile(0, 0));
+      run.journals[1]->add(tile(1, 0));
+      run.journals[0]->add(tile(2, 1));
+      for (auto& journal : run.journals) journal->add_group(0);
+      run.journals[0]->add_group(1);
+    });
+  }
+
+  std::set<std::string> entries() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  }
+  fs::path journal(int rank, const std::string& uuid = "old") const {
+    return journal_path_of(result_, uuid, rank);
+  }
+  std::optional<Checkpoint> read() const {
+    return parse_checkpoint(result_, EarlierRuns(result_).journals());
+  }
+
+  test::TemporaryFolder folder_;
+  fs::path result_ = folder_ / "C.h5";
+  std::FILE* log_file_ = std::tmpfile();
+  Log log_{"", log_file_};
+};
+
+// ---------------------------------------------------------------- what is left
+
+TEST_F(Checkpoints, HoldWhatAKilledRunHasFinished) {
+  leave_run();
+  const auto checkpoint = read();
+  ASSERT_EQ(numbers(checkpoint), (Numbers{0, 1}));
+  for (const auto& found : checkpoint->tiles) {
+    const FinishedTile expected = tile(found.tile, 0);
+    EXPECT_EQ(found.weighted, expected.weighted);
+    EXPECT_EQ(found.squares, expected.squares);
+    EXPECT_EQ(found.worst, expected.worst);
+    EXPECT_EQ(found.smallest_caught, expected.smallest_caught);
+    EXPECT_EQ(found.unchecked, expected.unchecked);
+  }
+  const CheckpointReader reader(*checkpoint);
+  std::vector<float> some(2 * 3, -1);
+  ASSERT_TRUE(reader.read(checkpoint->tiles[1], {4, 2}, {3, 2},
+                          reinterpret_cast<std::byte*>(some.data()), 3 * sizeof(float)));
+  EXPECT_EQ(some, (std::vector<float>{127, 128, -1, 133, 134, -1}));
+  EXPECT_FALSE(reader.read(checkpoint->tiles[1], {1 << 20, 1}, {0, 1},
+                           reinterpret_cast<std::byte*>(some.data()), 0));
+}
+
+TEST_F(Checkpoints, CountAGroupOnlyWhenAllRanksHaveIt) {
+  leave_run();
+  fs::remove(journal(1));
+  EXPECT_EQ(numbers(read()), Numbers{});
+  EXPECT_EQ(entries(), std::set<std::string>{}) << "nothing of use was left";
+}
+
+/// A crash can cut a journal anywhere, or leave zeros.
+TEST_F(Checkpoints, EndAtATornLine) {
+  leave_run();
+  const std::string of_0 = read_text(journal(0)), of_1 = read_text(journal(1));
+  const auto lines = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+  ASSERT_EQ(lines(of_0), 5);
+  for (std::size_t cut = 0; cut <= of_0.size(); ++cut) {
+    const std::string torn = of_0.substr(0, cut);
+    // Head, tile 0, tile 2, group 0, group 1; a line that lacks but its end can be read, too.
+    const auto whole = lines(of_0.substr(0, cut + 1));
+    const Numbers expected = whole >= 4 ? Numbers{0, 1} : Numbers{};
+    EXPECT_EQ(numbers(parse_checkpoint(result_, torn + '\n' + of_1)), expected) << torn;
+    const std::string zeros = torn + std::string(of_0.size() - cut, '\0') + '\n';
+    EXPECT_EQ(numbers(parse_checkpoint(result_, zeros + of_1)), expected) << cut;
+    if (lines(torn) < 4) continue;
+    std::ofstream(journal(0), std::ios::binary) << torn;
+    EXPECT_EQ(numbers(read()), expected) << torn;
+  }
+  for (const auto* nonsense : {"", "\n", "{}\n", "[]\n", "{\"group\":0}\n", "null\n{\"run\":1}\n",
+                               "{\"run\":\"x\"}\n{\"tile\":1}\n", "\xff\xfe\n"}) {
+    EXPECT_EQ(numbers(parse_checkpoint(result_, nonsense)), Numbers{}) << nonsense;
+  }
+}
+
+TEST_F(Checkpoints, AreSparedByTheNextRunAndThenRemoved) {
+  leave_run();
+  std::ofstream(folder_ / ".C.h5.dead.part") << "without a journal";
+  {
+    const ResultFile next(result_, false, "new", 1 << 16);
+    EXPECT_FALSE(fs::exists(folder_ / ".C.h5.dead.part"));
+    EXPECT_TRUE(fs::exists(part_path_of(result_, "old")));
+    EarlierRuns earlier(result_);
+    EXPECT_FALSE(earlier.contested());
+    EXPECT_EQ(numbers(parse_checkpoint(result_, earlier.journals())), (Numbers{0, 1}));
+    EXPECT_TRUE(EarlierRuns(result_).contested()) << "two runs go on from one checkpoint";
+    EXPECT_TRUE(fs::exists(journal(0)));
+    earlier.remove();
+    EXPECT_EQ(entries(), std::set<std::string>{".C.h5.new.part"});
+  }
+  EXPECT_EQ(entries(), std::set<std::string>{});
+}
+
+TEST_F(Checkpoints, AreWorthNothingWithoutTheirPartFile) {
+  leave_run();
+  fs::remove(part_path_of(result_, "old"));
+  std::ofstream(folder_ / ".C.h5.more.old.0.checkpoint") << "of a longer name";
+  EXPECT_EQ(numbers(read()), Numbers{});
+  EXPECT_EQ(entries(), std::set<std::string>{".C.h5.more.old.0.checkpoint"});
+}
+
+TEST_F(Checkpoints, OfRunsThatGoOnAreLeftAlone) {
+  Run run(*this, "living", 2);
+  run.begin();
+  const auto before = entries();
+  EXPECT_EQ(before.size(), 3u);
+  EXPECT_TRUE(EarlierRuns(result_).contested());
+  EXPECT_EQ(numbers(read()), Numbers{});
+  EXPECT_EQ(entries(), before);
+}
+
+/// The launcher has killed rank 0, and rank 1 is just ending.
+TEST_F(Checkpoints, AreNotReadWhileARankStillWrites) {
+  std::unique_ptr<Journal> last;
+  Log log("", log_file_);
+  {
+    Run run(*this, "old", 1);
+    run.begin();
+    run.file.keep();
+    last = std::make_unique<Journal>(result_, "old", 1, 2, &*run.matrix, log, [] {});
+    last->begin(product, nullptr);
+  }
+  const auto before = entries();
+  EXPECT_TRUE(EarlierRuns(result_).contested());
+  EXPECT_EQ(entries(), before);
+  last.reset();
+  EXPECT_FALSE(EarlierRuns(result_).contested());
+}
+
+/// Killed once more while it took over what the first had finished.
+TEST_F(Checkpoints, OfSeveralRunsAreOne) {
+  leave_run("first", 100);
+  in_killed_process([&] {
+    const auto earlier = read();
+    Run& run = *new Run(*this, "second", 3);
+    run.begin(&*earlier);
+    run.write(1000);
+    run.journals[2]->add(tile(1, std::nullopt));
+    run.journals[2]->add(tile(7, std::nullopt));
+    run.journals[0]->add(tile(5, 0));  // nobody has the group
+  });
+  const auto both = read();
+  ASSERT_EQ(numbers(both), (Numbers{0, 1, 7}));
+  ASSERT_EQ(both->runs.size(), 2u);
+  const CheckpointReader reader(*both);
+  float found = 0;
+  auto* const place = reinterpret_cast<std::byte*>(&found);
+  EXPECT_TRUE(reader.read(both->tiles[0], {0, 1}, {0, 1}, place, 4));
+  EXPECT_EQ(found, 100);
+  EXPECT_TRUE(reader.read(both->tiles[2], {0, 1}, {0, 1}, place, 4));
+  EXPECT_EQ(found, 1000);
+  // The first's journals had just been removed, not yet its part file.
+  remove_journals(result_, "first");
+  const ResultFile third(result_, false, "third", 1 << 16);
+  EXPECT_FALSE(fs::exists(part_path_of(result_, "first")));
+  EXPECT_EQ(numbers(read()), (Numbers{1, 7}));
+}
+
+TEST_F(Checkpoints, OfWhatIsNotStoredHoldTheSums) {
+  in_killed_process([&] {
+    Run& run = *new Run(*this, "old", 1, false);
+    run.begin();
+    run.journals[0]->add(tile(3, 0));
+    run.journals[0]->add_group(0);
+  });
+  const auto checkpoint = read();
+  ASSERT_EQ(numbers(checkpoint), Numbers{3});
+  EXPECT_EQ(checkpoint->tiles[0].weighted, 4u);
+  std::byte none{};
+  EXPECT_FALSE(CheckpointReader(*checkpoint).read(checkpoint->tiles[0], {0, 1}, {0, 1}, &none, 4));
+}
+
+/// Not killed: an error ends the run, its destructors with it.
+TEST_F(Checkpoints, KeepTheirElementsWhenAnErrorEndsTheRun) {
+  {
+    Run run(*this, "old", 1);
+    run.begin();
+    run.write(7);
+    run.journals[0]->add(tile(0, 0));
+    EXPECT_EQ(run.told, 0);
+    run.journals[0]->add_group(0);
+    run.journals[0]->add_group(1);
+    EXPECT_EQ(run.told, 1);
+    run.file.keep();
+  }
+  const auto checkpoint = read();
+  ASSERT_EQ(numbers(checkpoint), Numbers{0});
+  std::vector<float> all(rows * columns);
+  ASSERT_TRUE(CheckpointReader(*checkpoint)
+                  .read(checkpoint->tiles[0], {0, rows}, {0, columns},
+                        reinterpret_cast<std::byte*>(all.data()), columns * sizeof(float)));
+  EXPECT_EQ(all.front(), 7);
+  EXPECT_EQ(all.back(), 7 + rows * columns - 1);
+}
+
+// ---------------------------------------------------------------- what is written
+
+TEST_F(Checkpoints, AreOfTheSameProductOnly) {
+  leave_run();
+  const auto checkpoint = read();
+  const auto complaint = [&](const Fingerprint& now, bool stores = true) -> std::string {
+    Run run(*this, "new", 1, stores);
+    try {
+      run.journals[0]->begin(now, &*checkpoint);
+    } catch (const UsageError& error) {
+      EXPECT_FALSE(fs::exists(journal(0, "new")));
+      EXPECT_EQ(run.told, 0);
+      return error.what();
+    }
+    EXPECT_EQ(run.told, 1) << "there is a checkpoint from the start";
+    return "";
+  };
+  EXPECT_EQ(complaint(product), "");
+  remove_journals(result_, "new");
+  Fingerprint other = product;
+  other[1].second = "3";
+  other[2].second = "b";
+  const std::string message = complaint(other);
+  EXPECT_MENTIONS(message, "checkpoint of 2 tiles");
+  EXPECT_MENTIONS(message, "(gemm.alpha was '2' and is '3')");
+  EXPECT_MENTIONS(message, "--output.resume never");
+  EXPECT_MENTIONS(complaint(product, false), "(output.store was 'true' and is 'false')");
+  other = product;
+  other.insert(other.begin(), {"k", "1"});
+  EXPECT_MENTIONS(complaint(other), "(m was '8', and k is '1')");
+  other = product;
+  other.pop_back();
+  EXPECT_MENTIONS(complaint(other), "(input.a was ");
+}
+
+TEST_F(Checkpoints, AreWrittenByManyThreads) {
+  constexpr std::uint64_t threads = 4, each = 500;
+  in_killed_process([&] {
+    Run& run = *new Run(*this, "old", 1);
+    run.begin();
+    std::vector<std::thread> writers;
+    for (std::uint64_t w = 0; w < threads; ++w) {
+      writers.emplace_back([&, w] {
+        for (std::uint64_t i = 0; i < each; ++i) run.journals[0]->add(tile(w * each + i, 0));
+      });
+    }
+    for (auto& writer : writers) writer.join();
+    run.journals[0]->add_group(0);
+  });
+  EXPECT_EQ(numbers(read()).size(), threads * each);
+}
+
+TEST_F(Checkpoints, OnAFullDiskKeepWhatWasWritten) {
+  in_killed_process([&] {
+    Run& run = *new Run(*this, "old", 1);
+    run.begin();
+    run.journals[0]->add(tile(0, 0));
+    run.journals[0]->add_group(0);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const auto size = fs::file_size(journal(0));
+    const rlimit limit{size + 20, size + 20};  // in the middle of the next line
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
+    run.journals[0]->add(tile(1, 0));
+    run.journals[0]->add(tile(2, 0));
+    if (log_.warnings().size() != 1 || run.journals[0]->sync()) ::_exit(2);
+    if (fs::file_size(journal(0)) != size) ::_exit(3);
+  });
+  EXPECT_EQ(numbers(read()), Numbers{0});
+}
+
+TEST_F(Checkpoints, DoNotEndARunThatCannotWriteThem) {
+  int told = 0;
+  Journal journal(folder_ / "nowhere/C.h5", "old", 0, 1, nullptr, log_, [&] { ++told; });
+  journal.begin(product, nullptr);
+  journal.add(tile(0, 0));
+  journal.add_group(0);
+  EXPECT_FALSE(journal.sync());
+  EXPECT_EQ(told, 0);
+  ASSERT_EQ(log_.warnings().size(), 1u);
+  EXPECT_MENTIONS(log_.warnings()[0], "nowhere/.C.h5.old.0.checkpoint'");
+}
+
+}  // namespace
+}  // namespace shardstream::io

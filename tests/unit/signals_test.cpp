@@ -1,0 +1,110 @@
+// What signals remove and leave, and how the process then ends.
+#include "launch/signals.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <thread>
+
+#include "tests/unit/temporary_folder.hpp"
+
+namespace shardstream::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Signals : public testing::Test {
+ protected:
+  /// Three files, which a signal removes, and whatever `work` does then; how the process ends.
+  template <class Work>
+  int in_process(const Work& work) {
+    for (const char* name : {"part", "journal", "trace"}) std::ofstream(folder_ / name) << name;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open((folder_ / "stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      RemoveOnSignal remove({folder_ / "part", folder_ / "journal", folder_ / "trace"});
+      work(remove);
+      ::_exit(99);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return status;
+  }
+  void keep(RemoveOnSignal& remove) {
+    remove.keep({folder_ / "part", folder_ / "journal"}, "kept\n");
+  }
+  /// And what the process said.
+  std::set<std::string> left() {
+    std::ifstream file(folder_ / "stderr");
+    std::set<std::string> names{std::string(std::istreambuf_iterator<char>(file), {})};
+    fs::remove(folder_ / "stderr");
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  }
+  using Names = std::set<std::string>;
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Signals, RemoveAllAndEndTheProcessAsUsual) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+    const int status = in_process([&](RemoveOnSignal&) { ::raise(number); });
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << status;
+    EXPECT_EQ(left(), Names{""});
+  }
+}
+
+TEST_F(Signals, LeaveACheckpointAndSaySo) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+    const int status = in_process([&](RemoveOnSignal& remove) {
+      std::thread([&] { keep(remove); }).join();
+      ::raise(number);
+    });
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::checkpointed));
+    EXPECT_EQ(left(), (Names{"kept\n", "part", "journal"}));
+  }
+}
+
+TEST_F(Signals, LeaveItWhenTheWatchdogEndsTheProcess) {
+  const int status = in_process([&](RemoveOnSignal& remove) {
+    keep(remove);
+    end_at_once(ExitCode::failed);
+  });
+  EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::failed));
+  EXPECT_EQ(left(), (Names{"kept\n", "part", "journal"}));
+}
+
+TEST_F(Signals, ThatAreIgnoredStaySo) {
+  ::signal(SIGHUP, SIG_IGN);
+  const int status = in_process([&](RemoveOnSignal& remove) {
+    keep(remove);
+    ::raise(SIGHUP);
+  });
+  ::signal(SIGHUP, SIG_DFL);
+  EXPECT_EQ(WEXITSTATUS(status), 99);
+  EXPECT_EQ(left(), (Names{"", "part", "journal", "trace"}));
+}
+
+TEST_F(Signals, ForgetACheckpointWithIts) {
+  const int status = in_process([&](RemoveOnSignal&) {
+    {
+      RemoveOnSignal inner({folder_ / "other"});
+      inner.keep({folder_ / "other"}, "inner\n");
+    }
+    ::raise(SIGTERM);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_EQ(left(), Names{""});
+}
+
+}  // namespace
+}  // namespace shardstream::launch
