@@ -134,6 +134,7 @@ void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
 }
 
 void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
+  if (args.bytes == 0) return;  // there may be no memory either
   const Rows bytes = rows_of(args.bytes, part, parts);
   std::memset(static_cast<std::byte*>(args.data) + bytes.begin, 0, bytes.end - bytes.begin);
 }

@@ -196,21 +196,14 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, double uploaded, double c_
   return ceilings;
 }
 
-/// Operations of this rank's products, without padding.
-double flops_of(const GemmPlan& plan) {
+/// Operations of products that a tile was made of, without padding.
+double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
   const GemmProblem& problem = plan.problem;
-  double flops = 0;
-  for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-    for (const GemmTile tile : plan.tiles(plan.super_tile(number))) {
-      const Range rows = elements_of(tile.row, problem.tile.m, problem.m);
-      const Range columns = elements_of(tile.column, problem.tile.n, problem.n);
-      flops += 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count);
-    }
-  }
-  const Range blocks = plan.own_blocks;
-  const Range depth =
-      intersection({blocks.first * problem.tile.k, blocks.count * problem.tile.k}, {0, problem.k});
-  return flops * static_cast<double>(depth.count);
+  const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
+  const Range rows = elements_of(row, problem.tile.m, problem.m);
+  const Range columns = elements_of(column, problem.tile.n, problem.n);
+  return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
+         static_cast<double>(problem.k);
 }
 
 // ---------------------------------------------------------------- what came of it
@@ -529,7 +522,9 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     return sum;
   };
   const double whole = all_ranks(plan.flops);
-  outcome.flops = all_ranks(flops_of(plan));
+  double taken_flops = 0;
+  for (const io::FinishedTile& tile : taken) taken_flops += flops_of(tile, plan);
+  outcome.flops = product ? whole - all_ranks(taken_flops) : 0;
   const double left = outcome.flops / whole;  // of the product, where the rest was taken over
   outcome.elements = operands.m * operands.n;
   const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);

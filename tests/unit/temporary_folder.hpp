@@ -12,7 +12,8 @@ namespace shardstream::test {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "shardstream-XXXXXX").string();
+    const std::string name = "shardstream-" + std::string(6, 'X');  // that mkdtemp() replaces
+    std::string pattern = (std::filesystem::temp_directory_path() / name).string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = pattern;
   }
