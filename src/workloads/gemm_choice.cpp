@@ -221,8 +221,8 @@ std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlterna
 }
 
 /// Leaves of split-k the first box that is about as fast as the fastest: with smaller layers fewer
-/// ranks wait for one another.
-void keep_one_split(std::vector<Choice>& possible) {
+/// ranks wait for one another. Returns whether it is the fastest itself.
+bool keep_one_split(std::vector<Choice>& possible) {
   const auto is_split = [](const Choice& each) {
     return each.decomposition == Decomposition::split_k;
   };
@@ -230,13 +230,14 @@ void keep_one_split(std::vector<Choice>& possible) {
   for (const Choice& each : possible) {
     if (is_split(each)) fastest = std::min(fastest, each.prediction.seconds);
   }
-  bool kept = false;
+  std::optional<double> kept;
   std::erase_if(possible, [&](const Choice& each) {
     if (!is_split(each)) return false;
-    const bool keep = !kept && each.prediction.seconds <= as_good * fastest;
-    kept = kept || keep;
-    return !keep;
+    if (kept || each.prediction.seconds > as_good * fastest) return true;
+    kept = each.prediction.seconds;
+    return false;
   });
+  return kept == fastest;
 }
 
 /// Leaves of split-k's boxes a few to tell of: the chosen one and the fastest, or where none is
@@ -293,7 +294,7 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
   }
   if (possible.empty()) refuse(problem, need);
   std::ranges::move(impossible, std::back_inserter(choices.considered));
-  keep_one_split(possible);
+  const bool fastest_split = keep_one_split(possible);
   const auto seconds = [](const Choice& each) { return each.prediction.seconds; };
   const auto fastest = std::ranges::min_element(possible, {}, seconds);
   const bool rows_do = possible.front().decomposition == Decomposition::rows &&
@@ -310,6 +311,10 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
     choices.why =
         fmt::format("the simplest, and no more than {:.0f} % slower than {}", (as_good - 1) * 100,
                     words_of(fastest->decomposition, fastest->shape.box));
+  } else if (choices.chosen->decomposition == Decomposition::split_k && !fastest_split) {
+    choices.why =
+        fmt::format("no more than {:.0f} % above the least predicted time, in the smallest layers",
+                    (as_good - 1) * 100);
   } else {
     choices.why = "the least predicted time";
   }

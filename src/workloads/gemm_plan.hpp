@@ -108,8 +108,8 @@ struct GemmBuffers {
   std::uint64_t z = 0;               ///< a double for each row and column of tiles
   std::uint64_t row_squares = 0;     ///< a double for each row
   std::uint64_t column_squares = 0;  ///< a double for each column of tiles
-  /// split-k: z, row_squares and column_squares of all layers, one layer's behind another's: what an
-  /// all-gather of these three, contiguous in this order, receives.
+  /// split-k: z, row_squares and column_squares of all layers, one layer's behind another's: what
+  /// an all-gather of these three, contiguous in this order, receives.
   std::uint64_t gathered_z = 0;
   /// Verdicts of all of a rank's tiles, of the rows of one, and word sums of tiles and batches.
   std::uint64_t verdicts = 0;
@@ -199,7 +199,8 @@ struct GemmPlan {
   Box box;
   /// This rank's place in the box: rank = (layer * box.rows + row) * box.columns + column.
   std::uint64_t row = 0, column = 0, layer = 0;
-  /// It has none: no tiles, and of segments and blocks those of layer 0, with nothing to do for any.
+  /// It has none: no tiles, and of segments and blocks those of layer 0, with nothing to do for
+  /// any.
   bool idle = false;
 
   std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
@@ -326,9 +327,9 @@ struct GemmPlan {
 /// first compute tile by tile; the next super-tile waits for those that take longer, the end for
 /// the last ones. Uploads beside a drain take the time of both.
 ///
-/// Throws UsageError where the decomposition or box that is asked for is not possible, and, naming the
-/// pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every rank
-/// or on none.
+/// Throws UsageError where the decomposition or box that is asked for is not possible, and, naming
+/// the pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every
+/// rank or on none.
 GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank);
 
 /// The plan in lines of text without line ends.

@@ -89,7 +89,7 @@ class GemmProduct {
   device::Buffer<double> check_, checks_;
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
   device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
-  std::unique_ptr<device::Event> computed_;  ///< behind the latest products
+  std::unique_ptr<device::Event> computed_;          ///< behind the latest products
   std::unique_ptr<device::Event> given_, received_;  ///< what goes to other layers, and comes back
   // Its writers use what stands above until it is gone, also where a run has failed.
   GemmTiles tiles_;

@@ -43,12 +43,11 @@ std::string of_the_rank(const GemmPlan& plan) {
 
 /// With the ranks that it leaves idle, and what there is to share.
 std::string of_decomposition(const GemmPlan& plan) {
-  std::string text = fmt::format("decomposition: {}, {}", words_of(plan.decomposition, plan.box),
-                                 plan.why);
+  std::string text =
+      fmt::format("decomposition: {}, {}", words_of(plan.decomposition, plan.box), plan.why);
   if (const std::uint64_t idle = plan.problem.ranks - plan.box.ranks(); idle > 0) {
     text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segments of K are shared",
-                        idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns,
-                        plan.segments);
+                        idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns, plan.segments);
   }
   return text;
 }

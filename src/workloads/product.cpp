@@ -462,8 +462,7 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   const bool on_host = runtime.resources.device_is_host;
   session.collectively([&] { refuse_modes(runtime, name); });
   const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
-  const auto least_limit =
-      static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
+  const auto least_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
   const auto rank = static_cast<std::uint64_t>(session.rank());
   GemmProblem problem;
   // What never fits is refused before anything is measured.
