@@ -48,7 +48,7 @@ namespace fs = std::filesystem;
 /// several.
 void refuse_options_of_others(const Options& options) {
   // By key or whole section; the first that fits counts.
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 15> owners = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> owners = {
       {{"reduce.", "reduce"},
        {"input.data", "reduce"},
        {"input.count", "reduce"},
@@ -57,6 +57,7 @@ void refuse_options_of_others(const Options& options) {
        {"pipeline.batches", "reduce"},
        {"gemm.precision", "gemm or gram"},
        {"gemm.decomposition", "gemm or gram"},
+       {"gemm.box", "gemm or gram"},
        {"gemm.", "gemm"},
        {"gram.", "gram"},
        {"input.a", "gemm or gram"},

@@ -87,6 +87,7 @@ class UploadRing {
                    const OnBatch& on_batch);
 
   device::Stream& compute() { return *compute_; }
+  device::Stream& arrivals() { return *arrive_; }  ///< of on_arrival, only with these
   /// Where batch `number` stands, or stood.
   std::byte* data(std::uint64_t number) { return buffer(number).memory.data(); }
 

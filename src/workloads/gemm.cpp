@@ -21,6 +21,11 @@ constexpr std::array rows = {
               "over k, where it is much larger than m and n; C has the same bits. auto takes what "
               "a model predicts to be fastest (--dry-run shows it), a grid from 8 ranks on. For "
               "gram too, but not grid."},
+    OptionRow{
+        "gemm.box", OptionKind::text, "", "such as 2x1x4",
+        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place "
+        "of the best of the decomposition; ranks beyond their product are idle. For gram "
+        "too, with one column."},
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "",
               "Factor of input.c, which is added; 0 adds nothing."},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -120,32 +121,88 @@ std::vector<Place> grids(std::uint64_t ranks) {
   return all;
 }
 
-/// Why K can't be split among the ranks; empty if it can.
+/// Those that could be best, the smallest layers first and the fewest of them. Layers that have no
+/// fewer segments each than in a box of fewer layers, or rows and columns of ranks without tiles,
+/// would leave nobody less to compute; the latter may upload less.
+std::vector<Place> layered(const GemmProblem& problem) {
+  const Shape whole(problem, {});
+  const bool has_columns = problem.decomposition == Decomposition::split_k
+                               ? problem.ranks > 1
+                               : problem.ranks >= grid_ranks;
+  std::vector<Place> all;
+  for (const std::uint64_t depth : numbers_of_parts(whole.segments)) {
+    const std::uint64_t layer = problem.ranks / depth;
+    if (depth == 1 || layer == 0) continue;
+    const std::uint64_t most_columns =
+        has_columns && !problem.symmetric ? std::min(layer, whole.tile_columns) : 1;
+    for (std::uint64_t columns = 1; columns <= most_columns; ++columns) {
+      const std::uint64_t rows = layer / columns, busy = std::min(rows, whole.tile_rows);
+      all.push_back({Decomposition::split_k, {busy, columns, depth}});
+      if (rows > busy) all.push_back({Decomposition::split_k, {rows, columns, depth}});
+    }
+  }
+  std::ranges::stable_sort(all, {}, [](const Place& place) {
+    const Box& box = place.second;
+    return std::tuple(box.layer(), box.columns, box.depth);
+  });
+  return all;
+}
+
+/// Why K can't be split among ranks; empty if it can.
 std::string why_not_split(const GemmProblem& problem) {
-  const std::uint64_t segments = segments_of(problem);
-  if (segments >= problem.ranks) return {};
-  if (segments > 1) return fmt::format("K has {} segments for {} ranks", segments, problem.ranks);
+  if (problem.ranks == 1) return "there is one rank";
+  if (segments_of(problem) > 1) return {};
   return "K is split where it is at least 8 times M and N, in two blocks or more, and C has at "
          "most 64 tiles";
 }
 
+void refuse_grid_of_symmetric(const GemmProblem& problem) {
+  if (!problem.symmetric) return;
+  throw UsageError(
+      "--gemm.decomposition grid, or a --gemm.box with columns, is not for gram, whose tiles would "
+      "be unevenly spread over the columns of ranks: pass auto, rows or split-k");
+}
+
+/// The box that is asked for.
+Place place_of(const GemmProblem& problem, const Box& box) {
+  const Decomposition kind = box.depth > 1     ? Decomposition::split_k
+                             : box.columns > 1 ? Decomposition::grid
+                                               : Decomposition::rows;
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(fmt::format("--gemm.box {}x{}x{} {}: pass another one, or leave it out",
+                                 box.rows, box.columns, box.depth, why));
+  };
+  if (box.columns > 1) refuse_grid_of_symmetric(problem);
+  if (problem.decomposition != Decomposition::automatic && problem.decomposition != kind) {
+    refuse(fmt::format("is {}, and --gemm.decomposition is {}", name_of(kind),
+                       name_of(problem.decomposition)));
+  }
+  if (box.ranks() > problem.ranks) {
+    refuse(fmt::format("takes {} ranks, and there are {}", box.ranks(), problem.ranks));
+  }
+  if (const std::uint64_t segments = segments_of(problem); box.depth > segments) {
+    refuse(segments == 1 ? fmt::format("is not possible ({})", why_not_split(problem))
+                         : fmt::format("splits K among {} layers, and it has {} segments",
+                                       box.depth, segments));
+  }
+  return {kind, box};
+}
+
 /// The boxes to look at; what is asked for and impossible is refused.
 std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlternative>& considered) {
+  if (problem.box) return {place_of(problem, *problem.box)};
   const std::uint64_t ranks = problem.ranks;
   const Place rows{Decomposition::rows, {ranks, 1, 1}};
-  const Place split{Decomposition::split_k, {1, 1, ranks}};
   const std::string why_not = why_not_split(problem);
   switch (problem.decomposition) {
     case Decomposition::rows:
       return {rows};
     case Decomposition::grid:
-      if (!problem.symmetric) return grids(ranks);
-      throw UsageError(
-          "--gemm.decomposition grid is not for gram, whose tiles would be unevenly spread over "
-          "the "
-          "columns of ranks: pass auto, rows or split-k");
+      refuse_grid_of_symmetric(problem);
+      return grids(ranks);
     case Decomposition::split_k:
-      if (why_not.empty()) return {split};
+      if (ranks == 1) return {{Decomposition::split_k, {}}};
+      if (why_not.empty()) return layered(problem);
       throw UsageError(fmt::format(
           "--gemm.decomposition split-k is not possible ({}): pass auto, rows or grid", why_not));
     case Decomposition::automatic:
@@ -155,11 +212,53 @@ std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlterna
   if (ranks >= grid_ranks && !problem.symmetric) {
     for (const Place& grid : grids(ranks)) places.push_back(grid);
   }
-  if (ranks > 1 && why_not.empty()) places.push_back(split);
-  if (ranks > 1 && !why_not.empty()) {
-    considered.push_back({split.first, split.second, 0, why_not});
+  if (why_not.empty()) {
+    for (const Place& split : layered(problem)) places.push_back(split);
+  } else if (ranks > 1) {
+    considered.push_back({Decomposition::split_k, {}, 0, why_not});
   }
   return places;
+}
+
+/// Leaves of split-k the first box that is about as fast as the fastest: with smaller layers fewer
+/// ranks wait for one another. Returns whether it is the fastest itself.
+bool keep_one_split(std::vector<Choice>& possible) {
+  const auto is_split = [](const Choice& each) {
+    return each.decomposition == Decomposition::split_k;
+  };
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Choice& each : possible) {
+    if (is_split(each)) fastest = std::min(fastest, each.prediction.seconds);
+  }
+  std::optional<double> kept;
+  std::erase_if(possible, [&](const Choice& each) {
+    if (!is_split(each)) return false;
+    if (kept || each.prediction.seconds > as_good * fastest) return true;
+    kept = each.prediction.seconds;
+    return false;
+  });
+  return kept == fastest;
+}
+
+/// Leaves of split-k's boxes a few to tell of: the chosen one and the fastest, or where none is
+/// possible the first.
+void shorten(std::vector<GemmAlternative>& considered, const Choice& chosen) {
+  constexpr std::size_t told = 3;
+  std::vector<GemmAlternative> splits;
+  std::erase_if(considered, [&](const GemmAlternative& each) {
+    if (each.decomposition != Decomposition::split_k) return false;
+    splits.push_back(each);
+    return true;
+  });
+  std::ranges::stable_sort(splits, {}, [&](const GemmAlternative& each) {
+    const bool is_chosen =
+        chosen.decomposition == Decomposition::split_k && each.box == chosen.shape.box;
+    return std::tuple(!is_chosen, !each.why_not.empty(), each.seconds);
+  });
+  for (std::size_t i = 0; i < std::min(told, splits.size()); ++i) {
+    if (i > 0 && !splits[i].why_not.empty()) break;
+    considered.push_back(splits[i]);
+  }
 }
 
 [[noreturn]] void refuse(const GemmProblem& problem, std::uint64_t need) {
@@ -195,12 +294,16 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
   }
   if (possible.empty()) refuse(problem, need);
   std::ranges::move(impossible, std::back_inserter(choices.considered));
+  const bool fastest_split = keep_one_split(possible);
   const auto seconds = [](const Choice& each) { return each.prediction.seconds; };
   const auto fastest = std::ranges::min_element(possible, {}, seconds);
   const bool rows_do = possible.front().decomposition == Decomposition::rows &&
                        seconds(possible.front()) <= as_good * seconds(*fastest);
   choices.chosen = rows_do ? possible.front() : *fastest;
-  if (problem.decomposition != Decomposition::automatic) {
+  shorten(choices.considered, *choices.chosen);
+  if (problem.box) {
+    choices.why = "as gemm.box asks for";
+  } else if (problem.decomposition != Decomposition::automatic) {
     choices.why = "as gemm.decomposition asks for";
   } else if (possible.size() == 1) {
     choices.why = problem.ranks == 1 ? "one rank has all rows" : "nothing else is possible";
@@ -208,6 +311,10 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
     choices.why =
         fmt::format("the simplest, and no more than {:.0f} % slower than {}", (as_good - 1) * 100,
                     words_of(fastest->decomposition, fastest->shape.box));
+  } else if (choices.chosen->decomposition == Decomposition::split_k && !fastest_split) {
+    choices.why =
+        fmt::format("no more than {:.0f} % above the least predicted time, in the smallest layers",
+                    (as_good - 1) * 100);
   } else {
     choices.why = "the least predicted time";
   }

@@ -27,7 +27,7 @@ struct Choices {
   std::vector<GemmAlternative> considered;
 };
 
-/// "rows", "grid 2 x 4", "split-k".
+/// "rows", "grid 2 x 4", "split-k 2 x 1 x 4".
 std::string words_of(Decomposition decomposition, const Box& box);
 
 /// As plan_gemm() says, and with its errors; there is a chosen one.

@@ -13,6 +13,7 @@ double real(std::uint64_t number) {
 struct Effort {
   double upload = 0, gather = 0, compute = 0;
   double drain = 0, tile_drain = 0, exchange = 0;
+  double behind = 0;  ///< gathers that wait for the exchange of the super-tile before
   double blocks = 0, tiles = 0;
 };
 
@@ -25,6 +26,7 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, const Pass& pass) {
   effort.upload = real(upload_bytes(shape, pass)) / rates.link_up;
   effort.gather = real(gather_bytes(shape, pass)) / rates.gather;
   effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
+  effort.behind = shape.box.depth > 1 ? effort.gather : 0;
   effort.compute = 2 * effort.tiles * real(tile.m) * real(tile.n) * real(tile.k) / rates.flops;
   const double bytes = real(shape.tile_bytes);
   effort.tile_drain =
@@ -51,7 +53,7 @@ class Schedule {
   /// From one super-tile to the next, whose panels readers bring while writers take the tiles away:
   /// they share the rank's CPUs and its host's memory.
   double step(const Effort& effort) const {
-    const double steady = effort.blocks * period(effort) + effort.exchange;
+    const double steady = effort.blocks * period(effort) + effort.exchange + effort.behind;
     return std::max(steady + drain_apart(effort) + stall(effort),
                     effort.blocks * effort.upload + effort.drain);
   }

@@ -171,12 +171,17 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
 void GemmPanels::open_parts() {
   comm::Communicator& all = *runtime_.communicator;
   const Box& box = plan_.box;
+  // Idle ranks are a part of their own, in which nothing is gathered.
+  const auto split = [&](std::uint64_t part, std::uint64_t of, std::uint64_t key) {
+    const std::uint64_t color = plan_.idle ? box.depth * of : plan_.layer * of + part;
+    return all.split(static_cast<int>(color), static_cast<int>(key));
+  };
   if (box.columns > 1) {
-    own_row_ = all.split(static_cast<int>(plan_.row), static_cast<int>(plan_.column));
+    own_row_ = split(plan_.row, box.rows, plan_.column);
     a_parts_ = own_row_.get();
   }
-  if (box.rows > 1 && box.columns > 1) {
-    own_column_ = all.split(static_cast<int>(plan_.column), static_cast<int>(plan_.row));
+  if (box.rows > 1 && box.rows < plan_.problem.ranks) {
+    own_column_ = split(plan_.column, box.columns, plan_.row);
     b_parts_ = own_column_.get();
   } else if (box.rows > 1) {
     b_parts_ = &all;

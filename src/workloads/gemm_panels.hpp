@@ -165,7 +165,7 @@ class GemmPanels {
   std::vector<std::uint64_t> first_piece_;  ///< of each super-tile, and one past the last
   std::uint64_t uploaded_ = 0;
   std::optional<HeldMatrix> held_a_, held_b_;
-  // Who shares this rank's A panels, and its B panels; of a box of one row or column all or none.
+  // Who shares this rank's A panels, and its B panels: all ranks, or a part; none if nobody does.
   std::unique_ptr<comm::Communicator> own_row_, own_column_;
   comm::Communicator *a_parts_ = nullptr, *b_parts_ = nullptr;
   device::Buffer<double> shift_, scale_;

@@ -67,14 +67,14 @@ std::uint64_t c_uploads(const GemmPlan& plan) {
     return product(
         {valid(rows, problem.tile.m, problem.m), valid(columns, problem.tile.n, problem.n)});
   };
-  if (plan.decomposition != Decomposition::split_k) {
+  if (plan.box.depth == 1) {
     return product({elements(plan.rows, plan.columns), element});
   }
   std::uint64_t all = 0;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
     const std::vector<GemmTile> tiles = plan.tiles(plan.super_tile(number));
     for (std::uint64_t index = 0; index < tiles.size(); ++index) {
-      if (plan.owner(index) != plan.rank) continue;
+      if (!plan.owns(index)) continue;
       all += elements({tiles[index].row, 1}, {tiles[index].column, 1});
     }
   }
@@ -108,11 +108,13 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
 
 void place(GemmPlan& plan, const Shape& shape) {
   plan.box = shape.box;
-  if (plan.decomposition == Decomposition::split_k) {
-    plan.layer = plan.rank;
-  } else {
-    plan.row = plan.rank / plan.box.columns;
+  plan.idle = plan.rank >= plan.box.ranks();
+  if (!plan.idle) {
+    plan.layer = plan.rank / plan.box.layer();
+    plan.row = plan.rank % plan.box.layer() / plan.box.columns;
     plan.column = plan.rank % plan.box.columns;
+    plan.rows = shape.rows_of(plan.row);
+    plan.columns = shape.columns_of(plan.column);
   }
   plan.tile_rows = shape.tile_rows;
   plan.tile_columns = shape.tile_columns;
@@ -120,8 +122,6 @@ void place(GemmPlan& plan, const Shape& shape) {
   plan.segments = shape.segments;
   plan.own_segments = shape.segments_of(plan.layer);
   plan.own_blocks = shape.blocks_of(plan.own_segments);
-  plan.rows = shape.rows_of(plan.row);
-  plan.columns = shape.columns_of(plan.column);
   plan.b_part_rows = shape.b_part_rows;
   plan.levels = shape.levels;
   plan.nodes = shape.nodes_of(plan.layer);
@@ -170,6 +170,7 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
 
 GemmSuperTile GemmPlan::super_tile(std::uint64_t number) const {
   expect(number < super_tiles(), "the super-tile is one of the plan's");
+  if (idle) return {};
   return super_tile_of(shape_of(*this), cut_of(*this), passes[number], row, column);
 }
 
@@ -247,7 +248,7 @@ GemmStep GemmPlan::step(std::uint64_t block) const {
 
 std::vector<GemmAdd> GemmPlan::fold() const {
   struct Place {
-    std::uint64_t rank, node;
+    std::uint64_t layer, node;
   };
   const Shape shape = shape_of(*this);
   Stack stack;
@@ -260,7 +261,7 @@ std::vector<GemmAdd> GemmPlan::fold() const {
       for (std::uint64_t folds = stack.push(node); folds > 0; --folds) {
         const Place right = places.back();
         places.pop_back();
-        adds.push_back({places.back().rank, places.back().node, right.rank, right.node});
+        adds.push_back({places.back().layer, places.back().node, right.layer, right.node});
       }
     }
   }

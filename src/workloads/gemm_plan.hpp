@@ -11,18 +11,23 @@
 //   grid     {Pr, Pc, 1}  A rank has rows and columns of tiles. The Pc ranks of its grid row upload
 //                         a part each of the A panel that they gather, the Pr ranks of its grid
 //                         column of the B panel.
-//   split-k  {1, 1, P}    A rank has all tiles, and some of the segments of K. It uploads its own
-//                         panels. At the end of a super-tile the ranks exchange their partial sums,
-//                         and each folds, checks and drains some of the tiles.
+//   split-k  {Pr, Pc, D}  A layer of the box, Pr x Pc ranks, has some of the segments of K, of
+//                         which it makes what rows or a grid of so many ranks would. At the end of
+//                         a super-tile the D ranks with the same tiles, one of each layer, exchange
+//                         their partial sums, and each folds, checks and drains some of the tiles.
+//
+// Ranks that have no place in the box are idle: they have super-tiles of nothing.
 //
 // Lock step. Every rank has the same number of super-tiles. In each of them the ranks of a grid row
 // have the same rows of tiles and those of a grid column the same columns, either of which may be
-// empty on some ranks; such a rank takes part in all gathers. With rows and grid all ranks also go
-// through the same blocks in the same order. With split-k ranks meet only in the exchange at the
-// end of each super-tile, and the number of their batches differs.
+// empty on some ranks; such a rank takes part in all gathers. The ranks of a layer also go through
+// the same blocks in the same order. Layers meet only in the exchange at the end of each
+// super-tile, and the number of their batches differs. What a rank does with others goes in one
+// order, the same in all of a layer: gathers of a super-tile, its exchange, gathers of the next.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +51,19 @@ struct GemmOperand {
   bool raw = false;
 };
 
+/// How many ranks share rows of tiles, columns of tiles, and segments of K.
+struct Box {
+  std::uint64_t rows = 1, columns = 1, depth = 1;
+
+  std::uint64_t layer() const { return saturating_product(rows, columns); }  ///< ranks of one
+  std::uint64_t ranks() const { return saturating_product(layer(), depth); }
+  /// Word sums that are kept of each batch: of its upload; where ranks gather A panels also of the
+  /// gathered one, and of each rank's part of it.
+  std::uint64_t batch_sums() const { return columns > 1 ? 2 + columns : 1; }
+
+  bool operator==(const Box&) const = default;
+};
+
 /// All of it must be the same on every rank.
 struct GemmProblem {
   std::uint64_t m = 1, n = 1, k = 1;
@@ -58,6 +76,7 @@ struct GemmProblem {
   /// tile and its mirror one is computed.
   bool symmetric = false;
   Decomposition decomposition = Decomposition::automatic;
+  std::optional<Box> box = std::nullopt;  ///< the only one to look at
   std::uint64_t ranks = 1;
   std::uint64_t device_memory = 0;  ///< bytes that every rank may use: the least of all ranks'
   std::uint64_t other_bytes = 0;    ///< of device memory that the caller needs besides
@@ -89,8 +108,8 @@ struct GemmBuffers {
   std::uint64_t z = 0;               ///< a double for each row and column of tiles
   std::uint64_t row_squares = 0;     ///< a double for each row
   std::uint64_t column_squares = 0;  ///< a double for each column of tiles
-  /// split-k: z, row_squares and column_squares of all ranks, one rank's behind another's: what an
-  /// all-gather of these three, contiguous in this order, receives.
+  /// split-k: z, row_squares and column_squares of all layers, one layer's behind another's: what
+  /// an all-gather of these three, contiguous in this order, receives.
   std::uint64_t gathered_z = 0;
   /// Verdicts of all of a rank's tiles, of the rows of one, and word sums of tiles and batches.
   std::uint64_t verdicts = 0;
@@ -98,17 +117,6 @@ struct GemmBuffers {
   std::uint64_t c_tile = 0;             ///< of the C that is read
   std::uint64_t mirrors = 0;            ///< mirrored tiles on their way out, four of them
   std::uint64_t send = 0, receive = 0;  ///< of the exchange with split-k
-};
-
-/// How many ranks share rows of tiles, columns of tiles, and segments of K; their product is ranks.
-struct Box {
-  std::uint64_t rows = 1, columns = 1, depth = 1;
-
-  /// Word sums that are kept of each batch: of its upload; where ranks gather A panels also of the
-  /// gathered one, and of each rank's part of it.
-  std::uint64_t batch_sums() const { return columns > 1 ? 2 + columns : 1; }
-
-  bool operator==(const Box&) const = default;
 };
 
 /// A tile of C by its row and column among all tiles.
@@ -162,11 +170,11 @@ struct GemmNode {
   bool operator==(const GemmNode&) const = default;
 };
 
-/// One addition of the fold of all ranks' nodes: rank and its node on either side; the sum takes
+/// One addition of the fold of all layers' nodes: layer and its node on either side; the sum takes
 /// the left one's place.
 struct GemmAdd {
-  std::uint64_t left_rank = 0, left_node = 0;
-  std::uint64_t right_rank = 0, right_node = 0;
+  std::uint64_t left_layer = 0, left_node = 0;
+  std::uint64_t right_layer = 0, right_node = 0;
 };
 
 /// A decomposition that was considered.
@@ -177,7 +185,7 @@ struct GemmAlternative {
   std::string why_not;  ///< empty if it can be
 };
 
-/// One rank's plan. Not the same on every rank are: rank, row, column, layer, own_segments,
+/// One rank's plan. Not the same on every rank are: rank, idle, row, column, layer, own_segments,
 /// own_blocks, rows, columns, nodes, uploads, least_uploads, a_gathered, b_gathered, exchanged and
 /// flops.
 struct GemmPlan {
@@ -189,15 +197,18 @@ struct GemmPlan {
   std::vector<GemmAlternative> alternatives;          ///< all that were considered
 
   Box box;
-  /// This rank's place in the box: rank = row * box.columns + column, or layer with split-k.
+  /// This rank's place in the box: rank = (layer * box.rows + row) * box.columns + column.
   std::uint64_t row = 0, column = 0, layer = 0;
+  /// It has none: no tiles, and of segments and blocks those of layer 0, with nothing to do for
+  /// any.
+  bool idle = false;
 
   std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
   std::uint64_t blocks = 0;                       ///< of K
   /// A power of two. Segment s has the blocks share(blocks, s, segments). Its products are summed
   /// block by block; segments are the leaves of a binary tree, whose root is the product.
   std::uint64_t segments = 1;
-  Range own_segments;   ///< this rank's; all but with split-k; never empty
+  Range own_segments;   ///< its layer's; all but with split-k; never empty
   Range own_blocks;     ///< the blocks of these; every batch of a super-tile has one, in order
   Range rows, columns;  ///< of tiles, this rank's; may be empty
 
@@ -274,11 +285,10 @@ struct GemmPlan {
     return (tile.row - rows.first) * columns.count + tile.column - columns.first;
   }
   std::uint64_t numbered_tiles() const { return rows.count * columns.count; }
-  /// The rank that folds, checks and drains the tile number `index` of tiles(): this one, or with
-  /// split-k index % ranks. Tiles are exchanged `ranks` at a time, in their order.
-  std::uint64_t owner(std::uint64_t index) const {
-    return decomposition == Decomposition::split_k ? index % problem.ranks : rank;
-  }
+  /// Whether this rank folds, checks and drains the tile number `index` of tiles(): all, but with
+  /// split-k only every one that is its layer's. Tiles are exchanged box.depth at a time, in their
+  /// order.
+  bool owns(std::uint64_t index) const { return index % box.depth == layer; }
 
   /// Rows of op(A) of the super-tile's panel that this rank uploads, padding included: those of the
   /// panel divided by box.columns, rounded up. The gathered panel has box.columns * that.
@@ -293,8 +303,8 @@ struct GemmPlan {
   bool a_from_b(const GemmSuperTile& super_tile) const;
 
   GemmStep step(std::uint64_t block) const;  ///< of own_blocks
-  /// How an owner folds a tile after an exchange, in order: the last sum, in the place of rank 0's
-  /// node 0, is the product. Empty if one rank has the root.
+  /// How an owner folds a tile after an exchange, in order: the last sum, in the place of layer 0's
+  /// node 0, is the product. Empty if one layer has the root.
   std::vector<GemmAdd> fold() const;
 
   /// "computing", "host link", "all-gathers", "exchange" or "download": what takes longest by
@@ -306,18 +316,20 @@ struct GemmPlan {
 /// take at most 4 % longer than the fastest, those that upload at most 1 % more than the least; of
 /// these the fastest. Alike within 0.2 %: the least uploads, then the largest super-tiles, then the
 /// ring nearest above 3, then the smallest window. Then the decomposition with the least time; but
-/// rows if that is within 4 %.
+/// rows if that is within 4 %. Of split-k's boxes it is the one with the smallest layers, then the
+/// fewest of them, that is within 4 % of the fastest, so that no rank waits for others to no end.
 ///
 /// Possible are: rows always; grid from 8 ranks on, or where it is asked for, but not for symmetric
-/// products; split-k where K has segments, as many as ranks or more. The prediction: the first
+/// products; split-k where K has segments, in boxes of two layers up to as many as segments, with
+/// columns of ranks as grid has them; a box that is asked for alone. The prediction: the first
 /// panels arrive, batches follow one another at the rate of the slowest of uploading, gathering and
 /// computing, and finished tiles are drained while the window's batches and the next super-tile's
 /// first compute tile by tile; the next super-tile waits for those that take longer, the end for
 /// the last ones. Uploads beside a drain take the time of both.
 ///
-/// Throws UsageError where the decomposition that is asked for is not possible, and, naming the
-/// pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every rank
-/// or on none.
+/// Throws UsageError where the decomposition or box that is asked for is not possible, and, naming
+/// the pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every
+/// rank or on none.
 GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank);
 
 /// The plan in lines of text without line ends.

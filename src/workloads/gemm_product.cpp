@@ -18,6 +18,14 @@ std::uint64_t side_by_side(const runtime::Runtime& runtime) {
       1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
 }
 
+/// Collective. None where there is one layer.
+std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const GemmPlan& plan) {
+  const Box& box = plan.box;
+  if (box.depth == 1) return nullptr;
+  const std::uint64_t idle_ones = box.layer(), own = plan.row * box.columns + plan.column;
+  return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
+}
+
 }  // namespace
 
 GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands, GemmPlan plan,
@@ -30,6 +38,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       row_bytes_(plan_.problem.tile.n * gemm::accumulator_bytes(operands.precision)),
       tile_bytes_(plan_.problem.tile.m * row_bytes_),
       together_(side_by_side(runtime)),
+      layers_(layers_of(*runtime.communicator, plan_)),
       panels_(runtime, operands, plan_, staging,
               GemmTiles::slot_bytes(plan_, staging) * staging.slots),
       tiles_(runtime, operands, plan_, staging, to, journal),
@@ -56,6 +65,8 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   send_ = {device, Memory::device, buffers.send};
   receive_ = {device, Memory::device, buffers.receive};
   computed_ = device.make_event();
+  given_ = device.make_event();
+  received_ = device.make_event();
 }
 
 void GemmProduct::normalize(std::vector<double> shift, std::vector<double> scale) {
@@ -80,6 +91,7 @@ void GemmProduct::run() {
        .last_use = [this](std::uint64_t batch) { return last_use(batch); }});
   tiles_.finish();
   panels_.wait(stream);
+  if (layers_) layers_->wait(ring_.arrivals());
 }
 
 /// The window's batches may be computed with the last one.
@@ -100,7 +112,6 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   }
   const std::uint64_t super_number = plan_.batch(number).super_tile;
   if (splits_k()) {
-    gather_check(stream);
     multiply_waiting(stream, number);
     exchange(stream, super_number);
   } else {
@@ -190,55 +201,74 @@ void GemmProduct::finish_tile(device::Stream& stream, std::uint64_t super_tile,
 
 // ---------------------------------------------------------------- split-k
 
-/// The sums of all ranks, added in their order.
+/// All collectives go to the stream that the gathers of panels go to, since ranks belong to several
+/// communicators. So the next super-tile's gathers come behind this.
+template <class Call>
+void GemmProduct::among_layers(device::Stream& stream, const Call& call) {
+  device::Stream& collectives = ring_.arrivals();
+  stream.record(*given_);
+  collectives.wait(*given_);
+  call(collectives);
+  collectives.record(*received_);
+  stream.wait(*received_);
+}
+
+/// The sums of all layers, added in their order.
 void GemmProduct::gather_check(device::Stream& stream) {
   const std::uint64_t count = check_.size();
-  runtime_.communicator->all_gather(stream, check_.data(), checks_.data(), check_.bytes());
+  among_layers(stream, [&](device::Stream& on) {
+    layers_->all_gather(on, check_.data(), checks_.data(), check_.bytes());
+  });
   const double* sum = checks_.data();
-  for (std::uint64_t rank = 1; rank < plan_.problem.ranks; ++rank) {
-    stream.launch(gemm::add_kernel(), {sum, checks_.data() + rank * count, check_.data(),
+  for (std::uint64_t layer = 1; layer < plan_.box.depth; ++layer) {
+    stream.launch(gemm::add_kernel(), {sum, checks_.data() + layer * count, check_.data(),
                                        gemm::Precision::fp64, count});
     sum = check_.data();
   }
 }
 
-/// Tiles go to their owners, which fold all ranks' nodes of them.
+/// Tiles go to their owners, which fold all layers' nodes of them. Where this rank has no tiles
+/// those that it would exchange with have none either.
 void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
   const SuperTile& super_tile = super_tiles_[super_number];
-  const std::uint64_t ranks = plan_.problem.ranks, edge = plan_.problem.tile.m;
-  for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += ranks) {
+  const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
+  if (super_tile.tiles.empty()) return;
+  gather_check(stream);
+  for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += layers) {
     for (std::uint64_t row = 0; row < edge; row += plan_.exchange_rows) {
       exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));
     }
-    const std::uint64_t mine = first + plan_.rank;
+    const std::uint64_t mine = first + plan_.layer;
     if (mine < super_tile.tiles.size()) finish_tile(stream, super_number, mine);
   }
 }
 
-/// Some rows of tiles `first` and so on, one for each rank.
+/// Some rows of tiles `first` and so on, one for each layer.
 void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_tile,
                                 std::uint64_t first, Range rows) {
-  const std::uint64_t ranks = plan_.problem.ranks, nodes = plan_.most_nodes;
+  const std::uint64_t nodes = plan_.most_nodes;
   const std::size_t bytes = rows.count * row_bytes_, offset = rows.first * row_bytes_;
-  const auto place = [&](const device::Buffer<std::byte>& buffer, std::uint64_t rank,
+  const auto place = [&](const device::Buffer<std::byte>& buffer, std::uint64_t layer,
                          std::uint64_t node) {
-    return buffer.data() + (rank * nodes + node) * bytes;
+    return buffer.data() + (layer * nodes + node) * bytes;
   };
-  const std::uint64_t there = std::min(ranks, super_tile.tiles.size() - first);
-  for (std::uint64_t rank = 0; rank < there; ++rank) {
+  const std::uint64_t there = std::min(plan_.box.depth, super_tile.tiles.size() - first);
+  for (std::uint64_t layer = 0; layer < there; ++layer) {
     for (std::uint64_t node = 0; node < plan_.nodes.size(); ++node) {
       stream.launch(memory::copy_kernel(),
-                    {accumulator(node, first + rank) + offset, place(send_, rank, node), bytes});
+                    {accumulator(node, first + layer) + offset, place(send_, layer, node), bytes});
     }
   }
-  runtime_.communicator->all_to_all(stream, send_.data(), receive_.data(), nodes * bytes);
-  if (plan_.rank >= there) return;
+  among_layers(stream, [&](device::Stream& on) {
+    layers_->all_to_all(on, send_.data(), receive_.data(), nodes * bytes);
+  });
+  if (plan_.layer >= there) return;
   const std::vector<GemmAdd> fold = plan_.fold();
   for (const GemmAdd& add : fold) {
     const bool root = &add == &fold.back();
-    std::byte* const left = place(receive_, add.left_rank, add.left_node);
-    stream.launch(gemm::add_kernel(), {left, place(receive_, add.right_rank, add.right_node),
-                                       root ? accumulator(0, first + plan_.rank) + offset : left,
+    std::byte* const left = place(receive_, add.left_layer, add.left_node);
+    stream.launch(gemm::add_kernel(), {left, place(receive_, add.right_layer, add.right_node),
+                                       root ? accumulator(0, first + plan_.layer) + offset : left,
                                        operands_.precision, rows.count * plan_.problem.tile.n});
   }
 }

@@ -60,6 +60,8 @@ class GemmProduct {
   void finish_tile(device::Stream& stream, std::uint64_t super_tile, std::uint64_t index);
   void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
+  template <class Call>
+  void among_layers(device::Stream& stream, const Call& call);
   void exchange_rows(device::Stream& stream, const SuperTile& super_tile, std::uint64_t first,
                      Range rows);
 
@@ -76,15 +78,19 @@ class GemmProduct {
   std::uint64_t together_;              ///< tiles that the device computes side by side
   std::vector<SuperTile> super_tiles_;
   std::uint64_t first_waiting_ = 0;  ///< batch whose products are not enqueued yet
+  /// Of split-k: the ranks with the same tiles, one of each layer. Before the panels, which may
+  /// refuse to be made on one rank: they and their peers are split off by all.
+  std::unique_ptr<comm::Communicator> layers_;
   GemmPanels panels_;
   device::Buffer<std::byte> accumulators_;
   std::vector<GemmTiles::Station> stations_;  ///< of level 0's
   /// Z, and the squares of A's rows and of B's column tiles, of the super-tile at work; of split-k
-  /// also all ranks'.
+  /// also all layers'.
   device::Buffer<double> check_, checks_;
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
   device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
-  std::unique_ptr<device::Event> computed_;  ///< behind the latest products
+  std::unique_ptr<device::Event> computed_;          ///< behind the latest products
+  std::unique_ptr<device::Event> given_, received_;  ///< what goes to other layers, and comes back
   // Its writers use what stands above until it is gone, also where a run has failed.
   GemmTiles tiles_;
   pipeline::UploadRing ring_;

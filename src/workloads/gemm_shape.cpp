@@ -22,15 +22,6 @@ bool siblings(const GemmNode& left, const GemmNode& right) {
   return left.height == right.height && left.index % 2 == 0 && right.index == left.index + 1;
 }
 
-/// The numbers of parts that give different largest parts of `count` (at least 1), the fewest each.
-std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count) {
-  std::vector<std::uint64_t> parts{1};
-  for (std::uint64_t most = count; most > 1; most = ceil_div(count, parts.back())) {
-    parts.push_back(ceil_div(count, most - 1));
-  }
-  return parts;
-}
-
 Range within(Range of, std::uint64_t part, std::uint64_t parts) {
   Range own = share(of.count, part, parts);
   own.first += of.first;
@@ -120,6 +111,14 @@ std::uint64_t segments_of(const GemmProblem& problem) {
   if (problem.k / 8 < most || tiles > 64) return 1;
   return std::bit_floor(
       std::min({std::uint64_t{64}, ceil_div(problem.k, tile.k), std::uint64_t{512} / tiles}));
+}
+
+std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count) {
+  std::vector<std::uint64_t> parts{1};
+  for (std::uint64_t most = count; most > 1; most = ceil_div(count, parts.back())) {
+    parts.push_back(ceil_div(count, most - 1));
+  }
+  return parts;
 }
 
 // ---------------------------------------------------------------- who has what

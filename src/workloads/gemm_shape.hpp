@@ -30,7 +30,16 @@ class Stack {
 /// exchange are small beside the panels, and C has at most 64 tiles: more of them keep many ranks
 /// busy by themselves, and every level of the tree would take memory for all of them. Else the
 /// largest power of two that is at most 64, the number of blocks, and 512 by the number of tiles.
+///
+/// So at most 512 ranks have something to compute where sums are split, 64 of a C of one tile. More
+/// segments would keep more of them busy, but C's bits follow from the segments, which must not
+/// depend on the ranks: one rank would then have another level of accumulators of every tile for
+/// each doubling (64 segments have seven), and all would exchange more partial sums.
 std::uint64_t segments_of(const GemmProblem& problem);
+
+/// The numbers of parts that give different largest parts of `count` (at least 1), the fewest each:
+/// from 1 up.
+std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count);
 
 /// What follows from the problem and the box alone.
 struct Shape {
@@ -39,7 +48,7 @@ struct Shape {
   GemmProblem problem;
   Box box;
   std::uint64_t tile_rows, tile_columns, blocks, segments;
-  std::uint64_t most_rows, most_columns, most_blocks;  ///< of any rank: those of rank 0
+  std::uint64_t most_rows, most_columns, most_blocks;  ///< of any rank
   std::uint64_t b_part_rows;
   std::uint64_t levels = 1, most_nodes = 1;  ///< of any rank
   std::uint64_t exchange_rows = 0;

@@ -32,10 +32,22 @@ std::string alternatives(const GemmPlan& plan) {
 
 std::string of_the_rank(const GemmPlan& plan) {
   std::string text = fmt::format("rank {} of {}: ", plan.rank, plan.problem.ranks);
+  if (plan.idle) return text + "idle";
   text += tiles("rows", plan.rows);
   if (plan.box.columns > 1) text += ", " + tiles("columns", plan.columns);
-  if (plan.decomposition == Decomposition::split_k) {
+  if (plan.box.depth > 1) {
     text += fmt::format(", blocks of K {} to {}", plan.own_blocks.first, plan.own_blocks.end() - 1);
+  }
+  return text;
+}
+
+/// With the ranks that it leaves idle, and what there is to share.
+std::string of_decomposition(const GemmPlan& plan) {
+  std::string text =
+      fmt::format("decomposition: {}, {}", words_of(plan.decomposition, plan.box), plan.why);
+  if (const std::uint64_t idle = plan.problem.ranks - plan.box.ranks(); idle > 0) {
+    text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segments of K are shared",
+                        idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns, plan.segments);
   }
   return text;
 }
@@ -110,8 +122,12 @@ std::string of_time(const GemmPlan& plan) {
 }  // namespace
 
 std::string words_of(Decomposition decomposition, const Box& box) {
-  if (decomposition != Decomposition::grid) return std::string(name_of(decomposition));
-  return fmt::format("grid {} x {}", box.rows, box.columns);
+  if (decomposition == Decomposition::grid) {
+    return fmt::format("grid {} x {}", box.rows, box.columns);
+  }
+  std::string text(name_of(decomposition));
+  if (box.depth > 1) text += fmt::format(" {} x {} x {}", box.rows, box.columns, box.depth);
+  return text;
 }
 
 std::string_view name_of(Decomposition decomposition) {
@@ -126,8 +142,7 @@ std::vector<std::string> describe(const GemmPlan& plan) {
                   name_of(problem.precision), plan.tile_rows, plan.tile_columns, problem.tile.m,
                   problem.tile.n,
                   problem.symmetric ? ", of which one of each pair is computed" : ""),
-      of_k(plan),
-      fmt::format("decomposition: {}, {}", words_of(plan.decomposition, plan.box), plan.why)};
+      of_k(plan), of_decomposition(plan)};
   if (plan.alternatives.size() > 1) lines.push_back("considered: " + alternatives(plan));
   lines.push_back(of_the_rank(plan));
   lines.push_back(fmt::format(
@@ -135,11 +150,13 @@ std::vector<std::string> describe(const GemmPlan& plan) {
       plan.most_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
   lines.push_back(of_batches(plan));
   lines.push_back(of_memory(plan));
-  lines.push_back(fmt::format(
-      "uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at least",
-      plan.rank, format_size(plan.uploads),
-      static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads),
-      format_size(plan.least_uploads)));
+  if (plan.uploads > 0) {
+    lines.push_back(fmt::format(
+        "uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at least",
+        plan.rank, format_size(plan.uploads),
+        static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads),
+        format_size(plan.least_uploads)));
+  }
   if (const std::string received = of_ranks(plan); !received.empty()) {
     lines.push_back("from other ranks:" + received);
   }

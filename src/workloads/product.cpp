@@ -12,6 +12,8 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/repeat.hpp"
@@ -376,6 +378,24 @@ void prepare(const GemmOperands& operands, const GemmPlan& plan) {
   operands.b->prepare({0, operands.b->rows()});
 }
 
+/// gemm.box.
+std::optional<Box> box_of(const Options& options) {
+  const std::string& text = options.text("gemm.box");
+  if (text.empty()) return std::nullopt;
+  std::vector<std::uint64_t> sides;
+  try {
+    for (const std::string_view side : split(text, 'x')) sides.push_back(parse_count(side));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("gemm.box: {} (a box is written as 2x1x4)", error.what()));
+  }
+  if (sides.size() != 3 || std::ranges::count(sides, 0U) > 0) {
+    throw UsageError(fmt::format(
+        "gemm.box is {}, not three numbers above 0: write rows x columns x parts of k, as 2x1x4",
+        excerpt(text)));
+  }
+  return Box{sides[0], sides[1], sides[2]};
+}
+
 }  // namespace
 
 gemm::Precision precision_of(const Options& options) {
@@ -428,6 +448,7 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .stores_c = options.flag("output.store"),
           .symmetric = operands.symmetric,
           .decomposition = *wish,
+          .box = box_of(options),
           .ranks = ranks,
           .device_memory = device_memory,
           .other_bytes = (on_host ? 0 : gemm::most_workspace) + normalizing_bytes(operands),
@@ -441,12 +462,15 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   const bool on_host = runtime.resources.device_is_host;
   session.collectively([&] { refuse_modes(runtime, name); });
   const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
-  const GemmProblem problem =
-      problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
-                 static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit))), on_host);
+  const auto least_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
   const auto rank = static_cast<std::uint64_t>(session.rank());
+  GemmProblem problem;
   // What never fits is refused before anything is measured.
-  session.collectively([&] { (void)plan_gemm(problem, {1, 1, 1, 1}, rank); });
+  session.collectively([&] {
+    problem = problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
+                         least_limit, on_host);
+    (void)plan_gemm(problem, {1, 1, 1, 1}, rank);
+  });
   const pipeline::Ring staging =
       pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
   Limits limits = workloads::limits(runtime, operands, problem.tile, staging, limit);

@@ -31,7 +31,7 @@ std::vector<Whole> find(const GemmPlan& plan, const io::Checkpoint& earlier) {
     const std::vector<GemmTile> tiles = plan.tiles(plan.super_tile(number));
     Whole here;
     for (std::uint64_t i = 0; i < tiles.size(); ++i) {
-      if (plan.owner(i) != plan.rank) continue;
+      if (!plan.owns(i)) continue;
       const auto found = by_number.find(tiles[i].row * plan.tile_columns + tiles[i].column);
       here.whole = here.whole && found != by_number.end();
       if (here.whole) here.tiles.push_back({tiles[i], found->second});

@@ -37,7 +37,14 @@ def test_a_product_on_gpus_that_are_elsewhere():
     assert "device memory 74" not in small, small  # an assumption that is not needed
     long_sums = dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--ranks", 8,
                     env=ON_GPUS)
-    expect(long_sums, "decomposition: split-k", "64 segments")
+    expect(long_sums, "decomposition: split-k 1 x 1 x 8", "64 segments", "considered: rows: ")
+    tall = dry("gemm", "--gemm.m", 16384, "--gemm.n", 4096, "--gemm.k", "2^26", "--ranks", 256,
+               env=ON_GPUS)
+    expect(tall, "decomposition: split-k 4 x 1 x 64", "all-gathers ")
+    boxed = dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--gemm.box",
+                "2x1x16", "--ranks", 40, env=ON_GPUS)
+    expect(boxed, "decomposition: split-k 2 x 1 x 16, as gemm.box asks for; 8 of 40 ranks idle: "
+           "1 x 1 tiles and 64 segments of K are shared")
     forced = dry("gemm", *sizes, "--gemm.decomposition", "grid", "--ranks", 4, env=ON_GPUS)
     expect(forced, "decomposition: grid 2 x 2, as gemm.decomposition asks for")
 

@@ -71,12 +71,45 @@ def test_same_bits_where_sums_are_split():
         runs = [(ranks, factor, "--gemm.decomposition", way) for ranks, factor, way in
                 ((1, 1, "split-k"), (2, 1, "split-k"), (3, None, "split-k"), (3, 1, "rows"),
                  (4, 1.5, "split-k"), (4, 1, "grid"))]
+        boxes = [(4, None, "--gemm.box", "2x1x2"), (4, 1.2, "--gemm.box", "1x2x2")]
         result = check_bits("gemm", [*files, *ways, "--gemm.precision", precision],
-                            [*runs, (3, None)], ON_HOST)
+                            [*runs, *boxes, (3, None)], ON_HOST)
         values, bound = model(a, b, precision)
         assert (np.abs(result - values) <= bound).all()
     each([("fp32", 40, 30, 17000, "a"), ("fp64", 800, 20, 8200, ""),
           ("int8", 13, 50, 9001, "b"), ("fp32x3", 30, 40, 9000, "ab")], check, workers=2)
+
+
+def test_same_bits_in_each_box():
+    """Some tiles in each direction, and of a C of few rows and of few columns; with idle ranks."""
+    def check(precision, m, n, k, boxes):
+        a, b = normal(m, k), normal(k, n)
+        files = inputs(new_folder(), a=a, b=b)
+        runs = [(ranks, factor, "--gemm.box", box) for ranks, factor, box in boxes]
+        result = check_bits("gemm", [*files, "--gemm.precision", precision], runs, ON_HOST)
+        values, bound = model(a, b, precision)
+        assert (np.abs(result - values) <= bound).all()
+    each([("fp32", 1600, 70, 13000, [(6, 1, "3x1x2"), (5, None, "2x1x2"), (4, 1.5, "1x1x4")]),
+          ("fp64", 40, 800, 6500, [(4, None, "1x2x2"), (6, 1, "1x3x2"), (2, 1, "1x1x1")]),
+          ("fp32x3", 800, 790, 6500, [(4, 1, "2x1x2"), (4, 1, "1x2x2"), (6, None, "1x2x3"),
+                                      (6, 1, "2x2x1")])], check, workers=2)
+
+
+def plan_of(*arguments, ranks):
+    """The plan of a run with these, told with its result."""
+    out = new_folder() / "c.h5"
+    product("gemm", out, *arguments, ranks=ranks, env=ON_HOST)
+    with h5py.File(out) as file:
+        return file["results"].attrs["plan"]
+
+
+def test_the_box_is_told():
+    sizes = ["--gemm.m", 1600, "--gemm.n", 70, "--gemm.k", 13000]
+    assert "decomposition: split-k 2 x 1 x 2, as gemm.box asks for; 1 of 5 ranks idle: 3 x 1 " in \
+        plan_of(*sizes, "--gemm.box", "2x1x2", ranks=5)
+    # Three tiles and four segments for six: all have one tile and two segments.
+    assert "decomposition: split-k 3 x 1 x 2, as gemm.decomposition asks for\n" in \
+        plan_of(*sizes, "--gemm.decomposition", "split-k", ranks=6)
 
 
 def test_the_decomposition_is_told():
@@ -98,8 +131,12 @@ def test_the_decomposition_is_told():
     check_complaints([
         (["run", "gemm", *flat, "--gemm.decomposition", "split-k"], 2,
          ["split-k is not possible", "8 times", "rows or grid"]),
-        (["run", "gemm", "--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 4100, "--gemm.decomposition",
-          "split-k"], 2, ["split-k is not possible", "K has 2 segments for"]),
+        (["run", "gemm", "--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 4100, "--gemm.box", "1x1x3"],
+         2, ["--gemm.box 1x1x3 splits K among 3 layers, and it has 2 segments"]),
+        (["run", "gemm", *flat, "--gemm.box", "2x1x2"], 2, ["takes 4 ranks, and there are 3"]),
+        (["run", "gemm", *flat, "--gemm.box", "2x2"], 2, ["gemm.box", "'2x2'", "as 2x1x4"]),
+        (["run", "gemm", *flat, "--gemm.box", "2x0x1"], 2, ["not three numbers above 0"]),
+        (["run", "gemm", *flat, "--gemm.box", "2x1xmany"], 2, ["gemm.box", "written as 2x1x4"]),
         (["run", "gemm", *flat, "--gemm.decomposition", "diagonal"], 2,
          ["gemm.decomposition", "'diagonal'", "split-k"]),
     ], ranks=(3,))

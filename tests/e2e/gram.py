@@ -266,6 +266,10 @@ def test_same_bits_where_sums_are_split():
     check_bits("gram", [*files, "--gram.center", "true"],
                [(ranks, factor, "--gemm.decomposition", way) for ranks in (2, 3)
                 for factor, way in ((None, "rows"), (1, "split-k"))], ON_HOST)
+    files = inputs(new_folder(), a=normal(13000, 1600) + 1)
+    check_bits("gram", [*files, "--gram.center", "true"],
+               [(ranks, factor, "--gemm.box", box) for ranks, factor, box in
+                ((4, 1, "2x1x2"), (5, None, "2x1x2"), (6, None, "3x1x2"))], ON_HOST)
 
 
 def test_same_bits_for_any_memory():
@@ -326,7 +330,10 @@ def test_bad_input():
         (of("sample", "--gram.center", "true"), 2,
          ["in.h5:/sample is 1 x 31", "one sample", "--gram.divisor n or 1"]),
         (of("sample", "--gram.divisor", "n-1"), 2, ["one sample", "--gram.divisor n or 1"]),
-        (of("x", "--gemm.decomposition", "grid"), 2, ["grid is not for gram", "rows or split-k"]),
+        (of("x", "--gemm.decomposition", "grid"), 2,
+         ["grid, or a --gemm.box with columns, is not for gram", "rows or split-k"]),
+        (of("x", "--gemm.box", "1x1x1", "--gemm.decomposition", "split-k"), 2,
+         ["--gemm.box 1x1x1 is rows, and --gemm.decomposition is split-k"]),
         (of("small", "--gemm.precision", "int8", "--gram.center", "true"), 2,
          ["int8", "centring", "fp32"]),
         (of("small", "--gemm.precision", "int8", "--gram.scale", "true"), 2, ["int8", "scaling"]),

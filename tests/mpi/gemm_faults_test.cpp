@@ -42,8 +42,15 @@ struct Sizes {
 constexpr Sizes usual = {800, 790, 4200};
 // K has four segments, C two tiles.
 constexpr Sizes deep = {800, 70, 6500};
+// The same with two columns of tiles, and with four tiles.
+constexpr Sizes deep_flat = {70, 800, 6500}, deep_square = {800, 800, 6500};
 // Three rows of tiles, of which six are computed.
 constexpr Sizes square = {1600, 1600, 150};
+
+/// All ranks are layers of one.
+Box layers_alone() {
+  return {1, 1, static_cast<std::uint64_t>(session().size())};
+}
 
 /// One reader, so that pieces go up in their order; several of them in a batch.
 Options options() {
@@ -82,7 +89,8 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
 
   /// Prepares another product. Of a symmetric one C is stored, so that mirrors leave the device.
   void multiply(const Sizes& sizes, Decomposition decomposition = Decomposition::rows,
-                bool symmetric = false, io::Journal* journal = nullptr) {
+                bool symmetric = false, io::Journal* journal = nullptr,
+                const std::optional<Box>& box = std::nullopt) {
     product_.reset();
     const auto matrix = [&](std::uint64_t rows, std::uint64_t columns, std::uint64_t seed) {
       return std::make_unique<io::Matrix>(std::make_unique<io::GeneratorSource>(
@@ -105,6 +113,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
                 .stores_c = symmetric,
                 .symmetric = symmetric,
                 .decomposition = decomposition,
+                .box = box,
                 .ranks = static_cast<std::uint64_t>(session().size()),
                 .device_memory = std::uint64_t{1} << 30,
                 .on_host = true,
@@ -124,6 +133,11 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
         static_cast<int>(session().max(owned(plan_).empty() ? -1 : session().rank()));
     ASSERT_EQ(plan_.super_tiles(), 1U);
     ASSERT_GE(last_with_tiles_, 0);
+  }
+
+  void multiply_in(const Box& box, const Sizes& sizes, bool symmetric = false) {
+    multiply(sizes, Decomposition::automatic, symmetric, nullptr, box);
+    ASSERT_EQ(plan_.box, box);
   }
 
   /// With these rates nothing is gained by a second super-tile.
@@ -166,9 +180,15 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     const std::vector<GemmTile> all = plan.tiles(plan.super_tile(0));
     std::vector<GemmTile> mine;
     for (std::uint64_t i = 0; i < all.size(); ++i) {
-      if (plan.owner(i) == plan.rank) mine.push_back(all[i]);
+      if (plan.owns(i)) mine.push_back(all[i]);
     }
     return mine;
+  }
+  /// All-gathers that a batch has: of B's parts and their sums, if only of nothing; of A's parts
+  /// and theirs where there are rows.
+  static std::uint64_t gathers_a_batch(const GemmPlan& plan) {
+    const bool has_a = plan.super_tile(0).rows.count > 0;
+    return (plan.box.rows > 1 ? 2 : 0) + (plan.box.columns > 1 && has_a ? 2 : 0);
   }
   bool has_mirror(GemmTile tile) const { return operands_.symmetric && tile.row != tile.column; }
   std::vector<Download> downloads(const GemmPlan& plan) const {
@@ -270,7 +290,7 @@ TEST_P(GemmFaults, NoneIsSeenWhereThereIsNone) {
     EXPECT_EQ(session().sum(expect_none(plan_.blocks * (plan_.box.rows > 1 ? 4 : 2), 0)),
               session().sum(checksum));
   }
-  multiply(deep, Decomposition::split_k);
+  multiply_in(layers_alone(), deep);
   ASSERT_EQ(plan_.segments, 4U);
   ASSERT_EQ(plan_.count_tiles(plan_.super_tile(0)), 2U);
   expect_none(1, (1 + static_cast<std::uint64_t>(session().size())) / session().size());
@@ -279,6 +299,35 @@ TEST_P(GemmFaults, NoneIsSeenWhereThereIsNone) {
   ASSERT_EQ(plan_.tile_rows, 3U);
   ASSERT_TRUE(plan_.rows.count == 0 || plan_.a_from_b(plan_.super_tile(0)));
   expect_none(2 * plan_.blocks, 0);
+}
+
+/// Wherever its ranks stand, and where some of them are idle.
+TEST_P(GemmFaults, NoneIsSeenInAnyBox) {
+  const auto ranks = static_cast<std::uint64_t>(session().size());
+  const auto expect_none = [&](const Box& box, const Sizes& sizes, bool symmetric) {
+    multiply_in(box, sizes, symmetric);
+    const GemmVerdict verdict = run();
+    EXPECT_EQ(verdict.failure, "");
+    const std::uint64_t tiles = plan_.count_tiles(plan_.super_tile(0));
+    const bool exchanges = tiles > 0 && box.depth > 1;
+    EXPECT_EQ(plan_.idle, plan_.rank >= box.ranks());
+    EXPECT_EQ(plan_.idle, product_->uploaded() == 0);
+    EXPECT_EQ(faults_.checks, owned(plan_).size());
+    EXPECT_EQ(faults_.exchanges, exchanges ? ceil_div(tiles, box.depth) : 0);
+    EXPECT_EQ(faults_.gathers,
+              plan_.own_blocks.count * gathers_a_batch(plan_) + (exchanges ? 1 : 0));
+    return session().sum(verdict.checksum);
+  };
+  for (const auto& [sizes, symmetric] :
+       {std::pair(deep, false), {deep_flat, false}, {deep_square, false}, {deep_square, true}}) {
+    const std::uint64_t expected = expect_none({ranks, 1, 1}, sizes, symmetric);
+    for (const Box& box :
+         {Box{1, 1, 2}, {1, 1, 3}, {1, 1, 4}, {2, 1, 2}, {1, 2, 2}, {3, 1, 1}, {2, 2, 1}}) {
+      if (box.ranks() > ranks || (symmetric && box.columns > 1)) continue;
+      EXPECT_EQ(expect_none(box, sizes, symmetric), expected)
+          << box.rows << " x " << box.columns << " x " << box.depth;
+    }
+  }
 }
 
 TEST_P(GemmFaults, APanelThatArrivesOtherwiseIsNamed) {
@@ -419,11 +468,13 @@ TEST_P(GemmFaults, WhatTheCheckGoesByIsGatheredToo) {
   }
 }
 
-/// An element of another rank's sum over its part of K.
+/// An element of another layer's sum over its part of K.
 void GemmFaults::expect_exchanged_to_be_checked(int where) {
   const GemmPlan plan = plan_of(where);
-  const int giver = (where + session().size() - 1) % session().size();
-  const GemmNode node = plan_of(giver).nodes[0];
+  if (owned(plan).empty()) return;
+  const Box& box = plan.box;
+  const std::uint64_t giver = (plan.layer + box.depth - 1) % box.depth;
+  const GemmNode node = plan_of(static_cast<int>(giver * box.layer())).nodes[0];
   const Place hit = place_of(owned(plan).front());
   const std::uint64_t row = last_of(hit.rows), column = last_of(hit.columns);
   const std::uint64_t tile_row = row - hit.rows.first, tile_column = column - hit.columns.first;
@@ -435,7 +486,9 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
     const Range depth = intersection(
         {blocks.first * problem_.tile.k, blocks.count * problem_.tile.k}, {0, problem_.k});
     for (std::uint64_t k = depth.first; k < depth.end(); ++k) {
-      partial += element(*operands_.a, row, k) * element(*operands_.b, k, column);
+      partial += element(*operands_.a, row, k) * (operands_.transpose_b
+                                                      ? element(*operands_.b, column, k)
+                                                      : element(*operands_.b, k, column));
     }
   }
   const double caught = smallest_caught(where);
@@ -451,8 +504,7 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
     flipped = {lowest, bits - 1};
   }
   const std::uint64_t rows = std::min(plan.exchange_rows, problem_.tile.m);
-  const std::uint64_t start =
-      static_cast<std::uint64_t>(giver) * plan.most_nodes * rows * problem_.tile.n;
+  const std::uint64_t start = giver * plan.most_nodes * rows * problem_.tile.n;
   for (const unsigned bit : flipped) {
     const std::uint64_t index = start + tile_row * problem_.tile.n + tile_column;
     const Flip flip{index * c_element_ + bit / 8, bit % 8};
@@ -466,22 +518,38 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
 
 TEST_P(GemmFaults, WhatIsExchangedOtherwiseMakesARowWrong) {
   if (session().size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
-  multiply(deep, Decomposition::split_k);
-  for (int where = 0; where <= last_with_tiles_; ++where) expect_exchanged_to_be_checked(where);
+  const auto expect_checked = [&] {
+    for (int where = 0; where <= last_with_tiles_; ++where) expect_exchanged_to_be_checked(where);
 
-  // What C is checked by is a sum of all ranks' too.
-  const int where = last_with_tiles_, giver = (where + 1) % session().size();
-  const GemmPlan plan = plan_of(where);
-  const Place hit = place_of(owned(plan).front());
-  const std::uint64_t check = plan.buffers.gathered_z / plan.problem.ranks;
-  const std::uint64_t z = static_cast<std::uint64_t>(giver) * check +
-                          hit.rows.first * plan.tile_columns * sizeof(double);
-  const std::string failure =
-      failure_with({.gather = Faults::Message{0, {z + sizeof(double) - 1, 6}}}, where);
-  EXPECT_TRUE(failure.starts_with(
-      fmt::format("1 rows of C in columns {} to {} are wrong, the worst of them row {} (",
-                  hit.columns.first, last_of(hit.columns), hit.rows.first)))
-      << failure;
+    // What C is checked by is a sum of all layers' too, gathered behind all panels.
+    const int where = last_with_tiles_;
+    const GemmPlan plan = plan_of(where);
+    const GemmTile tile = owned(plan).front();
+    const GemmSuperTile super_tile = plan.super_tile(0);
+    const Place hit = place_of(tile);
+    const std::uint64_t giver = (plan.layer + 1) % plan.box.depth;
+    const std::uint64_t check = plan.buffers.gathered_z / plan.box.depth;
+    const std::uint64_t row = (tile.row - super_tile.rows.first) * problem_.tile.m;
+    const std::uint64_t z =
+        giver * check +
+        (row * super_tile.columns.count + tile.column - super_tile.columns.first) * sizeof(double);
+    const std::uint64_t number = plan.own_blocks.count * gathers_a_batch(plan);
+    const std::string failure =
+        failure_with({.gather = Faults::Message{number, {z + sizeof(double) - 1, 6}}}, where);
+    EXPECT_TRUE(failure.starts_with(
+        fmt::format("1 rows of C in columns {} to {} are wrong, the worst of them row {} (",
+                    hit.columns.first, last_of(hit.columns), hit.rows.first)))
+        << failure;
+  };
+  multiply_in(layers_alone(), deep);
+  expect_checked();
+  if (session().size() < 4) return;
+  multiply_in({2, 1, 2}, deep);
+  expect_checked();
+  multiply_in({1, 2, 2}, deep_flat);
+  expect_checked();
+  multiply_in({2, 1, 2}, deep_square, true);
+  expect_checked();
 }
 
 TEST_P(GemmFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
@@ -519,7 +587,7 @@ TEST_P(GemmFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
   expect_caught();
   multiply(square, Decomposition::rows, true);
   expect_caught();
-  multiply(deep, Decomposition::split_k);
+  multiply_in(layers_alone(), deep);
   expect_caught();
 }
 

@@ -1,4 +1,5 @@
 // How a matrix product is cut to fit: nothing is missed, ranks agree, memory suffices.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,8 +55,9 @@ std::optional<std::uint64_t> demanded(const GemmProblem& problem, std::uint64_t 
 
 bool can_split(GemmProblem problem) {
   problem.decomposition = Decomposition::rows;
+  problem.box.reset();
   problem.device_memory = UINT64_MAX;
-  return plan_gemm(problem, rates, 0).segments >= problem.ranks;
+  return problem.ranks == 1 || plan_gemm(problem, rates, 0).segments > 1;
 }
 
 /// With memory for everything, for a good part of it, and for hardly a tile.
@@ -112,6 +114,17 @@ std::vector<GemmProblem> many_problems() {
         problem.decomposition = ranks == 3 ? Decomposition::automatic : Decomposition::rows;
         if (ranks == 2 && can_split(problem)) problem.decomposition = Decomposition::split_k;
         add(problem);
+      }
+    }
+  }
+  for (const Box& box : {Box{2, 1, 2}, {1, 2, 2}, {3, 1, 2}, {2, 2, 2}, {1, 1, 3}, {2, 3, 1}}) {
+    for (const std::uint64_t ranks : {box.ranks(), box.ranks() + 2}) {  // two of them idle
+      for (const auto& [m, n] : {std::pair(60, 30), {13, 100}, {90, 90}}) {
+        GemmProblem problem = small_tiles(m, n, 1000, ranks);
+        problem.box = box;
+        add(problem);
+        problem.symmetric = m == n && box.columns == 1;
+        if (problem.symmetric) add(problem);
       }
     }
   }
@@ -200,10 +213,11 @@ TEST(GemmPlan, PartsMakeUpThePanels) {
     const gemm::Tile& tile = problem.tile;
     const Box box = plans[0].box;
     for (const GemmPlan& one : plans) {
+      if (one.idle) continue;
       for (std::uint64_t block = 0; block < one.blocks; ++block) {
         std::vector<int> times(tile.k);
         for (const GemmPlan& other : plans) {
-          if (other.column != one.column || other.layer != one.layer) continue;
+          if (other.idle || other.column != one.column || other.layer != one.layer) continue;
           const auto [rows, valid] = other.b_part(block);
           EXPECT_EQ(rows.count, one.b_part_rows);
           EXPECT_EQ(rows.first - block * tile.k, other.row * one.b_part_rows);
@@ -220,7 +234,7 @@ TEST(GemmPlan, PartsMakeUpThePanels) {
         const std::uint64_t first = super_tile.rows.first * tile.m;
         std::vector<int> times(super_tile.rows.count * tile.m);
         for (const GemmPlan& other : plans) {
-          if (other.row != one.row || other.layer != one.layer) continue;
+          if (other.idle || other.row != one.row || other.layer != one.layer) continue;
           const auto [rows, valid] = other.a_part(super_tile);
           if (one.a_from_b(super_tile)) {
             EXPECT_EQ(rows.count, 0U);
@@ -245,12 +259,21 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
   for (const GemmProblem& problem : many_problems()) {
     const std::vector<GemmPlan> plans = plans_of(problem);
     const GemmPlan& first = plans[0];
-    EXPECT_EQ(first.box.rows * first.box.columns * first.box.depth, problem.ranks);
+    EXPECT_LE(first.box.ranks(), problem.ranks);
+    if (problem.box) {
+      EXPECT_EQ(first.box, *problem.box);
+    } else if (first.decomposition != Decomposition::split_k) {
+      EXPECT_EQ(first.box.ranks(), problem.ranks);
+    }
     for (const GemmPlan& plan : plans) {
       EXPECT_EQ(plan.decomposition, first.decomposition);
       EXPECT_EQ(plan.box, first.box);
       EXPECT_EQ(plan.why, first.why);
-      EXPECT_EQ(plan.rank, plan.layer + plan.row * plan.box.columns + plan.column);
+      EXPECT_EQ(plan.idle, plan.rank >= plan.box.ranks());
+      if (!plan.idle) {
+        EXPECT_EQ(plan.rank,
+                  (plan.layer * plan.box.rows + plan.row) * plan.box.columns + plan.column);
+      }
       EXPECT_EQ(plan.passes, first.passes);
       EXPECT_EQ(plan.ring, first.ring);
       EXPECT_EQ(plan.window, first.window);
@@ -258,25 +281,31 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
       EXPECT_EQ(plan.most_tiles, first.most_tiles);
       EXPECT_EQ(plan.most_nodes, first.most_nodes);
       EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
-      EXPECT_EQ(plan.exchanged, first.exchanged);
       EXPECT_EQ(plan.device_bytes, first.device_bytes);
       EXPECT_EQ(plan.buffers.b_panel, first.buffers.b_panel);
       EXPECT_EQ(plan.seconds, first.seconds);
       EXPECT_GT(plan.own_blocks.count, 0U);
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
         const GemmSuperTile tiles = plan.super_tile(number);
+        if (plan.idle) {
+          EXPECT_EQ(tiles, GemmSuperTile{});
+          continue;
+        }
         for (const GemmPlan& other : plans) {
-          if (other.row == plan.row) {
+          if (!other.idle && other.row == plan.row) {
             EXPECT_EQ(other.super_tile(number).rows, tiles.rows);
           }
-          if (other.column == plan.column) {
+          if (!other.idle && other.column == plan.column) {
             EXPECT_EQ(other.super_tile(number).columns, tiles.columns);
           }
         }
       }
-      if (plan.decomposition != Decomposition::split_k) {
+      if (plan.box.depth == 1) {
         EXPECT_EQ(plan.own_blocks, (Range{0, plan.blocks}));
       }
+      const GemmPlan& corner = plans[plan.layer * plan.box.layer()];  // of its layer
+      EXPECT_EQ(plan.own_blocks, corner.own_blocks);
+      EXPECT_EQ(plan.nodes, corner.nodes);
     }
   }
 }
@@ -377,15 +406,15 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
     for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
       const GemmSuperTile tiles = plan.super_tile(number);
       const std::vector<GemmTile> computed = plan.tiles(tiles);
-      const std::uint64_t rounds = ceil_div(computed.size(), problem.ranks);
+      const std::uint64_t rounds = ceil_div(computed.size(), plan.box.depth);
       if (plan.box.depth > 1) {
         const std::uint64_t rows = tiles.rows.count * 16;
         exchanged +=
-            (problem.ranks - 1) * (rounds * plan.most_nodes * 16 * 16 * 4 +
-                                   8 * (rows * tiles.columns.count + rows + tiles.columns.count));
+            (plan.box.depth - 1) * (rounds * plan.most_nodes * 16 * 16 * 4 +
+                                    8 * (rows * tiles.columns.count + rows + tiles.columns.count));
       }
       for (std::uint64_t index = 0; problem.reads_c && index < computed.size(); ++index) {
-        if (plan.owner(index) != plan.rank) continue;
+        if (!plan.owns(index)) continue;
         c += intersection({computed[index].row * 16, 16}, {0, problem.m}).count *
              intersection({computed[index].column * 16, 16}, {0, problem.n}).count * 4;
       }
@@ -429,11 +458,14 @@ std::string product_of(const GemmProblem& problem) {
     EXPECT_EQ(sums.back().size(), plan.nodes.size());
     EXPECT_LE(plan.nodes.size(), plan.most_nodes);
   }
-  if (plans[0].decomposition != Decomposition::split_k) return sums[problem.ranks - 1].at(0);
+  const Box& box = plans[0].box;
+  for (std::uint64_t rank = 0; rank < box.ranks(); ++rank) {
+    EXPECT_EQ(sums[rank], sums[plans[rank].layer * box.layer()]);
+  }
   std::string last = sums[0].at(0);
   for (const GemmAdd& add : plans[0].fold()) {
-    std::string& left = sums.at(add.left_rank).at(add.left_node);
-    left = "(" + left + " " + sums.at(add.right_rank).at(add.right_node) + ")";
+    std::string& left = sums.at(add.left_layer * box.layer()).at(add.left_node);
+    left = "(" + left + " " + sums.at(add.right_layer * box.layer()).at(add.right_node) + ")";
     last = left;
   }
   EXPECT_EQ(last, sums[0][0]);
@@ -445,6 +477,7 @@ TEST(GemmPlan, TheOrderOfASumDoesNotDependOnRanks) {
     for (const std::uint64_t m : {13, 60}) {
       GemmProblem problem = small_tiles(m, 30, k, 1);
       const std::string expected = product_of(problem);
+      const std::uint64_t segments = plan_gemm(problem, rates, 0).segments;
       for (std::uint64_t ranks = 1; ranks <= 9; ++ranks) {
         problem.ranks = ranks;
         for (const Decomposition each :
@@ -453,6 +486,15 @@ TEST(GemmPlan, TheOrderOfASumDoesNotDependOnRanks) {
           if (each == Decomposition::split_k && !can_split(problem)) continue;
           EXPECT_EQ(product_of(problem), expected);
         }
+        for (std::uint64_t depth = 2; depth <= ranks && can_split(problem); ++depth) {
+          for (const Box& box : {Box{ranks / depth, 1, depth}, {1, ranks / depth, depth}}) {
+            problem.decomposition = Decomposition::automatic;
+            problem.box = box;
+            if (depth > segments) continue;
+            EXPECT_EQ(product_of(problem), expected);
+          }
+        }
+        problem.box.reset();
       }
     }
   }
@@ -465,7 +507,7 @@ TEST(GemmPlan, SegmentsAreFoldedByATree) {
   EXPECT_EQ(plan.levels, 3U);
   EXPECT_EQ(product_of(problem), "((0,1 2,3) (4,5 6))");
   problem.ranks = 3;
-  problem.decomposition = Decomposition::split_k;
+  problem.box = Box{1, 1, 3};
   const GemmPlan last = plan_gemm(problem, rates, 2);
   EXPECT_EQ(last.own_segments, (Range{3, 1}));
   EXPECT_EQ(last.own_blocks, (Range{6, 1}));
@@ -575,20 +617,105 @@ TEST(GemmPlan, LongSumsOfFewTilesAreSplit) {
   EXPECT_EQ(plan_gemm(problem, rates, 3).decomposition, Decomposition::rows);
 }
 
+/// 1 to 64 ranks: tiles and segments are shared by all that have something to do.
+TEST(GemmPlan, ABoxSuitsTheProductAndTheRanks) {
+  struct Sizes {
+    std::uint64_t m, n, k;
+    bool symmetric;
+  };
+  constexpr std::uint64_t edge = 4096;
+  for (const auto& [m, n, k, symmetric] : {Sizes{8 * edge, edge, 512 * edge, false},
+                                           {edge, 8 * edge, 512 * edge, false},
+                                           {2 * edge, 2 * edge, 512 * edge, false},
+                                           {3 * edge, 3 * edge, 512 * edge, true}}) {
+    GemmProblem problem = problem_of(m, n, k, gemm::Precision::fp32, false, 1, 100 * GiB);
+    problem.symmetric = symmetric;
+    const GemmPlan alone = plan_gemm(problem, rates, 0);
+    const std::uint64_t tiles = alone.count_tiles(alone.super_tile(0));
+    double before = alone.seconds;
+    for (problem.ranks = 1; problem.ranks <= 64; ++problem.ranks) {
+      const GemmPlan plan = plan_gemm(problem, rates, 0);
+      const Box& box = plan.box;
+      EXPECT_LE(plan.seconds, 1.05 * before) << told(plan);
+      before = std::min(before, plan.seconds);
+      EXPECT_LE(box.depth, plan.segments);
+      EXPECT_LE(box.ranks(), problem.ranks);
+      EXPECT_LE(box.columns, problem.ranks < 8 || symmetric ? 1 : problem.ranks) << told(plan);
+      // A share's time is that of whole tiles and segments: at least half of the ranks are busy.
+      const auto shares = static_cast<double>(std::min(problem.ranks, tiles * plan.segments));
+      EXPECT_LE(plan.compute_seconds, 2 * alone.compute_seconds / shares) << told(plan);
+      const std::string told_of = told(plan);
+      EXPECT_EQ(told_of.find(" ranks idle: ") != std::string::npos, box.ranks() < problem.ranks)
+          << told_of;
+      if (plan.decomposition != Decomposition::split_k) continue;
+      const std::string words =
+          fmt::format("decomposition: split-k {} x {} x {}, ", box.rows, box.columns, box.depth);
+      EXPECT_NE(told_of.find(words), std::string::npos) << told_of;
+    }
+  }
+}
+
+TEST(GemmPlan, MoreRanksThanSegmentsShareTilesToo) {
+  constexpr std::uint64_t k = 1 << 27;
+  GemmProblem problem = problem_of(8192, 8192, k, gemm::Precision::fp32, false, 128, 24 * GiB);
+  const GemmPlan plan = plan_gemm(problem, rates, 71);
+  EXPECT_EQ(plan.segments, 64U);
+  EXPECT_EQ(plan.box.depth, 64U) << told(plan);
+  EXPECT_EQ(plan.box.layer(), 2U);
+  EXPECT_EQ(plan.layer, 35U);
+  EXPECT_EQ(plan.row + plan.column, 1U);
+  problem.m = problem.n = 4096;  // one tile: no more than 64 have something to do
+  problem.tile = gemm::tile_for(4096, 4096, k, gemm::Precision::fp32, false);
+  GemmRates quick_link = rates;  // else more ranks gain from uploading less each
+  quick_link.link_up = 500e9;
+  const GemmPlan one = plan_gemm(problem, quick_link, 100);
+  EXPECT_EQ(one.box, (Box{1, 1, 64})) << told(one);
+  EXPECT_TRUE(one.idle);
+  EXPECT_EQ(one.uploads + one.received(), 0U);
+  EXPECT_EQ(one.numbered_tiles(), 0U);
+  EXPECT_NE(told(one).find("64 of 128 ranks idle: 1 x 1 tiles and 64 segments"), std::string::npos)
+      << told(one);
+  EXPECT_NE(told(one).find("rank 100 of 128: idle"), std::string::npos) << told(one);
+}
+
+/// What a refusal says, beginning at "--".
+std::string refusal(const GemmProblem& problem) {
+  try {
+    plan_gemm(problem, rates, 0);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(GemmPlan, SplittingWhereThereIsNothingToSplitIsRefused) {
   GemmProblem problem = small_tiles(400, 400, 400, 2);
   problem.decomposition = Decomposition::split_k;
-  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
-  problem = small_tiles(16, 16, 4 * 32, 5);
+  EXPECT_NE(refusal(problem).find("pass auto, rows or grid"), std::string::npos);
+  problem = small_tiles(16, 16, 4 * 32, 5);  // four segments for five ranks
   problem.decomposition = Decomposition::split_k;
-  try {
-    plan_gemm(problem, rates, 0);
-    FAIL() << "four segments were split among five ranks";
-  } catch (const UsageError& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("K has 4 segments for 5 ranks"), std::string::npos) << text;
-    EXPECT_NE(text.find("pass auto, rows or grid"), std::string::npos) << text;
-  }
+  EXPECT_EQ(plan_gemm(problem, rates, 4).box, (Box{1, 1, 4}));
+  EXPECT_TRUE(plan_gemm(problem, rates, 4).idle);
+}
+
+TEST(GemmPlan, BoxesThatCannotBeAreRefused) {
+  const auto refused = [](GemmProblem problem, const Box& box, std::string_view why) {
+    problem.box = box;
+    const std::string text = refusal(problem);
+    EXPECT_NE(text.find(why), std::string::npos) << text;
+  };
+  GemmProblem problem = small_tiles(60, 60, 4 * 128, 6);
+  ASSERT_EQ(plan_gemm(problem, rates, 0).segments, 16U);
+  refused(problem, {2, 2, 2}, "--gemm.box 2x2x2 takes 8 ranks, and there are 6");
+  refused(problem, {UINT64_MAX, 3, 2}, "and there are 6");
+  problem.decomposition = Decomposition::rows;
+  refused(problem, {2, 1, 3}, "2x1x3 is split-k, and --gemm.decomposition is rows");
+  problem.decomposition = Decomposition::automatic;
+  problem.symmetric = true;
+  refused(problem, {1, 3, 2}, "a --gemm.box with columns, is not for gram");
+  problem = small_tiles(16, 16, 4 * 32, 5);
+  refused(problem, {1, 1, 5}, "splits K among 5 layers, and it has 4 segments");
+  refused(small_tiles(400, 400, 400, 4), {1, 1, 2}, "is not possible (K is split where");
 }
 
 TEST(GemmPlan, ASymmetricProductHasNoGrid) {
