@@ -104,9 +104,11 @@ struct GemmBuffers {
 struct Box {
   std::uint64_t rows = 1, columns = 1, depth = 1;
 
-  /// Word sums that are kept of each batch: of its upload; where ranks gather A panels also of the
-  /// gathered one, and of each rank's part of it.
-  std::uint64_t batch_sums() const { return columns > 1 ? 2 + columns : 1; }
+  /// Word sums that are kept of each batch: of its upload; where ranks gather A's panels also of
+  /// each part of it, as it was sent and as it came; and of a symmetric product likewise of B's.
+  std::uint64_t batch_sums(bool symmetric) const {
+    return 1 + (columns > 1 ? 2 * columns : 0) + (symmetric && rows > 1 ? 2 * rows : 0);
+  }
 
   bool operator==(const Box&) const = default;
 };
@@ -274,6 +276,8 @@ struct GemmPlan {
     return (tile.row - rows.first) * columns.count + tile.column - columns.first;
   }
   std::uint64_t numbered_tiles() const { return rows.count * columns.count; }
+  /// Of each batch.
+  std::uint64_t batch_sums() const { return box.batch_sums(problem.symmetric); }
   /// The rank that folds, checks and drains the tile number `index` of tiles(): this one, or with
   /// split-k index % ranks. Tiles are exchanged `ranks` at a time, in their order.
   std::uint64_t owner(std::uint64_t index) const {
