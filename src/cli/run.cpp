@@ -198,14 +198,15 @@ class Output {
 
   /// Once all have written: result and trace get their names, and the journals go. But a result
   /// that has failed its verification is marked, so that the next run replaces it, and that run
-  /// goes on from the tiles that were right: what was wrong is in no journal. On rank 0.
+  /// goes on from the tiles that were right: what was wrong is in no journal. A trace has no mark
+  /// to tell that it may be replaced, and is left out. On rank 0.
   void publish(bool failed) {
     const bool goes_on = failed && keeps_;
     if (goes_on) file_->keep();
     file_->publish(failed ? "unverified" : "complete");
     published_ = true;
     if (!goes_on) io::remove_journals(path_, uuid_);
-    if (trace_) trace_->publish();
+    if (trace_ && !failed) trace_->publish();
   }
 
  private:
@@ -458,7 +459,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
     file->attribute("/", "argv", command_line(arguments));
     file->attribute("/", "restart_count", restart_count());
     store(*file, runtime, record, outcome);
-    if (report::TraceFile* trace = output->trace()) {
+    if (report::TraceFile* trace = output->trace(); trace != nullptr && !failed) {
       write_trace(*trace, *record.timeline, record.rank_phase, record.processes);
       outcome.metrics.push_back({"timeline", trace->path().string()});
       outcome.metrics.push_back(

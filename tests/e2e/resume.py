@@ -226,7 +226,8 @@ def test_what_has_failed_its_verification():
 
     def fail(ranks, resumed):
         finished = run("run", "gemm", *arguments, *cap("gemm", arguments, 2), "-o",
-                       folder / "c.h5", ranks=ranks, env=ON_HOST, timeout=120).expect(3)
+                       folder / "c.h5", "--measure.timeline", "true", ranks=ranks, env=ON_HOST,
+                       timeout=120).expect(3)
         assert finished.values["verified"] == "false", finished
         assert finished.values.get("resumed_tiles") == resumed, finished
         said = "1 rows of C in columns 0 to "
