@@ -133,6 +133,19 @@ void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
   });
 }
 
+void correlate(const CorrelateArgs& args, unsigned part, unsigned parts) {
+  const Rows rows = rows_of(args.rows, part, parts);
+  with_accumulator_type(args.precision, [&](auto of) {
+    using T = typename decltype(of)::type;
+    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+      T* const row = static_cast<T*>(args.tile) + r * args.ld;
+      for (std::uint64_t c = 0; c < args.columns; ++c) {
+        row[c] = correlation(row[c], args.diagonal && r == c);
+      }
+    }
+  });
+}
+
 void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
   if (args.bytes == 0) return;  // there may be no memory either
   const Rows bytes = rows_of(args.bytes, part, parts);
@@ -212,6 +225,9 @@ Kernel<TransposeArgs> transpose_kernel() {
 }
 Kernel<MirrorArgs> mirror_kernel() {
   return {"gemm_mirror", mirror, with_cuda<cuda::mirror>()};
+}
+Kernel<CorrelateArgs> correlate_kernel() {
+  return {"gemm_correlate", correlate, with_cuda<cuda::correlate>()};
 }
 Kernel<ZeroArgs> zero_kernel() {
   return {"gemm_zero", zero, with_cuda<cuda::zero>()};

@@ -156,4 +156,12 @@ constexpr T finished(double x) {
   }
 }
 
+/// An element of C that is a correlation, without what rounding has done to it: CorrelateArgs.
+template <class T>
+constexpr T correlation(T x, bool on_diagonal) {
+  if (x - x != 0) return x;  // is not finite
+  if (x > 1 || (on_diagonal && x > 0)) return 1;
+  return x < -1 ? -1 : x;
+}
+
 }  // namespace shardstream::gemm

@@ -197,12 +197,17 @@ class Output {
     keeps_ = true;
   }
 
-  /// Once all have written: result and trace get their names, and the journals go. On rank 0.
-  void publish() {
-    file_->publish();
+  /// Once all have written: result and trace get their names, and the journals go. But a result
+  /// that has failed its verification is marked, so that the next run replaces it, and that run
+  /// goes on from the tiles that were right: what was wrong is in no journal. A trace has no mark
+  /// to tell that it may be replaced, and is left out. On rank 0.
+  void publish(bool failed) {
+    const bool goes_on = failed && keeps_;
+    if (goes_on) file_->keep();
+    file_->publish(failed ? "unverified" : "complete");
     published_ = true;
-    io::remove_journals(path_, uuid_);
-    if (trace_) trace_->publish();
+    if (!goes_on) io::remove_journals(path_, uuid_);
+    if (trace_ && !failed) trace_->publish();
   }
 
  private:
@@ -448,24 +453,30 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   session.heartbeat().enter("store");
   if (matrix) session.collectively([&] { matrix->sync(); });
   const Record record = gather(runtime, outcome, telemetry);
+  const bool failed = outcome.verified == workloads::Verification::failed;
   session.collectively([&] {
     io::ResultFile* file = output->file();
     if (file == nullptr) return;
     file->attribute("/", "argv", command_line(arguments));
     file->attribute("/", "restart_count", restart_count());
     store(*file, runtime, record, outcome);
-    if (report::TraceFile* trace = output->trace()) {
+    if (report::TraceFile* trace = output->trace(); trace != nullptr && !failed) {
       write_trace(*trace, *record.timeline, record.rank_phase, record.processes);
       outcome.metrics.push_back({"timeline", trace->path().string()});
       outcome.metrics.push_back(
           {"alignment_error", fmt::format("{:.1f}", record.timeline->alignment_error * 1e6), "us"});
     }
-    output->publish();
-    if (resumption) resumption->remove_earlier();
+    output->publish(failed);
+    if (resumption && !failed) resumption->remove_earlier();
     print(outcome, file->path());
   });
   session.collectively([&] {
-    if (!outcome.verified) throw Unverified("the result is not verified: " + outcome.verdict);
+    if (!failed) return;
+    throw Unverified(
+        fmt::format("the result in '{}' has not passed its verification ({}): run the same command "
+                    "again, which replaces it, and if it ends alike have data and machine looked "
+                    "at",
+                    path.string(), outcome.verdict));
   });
   return ExitCode::done;
 }

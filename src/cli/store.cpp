@@ -191,7 +191,7 @@ void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& te
                                fmt::format("{:.4g}", energy_per_unit(outcome, telemetry)),
                                fmt::format("J/{}", work.unit)});
   }
-  outcome.metrics.push_back({"verified", outcome.verified ? "true" : "false"});
+  outcome.metrics.push_back({"verified", word_of(outcome.verified)});
 }
 
 Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome,
@@ -252,7 +252,8 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.table("/", ceilings_table(outcome.ceilings));
   for (const Table& table : outcome.results) file.table("/results", table);
   for (const auto& [name, value] : outcome.attributes) file.attribute("/results", name, value);
-  file.attribute("/results", "verified", std::int64_t{outcome.verified});
+  file.attribute("/results", "verified",
+                 std::int64_t{outcome.verified == workloads::Verification::passed});
   file.attribute("/results", "verdict", outcome.verdict);
 }
 

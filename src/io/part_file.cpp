@@ -190,7 +190,7 @@ void refuse_input(const fs::path& path, std::span<const fs::path> inputs) {
 }
 
 PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)
-    : path_(std::move(path)), overwrite_(overwrite) {
+    : path_(std::move(path)), uuid_(uuid), overwrite_(overwrite) {
   const std::string name = path_.filename().string();
   if (name.empty() || name == "." || name == "..") {
     throw UsageError(
@@ -267,11 +267,18 @@ void PartFile::link_into_place() {
   };
   if (const auto reason = objection(path_, overwrite_)) fail(*reason);
   if (is_taken(path_)) {  // and may be replaced
-    if (::rename(part_path_.c_str(), path_.c_str()) != 0) fail(errno_text(errno));
+    // Named so that the next run removes it, should this one be killed before it has gone.
+    const fs::path second = part_path_of(path_, uuid_ + "-published");
+    const bool linked = kept_ && ::link(part_path_.c_str(), second.c_str()) == 0;
+    if (::rename((linked ? second : part_path_).c_str(), path_.c_str()) != 0) {
+      const int error = errno;
+      if (linked) ::unlink(second.c_str());
+      fail(errno_text(error));
+    }
     return;
   }
   if (::link(part_path_.c_str(), path_.c_str()) == 0) {
-    ::unlink(part_path_.c_str());
+    if (!kept_) ::unlink(part_path_.c_str());
     return;
   }
   // Without hard links: a rename that does not replace, or at the least a look before it.

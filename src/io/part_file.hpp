@@ -67,7 +67,8 @@ class PartFile {
   /// on a full disk that needs some room.
   void abandon();
 
-  /// From now on the part file stays where it is not published: a later run goes on from it.
+  /// From now on the part file stays: a later run goes on from it. What is published then is the
+  /// same file under a second name; where the file system has no hard links it has that one alone.
   void keep() { kept_ = true; }
 
   /// Syncs the file, gives it its final name and syncs the folder. Throws Error when `path` has
@@ -83,6 +84,7 @@ class PartFile {
   void link_into_place();
 
   std::filesystem::path path_, part_path_;
+  std::string uuid_;
   bool overwrite_;
   bool published_ = false, kept_ = false;
   Descriptor file_;

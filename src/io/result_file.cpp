@@ -55,11 +55,12 @@ hdf5::Group open_group(const hdf5::File& file, const std::string& path) {
 }
 
 /// After a full disk HDF5 can report success for a file that it did not write in full.
-void expect_complete(const std::filesystem::path& path, const std::string& what) {
+void expect_whole(const std::filesystem::path& path, const std::string& status,
+                  const std::string& what) {
   const auto access = hdf5::posix_access(false);
   const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
   const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), what);
-  if (hdf5::read_text_attribute(root.get(), "status") == "complete") return;
+  if (hdf5::read_text_attribute(root.get(), "status") == status) return;
   throw Error(what + ": it reads back incomplete: check that its disk is not full");
 }
 
@@ -157,13 +158,13 @@ void ResultFile::keep() {
   handle_->part.keep();
 }
 
-void ResultFile::publish() {
+void ResultFile::publish(const std::string& status) {
   const hdf5::Lock lock;
-  attribute("/", "status", std::string("complete"));
+  attribute("/", "status", status);
   const auto what = fmt::format("cannot write '{}'", part_path().string());
   check(H5Fflush(handle_->file.get(), H5F_SCOPE_GLOBAL), what);
   check(handle_->file.close(), what);
-  expect_complete(part_path(), what);
+  expect_whole(part_path(), status, what);
   handle_->part.publish();
 }
 

@@ -54,13 +54,14 @@ class ResultFile {
   std::uint64_t dataset(const std::string& group, const std::string& name, ElementType type,
                         std::uint64_t rows, std::uint64_t columns);
 
-  /// From now on the part file stays where it is not published: a later run goes on from its
+  /// From now on the part file stays, also beside what is published: a later run goes on from its
   /// matrix, the rest of it may be half written.
   void keep();
 
-  /// Sets status = complete, closes, syncs and links the file into place. Throws Error, and leaves
-  /// nothing behind that is not to be kept, when any of that fails.
-  void publish();
+  /// Sets the status (a result that did not pass its verification is "unverified", and may be
+  /// replaced by the next run), closes, syncs and links the file into place. Throws Error, and
+  /// leaves nothing behind that is not to be kept, when any of that fails.
+  void publish(const std::string& status = "complete");
 
   const std::filesystem::path& path() const;
   /// The part file, for a signal handler that must remove it.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -42,6 +41,14 @@ gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host
   const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
   return gemm::panel_work(matrix.type(), operands.precision, on_host,
                           of_b ? operands.transpose_b : operands.transpose_a, normalizes(operands));
+}
+
+/// The first of a gathered panel's parts that came otherwise than it was sent. `sums`: of all parts
+/// as they were sent, then as they came.
+std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t parts) {
+  const auto* const wrong = std::mismatch(sums, sums + parts, sums + parts).first;
+  if (wrong == sums + parts) return std::nullopt;
+  return static_cast<std::uint64_t>(wrong - sums);
 }
 
 /// How a reader brings rows of a matrix.
@@ -165,7 +172,7 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
     own.y = {device, Memory::device, buffers.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
-  sums_ = {device, Memory::device, plan.batches() * plan.box.batch_sums()};
+  sums_ = {device, Memory::device, plan.batches() * plan.batch_sums()};
 }
 
 void GemmPanels::open_parts() {
@@ -411,16 +418,23 @@ const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uplo
   const std::size_t part = uploaded.a_part.rows.count * plan_.problem.tile.k * element_;
   std::byte* const mine = panel + plan_.column * part;
   if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
-  if (a_parts_ == nullptr || part == 0) return panel;
-  // Unlike a wrong B, a wrong A would be on both sides of C's check.
-  std::uint64_t* const sent = own.sums + 2;
-  stream.launch(gemm::word_sum_kernel(), {mine, part, sent + plan_.column});
-  a_parts_->all_gather(stream, mine, panel, part);
-  a_parts_->all_gather(stream, sent + plan_.column, sent, sizeof(*sent));
-  for (std::uint64_t i = 0; i < plan_.box.columns; ++i) {
-    stream.launch(gemm::word_sum_kernel(), {panel + i * part, part, own.sums + 1});
-  }
+  if (a_parts_ != nullptr && part > 0) gather(stream, *a_parts_, panel, part, own.sums + 1);
   return panel;
+}
+
+/// Of a panel that would be on both sides of C's check: sums of its parts tell what came otherwise.
+/// This rank's part is in its place. `sums`: of all parts as sent, then as they came.
+void GemmPanels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
+                        std::size_t part_bytes, std::uint64_t* sums) const {
+  const auto own = static_cast<std::uint64_t>(parts.rank());
+  const auto count = static_cast<std::uint64_t>(parts.size());
+  std::byte* const mine = panel + own * part_bytes;
+  stream.launch(gemm::word_sum_kernel(), {mine, part_bytes, sums + own});
+  parts.all_gather(stream, mine, panel, part_bytes);
+  parts.all_gather(stream, sums + own, sums, sizeof(*sums));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    stream.launch(gemm::word_sum_kernel(), {panel + i * part_bytes, part_bytes, sums + count + i});
+  }
 }
 
 /// With what C is checked by.
@@ -439,7 +453,11 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
                 {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
                  super_tile.columns.first * tile.n, own_y});
   if (b_parts_ != nullptr) {
-    b_parts_->all_gather(stream, mine, panel, part);
+    if (operands_.symmetric && part > 0) {  // A is made of it
+      gather(stream, *b_parts_, panel, part, own.sums + plan_.box.batch_sums(false));
+    } else {
+      b_parts_->all_gather(stream, mine, panel, part);
+    }
     b_parts_->all_gather(stream, own_y, own.y.data(), y_part * sizeof(double));
   }
   return panel;
@@ -527,17 +545,25 @@ void GemmPanels::wait(device::Stream& stream) {
 }
 
 std::string GemmPanels::failure(Range batches, const std::uint64_t* there) const {
-  const std::uint64_t sums = plan_.box.batch_sums();
-  for (std::uint64_t i = 0; i < batches.count; ++i, there += sums) {
+  const Box& box = plan_.box;
+  for (std::uint64_t i = 0; i < batches.count; ++i, there += plan_.batch_sums()) {
     const std::uint64_t block = plan_.batch(batches.first + i).block;
     if (read_[batches.first + i] != there[0]) {
       return fmt::format(
           "the panels of block {} of K are not on the device as they were read on rank {}", block,
           plan_.rank);
     }
-    if (sums > 1 && there[1] != std::accumulate(there + 2, there + sums, std::uint64_t{0})) {
-      return fmt::format("A's panel of block {} of K came to rank {} otherwise than it was sent",
-                         block, plan_.rank);
+    const auto came_otherwise = [&](const char* panel, std::uint64_t giver) {
+      return fmt::format(
+          "what rank {} sent of {}'s panel of block {} of K came to rank {} otherwise", giver,
+          panel, block, plan_.rank);
+    };
+    if (const auto part = wrong_part(there + 1, box.columns > 1 ? box.columns : 0)) {
+      return came_otherwise("A", plan_.rank - plan_.column + *part);
+    }
+    const bool b_summed = operands_.symmetric && box.rows > 1;
+    if (const auto part = wrong_part(there + box.batch_sums(false), b_summed ? box.rows : 0)) {
+      return came_otherwise("B", plan_.rank - plan_.row * box.columns + *part * box.columns);
     }
   }
   return "";

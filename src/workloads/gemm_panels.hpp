@@ -78,12 +78,12 @@ class GemmPanels {
   void arrive(device::Stream& stream, std::uint64_t number, std::byte* data);
   const Batch& batch(std::uint64_t number) const { return own_[number % own_.size()].now; }
 
-  /// On the device: plan.box.batch_sums() word sums of each batch, in order, complete once they
-  /// have arrived: of its upload; where A's panel is gathered also of that, and of each part of it
-  /// where it came from.
+  /// On the device: plan.batch_sums() word sums of each batch, in order, complete once they have
+  /// arrived: of its upload; where a panel is gathered that both sides of C's check go by, also of
+  /// all its parts as they were sent, then of all as they came.
   const std::uint64_t* sums_there() const { return sums_.data(); }
-  /// What is wrong with the uploads of the batches and with what was gathered of A, whose sums on
-  /// the device were `there`; empty if nothing. After their pieces have been read.
+  /// What is wrong with the uploads of the batches and with what was gathered, whose sums on the
+  /// device were `there`; empty if nothing. After their pieces have been read.
   std::string failure(Range batches, const std::uint64_t* there) const;
 
   /// Waits for a stream whose work has gone through arrive().
@@ -145,15 +145,15 @@ class GemmPanels {
                             Own& own);
   const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own, const GemmSuperTile& super_tile);
+  void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
+              std::size_t part_bytes, std::uint64_t* sums) const;
   void make_panel(device::Stream& stream, bool of_b, const Upload& uploaded, const std::byte* from,
                   std::byte* to) const;
   void turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
   const std::byte* turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
                                std::byte* data, Own& own) const;
   void split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
-  std::uint64_t* sums_of(std::uint64_t batch) {
-    return sums_.data() + batch * plan_.box.batch_sums();
-  }
+  std::uint64_t* sums_of(std::uint64_t batch) { return sums_.data() + batch * plan_.batch_sums(); }
 
   runtime::Runtime& runtime_;
   const GemmOperands& operands_;

@@ -57,9 +57,11 @@ struct Box {
 
   std::uint64_t layer() const { return saturating_product(rows, columns); }  ///< ranks of one
   std::uint64_t ranks() const { return saturating_product(layer(), depth); }
-  /// Word sums that are kept of each batch: of its upload; where ranks gather A panels also of the
-  /// gathered one, and of each rank's part of it.
-  std::uint64_t batch_sums() const { return columns > 1 ? 2 + columns : 1; }
+  /// Word sums that are kept of each batch: of its upload; where ranks gather A's panels also of
+  /// each part of it, as it was sent and as it came; and of a symmetric product likewise of B's.
+  std::uint64_t batch_sums(bool symmetric) const {
+    return 1 + (columns > 1 ? 2 * columns : 0) + (symmetric && rows > 1 ? 2 * rows : 0);
+  }
 
   bool operator==(const Box&) const = default;
 };
@@ -285,6 +287,8 @@ struct GemmPlan {
     return (tile.row - rows.first) * columns.count + tile.column - columns.first;
   }
   std::uint64_t numbered_tiles() const { return rows.count * columns.count; }
+  /// Of each batch.
+  std::uint64_t batch_sums() const { return box.batch_sums(problem.symmetric); }
   /// Whether this rank folds, checks and drains the tile number `index` of tiles(): all, but with
   /// split-k only every one that is its layer's. Tiles are exchanged box.depth at a time, in their
   /// order.

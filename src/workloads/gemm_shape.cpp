@@ -336,11 +336,12 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   buffers.z = aligned({rows, extents.columns, sizeof(double)});
   buffers.row_squares = aligned({rows, sizeof(double)});
   buffers.column_squares = aligned({extents.columns, sizeof(double)});
-  buffers.verdicts = sum({aligned({shape.most_rows, shape.most_columns,
-                                   sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
-                          aligned({tile.m, sizeof(gemm::RowVerdict)}),
-                          aligned({extents.super_tiles, shape.most_blocks, shape.box.batch_sums(),
-                                   sizeof(std::uint64_t)})});
+  buffers.verdicts =
+      sum({aligned({shape.most_rows, shape.most_columns,
+                    sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
+           aligned({tile.m, sizeof(gemm::RowVerdict)}),
+           aligned({extents.super_tiles, shape.most_blocks, shape.box.batch_sums(problem.symmetric),
+                    sizeof(std::uint64_t)})});
   buffers.accumulators = aligned({shape.levels, extents.tiles, shape.tile_bytes});
   if (problem.reads_c) buffers.c_tile = aligned({shape.tile_bytes});
   if (problem.symmetric && problem.stores_c && shape.tile_rows > 1) {

@@ -57,7 +57,7 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
   device::Device& device = *runtime.device;
   for (Group& group : groups_) {
     group.finished = device.make_event();
-    group.sums.resize(plan.own_blocks.count * plan.box.batch_sums());
+    group.sums.resize(plan.own_blocks.count * plan.batch_sums());
   }
   if (tiles_.empty()) return;
   row_verdicts_ = {device, Memory::device, plan.problem.tile.m};
@@ -103,6 +103,10 @@ void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTil
 
   check(stream, tile, data, sums, report);
   if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, tile, data, report);
+  if (operands_.scale) {  // after the check, which is of the products as they were computed
+    stream.launch(gemm::correlate_kernel(), {data, operands_.precision, tile.rows.count,
+                                             tile.columns.count, edges.n, at.row == at.column});
+  }
   if (operands_.symmetric && !tile.mirrored) {
     stream.launch(gemm::mirror_kernel(),
                   {data, tile.rows.count, edges.n, static_cast<unsigned>(element_)});
@@ -204,7 +208,7 @@ void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number,
                              const GemmPanels& panels) {
   Group& group = groups_[number];
   const Range batches{number * plan_.own_blocks.count, plan_.own_blocks.count};
-  const std::uint64_t each = plan_.box.batch_sums();
+  const std::uint64_t each = plan_.batch_sums();
   group.missing = batches.count;
   stream.record(*group.finished);
   drain_.push(*group.finished,

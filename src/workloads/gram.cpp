@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/error.hpp"
 #include "workloads/moments.hpp"
@@ -88,7 +89,9 @@ Normalization normalization(const GemmOperands& operands, const Moments& moments
   for (const double squares : operands.center ? moments.squares() : moments.raw_squares()) {
     const double deviation = std::sqrt(squares * operands.alpha);
     made.constant += deviation == 0 ? 1 : 0;
-    made.scale.push_back(deviation == 0 ? 0 : 1 / deviation);
+    // An infinite one is of squares beyond doubles, and not the variable's.
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    made.scale.push_back(deviation == 0 ? 0 : std::isinf(deviation) ? nan : 1 / deviation);
   }
   return made;
 }

@@ -1,6 +1,7 @@
 // What a workload hands back: tables for the result file, lines for the terminal, a verdict.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -36,6 +37,19 @@ struct Resume {
   std::function<void()> taken_over;
 };
 
+/// What came of the verification of a result.
+enum class Verification : std::uint8_t {
+  failed,
+  impossible,  ///< nothing of it could be checked
+  partly,      ///< what could be checked has passed
+  passed,      ///< all of it
+};
+/// What a user reads of it.
+constexpr const char* word_of(Verification verification) {
+  constexpr const char* words[] = {"false", "unchecked", "partly", "true"};
+  return words[static_cast<std::size_t>(verification)];
+}
+
 /// The same on every rank.
 struct Outcome {
   std::vector<Table> results;                                     ///< become /results/NAME
@@ -48,7 +62,7 @@ struct Outcome {
   std::uint64_t elements = 0, bytes = 0;  ///< of work in one repetition, all ranks
   double flops = 0;  ///< likewise; 0 where the work is to move bytes, and these are counted
   std::vector<measure::Ceiling> ceilings;  ///< this machine's limits, measured in this run
-  bool verified = false;
+  Verification verified = Verification::failed;
   std::string verdict;  ///< one sentence on what was verified, or what failed
 };
 

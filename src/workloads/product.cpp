@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 
 #include "core/error.hpp"
@@ -214,14 +215,33 @@ double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
 struct Agreed {
   std::string failure;
   double worst, smallest_caught, squares = 0;
+  std::uint64_t rows;  ///< of all computed tiles, which are checked one by one
   std::uint64_t unchecked, checksum;
+
+  Verification verification() const {
+    if (!failure.empty()) return Verification::failed;
+    if (unchecked == 0) return Verification::passed;
+    return unchecked < rows ? Verification::partly : Verification::impossible;
+  }
 };
 
+/// Of all computed tiles: of a symmetric product those on and right of the diagonal.
+std::uint64_t rows_of_tiles(const GemmPlan& plan) {
+  const GemmProblem& problem = plan.problem;
+  std::uint64_t rows = 0;
+  for (std::uint64_t row = 0; row < plan.tile_rows; ++row) {
+    rows += elements_of(row, problem.tile.m, problem.m).count *
+            (problem.symmetric ? plan.tile_columns - row : plan.tile_columns);
+  }
+  return rows;
+}
+
 /// Collective.
-Agreed agree(const launch::Session& session, const GemmVerdict& mine) {
+Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVerdict& mine) {
   Agreed all{.failure = {},
              .worst = session.max(mine.worst),
              .smallest_caught = session.max(mine.smallest_caught),
+             .rows = rows_of_tiles(plan),
              .unchecked = session.sum(mine.unchecked),
              .checksum = session.sum(mine.checksum)};
   for (const std::string& failure : session.gather(mine.failure)) {
@@ -262,18 +282,24 @@ std::string lines(const GemmPlan& plan) {
 }
 
 std::string verdict_of(const Agreed& agreed) {
-  if (!agreed.failure.empty()) return agreed.failure;
-  std::string text = fmt::format(
-      "every row of C agrees with A (B x) in each column of tiles, at most {:.2g} of the bound "
-      "away",
-      agreed.worst);
-  if (agreed.unchecked > 0) {
-    text += fmt::format(
-        "; {} rows of tiles could not be checked, since their operands are not all finite, or too "
-        "small for their squares",
-        agreed.unchecked);
+  constexpr const char* why = "their operands are not all finite, or too small for their squares";
+  switch (agreed.verification()) {
+    case Verification::failed:
+      return agreed.failure;
+    case Verification::impossible:
+      return fmt::format("no row of C could be checked: {}", why);
+    case Verification::partly:
+      return fmt::format(
+          "{} of {} rows of tiles could not be checked: {}; all others agree with A (B x), at most "
+          "{:.2g} of the bound away",
+          agreed.unchecked, agreed.rows, why, agreed.worst);
+    case Verification::passed:
+      return fmt::format(
+          "every row of C agrees with A (B x) in each column of tiles, at most {:.2g} of the bound "
+          "away",
+          agreed.worst);
   }
-  return text;
+  throw ContractError("a verification without a word");
 }
 
 void report(const GemmOperands& operands, const std::string& name, const GemmPlan& plan,
@@ -282,8 +308,12 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
   const double norm = std::sqrt(agreed.squares);
   const double rms =
       norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
-  // The check is of the product itself; alpha scales what it catches in C.
-  const double caught = rms > 0 ? std::abs(operands.alpha) * agreed.smallest_caught / rms : 0;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const bool checked = outcome.verified != Verification::impossible;
+  // The check is of the product itself; alpha scales what it catches in C. It is no share of what
+  // is not finite.
+  double caught = rms > 0 ? std::abs(operands.alpha) * agreed.smallest_caught / rms : 0;
+  if (!checked || !std::isfinite(rms)) caught = nan;
   const std::string checksum = fmt::format("{:016x}", agreed.checksum);
   Table table(name, {{"output", ColumnType::text},
                      {"norm", ColumnType::real},
@@ -292,8 +322,9 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
                      {"max_error", ColumnType::real},
                      {"tolerance", ColumnType::real},
                      {"smallest_caught", ColumnType::real}});
-  table.add({std::string("C"), norm, checksum, std::int64_t{outcome.verified}, agreed.worst, 1.0,
-             caught});
+  table.add({std::string("C"), norm, checksum,
+             std::int64_t{outcome.verified == Verification::passed}, checked ? agreed.worst : nan,
+             1.0, caught});
   outcome.results.push_back(std::move(table));
   const auto number = [&](const char* key, std::uint64_t value) {
     outcome.metrics.push_back({key, fmt::format("{}", value)});
@@ -317,6 +348,7 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
                              {"precision", std::string(name_of(operands.precision))},
                              {"decomposition", std::string(name_of(plan.decomposition))},
                              {"alpha", operands.alpha},
+                             {"unchecked_rows", integer(agreed.unchecked)},
                              {"tile_m", integer(plan.problem.tile.m)},
                              {"tile_n", integer(plan.problem.tile.n)},
                              {"tile_k", integer(plan.problem.tile.k)},
@@ -538,7 +570,7 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     const auto span = runtime.recorder.phase("verify");
     GemmVerdict verdict = product ? product->verdict() : GemmVerdict{};
     for (const io::FinishedTile& tile : taken) verdict.add(tile);
-    agreed = agree(session, verdict);
+    agreed = agree(session, plan, verdict);
   }
   const auto all_ranks = [&](double mine) {
     double sum = 0;
@@ -566,13 +598,15 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   if (session.max(repeatable ? 0 : 1) > 0 && agreed->failure.empty()) {
     agreed->failure = "the repetitions differ from one another";
   }
-  outcome.verified = agreed->failure.empty();
+  outcome.verified = agreed->verification();
   outcome.verdict = verdict_of(*agreed);
   if (session.rank() == 0) {
     if (!std::isfinite(agreed->squares) && agreed->unchecked == 0) {
       runtime.log.warn("C, or the sum of its squares, is not finite: it overflows");
     }
-    if (outcome.verified && agreed->unchecked > 0) runtime.log.warn(outcome.verdict);
+    if (outcome.verified == Verification::partly || outcome.verified == Verification::impossible) {
+      runtime.log.warn(outcome.verdict);
+    }
   }
   const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
   outcome.resolved = {{"pipeline.slots", integer(staging.slots)},
@@ -591,8 +625,8 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     const std::uint64_t tiles = session.sum(taken.size());
     if (tiles < earlier->tiles.size() && session.rank() == 0) {
       runtime.log.warn(fmt::format(
-          "{} tiles were finished, but {} are computed again, being no whole super-tiles now: as "
-          "many ranks and as much --pipeline.gpu-memory as before would keep them",
+          "{} tiles were finished, but {} are computed again, being in no super-tile that is "
+          "whole now: as many ranks and as much --pipeline.gpu-memory as before keep the most",
           earlier->tiles.size(), earlier->tiles.size() - tiles));
     }
     outcome.metrics.push_back({"resumed_tiles", fmt::format("{}", tiles)});

@@ -177,7 +177,7 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   const std::int64_t seen = total->count + (request.want().skip_nans ? total->nans : 0);
   outcome.elements = elements;
   outcome.bytes = elements * sizeof(T);
-  outcome.verified =
+  const bool whole =
       repeatable && check.exact.passes() && seen == static_cast<std::int64_t>(elements);
   if (!repeatable) {
     outcome.verdict = "the repetitions differ from one another";
@@ -187,9 +187,9 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
     outcome.verdict =
         "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
   }
-  report_values<T>(source, request, *total, check, outcome);
+  report_values<T>(source, request, *total, check, whole, outcome);
   report(cache, outcome);
-  if (outcome.verified) {
+  if (outcome.verified == Verification::passed) {
     outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
   }
   for (auto& ceiling : outcome.ceilings) {

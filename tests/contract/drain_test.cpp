@@ -300,6 +300,50 @@ TEST(Drain, MayGoBeforeAllIsWritten) {
   }
 }
 
+/// Once an error is out, what was to be drained may go before the drain does: nobody downloads it,
+/// and no writer uses what it refers to. A sanitizer sees where somebody does.
+TEST(Drain, OutlivesItsBuffersAfterAnError) {
+  constexpr std::uint64_t count = 12;
+  const auto device = test::make_backend();
+  for (const Rings& rings : all_rings) {
+    for (const std::uint64_t at : {0, 3, 11}) {
+      measure::Recorder recorder;
+      Drain drain(*device, recorder, tile_bytes / 4, rings.slots, rings.writers);
+      std::atomic<bool> gone = false;
+      std::atomic<int> late = 0, thrown = 0;
+      struct Farewell {
+        std::atomic<bool>& said;
+        ~Farewell() { said = true; }
+      };
+      try {
+        Producer producer(*device, count);
+        std::vector<std::byte> there(count * tile_bytes);
+        const Farewell first_to_go{gone};
+        for (std::uint64_t i = 0; i < count; ++i) {
+          producer.push(drain, i, whole_tile, [&, at, i](Range rows, const std::byte* data) {
+            late += gone;
+            if (i == at) throw WriteFailed();
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            late += gone;
+            if (gone) return;
+            const std::size_t first = rows.first * whole_tile.row_bytes;
+            std::memcpy(there.data() + i * tile_bytes + first, data, tile_bytes / 4);
+          });
+        }
+        drain.finish();
+      } catch (const WriteFailed&) {
+        ++thrown;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      EXPECT_EQ(thrown, 1) << "slots " << rings.slots << ", at " << at;
+      EXPECT_EQ(late, 0) << "slots " << rings.slots << ", at " << at;
+      Producer producer(*device, 1);
+      producer.push(drain, 0, whole_tile, [](Range, const std::byte*) {});
+      drain.finish();
+    }
+  }
+}
+
 /// Also while the main thread waits for a download that has no slot and never gets one.
 TEST(Drain, AnErrorOfAWriterEndsAWait) {
   const auto device = test::make_backend();

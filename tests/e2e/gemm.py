@@ -243,6 +243,36 @@ def test_norms_of_any_size():
     assert large.values["c_norm"] == "inf" and "overflows" in large.err, large
 
 
+def test_what_is_not_finite_is_not_verified():
+    """It is no failure: what is printed, stored and warned of agree on how much could be checked."""
+    a, b = normal(800, 90), normal(90, 60, seed=2)
+    one = a.copy()
+    one[3, 4] = np.inf
+
+    def check(a, b, ranks, word, rows):
+        folder = new_folder()
+        finished = run("run", "gemm", *inputs(folder, a=a, b=b), "-o", folder / "c.h5", ranks=ranks,
+                       env=ON_HOST).expect(0)
+        assert finished.values["verified"] == word, finished
+        assert int(finished.values.get("unchecked_rows", "0")) == rows, finished
+        with h5py.File(folder / "c.h5") as file:
+            said, row = file["/results"].attrs, file["/results/gemm"][0]
+            assert file.attrs["status"] == "complete"
+            assert said["verified"] == row["validated"] == (word == "true"), finished
+            assert said["unchecked_rows"] == rows, finished
+            if rows > 0:
+                assert f"warning: {said['verdict']}\n" in finished.err, finished
+            else:
+                assert finished.err == "", finished
+            assert np.isnan(row["smallest_caught"]) == (rows > 0), row
+            assert np.isnan(row["max_error"]) == (word == "unchecked"), row
+        assert np.isnan(float(finished.values["smallest_caught"])) == (rows > 0), finished
+    nothing = np.full((800, 90), np.nan, "f4")
+    each([(a, b, 1, "true", 0), (one, b, 1, "partly", 1), (one, b, 3, "partly", 1),
+          (nothing, b, 1, "unchecked", 800), (nothing, b, 2, "unchecked", 800),
+          (a, np.full_like(b, np.inf), 2, "unchecked", 800)], check)
+
+
 def test_from_ordinary_memory():
     """The same C as from where the operands are, whichever way a rank's parts of them lie."""
     folder = new_folder()

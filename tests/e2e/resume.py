@@ -8,6 +8,7 @@ import shutil
 import signal
 
 import h5py
+import numpy as np
 
 from harness import (each, expect_complaint, expect_gone, finish, main, new_folder, ranks_below,
                      run, start, wait_until)
@@ -212,6 +213,45 @@ def test_gram():
         assert least <= taken <= tiles, finished
         assert stored(where / "c.h5").tobytes() == expected.tobytes(), finished
         assert finished.values["c_checksum"] == first.values["c_checksum"], finished
+
+
+def test_what_has_failed_its_verification():
+    """Is stored and marked, and the next run replaces it, taking over what was right. Here sums
+    overflow that are finite in the end: so they do in the next run."""
+    a, b = normal(M, K), normal(N, K, seed=2)
+    a[0, :2], b[0, :2] = 1e20, (1e20, -1e20)  # an element of the first tile
+    files = new_folder()
+    arguments = [*inputs(files, a=a, b=b), *GEMM]
+    folder = new_folder()
+
+    def fail(ranks, resumed):
+        finished = run("run", "gemm", *arguments, *cap("gemm", arguments, 2), "-o",
+                       folder / "c.h5", "--measure.timeline", "true", ranks=ranks, env=ON_HOST,
+                       timeout=120).expect(3)
+        assert finished.values["verified"] == "false", finished
+        assert finished.values.get("resumed_tiles") == resumed, finished
+        said = "1 rows of C in columns 0 to "
+        assert finished.err.count(said) == 1 and "run the same command again" in finished.err
+        with h5py.File(folder / "c.h5") as file:
+            assert file.attrs["status"] == "unverified", finished
+            assert file["/results"].attrs["verified"] == 0, finished
+            assert said in file["/results"].attrs["verdict"], finished
+            assert file["/results/gemm"][0]["validated"] == 0, finished
+            c = file["/results/C"][()]
+        assert len(hidden(folder, "part")) == 1 and len(hidden(folder, "checkpoint")) == ranks
+        assert len(finished_tiles(folder, ranks)) == 23, journals(folder)
+        return c
+
+    first = fail(2, None)
+    assert not np.isfinite(first[0, 0]) and np.isfinite(first.reshape(-1)[1:]).all(), first
+    assert fail(2, "22").tobytes() == first.tobytes()  # the other tile of its super-tile is not
+    with h5py.File(files / "in.h5", "r+") as file:
+        file["b"][0, :2] = 0
+    again = ["run", "gemm", *arguments, "-o", folder / "c.h5"]
+    expect_complaint(run(*again, env=ON_HOST), 2, ["time of writing", "--output.resume never"])
+    product("gemm", folder / "c.h5", *arguments, "--output.resume", "never", env=ON_HOST)
+    expect_only_result(folder)
+    assert np.isfinite(stored(folder / "c.h5")).all()
 
 
 # ---------------------------------------------------------------- what is not gone on from

@@ -87,10 +87,11 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
         std::make_unique<test::SpoilingCommunicator>(std::move(runtime_.communicator), faults_);
   }
 
-  /// Prepares another product. Of a symmetric one C is stored, so that mirrors leave the device.
+  /// Prepares another product. Of a symmetric one C is stored, so that mirrors leave the device;
+  /// with `scale` its diagonal is ones.
   void multiply(const Sizes& sizes, Decomposition decomposition = Decomposition::rows,
                 bool symmetric = false, io::Journal* journal = nullptr,
-                const std::optional<Box>& box = std::nullopt) {
+                const std::optional<Box>& box = std::nullopt, bool scale = false) {
     product_.reset();
     const auto matrix = [&](std::uint64_t rows, std::uint64_t columns, std::uint64_t seed) {
       return std::make_unique<io::Matrix>(std::make_unique<io::GeneratorSource>(
@@ -100,6 +101,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     operands_.a = matrix(sizes.m, sizes.k, 1);
     operands_.b = symmetric ? matrix(sizes.m, sizes.k, 1) : matrix(sizes.k, sizes.n, 2);
     operands_.transpose_b = operands_.symmetric = symmetric;
+    operands_.scale = scale;
     operands_.precision = GetParam();
     operands_.m = sizes.m;
     operands_.n = sizes.n;
@@ -129,6 +131,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     product_.emplace(runtime_, operands_, plan_, *library_,
                      pipeline::staging_ring(runtime_.options, runtime_.resources),
                      to_ ? &*to_ : nullptr, journal);
+    if (scale) product_->normalize({}, scales());
     last_with_tiles_ =
         static_cast<int>(session().max(owned(plan_).empty() ? -1 : session().rank()));
     ASSERT_EQ(plan_.super_tiles(), 1U);
@@ -138,6 +141,18 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   void multiply_in(const Box& box, const Sizes& sizes, bool symmetric = false) {
     multiply(sizes, Decomposition::automatic, symmetric, nullptr, box);
     ASSERT_EQ(plan_.box, box);
+  }
+
+  /// Of each row of A, what makes the sum of its squares 1.
+  std::vector<double> scales() const {
+    std::vector<double> scales;
+    for (std::uint64_t row = 0; row < operands_.m; ++row) {
+      double squares = 0;
+      for (std::uint64_t k = 0; k < operands_.k; ++k)
+        squares += std::pow(element(*operands_.a, row, k), 2);
+      scales.push_back(1 / std::sqrt(squares));
+    }
+    return scales;
   }
 
   /// With these rates nothing is gained by a second super-tile.
@@ -188,7 +203,8 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   /// and theirs where there are rows.
   static std::uint64_t gathers_a_batch(const GemmPlan& plan) {
     const bool has_a = plan.super_tile(0).rows.count > 0;
-    return (plan.box.rows > 1 ? 2 : 0) + (plan.box.columns > 1 && has_a ? 2 : 0);
+    const std::uint64_t of_b = plan.problem.symmetric ? 3 : 2;  // with the parts' sums
+    return (plan.box.rows > 1 ? of_b : 0) + (plan.box.columns > 1 && has_a ? 2 : 0);
   }
   bool has_mirror(GemmTile tile) const { return operands_.symmetric && tile.row != tile.column; }
   std::vector<Download> downloads(const GemmPlan& plan) const {
@@ -204,7 +220,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
       add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t));
       add(Of::tile, tile, place.rows.count, row);
     }
-    add(Of::sums, {}, plan.own_blocks.count, plan.box.batch_sums() * sizeof(std::uint64_t));
+    add(Of::sums, {}, plan.own_blocks.count, plan.batch_sums() * sizeof(std::uint64_t));
     return all;
   }
 
@@ -298,7 +314,7 @@ TEST_P(GemmFaults, NoneIsSeenWhereThereIsNone) {
   multiply(square, Decomposition::rows, true);
   ASSERT_EQ(plan_.tile_rows, 3U);
   ASSERT_TRUE(plan_.rows.count == 0 || plan_.a_from_b(plan_.super_tile(0)));
-  expect_none(2 * plan_.blocks, 0);
+  expect_none(3 * plan_.blocks, 0);
 }
 
 /// Wherever its ranks stand, and where some of them are idle.
@@ -426,8 +442,9 @@ TEST_P(GemmFaults, WhatAGridGathersOfAIsChecked) {
   const std::uint64_t row = giver * plan.a_part_rows(super_tile);
   const bool gathers_b = plan.box.rows > 1;  // first, and its sums
   const std::uint64_t number = (gathers_b ? 4 : 2) * block + (gathers_b ? 2 : 0);
-  const std::string expected = fmt::format(
-      "A's panel of block {} of K came to rank {} otherwise than it was sent", block, where);
+  const std::string expected =
+      fmt::format("what rank {} sent of A's panel of block {} of K came to rank {} otherwise",
+                  plan.row * plan.box.columns + giver, block, where);
   const std::uint64_t byte = row * problem_.tile.k * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + panel_element_ - 1, 7}}) {
     EXPECT_EQ(failure_with({.gather = Faults::Message{number, flip}}, where), expected);
@@ -591,6 +608,29 @@ TEST_P(GemmFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
   expect_caught();
 }
 
+/// Though it is set to ones, once it has been checked.
+TEST_P(GemmFaults, AWrongDiagonalOfCorrelationsIsCaught) {
+  if (is_exact(GetParam())) GTEST_SKIP() << "whole numbers are not scaled";
+  multiply(square, Decomposition::rows, true, nullptr, std::nullopt, true);
+  const int where = last_with_tiles_;
+  const std::vector<GemmTile> tiles = owned(plan_of(where));
+  const auto diagonal =
+      std::ranges::find_if(tiles, [](const GemmTile& tile) { return tile.row == tile.column; });
+  ASSERT_NE(diagonal, tiles.end());
+  const Place all = place_of(*diagonal);
+  const auto number = static_cast<std::uint64_t>(diagonal - tiles.begin());
+  const double caught = smallest_caught(where);
+  ASSERT_LT(caught, 0.01);
+  for (const double factor : {2.0, -1.01}) {
+    const std::string failure =
+        failure_with({.change = Faults::Change{number, 7, 7, factor * caught}}, where);
+    const std::string expected =
+        fmt::format("1 rows of C in columns {} to {} are wrong, the worst of them row {} (",
+                    all.columns.first, last_of(all.columns), all.rows.first + 7);
+    EXPECT_TRUE(failure.starts_with(expected)) << failure << "; not " << expected;
+  }
+}
+
 TEST_P(GemmFaults, ATileThatComesToTheHostOtherwiseIsNamed) {
   const auto expect_named = [&] {
     const int where = last_with_tiles_;
@@ -638,26 +678,24 @@ TEST_P(GemmFaults, AVerdictThatComesToTheHostOtherwiseIsNoneOfARightTile) {
   }
 }
 
-/// A symmetric product's A is made of the gathered B: what is wrong in one is wrong in the other.
+/// A symmetric product's A is made of the gathered B, so that a wrong element is on both sides of
+/// C's check. As small as it may be.
 TEST_P(GemmFaults, WhatASymmetricProductGathersIsChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(square, Decomposition::rows, true);
   const int where = last_with_tiles_;
   const GemmPlan plan = plan_of(where);
-  const GemmSuperTile super_tile = plan.super_tile(0);
-  const std::uint64_t columns = super_tile.columns.count * problem_.tile.n;
-  const std::uint64_t giver = (plan.row + 1) % plan.box.rows;
-  for (std::uint64_t row = plan.rows.first; row < plan.rows.end(); ++row) {
-    const Place hit = place_of({row, row});
-    const std::uint64_t at = giver * plan.b_part_rows * columns + hit.columns.first -
-                             super_tile.columns.first * problem_.tile.n;
-    const Flip sign{(at + 1) * panel_element_ - 1, 7};
-    const std::string failure = failure_with({.gather = Faults::Message{0, sign}}, where);
-    EXPECT_NE(failure.find(fmt::format(" rows of C in columns {} to {} are wrong",
-                                       hit.columns.first, last_of(hit.columns))),
-              std::string::npos)
-        << failure;
+  const std::uint64_t columns = plan.super_tile(0).columns.count * problem_.tile.n;
+  const std::uint64_t giver = (plan.row + 1) % plan.box.rows, block = plan.blocks - 1;
+  const std::string expected =
+      fmt::format("what rank {} sent of B's panel of block {} of K came to rank {} otherwise",
+                  giver, block, where);
+  const std::uint64_t byte = giver * plan.b_part_rows * columns * panel_element_;
+  for (const Flip flip : {Flip{byte, 0}, Flip{byte + columns * panel_element_ - 1, 0}}) {
+    EXPECT_EQ(failure_with({.gather = Faults::Message{3 * block, flip}}, where), expected);
   }
+  const Flip of_sum{giver * sizeof(std::uint64_t), 0};
+  EXPECT_EQ(failure_with({.gather = Faults::Message{3 * block + 1, of_sum}}, where), expected);
 }
 
 /// Else a run that goes on would take it over.

@@ -321,8 +321,7 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
     const bool splits = problem.precision == gemm::Precision::fp32x3;
     std::uint64_t most_z = 0;
     for (const GemmPlan& each : plans) {
-      EXPECT_GE(has.verdicts,
-                each.numbered_tiles() * 56 + each.batches() * 8 * each.box.batch_sums());
+      EXPECT_GE(has.verdicts, each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_sums());
       for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
         const GemmSuperTile tiles = each.super_tile(number);
         const std::uint64_t rows = tiles.rows.count * tile, columns = tiles.columns.count * tile;

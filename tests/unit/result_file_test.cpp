@@ -15,6 +15,7 @@
 
 #include "core/error.hpp"
 #include "io/dataset_file.hpp"
+#include "io/part_file.hpp"
 #include "io/source.hpp"
 #include "kernels/data/generate.hpp"
 #include "tests/unit/hdf5_inputs.hpp"
@@ -91,6 +92,25 @@ TEST_F(ResultFiles, SayWhatTheyAre) {
   ASSERT_EQ(created.size(), 20u);
   EXPECT_EQ(created[10], 'T');
   EXPECT_EQ(created.back(), 'Z');
+  EXPECT_EQ(entries(), 1u);
+}
+
+/// What has failed its verification gives way to the next run, which may go on from the part file,
+/// that of the latest.
+TEST_F(ResultFiles, MayBePublishedAsUnverified) {
+  const std::string others[] = {"11111111-1111-4111-8111-111111111111",
+                                "22222222-2222-4222-8222-222222222222"};
+  for (const std::string& other : others) {
+    ResultFile result(file_, false, other, 1 << 20);
+    result.keep();
+    result.publish("unverified");
+    EXPECT_EQ(root_text(file_, "status"), "unverified");
+    EXPECT_EQ(root_text(file_, "run_uuid"), other);
+    EXPECT_TRUE(std::filesystem::equivalent(file_, part_path_of(file_, other)));
+    EXPECT_EQ(entries(), 2u);
+  }
+  publish_one();
+  EXPECT_EQ(root_text(file_, "status"), "complete");
   EXPECT_EQ(entries(), 1u);
 }
 
