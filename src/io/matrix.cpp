@@ -47,10 +47,12 @@ void Matrix::prepare(Range rows) {
 
 std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key,
                                     std::uint64_t rows, std::uint64_t columns,
-                                    ElementType generated) {
-  auto source = open_source(
-      options,
-      {.key = key, .shape = {rows, columns}, .type = generated, .seed = seed_of(options, key)});
+                                    ElementType generated, const std::string& misfit_remedy) {
+  auto source = open_source(options, {.key = key,
+                                      .shape = {rows, columns},
+                                      .type = generated,
+                                      .seed = seed_of(options, key),
+                                      .misfit_remedy = misfit_remedy});
   const auto& shape = source->order().shape();
   if (shape.size() > 2) {
     throw UsageError(

@@ -123,10 +123,12 @@ std::vector<Place> grids(std::uint64_t ranks) {
 /// Why K can't be split among the ranks; empty if it can.
 std::string why_not_split(const GemmProblem& problem) {
   const std::uint64_t segments = segments_of(problem);
+  if (segments == 1) {
+    return "K is split where it is at least 8 times M and N, in two blocks or more, and C has at "
+           "most 64 tiles";
+  }
   if (segments >= problem.ranks) return {};
-  if (segments > 1) return fmt::format("K has {} segments for {} ranks", segments, problem.ranks);
-  return "K is split where it is at least 8 times M and N, in two blocks or more, and C has at "
-         "most 64 tiles";
+  return fmt::format("K has {} segments for {} ranks", segments, problem.ranks);
 }
 
 /// The boxes to look at; what is asked for and impossible is refused.
@@ -145,7 +147,7 @@ std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlterna
           "the "
           "columns of ranks: pass auto, rows or split-k");
     case Decomposition::split_k:
-      if (why_not.empty()) return {split};
+      if (why_not.empty()) return {ranks > 1 ? split : rows};
       throw UsageError(fmt::format(
           "--gemm.decomposition split-k is not possible ({}): pass auto, rows or grid", why_not));
     case Decomposition::automatic:
@@ -200,7 +202,10 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
   const bool rows_do = possible.front().decomposition == Decomposition::rows &&
                        seconds(possible.front()) <= as_good * seconds(*fastest);
   choices.chosen = rows_do ? possible.front() : *fastest;
-  if (problem.decomposition != Decomposition::automatic) {
+  const Decomposition wish = problem.decomposition;
+  if (wish == Decomposition::split_k && problem.ranks == 1) {
+    choices.why = "one rank has all of K, so that split-k has nothing to share";
+  } else if (wish != Decomposition::automatic) {
     choices.why = "as gemm.decomposition asks for";
   } else if (possible.size() == 1) {
     choices.why = problem.ranks == 1 ? "one rank has all rows" : "nothing else is possible";

@@ -55,7 +55,8 @@ std::optional<std::uint64_t> demanded(const GemmProblem& problem, std::uint64_t 
 bool can_split(GemmProblem problem) {
   problem.decomposition = Decomposition::rows;
   problem.device_memory = UINT64_MAX;
-  return plan_gemm(problem, rates, 0).segments >= problem.ranks;
+  const std::uint64_t segments = plan_gemm(problem, rates, 0).segments;
+  return segments > 1 && segments >= problem.ranks;
 }
 
 /// With memory for everything, for a good part of it, and for hardly a tile.
@@ -573,6 +574,20 @@ TEST(GemmPlan, LongSumsOfFewTilesAreSplit) {
   EXPECT_GT(plan.exchanged, 0U);
   problem.decomposition = Decomposition::rows;
   EXPECT_EQ(plan_gemm(problem, rates, 3).decomposition, Decomposition::rows);
+}
+
+TEST(GemmPlan, OneRankSplitsNothingAndSaysSo) {
+  GemmProblem problem = small_tiles(16, 16, 4 * 32, 1);
+  problem.decomposition = Decomposition::split_k;
+  const GemmPlan plan = plan_gemm(problem, rates, 0);
+  EXPECT_EQ(plan.decomposition, Decomposition::rows);
+  EXPECT_EQ(plan.segments, 4U);
+  EXPECT_NE(told(plan).find("rows, one rank has all of K, so that split-k has nothing to share"),
+            std::string::npos)
+      << told(plan);
+  problem = small_tiles(400, 400, 400, 1);  // a mistake on any number of ranks
+  problem.decomposition = Decomposition::split_k;
+  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
 }
 
 TEST(GemmPlan, SplittingWhereThereIsNothingToSplitIsRefused) {
