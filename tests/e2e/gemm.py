@@ -307,7 +307,7 @@ def test_bad_input():
     check_complaints([
         (of("in.h5:/A", "in.h5:/short"), 2, ["31", "29", "no transposition makes them fit"]),
         (of("in.h5:/B", "in.h5:/A"), 2,
-         ["10", "20", "pass --gemm.transpose-a true and --gemm.transpose-b true (C is then 31 x"]),
+         ["10", "20", "pass --gemm.transpose-a true and --gemm.transpose-b true (C is then 10 x 20)"]),
         (of("in.h5:/A", "in.h5:/A"), 2,
          ["pass --gemm.transpose-a true (C is then 31 x 31), or --gemm.transpose-b true (C is then "
           "20 x 20)"]),
