@@ -21,6 +21,7 @@
 #include "cli/dry_run.hpp"
 #include "cli/in_session.hpp"
 #include "cli/input.hpp"
+#include "cli/result_path.hpp"
 #include "cli/store.hpp"
 #include "cli/timeline.hpp"
 #include "core/standard_output.hpp"
@@ -119,39 +120,6 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
   return options;
 }
 
-/// The batch system's number of this job, or else the time, so that default names do not collide.
-std::string job_id() {
-  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
-    if (const char* id = std::getenv(name)) return id;
-  }
-  return fmt::format("{}", std::chrono::duration_cast<std::chrono::seconds>(
-                               std::chrono::system_clock::now().time_since_epoch())
-                               .count());
-}
-
-fs::path result_path(const Options& options, int ranks) {
-  std::string path = options.text("output.file");
-  const auto replace = [&](std::string_view name, const std::string& value) {
-    for (auto at = path.find(name); at != std::string::npos;
-         at = path.find(name, at + value.size())) {
-      path.replace(at, name.size(), value);
-    }
-  };
-  replace("{workload}", options.text("run.workload"));
-  replace("{ranks}", fmt::format("{}", ranks));
-  replace("{jobid}", job_id());
-  return path;
-}
-
-/// Room for the tables of one run; they take far less.
-constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
-
-/// Beside the result, RESULT.trace.json.
-fs::path trace_path(fs::path result) {
-  if (result.extension() == ".h5") result.replace_extension();
-  return result += ".trace.json";
-}
-
 /// The result file, and the trace if there is to be one, while the run lasts; on rank 0 alone, but
 /// all ranks know what to remove.
 class Output {
@@ -164,7 +132,7 @@ class Output {
         journal_path_(io::journal_path_of(path, uuid, session.rank())),
         remove_({io::part_path_of(path, uuid), journal_path_,
                  io::part_path_of(trace_path(path), uuid)}) {
-    io::refuse_input(path, inputs);
+    refuse_result_path(path, inputs);
     if (session.rank() != 0) return;
     const bool overwrite = options.flag("output.overwrite");
     file_.emplace(path, overwrite, uuid, reserved_bytes);
@@ -258,6 +226,10 @@ class Resumption {
     return {&*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
   }
 
+  /// How many runs one after the other have led to this one, which goes on from the last; after
+  /// begin().
+  std::uint64_t restarts() const { return journal_->restarts(); }
+
   /// Once a result is published: nobody needs what is left of earlier runs. On rank 0.
   void remove_earlier() { earlier_runs_->remove(); }
 
@@ -338,10 +310,12 @@ std::string command_line(const Arguments& arguments) {
   return line;
 }
 
-/// How often the batch system has started this job again.
-std::int64_t restart_count() {
-  const char* count = std::getenv("SLURM_RESTART_COUNT");
-  return count != nullptr ? std::atoll(count) : 0;
+/// How often this work was begun again: as checkpoints count the runs before (`resumed`), or as the
+/// batch system says of the job, of which some may have left nothing to go on from.
+std::int64_t restart_count(std::uint64_t resumed) {
+  const char* const count = std::getenv("SLURM_RESTART_COUNT");
+  return std::max(static_cast<std::int64_t>(resumed),
+                  count != nullptr ? std::int64_t{std::atoll(count)} : 0);
 }
 
 /// What all GPUs did in the run; rank 0 says what was not right with them. Collective.
@@ -387,11 +361,8 @@ Work open_workload(const launch::Session& session, const Options& options) {
                                    const workloads::Resume* resume) {
                     return workloads::product(runtime, *operands, name, to, *resume);
                   },
-              .inputs = {},
+              .inputs = input_files(options),
               .resumable = true};
-    for (const char* const key : {"input.a", "input.b", "input.c"}) {
-      work.inputs.push_back(io::input_file(options, key));
-    }
     if (options.flag("output.store")) {
       work.matrix = {"C", gemm::accumulator_type(operands->precision), operands->m, operands->n};
     }
@@ -400,7 +371,7 @@ Work open_workload(const launch::Session& session, const Options& options) {
   const std::shared_ptr<io::Source> source = open_input(session, options);
   return {.run = [source](runtime::Runtime& runtime, const io::RangeWriter*,
                           const workloads::Resume*) { return workloads::reduce(runtime, *source); },
-          .inputs = {io::input_file(options)}};
+          .inputs = input_files(options)};
 }
 
 /// Lays the matrix out in the result file and opens it on every rank. Collective.
@@ -431,7 +402,8 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   work.inputs.push_back(ini);
   std::optional<Output> output;
   // Names by the time differ between ranks.
-  const fs::path path = session.broadcast(result_path(options, session.size()).string());
+  const fs::path path =
+      session.broadcast(result_path(options, static_cast<std::uint64_t>(session.size())).string());
   session.collectively([&] { output.emplace(session, options, work.inputs, path, uuid, log); });
   std::optional<Resumption> resumption;
   if (work.resumable) resumption.emplace(session, options, path);
@@ -458,7 +430,7 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
     io::ResultFile* file = output->file();
     if (file == nullptr) return;
     file->attribute("/", "argv", command_line(arguments));
-    file->attribute("/", "restart_count", restart_count());
+    file->attribute("/", "restart_count", restart_count(resumption ? resumption->restarts() : 0));
     store(*file, runtime, record, outcome);
     if (report::TraceFile* trace = output->trace(); trace != nullptr && !failed) {
       write_trace(*trace, *record.timeline, record.rank_phase, record.processes);
@@ -487,8 +459,10 @@ int run(const Arguments& arguments, const char* const* environment) {
   fs::path ini;
   std::optional<DryRun> dry;
   if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
+    // The others of a launcher's processes would say the same, errors too.
+    if (!launch::first_of_launcher()) return static_cast<int>(ExitCode::done);
     const Options options = parse(arguments, environment, ini, dry);
-    if (dry && launch::first_of_launcher()) print_output(dry_run(options, *dry));
+    if (dry) print_output(dry_run(options, *dry));
     return static_cast<int>(ExitCode::done);
   }
   return in_session([&] { return parse(arguments, environment, ini, dry); },

@@ -62,7 +62,7 @@ FinishedTile tile_of(const Json& json) {
 /// What the journals of one run say.
 struct RunJournals {
   Checkpoint::Run run;
-  std::uint64_t ranks = 0;
+  std::uint64_t ranks = 0, restarts = 0;
   std::map<std::uint64_t, std::set<std::uint64_t>> ranks_of_groups;
   std::vector<FinishedTile> tiles;
 
@@ -108,6 +108,7 @@ class JournalReader {
     journals.run.element = count(json, "element");
     journals.run.fingerprint = json.at("product").get<Fingerprint>();
     journals.ranks = count(json, "ranks");
+    journals.restarts = json.value("restarts", std::uint64_t{0});
     rank_ = count(json, "rank");
     journal_ = &runs_.try_emplace(uuid, std::move(journals)).first->second;
   }
@@ -193,6 +194,7 @@ void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier) {
     for (const auto& run : earlier->runs) {
       expect_same(run.fingerprint, fingerprint, earlier->tiles.size());
     }
+    restarts_ = earlier->restarts + 1;
   }
   begun_ = true;
   {
@@ -202,9 +204,9 @@ void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier) {
       give_up("make", errno);
     } else {
       lock_as_writer(file_);
-      Json head = {{"run", run_},           {"rank", rank_},       {"ranks", ranks_},
-                   {"columns", columns_},   {"element", element_}, {"offset", nullptr},
-                   {"product", fingerprint}};
+      Json head = {{"run", run_},           {"rank", rank_},         {"ranks", ranks_},
+                   {"columns", columns_},   {"element", element_},   {"offset", nullptr},
+                   {"restarts", restarts_}, {"product", fingerprint}};
       if (offset_) head["offset"] = *offset_;
       append(line_of(head));
     }
@@ -317,6 +319,7 @@ std::optional<Checkpoint> parse_checkpoint(const fs::path& result, const std::st
       if (of_run.counts(tile)) tiles.try_emplace(tile.tile, Checkpoint::Tile{tile, number});
     }
     checkpoint.runs.push_back(of_run.run);
+    checkpoint.restarts = std::max(checkpoint.restarts, of_run.restarts);
   }
   if (tiles.empty()) return std::nullopt;
   for (const auto& [tile, finished] : tiles) checkpoint.tiles.push_back(finished);

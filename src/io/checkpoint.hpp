@@ -50,7 +50,8 @@ struct Checkpoint {
     std::size_t run = 0;  ///< which of `runs` has it
   };
   std::vector<Run> runs;
-  std::vector<Tile> tiles;  ///< by number, each once
+  std::uint64_t restarts = 0;  ///< the most of any of `runs`
+  std::vector<Tile> tiles;     ///< by number, each once
 };
 
 /// Reads elements of finished tiles from the part files. What a crash of the machine has left of
@@ -93,6 +94,9 @@ class Journal {
   /// differs. Whether C is stored need not be in `fingerprint`: that is compared here.
   void begin(Fingerprint fingerprint, const Checkpoint* earlier);
 
+  /// One more than the checkpoint has that begin() was given; 0 without one.
+  std::uint64_t restarts() const { return restarts_; }
+
   /// `tile` is finished: all its elements have been written. Thread-safe.
   void add(const FinishedTile& tile);
   /// This rank has found its panels of all tiles of `group` right, if it has any; every rank must
@@ -111,7 +115,7 @@ class Journal {
   std::string run_;
   int rank_, ranks_;
   std::optional<std::uint64_t> offset_;
-  std::uint64_t columns_ = 0, element_ = 0;
+  std::uint64_t columns_ = 0, element_ = 0, restarts_ = 0;
   Log& log_;
   std::function<void()> on_checkpoint_;
   bool begun_ = false;

@@ -229,8 +229,10 @@ hdf5::Space space_in_memory(const std::vector<hsize_t>& extent, hsize_t pitch) {
 class Hdf5Source final : public Source {
  public:
   /// `stored` is the file that holds the bytes, where it can be opened.
-  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about, Descriptor stored)
+  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about, Descriptor stored,
+             std::string misfit_remedy)
       : about_(std::move(about)),
+        misfit_remedy_(std::move(misfit_remedy)),
         stored_(std::move(stored)),
         order_(about_.shape, about_.box),
         file_(std::move(file)),
@@ -268,6 +270,7 @@ class Hdf5Source final : public Source {
   static constexpr std::uint64_t most_floats = 1 << 17;
 
   Description about_;
+  std::string misfit_remedy_;
   Descriptor stored_;
   ElementOrder order_;
   hdf5::File file_;
@@ -434,7 +437,8 @@ void Hdf5Source::expect_sign(std::uint64_t first, std::uint64_t count, const Wha
 void Hdf5Source::fail_to_convert(const std::string& what, const std::string& complaint) const {
   // Where even the natural type is too small (u64, f80), f64 has the range if not the precision.
   const auto better = about_.wanted == about_.natural ? ElementType::f64 : about_.natural;
-  const auto remedy = better == about_.wanted
+  const auto remedy = !misfit_remedy_.empty() ? misfit_remedy_
+                      : better == about_.wanted
                           ? std::string("no input.type holds it")
                           : fmt::format("choose input.type = {}", name_of(better));
   throw Error(
@@ -445,7 +449,7 @@ void Hdf5Source::fail_to_convert(const std::string& what, const std::string& com
 
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
                                          std::optional<ElementType> type, ReadWay way,
-                                         ReadOrder read_order) {
+                                         ReadOrder read_order, const std::string& misfit_remedy) {
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
   if (path.empty()) path = only_dataset(opened, file.string());
@@ -464,7 +468,7 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   dataset = open_dataset(opened, file.string(), path, access.get());
   Descriptor stored(file_of(dataset), O_RDONLY);
   return std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about),
-                                      std::move(stored));
+                                      std::move(stored), misfit_remedy);
 }
 
 }  // namespace shardstream::io

@@ -15,7 +15,9 @@ constexpr OptionRow named_rows[] = {
      "Matrix A of gemm and gram: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
      "ramp."},
     {"input.b", OptionKind::text, "uniform", "",
-     "Matrix B of gemm, as input.a; uniform takes the seed after A's."},
+     "Matrix B of gemm, as input.a; uniform takes the seed after A's. Where one of A and B is a "
+     "file, the "
+     "other is to be named too."},
     {"input.c", OptionKind::text, "", "",
      "Matrix C of gemm that the product is added to, as input.a; uniform takes the second seed "
      "after A's."},
@@ -47,10 +49,12 @@ void Matrix::prepare(Range rows) {
 
 std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key,
                                     std::uint64_t rows, std::uint64_t columns,
-                                    ElementType generated) {
-  auto source = open_source(
-      options,
-      {.key = key, .shape = {rows, columns}, .type = generated, .seed = seed_of(options, key)});
+                                    ElementType generated, const std::string& misfit_remedy) {
+  auto source = open_source(options, {.key = key,
+                                      .shape = {rows, columns},
+                                      .type = generated,
+                                      .seed = seed_of(options, key),
+                                      .misfit_remedy = misfit_remedy});
   const auto& shape = source->order().shape();
   if (shape.size() > 2) {
     throw UsageError(

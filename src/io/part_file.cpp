@@ -122,9 +122,30 @@ void remove_stale_parts(const fs::path& path) {
                                path.string(), errno_text(error)));
 }
 
-std::uint64_t free_bytes(const Descriptor& file) {
+[[noreturn]] void fail_to_reserve(const fs::path& path, std::uint64_t bytes,
+                                  const std::string& why) {
+  throw UsageError(
+      fmt::format("output.file: the folder '{}' has no room for {} ({}): free some or choose "
+                  "another output.file",
+                  folder_of(path).string(), format_size(bytes), why));
+}
+
+/// Throws UsageError where `path` is no name for a result or is taken.
+void expect_free(const fs::path& path, bool overwrite) {
+  const std::string name = path.filename().string();
+  if (name.empty() || name == "." || name == "..") {
+    throw UsageError(
+        fmt::format("output.file: '{}' names no file: add a file name", path.string()));
+  }
+  if (const auto reason = objection(path, overwrite)) {
+    throw UsageError("output.file: " + *reason);
+  }
+}
+
+/// That the file system of the folder of `path` has left for this user; 0 if it does not tell.
+std::uint64_t free_bytes(const fs::path& path) {
   struct statvfs status {};
-  if (::fstatvfs(file.get(), &status) != 0) return 0;
+  if (::statvfs(folder_of(path).c_str(), &status) != 0) return 0;
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 
@@ -189,16 +210,28 @@ void refuse_input(const fs::path& path, std::span<const fs::path> inputs) {
   }
 }
 
+void expect_place(const fs::path& path, bool overwrite, std::uint64_t bytes) {
+  expect_free(path, overwrite);
+  const fs::path folder = folder_of(path);
+  std::error_code error;
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    fail_to_create(path, errno);
+  }
+  if (!fs::is_directory(folder, error)) fail_to_create(path, ENOTDIR);
+  const auto longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
+  constexpr std::size_t uuid = 36;
+  const std::size_t name = part_path_of(path, std::string(uuid, '0')).filename().string().size();
+  if (longest > 0 && name > static_cast<std::size_t>(longest)) fail_to_create(path, ENAMETOOLONG);
+  bytes = std::max(bytes, least_reserved);
+  const std::uint64_t free = free_bytes(path);
+  if (free > 0 && bytes > free) {
+    fail_to_reserve(path, bytes, fmt::format("{} free", format_size(free)));
+  }
+}
+
 PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)
     : path_(std::move(path)), uuid_(uuid), overwrite_(overwrite) {
-  const std::string name = path_.filename().string();
-  if (name.empty() || name == "." || name == "..") {
-    throw UsageError(
-        fmt::format("output.file: '{}' names no file: add a file name", path_.string()));
-  }
-  if (const auto reason = objection(path_, overwrite)) {
-    throw UsageError("output.file: " + *reason);
-  }
+  expect_free(path_, overwrite);
   part_path_ = part_path_of(path_, uuid);
   remove_stale_parts(path_);
   create();
@@ -228,7 +261,7 @@ void PartFile::reserve(std::uint64_t bytes) {
   struct stat status {};
   const bool known = ::fstat(file_.get(), &status) == 0;
   const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
-  const std::uint64_t free = free_bytes(file_);
+  const std::uint64_t free = free_bytes(path_);
   // Asked for too much, some file systems fill up for a moment, to the harm of others.
   int error = free > 0 && bytes > own + free ? ENOSPC : EINTR;
   while (error == EINTR) {
@@ -237,10 +270,7 @@ void PartFile::reserve(std::uint64_t bytes) {
                 : errno;
   }
   if (error == 0 || is_unsupported(error)) return;
-  throw UsageError(fmt::format(
-      "output.file: the folder '{}' has no room for {} ({} free, {}): free "
-      "some or choose another output.file",
-      folder_of(path_).string(), format_size(bytes), format_size(free), errno_text(error)));
+  fail_to_reserve(path_, bytes, fmt::format("{} free, {}", format_size(free), errno_text(error)));
 }
 
 void PartFile::abandon() {

@@ -46,6 +46,10 @@ void sync_folder_of(const std::filesystem::path& path);
 /// would be the end of the data. Empty names and those of no file are passed over.
 void refuse_input(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs);
 
+/// Throws UsageError where a PartFile of `path` could not be made, or not reserve `bytes`, as far
+/// as that can be seen while nothing is written.
+void expect_place(const std::filesystem::path& path, bool overwrite, std::uint64_t bytes);
+
 class PartFile {
  public:
   /// Creates the empty part file, and holds a lock on it that tells others its writer lives. Before

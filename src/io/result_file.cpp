@@ -69,12 +69,18 @@ void expect_whole(const std::filesystem::path& path, const std::string& status,
 Table read_result_table(const std::filesystem::path& file, const std::string& path) {
   hdf5::Lock lock;
   const std::string name = file.string();
-  const hdf5::File opened = open_input_file(file);
+  const auto fail = [&](const char* why) {
+    throw UsageError(fmt::format(
+        "'{}' is no result of a run ({}): name the file that a run has written (-o)", name, why));
+  };
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) fail("there is no such file");
+  const auto access = hdf5::posix_access(true);
+  const hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!opened.valid()) fail("HDF5 cannot open it");
   const hdf5::Group root(H5Gopen2(opened.get(), "/", H5P_DEFAULT), "cannot open the root group");
-  if (hdf5::read_text_attribute(root.get(), "status") != "complete") {
-    throw UsageError(
-        fmt::format("'{}' is no result of a run: name the file that a run has written (-o)", name));
-  }
+  if (hdf5::read_text_attribute(root.get(), "status") != "complete")
+    fail("it is not marked as one");
   return read_table(open_dataset(opened, name, path));
 }
 

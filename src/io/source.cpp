@@ -120,7 +120,8 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
 
 /// Opens FILE or FILE:/PATH, which the option `key` says.
 std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
-                                  const Options& options, ReadOrder order) {
+                                  const Options& options, ReadOrder order,
+                                  const std::string& misfit_remedy = {}) {
   const auto [file, path] = file_and_path(data);
   if (file.empty()) {
     throw UsageError(
@@ -135,7 +136,8 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                     key, data, data.substr(0, colon), data.substr(colon + 1)));
   }
   try {
-    return open_hdf5_source(file, path, requested_type(options), read_way(options), order);
+    return open_hdf5_source(file, path, requested_type(options), read_way(options), order,
+                            misfit_remedy);
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {
@@ -194,9 +196,10 @@ std::unique_ptr<Source> open_source(const Options& options, const NamedSource& n
   }
   const std::string& data = options.text(named.key);
   const auto generator = generator_named(data);
-  return generator ? make_generator(*generator, requested_type(options).value_or(named.type),
-                                    named.shape, named.key, named.seed)
-                   : open_file(named.key, data, options, ReadOrder::rectangles);
+  return generator
+             ? make_generator(*generator, requested_type(options).value_or(named.type), named.shape,
+                              named.key, named.seed)
+             : open_file(named.key, data, options, ReadOrder::rectangles, named.misfit_remedy);
 }
 
 std::filesystem::path input_file(const Options& options, std::string_view key) {

@@ -116,6 +116,7 @@ struct NamedSource {
   std::vector<std::uint64_t> shape;
   ElementType type;  ///< where input.type is auto
   std::uint64_t seed;
+  std::string misfit_remedy = {};  ///< where a value does not fit input.type; empty: a better type
 };
 /// As the other, to be read by read_rectangle(); a file may then keep more chunks in memory.
 std::unique_ptr<Source> open_source(const Options& options, const NamedSource& named);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 namespace shardstream::launch {
 
@@ -38,6 +39,22 @@ bool first_of_launcher() {
          std::string_view(task) == "0";
 }
 
+std::optional<Launched> launched() {
+  // "4(x2),3" are the tasks of Slurm's nodes.
+  const auto number = [](const char* name) -> std::uint64_t {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+  };
+  for (const auto& [all, on_host] :
+       {std::pair("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        {"PMI_SIZE", "MPI_LOCALNRANKS"},
+        {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"}}) {
+    const std::uint64_t ranks = number(all), here = number(on_host);
+    if (ranks > 0) return Launched{ranks, here > 0 ? here : ranks, all};
+  }
+  return std::nullopt;
+}
+
 Session::Session() {
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
@@ -63,19 +80,13 @@ Session::Session() {
 /// With the wrong PMI each of N processes is an MPI world of its own.
 void Session::refuse_silent_singleton() const {
   if (size_ > 1) return;
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char* text = std::getenv(name);
-    if (text == nullptr) continue;
-    const int started = std::atoi(text);
-    if (started <= 1) return;  // the first that is set speaks for the innermost launcher
-    const std::string message = fmt::format(
-        "{} processes were started ({}), but MPI sees one: use the mpirun of this program's MPI, "
-        "or "
-        "srun --mpi=pmix",
-        started, name);
-    MPI_Finalize();
-    throw UsageError(message);
-  }
+  const auto started = launched();
+  if (!started || started->ranks <= 1) return;
+  MPI_Finalize();
+  throw UsageError(
+      fmt::format("{} processes were started ({}), but MPI sees one: use the mpirun of this "
+                  "program's MPI, or srun --mpi=pmix",
+                  started->ranks, started->variable));
 }
 
 Session::~Session() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -22,6 +23,15 @@ bool under_launcher();
 /// Whether this process is the only one, or the first of those that a launcher has started. Reads
 /// the environment only; for what starts no MPI.
 bool first_of_launcher();
+
+/// What the innermost launcher has started, as its variables tell; for what starts no MPI.
+struct Launched {
+  std::uint64_t ranks;
+  std::uint64_t ranks_on_host;  ///< on this one; `ranks` if that is not told
+  const char* variable;         ///< that says how many
+};
+/// None where no launcher has started this process, or it does not tell how many.
+std::optional<Launched> launched();
 
 /// An error that all ranks know of, so that each can end in good order; one of them speaks.
 class AgreedError : public Error {

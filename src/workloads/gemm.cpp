@@ -44,6 +44,36 @@ bool is_file(const Options& options, std::string_view key) {
   return !io::input_file(options, key).empty();
 }
 
+/// A matrix that is not named is generated, but hardly where its partner is somebody's data.
+void refuse_half_named(const Options& options) {
+  constexpr std::array<std::array<const char*, 2>, 2> pairs = {
+      {{"input.a", "input.b"}, {"input.b", "input.a"}}};
+  for (const auto& [named, other] : pairs) {
+    if (!is_file(options, named) || !options.is_default(other)) continue;
+    throw UsageError(fmt::format(
+        "{} is {}, but {} is not named: name it too, or pass --{} uniform to have it generated",
+        named, options.text(named), other, other));
+  }
+}
+
+/// The remedy where A and B do not fit as they are to be transposed.
+std::string what_would_fit(const GemmOperands& operands) {
+  const io::Matrix &a = *operands.a, &b = *operands.b;
+  std::string ways;
+  for (const auto& [turn_a, turn_b] : {std::pair(true, false), {false, true}, {true, true}}) {
+    const bool at = operands.transpose_a != turn_a, bt = operands.transpose_b != turn_b;
+    if ((at ? a.rows() : a.columns()) != (bt ? b.columns() : b.rows())) continue;
+    if (turn_a && turn_b && !ways.empty()) break;  // one is enough
+    ways += ways.empty() ? "pass" : ", or";
+    if (turn_a) ways += fmt::format(" --gemm.transpose-a {}", at);
+    if (turn_a && turn_b) ways += " and";
+    if (turn_b) ways += fmt::format(" --gemm.transpose-b {}", bt);
+    ways += fmt::format(" (C is then {} x {})", at ? a.columns() : a.rows(),
+                        bt ? b.rows() : b.columns());
+  }
+  return ways.empty() ? "no transposition makes them fit, so name other matrices" : ways;
+}
+
 /// Elsewhere than on the command line they may be for another run.
 void refuse_sizes_of_files(const Options& options) {
   constexpr std::array<std::array<const char*, 2>, 4> sizes = {
@@ -63,6 +93,7 @@ std::span<const OptionRow> gemm_options() {
 }
 
 GemmOperands open_gemm(const Options& options) {
+  refuse_half_named(options);
   GemmOperands operands;
   operands.transpose_a = options.flag("gemm.transpose-a");
   operands.transpose_b = options.flag("gemm.transpose-b");
@@ -72,26 +103,24 @@ GemmOperands open_gemm(const Options& options) {
   operands.m = options.count("gemm.m");
   operands.n = options.count("gemm.n");
   operands.k = options.count("gemm.k");
-  const ElementType generated = generated_type(operands.precision);
   const auto open_a = [&] {
     const auto [down, across] = operands.transpose_a ? std::pair(operands.k, operands.m)
                                                      : std::pair(operands.m, operands.k);
-    operands.a = io::open_matrix(options, "input.a", down, across, generated);
+    operands.a = open_operand(options, "input.a", down, across);
     operands.m = operands.transpose_a ? operands.a->columns() : operands.a->rows();
     operands.k = operands.transpose_a ? operands.a->rows() : operands.a->columns();
   };
   const auto open_b = [&] {
     const auto [down, across] = operands.transpose_b ? std::pair(operands.n, operands.k)
                                                      : std::pair(operands.k, operands.n);
-    operands.b = io::open_matrix(options, "input.b", down, across, generated);
+    operands.b = open_operand(options, "input.b", down, across);
     operands.n = operands.transpose_b ? operands.b->rows() : operands.b->columns();
     const std::uint64_t k = operands.transpose_b ? operands.b->columns() : operands.b->rows();
     if (operands.a && k != operands.k) {
       throw UsageError(fmt::format(
-          "the inner sizes {} and {} differ ({}{}, {}{}): multiply matrices that fit, or pass "
-          "--gemm.transpose-a or --gemm.transpose-b",
-          operands.k, k, extents(*operands.a), operands.transpose_a ? ", transposed" : "",
-          extents(*operands.b), operands.transpose_b ? ", transposed" : ""));
+          "the inner sizes {} and {} differ ({}{}, {}{}): {}", operands.k, k, extents(*operands.a),
+          operands.transpose_a ? ", transposed" : "", extents(*operands.b),
+          operands.transpose_b ? ", transposed" : "", what_would_fit(operands)));
     }
     operands.k = k;
   };
@@ -112,7 +141,7 @@ GemmOperands open_gemm(const Options& options) {
                                          options.text("gemm.beta")));
   }
   if (named) {
-    operands.c = io::open_matrix(options, "input.c", operands.m, operands.n, generated);
+    operands.c = open_operand(options, "input.c", operands.m, operands.n);
     if (operands.c->rows() != operands.m || operands.c->columns() != operands.n) {
       throw UsageError(
           fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",

@@ -150,7 +150,6 @@ std::vector<Place> layered(const GemmProblem& problem) {
 
 /// Why K can't be split among ranks; empty if it can.
 std::string why_not_split(const GemmProblem& problem) {
-  if (problem.ranks == 1) return "there is one rank";
   if (segments_of(problem) > 1) return {};
   return "K is split where it is at least 8 times M and N, in two blocks or more, and C has at "
          "most 64 tiles";
@@ -201,8 +200,7 @@ std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlterna
       refuse_grid_of_symmetric(problem);
       return grids(ranks);
     case Decomposition::split_k:
-      if (ranks == 1) return {{Decomposition::split_k, {}}};
-      if (why_not.empty()) return layered(problem);
+      if (why_not.empty()) return ranks > 1 ? layered(problem) : std::vector{rows};
       throw UsageError(fmt::format(
           "--gemm.decomposition split-k is not possible ({}): pass auto, rows or grid", why_not));
     case Decomposition::automatic:
@@ -301,9 +299,12 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
                        seconds(possible.front()) <= as_good * seconds(*fastest);
   choices.chosen = rows_do ? possible.front() : *fastest;
   shorten(choices.considered, *choices.chosen);
+  const Decomposition wish = problem.decomposition;
   if (problem.box) {
     choices.why = "as gemm.box asks for";
-  } else if (problem.decomposition != Decomposition::automatic) {
+  } else if (wish == Decomposition::split_k && problem.ranks == 1) {
+    choices.why = "one rank has all of K, so that split-k has nothing to share";
+  } else if (wish != Decomposition::automatic) {
     choices.why = "as gemm.decomposition asks for";
   } else if (possible.size() == 1) {
     choices.why = problem.ranks == 1 ? "one rank has all rows" : "nothing else is possible";

@@ -71,8 +71,8 @@ GemmOperands open_gram(const Options& options) {
   operands.transpose_a = options.text("gram.of") == "columns";
   operands.transpose_b = !operands.transpose_a;
   for (auto* matrix : {&operands.a, &operands.b}) {
-    *matrix = io::open_matrix(options, "input.a", options.count("gram.rows"),
-                              options.count("gram.columns"), generated_type(operands.precision));
+    *matrix =
+        open_operand(options, "input.a", options.count("gram.rows"), options.count("gram.columns"));
   }
   refuse_sizes_of_files(options);
   const io::Matrix& a = *operands.a;

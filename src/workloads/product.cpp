@@ -49,6 +49,12 @@ void expect_same_operands(const launch::Session& session, const GemmOperands& op
   }
 }
 
+/// What generated matrices are made of for a precision.
+ElementType generated_type(gemm::Precision precision) {
+  if (precision == gemm::Precision::fp64) return ElementType::f64;
+  return precision == gemm::Precision::int8 ? ElementType::i8 : ElementType::f32;
+}
+
 /// The precision that holds all values of a type.
 gemm::Precision safe_precision(ElementType type) {
   return type == ElementType::f32 || type == ElementType::u8 || type == ElementType::i8
@@ -434,9 +440,14 @@ gemm::Precision precision_of(const Options& options) {
   return *gemm::precision_named(options.text("gemm.precision"));
 }
 
-ElementType generated_type(gemm::Precision precision) {
-  if (precision == gemm::Precision::fp64) return ElementType::f64;
-  return precision == gemm::Precision::int8 ? ElementType::i8 : ElementType::f32;
+std::unique_ptr<io::Matrix> open_operand(const Options& options, std::string_view key,
+                                         std::uint64_t rows, std::uint64_t columns) {
+  const gemm::Precision precision = precision_of(options);
+  // The type that would hold the value is none that int8 takes.
+  const bool bytes = precision == gemm::Precision::int8;
+  return io::open_matrix(
+      options, key, rows, columns, generated_type(precision),
+      bytes ? "pass --gemm.precision fp32 or fp64 in place of int8, and no --input.type" : "");
 }
 
 std::string extents(const io::Matrix& matrix) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/options.hpp"
 #include "io/dataset_file.hpp"
@@ -17,8 +19,9 @@ namespace shardstream::workloads {
 /// gemm.precision.
 gemm::Precision precision_of(const Options& options);
 
-/// What generated matrices are made of for a precision.
-ElementType generated_type(gemm::Precision precision);
+/// io::open_matrix() as the precision wants it.
+std::unique_ptr<io::Matrix> open_operand(const Options& options, std::string_view key,
+                                         std::uint64_t rows, std::uint64_t columns);
 
 /// "x.h5:/A is 4096 x 1024".
 std::string extents(const io::Matrix& matrix);

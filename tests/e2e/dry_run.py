@@ -2,17 +2,19 @@
 """`run WORKLOAD --dry-run`: what it tells, without MPI, from assumed or measured rates; and that it
 ends with the errors that the run would end with."""
 
+import os
+
 import h5py
 import numpy as np
 
-from harness import check_complaints, main, new_folder, run
+from harness import check_complaints, expect_complaint, main, new_folder, run
 
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 ON_GPUS = {"SHARDSTREAM_DEVICE_BACKEND": "cuda"}  # none is needed
 
 
-def dry(*arguments, env=None):
-    finished = run("run", *arguments, "--dry-run", env=env).expect(0)
+def dry(*arguments, env=None, ranks=1):
+    finished = run("run", *arguments, "--dry-run", env=env, ranks=ranks).expect(0)
     assert not finished.err, finished
     return finished.out
 
@@ -23,14 +25,18 @@ def expect(text, *words):
 
 
 def test_a_product_on_gpus_that_are_elsewhere():
-    sizes = ["--gemm.m", "65536", "--gemm.n", "65536", "--gemm.k", "65536"]
+    sizes = ["--gemm.m", "65536", "--gemm.n", "65536", "--gemm.k", "65536", "--output.store",
+             "false"]  # 16 GiB, which the disk here need not have
     text = dry("gemm", *sizes, "--ranks", 16, "--gpus-per-node", 4, env=ON_GPUS)
     expect(text, "dry run of gemm on 16 ranks, 4 on a host: nothing is computed or written",
+           "backend: cuda (GPUs), as device.backend asks for",
            "assumed of a rank: link_up 50 GB/s", "all_gather 20 GB/s between hosts",
            "multiply_fp32 50000 Gflop/s", "device memory", "--rates",
            "C: 65536 x 65536 in fp32, 16 x 16 tiles of 4096 x 4096", "decomposition: ",
            "considered: rows: ", "grid 4 x 4: ", "split-k: not possible", "rank 0 of 16",
-           "predicted: ", "result: C takes 16 GiB of disk")
+           "predicted: ")
+    assert "of disk" not in text, text
+    expect(dry("gemm", env=ON_GPUS), "result: C takes 64 MiB of disk")
     assert "all_gather" not in dry("gemm", *sizes, env=ON_GPUS)  # one rank
     small = dry("gemm", *sizes, "--pipeline.gpu-memory", "2GiB", env=ON_GPUS)
     expect(small, "of 2 GiB: accumulators")
@@ -79,33 +85,125 @@ def test_files_and_measured_rates():
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 on a host", "C: 100 x 60 in fp32")
 
 
+def test_the_backend_that_is_planned_for():
+    """Without a word of it that which the program was built for, or a result's."""
+    unset = {"SHARDSTREAM_DEVICE_BACKEND": None}
+    built = (["backend: cuda (GPUs), since this program was built with CUDA", "multiply_fp32 50000"]
+             if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON" else
+             ["backend: host (CPUs), since this program was built without CUDA",
+              "multiply_fp32 400 Gflop/s"])
+    expect(dry("gemm", env=unset), *built)
+    result = new_folder() / "out.h5"
+    run("run", "reduce", "--input.count", 1000, "-o", result, env=ON_HOST).expect(0)
+    expect(dry("gemm", "--rates", result, env=unset),
+           "backend: host (CPUs), as the result of --rates", "multiply_fp32 400 Gflop/s")
+    check_complaints([(["run", "gemm", "--dry-run", "--rates", result], 2,
+                       ["was measured on CPUs", "GPUs", "leave --rates out"], ON_GPUS)], ranks=(1,))
+
+
+def test_a_reduction_by_measured_rates():
+    """What reads the source and what the link carries, whichever is lower."""
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["plain"] = np.ones(2**22, "f4")
+        file.create_dataset("packed", data=np.ones(2**22, "f4"), chunks=(2**16,),
+                            compression="gzip")
+    for name in ("plain", "packed"):
+        data, result = ["--input.data", f"{folder}/in.h5:/{name}"], folder / f"{name}.h5"
+        run("run", "reduce", *data, "-o", result, env=ON_HOST).expect(0)
+        with h5py.File(result) as file:
+            rates = {row["ceiling"].decode(): row["per_rank_min"] for row in file["ceilings"][:]}
+        bound = min(rates, key=rates.get)
+        assert ("decode" in rates) == (name == "packed") and len(rates) >= 2, rates
+        text = dry("reduce", *data, "--rates", result, env=ON_HOST)
+        expect(text, *(f"{each} {rate:.4g} GB/s" for each, rate in rates.items()),
+               f"or more, bound by {bound}\n")
+        if name == "packed":  # that does not tell how plain data is read
+            text = dry("reduce", "--input.data", f"{folder}/in.h5:/plain", "--rates", result,
+                       env=ON_HOST)
+            expect(text, "bound by link_up; reading the source may be slower")
+
+
 def test_a_reduction():
     text = dry("reduce", "--input.count", "1e9", "--input.type", "f64", "--ranks", 2, env=ON_GPUS)
     expect(text, "dry run of reduce on 2 ranks", "data: uniform, 1000000000 elements of f64",
            "leaves: 15259 of 65536 elements; shard of rank 0: 7630 of them, 3.726 GiB",
-           "predicted: 80", "or more, which the host link takes")
+           "predicted: 80", "or more, bound by link_up; reading the source may be slower")
+    resident = dry("reduce", "--pipeline.mode", "resident", env=ON_GPUS)
+    expect(resident, "device_read 2500 GB/s", "or more, bound by device_read\n")
 
 
 def test_one_process_of_a_launcher_tells_it():
     out = run("run", "reduce", "--input.count", 1000, "--dry-run", ranks=2).expect(0).out
-    assert out.count("dry run of reduce") == 1, out
+    assert out.count("dry run of reduce on 2 ranks, 2 on a host") == 1, out
+    expect(dry("reduce", "--ranks", 16, "--gpus-per-node", 4, ranks=2), "on 16 ranks, 4 on a host")
+    # As Slurm's srun starts them; and the launcher of one rank within its step.
+    slurm = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "10",
+             "SLURM_STEP_TASKS_PER_NODE": "4(x2),2"}
+    expect(dry("reduce", env=slurm), "on 10 ranks, 4 on a host")
+    assert run("run", "reduce", "--dry-run", env={**slurm, "SLURM_PROCID": "3"}).expect(0).out == ""
+    expect(dry("reduce", env={**slurm, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}),
+           "on 1 rank, 1 on a host")
+    # Nor is what is wrong said by all.
+    check_complaints([(["run", "reduce", "--dry-run", "--input.count", 0], 2, ["is below 1"])],
+                     ranks=(3,))
+
+
+def test_what_is_wrong_with_the_output():
+    """Is seen as the run would see it, and nothing is written."""
+    folder = new_folder()
+    small = ["run", "gemm", "--gemm.m", 10, "--gemm.n", 10, "--gemm.k", 10]
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["A"] = np.ones((10, 10), "f4")
+    run(*small, "-o", folder / "c.h5", env=ON_HOST).expect(0)
+    (folder / "c.trace.json").write_text("of another run")
+    names = sorted(path.name for path in folder.iterdir())
+    named = ["--input.a", f"{folder}/in.h5:/A", "--input.b", f"{folder}/in.h5:/A"]
+    reduce = ["run", "reduce", "--input.data", f"{folder}/in.h5:/A"]
+    for what, words in (
+            ([*small, "-o", folder / "c.h5"], ["already exists", "--output.overwrite"]),
+            ([*reduce, "-o", folder / "c.h5"], ["already exists", "--output.overwrite"]),
+            ([*small, "-o", folder / "none/c.h5"], ["there is no folder"]),
+            ([*small, "-o", folder], ["is a folder"]),
+            ([*small, "-o", f"{folder}/d.h5:/C"], ["names a data set", f"pass -o {folder}/d.h5\n"]),
+            ([*small, "-o", f"{folder}/{'c' * 240}.h5"], ["too long a name"]),
+            (["run", "gemm", *named, "-o", folder / "in.h5", "--output.overwrite", "true"],
+             ["is an input of this run"]),
+            ([*reduce, "-o", folder / "in.h5", "--output.overwrite", "true"],
+             ["is an input of this run"]),
+            (["run", "gemm", "-o", folder / "e.h5", "--gemm.m", 1e9, "--gemm.n", 1e6], ["has no room for", "free"])):
+        said = run(*what, "--dry-run", env=ON_HOST)
+        expect_complaint(said, 2, words)
+        if "has no room for" not in words:
+            assert run(*what, env=ON_HOST).expect(2).err == said.err, said
+    run(*small, "-o", folder / "c.h5", "--output.overwrite", "true", "--dry-run").expect(0)
+    run(*small, "-o", folder / "d.h5", "--measure.timeline", "true", "--dry-run").expect(0)
+    (folder / "d.trace.json").write_text("of another run")
+    expect_complaint(run(*small, "-o", folder / "d.h5", "--measure.timeline", "true", "--dry-run"),
+                     2, ["d.trace.json' already exists"])
+    (folder / "d.trace.json").unlink()
+    assert sorted(path.name for path in folder.iterdir()) == names
 
 
 def test_bad_input():
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         file["A"] = np.ones((10, 8), "f4")
+    (folder / "text.h5").write_text("no HDF5 at all")
     a = f"{folder}/in.h5:/A"
     gemm = ["run", "gemm", "--dry-run"]
     check_complaints([
         ([*gemm, "--input.a", a, "--input.b", a], 2, ["the inner sizes 8 and 10 differ"]),
-        ([*gemm, "--input.a", f"{folder}/none.h5:/A"], 2, ["there is no file"]),
+        ([*gemm, "--input.a", f"{folder}/none.h5:/A", "--input.b", a], 2, ["there is no file"]),
         ([*gemm, "--gemm.beta", 2], 2, ["there is no C to add"]),
         ([*gemm, "--gemm.precision", "fp23"], 2, ["fp23"]),
         ([*gemm, "--pipeline.gpu-memory", "4KiB"], 2, ["allow --pipeline.gpu-memory"]),
         ([*gemm, "--gemm.decomposition", "split-k", "--ranks", 2], 2, ["is not possible"]),
-        ([*gemm, "--rates", f"{folder}/in.h5"], 2, ["is no result of a run"]),
-        ([*gemm, "--rates", f"{folder}/none.h5"], 2, ["there is no file"]),
+        *(([*gemm, "--rates", f"{folder}/{name}"], 2,
+           [f"--rates: '{folder}/{name}' is no result of a run ({why})", "that a run has written"])
+          for name, why in (("in.h5", "it is not marked as one"), ("none.h5", "there is no such"
+                            " file"), ("text.h5", "HDF5 cannot open it"))),
+        ([*gemm, "--gpus-per-node", 0], 2, ["--gpus-per-node: 0 can't be: give a number of ranks"]),
         ([*gemm, "--ranks", 0], 2, ["--ranks", "from 1"]),
         ([*gemm, "--ranks", "many"], 2, ["--ranks", "'many'"]),
         (["run", "gemm", "--ranks", 2], 2, ["--ranks is for planning", "--dry-run"]),

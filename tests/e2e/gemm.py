@@ -335,10 +335,21 @@ def test_bad_input():
 
     good = of("in.h5:/A", "in.h5:/B")
     check_complaints([
-        (of("in.h5:/A", "in.h5:/short"), 2, ["31", "29"]),
-        (of("in.h5:/B", "in.h5:/A"), 2, ["10", "20"]),
-        (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-a", "true"), 2, ["20", "31"]),
-        (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-b", "true"), 2, ["31", "10"]),
+        (of("in.h5:/A", "in.h5:/short"), 2, ["31", "29", "no transposition makes them fit"]),
+        (of("in.h5:/B", "in.h5:/A"), 2,
+         ["10", "20", "pass --gemm.transpose-a true and --gemm.transpose-b true (C is then 10 x 20)"]),
+        (of("in.h5:/A", "in.h5:/A"), 2,
+         ["pass --gemm.transpose-a true (C is then 31 x 31), or --gemm.transpose-b true (C is then "
+          "20 x 20)"]),
+        (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-a", "true"), 2,
+         ["20", "31", "pass --gemm.transpose-a false (C is then 20 x 10)"]),
+        (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-b", "true"), 2,
+         ["31", "10", "pass --gemm.transpose-b false (C is then 20 x 10)"]),
+        (["run", "gemm", *good[2:4]], 2,
+         ["input.a is ", "/in.h5:/A, but input.b is not named", "--input.b uniform"]),
+        (["run", "gemm", *good[4:6]], 2,
+         ["input.b is ", "/in.h5:/B, but input.a is not named", "--input.a uniform"]),
+        ([*good, "-o", "c.h5:/C"], 2, ["'c.h5:/C' names a data set", "pass -o c.h5\n"]),
         ([*good, "--gemm.beta", "0.5"], 2, ["gemm.beta", "input.c"]),
         ([*good, "--gemm.beta", "0.5", "--input.c", f"{folder}/in.h5:/wide"], 2,
          ["input.c", "11", "10"]),
@@ -367,7 +378,7 @@ def test_what_int8_cannot_do():
                             ("u1", "u8"), ("i1", "i8")):
             file[kind] = whole_numbers(20, 20, dtype)
         file["long"], file["tall"] = np.ones((1, 131072), "i1"), np.ones((131072, 1), "i1")
-        file["C"] = whole_numbers(20, 20, "i4")
+        file["C"], file["large"] = whole_numbers(20, 20, "i4"), np.full((20, 20), 300.0)
 
     def of(a, b, *more):
         return ["run", "gemm", "--input.a", f"{folder}/in.h5:/{a}", "--input.b",
@@ -378,6 +389,10 @@ def test_what_int8_cannot_do():
         *((of(kind, "i8"), 2, [f"in.h5:/{kind} is {kind}", f"--gemm.precision {precision},",
                                "--input.type i8"]) for kind, precision in safe.items()),
         (of("i8", "f64"), 2, ["in.h5:/f64 is f64", "--gemm.precision fp64"]),
+        # What --input.type i8 comes to, where values are not so.
+        (of("large", "i8", "--input.type", "i8"), 1,
+         ["300, which i8 cannot hold: pass --gemm.precision fp32 or fp64 in place of int8, and no "
+          "--input.type\n"]),
         (of("long", "tall"), 2, ["131072 products", "at most 131071", "fp32 or fp64"]),
         (of("i8", "i8", "--gemm.alpha", 2), 2, ["int8", "leave out alpha", "fp32 or fp64"]),
         (of("i8", "i8", "--gemm.beta", 1, "--input.c", f"{folder}/in.h5:/C"), 2,

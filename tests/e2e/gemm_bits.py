@@ -127,7 +127,8 @@ def test_the_decomposition_is_told():
             assert f"decomposition: {finished.values['decomposition']}" in results["plan"]
     each([(deep, 2, "split-k", ["split-k"]), (deep, 2, "rows", ["rows"]),
           (deep, 2, "auto", ["split-k", "rows"]), (flat, 2, "auto", ["rows"]),
-          (flat, 4, "grid", ["grid"]), (flat, 1, "auto", ["rows"])], check)
+          (flat, 4, "grid", ["grid"]), (flat, 1, "auto", ["rows"]),
+          (deep, 1, "split-k", ["rows"])], check)
     check_complaints([
         (["run", "gemm", *flat, "--gemm.decomposition", "split-k"], 2,
          ["split-k is not possible", "8 times", "rows or grid"]),

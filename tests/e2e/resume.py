@@ -82,14 +82,16 @@ def terminate(process):
         os.kill(pid, signal.SIGTERM)
 
 
-def go_on(workload, arguments, folder, ranks):
-    """The same command again, which must complete C; how many tiles it took over."""
+def go_on(workload, arguments, folder, ranks, restarts=1):
+    """The same command again, which must complete C, after so many others; how many tiles it took
+    over."""
     finished = product(workload, folder / "c.h5", *arguments, *cap(workload, arguments, ranks),
                        ranks=ranks, env=ON_HOST)
     expect_only_result(folder)
     tiles = int(finished.values["resumed_tiles"])
     with h5py.File(folder / "c.h5") as file:
         assert file["results"].attrs["resumed_tiles"] == tiles, finished
+        assert file.attrs["restart_count"] == restarts, finished
     return finished, tiles
 
 
@@ -122,9 +124,9 @@ class Interrupted:
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return folder
 
-    def check(self, folder, ranks, least, most):
+    def check(self, folder, ranks, least, most, restarts=1):
         """Goes on in `folder`, taking over at least and at most so many tiles."""
-        finished, tiles = go_on("gemm", self.arguments, folder, ranks)
+        finished, tiles = go_on("gemm", self.arguments, folder, ranks, restarts)
         said = f"{tiles} of {len(self.tiles)} tiles were taken over\n{finished}"
         assert stored(folder / "c.h5").tobytes() == self.expected, said
         for key in ("c_checksum", "c_norm"):
@@ -153,7 +155,7 @@ def test_terminated_twice():
         assert f"-o {folder}/c.h5 to go on" in finished.err, finished
     tiles = len(finished_tiles(folder, 1))
     assert tiles >= 6, journals(folder)
-    left.check(folder, 1, tiles, tiles)
+    left.check(folder, 1, tiles, tiles, restarts=2)
 
 
 def test_all_ranks_terminated():
@@ -266,6 +268,8 @@ def test_begun_anew():
                            ranks=2, env=ON_HOST)
         assert "resumed_tiles" not in finished.values, finished
         expect_only_result(folder)
+        with h5py.File(folder / "c.h5") as file:
+            assert file.attrs["restart_count"] == 0, finished
         if arguments == left.arguments:
             assert stored(folder / "c.h5").tobytes() == left.expected, finished
         shutil.rmtree(folder)
@@ -285,7 +289,8 @@ def test_another_product():
     b = left.arguments[2:4]
     each([(["gemm.precision was 'fp32' and is 'tf32'"], [*same, "--gemm.precision", "tf32"], 1),
           (["workload was 'gemm' and is 'gram'"], ["gram", *left.arguments[:2]], 1),
-          (["input.a was '", "in.h5:/a'", "and is 'uniform'"], ["gemm", *b, *GEMM], 2)],
+          (["input.a was '", "in.h5:/a'", "and is 'uniform'"],
+           ["gemm", "--input.a", "uniform", *b, *GEMM], 2)],
          check, workers=1)
     assert {path: path.read_bytes() for path in hidden(folder, "checkpoint")} == before
     assert len(hidden(folder, "part")) == 1 and not (folder / "c.h5").exists()

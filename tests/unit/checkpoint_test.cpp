@@ -142,6 +142,7 @@ TEST_F(Checkpoints, HoldWhatAKilledRunHasFinished) {
   leave_run();
   const auto checkpoint = read();
   ASSERT_EQ(numbers(checkpoint), (Numbers{0, 1}));
+  EXPECT_EQ(checkpoint->restarts, 0U);
   for (const auto& found : checkpoint->tiles) {
     const FinishedTile expected = tile(found.tile, 0);
     EXPECT_EQ(found.weighted, expected.weighted);

@@ -57,7 +57,7 @@ bool can_split(GemmProblem problem) {
   problem.decomposition = Decomposition::rows;
   problem.box.reset();
   problem.device_memory = UINT64_MAX;
-  return problem.ranks == 1 || plan_gemm(problem, rates, 0).segments > 1;
+  return plan_gemm(problem, rates, 0).segments > 1;
 }
 
 /// With memory for everything, for a good part of it, and for hardly a tile.
@@ -685,6 +685,20 @@ std::string refusal(const GemmProblem& problem) {
     return error.what();
   }
   return "";
+}
+
+TEST(GemmPlan, OneRankSplitsNothingAndSaysSo) {
+  GemmProblem problem = small_tiles(16, 16, 4 * 32, 1);
+  problem.decomposition = Decomposition::split_k;
+  const GemmPlan plan = plan_gemm(problem, rates, 0);
+  EXPECT_EQ(plan.decomposition, Decomposition::rows);
+  EXPECT_EQ(plan.segments, 4U);
+  EXPECT_NE(told(plan).find("rows, one rank has all of K, so that split-k has nothing to share"),
+            std::string::npos)
+      << told(plan);
+  problem = small_tiles(400, 400, 400, 1);  // a mistake on any number of ranks
+  problem.decomposition = Decomposition::split_k;
+  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
 }
 
 TEST(GemmPlan, SplittingWhereThereIsNothingToSplitIsRefused) {

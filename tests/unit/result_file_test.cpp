@@ -197,7 +197,7 @@ TEST_F(ResultFiles, GiveTheirTablesBack) {
   EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table(file_, "/ceilings"); }),
                   "ceilings");
   EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table("/no/such.h5", "/a"); }),
-                  "there is no file");
+                  "there is no such file");
   const std::filesystem::path other = folder_ / "other.h5";
   hdf5::Lock lock;
   hdf5::File(H5Fcreate(other.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)).close();
@@ -305,8 +305,11 @@ TEST_F(ResultFiles, DoNotReplaceWhatAppearedMeanwhile) {
 }
 
 TEST_F(ResultFiles, NameWhatIsWrongWithTheFolder) {
+  // Both that which makes the file and that which only looks.
   const auto refusal = [&](const std::string& path) {
-    return failure(ExitCode::usage, [&] { ResultFile(path, false, uuid, 0); });
+    const auto message = failure(ExitCode::usage, [&] { ResultFile(path, false, uuid, 0); });
+    EXPECT_EQ(failure(ExitCode::usage, [&] { expect_place(path, false, 0); }), message);
+    return message;
   };
   EXPECT_MENTIONS(refusal(folder_ / "no/such/r.h5"), "there is no folder");
   EXPECT_MENTIONS(refusal(folder_.path().string()), "is a folder");
@@ -331,6 +334,10 @@ TEST_F(ResultFiles, NeedRoom) {
   EXPECT_MENTIONS(message, folder_.path().string());
   EXPECT_MENTIONS(message, "no room for 1 EiB");
   EXPECT_MENTIONS(message, "free");
+  EXPECT_MENTIONS(
+      failure(ExitCode::usage, [&] { expect_place(file_, false, std::uint64_t{1} << 60); }),
+      "no room for 1 EiB");
+  expect_place(file_, false, 1 << 20);
   EXPECT_EQ(entries(), 0u);
 }
 
