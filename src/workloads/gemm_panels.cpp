@@ -24,16 +24,6 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/// The part of `wanted` that is below `end`.
-Range below(Range wanted, std::uint64_t end) {
-  return intersection(wanted, {0, end});
-}
-
-/// The elements of whole tiles, or blocks.
-Range elements(Range tiles, std::uint64_t edge) {
-  return {tiles.first * edge, tiles.count * edge};
-}
-
 bool normalizes(const GemmOperands& operands) {
   return operands.center || operands.scale;
 }
@@ -211,8 +201,8 @@ void GemmPanels::measure_ring() {
 void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
   const gemm::Tile& tile = plan_.problem.tile;
   const auto [first_block, blocks] = plan_.own_blocks;
-  const Range depth = below(elements(plan_.own_blocks, tile.k), operands_.k);
-  const Range columns = below(elements(plan_.columns, tile.n), operands_.n);
+  const Range depth = elements_of(plan_.own_blocks, tile.k, operands_.k);
+  const Range columns = elements_of(plan_.columns, tile.n, operands_.n);
   std::vector<Range> a_rows, b_rows;
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const Range part = plan_.a_part(plan_.super_tile(number)).valid;
@@ -285,13 +275,15 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
 GemmPanels::Upload GemmPanels::upload(std::uint64_t super_tile, std::uint64_t block) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const GemmSuperTile extent = plan_.super_tile(super_tile);
-  const Range columns = elements(extent.columns, tile.n), depth = elements({block, 1}, tile.k);
+  const Range columns = elements_of(extent.columns, tile.n),
+              depth = elements_of({block, 1}, tile.k);
   Upload made{};
   made.a_part = plan_.a_part(extent);
   made.b_part = plan_.b_part(block);
-  made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid, below(depth, operands_.k));
-  made.b =
-      rectangle(true, made.b_part.rows, columns, made.b_part.valid, below(columns, operands_.n));
+  made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
+                     elements_of({block, 1}, tile.k, operands_.k));
+  made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
+                     elements_of(extent.columns, tile.n, operands_.n));
   const std::size_t a = made.a.bytes(), b = made.b.bytes();
   const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
   made.a_offset = raw_a ? 0 : plan_.column * a;

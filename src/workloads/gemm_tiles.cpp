@@ -31,10 +31,6 @@ void GemmVerdict::add(const io::FinishedTile& tile) {
   squares.push_back({tile.tile, tile.squares});
 }
 
-Range elements_of(std::uint64_t tile, std::uint64_t edge, std::uint64_t end) {
-  return intersection({tile * edge, edge}, {0, end});
-}
-
 std::size_t GemmTiles::slot_bytes(const GemmPlan& plan, const pipeline::Ring& staging) {
   return std::max<std::size_t>(staging.slot_bytes, 8 * row_bytes_of(plan));
 }
@@ -93,8 +89,8 @@ void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTil
   Report* const report = reports_.data() + number;
   tile.number = at.row * plan_.tile_columns + at.column;
   tile.group = group;
-  tile.rows = elements_of(at.row, edges.m, operands_.m);
-  tile.columns = elements_of(at.column, edges.n, operands_.n);
+  tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
+  tile.columns = elements_of({at.column, 1}, edges.n, operands_.n);
   tile.present = true;
   tile.mirrored = operands_.symmetric && at.row != at.column;
   tile.row_squares.resize(tile.rows.count);

@@ -38,9 +38,6 @@ struct GemmVerdict {
   void add(const io::FinishedTile& tile);
 };
 
-/// The range of C's rows or columns in a row or column of tiles.
-Range elements_of(std::uint64_t tile, std::uint64_t edge, std::uint64_t end);
-
 /// Allocates once; a run begins with begin() and ends with finish(). Runtime, operands, plan, `to`
 /// and `journal` must outlive it. For the recorder's main thread.
 class GemmTiles {

@@ -200,8 +200,8 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, double uploaded, double c_
 double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
   const GemmProblem& problem = plan.problem;
   const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
-  const Range rows = elements_of(row, problem.tile.m, problem.m);
-  const Range columns = elements_of(column, problem.tile.n, problem.n);
+  const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
+  const Range columns = elements_of({column, 1}, problem.tile.n, problem.n);
   return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
          static_cast<double>(problem.k);
 }
@@ -370,7 +370,7 @@ void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
 /// Says what this process will read. Of A its own rows, of B all, since each block has a part.
 void prepare(const GemmOperands& operands, const GemmPlan& plan) {
   const gemm::Tile& tile = plan.problem.tile;
-  Range own = intersection({plan.rows.first * tile.m, plan.rows.count * tile.m}, {0, operands.m});
+  Range own = elements_of(plan.rows, tile.m, operands.m);
   if (own.count == 0) own.first = 0;
   operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
   operands.b->prepare({0, operands.b->rows()});
@@ -435,8 +435,8 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host)};
 }
 
-Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const std::string& name,
-                const io::RangeWriter* to, const Resume& resume) {
+Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
+                    const std::string& name, const io::RangeWriter* to, const Resume& resume) {
   const launch::Session& session = runtime.session;
   const bool on_host = runtime.resources.device_is_host;
   session.collectively([&] { refuse_modes(runtime, name); });
