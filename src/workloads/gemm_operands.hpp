@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "io/matrix.hpp"
 #include "kernels/gemm/precision.hpp"
@@ -20,6 +23,8 @@ struct GemmOperands {
   double alpha = 1, beta = 0;
   gemm::Precision precision = gemm::Precision::fp64;
   std::uint64_t m = 0, n = 0, k = 0;
+  /// What the workload's own options came to where they were auto, by key.
+  std::vector<std::pair<std::string, std::string>> resolved = {};
 };
 
 }  // namespace shardstream::workloads

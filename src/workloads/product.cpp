@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "core/text.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/repeat.hpp"
@@ -237,6 +238,34 @@ Agreed agree(const launch::Session& session, const GemmVerdict& mine) {
   std::ranges::sort(squares, {}, &GemmVerdict::Squares::tile);
   for (const auto& [tile, sum] : squares) all.squares += sum;
   return all;
+}
+
+/// What `of` says of each operand; once where it says the same of all.
+template <class Of>
+std::string of_all(const GemmOperands& operands, const Of& of) {
+  std::vector<std::string_view> said;
+  for (const auto* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
+    if (matrix != nullptr) said.push_back(of(*matrix));
+  }
+  const bool alike = std::ranges::all_of(said, [&](const auto& one) { return one == said[0]; });
+  return alike ? std::string(said[0]) : join(said, ",");
+}
+
+/// What options came to, but for those that only the product knows.
+void resolve(const GemmOperands& operands, const GemmPlan& plan, const pipeline::Ring& staging,
+             Outcome& outcome) {
+  const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
+  outcome.resolved = {
+      {"gemm.decomposition", std::string(name_of(plan.decomposition))},
+      {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
+      {"input.read", of_all(operands,
+                            [](const auto& matrix) {
+                              return std::string_view(matrix.past_cache() ? "direct" : "cached");
+                            })},
+      {"pipeline.slots", integer(staging.slots)},
+      {"pipeline.readers", integer(staging.readers)},
+      {"pipeline.gpu-memory", integer(plan.problem.device_memory)}};
+  for (const auto& [key, value] : operands.resolved) outcome.resolved.emplace_back(key, value);
 }
 
 void describe(const io::Matrix& matrix, const char* name, bool transposed, Outcome& outcome) {
@@ -551,10 +580,10 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     if (outcome.verified && agreed->unchecked > 0) runtime.log.warn(outcome.verdict);
   }
   const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
-  outcome.resolved = {{"pipeline.slots", integer(staging.slots)},
-                      {"pipeline.readers", integer(staging.readers)},
-                      {"pipeline.gpu-memory", integer(problem.device_memory)}};
-  if (product) outcome.resolved.emplace_back("pipeline.slot", integer(product->slot_bytes()));
+  resolve(operands, plan, staging, outcome);
+  // Where all was taken over there are no slots: those that were asked for
+  outcome.resolved.emplace_back("pipeline.slot",
+                                integer(product ? product->slot_bytes() : staging.slot_bytes));
   if (normalizer) {
     outcome.attributes.emplace_back("constant_variables", integer(normalizer->constant()));
     if (normalizer->constant() > 0 && session.rank() == 0) {
