@@ -12,7 +12,7 @@
 #include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
-#include "measure/source_ceilings.hpp"
+#include "workloads/gemm_reading.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -24,49 +24,11 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-bool normalizes(const GemmOperands& operands) {
-  return operands.center || operands.scale;
-}
-
 gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
   const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
   return gemm::panel_work(matrix.type(), operands.precision, on_host,
-                          of_b ? operands.transpose_b : operands.transpose_a, normalizes(operands));
-}
-
-/// How a reader brings rows of a matrix.
-struct Bringing {
-  ElementType type;  ///< as stored
-  gemm::Precision precision;
-  bool on_host, rounded;
-  bool from_memory;  ///< else from a file or a generator
-  std::uint64_t columns;
-  std::size_t row_bytes;  ///< as uploaded
-};
-
-/// Calls get(rows, to), which writes some of `rows` rows to `to` as they are stored, and rounds
-/// them there: dense in `slot`. Returns their word sum. Few rows at a time, which a core's cache
-/// holds until all is done with them; so many of them are whole words.
-template <class Get>
-std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
-  constexpr std::size_t cached = std::size_t{128} << 10;
-  const std::size_t stored = how.columns * size_of(how.type);
-  const std::uint64_t words = how.row_bytes % 8 == 0 ? 1 : 8;
-  const std::uint64_t few =
-      words * std::max<std::uint64_t>(1, cached / (words * std::max<std::size_t>(1, stored)));
-  // A file's rows are read together, as its chunks and the system's calls want it.
-  const std::uint64_t step = how.from_memory ? few : rows;
-  std::uint64_t sum = 0;
-  for (std::uint64_t first = 0; first < rows; first += step) {
-    const Range some = intersection({first, step}, {0, rows});
-    std::byte* const to = slot + first * how.row_bytes;
-    get(some, to);
-    if (how.rounded) {
-      gemm::round_elements(how.type, how.precision, how.on_host, to, some.count * how.columns, to);
-    }
-    sum += gemm::word_sum(to, some.count * how.row_bytes);
-  }
-  return sum;
+                          of_b ? operands.transpose_b : operands.transpose_a,
+                          operands.normalizes());
 }
 
 }  // namespace
@@ -77,51 +39,6 @@ GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_ho
   return {as_stored ? size_of((of_b ? *operands.b : *operands.a).type())
                     : gemm::panel_element_bytes(operands.precision, on_host),
           work != gemm::PanelWork::none};
-}
-
-std::optional<measure::Ceiling> panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
-                                           const pipeline::Ring& staging, std::uint64_t sample,
-                                           double seconds) {
-  const io::Matrix& a = *operands.a;
-  const bool on_host = runtime.resources.device_is_host;
-  const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
-  const GemmOperand uploaded = uploaded_operand(operands, false, on_host);
-  const std::uint64_t columns = std::min<std::uint64_t>(a.columns(), 8192);
-  const std::size_t stored_row = columns * size_of(a.type());
-  const std::uint64_t rows =
-      std::min(a.rows(), 8 * std::max<std::uint64_t>(1, staging.slot_bytes / (8 * stored_row)));
-  const Bringing bringing{.type = a.type(),
-                          .precision = operands.precision,
-                          .on_host = on_host,
-                          .rounded = !normalizes(operands) &&
-                                     gemm::readers_round(a.type(), operands.precision, on_host),
-                          .from_memory = held,
-                          .columns = columns,
-                          .row_bytes = columns * uploaded.element_bytes};
-  const std::size_t piece = rows * stored_row;
-  device::Buffer<std::byte> memory;
-  std::uint64_t places = a.rows() / rows * (a.columns() / columns);
-  runtime.session.collectively([&] {
-    if (!held) return;
-    memory = {*runtime.device, Memory::pageable, std::max<std::size_t>(sample, piece)};
-    places = UINT32_MAX;  // again and again
-  });
-  const auto read = [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
-    const std::byte* const from =
-        held ? memory.data() + place % (memory.size() / piece) * piece : nullptr;
-    const std::uint64_t row = place % (a.rows() / rows) * rows;
-    const std::uint64_t column = place / (a.rows() / rows) * columns;
-    (void)bring(bringing, rows, room, [&](Range some, std::byte* to) {
-      if (held) {
-        std::memcpy(to, from + some.first * stored_row, some.count * stored_row);
-      } else {
-        a.read({row + some.first, some.count}, {column, columns}, to, stored_row);
-      }
-    });
-    return rows * bringing.row_bytes;
-  };
-  return measure::reading(runtime.session, "panel_read", places, staging.readers, piece, seconds,
-                          read);
 }
 
 GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
@@ -254,8 +171,7 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
                                             Range valid_columns) const {
   const io::Matrix& matrix = of_b ? *operands_.b : *operands_.a;
   const std::optional<HeldMatrix>& held = of_b ? held_b_ : held_a_;
-  const bool rounded =
-      !normalizes(operands_) && gemm::readers_round(matrix.type(), operands_.precision, on_host_);
+  const bool rounded = readers_round(operands_, of_b, on_host_);
   Rectangle made{.matrix = &matrix,
                  .held = held ? &*held : nullptr,
                  .rows = rows,

@@ -19,6 +19,7 @@
 #include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/gemm_product.hpp"
+#include "workloads/gemm_reading.hpp"
 #include "workloads/gram.hpp"
 #include "workloads/moments.hpp"
 #include "workloads/taken_tiles.hpp"
@@ -68,7 +69,7 @@ void check_whole_numbers(const GemmOperands& operands) {
                     "most {} cannot: pass --gemm.precision fp32 or fp64, or cut the matrices",
                     operands.k, gemm::most_int8_k));
   }
-  if (operands.alpha != 1 || operands.beta != 0 || operands.center || operands.scale) {
+  if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
     throw UsageError(
         "int8 gives the sums of products as they are, whole numbers: leave out alpha, beta, "
         "centring, scaling and divisors, or pass --gemm.precision fp32 or fp64");
@@ -128,11 +129,11 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
 
 /// What limits the product on this machine, before its buffers are there.
 struct Limits {
-  measure::Ceiling up, down, multiply;
-  std::optional<measure::Ceiling> read, gather;
+  measure::Ceiling read, up, down, multiply;
+  std::optional<measure::Ceiling> gather;
 
   GemmRates rates() const {
-    return {.link_up = (read ? std::min(read->least, up.least) : up.least) * 1e9,
+    return {.link_up = std::min(read.least, up.least) * 1e9,
             .link_down = down.least * 1e9,
             .gather = gather ? gather->least * 1e9 : 1e12,
             .flops = multiply.least * 1e9};
@@ -168,11 +169,11 @@ Limits limits(runtime::Runtime& runtime, const GemmOperands& operands, const gem
   const auto effort =
       measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
   constexpr std::size_t most_gathered = std::size_t{64} << 20;
-  return {.up = measure::link(measure::Way::up, device, session, effort),
+  return {.read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
+                             effort.seconds),
+          .up = measure::link(measure::Way::up, device, session, effort),
           .down = measure::link(measure::Way::down, device, session, effort),
           .multiply = multiply_limit(runtime, operands, tile, effort),
-          .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
-                             effort.seconds),
           .gather = measure::all_gather(
               device, *runtime.communicator, session, effort,
               std::clamp<std::uint64_t>(
@@ -189,7 +190,7 @@ std::vector<measure::Ceiling> loaded(Limits&& limits, double uploaded, double c_
     ceiling.load = load / 1e9;
     ceilings.push_back(std::move(ceiling));
   };
-  if (limits.read) add(std::move(*limits.read), uploaded);
+  add(std::move(limits.read), uploaded);
   add(std::move(limits.up), uploaded);
   add(std::move(limits.down), c_bytes);
   if (limits.gather) add(std::move(*limits.gather), received);
@@ -376,7 +377,7 @@ class Normalizer {
 /// Device memory that a Normalizer may use. No share of what there is: the size that would do,
 /// where too little is refused, must do.
 std::uint64_t normalizing_bytes(const GemmOperands& operands) {
-  if (!operands.center && !operands.scale) return 0;
+  if (!operands.normalizes()) return 0;
   return Moments::device_bytes(*operands.a, !operands.transpose_a);
 }
 
