@@ -24,6 +24,11 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
+/// Super-tiles have whole tiles; what belongs to no variable is used by nobody.
+std::uint64_t whole_variables(const GemmOperands& operands, const gemm::Tile& tile) {
+  return ceil_div(operands.n, tile.n) * tile.n;
+}
+
 gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
   const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
   return gemm::panel_work(matrix.type(), operands.precision, on_host,
@@ -72,6 +77,9 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
     own.y = {device, Memory::device, buffers.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
+  const std::uint64_t variables = whole_variables(operands, plan.problem.tile);
+  if (operands.center) shift_ = {device, Memory::device, variables};
+  if (operands.scale) scale_ = {device, Memory::device, variables};
   sums_ = {device, Memory::device, plan.batches() * plan.box.batch_sums()};
 }
 
@@ -138,13 +146,18 @@ void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
 /// With `held` bytes of A and B, the slots, and what a host has in place of a device.
 void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
   const auto& resources = runtime_.resources;
-  const std::uint64_t need =
-      held + other + sizes_.slot_bytes * sizes_.slots + (on_host_ ? plan_.device_bytes : 0);
+  const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
+  const std::uint64_t in_place = on_host_ ? plan_.device_bytes : 0;
+  const std::uint64_t need = held + staging + in_place;
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
-  throw UsageError(fmt::format(
-      "a rank needs {} of host memory and has {}: use {}more hosts", format_size(need),
-      format_size(have), held > 0 ? "--pipeline.mode stream, or " : "fewer --pipeline.slots, or "));
+  const std::string remedy = held > 0 ? "--pipeline.mode stream"
+                             : in_place > 0 && have > staging
+                                 ? fmt::format("--pipeline.gpu-memory {}B", have - staging)
+                                 : "fewer --pipeline.readers and --pipeline.slots";
+  throw UsageError(
+      fmt::format("a rank needs {} of host memory and has {}: use {}, or fewer ranks on a host",
+                  format_size(need), format_size(have), remedy));
 }
 
 void GemmPanels::load() {
@@ -152,13 +165,19 @@ void GemmPanels::load() {
   if (held_b_) held_b_->load(staging_.readers, runtime_.session.heartbeat());
 }
 
+std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,
+                                              const gemm::Tile& tile) {
+  const std::uint64_t each = aligned(whole_variables(operands, tile) * sizeof(double));
+  return (operands.center ? each : 0) + (operands.scale ? each : 0);
+}
+
 void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
                            std::vector<double> scale) {
   const auto fill = [&](std::vector<double>& values, Buffer<double>& there) {
+    expect(values.empty() == (there.size() == 0),
+           "what is centred has means, what is scaled scales");
     if (values.empty()) return;
-    // Super-tiles have whole tiles; what belongs to no variable is used by nobody.
-    values.resize(plan_.tile_columns * plan_.problem.tile.n);
-    if (there.size() == 0) there = {*runtime_.device, Memory::device, values.size()};
+    values.resize(there.size());
     stream.upload(there.data(), values.data(), there.bytes());
   };
   fill(shift, shift_);

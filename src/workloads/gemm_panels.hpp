@@ -48,6 +48,8 @@ class GemmPanels {
   /// Brings A and B to where pipeline.mode wants them before timing begins.
   void load();
 
+  /// Of the device memory for what normalize() brings, which is taken from the beginning.
+  static std::uint64_t normalization_bytes(const GemmOperands& operands, const gemm::Tile& tile);
   /// Of all variables, what is taken off them and what the rest is multiplied by
   /// (gemm::CanonicalizeArgs); empty: nothing. Before a run.
   void normalize(device::Stream& stream, std::vector<double> shift, std::vector<double> scale);

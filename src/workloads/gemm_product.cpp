@@ -5,6 +5,7 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "kernels/memory/memory.hpp"
+#include "workloads/moments.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -16,6 +17,14 @@ std::uint64_t side_by_side(const runtime::Runtime& runtime) {
   if (!runtime.resources.device_is_host) return 2;
   return std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
+}
+
+/// Besides that of the panels: of the tiles, and of a first pass over the data.
+std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+                               const pipeline::Ring& staging) {
+  const std::uint64_t of_tiles = GemmTiles::host_bytes(operands, plan, staging);
+  if (!operands.normalizes()) return of_tiles;
+  return of_tiles + Moments::host_bytes(*operands.a, !operands.transpose_a, staging);
 }
 
 }  // namespace
@@ -30,8 +39,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       row_bytes_(plan_.problem.tile.n * gemm::accumulator_bytes(operands.precision)),
       tile_bytes_(plan_.problem.tile.m * row_bytes_),
       together_(side_by_side(runtime)),
-      panels_(runtime, operands, plan_, staging,
-              GemmTiles::slot_bytes(plan_, staging) * staging.slots),
+      panels_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
       tiles_(runtime, operands, plan_, staging, to, journal),
       ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {

@@ -14,14 +14,11 @@
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "kernels/gemm/factor.hpp"
-#include "measure/ceilings.hpp"
 #include "measure/repeat.hpp"
-#include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/gemm_product.hpp"
-#include "workloads/gemm_reading.hpp"
-#include "workloads/gram.hpp"
-#include "workloads/moments.hpp"
+#include "workloads/normalizer.hpp"
+#include "workloads/product_limits.hpp"
 #include "workloads/taken_tiles.hpp"
 
 namespace shardstream::workloads {
@@ -76,12 +73,6 @@ void check_whole_numbers(const GemmOperands& operands) {
   }
 }
 
-double whole_flops(const GemmOperands& operands) {
-  const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
-                     static_cast<double>(operands.k);
-  return operands.symmetric ? all / 2 : all;
-}
-
 /// A file as it is now: which one, how large, how old. Values are short, so that a message can show
 /// them.
 void add_file(io::Fingerprint& to, const std::string& key, const fs::path& file) {
@@ -125,78 +116,7 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
   return made;
 }
 
-// ---------------------------------------------------------------- what limits it
-
-/// What limits the product on this machine, before its buffers are there.
-struct Limits {
-  measure::Ceiling read, up, down, multiply;
-  std::optional<measure::Ceiling> gather;
-
-  GemmRates rates() const {
-    return {.link_up = std::min(read.least, up.least) * 1e9,
-            .link_down = down.least * 1e9,
-            .gather = gather ? gather->least * 1e9 : 1e12,
-            .flops = multiply.least * 1e9};
-  }
-};
-
-/// Measured again for a while if the product takes long: a GPU that has reached its power limit is
-/// slower than one that has just begun. Collective.
-measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& operands,
-                                const gemm::Tile& tile, measure::Effort effort) {
-  const auto measured = [&] {
-    return measure::multiply(*runtime.device, runtime.session, effort, operands.precision, tile);
-  };
-  measure::Ceiling ceiling = measured();
-  const double seconds = whole_flops(operands) / (ceiling.aggregate * 1e9);
-  if (seconds < 4 * effort.seconds) return ceiling;
-  effort.seconds = std::min(seconds / 2, 0.4);
-  return measured();
-}
-
-Limits limits(runtime::Runtime& runtime, const GemmOperands& operands, const gemm::Tile& tile,
-              const pipeline::Ring& staging, std::uint64_t device_limit) {
-  const auto span = runtime.recorder.phase("ceilings");
-  const launch::Session& session = runtime.session;
-  device::Device& device = *runtime.device;
-  const double bytes =
-      4.0 *
-      (static_cast<double>(operands.m + operands.n) * static_cast<double>(operands.k) +
-       static_cast<double>(operands.m) * static_cast<double>(operands.n)) /
-      session.size();
-  const std::uint64_t sample = measure::host_memory_sample(
-      runtime.resources.cache, runtime.resources.host_memory, runtime.resources.ranks_on_host);
-  const auto effort =
-      measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
-  constexpr std::size_t most_gathered = std::size_t{64} << 20;
-  return {.read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
-                             effort.seconds),
-          .up = measure::link(measure::Way::up, device, session, effort),
-          .down = measure::link(measure::Way::down, device, session, effort),
-          .multiply = multiply_limit(runtime, operands, tile, effort),
-          .gather = measure::all_gather(
-              device, *runtime.communicator, session, effort,
-              std::clamp<std::uint64_t>(
-                  effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
-                  most_gathered))};
-}
-
-/// What each of them has to carry in a repetition.
-std::vector<measure::Ceiling> loaded(Limits&& limits, double uploaded, double c_bytes,
-                                     double received, double flops) {
-  std::vector<measure::Ceiling> ceilings;
-  const auto add = [&](measure::Ceiling&& ceiling, double load) {
-    ceiling.on_path = true;
-    ceiling.load = load / 1e9;
-    ceilings.push_back(std::move(ceiling));
-  };
-  add(std::move(limits.read), uploaded);
-  add(std::move(limits.up), uploaded);
-  add(std::move(limits.down), c_bytes);
-  if (limits.gather) add(std::move(*limits.gather), received);
-  add(std::move(limits.multiply), flops);
-  return ceilings;
-}
+// ---------------------------------------------------------------- what came of it
 
 /// Operations of products that a tile was made of, without padding.
 double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
@@ -207,8 +127,6 @@ double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
   return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
          static_cast<double>(problem.k);
 }
-
-// ---------------------------------------------------------------- what came of it
 
 /// All ranks' verdicts as one.
 struct Agreed {
@@ -351,36 +269,6 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
                              {"plan", lines(plan)}});
 }
 
-/// What a first pass over the data gives the product, if it is to be centred or scaled.
-class Normalizer {
- public:
-  Normalizer(runtime::Runtime& runtime, const GemmOperands& operands, std::uint64_t device_bytes,
-             const pipeline::Ring& staging)
-      : operands_(operands),
-        moments_(runtime, *operands.a, !operands.transpose_a, device_bytes, staging) {}
-
-  void run(GemmProduct& product) {
-    moments_.run();
-    Normalization made = normalization(operands_, moments_);
-    constant_ = made.constant;
-    product.normalize(std::move(made.shift), std::move(made.scale));
-  }
-  std::uint64_t constant() const { return constant_; }
-  std::uint64_t uploaded() const { return moments_.uploaded(); }
-
- private:
-  const GemmOperands& operands_;
-  Moments moments_;
-  std::uint64_t constant_ = 0;
-};
-
-/// Device memory that a Normalizer may use. No share of what there is: the size that would do,
-/// where too little is refused, must do.
-std::uint64_t normalizing_bytes(const GemmOperands& operands) {
-  if (!operands.normalizes()) return 0;
-  return Moments::device_bytes(*operands.a, !operands.transpose_a);
-}
-
 void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
     throw UsageError(
@@ -448,6 +336,8 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
                                  Decomposition::split_k};
   const auto wish = std::ranges::find(wishes, options.text("gemm.decomposition"),
                                       [](Decomposition each) { return name_of(each); });
+  const gemm::Tile tile =
+      gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host);
   return {.m = operands.m,
           .n = operands.n,
           .k = operands.k,
@@ -460,9 +350,10 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .decomposition = *wish,
           .ranks = ranks,
           .device_memory = device_memory,
-          .other_bytes = (on_host ? 0 : gemm::most_workspace) + normalizing_bytes(operands),
+          .other_bytes =
+              (on_host ? 0 : gemm::most_workspace) + Normalizer::device_bytes(operands, tile),
           .on_host = on_host,
-          .tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host)};
+          .tile = tile};
 }
 
 Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
@@ -479,7 +370,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   session.collectively([&] { (void)plan_gemm(problem, {1, 1, 1, 1}, rank); });
   const pipeline::Ring staging =
       pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
-  Limits limits = workloads::limits(runtime, operands, problem.tile, staging, limit);
+  ProductLimits limits = measure_limits(runtime, operands, problem.tile, staging, limit);
   GemmPlan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
   session.collectively([&] {
@@ -515,8 +406,8 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
       product.emplace(runtime, operands, plan, *library, staging, to,
                       once ? resume.journal : nullptr);
     });
-    if (const auto bytes = normalizing_bytes(operands); bytes > 0) {
-      session.collectively([&] { normalizer.emplace(runtime, operands, bytes, staging); });
+    if (operands.normalizes()) {
+      session.collectively([&] { normalizer.emplace(runtime, operands, staging); });
     }
   }
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
@@ -565,7 +456,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   const double sent_up = all_ranks(static_cast<double>(uploaded));
   if (product) {
     outcome.ceilings =
-        loaded(std::move(limits), sent_up, left * down, left * received, outcome.flops);
+        loaded(std::move(limits), {sent_up, left * down, left * received, outcome.flops});
   } else {
     outcome.bytes = 0;  // all was taken over
   }
