@@ -17,12 +17,9 @@
 namespace shardstream::workloads {
 namespace {
 
+using device::aligned;
 using device::Buffer;
 using device::Memory;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
 
 /// Super-tiles have whole tiles; what belongs to no variable is used by nobody.
 std::uint64_t whole_variables(const GemmOperands& operands, const gemm::Tile& tile) {

@@ -13,6 +13,7 @@
 namespace shardstream::workloads {
 namespace {
 
+using device::aligned;
 using device::Buffer;
 using device::Memory;
 
@@ -24,6 +25,12 @@ constexpr std::uint64_t wanted_tasks = 64;
 /// Columns of a unit at most, so that the sums of all tasks stay within some MiB; rows of as many
 /// elements are still read at full speed.
 constexpr std::uint64_t most_columns = 16384;
+
+/// Device memory besides the batches.
+std::uint64_t sums_bytes(std::uint64_t variables, std::uint64_t sums, std::uint64_t units) {
+  return aligned(variables * sizeof(double)) + 2 * aligned(sums * sizeof(double)) +
+         aligned(units * sizeof(std::uint64_t));
+}
 
 /// As much memory as the ring that was asked for, if that does for its readers.
 std::uint64_t slots_of(const pipeline::Ring& staging, std::uint64_t unit) {
@@ -67,11 +74,10 @@ std::uint64_t Moments::Cut::units() const {
 
 std::uint64_t Moments::device_bytes(const io::Matrix& matrix, bool variables_are_rows) {
   const Cut cut(matrix, variables_are_rows);
-  const std::uint64_t units = cut.units(), unit = cut.elements() * size_of(matrix.type());
+  const std::uint64_t units = cut.units(), unit = aligned(cut.elements() * size_of(matrix.type()));
   const std::uint64_t ring =
       std::max(least_batches * unit, std::min(most_ring_bytes, units * unit));
-  return cut.variables * (1 + 2 * cut.groups) * sizeof(double) + units * sizeof(std::uint64_t) +
-         ring;
+  return sums_bytes(cut.variables, cut.variables * cut.groups, units) + ring;
 }
 
 std::uint64_t Moments::host_bytes(const io::Matrix& matrix, bool variables_are_rows,
@@ -122,28 +128,24 @@ void Moments::number_units() {
   }
 }
 
-/// Device memory besides the batches.
-std::uint64_t Moments::sums_bytes() const {
-  return (cut_.variables + 2 * sums_of(own_)) * sizeof(double) +
-         first_unit_.back() * sizeof(std::uint64_t);
-}
-
 pipeline::RingSizes Moments::ring_sizes(std::uint64_t device_bytes, const pipeline::Ring& staging) {
   number_units();
-  const std::uint64_t need = sums_bytes() + least_batches * unit_bytes_;
+  const std::uint64_t unit = aligned(unit_bytes_);
+  const std::uint64_t sums = sums_bytes(cut_.variables, sums_of(own_), first_unit_.back());
+  const std::uint64_t need = sums + least_batches * unit;
   if (need > device_bytes) {
     throw UsageError(fmt::format(
         "the means and squares of {} variables need {} of device memory and a rank may use {}: "
         "raise pipeline.gpu-memory to that",
         cut_.variables, format_size(need), format_size(device_bytes)));
   }
-  const std::uint64_t room = std::min(most_ring_bytes, device_bytes - sums_bytes());
+  const std::uint64_t room = std::min(most_ring_bytes, device_bytes - sums);
   return {.slot_bytes = unit_bytes_,
           .slots = slots_of(staging, unit_bytes_),
           .readers = staging.readers,
           .batch_bytes = unit_bytes_,
-          .batches = std::clamp(room / unit_bytes_, least_batches,
-                                std::max(least_batches, first_unit_.back()))};
+          .batches =
+              std::clamp(room / unit, least_batches, std::max(least_batches, first_unit_.back()))};
 }
 
 /// Own unit `number`: all samples of a task's first variables, then of the next.

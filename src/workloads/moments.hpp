@@ -82,7 +82,6 @@ class Moments {
   std::uint64_t sums_of(Range tasks) const { return starts_[tasks.end()] - starts_[tasks.first]; }
 
   void number_units();
-  std::uint64_t sums_bytes() const;
   pipeline::RingSizes ring_sizes(std::uint64_t device_bytes, const pipeline::Ring& staging);
   std::vector<double> first_sample() const;
   const std::byte* read(std::uint64_t number, std::byte* slot);

@@ -9,6 +9,13 @@
 namespace shardstream::workloads {
 namespace {
 
+/// Of the whole product, without padding; of a symmetric one the half that is computed.
+double whole_flops(const GemmOperands& operands) {
+  const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
+                     static_cast<double>(operands.k);
+  return operands.symmetric ? all / 2 : all;
+}
+
 /// Measured again for a while if the product takes long: a GPU that has reached its power limit is
 /// slower than one that has just begun. Collective.
 measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& operands,
@@ -24,12 +31,6 @@ measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& o
 }
 
 }  // namespace
-
-double whole_flops(const GemmOperands& operands) {
-  const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
-                     static_cast<double>(operands.k);
-  return operands.symmetric ? all / 2 : all;
-}
 
 GemmRates ProductLimits::rates() const {
   return {.link_up = std::min(read.least, up.least) * 1e9,

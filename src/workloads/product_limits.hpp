@@ -35,7 +35,4 @@ struct ProductLoads {
 };
 std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads& loads);
 
-/// Of the whole product, without padding; of a symmetric one the half that is computed.
-double whole_flops(const GemmOperands& operands);
-
 }  // namespace shardstream::workloads
