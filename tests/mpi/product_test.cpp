@@ -135,6 +135,7 @@ std::vector<Case> cases() {
                    with(with(turned, of),
                         {"--gram.of", "rows", "--gram.center", "true", "--gram.scale", "true"})});
   }
+  all.push_back({"mirrored", true, samples});
   all.push_back(
       {"transposed", false,
        with(with(sizes, unstored), {"--gemm.transpose-a", "true", "--gemm.transpose-b", "true"})});
@@ -167,10 +168,11 @@ TEST(Product, DeviceMemoryIsWhatThePlanSays) {
 }
 
 TEST(Product, LessHostMemoryThanItTakesIsRefused) {
-  for (Case each : cases()) {
+  for (const Case& each : cases()) {
     for (const char* const mode : {"stream", "pageable"}) {
-      each.words.insert(each.words.end(), {"--pipeline.mode", mode});
-      Prepared prepared(each.gram, each.words);
+      std::vector<std::string> words = each.words;
+      words.insert(words.end(), {"--pipeline.mode", mode});
+      Prepared prepared(each.gram, words);
       prepared.run();
       // Every rank of them is refused, or none: one alone would leave the others waiting.
       const auto least =
