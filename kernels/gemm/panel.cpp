@@ -163,21 +163,16 @@ template <class T>
 [[gnu::always_inline]] inline void finish_elements(const T* tile, const T* c0, double alpha,
                                                    double beta, std::uint64_t count, T* out) {
   if (c0 == nullptr) {
-    for (std::uint64_t i = 0; i < count; ++i) out[i] = finished<T>(alpha * tile[i]);
+    for (std::uint64_t i = 0; i < count; ++i) out[i] = static_cast<T>(alpha * tile[i]);
   } else {
     for (std::uint64_t i = 0; i < count; ++i) {
-      out[i] = finished<T>(alpha * tile[i] + beta * c0[i]);
+      out[i] = static_cast<T>(alpha * tile[i] + beta * c0[i]);
     }
   }
 }
 SHARDSTREAM_VECTOR_CLONES
 void finish_row(const float* tile, const float* c0, double alpha, double beta, std::uint64_t count,
                 float* out) {
-  finish_elements(tile, c0, alpha, beta, count, out);
-}
-SHARDSTREAM_VECTOR_CLONES
-void finish_row(const std::int32_t* tile, const std::int32_t* c0, double alpha, double beta,
-                std::uint64_t count, std::int32_t* out) {
   finish_elements(tile, c0, alpha, beta, count, out);
 }
 SHARDSTREAM_VECTOR_CLONES
@@ -198,15 +193,11 @@ void finish_rows(const FinishArgs& args, Rows rows) {
 
 void finish(const FinishArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts);
-  with_accumulator_type(args.precision,
-                        [&](auto of) { finish_rows<typename decltype(of)::type>(args, rows); });
+  with_rounded_type(args.precision,
+                    [&](auto of) { finish_rows<typename decltype(of)::type>(args, rows); });
 }
 
 }  // namespace
-
-bool needs_canonicalize(ElementType from, bool transpose, Precision precision) {
-  return transpose || !stored_as_panel(from, precision, true);
-}
 
 PanelWork panel_work(ElementType from, Precision precision, bool on_host, bool transpose,
                      bool centred) {

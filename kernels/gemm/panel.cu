@@ -274,12 +274,13 @@ __global__ void __launch_bounds__(threads) finish_elements(FinishArgs args, Grid
                                                at.row * args.ld_tile + at.column);
   if (args.c0 == nullptr) {
 #pragma unroll
-    for (T& value : values.element) value = finished<T>(args.alpha * value);
+    for (T& value : values.element) value = static_cast<T>(args.alpha * value);
   } else {
     const auto c0 = *reinterpret_cast<const Four*>(static_cast<const T*>(args.c0) + dense);
 #pragma unroll
     for (unsigned i = 0; i < Width; ++i) {
-      values.element[i] = finished<T>(args.alpha * values.element[i] + args.beta * c0.element[i]);
+      values.element[i] =
+          static_cast<T>(args.alpha * values.element[i] + args.beta * c0.element[i]);
     }
   }
   auto* const out = static_cast<T*>(args.out) + at.row * args.ld_out + at.column;
@@ -433,8 +434,8 @@ void sum_words(const WordSumArgs& args, CudaStream stream) {
 
 void finish(const FinishArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
-  with_accumulator_type(args.precision,
-                        [&](auto of) { finish_as<typename decltype(of)::type>(args, stream); });
+  with_rounded_type(args.precision,
+                    [&](auto of) { finish_as<typename decltype(of)::type>(args, stream); });
 }
 
 }  // namespace shardstream::gemm::cuda

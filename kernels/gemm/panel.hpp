@@ -33,9 +33,6 @@ struct CanonicalizeArgs {
 };
 Kernel<CanonicalizeArgs> canonicalize_kernel();
 
-/// False where the stored bytes are the panel.
-bool needs_canonicalize(ElementType from, bool transpose, Precision precision);
-
 /// What the device has to do to what was uploaded before it is a panel, if readers round where
 /// readers_round() (words.hpp) says so, but not what is centred.
 enum class PanelWork : std::uint8_t {
@@ -95,7 +92,7 @@ struct WordSumArgs {
 Kernel<WordSumArgs> word_sum_kernel();
 
 /// out = alpha * tile + beta * c0, in double, rounded once to the type of the accumulator, to
-/// nearest (ties to even); of int8 the least or the greatest where that is beyond 32 bits.
+/// nearest (ties to even). Not for int8, whose C is the accumulator: else std::logic_error.
 struct FinishArgs {
   const void* tile;  ///< of accumulator_type(precision), as c0 and out
   Precision precision;

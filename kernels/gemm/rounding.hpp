@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -142,17 +141,17 @@ requires(can_round<P, T>) constexpr auto rounded(T x) {
   }
 }
 
-/// x as an element of C: rounded to nearest, ties to even; of whole numbers the least or the
-/// greatest where x is beyond.
-template <class T>
-constexpr T finished(double x) {
-  if constexpr (std::is_integral_v<T>) {
-    constexpr auto least = static_cast<double>(std::numeric_limits<T>::min());
-    constexpr auto most = static_cast<double>(std::numeric_limits<T>::max());
-    const double held = x < least ? least : x < most ? x : most;
-    return static_cast<T>((held + 0x1.8p52) - 0x1.8p52);  // no fraction is left behind such a sum
-  } else {
-    return static_cast<T>(x);
+/// Calls f(std::type_identity<T>{}) with the C++ type of C's elements where sums are rounded to
+/// them: with all precisions but int8, else throws std::logic_error.
+template <class F>
+void with_rounded_type(Precision precision, F&& f) {
+  switch (accumulator_type(precision)) {
+    case ElementType::f64:
+      return f(std::type_identity<double>{});
+    case ElementType::f32:
+      return f(std::type_identity<float>{});
+    default:
+      throw std::logic_error("int8 gives sums of products as they are");
   }
 }
 

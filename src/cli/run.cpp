@@ -359,7 +359,7 @@ Work open_workload(const launch::Session& session, const Options& options) {
     Work work{.run =
                   [operands, name](runtime::Runtime& runtime, const io::RangeWriter* to,
                                    const workloads::Resume* resume) {
-                    return workloads::product(runtime, *operands, name, to, *resume);
+                    return workloads::run_product(runtime, *operands, name, to, *resume);
                   },
               .inputs = input_files(options),
               .resumable = true};

@@ -31,6 +31,11 @@ class Matrix {
   std::uint64_t columns() const { return columns_; }
   const std::string& access() const { return source_->access(); }
   std::uint64_t stored_bytes() const { return source_->stored_bytes(); }
+  /// Whether read() goes past the page cache, as prepare() has chosen.
+  bool past_cache() const {
+    const auto stored = source_->stored({0, 1});
+    return stored && stored->past_cache;
+  }
 
   /// Says which rows this process will read, before it does: the way past the page cache may be
   /// taken for them. For one thread, while none reads.

@@ -208,11 +208,10 @@ std::optional<Ceiling> decode(const launch::Session& session, const io::Source& 
   return agree(session, "decode", rate);
 }
 
-std::optional<Ceiling> reading(
-    const launch::Session& session, const std::string& name, std::uint64_t places, unsigned threads,
-    std::uint64_t room, double seconds,
-    const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read) {
-  return agree(session, name, rate_of(session, places, threads, room, seconds, read));
+Ceiling reading(const launch::Session& session, const std::string& name, unsigned threads,
+                std::uint64_t room, double seconds,
+                const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read) {
+  return *agree(session, name, rate_of(session, UINT64_MAX, threads, room, seconds, read));
 }
 
 std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,

@@ -49,12 +49,11 @@ std::optional<Ceiling> decode(const launch::Session& session, const io::Source& 
                               Readers readers);
 
 /// What `threads` threads of each rank bring with read(place, room) in `seconds`, each into `room`
-/// bytes of its own: read() returns how many bytes it brought, 0 to end. Nothing where no rank has
-/// a place below `places`. Throws AgreedError when a read fails.
-std::optional<Ceiling> reading(
-    const launch::Session& session, const std::string& name, std::uint64_t places, unsigned threads,
-    std::uint64_t room, double seconds,
-    const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read);
+/// bytes of its own: read() returns how many bytes it brought, above 0, for any place. Throws
+/// AgreedError when a read fails.
+Ceiling reading(const launch::Session& session, const std::string& name, unsigned threads,
+                std::uint64_t room, double seconds,
+                const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read);
 
 /// Those of the three that limit a run which reads the source as it is prepared.
 std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,

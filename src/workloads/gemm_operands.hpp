@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "io/matrix.hpp"
 #include "kernels/gemm/precision.hpp"
@@ -18,8 +21,12 @@ struct GemmOperands {
   /// The mean of each row of op(A), a variable, is taken off it; each is divided by its deviation.
   bool center = false, scale = false;
   double alpha = 1, beta = 0;
+  /// Whether what is read is not yet what is multiplied, even in another type.
+  bool normalizes() const { return center || scale; }
   gemm::Precision precision = gemm::Precision::fp64;
   std::uint64_t m = 0, n = 0, k = 0;
+  /// What the workload's own options came to where they were auto, by key.
+  std::vector<std::pair<std::string, std::string>> resolved = {};
 };
 
 }  // namespace shardstream::workloads

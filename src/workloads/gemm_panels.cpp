@@ -11,36 +11,25 @@
 #include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
-#include "measure/source_ceilings.hpp"
+#include "workloads/gemm_reading.hpp"
 
 namespace shardstream::workloads {
 namespace {
 
+using device::aligned;
 using device::Buffer;
 using device::Memory;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
-/// The part of `wanted` that is below `end`.
-Range below(Range wanted, std::uint64_t end) {
-  return intersection(wanted, {0, end});
-}
-
-/// The elements of whole tiles, or blocks.
-Range elements(Range tiles, std::uint64_t edge) {
-  return {tiles.first * edge, tiles.count * edge};
-}
-
-bool normalizes(const GemmOperands& operands) {
-  return operands.center || operands.scale;
+/// Super-tiles have whole tiles; what belongs to no variable is used by nobody.
+std::uint64_t whole_variables(const GemmOperands& operands, const gemm::Tile& tile) {
+  return ceil_div(operands.n, tile.n) * tile.n;
 }
 
 gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
   const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
   return gemm::panel_work(matrix.type(), operands.precision, on_host,
-                          of_b ? operands.transpose_b : operands.transpose_a, normalizes(operands));
+                          of_b ? operands.transpose_b : operands.transpose_a,
+                          operands.normalizes());
 }
 
 /// The first of a gathered panel's parts that came otherwise than it was sent. `sums`: of all parts
@@ -51,41 +40,6 @@ std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t
   return static_cast<std::uint64_t>(wrong - sums);
 }
 
-/// How a reader brings rows of a matrix.
-struct Bringing {
-  ElementType type;  ///< as stored
-  gemm::Precision precision;
-  bool on_host, rounded;
-  bool from_memory;  ///< else from a file or a generator
-  std::uint64_t columns;
-  std::size_t row_bytes;  ///< as uploaded
-};
-
-/// Calls get(rows, to), which writes some of `rows` rows to `to` as they are stored, and rounds
-/// them there: dense in `slot`. Returns their word sum. Few rows at a time, which a core's cache
-/// holds until all is done with them; so many of them are whole words.
-template <class Get>
-std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
-  constexpr std::size_t cached = std::size_t{128} << 10;
-  const std::size_t stored = how.columns * size_of(how.type);
-  const std::uint64_t words = how.row_bytes % 8 == 0 ? 1 : 8;
-  const std::uint64_t few =
-      words * std::max<std::uint64_t>(1, cached / (words * std::max<std::size_t>(1, stored)));
-  // A file's rows are read together, as its chunks and the system's calls want it.
-  const std::uint64_t step = how.from_memory ? few : rows;
-  std::uint64_t sum = 0;
-  for (std::uint64_t first = 0; first < rows; first += step) {
-    const Range some = intersection({first, step}, {0, rows});
-    std::byte* const to = slot + first * how.row_bytes;
-    get(some, to);
-    if (how.rounded) {
-      gemm::round_elements(how.type, how.precision, how.on_host, to, some.count * how.columns, to);
-    }
-    sum += gemm::word_sum(to, some.count * how.row_bytes);
-  }
-  return sum;
-}
-
 }  // namespace
 
 GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host) {
@@ -94,51 +48,6 @@ GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_ho
   return {as_stored ? size_of((of_b ? *operands.b : *operands.a).type())
                     : gemm::panel_element_bytes(operands.precision, on_host),
           work != gemm::PanelWork::none};
-}
-
-std::optional<measure::Ceiling> panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
-                                           const pipeline::Ring& staging, std::uint64_t sample,
-                                           double seconds) {
-  const io::Matrix& a = *operands.a;
-  const bool on_host = runtime.resources.device_is_host;
-  const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
-  const GemmOperand uploaded = uploaded_operand(operands, false, on_host);
-  const std::uint64_t columns = std::min<std::uint64_t>(a.columns(), 8192);
-  const std::size_t stored_row = columns * size_of(a.type());
-  const std::uint64_t rows =
-      std::min(a.rows(), 8 * std::max<std::uint64_t>(1, staging.slot_bytes / (8 * stored_row)));
-  const Bringing bringing{.type = a.type(),
-                          .precision = operands.precision,
-                          .on_host = on_host,
-                          .rounded = !normalizes(operands) &&
-                                     gemm::readers_round(a.type(), operands.precision, on_host),
-                          .from_memory = held,
-                          .columns = columns,
-                          .row_bytes = columns * uploaded.element_bytes};
-  const std::size_t piece = rows * stored_row;
-  device::Buffer<std::byte> memory;
-  std::uint64_t places = a.rows() / rows * (a.columns() / columns);
-  runtime.session.collectively([&] {
-    if (!held) return;
-    memory = {*runtime.device, Memory::pageable, std::max<std::size_t>(sample, piece)};
-    places = UINT32_MAX;  // again and again
-  });
-  const auto read = [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
-    const std::byte* const from =
-        held ? memory.data() + place % (memory.size() / piece) * piece : nullptr;
-    const std::uint64_t row = place % (a.rows() / rows) * rows;
-    const std::uint64_t column = place / (a.rows() / rows) * columns;
-    (void)bring(bringing, rows, room, [&](Range some, std::byte* to) {
-      if (held) {
-        std::memcpy(to, from + some.first * stored_row, some.count * stored_row);
-      } else {
-        a.read({row + some.first, some.count}, {column, columns}, to, stored_row);
-      }
-    });
-    return rows * bringing.row_bytes;
-  };
-  return measure::reading(runtime.session, "panel_read", places, staging.readers, piece, seconds,
-                          read);
 }
 
 GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
@@ -172,6 +81,9 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
     own.y = {device, Memory::device, buffers.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
+  const std::uint64_t variables = whole_variables(operands, plan.problem.tile);
+  if (operands.center) shift_ = {device, Memory::device, variables};
+  if (operands.scale) scale_ = {device, Memory::device, variables};
   sums_ = {device, Memory::device, plan.batches() * plan.batch_sums()};
 }
 
@@ -223,8 +135,8 @@ void GemmPanels::measure_ring() {
 void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
   const gemm::Tile& tile = plan_.problem.tile;
   const auto [first_block, blocks] = plan_.own_blocks;
-  const Range depth = below(elements(plan_.own_blocks, tile.k), operands_.k);
-  const Range columns = below(elements(plan_.columns, tile.n), operands_.n);
+  const Range depth = elements_of(plan_.own_blocks, tile.k, operands_.k);
+  const Range columns = elements_of(plan_.columns, tile.n, operands_.n);
   std::vector<Range> a_rows, b_rows;
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const Range part = plan_.a_part(plan_.super_tile(number)).valid;
@@ -243,13 +155,18 @@ void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
 /// With `held` bytes of A and B, the slots, and what a host has in place of a device.
 void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
   const auto& resources = runtime_.resources;
-  const std::uint64_t need =
-      held + other + sizes_.slot_bytes * sizes_.slots + (on_host_ ? plan_.device_bytes : 0);
+  const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
+  const std::uint64_t in_place = on_host_ ? plan_.device_bytes : 0;
+  const std::uint64_t need = held + staging + in_place;
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
-  throw UsageError(fmt::format(
-      "a rank needs {} of host memory and has {}: use {}more hosts", format_size(need),
-      format_size(have), held > 0 ? "--pipeline.mode stream, or " : "fewer --pipeline.slots, or "));
+  const std::string remedy = held > 0 ? "--pipeline.mode stream"
+                             : in_place > 0 && have > staging
+                                 ? fmt::format("--pipeline.gpu-memory {}B", have - staging)
+                                 : "fewer --pipeline.readers and --pipeline.slots";
+  throw UsageError(
+      fmt::format("a rank needs {} of host memory and has {}: use {}, or fewer ranks on a host",
+                  format_size(need), format_size(have), remedy));
 }
 
 void GemmPanels::load() {
@@ -257,13 +174,19 @@ void GemmPanels::load() {
   if (held_b_) held_b_->load(staging_.readers, runtime_.session.heartbeat());
 }
 
+std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,
+                                              const gemm::Tile& tile) {
+  const std::uint64_t each = aligned(whole_variables(operands, tile) * sizeof(double));
+  return (operands.center ? each : 0) + (operands.scale ? each : 0);
+}
+
 void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
                            std::vector<double> scale) {
   const auto fill = [&](std::vector<double>& values, Buffer<double>& there) {
+    expect(values.empty() == (there.size() == 0),
+           "what is centred has means, what is scaled scales");
     if (values.empty()) return;
-    // Super-tiles have whole tiles; what belongs to no variable is used by nobody.
-    values.resize(plan_.tile_columns * plan_.problem.tile.n);
-    if (there.size() == 0) there = {*runtime_.device, Memory::device, values.size()};
+    values.resize(there.size());
     stream.upload(there.data(), values.data(), there.bytes());
   };
   fill(shift, shift_);
@@ -276,8 +199,7 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
                                             Range valid_columns) const {
   const io::Matrix& matrix = of_b ? *operands_.b : *operands_.a;
   const std::optional<HeldMatrix>& held = of_b ? held_b_ : held_a_;
-  const bool rounded =
-      !normalizes(operands_) && gemm::readers_round(matrix.type(), operands_.precision, on_host_);
+  const bool rounded = readers_round(operands_, of_b, on_host_);
   Rectangle made{.matrix = &matrix,
                  .held = held ? &*held : nullptr,
                  .rows = rows,
@@ -297,13 +219,15 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
 GemmPanels::Upload GemmPanels::upload(std::uint64_t super_tile, std::uint64_t block) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const GemmSuperTile extent = plan_.super_tile(super_tile);
-  const Range columns = elements(extent.columns, tile.n), depth = elements({block, 1}, tile.k);
+  const Range columns = elements_of(extent.columns, tile.n),
+              depth = elements_of({block, 1}, tile.k);
   Upload made{};
   made.a_part = plan_.a_part(extent);
   made.b_part = plan_.b_part(block);
-  made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid, below(depth, operands_.k));
-  made.b =
-      rectangle(true, made.b_part.rows, columns, made.b_part.valid, below(columns, operands_.n));
+  made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
+                     elements_of({block, 1}, tile.k, operands_.k));
+  made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
+                     elements_of(extent.columns, tile.n, operands_.n));
   const std::size_t a = made.a.bytes(), b = made.b.bytes();
   const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
   made.a_offset = raw_a ? 0 : plan_.column * a;

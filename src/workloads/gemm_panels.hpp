@@ -13,7 +13,6 @@
 #include "comm/communicator.hpp"
 #include "device/buffer.hpp"
 #include "io/matrix.hpp"
-#include "measure/ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
@@ -28,13 +27,6 @@ inline constexpr std::uint64_t sign_seed = 0x73686172;
 
 /// How A, or B, comes to the device: what GemmPanels uploads of it.
 GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host);
-
-/// What the readers bring of A, in bytes that are uploaded, when nothing is: from its source, or
-/// out of `sample` bytes of ordinary memory where pipeline.mode is pageable. For about `seconds`.
-/// Collective; throws AgreedError when A cannot be read.
-std::optional<measure::Ceiling> panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
-                                           const pipeline::Ring& staging, std::uint64_t sample,
-                                           double seconds);
 
 /// Allocates once; a run begins with begin(). Runtime, operands and plan must outlive it.
 class GemmPanels {
@@ -56,6 +48,8 @@ class GemmPanels {
   /// Brings A and B to where pipeline.mode wants them before timing begins.
   void load();
 
+  /// Of the device memory for what normalize() brings, which is taken from the beginning.
+  static std::uint64_t normalization_bytes(const GemmOperands& operands, const gemm::Tile& tile);
   /// Of all variables, what is taken off them and what the rest is multiplied by
   /// (gemm::CanonicalizeArgs); empty: nothing. Before a run.
   void normalize(device::Stream& stream, std::vector<double> shift, std::vector<double> scale);

@@ -33,25 +33,22 @@ Cut cut_of(const GemmPlan& plan) {
   return {plan.row_passes, plan.column_passes};
 }
 
-std::uint64_t valid(Range tiles, std::uint64_t edge, std::uint64_t all) {
-  return intersection({tiles.first * edge, tiles.count * edge}, {0, all}).count;
-}
-
 /// Elements of C that the rank computes products of.
 double computed_elements(const GemmPlan& plan) {
   const GemmProblem& problem = plan.problem;
   const gemm::Tile& tile = problem.tile;
   const auto columns_of = [&](Range columns) {
-    return static_cast<double>(valid(columns, tile.n, problem.n));
+    return static_cast<double>(elements_of(columns, tile.n, problem.n).count);
   };
   if (!problem.symmetric) {
-    return static_cast<double>(valid(plan.rows, tile.m, problem.m)) * columns_of(plan.columns);
+    return static_cast<double>(elements_of(plan.rows, tile.m, problem.m).count) *
+           columns_of(plan.columns);
   }
   const Shape shape = shape_of(plan);
   double elements = 0;
   for (std::uint64_t row = plan.rows.first; row < plan.rows.end(); ++row) {
     for (const Range columns : shape.computed(row)) {
-      elements += static_cast<double>(valid({row, 1}, tile.m, problem.m)) *
+      elements += static_cast<double>(elements_of({row, 1}, tile.m, problem.m).count) *
                   columns_of(intersection(columns, plan.columns));
     }
   }
@@ -64,8 +61,8 @@ std::uint64_t c_uploads(const GemmPlan& plan) {
   if (!problem.reads_c) return 0;
   const std::uint64_t element = gemm::accumulator_bytes(problem.precision);
   const auto elements = [&](Range rows, Range columns) {
-    return product(
-        {valid(rows, problem.tile.m, problem.m), valid(columns, problem.tile.n, problem.n)});
+    return product({elements_of(rows, problem.tile.m, problem.m).count,
+                    elements_of(columns, problem.tile.n, problem.n).count});
   };
   if (plan.box.depth == 1) {
     return product({elements(plan.rows, plan.columns), element});
@@ -102,8 +99,9 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
   const std::uint64_t c = c_uploads(plan);
   plan.uploads = sum({plan.uploads, c});
   plan.least_uploads = sum({plan.least_uploads, c});
-  plan.flops = 2 * computed_elements(plan) *
-               static_cast<double>(valid(plan.own_blocks, plan.problem.tile.k, plan.problem.k));
+  plan.flops =
+      2 * computed_elements(plan) *
+      static_cast<double>(elements_of(plan.own_blocks, plan.problem.tile.k, plan.problem.k).count);
 }
 
 void place(GemmPlan& plan, const Shape& shape) {
@@ -143,6 +141,10 @@ void cut(GemmPlan& plan, const Choice& choice) {
 }
 
 }  // namespace
+
+Range elements_of(Range tiles, std::uint64_t edge, std::uint64_t end) {
+  return intersection({tiles.first * edge, tiles.count * edge}, {0, end});
+}
 
 GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank) {
   check(problem, rates, rank);
@@ -239,10 +241,8 @@ GemmStep GemmPlan::step(std::uint64_t block) const {
   std::uint64_t segment = own_segments.first;
   for (; share(blocks, segment, segments).end() <= block; ++segment) stack.push({0, segment});
   const Range of_segment = share(blocks, segment, segments);
-  GemmStep step{.level = stack.nodes().size(),
-                .begins = block == of_segment.first,
-                .ends = block + 1 == of_segment.end()};
-  if (step.ends) step.folds = stack.push({0, segment});
+  GemmStep step{.level = stack.nodes().size(), .begins = block == of_segment.first};
+  if (block + 1 == of_segment.end()) step.folds = stack.push({0, segment});
   return step;
 }
 

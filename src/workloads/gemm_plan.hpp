@@ -143,6 +143,9 @@ struct GemmRun {
   std::uint64_t first = 0;  ///< the first one's place among the super-tile's tiles
 };
 
+/// The elements of rows or columns of tiles, or of blocks of K, as far as they are below `end`.
+Range elements_of(Range tiles, std::uint64_t edge, std::uint64_t end = UINT64_MAX);
+
 /// One block of K for one super-tile.
 struct GemmBatch {
   std::uint64_t super_tile = 0, block = 0;
@@ -159,7 +162,6 @@ struct GemmPart {
 struct GemmStep {
   std::uint64_t level = 0;  ///< where the products of this block go
   bool begins = false;      ///< a segment: they are stored, not added
-  bool ends = false;        ///< a segment
   /// Behind this block, so many times: the accumulator of the level below becomes the sum of itself
   /// (left) and of that of the level (right), and is the top.
   std::uint64_t folds = 0;

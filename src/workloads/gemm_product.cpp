@@ -5,6 +5,7 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "kernels/memory/memory.hpp"
+#include "workloads/moments.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -26,6 +27,14 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Gem
   return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
 }
 
+/// Besides that of the panels: of the tiles, and of a first pass over the data.
+std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+                               const pipeline::Ring& staging) {
+  const std::uint64_t of_tiles = GemmTiles::host_bytes(operands, plan, staging);
+  if (!operands.normalizes()) return of_tiles;
+  return of_tiles + Moments::host_bytes(*operands.a, !operands.transpose_a, staging);
+}
+
 }  // namespace
 
 GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands, GemmPlan plan,
@@ -39,8 +48,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       tile_bytes_(plan_.problem.tile.m * row_bytes_),
       together_(side_by_side(runtime)),
       layers_(layers_of(*runtime.communicator, plan_)),
-      panels_(runtime, operands, plan_, staging,
-              GemmTiles::slot_bytes(plan_, staging) * staging.slots),
+      panels_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
       tiles_(runtime, operands, plan_, staging, to, journal),
       ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {

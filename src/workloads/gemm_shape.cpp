@@ -35,11 +35,6 @@ Range hull(Range a, Range b) {
   return {first, std::max(a.end(), b.end()) - first};
 }
 
-/// Elements of a row or column of tiles that are not padding.
-std::uint64_t valid(Range tiles, std::uint64_t edge, std::uint64_t all) {
-  return intersection({tiles.first * edge, tiles.count * edge}, {0, all}).count;
-}
-
 struct PartSize {
   std::uint64_t size, parts;
 };
@@ -402,12 +397,15 @@ std::uint64_t least_uploads(const Shape& shape, std::uint64_t row, std::uint64_t
                             std::uint64_t layer) {
   const GemmProblem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
-  const std::uint64_t k = valid(shape.blocks_of(shape.segments_of(layer)), tile.k, problem.k);
+  const std::uint64_t k =
+      elements_of(shape.blocks_of(shape.segments_of(layer)), tile.k, problem.k).count;
   const auto of_a = [&](Range rows) {
-    return product({valid(rows, tile.m, problem.m), k, shape.a_element}) / shape.box.columns;
+    return product({elements_of(rows, tile.m, problem.m).count, k, shape.a_element}) /
+           shape.box.columns;
   };
   const auto of_b = [&](Range columns) {
-    return product({valid(columns, tile.n, problem.n), k, shape.b_element}) / shape.box.rows;
+    return product({elements_of(columns, tile.n, problem.n).count, k, shape.b_element}) /
+           shape.box.rows;
   };
   if (!problem.symmetric) {
     return least_of_whole(shape, of_a(shape.rows_of(row)), of_b(shape.columns_of(column)));

@@ -21,6 +21,11 @@ std::size_t row_bytes_of(const GemmPlan& plan) {
   return plan.problem.tile.n * gemm::accumulator_bytes(plan.problem.precision);
 }
 
+/// Of the drain: as wanted, or eight rows of a tile.
+std::size_t slot_bytes_of(const GemmPlan& plan, const pipeline::Ring& staging) {
+  return std::max<std::size_t>(staging.slot_bytes, 8 * row_bytes_of(plan));
+}
+
 }  // namespace
 
 void GemmVerdict::add(const io::FinishedTile& tile) {
@@ -31,12 +36,16 @@ void GemmVerdict::add(const io::FinishedTile& tile) {
   squares.push_back({tile.tile, tile.squares});
 }
 
-Range elements_of(std::uint64_t tile, std::uint64_t edge, std::uint64_t end) {
-  return intersection({tile * edge, edge}, {0, end});
-}
-
-std::size_t GemmTiles::slot_bytes(const GemmPlan& plan, const pipeline::Ring& staging) {
-  return std::max<std::size_t>(staging.slot_bytes, 8 * row_bytes_of(plan));
+std::uint64_t GemmTiles::host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+                                    const pipeline::Ring& staging) {
+  const gemm::Tile& tile = plan.problem.tile;
+  const ElementType type = gemm::accumulator_type(operands.precision);
+  std::uint64_t of_c = 0;
+  if (operands.c) {
+    const bool differs = operands.c->type() != type;
+    of_c = tile.m * tile.n * (size_of(type) + (differs ? size_of(operands.c->type()) : 0));
+  }
+  return slot_bytes_of(plan, staging) * staging.slots + of_c;
 }
 
 GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,
@@ -52,7 +61,7 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
       tile_bytes_(plan.problem.tile.m * row_bytes_),
       tiles_(plan.numbered_tiles()),
       groups_(plan.super_tiles()),
-      drain_(*runtime.device, runtime.recorder, slot_bytes(plan, staging), staging.slots,
+      drain_(*runtime.device, runtime.recorder, slot_bytes_of(plan, staging), staging.slots,
              staging.readers, &runtime.session.heartbeat()) {
   device::Device& device = *runtime.device;
   for (Group& group : groups_) {
@@ -93,8 +102,8 @@ void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTil
   Report* const report = reports_.data() + number;
   tile.number = at.row * plan_.tile_columns + at.column;
   tile.group = group;
-  tile.rows = elements_of(at.row, edges.m, operands_.m);
-  tile.columns = elements_of(at.column, edges.n, operands_.n);
+  tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
+  tile.columns = elements_of({at.column, 1}, edges.n, operands_.n);
   tile.present = true;
   tile.mirrored = operands_.symmetric && at.row != at.column;
   tile.row_squares.resize(tile.rows.count);

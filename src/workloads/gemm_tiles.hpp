@@ -38,15 +38,13 @@ struct GemmVerdict {
   void add(const io::FinishedTile& tile);
 };
 
-/// The range of C's rows or columns in a row or column of tiles.
-Range elements_of(std::uint64_t tile, std::uint64_t edge, std::uint64_t end);
-
 /// Allocates once; a run begins with begin() and ends with finish(). Runtime, operands, plan, `to`
 /// and `journal` must outlive it. For the recorder's main thread.
 class GemmTiles {
  public:
-  /// Of the drain: as wanted, or eight rows of a tile.
-  static std::size_t slot_bytes(const GemmPlan& plan, const pipeline::Ring& staging);
+  /// Of host memory: the drain's slots, and a tile of C0 as it is stored and as it is added.
+  static std::uint64_t host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+                                  const pipeline::Ring& staging);
 
   /// C's elements go to `to` as well, and finished tiles to `journal`, if these are not null.
   GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,

@@ -43,9 +43,13 @@ void refuse_sizes_of_files(const Options& options) {
   }
 }
 
-double divisor(const Options& options, const GemmOperands& operands) {
-  std::string wish = options.text("gram.divisor");
-  if (wish == "auto") wish = operands.center || operands.scale ? "n-1" : "1";
+/// Of gram.divisor; "1", "n" or "n-1".
+std::string chosen_divisor(const Options& options, const GemmOperands& operands) {
+  if (!options.is_auto("gram.divisor")) return options.text("gram.divisor");
+  return operands.center || operands.scale ? "n-1" : "1";
+}
+
+double divisor(const std::string& wish, const GemmOperands& operands) {
   if (wish == "1") return 1;
   const auto samples = static_cast<double>(operands.k);
   if (wish == "n") return samples;
@@ -78,7 +82,9 @@ GemmOperands open_gram(const Options& options) {
   const io::Matrix& a = *operands.a;
   operands.m = operands.n = operands.transpose_a ? a.columns() : a.rows();
   operands.k = operands.transpose_a ? a.rows() : a.columns();
-  operands.alpha = 1 / divisor(options, operands);
+  const std::string chosen = chosen_divisor(options, operands);
+  operands.alpha = 1 / divisor(chosen, operands);
+  operands.resolved.emplace_back("gram.divisor", chosen);
   return operands;
 }
 

@@ -13,6 +13,7 @@
 namespace shardstream::workloads {
 namespace {
 
+using device::aligned;
 using device::Buffer;
 using device::Memory;
 
@@ -24,6 +25,18 @@ constexpr std::uint64_t wanted_tasks = 64;
 /// Columns of a unit at most, so that the sums of all tasks stay within some MiB; rows of as many
 /// elements are still read at full speed.
 constexpr std::uint64_t most_columns = 16384;
+
+/// Device memory besides the batches.
+std::uint64_t sums_bytes(std::uint64_t variables, std::uint64_t sums, std::uint64_t units) {
+  return aligned(variables * sizeof(double)) + 2 * aligned(sums * sizeof(double)) +
+         aligned(units * sizeof(std::uint64_t));
+}
+
+/// As much memory as the ring that was asked for, if that does for its readers.
+std::uint64_t slots_of(const pipeline::Ring& staging, std::uint64_t unit) {
+  return std::clamp<std::uint64_t>(staging.slots * staging.slot_bytes / unit, staging.readers,
+                                   4 * staging.slots);
+}
 
 }  // namespace
 
@@ -55,15 +68,25 @@ Range Moments::Cut::samples_of(Range cells) const {
   return intersection({cells.first * cell_samples, cells.count * cell_samples}, {0, samples});
 }
 
+std::uint64_t Moments::Cut::units() const {
+  return ceil_div(variables, cell_variables) * ceil_div(samples, cell_samples);
+}
+
 std::uint64_t Moments::device_bytes(const io::Matrix& matrix, bool variables_are_rows) {
   const Cut cut(matrix, variables_are_rows);
-  const std::uint64_t units =
-      ceil_div(cut.variables, cut.cell_variables) * ceil_div(cut.samples, cut.cell_samples);
-  const std::uint64_t unit = cut.cell_variables * cut.cell_samples * size_of(matrix.type());
+  const std::uint64_t units = cut.units(), unit = aligned(cut.elements() * size_of(matrix.type()));
   const std::uint64_t ring =
       std::max(least_batches * unit, std::min(most_ring_bytes, units * unit));
-  return cut.variables * (1 + 2 * cut.groups) * sizeof(double) + units * sizeof(std::uint64_t) +
-         ring;
+  return sums_bytes(cut.variables, cut.variables * cut.groups, units) + ring;
+}
+
+std::uint64_t Moments::host_bytes(const io::Matrix& matrix, bool variables_are_rows,
+                                  const pipeline::Ring& staging) {
+  const Cut cut(matrix, variables_are_rows);
+  const std::uint64_t unit = cut.elements() * size_of(matrix.type());
+  // Sums and squares, of this rank and gathered; word sums of both sides
+  return slots_of(staging, unit) * unit + 4 * cut.variables * cut.groups * sizeof(double) +
+         2 * cut.units() * sizeof(std::uint64_t);
 }
 
 Moments::Moments(runtime::Runtime& runtime, const io::Matrix& matrix, bool variables_are_rows,
@@ -78,7 +101,7 @@ Moments::Moments(runtime::Runtime& runtime, const io::Matrix& matrix, bool varia
       starts_{0},
       own_(tasks_of(rank_)),
       first_unit_{0},
-      unit_bytes_(cut_.cell_variables * cut_.cell_samples * element_),
+      unit_bytes_(cut_.elements() * element_),
       ring_(*runtime.device, runtime.recorder, ring_sizes(device_bytes, staging),
             &runtime.session.heartbeat()) {
   device::Device& device = *runtime.device;
@@ -105,29 +128,24 @@ void Moments::number_units() {
   }
 }
 
-/// Device memory besides the batches.
-std::uint64_t Moments::sums_bytes() const {
-  return (cut_.variables + 2 * sums_of(own_)) * sizeof(double) +
-         first_unit_.back() * sizeof(std::uint64_t);
-}
-
 pipeline::RingSizes Moments::ring_sizes(std::uint64_t device_bytes, const pipeline::Ring& staging) {
   number_units();
-  const std::uint64_t need = sums_bytes() + least_batches * unit_bytes_;
+  const std::uint64_t unit = aligned(unit_bytes_);
+  const std::uint64_t sums = sums_bytes(cut_.variables, sums_of(own_), first_unit_.back());
+  const std::uint64_t need = sums + least_batches * unit;
   if (need > device_bytes) {
     throw UsageError(fmt::format(
         "the means and squares of {} variables need {} of device memory and a rank may use {}: "
         "raise pipeline.gpu-memory to that",
         cut_.variables, format_size(need), format_size(device_bytes)));
   }
-  const std::uint64_t room = std::min(most_ring_bytes, device_bytes - sums_bytes());
-  const std::uint64_t slots = staging.slots * staging.slot_bytes / unit_bytes_;
+  const std::uint64_t room = std::min(most_ring_bytes, device_bytes - sums);
   return {.slot_bytes = unit_bytes_,
-          .slots = std::clamp<std::uint64_t>(slots, staging.readers, 4 * staging.slots),
+          .slots = slots_of(staging, unit_bytes_),
           .readers = staging.readers,
           .batch_bytes = unit_bytes_,
-          .batches = std::clamp(room / unit_bytes_, least_batches,
-                                std::max(least_batches, first_unit_.back()))};
+          .batches =
+              std::clamp(room / unit, least_batches, std::max(least_batches, first_unit_.back()))};
 }
 
 /// Own unit `number`: all samples of a task's first variables, then of the next.

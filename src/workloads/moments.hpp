@@ -27,6 +27,10 @@ class Moments {
   /// sums, at most some 16 MiB, and batches of at most 64 MiB.
   static std::uint64_t device_bytes(const io::Matrix& matrix, bool variables_are_rows);
 
+  /// Bytes of host memory that it takes on any rank: its slots, and all ranks' sums.
+  static std::uint64_t host_bytes(const io::Matrix& matrix, bool variables_are_rows,
+                                  const pipeline::Ring& staging);
+
   /// A variable is a row of the matrix, or a column. Throws UsageError where `device_bytes` do not
   /// hold two batches of up to 2 MiB and the sums.
   Moments(runtime::Runtime& runtime, const io::Matrix& matrix, bool variables_are_rows,
@@ -55,6 +59,8 @@ class Moments {
     std::uint64_t blocks, groups;                ///< of variable cells, of sample cells
 
     Cut(const io::Matrix& matrix, bool variables_are_rows);
+    std::uint64_t units() const;
+    std::uint64_t elements() const { return cell_variables * cell_samples; }  ///< of one at most
     std::uint64_t tasks() const { return blocks * groups; }
     Range variable_cells(std::uint64_t task) const;
     Range sample_cells(std::uint64_t task) const;
@@ -76,7 +82,6 @@ class Moments {
   std::uint64_t sums_of(Range tasks) const { return starts_[tasks.end()] - starts_[tasks.first]; }
 
   void number_units();
-  std::uint64_t sums_bytes() const;
   pipeline::RingSizes ring_sizes(std::uint64_t device_bytes, const pipeline::Ring& staging);
   std::vector<double> first_sample() const;
   const std::byte* read(std::uint64_t number, std::byte* slot);

@@ -16,13 +16,11 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/factor.hpp"
-#include "measure/ceilings.hpp"
 #include "measure/repeat.hpp"
-#include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/gemm_product.hpp"
-#include "workloads/gram.hpp"
-#include "workloads/moments.hpp"
+#include "workloads/normalizer.hpp"
+#include "workloads/product_limits.hpp"
 #include "workloads/taken_tiles.hpp"
 
 namespace shardstream::workloads {
@@ -76,17 +74,11 @@ void check_whole_numbers(const GemmOperands& operands) {
                     "most {} cannot: pass --gemm.precision fp32 or fp64, or cut the matrices",
                     operands.k, gemm::most_int8_k));
   }
-  if (operands.alpha != 1 || operands.beta != 0 || operands.center || operands.scale) {
+  if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
     throw UsageError(
         "int8 gives the sums of products as they are, whole numbers: leave out alpha, beta, "
         "centring, scaling and divisors, or pass --gemm.precision fp32 or fp64");
   }
-}
-
-double whole_flops(const GemmOperands& operands) {
-  const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
-                     static_cast<double>(operands.k);
-  return operands.symmetric ? all / 2 : all;
 }
 
 /// A file as it is now: which one, how large, how old. Values are short, so that a message can show
@@ -132,90 +124,17 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
   return made;
 }
 
-// ---------------------------------------------------------------- what limits it
-
-/// What limits the product on this machine, before its buffers are there.
-struct Limits {
-  measure::Ceiling up, down, multiply;
-  std::optional<measure::Ceiling> read, gather;
-
-  GemmRates rates() const {
-    return {.link_up = (read ? std::min(read->least, up.least) : up.least) * 1e9,
-            .link_down = down.least * 1e9,
-            .gather = gather ? gather->least * 1e9 : 1e12,
-            .flops = multiply.least * 1e9};
-  }
-};
-
-/// Measured again for a while if the product takes long: a GPU that has reached its power limit is
-/// slower than one that has just begun. Collective.
-measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& operands,
-                                const gemm::Tile& tile, measure::Effort effort) {
-  const auto measured = [&] {
-    return measure::multiply(*runtime.device, runtime.session, effort, operands.precision, tile);
-  };
-  measure::Ceiling ceiling = measured();
-  const double seconds = whole_flops(operands) / (ceiling.aggregate * 1e9);
-  if (seconds < 4 * effort.seconds) return ceiling;
-  effort.seconds = std::min(seconds / 2, 0.4);
-  return measured();
-}
-
-Limits limits(runtime::Runtime& runtime, const GemmOperands& operands, const gemm::Tile& tile,
-              const pipeline::Ring& staging, std::uint64_t device_limit) {
-  const auto span = runtime.recorder.phase("ceilings");
-  const launch::Session& session = runtime.session;
-  device::Device& device = *runtime.device;
-  const double bytes =
-      4.0 *
-      (static_cast<double>(operands.m + operands.n) * static_cast<double>(operands.k) +
-       static_cast<double>(operands.m) * static_cast<double>(operands.n)) /
-      session.size();
-  const std::uint64_t sample = measure::host_memory_sample(
-      runtime.resources.cache, runtime.resources.host_memory, runtime.resources.ranks_on_host);
-  const auto effort =
-      measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
-  constexpr std::size_t most_gathered = std::size_t{64} << 20;
-  return {.up = measure::link(measure::Way::up, device, session, effort),
-          .down = measure::link(measure::Way::down, device, session, effort),
-          .multiply = multiply_limit(runtime, operands, tile, effort),
-          .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
-                             effort.seconds),
-          .gather = measure::all_gather(
-              device, *runtime.communicator, session, effort,
-              std::clamp<std::uint64_t>(
-                  effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
-                  most_gathered))};
-}
-
-/// What each of them has to carry in a repetition.
-std::vector<measure::Ceiling> loaded(Limits&& limits, double uploaded, double c_bytes,
-                                     double received, double flops) {
-  std::vector<measure::Ceiling> ceilings;
-  const auto add = [&](measure::Ceiling&& ceiling, double load) {
-    ceiling.on_path = true;
-    ceiling.load = load / 1e9;
-    ceilings.push_back(std::move(ceiling));
-  };
-  if (limits.read) add(std::move(*limits.read), uploaded);
-  add(std::move(limits.up), uploaded);
-  add(std::move(limits.down), c_bytes);
-  if (limits.gather) add(std::move(*limits.gather), received);
-  add(std::move(limits.multiply), flops);
-  return ceilings;
-}
+// ---------------------------------------------------------------- what came of it
 
 /// Operations of products that a tile was made of, without padding.
 double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
   const GemmProblem& problem = plan.problem;
   const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
-  const Range rows = elements_of(row, problem.tile.m, problem.m);
-  const Range columns = elements_of(column, problem.tile.n, problem.n);
+  const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
+  const Range columns = elements_of({column, 1}, problem.tile.n, problem.n);
   return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
          static_cast<double>(problem.k);
 }
-
-// ---------------------------------------------------------------- what came of it
 
 /// All ranks' verdicts as one.
 struct Agreed {
@@ -265,6 +184,34 @@ Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVer
   std::ranges::sort(squares, {}, &GemmVerdict::Squares::tile);
   for (const auto& [tile, sum] : squares) all.squares += sum;
   return all;
+}
+
+/// What `of` says of each operand; once where it says the same of all.
+template <class Of>
+std::string of_all(const GemmOperands& operands, const Of& of) {
+  std::vector<std::string_view> said;
+  for (const auto* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
+    if (matrix != nullptr) said.push_back(of(*matrix));
+  }
+  const bool alike = std::ranges::all_of(said, [&](const auto& one) { return one == said[0]; });
+  return alike ? std::string(said[0]) : join(said, ",");
+}
+
+/// What options came to, but for those that only the product knows.
+void resolve(const GemmOperands& operands, const GemmPlan& plan, const pipeline::Ring& staging,
+             Outcome& outcome) {
+  const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
+  outcome.resolved = {
+      {"gemm.decomposition", std::string(name_of(plan.decomposition))},
+      {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
+      {"input.read", of_all(operands,
+                            [](const auto& matrix) {
+                              return std::string_view(matrix.past_cache() ? "direct" : "cached");
+                            })},
+      {"pipeline.slots", integer(staging.slots)},
+      {"pipeline.readers", integer(staging.readers)},
+      {"pipeline.gpu-memory", integer(plan.problem.device_memory)}};
+  for (const auto& [key, value] : operands.resolved) outcome.resolved.emplace_back(key, value);
 }
 
 void describe(const io::Matrix& matrix, const char* name, bool transposed, Outcome& outcome) {
@@ -361,36 +308,6 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
                              {"plan", lines(plan)}});
 }
 
-/// What a first pass over the data gives the product, if it is to be centred or scaled.
-class Normalizer {
- public:
-  Normalizer(runtime::Runtime& runtime, const GemmOperands& operands, std::uint64_t device_bytes,
-             const pipeline::Ring& staging)
-      : operands_(operands),
-        moments_(runtime, *operands.a, !operands.transpose_a, device_bytes, staging) {}
-
-  void run(GemmProduct& product) {
-    moments_.run();
-    Normalization made = normalization(operands_, moments_);
-    constant_ = made.constant;
-    product.normalize(std::move(made.shift), std::move(made.scale));
-  }
-  std::uint64_t constant() const { return constant_; }
-  std::uint64_t uploaded() const { return moments_.uploaded(); }
-
- private:
-  const GemmOperands& operands_;
-  Moments moments_;
-  std::uint64_t constant_ = 0;
-};
-
-/// Device memory that a Normalizer may use. No share of what there is: the size that would do,
-/// where too little is refused, must do.
-std::uint64_t normalizing_bytes(const GemmOperands& operands) {
-  if (!operands.center && !operands.scale) return 0;
-  return Moments::device_bytes(*operands.a, !operands.transpose_a);
-}
-
 void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
     throw UsageError(
@@ -410,7 +327,7 @@ void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
 /// Says what this process will read. Of A its own rows, of B all, since each block has a part.
 void prepare(const GemmOperands& operands, const GemmPlan& plan) {
   const gemm::Tile& tile = plan.problem.tile;
-  Range own = intersection({plan.rows.first * tile.m, plan.rows.count * tile.m}, {0, operands.m});
+  Range own = elements_of(plan.rows, tile.m, operands.m);
   if (own.count == 0) own.first = 0;
   operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
   operands.b->prepare({0, operands.b->rows()});
@@ -481,6 +398,8 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
                                  Decomposition::split_k};
   const auto wish = std::ranges::find(wishes, options.text("gemm.decomposition"),
                                       [](Decomposition each) { return name_of(each); });
+  const gemm::Tile tile =
+      gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host);
   return {.m = operands.m,
           .n = operands.n,
           .k = operands.k,
@@ -494,13 +413,14 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .box = box_of(options),
           .ranks = ranks,
           .device_memory = device_memory,
-          .other_bytes = (on_host ? 0 : gemm::most_workspace) + normalizing_bytes(operands),
+          .other_bytes =
+              (on_host ? 0 : gemm::most_workspace) + Normalizer::device_bytes(operands, tile),
           .on_host = on_host,
-          .tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host)};
+          .tile = tile};
 }
 
-Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const std::string& name,
-                const io::RangeWriter* to, const Resume& resume) {
+Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
+                    const std::string& name, const io::RangeWriter* to, const Resume& resume) {
   const launch::Session& session = runtime.session;
   const bool on_host = runtime.resources.device_is_host;
   session.collectively([&] { refuse_modes(runtime, name); });
@@ -516,7 +436,7 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   });
   const pipeline::Ring staging =
       pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
-  Limits limits = workloads::limits(runtime, operands, problem.tile, staging, limit);
+  ProductLimits limits = measure_limits(runtime, operands, problem.tile, staging, limit);
   GemmPlan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
   session.collectively([&] {
@@ -552,8 +472,8 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
       product.emplace(runtime, operands, plan, *library, staging, to,
                       once ? resume.journal : nullptr);
     });
-    if (const auto bytes = normalizing_bytes(operands); bytes > 0) {
-      session.collectively([&] { normalizer.emplace(runtime, operands, bytes, staging); });
+    if (operands.normalizes()) {
+      session.collectively([&] { normalizer.emplace(runtime, operands, staging); });
     }
   }
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
@@ -602,7 +522,7 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
   const double sent_up = all_ranks(static_cast<double>(uploaded));
   if (product) {
     outcome.ceilings =
-        loaded(std::move(limits), sent_up, left * down, left * received, outcome.flops);
+        loaded(std::move(limits), {sent_up, left * down, left * received, outcome.flops});
   } else {
     outcome.bytes = 0;  // all was taken over
   }
@@ -620,10 +540,10 @@ Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const s
     }
   }
   const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
-  outcome.resolved = {{"pipeline.slots", integer(staging.slots)},
-                      {"pipeline.readers", integer(staging.readers)},
-                      {"pipeline.gpu-memory", integer(problem.device_memory)}};
-  if (product) outcome.resolved.emplace_back("pipeline.slot", integer(product->slot_bytes()));
+  resolve(operands, plan, staging, outcome);
+  // Where all was taken over there are no slots: those that were asked for
+  outcome.resolved.emplace_back("pipeline.slot",
+                                integer(product ? product->slot_bytes() : staging.slot_bytes));
   if (normalizer) {
     outcome.attributes.emplace_back("constant_variables", integer(normalizer->constant()));
     if (normalizer->constant() > 0 && session.rank() == 0) {

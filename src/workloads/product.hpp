@@ -43,7 +43,7 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
 /// Computes C. `name` is the workload's; `to` is where C goes, null if it is not stored; the same
 /// on all ranks. Called by all ranks. Throws AgreedError when options and machine do not fit
 /// together; Error when a rank's data cannot be read or written.
-Outcome product(runtime::Runtime& runtime, const GemmOperands& operands, const std::string& name,
-                const io::RangeWriter* to, const Resume& resume);
+Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
+                    const std::string& name, const io::RangeWriter* to, const Resume& resume);
 
 }  // namespace shardstream::workloads

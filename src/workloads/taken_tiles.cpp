@@ -113,8 +113,8 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
       for (const Found& found : one.tiles) {
         if (to == nullptr || !one.whole) break;
         const Copy copy(operands, reader, *to, threads, session.heartbeat());
-        const Range rows = elements_of(found.at.row, edges.m, operands.m);
-        const Range columns = elements_of(found.at.column, edges.n, operands.n);
+        const Range rows = elements_of({found.at.row, 1}, edges.m, operands.m);
+        const Range columns = elements_of({found.at.column, 1}, edges.n, operands.n);
         const bool mirrored = operands.symmetric && found.at.row != found.at.column;
         std::uint64_t weighted = 0;
         one.whole = copy.rectangle(*found.tile, rows, columns, weighted) &&

@@ -139,25 +139,5 @@ TYPED_TEST(Add, AddsEachInItsOwnType) {
   }
 }
 
-TEST_F(Factors, WholeNumbersBecomeCRoundedAndHeldWithin32Bits) {
-  using Limits = std::numeric_limits<std::int32_t>;
-  const std::vector<std::int32_t> sums = {0,      1, -1, 3, -3, 5, Limits::max(), Limits::min(),
-                                          1 << 30};
-  const std::vector<std::int32_t> c0 = {7, 0, 0, 0, 0, 0, 1, -1, -(1 << 30)};
-  const auto c = test::on_device(*device_, *stream_, c0);
-  const Buffer<std::int32_t> out(*device_, Memory::device, sums.size());
-  const auto finished = [&](double alpha, double beta) {
-    const auto tile = test::on_device(*device_, *stream_, sums);
-    stream_->launch(finish_kernel(), {tile.data(), Precision::int8, 1, sums.size(), sums.size(),
-                                      alpha, beta, c.data(), out.data(), sums.size()});
-    return test::from_device(*stream_, out);
-  };
-  EXPECT_EQ(finished(1, 0), sums);
-  EXPECT_EQ(finished(1, 1),
-            (std::vector<std::int32_t>{7, 1, -1, 3, -3, 5, Limits::max(), Limits::min(), 0}));
-  EXPECT_EQ(finished(0.5, 0),
-            (std::vector<std::int32_t>{0, 0, 0, 2, -2, 2, 1 << 30, -(1 << 30), 1 << 29}));
-}
-
 }  // namespace
 }  // namespace shardstream::gemm

@@ -204,16 +204,6 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
   }
 }
 
-TEST_F(PanelKernels, OnlyWhatIsStoredAsThePanelNeedsNoConversion) {
-  EXPECT_FALSE(needs_canonicalize(ElementType::f32, false, Precision::fp32));
-  EXPECT_FALSE(needs_canonicalize(ElementType::f32, false, Precision::fp32x3));
-  EXPECT_FALSE(needs_canonicalize(ElementType::f64, false, Precision::fp64));
-  EXPECT_TRUE(needs_canonicalize(ElementType::f64, true, Precision::fp64));
-  EXPECT_TRUE(needs_canonicalize(ElementType::f32, false, Precision::tf32));
-  EXPECT_TRUE(needs_canonicalize(ElementType::f64, false, Precision::fp32));
-  EXPECT_TRUE(needs_canonicalize(ElementType::i64, false, Precision::fp64));
-}
-
 TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
   constexpr std::uint64_t rows = 70, columns = 132;
   struct Case {

@@ -7,6 +7,7 @@ import itertools
 import h5py
 import numpy as np
 
+import results
 from harness import check_complaints, each, main, new_folder, ready_ini_files, run
 from products import (FLOATS, ON_HOST, bytes_of, expect_within, inputs, model, normal, output_type,
                       product, skip_without_blas, stored, whole_numbers)
@@ -288,6 +289,21 @@ def test_from_ordinary_memory():
 
 
 # ---------------------------------------------------------------- bad input
+
+def test_resolved_options():
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["a"], file["b"] = whole_numbers(4, 3000, "f8"), bytes_of(3000, 5)
+    out = folder / "out.h5"
+    run("run", "gemm", "--input.a", f"{folder}/in.h5:/a", "--input.b", f"{folder}/in.h5:/b",
+        "--gemm.decomposition", "split-k", "-o", out, ranks=2).expect(0)
+    found = results.resolved(out, "gemm")
+    assert found["input.type"] == "f64,i8" and found["input.read"] == "cached", found
+    run("run", "gemm", "--input.a", f"{folder}/in.h5:/a", "--input.b", f"{folder}/in.h5:/b",
+        "--input.type", "f32", "-o", out, "--output.overwrite", "true").expect(0)
+    found = results.resolved(out, "gemm")
+    assert found["input.type"] == "f32" and found["gemm.decomposition"] == "rows", found
+
 
 def test_other_options():
     """What this run does not read is no option of it; elsewhere it may be for another run."""

@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 
 import harness
+import results
 from harness import check_complaints, each, main, new_folder, run
 from products import (FLOATS, ON_HOST, bytes_of, check_bits, expect_within, inputs, least_memory,
                       normal, output_type, product, rounded, skip_without_blas, stored, sum_bound,
@@ -328,6 +329,24 @@ def test_the_memory_that_is_named_is_enough():
 
 
 # ---------------------------------------------------------------- bad input
+
+def test_resolved_options():
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["x"] = whole_numbers(20, 31, "f8")
+
+    def check(ranks, options, expected):
+        out = folder / f"{'-'.join(options.values())}.h5"
+        run("run", "gram", "--input.a", f"{folder}/in.h5:/x", "-o", out,
+            *itertools.chain(*options.items()), ranks=ranks).expect(0)
+        found = results.resolved(out, "gram")
+        for key, value in {"input.type": "f64", "input.read": "cached", **expected}.items():
+            assert found[key] == value, (key, found)
+    each([
+        (1, {"--gram.center": "false"}, {"gram.divisor": "1", "gemm.decomposition": "rows"}),
+        (2, {"--gram.center": "true"}, {"gram.divisor": "n-1", "gemm.decomposition": "rows"}),
+        (1, {"--gram.scale": "true", "--gram.divisor": "n"}, {"gram.divisor": "n"})], check)
+
 
 def test_other_options():
     folder = new_folder()

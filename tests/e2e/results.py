@@ -4,6 +4,12 @@ import math
 
 import h5py
 
+# Options that this workload has nothing to choose for; `auto` of output.resume is no choice
+# between values.
+NOT_FOR = {"reduce": ("gemm.", "gram.", "output.resume"),
+           "gemm": ("gram.", "pipeline.batch", "output.resume"),
+           "gram": ("pipeline.batch", "output.resume")}
+
 import model
 from harness import OPS
 
@@ -15,6 +21,17 @@ def stored_reduce(path):
     texts = {name for name in rows.dtype.names if rows.dtype[name].kind == "S"}
     return {row["op"].decode(): {name: row[name].decode() if name in texts else row[name].item()
                                  for name in rows.dtype.names} for row in rows}
+
+
+def resolved(path, workload):
+    """{option: what it came to}, in which every `auto` of the workload is."""
+    with h5py.File(path) as file:
+        found, asked = dict(file["config/resolved"].attrs), dict(file["config"].attrs)
+    chosen = {key for key, value in asked.items()
+              if value == "auto" and not key.startswith(NOT_FOR[workload])}
+    assert chosen and chosen <= set(found), (chosen - set(found), found)
+    assert not [key for key in found if found[key] == "auto"], found
+    return found
 
 
 def bits(path):

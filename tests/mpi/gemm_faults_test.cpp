@@ -15,15 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "comm/options.hpp"
 #include "io/generator_source.hpp"
-#include "launch/options.hpp"
-#include "measure/repeat.hpp"
-#include "measure/telemetry.hpp"
 #include "mpi/faulty_backend.hpp"
+#include "mpi/host_options.hpp"
 #include "mpi/session.hpp"
-#include "pipeline/options.hpp"
-#include "runtime/runtime.hpp"
 #include "unit/temporary_folder.hpp"
 #include "workloads/gemm_product.hpp"
 
@@ -50,18 +45,6 @@ constexpr Sizes square = {1600, 1600, 150};
 /// All ranks are layers of one.
 Box layers_alone() {
   return {1, 1, static_cast<std::uint64_t>(session().size())};
-}
-
-/// One reader, so that pieces go up in their order; several of them in a batch.
-Options options() {
-  const OptionTable table({launch::launch_options(), runtime::device_options(),
-                           comm::comm_options(), pipeline::pipeline_options(),
-                           measure::measure_options(), measure::telemetry_options()});
-  const char* const none[] = {nullptr};
-  return table.resolve(
-      table.parse_command_line({"--device.backend", "host", "--launch.bind", "none",
-                                "--pipeline.readers", "1", "--pipeline.slot", "1MiB"}),
-      none, std::nullopt);
 }
 
 /// What a rank downloads at once. The order: of each tile its mirror, what the device says of it,
@@ -229,8 +212,8 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     Range rows, columns;
   };
   Place place_of(GemmTile tile) const {
-    return {elements_of(tile.row, problem_.tile.m, problem_.m),
-            elements_of(tile.column, problem_.tile.n, problem_.n)};
+    return {elements_of({tile.row, 1}, problem_.tile.m, problem_.m),
+            elements_of({tile.column, 1}, problem_.tile.n, problem_.n)};
   }
   static std::uint64_t last_of(Range range) { return range.first + range.count - 1; }
 
@@ -261,7 +244,8 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   const std::uint64_t panel_element_ = gemm::panel_element_bytes(GetParam(), true);
   const std::uint64_t c_element_ = gemm::accumulator_bytes(GetParam());
   const test::TemporaryFolder folder_;
-  const Options options_ = options();
+  // One reader, so that pieces go up in their order; several of them in a batch.
+  const Options options_ = test::host_options(1);
   Log log_;
   Faults faults_;
   runtime::Runtime runtime_{session(), options_, log_};

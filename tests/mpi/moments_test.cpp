@@ -11,36 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "comm/options.hpp"
 #include "io/generator_source.hpp"
-#include "launch/options.hpp"
-#include "measure/repeat.hpp"
-#include "measure/telemetry.hpp"
 #include "mpi/faulty_backend.hpp"
+#include "mpi/host_options.hpp"
 #include "mpi/session.hpp"
-#include "pipeline/options.hpp"
-#include "runtime/runtime.hpp"
 
 namespace shardstream::workloads {
 namespace {
 
 using test::session;
 
-Options options() {
-  const OptionTable table({launch::launch_options(), runtime::device_options(),
-                           comm::comm_options(), pipeline::pipeline_options(),
-                           measure::measure_options(), measure::telemetry_options()});
-  const char* const none[] = {nullptr};
-  return table.resolve(
-      table.parse_command_line({"--device.backend", "host", "--launch.bind", "none",
-                                "--pipeline.readers", "2", "--pipeline.slot", "1MiB"}),
-      none, std::nullopt);
-}
-
 constexpr std::uint64_t enough = std::uint64_t{256} << 20;
 
 struct MomentsOverRanks : testing::Test {
-  const Options options_ = options();
+  const Options options_ = test::host_options(2);
   Log log_;
   runtime::Runtime runtime_{session(), options_, log_};
   const pipeline::Ring staging_ = pipeline::staging_ring(runtime_.options, runtime_.resources);

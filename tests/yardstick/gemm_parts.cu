@@ -458,12 +458,21 @@ class Batch {
       timer_.launch(word_sum_kernel(), {b, bytes, sum_.get()});
     }));
     for (const bool transpose : {false, true}) {
-      const std::string what = "canonicalize both, " + stored + (transpose ? ", transposed" : "");
-      if (!needs_canonicalize(from, transpose, precision_)) {
-        std::printf("  %-40s not needed\n", what.c_str());
+      const std::string how = ", " + stored + (transpose ? ", transposed" : "");
+      const PanelWork work = panel_work(from, precision_, false, transpose, false);
+      if (work == PanelWork::none) {
+        std::printf("  %-40s nothing to do\n", ("panels" + how).c_str());
         continue;
       }
-      print(what, timer_.milliseconds([&] {
+      if (work == PanelWork::transpose) {
+        const auto element = static_cast<unsigned>(panel_element_bytes(precision_, false));
+        print("transpose both" + how, timer_.milliseconds([&] {
+          timer_.launch(transpose_kernel(), {a, tile_.k, n_, n_, a_.get(), tile_.k, element});
+          timer_.launch(transpose_kernel(), {b, n_, tile_.k, tile_.k, b_.get(), n_, element});
+        }));
+        continue;
+      }
+      print("canonicalize both" + how, timer_.milliseconds([&] {
         timer_.launch(canonicalize_kernel(),
                       {a, from, transpose, a_.get(), precision_, n_, tile_.k, tile_.k});
         timer_.launch(canonicalize_kernel(),
@@ -509,6 +518,10 @@ class Batch {
         timer_.launch(verdict_kernel(), args);
       }
     });
+    const auto tiles = static_cast<double>(tiles_);
+    const std::string after = " of a tile, each after " + std::to_string(blocks);
+    print("check" + after, check_ms / tiles, tiles / blocks);
+    if (precision_ == Precision::int8) return;  // its tiles are C
     const double finish_ms = timer_.milliseconds([&] {
       for (std::uint64_t i = 0; i < tiles_; ++i) {
         std::byte* const tile = c_.get() + i * bytes;
@@ -516,9 +529,6 @@ class Batch {
                                         raw_.get() + i * bytes, tile, tile_.n});
       }
     });
-    const auto tiles = static_cast<double>(tiles_);
-    const std::string after = " of a tile, each after " + std::to_string(blocks);
-    print("check" + after, check_ms / tiles, tiles / blocks);
     print("finish" + after, finish_ms / tiles, tiles / blocks);
   }
 

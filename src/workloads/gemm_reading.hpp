@@ -1,0 +1,62 @@
+// How readers bring the rows of A and B: as they are stored or rounded, and summed; and how fast.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/shard.hpp"
+#include "kernels/gemm/words.hpp"
+#include "measure/ceilings.hpp"
+#include "pipeline/options.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/gemm_operands.hpp"
+
+namespace shardstream::workloads {
+
+/// How a reader brings rows of a matrix.
+struct Bringing {
+  ElementType type;  ///< as stored
+  gemm::Precision precision;
+  bool on_host, rounded;
+  bool from_memory;  ///< else from a file or a generator
+  std::uint64_t columns;
+  std::size_t row_bytes;  ///< as uploaded
+};
+
+/// Calls get(rows, to), which writes some of `rows` rows to `to` as they are stored, and rounds
+/// them there: dense in `slot`. Returns their word sum. Few rows at a time, which a core's cache
+/// holds until all is done with them; so many of them are whole words.
+template <class Get>
+std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
+  constexpr std::size_t cached = std::size_t{128} << 10;
+  const std::size_t stored = how.columns * size_of(how.type);
+  const std::uint64_t words = how.row_bytes % 8 == 0 ? 1 : 8;
+  const std::uint64_t few =
+      words * std::max<std::uint64_t>(1, cached / (words * std::max<std::size_t>(1, stored)));
+  // A file's rows are read together, as its chunks and the system's calls want it.
+  const std::uint64_t step = how.from_memory ? few : rows;
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < rows; first += step) {
+    const Range some = intersection({first, step}, {0, rows});
+    std::byte* const to = slot + first * how.row_bytes;
+    get(some, to);
+    if (how.rounded) {
+      gemm::round_elements(how.type, how.precision, how.on_host, to, some.count * how.columns, to);
+    }
+    sum += gemm::word_sum(to, some.count * how.row_bytes);
+  }
+  return sum;
+}
+
+/// Whether readers make panel elements of what is stored of A, or of B.
+bool readers_round(const GemmOperands& operands, bool of_b, bool on_host);
+
+/// What the readers bring of A and B, of each as much as it has of both, in bytes that are
+/// uploaded, when nothing is: from their sources, or out of `sample` bytes of ordinary memory where
+/// pipeline.mode is pageable. For about `seconds`, again and again from the beginning. Collective;
+/// throws AgreedError when a matrix cannot be read.
+measure::Ceiling panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
+                            const pipeline::Ring& staging, std::uint64_t sample, double seconds);
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,41 @@
+// The options of a run on the host backend, for what needs a runtime::Runtime.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/options.hpp"
+#include "core/options.hpp"
+#include "io/matrix.hpp"
+#include "io/result_file.hpp"
+#include "io/source.hpp"
+#include "launch/options.hpp"
+#include "measure/repeat.hpp"
+#include "measure/telemetry.hpp"
+#include "pipeline/options.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/gemm.hpp"
+#include "workloads/gram.hpp"
+
+namespace shardstream::test {
+
+/// Small slots, which so many readers fill; no process is bound to CPUs. `words` are added to the
+/// command line.
+inline Options host_options(unsigned readers, const std::vector<std::string>& words = {}) {
+  const OptionTable table({io::input_options(), io::matrix_options(), workloads::gemm_options(),
+                           workloads::gram_options(), launch::launch_options(),
+                           runtime::device_options(), comm::comm_options(),
+                           pipeline::pipeline_options(), measure::measure_options(),
+                           measure::telemetry_options(), io::output_options()});
+  std::vector<std::string> line{"--device.backend",   "host",
+                                "--launch.bind",      "none",
+                                "--pipeline.readers", std::to_string(readers),
+                                "--pipeline.slot",    "1MiB"};
+  line.insert(line.end(), words.begin(), words.end());
+  const char* const none[] = {nullptr};
+  return table.resolve(table.parse_command_line(line), none, std::nullopt);
+}
+
+}  // namespace shardstream::test

@@ -1,0 +1,275 @@
+// A product takes the memory that was planned for it, and no more; what readers reach is measured
+// of both operands.
+#include "workloads/product.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "io/generator_source.hpp"
+#include "kernels/gemm/multiply.hpp"
+#include "mpi/host_options.hpp"
+#include "mpi/session.hpp"
+#include "workloads/gemm_reading.hpp"
+#include "workloads/normalizer.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using test::session;
+
+/// Bytes that there have been at most at a time, of device memory in whole 256 bytes and of all
+/// kinds.
+struct Peak {
+  std::uint64_t device = 0, all = 0;
+};
+
+/// Forwards everything and counts memory.
+class CountingDevice final : public device::Device {
+ public:
+  CountingDevice(std::unique_ptr<device::Device> inner, Peak& peak)
+      : inner_(std::move(inner)), peak_(peak) {}
+
+  const device::DeviceInfo& info() const override { return inner_->info(); }
+  std::unique_ptr<device::Stream> make_stream() override { return inner_->make_stream(); }
+  std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
+  std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }
+  void* allocate(device::Memory kind, std::size_t bytes) override {
+    void* const data = inner_->allocate(kind, bytes);
+    const std::lock_guard lock(mutex_);
+    all_ += bytes;
+    if (kind == device::Memory::device) device_ += device::aligned(bytes);
+    peak_.all = std::max(peak_.all, all_);
+    peak_.device = std::max(peak_.device, device_);
+    return data;
+  }
+  void release(device::Memory kind, void* data, std::size_t bytes) noexcept override {
+    inner_->release(kind, data, bytes);
+    const std::lock_guard lock(mutex_);
+    all_ -= bytes;
+    if (kind == device::Memory::device) device_ -= device::aligned(bytes);
+  }
+
+ private:
+  std::unique_ptr<device::Device> inner_;
+  Peak& peak_;
+  std::mutex mutex_;
+  std::uint64_t device_ = 0, all_ = 0;
+};
+
+/// What `run` has for a product, up to its buffers.
+struct Prepared {
+  const Options options;
+  Peak peak;
+  Log log;
+  runtime::Runtime runtime{session(), options, log};
+  pipeline::Ring staging = pipeline::staging_ring(options, runtime.resources);
+  GemmOperands operands;
+  GemmPlan plan;
+  std::unique_ptr<gemm::MultiplyPlan> library;
+
+  Prepared(bool gram, const std::vector<std::string>& words)
+      : options(test::host_options(2, words)) {
+    runtime.device = std::make_unique<CountingDevice>(std::move(runtime.device), peak);
+    operands =
+        open_product(session(), [&] { return gram ? open_gram(options) : open_gemm(options); });
+    plan = plan_gemm(problem_of(operands, options, ranks(), std::uint64_t{1} << 30, true),
+                     {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
+                     static_cast<std::uint64_t>(session().rank()));
+    library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, true);
+  }
+
+  static std::uint64_t ranks() { return static_cast<std::uint64_t>(session().size()); }
+
+  /// Allocates everything and runs once; C is not stored.
+  void run() {
+    GemmProduct product(runtime, operands, plan, *library, staging, nullptr, nullptr);
+    std::optional<Normalizer> normalizer;
+    if (operands.normalizes()) normalizer.emplace(runtime, operands, staging);
+    product.load();
+    if (normalizer) normalizer->run(product);
+    product.run();
+    EXPECT_EQ(product.verdict().failure, "");
+  }
+};
+
+struct Case {
+  const char* what;
+  bool gram;
+  std::vector<std::string> words;
+};
+
+/// Two rows of tiles or more, and several blocks of K.
+std::vector<Case> cases() {
+  const std::vector<std::string> sizes{"--gemm.m", "900", "--gemm.n", "800", "--gemm.k", "2500"};
+  const std::vector<std::string> samples{"--gram.rows", "2500", "--gram.columns", "900"};
+  const std::vector<std::string> turned{"--gram.rows", "900", "--gram.columns", "2500"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::vector<std::string> unstored{"--output.store", "false"};
+  std::vector<Case> all;
+  for (const gemm::Precision precision : gemm::all_precisions) {
+    const std::vector<std::string> of{"--gemm.precision", std::string(name_of(precision)),
+                                      "--output.store", "false"};
+    all.push_back({"gemm", false, with(sizes, of)});
+    all.push_back({"gram", true, with(samples, of)});
+    if (precision == gemm::Precision::int8) continue;
+    all.push_back({"bytes", false, with(with(sizes, of), {"--input.type", "u8"})});
+    all.push_back({"with C", false,
+                   with(with(sizes, of),
+                        {"--gemm.beta", "1", "--input.c", "uniform", "--input.type", "f64"})});
+    all.push_back({"centred", true, with(with(samples, of), {"--gram.center", "true"})});
+    all.push_back({"correlation", true,
+                   with(with(turned, of),
+                        {"--gram.of", "rows", "--gram.center", "true", "--gram.scale", "true"})});
+  }
+  all.push_back({"mirrored", true, samples});
+  all.push_back(
+      {"transposed", false,
+       with(with(sizes, unstored), {"--gemm.transpose-a", "true", "--gemm.transpose-b", "true"})});
+  if (session().size() > 1) {
+    all.push_back({"grid", false, with(with(sizes, unstored), {"--gemm.decomposition", "grid"})});
+    all.push_back({"split-k", false,
+                   with(unstored, {"--gemm.decomposition", "split-k", "--gemm.m", "800", "--gemm.n",
+                                   "70", "--gemm.k", "6500"})});
+  }
+  return all;
+}
+
+std::string told(const Case& each) {
+  return fmt::format("{} on rank {}, {} {} {}", each.what, session().rank(), each.words[0],
+                     each.words[1], each.words.back());
+}
+
+TEST(Product, DeviceMemoryIsWhatThePlanSays) {
+  for (const Case& each : cases()) {
+    Prepared prepared(each.gram, each.words);
+    prepared.run();
+    const std::uint64_t planned = prepared.plan.device_bytes;
+    EXPECT_LE(prepared.peak.device, planned) << told(each);
+    // Rank 0 has the most of everything, but of a first pass all ranks together have the whole.
+    const bool whole = session().size() == 1 || !prepared.operands.normalizes();
+    if (session().rank() == 0 && whole) {
+      EXPECT_EQ(prepared.peak.device, planned) << told(each);
+    }
+  }
+}
+
+TEST(Product, LessHostMemoryThanItTakesIsRefused) {
+  for (const Case& each : cases()) {
+    for (const char* const mode : {"stream", "pageable"}) {
+      std::vector<std::string> words = each.words;
+      words.insert(words.end(), {"--pipeline.mode", mode});
+      Prepared prepared(each.gram, words);
+      prepared.run();
+      // Every rank of them is refused, or none: one alone would leave the others waiting.
+      const auto least =
+          static_cast<std::uint64_t>(-session().max(-static_cast<double>(prepared.peak.all)));
+      auto& resources = prepared.runtime.resources;
+      resources.host_memory = (least - 1) * resources.ranks_on_host;
+      try {
+        prepared.run();
+        FAIL() << "not refused: " << told(each) << ", " << mode;
+      } catch (const UsageError& error) {
+        const std::string text = error.what();
+        const bool streams = mode == std::string("stream");
+        EXPECT_NE(text.find(streams ? "use --pipeline.gpu-memory " : "use --pipeline.mode stream"),
+                  std::string::npos)
+            << text;
+      }
+    }
+  }
+}
+
+/// Where most of it are slots, less device memory would not help.
+TEST(Product, TheRemedyIsWhatTakesTheMemory) {
+  Prepared prepared(false, {"--pipeline.slots", "64", "--gemm.m", "10", "--gemm.n", "10"});
+  auto& resources = prepared.runtime.resources;
+  resources.host_memory = (std::uint64_t{64} << 20) * resources.ranks_on_host;
+  try {
+    prepared.run();
+    FAIL() << "not refused";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("use fewer --pipeline.readers and --pipeline.slots"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+// ---------------------------------------------------------------- what readers reach
+
+/// Counts the bytes that are read of it.
+class CountedSource final : public io::Source {
+ public:
+  CountedSource(std::uint64_t rows, std::uint64_t columns, std::atomic<std::uint64_t>& bytes)
+      : inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1), bytes_(bytes) {}
+
+  const std::string& name() const override { return inner_.name(); }
+  ElementType type() const override { return inner_.type(); }
+  const io::ElementOrder& order() const override { return inner_.order(); }
+  const std::string& access() const override { return inner_.access(); }
+  std::uint64_t stored_bytes() const override { return 0; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    inner_.read(first, count, out);
+    bytes_ += count * sizeof(float);
+  }
+
+ private:
+  io::GeneratorSource inner_;
+  std::atomic<std::uint64_t>& bytes_;
+};
+
+struct Counted {
+  std::uint64_t a, b;
+};
+/// What panel_read() reads of A and B in some time.
+Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double seconds) {
+  const Options options = test::host_options(2);
+  Log log;
+  runtime::Runtime runtime(session(), options, log);
+  std::atomic<std::uint64_t> a = 0, b = 0;
+  GemmOperands operands;
+  operands.a = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(m, k, a));
+  operands.b = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(k, n, b));
+  operands.precision = gemm::Precision::fp32;
+  operands.m = m;
+  operands.n = n;
+  operands.k = k;
+  const measure::Ceiling ceiling =
+      panel_read(runtime, operands, pipeline::staging_ring(options, runtime.resources), 0, seconds);
+  EXPECT_GT(ceiling.least, 0);
+  // Readers end with the pieces that they have begun.
+  EXPECT_LE(ceiling.least * seconds * 1e9, 1.001 * static_cast<double>(a + b));
+  return {a, b};
+}
+
+TEST(PanelRead, TakesOfBothOperandsWhatTheyHave) {
+  constexpr std::uint64_t piece = 1 << 20;
+  const Counted wide = counted(1024, 8192, 512, 0.3);  // B has eight times as much as A
+  EXPECT_GE(wide.a, piece);
+  EXPECT_LE(std::abs(static_cast<double>(wide.b) - 8 * static_cast<double>(wide.a)), 9.0 * piece);
+  const Counted tall = counted(8192, 1024, 512, 0.3);
+  EXPECT_GE(tall.b, piece);
+  EXPECT_LE(std::abs(static_cast<double>(tall.a) - 8 * static_cast<double>(tall.b)), 9.0 * piece);
+}
+
+TEST(PanelRead, OfSmallMatricesGoesOnUntilItsTimeIsOver) {
+  const Counted small = counted(16, 16, 16, 0.01);
+  EXPECT_GT(small.a, 16 * 16 * sizeof(float));
+  EXPECT_GT(small.b, 16 * 16 * sizeof(float));
+}
+
+}  // namespace
+}  // namespace shardstream::workloads
