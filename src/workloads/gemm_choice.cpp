@@ -42,7 +42,8 @@ struct Candidate {
 std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
   std::uint64_t bytes = 0;
   for (const Pass& pass : passes) {
-    bytes = sum({bytes, product({pass.count, shape.most_blocks, upload_bytes(shape, pass)})});
+    const std::uint64_t of_pass = of_blocks(upload_bytes, shape, pass, shape.most_blocks);
+    bytes = sum({bytes, product({pass.count, of_pass})});
   }
   return bytes;
 }
