@@ -191,7 +191,7 @@ template <Precision P, bool OnHost, class T>
   using Out = decltype(element_of<P, OnHost>(T{}));
   // Through a buffer that the first-level cache holds: in place, vectors of what is not yet read
   // must not be overwritten, which a compiler can't rule out.
-  constexpr std::uint64_t block = 512;
+  constexpr std::uint64_t block = 128;
   Out buffer[block];
   std::uint64_t sum = 0;
   for (std::uint64_t first = 0; first < count; first += block) {

@@ -215,7 +215,7 @@ struct GemmPlan {
   /// Accumulators for each tile of a super-tile, of any rank: 1, or with segments what its stack
   /// needs. Level l of tile t (in the order of tiles()) is accumulator l * most_tiles + t.
   std::uint64_t levels = 1;
-  std::uint64_t ring = 0;  ///< batches in device memory: 2 to 6, or all if fewer
+  std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if fewer
   /// The last batches of a super-tile that are computed tile by tile, all of them for a tile before
   /// the next one's, so that tiles leave while others are computed: at least 1, all in the last own
   /// segment, and fewer than `ring` unless the ring holds all batches.

@@ -373,7 +373,7 @@ TEST(GemmPlan, WindowsFitIntoTheRing) {
     for (const GemmPlan& plan : plans_of(problem)) batches = std::max(batches, plan.batches());
     const GemmPlan plan = plan_gemm(problem, rates, problem.ranks - 1);
     EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, batches));
-    EXPECT_LE(plan.ring, std::min<std::uint64_t>(6, batches));
+    EXPECT_LE(plan.ring, std::min<std::uint64_t>(8, batches));
     EXPECT_GE(plan.window, 1U);
     EXPECT_LE(plan.window, batches <= plan.ring ? plan.ring : plan.ring - 1);
     const std::uint64_t last = plan.own_blocks.end() - 1;
