@@ -8,7 +8,8 @@
 
 namespace shardstream::gemm {
 
-/// Padded edges, in elements, of a tile of C (m x n) and of a block of K: the shape of every call.
+/// Padded edges, in elements, of a tile of C (m x n) and of a block of K: the shape of every call,
+/// but for shallower blocks at the beginning of K.
 struct Tile {
   std::uint64_t m, n, k;
 
@@ -48,10 +49,21 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
                                                                  : 2048;
     return {equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
   }
+  // Where C is large, few panels have room beside it; products of 2 bytes, the fastest, then end
+  // sooner the finer these are cut.
   const bool on_tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
-  const std::uint64_t deepest = splits ? most_split_k : on_tensor_cores ? 8192 : 4096;
+  const std::uint64_t deepest = splits                                         ? most_split_k
+                                : !on_tensor_cores                             ? 4096
+                                : panel_element_bytes(precision, on_host) == 2 ? 6144
+                                                                               : 8192;
   return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
           equal_edge(k, deepest, 64, 16)};
+}
+
+/// Whether K may begin with blocks of a quarter and a half of tile.k: whoever computes then waits
+/// less for its first panels. Blocks of fp32x3 are shallow anyway.
+constexpr bool may_begin_shallow(const Tile& tile, Precision precision) {
+  return precision != Precision::fp32x3 && tile.k % 64 == 0;
 }
 
 }  // namespace shardstream::gemm

@@ -12,9 +12,7 @@ namespace {
 class HostPlan final : public MultiplyPlan {
  public:
   HostPlan(Precision precision, const Tile& tile)
-      : precision_(precision),
-        call_{tile.m, tile.n, factor_depth(precision, tile.k)},
-        algorithm_(cblas::prepare()) {
+      : precision_(precision), tile_(tile), algorithm_(cblas::prepare()) {
     if (precision == Precision::int8 && tile.k > most_float_int8_k) {
       throw std::logic_error("a block of K is too deep for int8 in floats");
     }
@@ -37,29 +35,35 @@ class HostPlan final : public MultiplyPlan {
   }
 
  private:
+  /// What the library multiplies.
+  Tile call(const MultiplyArgs& args) const {
+    return {tile_.m, tile_.n, factor_depth(precision_, args.k)};
+  }
+
   /// Calls each(tile's number, its rows of A, its columns of B) for the part's tiles.
   template <class T, class Each>
   void for_tiles(const MultiplyArgs& args, unsigned part, unsigned parts, Each each) const {
+    const auto [m, n, k] = call(args);
     for (std::uint64_t t = args.count * part / parts; t < args.count * (part + 1) / parts; ++t) {
-      each(t, static_cast<const T*>(args.a) + args.at[t].row * call_.m * call_.k,
-           static_cast<const T*>(args.b) + args.at[t].column * call_.n);
+      each(t, static_cast<const T*>(args.a) + args.at[t].row * m * k,
+           static_cast<const T*>(args.b) + args.at[t].column * n);
     }
   }
 
   template <class T>
   void multiply_part(const MultiplyArgs& args, unsigned part, unsigned parts) const {
     for_tiles<T>(args, part, parts, [&](std::uint64_t t, const T* a, const T* b) {
-      cblas::multiply(call_, a, b, args.ldb, static_cast<T*>(args.tiles) + t * call_.m * call_.n,
-                      args.first);
+      cblas::multiply(call(args), a, b, args.ldb,
+                      static_cast<T*>(args.tiles) + t * tile_.m * tile_.n, args.first);
     });
   }
 
   /// In floats, whose sums are whole numbers of at most 2^24, hence exact; then added in 32 bits.
   void multiply_whole_numbers(const MultiplyArgs& args, unsigned part, unsigned parts) const {
-    const std::uint64_t count = call_.m * call_.n;
+    const std::uint64_t count = tile_.m * tile_.n;
     const auto products = std::make_unique_for_overwrite<float[]>(count);
     for_tiles<float>(args, part, parts, [&](std::uint64_t t, const float* a, const float* b) {
-      cblas::multiply(call_, a, b, args.ldb, products.get(), true);
+      cblas::multiply(call(args), a, b, args.ldb, products.get(), true);
       auto* const sums = static_cast<std::int32_t*>(args.tiles) + t * count;
       for (std::uint64_t i = 0; i < count; ++i) {
         sums[i] = (args.first ? 0 : sums[i]) + static_cast<std::int32_t>(products[i]);
@@ -68,7 +72,7 @@ class HostPlan final : public MultiplyPlan {
   }
 
   Precision precision_;
-  Tile call_;  ///< what the library multiplies
+  Tile tile_;
   std::string algorithm_;
 };
 

@@ -136,13 +136,12 @@ class GpuPlan final : public MultiplyPlan {
  public:
   GpuPlan(Precision precision, const Tile& tile)
       : tile_(tile),
-        depth_(factor_depth(precision, tile.k)),
+        precision_(precision),
         transposed_b_(multiplies_transposed_b(precision, false)),
         types_(types_of(precision)),
         panel_bytes_(panel_element_bytes(precision, false)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
-        a_(layout(types_.panel, depth_, tile.m, depth_)),
         c_(layout(types_.sum, tile.n, tile.m, tile.n)),
         beside_(make_stream()),
         begun_(make_event()),
@@ -154,10 +153,15 @@ class GpuPlan final : public MultiplyPlan {
                                            sizeof(turned)),
             "cublasLtMatmulDescSetAttribute");
     }
-    choose(precision);
-    for (auto& workspace : workspaces_) {
-      workspace = allocate(std::max<std::size_t>(workspace_bytes_, 1));
+    const unsigned depths = may_begin_shallow(tile, precision) ? std::size(calls_) : 1;
+    words_ = "cuBLASLt " + std::to_string(cublasLtGetVersion());
+    std::size_t workspace_bytes = 1;
+    for (unsigned i = 0; i < depths; ++i) {
+      calls_[i] = choose(tile.k >> i);
+      describe(calls_[i]);
+      workspace_bytes = std::max(workspace_bytes, calls_[i].workspace_bytes);
     }
+    for (auto& workspace : workspaces_) workspace = allocate(workspace_bytes);
   }
 
   const std::string& algorithm() const override { return words_; }
@@ -167,7 +171,8 @@ class GpuPlan final : public MultiplyPlan {
   }
 
   void enqueue(const MultiplyArgs& args, CudaStream stream) const override {
-    Layout b_layout = layout_of_b(tile_.n, depth_, args.ldb);
+    Call& call = call_of(args.k);
+    Layout b_layout = layout_of_b(tile_.n, call.depth, args.ldb);
     const auto* a = static_cast<const std::byte*>(args.a);
     const auto* b = static_cast<const std::byte*>(args.b);
     auto* c = static_cast<std::byte*>(args.tiles);
@@ -175,15 +180,31 @@ class GpuPlan final : public MultiplyPlan {
     if (args.count > 1) order(stream, beside_.get(), begun_.get());
     for (std::uint64_t t = 0; t < args.count; ++t) {
       const TileAt at = args.at[t];
-      multiply_tile(a + at.row * a_apart(), b + at.column * b_apart(args.ldb), b_layout,
-                    c + t * c_apart(), args.first, streams[t % 2], workspaces_[t % 2].get());
+      multiply_tile(call, a + at.row * a_apart(call.depth), b + at.column * b_apart(args.ldb),
+                    b_layout, c + t * c_apart(), args.first, streams[t % 2],
+                    workspaces_[t % 2].get());
     }
     if (args.count > 1) order(beside_.get(), stream, ended_.get());
   }
 
  private:
+  /// What products of one depth take.
+  struct Call {
+    std::uint64_t k = 0, depth = 0;  ///< of panels, of factors
+    Layout a;
+    cublasLtMatmulAlgo_t algorithm;
+    std::size_t workspace_bytes = 0;
+  };
+
+  Call& call_of(std::uint64_t k) const {
+    for (Call& call : calls_) {
+      if (call.k == k) return call;
+    }
+    throw std::logic_error("the plan is for other depths");
+  }
+
   // Bytes from tile to tile.
-  std::uint64_t a_apart() const { return tile_.m * depth_ * panel_bytes_; }
+  std::uint64_t a_apart(std::uint64_t depth) const { return tile_.m * depth * panel_bytes_; }
   std::uint64_t b_apart(std::uint64_t ldb) const {
     return tile_.n * (transposed_b_ ? ldb : 1) * panel_bytes_;
   }
@@ -199,8 +220,8 @@ class GpuPlan final : public MultiplyPlan {
     return layout_of_b(n, depth, transposed_b_ ? depth : n);
   }
 
-  void multiply_tile(const std::byte* a, const std::byte* b, Layout& b_layout, std::byte* c,
-                     bool first, CudaStream stream, void* workspace) const {
+  void multiply_tile(Call& call, const std::byte* a, const std::byte* b, Layout& b_layout,
+                     std::byte* c, bool first, CudaStream stream, void* workspace) const {
     struct Scales {
       double d;
       float f;
@@ -212,15 +233,17 @@ class GpuPlan final : public MultiplyPlan {
       if (types_.sum == CUDA_R_32I) return &value.i;
       return &value.f;
     };
-    check(cublasLtMatmul(handle_.get(), &product_, scale(one), b, &b_layout, a, &a_,
-                         scale(first ? zero : one), c, &c_, c, &c_, &chosen_, workspace,
-                         workspace_bytes_, stream),
+    check(cublasLtMatmul(handle_.get(), &product_, scale(one), b, &b_layout, a, &call.a,
+                         scale(first ? zero : one), c, &c_, c, &c_, &call.algorithm, workspace,
+                         call.workspace_bytes, stream),
           "cublasLtMatmul");
   }
 
   /// The first algorithm that the library proposes for panels of one tile; a wider B panel is laid
   /// out alike. Without split sums of K, whose parts come together in an order of their own.
-  void choose(Precision precision) {
+  Call choose(std::uint64_t k) {
+    const std::uint64_t depth = factor_depth(precision_, k);
+    Call call{k, depth, layout(types_.panel, depth, tile_.m, depth), {}, 0};
     cublasLtMatmulPreferenceOpaque_t wishes;
     check(cublasLtMatmulPreferenceInit(&wishes), "cublasLtMatmulPreferenceInit");
     const auto wish = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
@@ -231,19 +254,19 @@ class GpuPlan final : public MultiplyPlan {
          static_cast<std::uint64_t>(workspace_of_current_gpu()));
     wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart(depth_)));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_apart()));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart(depth)));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_apart(depth)));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
 
     // Floats on plain cores are faster with what the library proposes for a large product, where
     // tiles run side by side; on tensor cores and with doubles its proposal for one tile is.
-    const bool large = precision == Precision::fp32 && std::min(tile_.m, tile_.n) >= 2048;
-    if (!(large && take_one_of(propose(wishes, 4, precision))) &&
-        !take_one_of(propose(wishes, 1, precision))) {
-      throw std::runtime_error(call_for(precision) + " found none that does");
+    const bool large = precision_ == Precision::fp32 && std::min(tile_.m, tile_.n) >= 2048;
+    if (!(large && take_one_of(propose(wishes, 4, depth), call)) &&
+        !take_one_of(propose(wishes, 1, depth), call)) {
+      throw std::runtime_error(question(depth) + " found none that does");
     }
-    describe();
+    return call;
   }
 
   struct Proposals {
@@ -251,81 +274,81 @@ class GpuPlan final : public MultiplyPlan {
     int count = 0;
   };
 
-  std::string call_for(Precision precision) const {
+  std::string question(std::uint64_t depth) const {
     return std::string("cublasLtMatmulAlgoGetHeuristic for tiles of ")
         .append(std::to_string(tile_.m))
         .append(" x ")
         .append(std::to_string(tile_.n))
         .append(" x ")
-        .append(std::to_string(depth_))
+        .append(std::to_string(depth))
         .append(" in ")
-        .append(name_of(precision));
+        .append(name_of(precision_));
   }
 
   /// What the library proposes for a product `times` as large in each direction.
   Proposals propose(cublasLtMatmulPreferenceOpaque_t& wishes, std::uint64_t times,
-                    Precision precision) {
-    const std::uint64_t m = times * tile_.m, n = times * tile_.n, k = times * depth_;
+                    std::uint64_t depth) {
+    const std::uint64_t m = times * tile_.m, n = times * tile_.n, k = times * depth;
     Layout a = layout(types_.panel, k, m, k), b = dense_b(n, k);
     Layout c = layout(types_.sum, n, m, n);
     Proposals proposed;
     check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
                                          static_cast<int>(proposed.list.size()),
                                          proposed.list.data(), &proposed.count),
-          call_for(precision).c_str());
+          question(depth).c_str());
     return proposed;
   }
 
   /// Takes the first that does for a tile; false if none does.
-  bool take_one_of(const Proposals& proposed) {
-    Layout b = dense_b(tile_.n, depth_);
+  bool take_one_of(const Proposals& proposed, Call& call) {
+    Layout b = dense_b(tile_.n, call.depth);
     for (int i = 0; i < proposed.count; ++i) {
       const cublasLtMatmulHeuristicResult_t& each = proposed.list[static_cast<std::size_t>(i)];
       cublasLtMatmulHeuristicResult_t here{};
       if (each.state != CUBLAS_STATUS_SUCCESS ||
-          cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &a_, &c_, &c_, &each.algo, &here) !=
-              CUBLAS_STATUS_SUCCESS ||
+          cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &call.a, &c_, &c_, &each.algo,
+                                  &here) != CUBLAS_STATUS_SUCCESS ||
           here.workspaceSize > most_workspace / 2) {
         continue;
       }
-      chosen_ = each.algo;
-      workspace_bytes_ = here.workspaceSize;
+      call.algorithm = each.algo;
+      call.workspace_bytes = here.workspaceSize;
       return true;
     }
     return false;
   }
 
-  void describe() {
+  void describe(const Call& call) {
     const auto value = [&](cublasLtMatmulAlgoConfigAttributes_t name) {
       std::uint32_t got = 0;
       std::size_t written = 0;
-      check(cublasLtMatmulAlgoConfigGetAttribute(&chosen_, name, &got, sizeof(got), &written),
-            "cublasLtMatmulAlgoConfigGetAttribute");
+      check(
+          cublasLtMatmulAlgoConfigGetAttribute(&call.algorithm, name, &got, sizeof(got), &written),
+          "cublasLtMatmulAlgoConfigGetAttribute");
       return std::to_string(got);
     };
-    words_ = std::string("cuBLASLt ")
-                 .append(std::to_string(cublasLtGetVersion()))
-                 .append(", algorithm ")
-                 .append(value(CUBLASLT_ALGO_CONFIG_ID))
-                 .append(", tile ")
-                 .append(value(CUBLASLT_ALGO_CONFIG_TILE_ID))
-                 .append(", stages ")
-                 .append(value(CUBLASLT_ALGO_CONFIG_STAGES_ID));
+    words_.append(", k = ")
+        .append(std::to_string(call.k))
+        .append(": algorithm ")
+        .append(value(CUBLASLT_ALGO_CONFIG_ID))
+        .append(" tile ")
+        .append(value(CUBLASLT_ALGO_CONFIG_TILE_ID))
+        .append(" stages ")
+        .append(value(CUBLASLT_ALGO_CONFIG_STAGES_ID));
   }
 
   Tile tile_;
-  std::uint64_t depth_;
+  Precision precision_;
   bool transposed_b_;
   Types types_;
   std::size_t panel_bytes_, sum_bytes_;
   Handle handle_;
   // The library reads these alone, but its functions do not say so.
-  mutable Layout a_, c_;
+  mutable Layout c_;
   mutable cublasLtMatmulDescOpaque_t product_;
+  mutable Call calls_[3];  ///< of tile.k, and what K may begin with: its half and quarter
   Stream beside_;
   Event begun_, ended_;
-  cublasLtMatmulAlgo_t chosen_;
-  std::size_t workspace_bytes_ = 0;
   DeviceMemory workspaces_[2];
   std::string words_;
 };

@@ -27,11 +27,13 @@ std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns);
 /// Tile t, at row i and column j, becomes A_i B_j if `first`, else A_i B_j is added to it. It lies
 /// dense at tiles + t * tile.m * tile.n.
 ///
-/// The bits of a tile depend on its own numbers, the plan's precision, shape and algorithm() and
+/// The bits of a tile depend on its own numbers, the plan's precision, shape and algorithm(), k and
 /// `first` alone: not on its place, ldb, the number of tiles, or the number of threads.
 struct MultiplyArgs {
   const MultiplyPlan* plan;  ///< of the backend whose stream computes
-  /// The factors (factor.hpp), of the depth d = factor_depth(precision, tile.k): A's is d wide and
+  /// Depth of the panels: tile.k, or where may_begin_shallow() also its half or quarter.
+  std::uint64_t k;
+  /// The factors (factor.hpp), of the depth d = factor_depth(precision, k): A's is d wide and
   /// dense, B's d high, its rows ldb elements apart, ldb a multiple of tile.n. Where
   /// multiplies_transposed_b(), B's is d wide, its rows ldb elements apart, ldb a multiple of 16,
   /// usually d. Elements are the panels' (panel_element_bytes). Begin on 256 bytes, or a multiple
@@ -45,7 +47,7 @@ struct MultiplyArgs {
   bool first;
 };
 
-/// What the calls of one shape need: the library's handle, a workspace, the algorithm. Launches
+/// What the calls of one shape need: the library's handle, a workspace, algorithms. Launches
 /// with one plan must follow each other, on one stream or by events: they share the workspace. The
 /// plan lives until they are done.
 class MultiplyPlan {
@@ -54,7 +56,7 @@ class MultiplyPlan {
   MultiplyPlan(const MultiplyPlan&) = delete;
   MultiplyPlan& operator=(const MultiplyPlan&) = delete;
 
-  /// The library, its version and the algorithm, for people.
+  /// The library, its version and the algorithm for each depth, for people.
   virtual const std::string& algorithm() const = 0;
 
   /// The kernel's two functions; of another backend's plan std::logic_error.

@@ -43,7 +43,8 @@ void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T
   auto* const to = static_cast<std::byte*>(args.panel) +
                    (r * args.ld + c) * panel_element_bytes(args.precision, true);
   if (args.shift == nullptr && args.scale == nullptr) {
-    return round_elements(args.from, args.precision, true, line, width, to);
+    (void)round_elements(args.from, args.precision, true, line, width, to);
+    return;
   }
   double centred[edge];
   for (std::uint64_t i = 0; i < width; ++i) {
@@ -52,7 +53,7 @@ void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T
     const double shifted = args.shift != nullptr ? x - args.shift[variable] : x;
     centred[i] = args.scale != nullptr ? shifted * args.scale[variable] : shifted;
   }
-  round_elements(ElementType::f64, args.precision, true, centred, width, to);
+  (void)round_elements(ElementType::f64, args.precision, true, centred, width, to);
 }
 
 template <class T>

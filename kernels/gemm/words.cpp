@@ -16,8 +16,8 @@ namespace {
 
 using Words [[gnu::vector_size(32)]] = std::uint64_t;
 
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
+[[gnu::always_inline]] inline std::uint64_t sum_all_words(const std::byte* data,
+                                                          std::uint64_t bytes) {
   constexpr unsigned flight = 4;  // vectors added at a time
   Words sums[flight] = {};
   std::uint64_t at = 0;
@@ -36,6 +36,11 @@ std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
     sum += word;
   }
   return sum;
+}
+
+SHARDSTREAM_VECTOR_CLONES
+std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
+  return sum_all_words(data, bytes);
 }
 
 // ---------------------------------------------------------------- rows of C
@@ -170,23 +175,39 @@ template <Precision P, bool OnHost, class T>
   }
 }
 
+/// Asks memory for what stands 4 KiB behind from[first], first + some: what it sends on its own
+/// accord ends with each page and leaves a core that computes waiting.
+template <class T>
+[[gnu::always_inline]] inline void fetch_ahead(const T* from, std::uint64_t first,
+                                               std::uint64_t some, std::uint64_t count) {
+  constexpr std::uint64_t ahead = 4096 / sizeof(T), line = 64 / sizeof(T);
+  const std::uint64_t end = std::min(count, first + ahead + some);
+  for (std::uint64_t i = first + ahead; i < end; i += line) __builtin_prefetch(from + i);
+}
+
 template <Precision P, bool OnHost, class T>
-[[gnu::always_inline]] inline void round_all(const T* from, std::uint64_t count, void* to) {
+[[gnu::always_inline]] inline std::uint64_t round_all(const T* from, std::uint64_t count,
+                                                      void* to) {
   using Out = decltype(element_of<P, OnHost>(T{}));
   // Through a buffer that the first-level cache holds: in place, vectors of what is not yet read
   // must not be overwritten, which a compiler can't rule out.
-  constexpr std::uint64_t block = 512;
+  constexpr std::uint64_t block = 128;
   Out buffer[block];
+  std::uint64_t sum = 0;
   for (std::uint64_t first = 0; first < count; first += block) {
     const std::uint64_t some = std::min(block, count - first);
+    fetch_ahead(from, first, some, count);
     for (std::uint64_t i = 0; i < some; ++i) buffer[i] = element_of<P, OnHost>(from[first + i]);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(buffer);
+    sum += sum_all_words(bytes, some * sizeof(Out));
     std::memcpy(static_cast<Out*>(to) + first, buffer, some * sizeof(Out));
   }
+  return sum;
 }
 
 template <class T>
-[[gnu::always_inline]] inline void round_to(Precision precision, bool on_host, const T* from,
-                                            std::uint64_t count, void* to) {
+[[gnu::always_inline]] inline std::uint64_t round_to(Precision precision, bool on_host,
+                                                     const T* from, std::uint64_t count, void* to) {
   switch (precision) {  // not with_precision(), which the vector clones would call, not inline
     case Precision::fp64:
       return round_all<Precision::fp64, true>(from, count, to);
@@ -205,41 +226,42 @@ template <class T>
         return on_host ? round_all<Precision::int8, true>(from, count, to)
                        : round_all<Precision::int8, false>(from, count, to);
       }
-      return;  // round_elements() has refused it
+      break;  // round_elements() has refused it
     case Precision::fp32x3:
       return round_all<Precision::fp32x3, true>(from, count, to);
   }
+  return 0;
 }
 
 SHARDSTREAM_VECTOR_CLONES
-void round_from(Precision precision, bool on_host, const float* from, std::uint64_t count,
-                void* to) {
-  round_to(precision, on_host, from, count, to);
+std::uint64_t round_from(Precision precision, bool on_host, const float* from, std::uint64_t count,
+                         void* to) {
+  return round_to(precision, on_host, from, count, to);
 }
 SHARDSTREAM_VECTOR_CLONES
-void round_from(Precision precision, bool on_host, const double* from, std::uint64_t count,
-                void* to) {
-  round_to(precision, on_host, from, count, to);
+std::uint64_t round_from(Precision precision, bool on_host, const double* from, std::uint64_t count,
+                         void* to) {
+  return round_to(precision, on_host, from, count, to);
 }
 SHARDSTREAM_VECTOR_CLONES
-void round_from(Precision precision, bool on_host, const std::int32_t* from, std::uint64_t count,
-                void* to) {
-  round_to(precision, on_host, from, count, to);
+std::uint64_t round_from(Precision precision, bool on_host, const std::int32_t* from,
+                         std::uint64_t count, void* to) {
+  return round_to(precision, on_host, from, count, to);
 }
 SHARDSTREAM_VECTOR_CLONES
-void round_from(Precision precision, bool on_host, const std::int64_t* from, std::uint64_t count,
-                void* to) {
-  round_to(precision, on_host, from, count, to);
+std::uint64_t round_from(Precision precision, bool on_host, const std::int64_t* from,
+                         std::uint64_t count, void* to) {
+  return round_to(precision, on_host, from, count, to);
 }
 SHARDSTREAM_VECTOR_CLONES
-void round_from(Precision precision, bool on_host, const std::int8_t* from, std::uint64_t count,
-                void* to) {
-  round_to(precision, on_host, from, count, to);
+std::uint64_t round_from(Precision precision, bool on_host, const std::int8_t* from,
+                         std::uint64_t count, void* to) {
+  return round_to(precision, on_host, from, count, to);
 }
 SHARDSTREAM_VECTOR_CLONES
-void round_from(Precision precision, bool on_host, const std::uint8_t* from, std::uint64_t count,
-                void* to) {
-  round_to(precision, on_host, from, count, to);
+std::uint64_t round_from(Precision precision, bool on_host, const std::uint8_t* from,
+                         std::uint64_t count, void* to) {
+  return round_to(precision, on_host, from, count, to);
 }
 
 }  // namespace
@@ -277,12 +299,12 @@ bool readers_round(ElementType from, Precision precision, bool on_host) {
          panel_element_bytes(precision, on_host) <= size_of(from);
 }
 
-void round_elements(ElementType from, Precision precision, bool on_host, const void* in,
-                    std::uint64_t count, void* out) {
+std::uint64_t round_elements(ElementType from, Precision precision, bool on_host, const void* in,
+                             std::uint64_t count, void* out) {
   if (!takes(precision, from)) throw std::logic_error("int8 panels are made of i8 alone");
-  with_element_type(from, [&](auto tag) {
-    round_from(precision, on_host, static_cast<const typename decltype(tag)::type*>(in), count,
-               out);
+  return with_element_type(from, [&](auto tag) {
+    return round_from(precision, on_host, static_cast<const typename decltype(tag)::type*>(in),
+                      count, out);
   });
 }
 

@@ -41,8 +41,8 @@ bool readers_round(ElementType from, Precision precision, bool on_host);
 
 /// out[i] = panel element of in[i], as canonicalize_kernel() makes them: panel_element_bytes()
 /// each. Both are aligned to their elements. In place (out == in) where elements do not grow, else
-/// the two must not overlap.
-void round_elements(ElementType from, Precision precision, bool on_host, const void* in,
-                    std::uint64_t count, void* out);
+/// the two must not overlap. Returns word_sum() of what it wrote.
+std::uint64_t round_elements(ElementType from, Precision precision, bool on_host, const void* in,
+                             std::uint64_t count, void* out);
 
 }  // namespace shardstream::gemm

@@ -212,8 +212,8 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
   const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, on_host) ? depth : tile.n;
   const std::vector<gemm::TileAt> at = gemm::all_tiles(tiles, 1);
   work.enqueue = [&] {
-    work.streams[0]->launch(gemm::multiply_kernel(), {plan.get(), a.data(), b.data(), ldb, c.data(),
-                                                      at.data(), at.size(), true});
+    work.streams[0]->launch(gemm::multiply_kernel(), {plan.get(), tile.k, a.data(), b.data(), ldb,
+                                                      c.data(), at.data(), at.size(), true});
   };
   const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *
                       static_cast<double>(tile.k);

@@ -15,9 +15,9 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr double as_good = 1.04;  // predictions are no better than that
+constexpr double as_good = 1.08;  // predictions are no better than that
 constexpr double alike = 1.002, uploads_alike = 1.01;
-constexpr std::uint64_t usual_ring = 3, longest_ring = 6;  // one batch in each of three stages
+constexpr std::uint64_t usual_ring = 3, longest_ring = 8;  // one batch in each of three stages
 constexpr std::uint64_t grid_ranks = 8;  // below, the panels of rows are gathered as quickly
 
 std::uint64_t batches_of(const Shape& shape, const Extents& extents) {
@@ -43,7 +43,8 @@ struct Candidate {
 std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
   std::uint64_t bytes = 0;
   for (const Pass& pass : passes) {
-    bytes = sum({bytes, product({pass.count, shape.most_blocks, upload_bytes(shape, pass)})});
+    const std::uint64_t of_pass = of_blocks(upload_bytes, shape, pass, shape.most_blocks);
+    bytes = sum({bytes, product({pass.count, of_pass})});
   }
   return bytes;
 }

@@ -9,7 +9,7 @@ double real(std::uint64_t number) {
   return static_cast<double>(number);
 }
 
-/// Seconds that one super-tile takes, or, of the first three, one of its batches.
+/// Seconds that one super-tile takes, or, of the first three, one of its batches of a whole block.
 struct Effort {
   double upload = 0, gather = 0, compute = 0;
   double drain = 0, tile_drain = 0, exchange = 0;
@@ -21,10 +21,10 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, const Pass& pass) {
   const GemmProblem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
   Effort effort;
-  effort.blocks = real(shape.most_blocks);
+  effort.blocks = real(shape.most_blocks) - (shape.begins_shallow ? 2 : 0);  // whole ones
   effort.tiles = real(pass.tiles);
-  effort.upload = real(upload_bytes(shape, pass)) / rates.link_up;
-  effort.gather = real(gather_bytes(shape, pass)) / rates.gather;
+  effort.upload = real(upload_bytes(shape, pass, tile.k)) / rates.link_up;
+  effort.gather = real(gather_bytes(shape, pass, tile.k)) / rates.gather;
   effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
   effort.behind = shape.box.depth > 1 ? effort.gather : 0;
   effort.compute = 2 * effort.tiles * real(tile.m) * real(tile.n) * real(tile.k) / rates.flops;
@@ -41,7 +41,11 @@ class Schedule {
   Schedule(const Shape& shape, std::uint64_t super_tiles, std::uint64_t ring, std::uint64_t window)
       : ring_(real(ring)),
         window_(real(window)),
+        first_(shape.begins_shallow ? 0.25 : 1),
         reused_(product({super_tiles, shape.most_blocks}) > ring) {}
+
+  /// Until the first batch is there.
+  double begin(const Effort& effort) const { return first_ * (effort.upload + effort.gather); }
 
   /// From one batch to the next. In a ring that is reused a buffer goes through all three in turn.
   double period(const Effort& effort) const {
@@ -60,7 +64,7 @@ class Schedule {
 
   /// The last one: behind it nothing computes. Its window begins when its last batch is there.
   double last(const Effort& effort) const {
-    const double arrival = (effort.blocks - 1) * std::max(effort.upload, effort.gather);
+    const double arrival = (effort.blocks - first_) * std::max(effort.upload, effort.gather);
     const double before = std::max((effort.blocks - window_) * period(effort), arrival);
     const double beside =
         effort.tiles > 0 ? window_ * effort.compute * (effort.tiles - 1) / effort.tiles : 0;
@@ -85,6 +89,7 @@ class Schedule {
   }
 
   double ring_, window_;
+  double first_;  ///< how deep the first block is, in whole ones
   bool reused_;
 };
 
@@ -116,7 +121,7 @@ Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector
   }
   const Effort first = effort_of(shape, rates, passes.front());
   const Effort last = effort_of(shape, rates, passes.back());
-  prediction.seconds += first.upload + first.gather - schedule.step(last) + schedule.last(last);
+  prediction.seconds += schedule.begin(first) - schedule.step(last) + schedule.last(last);
   return prediction;
 }
 

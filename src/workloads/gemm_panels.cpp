@@ -115,17 +115,20 @@ void GemmPanels::measure_ring() {
             .readers = staging_.readers,
             .batches = plan_.ring,
             .arrivals = true};
-  const auto [first_block, blocks] = plan_.own_blocks;
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
-    const Upload one = upload(number, first_block);
+    const GemmSuperTile tiles = plan_.super_tile(number);
+    extents_.push_back({tiles, plan_.a_part(tiles), plan_.a_from_b(tiles)});
+  }
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const Upload one = upload(batch);
     sizes_.slot_bytes =
         std::max({sizes_.slot_bytes, 8 * one.a.stored_row_bytes(), 8 * one.b.stored_row_bytes()});
   }
-  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
-    const Upload one = upload(number, first_block);
-    first_piece_.push_back(first_piece_.back() + one.pieces() * blocks);
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const Upload one = upload(batch);
+    first_piece_.push_back(first_piece_.back() + one.pieces());
     sizes_.batch_bytes = std::max(sizes_.batch_bytes, one.bytes);
-    uploaded_ += (one.a.bytes() + one.b.bytes()) * blocks;
+    uploaded_ += one.a.bytes() + one.b.bytes();
   }
 }
 
@@ -133,13 +136,12 @@ void GemmPanels::measure_ring() {
 
 /// This rank's parts of all panels.
 void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
-  const gemm::Tile& tile = plan_.problem.tile;
   const auto [first_block, blocks] = plan_.own_blocks;
-  const Range depth = elements_of(plan_.own_blocks, tile.k, operands_.k);
-  const Range columns = elements_of(plan_.columns, tile.n, operands_.n);
+  const Range depth = intersection(plan_.depth(plan_.own_blocks), {0, operands_.k});
+  const Range columns = elements_of(plan_.columns, plan_.problem.tile.n, operands_.n);
   std::vector<Range> a_rows, b_rows;
-  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
-    const Range part = plan_.a_part(plan_.super_tile(number)).valid;
+  for (const Extent& extent : extents_) {
+    const Range part = extent.a_part.valid;
     if (part.count > 0 && (a_rows.empty() || part != a_rows.back())) a_rows.push_back(part);
   }
   for (std::uint64_t block = first_block; block < first_block + blocks; ++block) {
@@ -216,25 +218,26 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
 }
 
 /// Parts stand one behind another in a panel; B's panel begins at a multiple of 256 bytes.
-GemmPanels::Upload GemmPanels::upload(std::uint64_t super_tile, std::uint64_t block) const {
+GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
   const gemm::Tile& tile = plan_.problem.tile;
-  const GemmSuperTile extent = plan_.super_tile(super_tile);
-  const Range columns = elements_of(extent.columns, tile.n),
-              depth = elements_of({block, 1}, tile.k);
+  const auto [super_tile, block] = plan_.batch(batch);
+  const Extent& extent = extents_[super_tile];
+  const Range columns = elements_of(extent.tiles.columns, tile.n), depth = plan_.depth({block, 1});
   Upload made{};
-  made.a_part = plan_.a_part(extent);
+  made.k = depth.count;
+  made.a_part = extent.a_part;
   made.b_part = plan_.b_part(block);
   made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
-                     elements_of({block, 1}, tile.k, operands_.k));
+                     intersection(depth, {0, operands_.k}));
   made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
-                     elements_of(extent.columns, tile.n, operands_.n));
+                     elements_of(extent.tiles.columns, tile.n, operands_.n));
   const std::size_t a = made.a.bytes(), b = made.b.bytes();
   const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
   made.a_offset = raw_a ? 0 : plan_.column * a;
   // What is turned out of B's panel stands where an uploaded A's would.
-  const bool turned = !raw_a && plan_.a_from_b(extent);
+  const bool turned = !raw_a && extent.a_from_b;
   const std::size_t a_panel =
-      turned ? extent.rows.count * tile.m * tile.k * element_ : plan_.box.columns * a;
+      turned ? extent.tiles.rows.count * tile.m * made.k * element_ : plan_.box.columns * a;
   made.b_panel = aligned(raw_a ? a : a_panel);
   made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
   made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
@@ -253,13 +256,9 @@ std::uint64_t GemmPanels::rows_a_piece(const Rectangle& rectangle) const {
 
 GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
   const auto after = std::ranges::upper_bound(first_piece_, piece);
-  const auto super_tile = static_cast<std::uint64_t>(after - first_piece_.begin()) - 1;
-  const std::uint64_t in_super_tile = piece - first_piece_[super_tile];
-  const std::uint64_t blocks = plan_.own_blocks.count;
-  const std::uint64_t a_batch = (first_piece_[super_tile + 1] - first_piece_[super_tile]) / blocks;
-  const std::uint64_t batch = super_tile * blocks + in_super_tile / a_batch;
-  const std::uint64_t within = in_super_tile % a_batch;
-  const Upload all = upload(super_tile, plan_.batch(batch).block);
+  const auto batch = static_cast<std::uint64_t>(after - first_piece_.begin()) - 1;
+  const std::uint64_t within = piece - first_piece_[batch];
+  const Upload all = upload(batch);
   const bool of_a = within < all.a_pieces;
   const Rectangle& rectangle = of_a ? all.a : all.b;
   const std::uint64_t step = of_a ? all.a_step : all.b_step;
@@ -282,24 +281,29 @@ const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
                           .rounded = from.rounded,
                           .from_memory = from.held != nullptr,
                           .columns = from.columns.count,
-                          .row_bytes = from.row_bytes()};
+                          .element = from.element};
   read_[some.batch] += bring(bringing, some.rows.count, slot, [&](Range rows, std::byte* to) {
-    read_rows(from, {some.rows.first + rows.first, rows.count}, to);
+    return stored_rows(from, {some.rows.first + rows.first, rows.count}, to);
   });
   return slot;
 }
 
-/// As stored, with zeros for what is not valid.
-void GemmPanels::read_rows(const Rectangle& from, Range rows, std::byte* to) {
+/// As stored and dense, with zeros for what is not valid: where they are held, or `to`.
+const std::byte* GemmPanels::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
   const Range valid = intersection(rows, from.valid_rows);
   const std::size_t row = from.stored_row_bytes();
   const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
+  if (whole && from.held != nullptr) {
+    if (const std::byte* const there = from.held->dense(rows, from.columns)) return there;
+  }
   if (!whole) std::memset(to, 0, rows.count * row);
-  if (valid.count == 0 || from.valid_columns.count == 0) return;
-  to += (valid.first - rows.first) * row +
-        (from.valid_columns.first - from.columns.first) * size_of(from.matrix->type());
-  from.held != nullptr ? from.held->read(valid, from.valid_columns, to, row)
-                       : from.matrix->read(valid, from.valid_columns, to, row);
+  if (valid.count == 0 || from.valid_columns.count == 0) return to;
+  std::byte* const first =
+      to + (valid.first - rows.first) * row +
+      (from.valid_columns.first - from.columns.first) * size_of(from.matrix->type());
+  from.held != nullptr ? from.held->read(valid, from.valid_columns, first, row)
+                       : from.matrix->read(valid, from.valid_columns, first, row);
+  return to;
 }
 
 // ---------------------------------------------------------------- what arrives
@@ -312,9 +316,9 @@ void GemmPanels::begin(device::Stream& stream) {
 
 /// What was uploaded becomes panels, which become whole on every rank, and what is multiplied.
 void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte* data) {
-  const GemmBatch batch = plan_.batch(number);
-  const GemmSuperTile super_tile = plan_.super_tile(batch.super_tile);
-  const Upload uploaded = upload(batch.super_tile, batch.block);
+  const Extent& extent = extents_[plan_.batch(number).super_tile];
+  const GemmSuperTile& super_tile = extent.tiles;
+  const Upload uploaded = upload(number);
   for (const auto& [rectangle, offset] :
        {std::pair(&uploaded.a, uploaded.a_offset), std::pair(&uploaded.b, uploaded.b_offset)}) {
     if (rectangle->bytes() == 0) continue;
@@ -322,6 +326,7 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   }
   Own& own = own_[number % own_.size()];
   own.now = {};
+  own.now.k = uploaded.k;
   own.now.y = own.y.data();
   own.sums = sums_of(number);
   own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
@@ -329,9 +334,8 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
     turn_b(stream, super_tile, own);
   }
-  own.now.a = own.now.a_factor = plan_.a_from_b(super_tile)
-                                     ? turn_into_a(stream, super_tile, data, own)
-                                     : arrive_a(stream, uploaded, data, own);
+  own.now.a = own.now.a_factor = extent.a_from_b ? turn_into_a(stream, super_tile, data, own)
+                                                 : arrive_a(stream, uploaded, data, own);
   if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
@@ -339,7 +343,7 @@ const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uplo
                                       std::byte* data, Own& own) {
   const bool raw = plan_.problem.a.raw;
   std::byte* const panel = raw ? own.a.data() : data;
-  const std::size_t part = uploaded.a_part.rows.count * plan_.problem.tile.k * element_;
+  const std::size_t part = uploaded.a_part.rows.count * uploaded.k * element_;
   std::byte* const mine = panel + plan_.column * part;
   if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
   if (a_parts_ != nullptr && part > 0) gather(stream, *a_parts_, panel, part, own.sums + 1);
@@ -366,7 +370,7 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
                                       std::byte* data, Own& own, const GemmSuperTile& super_tile) {
   const gemm::Tile& tile = plan_.problem.tile;
   const std::uint64_t tiles = super_tile.columns.count, columns = tiles * tile.n;
-  const std::uint64_t rows = plan_.b_part_rows;
+  const std::uint64_t rows = uploaded.b_part.rows.count;
   const bool raw = plan_.problem.b.raw;
   std::byte* const panel = raw ? own.b.data() : data + uploaded.b_panel;
   const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
@@ -419,13 +423,12 @@ void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& upl
 
 /// B's factor is its panel's transpose.
 void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
-  const gemm::Tile& tile = plan_.problem.tile;
-  const std::uint64_t columns = super_tile.columns.count * tile.n;
+  const std::uint64_t columns = super_tile.columns.count * plan_.problem.tile.n, k = own.now.k;
   own.now.b_factor = own.b_factor.data();
-  own.now.b_factor_ld = tile.k;
+  own.now.b_factor_ld = k;
   if (columns == 0) return;
-  stream.launch(gemm::transpose_kernel(), {own.now.b, tile.k, columns, columns, own.b_factor.data(),
-                                           tile.k, static_cast<unsigned>(element_)});
+  stream.launch(gemm::transpose_kernel(), {own.now.b, k, columns, columns, own.b_factor.data(), k,
+                                           static_cast<unsigned>(element_)});
 }
 
 /// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there
@@ -436,13 +439,13 @@ const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuper
   const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
   const std::uint64_t rows = super_tile.rows.count * tile.m;
   if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
-    return own.now.b_factor + across * tile.k * element_;
+    return own.now.b_factor + across * own.now.k * element_;
   }
   std::byte* const panel = plan_.problem.a.raw ? own.a.data() : data;
   if (rows > 0) {
-    stream.launch(gemm::transpose_kernel(),
-                  {own.now.b + across * element_, tile.k, rows, super_tile.columns.count * tile.n,
-                   panel, tile.k, static_cast<unsigned>(element_)});
+    stream.launch(gemm::transpose_kernel(), {own.now.b + across * element_, own.now.k, rows,
+                                             super_tile.columns.count * tile.n, panel, own.now.k,
+                                             static_cast<unsigned>(element_)});
   }
   return panel;
 }
@@ -455,10 +458,9 @@ void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, 
   own.now.a_factor = own.a_factor.data();
   own.now.b_factor = own.b_factor.data();
   if (rows == 0 || columns == 0) return;
-  stream.launch(gemm::split_kernel(),
-                {own.now.a, false, rows, tile.k, tile.k, own.a_factor.data()});
-  stream.launch(gemm::split_kernel(),
-                {own.now.b, true, tile.k, columns, columns, own.b_factor.data()});
+  const std::uint64_t k = own.now.k;
+  stream.launch(gemm::split_kernel(), {own.now.a, false, rows, k, k, own.a_factor.data()});
+  stream.launch(gemm::split_kernel(), {own.now.b, true, k, columns, columns, own.b_factor.data()});
 }
 
 void GemmPanels::wait(device::Stream& stream) {

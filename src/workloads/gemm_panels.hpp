@@ -34,6 +34,7 @@ class GemmPanels {
   /// A batch's panels, as they stand once its arrival has been enqueued: those that the check goes
   /// by, and what is multiplied, which may be the same memory.
   struct Batch {
+    std::uint64_t k = 0;  ///< columns of A's panel and rows of B's, without padding of parts
     const std::byte *a = nullptr, *b = nullptr;
     const double* y = nullptr;  ///< of gemm::SignedSumsArgs, for all rows of the B panel
     const std::byte *a_factor = nullptr, *b_factor = nullptr;
@@ -100,6 +101,7 @@ class GemmPanels {
   /// What a batch uploads: this rank's parts of A's panel and of B's. A part to which nothing has
   /// to be done goes to its place among all parts of its panel.
   struct Upload {
+    std::uint64_t k;  ///< of the block
     GemmPart a_part, b_part;
     Rectangle a, b;
     // Bytes from the start of the batch: of this rank's parts; of B's panel, or its raw part.
@@ -109,6 +111,12 @@ class GemmPanels {
     std::uint64_t a_pieces, b_pieces;
 
     std::uint64_t pieces() const { return a_pieces + b_pieces; }
+  };
+  /// What pieces go by, super-tile by super-tile.
+  struct Extent {
+    GemmSuperTile tiles;
+    GemmPart a_part;
+    bool a_from_b;
   };
   /// Some rows of one rectangle, and where they go.
   struct Rows {
@@ -131,10 +139,10 @@ class GemmPanels {
   void open_parts();
   Rectangle rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
                       Range valid_columns) const;
-  Upload upload(std::uint64_t super_tile, std::uint64_t block) const;
+  Upload upload(std::uint64_t batch) const;
   std::uint64_t rows_a_piece(const Rectangle& rectangle) const;
   Rows locate(std::uint64_t piece) const;
-  static void read_rows(const Rectangle& from, Range rows, std::byte* to);
+  static const std::byte* stored_rows(const Rectangle& from, Range rows, std::byte* to);
   const std::byte* arrive_a(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own);
   const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
@@ -155,8 +163,9 @@ class GemmPanels {
   pipeline::Ring staging_;
   bool on_host_;
   std::size_t element_;  ///< bytes, of panels
+  std::vector<Extent> extents_;
   pipeline::RingSizes sizes_;
-  std::vector<std::uint64_t> first_piece_;  ///< of each super-tile, and one past the last
+  std::vector<std::uint64_t> first_piece_;  ///< of each batch, and one past the last
   std::uint64_t uploaded_ = 0;
   std::optional<HeldMatrix> held_a_, held_b_;
   // Who shares this rank's A panels, and its B panels: all ranks, or a part; none if nobody does.

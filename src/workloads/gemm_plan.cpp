@@ -86,10 +86,10 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
     const Pass a{.uploaded_rows = from_b ? 0 : rows.count}, b{.columns = columns.count};
     const std::uint64_t blocks = plan.own_blocks.count;
     const auto add = [](std::uint64_t& to, std::uint64_t bytes) { to = sum({to, bytes}); };
-    add(plan.uploads, product({blocks, upload_bytes(shape, a)}));
-    add(plan.uploads, product({blocks, upload_bytes(shape, b)}));
-    add(plan.a_gathered, product({blocks, gather_bytes(shape, a)}));
-    add(plan.b_gathered, product({blocks, gather_bytes(shape, b)}));
+    add(plan.uploads, of_blocks(upload_bytes, shape, a, blocks));
+    add(plan.uploads, of_blocks(upload_bytes, shape, b, blocks));
+    add(plan.a_gathered, of_blocks(gather_bytes, shape, a, blocks));
+    add(plan.b_gathered, of_blocks(gather_bytes, shape, b, blocks));
     const Pass all{
         .rows = rows.count, .columns = columns.count, .tiles = plan.count_tiles({rows, columns})};
     add(plan.exchanged, exchange_bytes(shape, all));
@@ -99,9 +99,8 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
   const std::uint64_t c = c_uploads(plan);
   plan.uploads = sum({plan.uploads, c});
   plan.least_uploads = sum({plan.least_uploads, c});
-  plan.flops =
-      2 * computed_elements(plan) *
-      static_cast<double>(elements_of(plan.own_blocks, plan.problem.tile.k, plan.problem.k).count);
+  const Range depth = intersection(plan.depth(plan.own_blocks), {0, plan.problem.k});
+  plan.flops = 2 * computed_elements(plan) * static_cast<double>(depth.count);
 }
 
 void place(GemmPlan& plan, const Shape& shape) {
@@ -117,10 +116,10 @@ void place(GemmPlan& plan, const Shape& shape) {
   plan.tile_rows = shape.tile_rows;
   plan.tile_columns = shape.tile_columns;
   plan.blocks = shape.blocks;
+  plan.begins_shallow = shape.begins_shallow;
   plan.segments = shape.segments;
   plan.own_segments = shape.segments_of(plan.layer);
   plan.own_blocks = shape.blocks_of(plan.own_segments);
-  plan.b_part_rows = shape.b_part_rows;
   plan.levels = shape.levels;
   plan.nodes = shape.nodes_of(plan.layer);
   plan.most_nodes = shape.most_nodes;
@@ -224,10 +223,18 @@ GemmPart GemmPlan::a_part(const GemmSuperTile& super_tile) const {
   return {own, intersection(intersection(own, panel), {0, problem.m})};
 }
 
+Range GemmPlan::depth(Range of) const {
+  return depth_of(of, problem.tile.k, begins_shallow);
+}
+
+std::uint64_t GemmPlan::b_part_rows(std::uint64_t block) const {
+  return ceil_div(depth({block, 1}).count, box.rows);
+}
+
 GemmPart GemmPlan::b_part(std::uint64_t block) const {
-  const std::uint64_t edge = problem.tile.k;
-  const Range panel{block * edge, edge};
-  const Range own{panel.first + row * b_part_rows, b_part_rows};
+  const Range panel = depth({block, 1});
+  const std::uint64_t part = b_part_rows(block);
+  const Range own{panel.first + row * part, part};
   return {own, intersection(intersection(own, panel), {0, problem.k})};
 }
 

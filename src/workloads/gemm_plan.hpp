@@ -209,6 +209,10 @@ struct GemmPlan {
 
   std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
   std::uint64_t blocks = 0;                       ///< of K
+  /// Whether the first blocks are a quarter, a quarter and a half as deep as the others, so that
+  /// the first batch is soon there: where gemm::may_begin_shallow(), and K is more than one block
+  /// and one segment.
+  bool begins_shallow = false;
   /// A power of two. Segment s has the blocks share(blocks, s, segments). Its products are summed
   /// block by block; segments are the leaves of a binary tree, whose root is the product.
   std::uint64_t segments = 1;
@@ -223,13 +227,10 @@ struct GemmPlan {
   std::uint64_t most_rows = 0, most_columns = 0;  ///< of tiles, in any rank's largest super-tile
   std::uint64_t most_tiles = 0;                   ///< computed ones, likewise
 
-  /// Rows of a B panel that a rank uploads, whatever is padding among them: tile.k / box.rows,
-  /// rounded up. The gathered panel has box.rows * b_part_rows rows.
-  std::uint64_t b_part_rows = 0;
   /// Accumulators for each tile of a super-tile, of any rank: 1, or with segments what its stack
   /// needs. Level l of tile t (in the order of tiles()) is accumulator l * most_tiles + t.
   std::uint64_t levels = 1;
-  std::uint64_t ring = 0;  ///< batches in device memory: 2 to 6, or all if fewer
+  std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if fewer
   /// The last batches of a super-tile that are computed tile by tile, all of them for a tile before
   /// the next one's, so that tiles leave while others are computed: at least 1, all in the last own
   /// segment, and fewer than `ring` unless the ring holds all batches.
@@ -301,7 +302,12 @@ struct GemmPlan {
   std::uint64_t a_part_rows(const GemmSuperTile& super_tile) const;
   /// Part `column` of the A panel. Nothing where a_from_b(). Columns of A: those of the block.
   GemmPart a_part(const GemmSuperTile& super_tile) const;
-  /// Part `row` of the block's B panel, b_part_rows of it. Columns of B: those of the super-tile.
+  /// Rows of op(B), and columns of op(A), of such blocks of K, with padding behind the last.
+  Range depth(Range of) const;
+  /// Rows of the block's B panel that this rank uploads, whatever is padding among them: those of
+  /// the panel divided by box.rows, rounded up. The gathered panel has box.rows * that.
+  std::uint64_t b_part_rows(std::uint64_t block) const;
+  /// Part `row` of the block's B panel. Columns of B: those of the super-tile.
   GemmPart b_part(std::uint64_t block) const;
   /// Whether the A panel is not uploaded, since it is the transpose of columns of the gathered B
   /// panel: those of the rows' tiles, which lie within the super-tile's columns. Only where the

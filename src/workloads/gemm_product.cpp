@@ -165,7 +165,7 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
   if (super_tiles_[super_number].tiles.empty()) return;
   stream.launch(
       gemm::add_products_kernel(),
-      {panels.a, operands_.precision, extent.rows.count * tile.m, tile.k, tile.k, panels.y,
+      {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.k, panels.y,
        extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first});
 }
 
@@ -179,6 +179,7 @@ void GemmProduct::multiply(device::Stream& stream, std::uint64_t number, Range t
     for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) tiles_.wait(stream, stations_[i]);
   }
   stream.launch(gemm::multiply_kernel(), {.plan = &library_,
+                                          .k = panels.k,
                                           .a = panels.a_factor,
                                           .b = panels.b_factor,
                                           .ldb = panels.b_factor_ld,

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "device/buffer.hpp"
-#include "kernels/gemm/precision.hpp"
+#include "kernels/gemm/words.hpp"
 #include "measure/source_ceilings.hpp"
 
 namespace shardstream::workloads {
@@ -24,11 +24,9 @@ struct Pieces {
                  .rounded = readers_round(operands, of_b, on_host),
                  .from_memory = held,
                  .columns = std::min<std::uint64_t>(matrix->columns(), 8192),
-                 .row_bytes = 0} {
-    const std::size_t uploaded = bringing.rounded
-                                     ? gemm::panel_element_bytes(operands.precision, on_host)
-                                     : size_of(matrix->type());
-    bringing.row_bytes = bringing.columns * uploaded;
+                 .element = 0} {
+    bringing.element = bringing.rounded ? gemm::panel_element_bytes(operands.precision, on_host)
+                                        : size_of(matrix->type());
     rows = std::min(matrix->rows(), 8 * std::max<std::uint64_t>(1, slot / (8 * stored_row())));
   }
 
@@ -47,17 +45,31 @@ struct Pieces {
     const std::uint64_t row = number % down * rows;
     const std::uint64_t column = number / down % across * bringing.columns;
     (void)workloads::bring(bringing, rows, room, [&](Range some, std::byte* to) {
-      if (held != nullptr) {
-        std::memcpy(to, held + some.first * stored_row(), some.count * stored_row());
-      } else {
-        matrix->read({row + some.first, some.count}, {column, bringing.columns}, to, stored_row());
-      }
+      if (held != nullptr) return held + some.first * stored_row();
+      matrix->read({row + some.first, some.count}, {column, bringing.columns}, to, stored_row());
+      return static_cast<const std::byte*>(to);
     });
-    return rows * bringing.row_bytes;
+    return rows * bringing.columns * bringing.element;
   }
 };
 
 }  // namespace
+
+std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to) {
+  if (how.rounded) {
+    return gemm::round_elements(how.type, how.precision, how.on_host, from, count, to);
+  }
+  // Some whole words at a time, which a core's nearest cache holds until they are summed.
+  constexpr std::uint64_t cached = 8192;
+  const std::uint64_t bytes = count * how.element;
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < bytes; first += cached) {
+    const std::uint64_t some = std::min(cached, bytes - first);
+    if (from != to) std::memcpy(to + first, from + first, some);
+    sum += gemm::word_sum(to + first, some);
+  }
+  return sum;
+}
 
 bool readers_round(const GemmOperands& operands, bool of_b, bool on_host) {
   const io::Matrix& matrix = of_b ? *operands.b : *operands.a;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/shard.hpp"
-#include "kernels/gemm/words.hpp"
+#include "kernels/gemm/precision.hpp"
 #include "measure/ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
@@ -21,30 +21,31 @@ struct Bringing {
   bool on_host, rounded;
   bool from_memory;  ///< else from a file or a generator
   std::uint64_t columns;
-  std::size_t row_bytes;  ///< as uploaded
+  std::size_t element;  ///< bytes, as uploaded
 };
 
-/// Calls get(rows, to), which writes some of `rows` rows to `to` as they are stored, and rounds
-/// them there: dense in `slot`. Returns their word sum. Few rows at a time, which a core's cache
-/// holds until all is done with them; so many of them are whole words.
+/// Makes `count` elements at `to` of stored ones, which may be there already; returns their word
+/// sum.
+std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to);
+
+/// Calls get(rows, to) for some of `rows` rows after others; it returns where they are as stored,
+/// dense: in memory, or at `to`, where it has written them. They go to `slot` as they are uploaded,
+/// dense. Returns their word sum.
 template <class Get>
 std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
-  constexpr std::size_t cached = std::size_t{128} << 10;
-  const std::size_t stored = how.columns * size_of(how.type);
-  const std::uint64_t words = how.row_bytes % 8 == 0 ? 1 : 8;
+  // Longer rows need not be copied from memory; shorter ones are worth a call together.
+  constexpr std::size_t long_row = std::size_t{4} << 10;
+  const std::size_t stored = how.columns * size_of(how.type), row = how.columns * how.element;
+  const std::uint64_t words = row % 8 == 0 ? 1 : 8;  // so many rows are whole words
   const std::uint64_t few =
-      words * std::max<std::uint64_t>(1, cached / (words * std::max<std::size_t>(1, stored)));
+      words * std::max<std::uint64_t>(1, long_row / (words * std::max<std::size_t>(1, stored)));
   // A file's rows are read together, as its chunks and the system's calls want it.
   const std::uint64_t step = how.from_memory ? few : rows;
   std::uint64_t sum = 0;
   for (std::uint64_t first = 0; first < rows; first += step) {
     const Range some = intersection({first, step}, {0, rows});
-    std::byte* const to = slot + first * how.row_bytes;
-    get(some, to);
-    if (how.rounded) {
-      gemm::round_elements(how.type, how.precision, how.on_host, to, some.count * how.columns, to);
-    }
-    sum += gemm::word_sum(to, some.count * how.row_bytes);
+    std::byte* const to = slot + first * row;
+    sum += take(how, get(some, to), some.count * how.columns, to);
   }
   return sum;
 }

@@ -116,6 +116,14 @@ std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count) {
   return parts;
 }
 
+Range depth_of(Range blocks, std::uint64_t tile_k, bool begins_shallow) {
+  const auto begin = [&](std::uint64_t block) {
+    if (!begins_shallow) return block * tile_k;
+    return block < 3 ? block * (tile_k / 4) : (block - 2) * tile_k;
+  };
+  return {begin(blocks.first), begin(blocks.end()) - begin(blocks.first)};
+}
+
 // ---------------------------------------------------------------- who has what
 
 Shape::Shape(const GemmProblem& of, const Box& in)
@@ -123,17 +131,18 @@ Shape::Shape(const GemmProblem& of, const Box& in)
       box(in),
       tile_rows(ceil_div(of.m, of.tile.m)),
       tile_columns(ceil_div(of.n, of.tile.n)),
-      blocks(ceil_div(of.k, of.tile.k)),
       segments(workloads::segments_of(of)),
       most_rows(ceil_div(tile_rows, in.rows)),
       most_columns(ceil_div(tile_columns, in.columns)),
       most_blocks(0),
-      b_part_rows(ceil_div(of.tile.k, in.rows)),
+      begins_shallow(segments == 1 && of.k > of.tile.k &&
+                     gemm::may_begin_shallow(of.tile, of.precision)),
       panel_element(gemm::panel_element_bytes(of.precision, of.on_host)),
       a_element(of.a.raw ? of.a.element_bytes : panel_element),
       b_element(of.b.raw ? of.b.element_bytes : panel_element),
       c_element(gemm::accumulator_bytes(of.precision)),
       tile_bytes(product({of.tile.m, of.tile.n, c_element})) {
+  blocks = ceil_div(of.k, of.tile.k) + (begins_shallow ? 2 : 0);
   for (std::uint64_t layer = 0; layer < in.depth; ++layer) {
     const Range own = segments_of(layer);
     most_blocks = std::max(most_blocks, blocks_of(own).count);
@@ -316,10 +325,11 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   const std::uint64_t transposed = product({extents.transposed_rows, tile.m});
   const std::uint64_t a_rows =
       std::max(product({part, shape.box.columns}), transposed_b ? 0 : transposed);
-  const std::uint64_t b_rows = product({shape.b_part_rows, shape.box.rows});
+  const std::uint64_t b_part = shape.b_part_rows(tile.k);
+  const std::uint64_t b_rows = product({b_part, shape.box.rows});
   GemmBuffers buffers;
   if (problem.a.raw) buffers.raw_a = aligned({part, tile.k, shape.a_element});
-  if (problem.b.raw) buffers.raw_b = aligned({shape.b_part_rows, columns, shape.b_element});
+  if (problem.b.raw) buffers.raw_b = aligned({b_part, columns, shape.b_element});
   buffers.a_panel = aligned({a_rows, tile.k, shape.panel_element});
   buffers.b_panel = aligned({b_rows, columns, shape.panel_element});
   if (gemm::splits(precision)) {
@@ -368,18 +378,26 @@ std::uint64_t device_bytes(const Shape& shape, const Extents& extents, std::uint
               shape.problem.other_bytes});
 }
 
-std::uint64_t upload_bytes(const Shape& shape, const Pass& pass) {
+std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
   const gemm::Tile& tile = shape.problem.tile;
-  return sum({product({shape.a_part_rows(pass.uploaded_rows), tile.k, shape.a_element}),
-              product({shape.b_part_rows, pass.columns, tile.n, shape.b_element})});
+  return sum({product({shape.a_part_rows(pass.uploaded_rows), depth, shape.a_element}),
+              product({shape.b_part_rows(depth), pass.columns, tile.n, shape.b_element})});
 }
 
-std::uint64_t gather_bytes(const Shape& shape, const Pass& pass) {
+std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
   const gemm::Tile& tile = shape.problem.tile;
-  return sum({product({shape.box.columns - 1, shape.a_part_rows(pass.uploaded_rows), tile.k,
+  return sum({product({shape.box.columns - 1, shape.a_part_rows(pass.uploaded_rows), depth,
                        shape.panel_element}),
-              product({shape.box.rows - 1, shape.b_part_rows, pass.columns,
+              product({shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
                        sum({product({tile.n, shape.panel_element}), 2 * sizeof(double)})})});
+}
+
+std::uint64_t of_blocks(std::uint64_t (*bytes)(const Shape&, const Pass&, std::uint64_t),
+                        const Shape& shape, const Pass& pass, std::uint64_t blocks) {
+  const std::uint64_t deep = shape.problem.tile.k, of_deep = bytes(shape, pass, deep);
+  if (!shape.begins_shallow) return product({blocks, of_deep});
+  return sum({product({2, bytes(shape, pass, deep / 4)}), bytes(shape, pass, deep / 2),
+              product({blocks - 3, of_deep})});
 }
 
 std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass) {
@@ -397,8 +415,8 @@ std::uint64_t least_uploads(const Shape& shape, std::uint64_t row, std::uint64_t
                             std::uint64_t layer) {
   const GemmProblem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
-  const std::uint64_t k =
-      elements_of(shape.blocks_of(shape.segments_of(layer)), tile.k, problem.k).count;
+  const Range depth = shape.depth(shape.blocks_of(shape.segments_of(layer)));
+  const std::uint64_t k = intersection(depth, {0, problem.k}).count;
   const auto of_a = [&](Range rows) {
     return product({elements_of(rows, tile.m, problem.m).count, k, shape.a_element}) /
            shape.box.columns;

@@ -41,15 +41,19 @@ std::uint64_t segments_of(const GemmProblem& problem);
 /// from 1 up.
 std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count);
 
+/// GemmPlan::depth().
+Range depth_of(Range blocks, std::uint64_t tile_k, bool begins_shallow);
+
 /// What follows from the problem and the box alone.
 struct Shape {
   Shape(const GemmProblem& problem, const Box& box);
 
   GemmProblem problem;
   Box box;
-  std::uint64_t tile_rows, tile_columns, blocks, segments;
+  std::uint64_t tile_rows, tile_columns, segments;
   std::uint64_t most_rows, most_columns, most_blocks;  ///< of any rank
-  std::uint64_t b_part_rows;
+  bool begins_shallow;
+  std::uint64_t blocks = 0;
   std::uint64_t levels = 1, most_nodes = 1;  ///< of any rank
   std::uint64_t exchange_rows = 0;
   std::uint64_t panel_element, a_element, b_element, c_element;  ///< bytes, A's and B's as uploaded
@@ -59,10 +63,12 @@ struct Shape {
   Range columns_of(std::uint64_t column) const { return share(tile_columns, column, box.columns); }
   Range segments_of(std::uint64_t layer) const { return share(segments, layer, box.depth); }
   Range blocks_of(Range segments) const;
+  Range depth(Range of) const { return depth_of(of, problem.tile.k, begins_shallow); }
   /// The nodes of a layer's segments.
   std::vector<GemmNode> nodes_of(std::uint64_t layer) const;
   /// The columns of the computed tiles of a row; two ranges, of which one or both may be empty.
   std::array<Range, 2> computed(std::uint64_t row) const;
+  std::uint64_t b_part_rows(std::uint64_t depth) const { return ceil_div(depth, box.rows); }
   /// Rows of elements of a part of an A panel of `rows` rows of tiles.
   std::uint64_t a_part_rows(std::uint64_t rows) const;
   bool a_from_b(Range rows, Range columns) const;
@@ -121,10 +127,13 @@ std::uint64_t check_bytes(const GemmBuffers& buffers);  ///< of the verification
 /// With what the caller needs besides.
 std::uint64_t device_bytes(const Shape& shape, const Extents& extents, std::uint64_t ring);
 
-/// Bytes that a batch of the pass brings to a rank with the most of everything: from the host, and
-/// from other ranks.
-std::uint64_t upload_bytes(const Shape& shape, const Pass& pass);
-std::uint64_t gather_bytes(const Shape& shape, const Pass& pass);
+/// Bytes that a batch of the pass, of a block so deep, brings to a rank with the most of
+/// everything: from the host, and from other ranks.
+std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth);
+std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth);
+/// That `blocks` of them bring, the first ones of K among them: the sum of one of the two above.
+std::uint64_t of_blocks(std::uint64_t (*bytes)(const Shape&, const Pass&, std::uint64_t),
+                        const Shape& shape, const Pass& pass, std::uint64_t blocks);
 /// That come from other ranks at the end of one of the pass's super-tiles.
 std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass);
 

@@ -55,6 +55,7 @@ std::string of_decomposition(const GemmPlan& plan) {
 std::string of_k(const GemmPlan& plan) {
   std::string text = fmt::format("K: {}, in {} block{} of {}", plan.problem.k, plan.blocks,
                                  plan.blocks == 1 ? "" : "s", plan.problem.tile.k);
+  if (plan.begins_shallow) text += " (the first three: a quarter, a quarter and half of that)";
   if (plan.segments > 1) {
     text += fmt::format("; {} segments, whose sums are folded by a tree", plan.segments);
   }
@@ -74,8 +75,9 @@ std::string of_batches(const GemmPlan& plan) {
   return fmt::format(
       "batches: {}, {} in device memory; each of up to {} of A and {} of B uploaded; the last {} "
       "of a super-tile tile by tile",
-      plan.batches(), plan.ring, format_size(upload_bytes(shape, {.uploaded_rows = a_rows})),
-      format_size(upload_bytes(shape, {.columns = columns})), plan.window);
+      plan.batches(), plan.ring,
+      format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
+      format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)), plan.window);
 }
 
 std::string of_memory(const GemmPlan& plan) {

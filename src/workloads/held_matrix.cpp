@@ -63,10 +63,19 @@ std::uint64_t HeldMatrix::held(std::uint64_t first) const {
   return starts_[i] + (first - strips_[i].first);
 }
 
-void HeldMatrix::read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const {
+const std::byte* HeldMatrix::place(Range rows, Range columns) const {
   const std::uint64_t row = of_rows_ ? held(rows.first) : rows.first - across_.first;
   const std::uint64_t column = of_rows_ ? columns.first - across_.first : held(columns.first);
-  const std::byte* from = memory_.data() + row * row_bytes_ + column * element_;
+  return memory_.data() + row * row_bytes_ + column * element_;
+}
+
+const std::byte* HeldMatrix::dense(Range rows, Range columns) const {
+  const bool follow = rows.count == 1 || columns.count * element_ == row_bytes_;
+  return follow ? place(rows, columns) : nullptr;
+}
+
+void HeldMatrix::read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const {
+  const std::byte* const from = place(rows, columns);
   const std::size_t width = columns.count * element_;
   if (width == row_bytes_ && width == out_stride) {
     std::memcpy(out, from, rows.count * width);

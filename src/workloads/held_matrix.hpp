@@ -26,6 +26,10 @@ class HeldMatrix {
   /// As Matrix::read(), of a rectangle that lies in one strip.
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;
 
+  /// Where the rectangle's elements are, if its rows follow one another there; else null. It lies
+  /// in one strip and is not empty.
+  const std::byte* dense(Range rows, Range columns) const;
+
   /// Bytes that strips of a matrix take.
   static std::uint64_t bytes(const io::Matrix& matrix, const std::vector<Range>& strips,
                              Range across);
@@ -33,6 +37,7 @@ class HeldMatrix {
  private:
   /// Where in memory the row or column `first` of a strip stands.
   std::uint64_t held(std::uint64_t first) const;
+  const std::byte* place(Range rows, Range columns) const;
 
   const io::Matrix& matrix_;
   bool of_rows_;

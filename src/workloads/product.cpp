@@ -150,13 +150,13 @@ struct Agreed {
   }
 };
 
-/// Of all computed tiles: of a symmetric product those on and right of the diagonal.
+/// Of all computed tiles.
 std::uint64_t rows_of_tiles(const GemmPlan& plan) {
   const GemmProblem& problem = plan.problem;
   std::uint64_t rows = 0;
   for (std::uint64_t row = 0; row < plan.tile_rows; ++row) {
-    rows += elements_of(row, problem.tile.m, problem.m).count *
-            (problem.symmetric ? plan.tile_columns - row : plan.tile_columns);
+    rows += elements_of({row, 1}, problem.tile.m, problem.m).count *
+            plan.count_tiles({{row, 1}, {0, plan.tile_columns}});
   }
   return rows;
 }

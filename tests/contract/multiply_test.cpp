@@ -174,8 +174,8 @@ class Multiply : public ::testing::TestWithParam<Precision> {
       const auto left = factor(a.part(0, k, a.rows, tile.k), false);
       const auto right = factor(b.part(k, 0, tile.k, b.columns), true);
       const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? tile.k : b.columns;
-      stream_->launch(multiply_kernel(), {&plan, left.data(), right.data(), ldb, sums.data(),
-                                          all.data(), all.size(), k == 0});
+      stream_->launch(multiply_kernel(), {&plan, tile.k, left.data(), right.data(), ldb,
+                                          sums.data(), all.data(), all.size(), k == 0});
       stream_->synchronize();
     }
     return test::from_device(*stream_, sums);

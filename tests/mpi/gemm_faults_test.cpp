@@ -365,7 +365,7 @@ void GemmFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) 
       plan_of(static_cast<int>(giver_row * plan.box.columns + plan.column)).b_part(block).valid;
   ASSERT_GT(given.count, 0U);
   const std::uint64_t row = last_of(given);
-  const std::uint64_t panel_row = giver_row * plan.b_part_rows + given.count - 1;
+  const std::uint64_t panel_row = giver_row * plan.b_part_rows(block) + given.count - 1;
   const Place hit = place_of({super_tile.rows.first, super_tile.columns.end() - 1});
   const std::uint64_t column = last_of(hit.columns);
   const std::uint64_t panel_column = column - super_tile.columns.first * problem_.tile.n;
@@ -445,7 +445,8 @@ TEST_P(GemmFaults, WhatTheCheckGoesByIsGatheredToo) {
   multiply(usual);
   const int where = last_with_tiles_, giver = (where + 1) % session().size();
   const std::uint64_t block = 1, tiles = plan_.tile_columns;
-  const std::uint64_t of_row = static_cast<std::uint64_t>(giver) * plan_.b_part_rows * 2 * tiles;
+  const std::uint64_t of_row =
+      static_cast<std::uint64_t>(giver) * plan_.b_part_rows(block) * 2 * tiles;
   const auto fault = [&](std::uint64_t index, unsigned bit) {
     return Faults{.gather = Faults::Message{
                       2 * block + 1, {(of_row + index) * sizeof(double) + bit / 8, bit % 8}}};
@@ -674,7 +675,7 @@ TEST_P(GemmFaults, WhatASymmetricProductGathersIsChecked) {
   const std::string expected =
       fmt::format("what rank {} sent of B's panel of block {} of K came to rank {} otherwise",
                   giver, block, where);
-  const std::uint64_t byte = giver * plan.b_part_rows * columns * panel_element_;
+  const std::uint64_t byte = giver * plan.b_part_rows(block) * columns * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + columns * panel_element_ - 1, 0}}) {
     EXPECT_EQ(failure_with({.gather = Faults::Message{3 * block, flip}}, where), expected);
   }

@@ -86,6 +86,7 @@ std::vector<GemmProblem> many_problems() {
     problem.reads_c = number % 4 == 0 && !problem.symmetric;
     problem.stores_c = number % 7 != 0;
     problem.other_bytes = number % 7 * KiB;
+    if (number % 3 == 0) problem.tile.k = 64;  // K may begin with shallower blocks
     for (const GemmProblem& each : with_less_and_less_memory(problem)) all.push_back(each);
   };
   const std::uint64_t edges[] = {1, 13, 263, 400};
@@ -215,19 +216,20 @@ TEST(GemmPlan, PartsMakeUpThePanels) {
     for (const GemmPlan& one : plans) {
       if (one.idle) continue;
       for (std::uint64_t block = 0; block < one.blocks; ++block) {
-        std::vector<int> times(tile.k);
+        const Range panel = one.depth({block, 1});
+        std::vector<int> times(panel.count);
         for (const GemmPlan& other : plans) {
           if (other.idle || other.column != one.column || other.layer != one.layer) continue;
           const auto [rows, valid] = other.b_part(block);
-          EXPECT_EQ(rows.count, one.b_part_rows);
-          EXPECT_EQ(rows.first - block * tile.k, other.row * one.b_part_rows);
+          EXPECT_EQ(rows.count, one.b_part_rows(block));
+          EXPECT_EQ(rows.first - panel.first, other.row * one.b_part_rows(block));
           EXPECT_TRUE(valid.count == 0 || valid.first == rows.first);
-          for (std::uint64_t i = valid.first; i < valid.end(); ++i) ++times.at(i - block * tile.k);
+          for (std::uint64_t i = valid.first; i < valid.end(); ++i) ++times.at(i - panel.first);
         }
-        for (std::uint64_t i = 0; i < tile.k; ++i) {
-          EXPECT_EQ(times[i], block * tile.k + i < problem.k ? 1 : 0);
+        for (std::uint64_t i = 0; i < panel.count; ++i) {
+          EXPECT_EQ(times[i], panel.first + i < problem.k ? 1 : 0);
         }
-        EXPECT_GE(box.rows * one.b_part_rows, tile.k);
+        EXPECT_GE(box.rows * one.b_part_rows(block), panel.count);
       }
       for (std::uint64_t number = 0; number < one.super_tiles(); ++number) {
         const GemmSuperTile super_tile = one.super_tile(number);
@@ -317,7 +319,8 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
     const GemmPlan& plan = plans[0];
     const GemmBuffers& has = plan.buffers;
     EXPECT_LE(plan.device_bytes, problem.device_memory) << told(plan);
-    constexpr std::uint64_t panel = 4, tile = 16, depth = 32;
+    constexpr std::uint64_t panel = 4, tile = 16;
+    const std::uint64_t depth = problem.tile.k, b_part = ceil_div(depth, plan.box.rows);
     const bool splits = problem.precision == gemm::Precision::fp32x3;
     std::uint64_t most_z = 0;
     for (const GemmPlan& each : plans) {
@@ -329,12 +332,12 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
         EXPECT_LE(tiles.columns.count, plan.most_columns);
         const std::uint64_t part = each.a_part(tiles).rows.count;
         EXPECT_GE(has.a_panel, std::max(rows, part * plan.box.columns) * depth * panel);
-        EXPECT_GE(has.b_panel, plan.b_part_rows * plan.box.rows * columns * panel);
+        EXPECT_GE(has.b_panel, b_part * plan.box.rows * columns * panel);
         EXPECT_GE(has.raw_a, problem.a.raw ? part * depth * 8 : 0);
-        EXPECT_GE(has.raw_b, problem.b.raw ? plan.b_part_rows * columns : 0);
+        EXPECT_GE(has.raw_b, problem.b.raw ? b_part * columns : 0);
         EXPECT_GE(has.a_factor, splits ? 3 * rows * depth * panel : 0);
         EXPECT_GE(has.b_factor, splits ? 3 * depth * columns * panel : 0);
-        EXPECT_GE(has.y, plan.b_part_rows * plan.box.rows * tiles.columns.count * 16);
+        EXPECT_GE(has.y, b_part * plan.box.rows * tiles.columns.count * 16);
         EXPECT_GE(has.z, rows * tiles.columns.count * 8);
         EXPECT_GE(has.row_squares, rows * 8);
         EXPECT_GE(has.column_squares, tiles.columns.count * 8);
@@ -362,13 +365,43 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
   }
 }
 
+TEST(GemmPlan, KBeginsWithShallowBlocks) {
+  GemmProblem problem = small_tiles(100, 100, 700, 3);
+  problem.tile.k = 128;
+  const auto depths = [&] {
+    const GemmPlan plan = plan_gemm(problem, rates, 0);
+    std::vector<std::uint64_t> all;
+    std::uint64_t next = 0;
+    for (std::uint64_t block = 0; block < plan.blocks; ++block) {
+      const Range depth = plan.depth({block, 1});
+      EXPECT_EQ(depth.first, next);
+      next = depth.end();
+      all.push_back(depth.count);
+    }
+    EXPECT_EQ(plan.depth({0, plan.blocks}), (Range{0, next}));
+    EXPECT_GE(next, problem.k);
+    return all;
+  };
+  using Depths = std::vector<std::uint64_t>;
+  EXPECT_EQ(depths(), (Depths{32, 32, 64, 128, 128, 128, 128, 128}));
+  problem.precision = gemm::Precision::fp32x3;
+  EXPECT_EQ(depths(), Depths(6, 128));
+  problem.precision = gemm::Precision::fp32;
+  problem.k = 128;  // all of it in one block
+  EXPECT_EQ(depths(), Depths(1, 128));
+  problem.k = 129;
+  EXPECT_EQ(depths(), (Depths{32, 32, 64, 128}));
+  problem.k = 2000;  // in segments, which are as deep as one another
+  EXPECT_EQ(depths(), Depths(16, 128));
+}
+
 TEST(GemmPlan, WindowsFitIntoTheRing) {
   for (const GemmProblem& problem : many_problems()) {
     std::uint64_t batches = 0;
     for (const GemmPlan& plan : plans_of(problem)) batches = std::max(batches, plan.batches());
     const GemmPlan plan = plan_gemm(problem, rates, problem.ranks - 1);
     EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, batches));
-    EXPECT_LE(plan.ring, std::min<std::uint64_t>(6, batches));
+    EXPECT_LE(plan.ring, std::min<std::uint64_t>(8, batches));
     EXPECT_GE(plan.window, 1U);
     EXPECT_LE(plan.window, batches <= plan.ring ? plan.ring : plan.ring - 1);
     const std::uint64_t last = plan.own_blocks.end() - 1;
@@ -390,11 +423,13 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
       const GemmSuperTile tiles = plan.super_tile(super_tile);
       const std::uint64_t columns = tiles.columns.count * 16,
                           a_rows = plan.a_part(tiles).rows.count;
-      uploads += a_rows * 32 * problem.a.element_bytes +
-                 plan.b_part_rows * columns * problem.b.element_bytes;
-      of_a += (plan.box.columns - 1) * a_rows * 32 * 4;
-      of_b += (plan.box.rows - 1) * plan.b_part_rows * (columns * 4 + tiles.columns.count * 16);
-      const std::uint64_t depth = intersection({block * 32, 32}, {0, problem.k}).count;
+      const Range panel = plan.depth({block, 1});
+      const std::uint64_t b_rows = plan.b_part_rows(block);
+      uploads += a_rows * panel.count * problem.a.element_bytes +
+                 b_rows * columns * problem.b.element_bytes;
+      of_a += (plan.box.columns - 1) * a_rows * panel.count * 4;
+      of_b += (plan.box.rows - 1) * b_rows * (columns * 4 + tiles.columns.count * 16);
+      const std::uint64_t depth = intersection(panel, {0, problem.k}).count;
       for (const GemmTile& each : plan.tiles(tiles)) {
         const std::uint64_t m = intersection({each.row * tile.m, tile.m}, {0, problem.m}).count;
         const std::uint64_t n = intersection({each.column * tile.n, tile.n}, {0, problem.n}).count;

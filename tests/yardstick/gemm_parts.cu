@@ -296,7 +296,7 @@ class Errors {
     }
     const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, false);
     timer.launch(multiply_kernel(),
-                 {plan.get(), a.get(), b.get(), edge, right_.get(), &only_tile, 1, true});
+                 {plan.get(), k, a.get(), b.get(), edge, right_.get(), &only_tile, 1, true});
     CHECK(cudaStreamSynchronize(timer.stream()));
   }
 
@@ -304,7 +304,7 @@ class Errors {
   double of_fp32() const {
     const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, false);
     timer_.launch(multiply_kernel(),
-                  {plan.get(), a_.get(), b_.get(), edge, c_.get(), &only_tile, 1, true});
+                  {plan.get(), k_, a_.get(), b_.get(), edge, c_.get(), &only_tile, 1, true});
     return relative();
   }
   double of_split(std::uint64_t depth) const {
@@ -314,7 +314,7 @@ class Errors {
       timer_.launch(split_kernel(), {a_.get() + k, false, edge, depth, k_, a.get()});
       timer_.launch(split_kernel(), {b_.get() + k * edge, true, depth, edge, edge, b.get()});
       timer_.launch(multiply_kernel(),
-                    {plan.get(), a.get(), b.get(), edge, c_.get(), &only_tile, 1, k == 0});
+                    {plan.get(), depth, a.get(), b.get(), edge, c_.get(), &only_tile, 1, k == 0});
     }
     return relative();
   }
@@ -403,8 +403,8 @@ class Batch {
     const std::uint64_t ldb = multiplies_transposed_b(precision_, false) ? tile.k : n_;
     const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
     const double ms = timer_.milliseconds([&] {
-      timer_.launch(multiply_kernel(),
-                    {plan.get(), a_.get(), b_.get(), ldb, c_.get(), all.data(), all.size(), false});
+      timer_.launch(multiply_kernel(), {plan.get(), tile.k, a_.get(), b_.get(), ldb, c_.get(),
+                                        all.data(), all.size(), false});
     });
     const double rate = teraflops(n_, n_, tile.k, ms);
     const std::string what = "multiply, k = " + std::to_string(tile.k);
