@@ -186,7 +186,8 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   /// and theirs where there are rows.
   static std::uint64_t gathers_a_batch(const GemmPlan& plan) {
     const bool has_a = plan.super_tile(0).rows.count > 0;
-    const std::uint64_t of_b = plan.problem.symmetric ? 3 : 2;  // with the parts' sums
+    const bool sums_b = plan.problem.symmetric && plan.super_tile(0).columns.count > 0;
+    const std::uint64_t of_b = sums_b ? 3 : 2;
     return (plan.box.rows > 1 ? of_b : 0) + (plan.box.columns > 1 && has_a ? 2 : 0);
   }
   bool has_mirror(GemmTile tile) const { return operands_.symmetric && tile.row != tile.column; }
