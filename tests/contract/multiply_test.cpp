@@ -165,17 +165,21 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     return made;
   }
 
-  /// The tiles of a b, each dense, as bytes; as many blocks of K as a is wide, one launch each.
-  Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b) {
+  /// The tiles of a b, each dense, as bytes; as many blocks of K as a is wide, one launch each. The
+  /// first of them `shallow`: in a quarter, a quarter and a half.
+  Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b,
+              bool shallow = false) {
     const std::vector<TileAt> all = all_tiles(a.rows / tile.m, b.columns / tile.n);
     Bytes garbage(a.rows * b.columns * accumulator_bytes(precision_), std::byte{0xff});  // NaNs
     const auto sums = test::on_device(*device_, *stream_, garbage);
-    for (std::size_t k = 0; k < a.columns; k += tile.k) {
-      const auto left = factor(a.part(0, k, a.rows, tile.k), false);
-      const auto right = factor(b.part(k, 0, tile.k, b.columns), true);
-      const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? tile.k : b.columns;
-      stream_->launch(multiply_kernel(), {&plan, tile.k, left.data(), right.data(), ldb,
-                                          sums.data(), all.data(), all.size(), k == 0});
+    std::size_t depth = 0;
+    for (std::size_t k = 0; k < a.columns; k += depth) {
+      depth = !shallow || k >= tile.k ? tile.k : k >= tile.k / 2 ? tile.k / 2 : tile.k / 4;
+      const auto left = factor(a.part(0, k, a.rows, depth), false);
+      const auto right = factor(b.part(k, 0, depth, b.columns), true);
+      const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? depth : b.columns;
+      stream_->launch(multiply_kernel(), {&plan, depth, left.data(), right.data(), ldb, sums.data(),
+                                          all.data(), all.size(), k == 0});
       stream_->synchronize();
     }
     return test::from_device(*stream_, sums);
@@ -195,17 +199,22 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     const Matrix b = small_integers(blocks * tile.k, along * tile.n, 2);
     const Matrix wanted = plain_product(a, b);
     const auto plan = make_multiply_plan(precision_, tile, on_host_);
-    const Bytes got = tiles(*plan, tile, a, b);
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < wanted.rows; ++i) {
-      for (std::size_t j = 0; j < wanted.columns; ++j) {
-        const std::size_t place =
-            (i / tile.m * along + j / tile.n) * tile.m * tile.n + i % tile.m * tile.n + j % tile.n;
-        if (sum_at(got, place) != wanted(i, j)) ++wrong;
+    const auto count_wrong = [&](const Bytes& got) {
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < wanted.rows; ++i) {
+        for (std::size_t j = 0; j < wanted.columns; ++j) {
+          const std::size_t place = (i / tile.m * along + j / tile.n) * tile.m * tile.n +
+                                    i % tile.m * tile.n + j % tile.n;
+          if (sum_at(got, place) != wanted(i, j)) ++wrong;
+        }
       }
-    }
-    EXPECT_EQ(wrong, 0U) << across << " x " << along << " tiles of " << tile.m << " x " << tile.n
-                         << " x " << tile.k << ", " << plan->algorithm();
+      return wrong;
+    };
+    const std::string what =
+        std::to_string(across) + " x " + std::to_string(along) + " tiles, " + plan->algorithm();
+    EXPECT_EQ(count_wrong(tiles(*plan, tile, a, b)), 0U) << what;
+    if (!may_begin_shallow(tile, precision_)) return;
+    EXPECT_EQ(count_wrong(tiles(*plan, tile, a, b, true)), 0U) << "shallow, " << what;
   }
 
   Precision precision_ = GetParam();
