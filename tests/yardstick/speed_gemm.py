@@ -108,8 +108,8 @@ class GemmRows:
         """Of one GPU, (Tflop/s, n): that of the rows, or what its memory holds in halves of it."""
         def measure():
             factor, product = ELEMENT.get(precision, (4, 4))
-            n = self.n
-            while n * n * (2 * factor + product) + ROOM / 2 > self.machine.info["gpus"][0]["memory"]:
+            n, memory = self.n, self.machine.info["gpus"][0]["memory"]
+            while n * n * (2 * factor + product) + ROOM / 2 > memory:
                 n //= 2
             return in_core_rate(self.machine.yardstick("gemm_parts", precision, "incore", n)), n
         return self.once(("in core", precision), measure)

@@ -1,4 +1,4 @@
-"""What the rows of `speed` share: the machine, starting programs, reading what they say, the table."""
+"""What the rows of `speed` share: the machine, programs and what they say, the table."""
 
 import contextlib
 import json
@@ -43,8 +43,8 @@ def default_launcher():
 
 def memory_left():
     """Bytes that this process may still take, of the host's memory and of its control groups'."""
-    kinds = dict(line.split(":") for line in pathlib.Path("/proc/meminfo").read_text().splitlines())
-    left = int(kinds["MemAvailable"].split()[0]) << 10
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    left = int(dict(line.split(":") for line in lines)["MemAvailable"].split()[0]) << 10
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         limit = pathlib.Path("/sys/fs/cgroup") / name
         if limit.exists() and (text := limit.read_text().strip()) != "max":
