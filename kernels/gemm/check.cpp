@@ -184,8 +184,8 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
                                            static_cast<double>(args.columns), found[row].squares,
                                            args.row_squares[row], *args.column_squares);
     found[row].bound = 8 * std::sqrt(model.variance) + model.underflow;
-    found[row].ratio = detail::ratio_of(found[row].ratio, args.z[row * args.z_stride],
-                                        model.variance, found[row].bound);
+    found[row].ratio =
+        detail::ratio_of(found[row].ratio, args.z[row * args.z_stride], model, found[row].bound);
   }
 }
 

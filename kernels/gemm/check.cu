@@ -260,8 +260,7 @@ __global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, boo
                                          static_cast<double>(args.columns), sums.squares,
                                          args.row_squares[row], *args.column_squares);
   const double bound = 8 * sqrt(model.variance) + model.underflow;
-  const double ratio =
-      detail::ratio_of(sums.sum, args.z[row * args.z_stride], model.variance, bound);
+  const double ratio = detail::ratio_of(sums.sum, args.z[row * args.z_stride], model, bound);
   args.row_verdicts[row] = {ratio, bound, sums.squares};
 }
 

@@ -103,7 +103,8 @@ struct TileVerdict {
   double worst;             ///< largest |R - Z| / bound of its rows; above 1 is a failure
   std::uint64_t worst_row;  ///< in the tile; the first one if several are alike
   std::uint64_t failures;   ///< rows
-  /// Rows that can't be checked: A or B have values that are not finite, or whose squares are not.
+  /// Rows that can't be checked: A or B have values that are not finite, or whose squares are not,
+  /// or C's type is too small for their products.
   std::uint64_t unchecked;
   /// A wrong element that is further off than this is caught in every row that is checked, as long
   /// as the row's rounding errors alone are inside the bound: twice the largest bound.
@@ -135,6 +136,7 @@ namespace detail {
 /// The variance of R - Z and what subnormal numbers add at worst to its size.
 struct ErrorModel {
   double variance, underflow;
+  double largest;  ///< number that an element may be
 };
 
 /// Of fp32x3's products, with what splitting leaves out.
@@ -153,7 +155,7 @@ constexpr double split_variance(double k, double columns, double c, double most,
 
 constexpr ErrorModel error_model(Precision precision, double k, double columns, double tile_squares,
                                  double row_squares, double column_squares) {
-  if (precision == Precision::int8) return {0x1p-8, 0};  // eight deviations are a half
+  if (precision == Precision::int8) return {0x1p-8, 0, 0x1p31};  // eight deviations are a half
   const bool tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
   const double v = 0x1p-53;
   const double u = precision == Precision::fp64 ? v : tensor_cores ? 0x1p-23 : 0x1p-24;
@@ -169,16 +171,19 @@ constexpr ErrorModel error_model(Precision precision, double k, double columns, 
   const double signed_sum = columns / 6 * (c + most / k);
   const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
   const double terms = precision == Precision::fp32x3 ? 3 * k : k;
-  return {product + v * v * (walk + signed_sum), terms * columns * smallest};
+  const double largest = precision == Precision::fp64 ? std::numeric_limits<double>::max()
+                                                      : std::numeric_limits<float>::max();
+  return {product + v * v * (walk + signed_sum), terms * columns * smallest, largest};
 }
 
 /// RowVerdict::ratio.
-constexpr double ratio_of(double r, double z, double variance, double bound) {
-  const bool finite = z - z == 0 && variance <= std::numeric_limits<double>::max();
+constexpr double ratio_of(double r, double z, const ErrorModel& model, double bound) {
+  const bool finite = z - z == 0 && model.variance <= std::numeric_limits<double>::max();
   // Squares as small as this have lost bits, unless they are those of zeros.
-  const bool lost = variance < 1e-280 && z != 0;
+  const bool lost = model.variance < 1e-280 && z != 0;
+  const bool overflows = r - r != 0 && (z > model.largest || -z > model.largest);
   if (finite && r == z) return 0;
-  if (!finite || lost) return std::numeric_limits<double>::quiet_NaN();
+  if (!finite || lost || overflows) return std::numeric_limits<double>::quiet_NaN();
   const double error = r < z ? z - r : r - z;
   return error != error ? std::numeric_limits<double>::infinity() : error / bound;
 }

@@ -48,6 +48,7 @@ std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
+using Eight [[gnu::vector_size(32)]] = std::uint32_t;
 constexpr unsigned lanes = 8;
 using Doubles [[gnu::vector_size(32)]] = double;
 template <class T>
@@ -59,6 +60,19 @@ constexpr std::uint64_t by_step(std::uint64_t total, std::uint64_t running, std:
   return steps * total - running;
 }
 
+/// Makes mixed_bits() of the elements in some words.
+template <class T>
+[[gnu::always_inline]] inline void mix(Words& words) {
+  if constexpr (sizeof(T) == 8) {
+    words ^= words >> mixing_shift<std::uint64_t>;
+  } else {
+    Eight halves;
+    std::memcpy(&halves, &words, sizeof(halves));
+    halves ^= halves >> mixing_shift<std::uint32_t>;
+    std::memcpy(&words, &halves, sizeof(words));
+  }
+}
+
 /// Eight elements a step. Element i's square goes to lane i mod 8, and then the lanes' sums are
 /// added pair by pair. Vectors are spelled out because compilers make none of sums of doubles,
 /// whose order counts.
@@ -68,13 +82,15 @@ template <class T>
   Doubles squares[2] = {};
   // Of each word that a step loads, and for 4-byte elements of its upper half alone.
   constexpr unsigned loads = sizeof(T) * lanes / sizeof(Words);
-  Words total[loads] = {}, running[loads] = {}, upper = {}, upper_running = {};
+  Words as_stored = {}, total[loads] = {}, running[loads] = {}, upper = {}, upper_running = {};
   const std::uint64_t steps = count / lanes;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const std::byte* const here = row + step * lanes * sizeof(T);
     for (unsigned i = 0; i < loads; ++i) {
       Words words;
       std::memcpy(&words, here + i * sizeof(words), sizeof(words));
+      as_stored += words;
+      mix<T>(words);
       if constexpr (sizeof(T) == 4) {
         upper += words >> 32;
         upper_running += upper;
@@ -90,14 +106,13 @@ template <class T>
       squares[i] += x * x;
     }
   }
+  for (unsigned w = 0; w < 4; ++w) sums.words += as_stored[w];
   for (unsigned i = 0; i < loads; ++i) {
     for (unsigned w = 0; w < 4; ++w) {
       const unsigned place = (i * 4 + w) * (8 / sizeof(T));
-      sums.words += total[i][w];
       sums.bits += total[i][w];
       sums.places += lanes * by_step(total[i][w], running[i][w], steps) + place * total[i][w];
       if constexpr (sizeof(T) == 4) {
-        sums.words += upper[w] << 32;
         sums.bits += upper[w];
         sums.places += lanes * by_step(upper[w], upper_running[w], steps) + (place + 1) * upper[w];
       }
@@ -106,10 +121,10 @@ template <class T>
   for (std::uint64_t i = steps * lanes; i < count; ++i) {
     T element;
     std::memcpy(&element, row + i * sizeof(T), sizeof(T));
-    const auto bits = std::uint64_t{std::bit_cast<Bits<T>>(element)};
-    sums.words += sizeof(T) == 4 && i % 2 != 0 ? bits << 32 : bits;
-    sums.bits += bits;
-    sums.places += bits * i;
+    const auto bits = std::bit_cast<Bits<T>>(element);
+    sums.words += std::uint64_t{bits} << (sizeof(T) == 4 && i % 2 != 0 ? 32 : 0);
+    sums.bits += mixed_bits(bits);
+    sums.places += mixed_bits(bits) * i;
     const auto x = static_cast<double>(element);
     squares[i % lanes / 4][i % 4] += x * x;
   }

@@ -13,16 +13,26 @@ namespace shardstream::gemm {
 /// The sum mod 2^64 of the 8-byte words in memory, the last one filled up with zeros.
 std::uint64_t word_sum(const void* data, std::uint64_t bytes);
 
+template <class Bits>
+inline constexpr unsigned mixing_shift = sizeof(Bits) == 8 ? 29 : 15;
+
+/// Of an element's bits as a whole number of 32 or 64: its upper ones also change lower ones. A sum
+/// of the bits themselves hardly shows what changes the sign or the exponent of every element.
+template <class Bits>
+constexpr std::uint64_t mixed_bits(Bits bits) {
+  return bits ^ (bits >> mixing_shift<Bits>);
+}
+
 /// What a writer keeps of `count` neighbouring elements of a row of C. Sums of whole numbers are
-/// mod 2^64; an element's bits are those of its type, taken as a whole number.
+/// mod 2^64.
 struct RowSums {
   std::uint64_t words = 0;   ///< word_sum() of the row in memory, padding included
-  std::uint64_t bits = 0;    ///< of the elements' bits
-  std::uint64_t places = 0;  ///< of bits * j for the elements j = 0, 1, ...
+  std::uint64_t bits = 0;    ///< of the elements' mixed_bits()
+  std::uint64_t places = 0;  ///< of these times j for the elements j = 0, 1, ...
   double squares = 0;        ///< of the elements, in an order that depends on nothing but `count`
 
-  /// Sum of bits * (2 * index_j + 1), where element j's index in C is `first` + j * `step`: a step
-  /// of 1 in a row, of C's columns where the elements also stand mirrored, in a column.
+  /// Sum of mixed_bits() * (2 * index_j + 1), where element j's index in C is `first` + j * `step`:
+  /// a step of 1 in a row, of C's columns where the elements also stand mirrored, in a column.
   std::uint64_t weighted(std::uint64_t first, std::uint64_t step = 1) const {
     return bits * (2 * first + 1) + 2 * step * places;
   }

@@ -220,7 +220,10 @@ void expect_place(const fs::path& path, bool overwrite, std::uint64_t bytes) {
   if (!fs::is_directory(folder, error)) fail_to_create(path, ENOTDIR);
   const auto longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
   constexpr std::size_t uuid = 36;
-  const std::size_t name = part_path_of(path, std::string(uuid, '0')).filename().string().size();
+  // Journals' names are longer by a rank and some letters.
+  const std::size_t name = part_path_of(path, std::string(uuid, '0')).filename().string().size() +
+                           std::string_view(".999999.checkpoint").size() -
+                           std::string_view(".part").size();
   if (longest > 0 && name > static_cast<std::size_t>(longest)) fail_to_create(path, ENAMETOOLONG);
   bytes = std::max(bytes, least_reserved);
   const std::uint64_t free = free_bytes(path);

@@ -42,7 +42,8 @@ void say_last_words() {
 }
 
 void remove_and_end(int number) {
-  if (has_checkpoint) {  // a second one must not end another thread, and so all, in its own way
+  const bool keeps = has_checkpoint;  // what is finished from now on is lost
+  if (keeps) {  // a second one must not end another thread, and so all, in its own way
     for (const int each : handled) ::signal(each, SIG_IGN);
   }
   remove_paths();
@@ -52,7 +53,7 @@ void remove_and_end(int number) {
   if (told >= 0) [[maybe_unused]]
     const auto written = write(told, &one, sizeof(one));
   if (has_company) poll(nullptr, 0, moment);  // the sleep that a signal handler may call
-  if (has_checkpoint) _exit(static_cast<int>(ExitCode::checkpointed));
+  if (keeps) _exit(static_cast<int>(ExitCode::checkpointed));
   // SA_RESETHAND has restored the default action, which ends the process.
   raise(number);
 }

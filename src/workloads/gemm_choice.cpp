@@ -308,7 +308,7 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
   } else if (wish != Decomposition::automatic) {
     choices.why = "as gemm.decomposition asks for";
   } else if (possible.size() == 1) {
-    choices.why = problem.ranks == 1 ? "one rank has all rows" : "nothing else is possible";
+    choices.why = problem.ranks == 1 ? "one rank has all rows" : "auto considers nothing else here";
   } else if (rows_do && fastest != possible.begin()) {
     choices.why =
         fmt::format("the simplest, and no more than {:.0f} % slower than {}", (as_good - 1) * 100,

@@ -35,12 +35,16 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, const Pass& pass) {
   return effort;
 }
 
+std::uint64_t depth_of_last(const Shape& shape, std::uint64_t blocks) {
+  return shape.depth({shape.most_blocks - blocks, blocks}).count;
+}
+
 /// How super-tiles follow one another in a ring.
 class Schedule {
  public:
   Schedule(const Shape& shape, std::uint64_t super_tiles, std::uint64_t ring, std::uint64_t window)
       : ring_(real(ring)),
-        window_(real(window)),
+        window_(real(depth_of_last(shape, window)) / real(shape.problem.tile.k)),
         first_(shape.begins_shallow ? 0.25 : 1),
         reused_(product({super_tiles, shape.most_blocks}) > ring) {}
 
@@ -88,8 +92,9 @@ class Schedule {
     return std::max(0.0, window_ * effort.compute - (ring_ - window_) * fill);
   }
 
-  double ring_, window_;
-  double first_;  ///< how deep the first block is, in whole ones
+  double ring_;    ///< batches
+  double window_;  ///< whole blocks
+  double first_;   ///< how deep the first block is, in whole ones
   bool reused_;
 };
 

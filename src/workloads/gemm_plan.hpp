@@ -121,6 +121,12 @@ struct GemmBuffers {
   std::uint64_t send = 0, receive = 0;  ///< of the exchange with split-k
 };
 
+/// As gemm.box has it: "2x1x4".
+std::string name_of(const Box& box);
+
+/// Mirrored tiles that are on their way out at once.
+inline constexpr std::uint64_t mirrors_on_their_way = 4;
+
 /// A tile of C by its row and column among all tiles.
 struct GemmTile {
   std::uint64_t row = 0, column = 0;
@@ -325,11 +331,11 @@ struct GemmPlan {
 };
 
 /// In every decomposition that is possible: of the extents and rings that fit and are predicted to
-/// take at most 4 % longer than the fastest, those that upload at most 1 % more than the least; of
+/// take at most 8 % longer than the fastest, those that upload at most 1 % more than the least; of
 /// these the fastest. Alike within 0.2 %: the least uploads, then the largest super-tiles, then the
 /// ring nearest above 3, then the smallest window. Then the decomposition with the least time; but
-/// rows if that is within 4 %. Of split-k's boxes it is the one with the smallest layers, then the
-/// fewest of them, that is within 4 % of the fastest, so that no rank waits for others to no end.
+/// rows if that is within 8 %. Of split-k's boxes it is the one with the smallest layers, then the
+/// fewest of them, that is within 8 % of the fastest, so that no rank waits for others to no end.
 ///
 /// Possible are: rows always; grid from 8 ranks on, or where it is asked for, but not for symmetric
 /// products; split-k where K has segments, in boxes of two layers up to as many as segments, with

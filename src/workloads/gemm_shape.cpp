@@ -11,7 +11,7 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::uint64_t alignment = 256, mirrors_on_their_way = 4;
+constexpr std::uint64_t alignment = 256;
 constexpr std::uint64_t exchange_buffer = std::uint64_t{64} << 20;  // fits beside any super-tile
 
 std::uint64_t aligned(std::initializer_list<std::uint64_t> factors) {

@@ -14,9 +14,6 @@ namespace {
 
 using device::Memory;
 
-/// Mirrored tiles that are on their way out at once.
-constexpr std::uint64_t mirrors = 4;
-
 std::size_t row_bytes_of(const GemmPlan& plan) {
   return plan.problem.tile.n * gemm::accumulator_bytes(plan.problem.precision);
 }
@@ -78,7 +75,7 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
   }
   if (plan.buffers.mirrors == 0) return;
   mirrors_ = {device, Memory::device, plan.buffers.mirrors};
-  for (std::uint64_t i = 0; i < mirrors; ++i) mirror_stations_.emplace_back(device);
+  for (std::uint64_t i = 0; i < mirrors_on_their_way; ++i) mirror_stations_.emplace_back(device);
 }
 
 void GemmTiles::begin(device::Stream& stream) {
@@ -198,7 +195,7 @@ void GemmTiles::read_c(const Tile& tile) {
 /// Has the tile's mirror leave too.
 void GemmTiles::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
   const std::uint64_t edge = plan_.problem.tile.n;
-  const std::uint64_t turn = mirrored_++ % mirrors;
+  const std::uint64_t turn = mirrored_++ % mirrors_on_their_way;
   Station& station = mirror_stations_[turn];
   std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
   drain_.wait(stream, station.pushed_);

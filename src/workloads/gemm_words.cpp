@@ -46,8 +46,9 @@ std::string of_decomposition(const GemmPlan& plan) {
   std::string text =
       fmt::format("decomposition: {}, {}", words_of(plan.decomposition, plan.box), plan.why);
   if (const std::uint64_t idle = plan.problem.ranks - plan.box.ranks(); idle > 0) {
-    text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segments of K are shared",
-                        idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns, plan.segments);
+    text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segment{} of K are shared",
+                        idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns, plan.segments,
+                        plan.segments == 1 ? "" : "s");
   }
   return text;
 }
@@ -130,6 +131,10 @@ std::string words_of(Decomposition decomposition, const Box& box) {
   std::string text(name_of(decomposition));
   if (box.depth > 1) text += fmt::format(" {} x {} x {}", box.rows, box.columns, box.depth);
   return text;
+}
+
+std::string name_of(const Box& box) {
+  return fmt::format("{}x{}x{}", box.rows, box.columns, box.depth);
 }
 
 std::string_view name_of(Decomposition decomposition) {

@@ -93,6 +93,10 @@ void add_file(io::Fingerprint& to, const std::string& key, const fs::path& file)
 }
 
 /// All that C's bits are a function of, and what tells that a file is another one.
+/// To be raised when tiles that an earlier version of the program has finished would now have other
+/// bits, which nothing else in the fingerprint tells.
+constexpr int arithmetic_version = 1;
+
 io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands& operands,
                             const std::string& name, const gemm::Tile& tile, const GemmPlan& plan,
                             const std::string& algorithm) {
@@ -119,6 +123,8 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
                            {"beta", fmt::format("{}", operands.beta)},
                            {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
                            {"segments of K", fmt::format("{}", plan.segments)},
+                           {"blocks of K", fmt::format("{}", plan.blocks)},
+                           {"arithmetic", fmt::format("version {}", arithmetic_version)},
                            {"device", runtime.device->info().name},
                            {"library", algorithm}});
   return made;
@@ -203,6 +209,7 @@ void resolve(const GemmOperands& operands, const GemmPlan& plan, const pipeline:
   const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
   outcome.resolved = {
       {"gemm.decomposition", std::string(name_of(plan.decomposition))},
+      {"gemm.box", name_of(plan.box)},
       {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
       {"input.read", of_all(operands,
                             [](const auto& matrix) {
@@ -300,11 +307,13 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
                              {"k", integer(operands.k)},
                              {"precision", std::string(name_of(operands.precision))},
                              {"decomposition", std::string(name_of(plan.decomposition))},
+                             {"box", name_of(plan.box)},
                              {"alpha", operands.alpha},
                              {"unchecked_rows", integer(agreed.unchecked)},
                              {"tile_m", integer(plan.problem.tile.m)},
                              {"tile_n", integer(plan.problem.tile.n)},
                              {"tile_k", integer(plan.problem.tile.k)},
+                             {"blocks_of_k", integer(plan.blocks)},
                              {"plan", lines(plan)}});
 }
 

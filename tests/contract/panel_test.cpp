@@ -403,7 +403,7 @@ void expect_row_sums(ElementType type) {
       std::array<double, 8> squares{};
       constexpr std::uint64_t index = (std::uint64_t{1} << 40) + 17, step = 65'537;
       for (std::uint64_t j = 0; j < count; ++j) {
-        const std::uint64_t x = std::bit_cast<Bits>(row[j]);
+        const std::uint64_t x = mixed_bits(std::bit_cast<Bits>(row[j]));
         bits += x;
         in_row += x * (2 * (index + j) + 1);
         in_column += x * (2 * (index + j * step) + 1);

@@ -228,6 +228,17 @@ def test_not_stored():
     each([(1,), (2,), (3,)], check)
 
 
+def test_checksum_shows_every_change():
+    """Also one of all signs, or all exponents, of as many elements as a power of two."""
+    size = ["--gemm.m", 128, "--gemm.n", 256, "--gemm.k", 32, "--output.store", "false"]
+
+    def check(precision):
+        sums = [gemm(new_folder() / "out.h5", *size, "--gemm.precision", precision, "--gemm.alpha",
+                     alpha, env=ON_HOST).values["c_checksum"] for alpha in (1, -1, 2, 0.5, -4)]
+        assert len(set(sums)) == len(sums), sums
+    each([("fp32",), ("fp64",)], check)
+
+
 def test_fewer_slots_than_readers():
     gemm(new_folder() / "out.h5", "--gemm.m", 64, "--gemm.n", 64, "--gemm.k", 64,
          "--pipeline.slots", 1, "--pipeline.readers", 2, env=ON_HOST)
@@ -269,9 +280,10 @@ def test_what_is_not_finite_is_not_verified():
             assert np.isnan(row["max_error"]) == (word == "unchecked"), row
         assert np.isnan(float(finished.values["smallest_caught"])) == (rows > 0), finished
     nothing = np.full((800, 90), np.nan, "f4")
+    large = a * np.float32(1e30), b * np.float32(1e30)  # products that floats do not hold
     each([(a, b, 1, "true", 0), (one, b, 1, "partly", 1), (one, b, 3, "partly", 1),
           (nothing, b, 1, "unchecked", 800), (nothing, b, 2, "unchecked", 800),
-          (a, np.full_like(b, np.inf), 2, "unchecked", 800)], check)
+          (a, np.full_like(b, np.inf), 2, "unchecked", 800), (*large, 2, "unchecked", 800)], check)
 
 
 def test_from_ordinary_memory():

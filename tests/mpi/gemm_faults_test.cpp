@@ -32,9 +32,10 @@ using test::session;
 struct Sizes {
   std::uint64_t m, n, k;
 };
-// Two rows and two columns of tiles, three blocks of K or more, all in one super-tile. Of three
-// ranks the last has no rows of C, and the last row of its part of B is padding.
-constexpr Sizes usual = {800, 790, 4200};
+// Two rows and two columns of tiles, three blocks of K or more, which begin shallow but for int8
+// and fp32x3, all in one super-tile. Of three ranks the last has no rows of C, and the last row of
+// its part of B is padding.
+constexpr Sizes usual = {800, 790, 4224};
 // K has four segments, C two tiles.
 constexpr Sizes deep = {800, 70, 6500};
 // The same with two columns of tiles, and with four tiles.
@@ -276,6 +277,8 @@ TEST_P(GemmFaults, NoneIsSeenWhereThereIsNone) {
   };
   multiply(usual);
   ASSERT_GE(plan_.blocks, 3U);
+  const bool shallow = GetParam() != gemm::Precision::int8 && GetParam() != gemm::Precision::fp32x3;
+  EXPECT_EQ(plan_.begins_shallow, shallow);
   ASSERT_EQ(plan_.tile_rows, 2U);
   ASSERT_EQ(plan_.tile_columns, 2U);
   const std::uint64_t checksum = expect_none(2 * plan_.blocks, 0);
@@ -337,12 +340,19 @@ TEST_P(GemmFaults, APanelThatArrivesOtherwiseIsNamed) {
   // In each block a rank's rows of A go first.
   const auto expect_named = [&](int where, std::uint64_t block, bool of_a, bool at_end) {
     const GemmPlan plan = plan_of(where);
-    const std::uint64_t a =
-        plan.a_part(plan.super_tile(0)).rows.count * tile.k * problem_.a.element_bytes;
-    const std::uint64_t b =
-        plan.b_part(block).rows.count * plan.tile_columns * tile.n * problem_.b.element_bytes;
-    const std::uint64_t start = block * (a + b) + (of_a ? 0 : a);
-    const std::uint64_t byte = at_end ? start + (of_a ? a : b) - 1 : start;
+    const std::uint64_t a_rows = plan.a_part(plan.super_tile(0)).rows.count;
+    const auto of_a_bytes = [&](std::uint64_t each) {
+      return a_rows * plan.depth({each, 1}).count * problem_.a.element_bytes;
+    };
+    const auto of_b_bytes = [&](std::uint64_t each) {
+      return plan.b_part(each).rows.count * plan.tile_columns * tile.n * problem_.b.element_bytes;
+    };
+    std::uint64_t start = of_a ? 0 : of_a_bytes(block);
+    for (std::uint64_t each = 0; each < block; ++each) {
+      start += of_a_bytes(each) + of_b_bytes(each);
+    }
+    const std::uint64_t bytes = of_a ? of_a_bytes(block) : of_b_bytes(block);
+    const std::uint64_t byte = at_end ? start + bytes - 1 : start;
     EXPECT_EQ(failure_with({.upload = Flip{byte, 0}}, where),
               fmt::format("the panels of block {} of K are not on the device as they were read on "
                           "rank {}",
@@ -430,7 +440,7 @@ TEST_P(GemmFaults, WhatAGridGathersOfAIsChecked) {
   const std::string expected =
       fmt::format("what rank {} sent of A's panel of block {} of K came to rank {} otherwise",
                   plan.row * plan.box.columns + giver, block, where);
-  const std::uint64_t byte = row * problem_.tile.k * panel_element_;
+  const std::uint64_t byte = row * plan.depth({block, 1}).count * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + panel_element_ - 1, 7}}) {
     EXPECT_EQ(failure_with({.gather = Faults::Message{number, flip}}, where), expected);
   }

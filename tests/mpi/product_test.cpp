@@ -111,9 +111,9 @@ struct Case {
 
 /// Two rows of tiles or more, and several blocks of K.
 std::vector<Case> cases() {
-  const std::vector<std::string> sizes{"--gemm.m", "900", "--gemm.n", "800", "--gemm.k", "2500"};
-  const std::vector<std::string> samples{"--gram.rows", "2500", "--gram.columns", "900"};
-  const std::vector<std::string> turned{"--gram.rows", "900", "--gram.columns", "2500"};
+  const std::vector<std::string> sizes{"--gemm.m", "900", "--gemm.n", "800", "--gemm.k", "2560"};
+  const std::vector<std::string> samples{"--gram.rows", "2560", "--gram.columns", "900"};
+  const std::vector<std::string> turned{"--gram.rows", "900", "--gram.columns", "2560"};
   const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
