@@ -13,7 +13,7 @@ namespace shardstream::cli {
 /// Room for the tables of one run, in bytes; they take far less.
 inline constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
 
-/// output.file with its placeholders replaced. Names by the time differ between ranks.
+/// output.file, with values for the names in braces. Names by the time differ between ranks.
 std::filesystem::path result_path(const Options& options, std::uint64_t ranks);
 
 /// Beside the result, RESULT.trace.json.

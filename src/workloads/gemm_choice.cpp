@@ -169,8 +169,8 @@ Place place_of(const GemmProblem& problem, const Box& box) {
                              : box.columns > 1 ? Decomposition::grid
                                                : Decomposition::rows;
   const auto refuse = [&](const std::string& why) {
-    throw UsageError(fmt::format("--gemm.box {}x{}x{} {}: pass another one, or leave it out",
-                                 box.rows, box.columns, box.depth, why));
+    throw UsageError(
+        fmt::format("--gemm.box {} {}: pass another one, or leave it out", name_of(box), why));
   };
   if (box.columns > 1) refuse_grid_of_symmetric(problem);
   if (problem.decomposition != Decomposition::automatic && problem.decomposition != kind) {

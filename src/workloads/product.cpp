@@ -242,7 +242,10 @@ std::string lines(const GemmPlan& plan) {
 }
 
 std::string verdict_of(const Agreed& agreed) {
-  constexpr const char* why = "their operands are not all finite, or too small for their squares";
+  constexpr const char* why =
+      "their operands are not all finite, or too small for their squares, or their products are "
+      "too "
+      "large for C's type";
   switch (agreed.verification()) {
     case Verification::failed:
       return agreed.failure;
