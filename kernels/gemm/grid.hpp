@@ -49,13 +49,14 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
                                                                  : 2048;
     return {equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
   }
-  // Where C is large, few panels have room beside it; products of 2 bytes, the fastest, then end
-  // sooner the finer these are cut.
+  // Deeper blocks read and write C less often. But where C takes most of the memory, a third or
+  // more of K must lie beside it, so that tiles leave while others are computed: in four blocks of
+  // those whose elements have two bytes, in three of tf32's.
   const bool on_tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
-  const std::uint64_t deepest = splits                                         ? most_split_k
-                                : !on_tensor_cores                             ? 4096
-                                : panel_element_bytes(precision, on_host) == 2 ? 6144
-                                                                               : 8192;
+  const std::uint64_t deepest = splits                         ? most_split_k
+                                : !on_tensor_cores             ? 4096
+                                : precision == Precision::tf32 ? 5120
+                                                               : 8064;
   return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
           equal_edge(k, deepest, 64, 16)};
 }

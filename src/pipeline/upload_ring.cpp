@@ -1,5 +1,6 @@
 #include "pipeline/upload_ring.hpp"
 
+#include <chrono>
 #include <exception>
 #include <thread>
 
@@ -118,9 +119,21 @@ void UploadRing::await_uploads(std::uint64_t batch) {
   const auto span = main_track_.phase("wait-for-readers", 0, static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
   if (opened_ == batch && next_is_empty()) open_next();
-  const bool all = changed_.wait(lock, staging_->stopping(),
-                                 [&] { return batch < opened_ && buffer(batch).missing == 0; });
-  if (!all) staging_->rethrow();
+  const auto all = [&] { return batch < opened_ && buffer(batch).missing == 0; };
+  if (work_->meanwhile) pass_time(lock, all);
+  if (!changed_.wait(lock, staging_->stopping(), all)) staging_->rethrow();
+}
+
+/// Without the lock, which readers want.
+void UploadRing::pass_time(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until) {
+  constexpr std::chrono::microseconds pause{100};  // short beside what a call enqueues
+  for (bool more = true; more && !until();) {
+    lock.unlock();
+    more = work_->meanwhile();
+    lock.lock();
+    if (more) changed_.wait_for(lock, staging_->stopping(), pause, until);
+    if (staging_->stopping().stop_requested()) return;
+  }
 }
 
 /// Without readers: the next batch, by the thread of run().

@@ -68,6 +68,10 @@ class UploadRing {
     /// The batch whose on_batch is the last to enqueue work that uses this batch: itself, or one
     /// that is less than RingSizes::batches behind it. None: itself. Batches leave in their order.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
+    /// Called by the thread of run(), again and again while it waits for the readers of a batch:
+    /// may give run_kernels() work of those before it. False: there is none until that batch is
+    /// there.
+    std::function<bool()> meanwhile = nullptr;
   };
 
   UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
@@ -82,7 +86,8 @@ class UploadRing {
   /// Throws what any of the functions throws; then the ring is of no more use.
   void run(const Work& work);
 
-  /// Only the kernels, for a batch that is on the device already: `bytes` at `data`.
+  /// Only the kernels, for a batch that is on the device already: `bytes` at `data`. By the thread
+  /// of run(), or without one.
   void run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,
                    const OnBatch& on_batch);
 
@@ -106,6 +111,7 @@ class UploadRing {
   void upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
                     measure::HostTrack& reader, const std::stop_token& stop);
   void await_uploads(std::uint64_t batch);
+  void pass_time(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until);
   void upload_next();
   bool next_is_empty() const;
   void open_next();

@@ -65,7 +65,7 @@ std::vector<Candidate> candidates_of(const Shape& shape, const GemmRates& rates)
     const std::uint64_t uploads = uploads_of(shape, passes);
     const auto [shortest, longest] = rings_of(shape, extents);
     for (std::uint64_t ring = shortest; ring <= longest && fits(extents, ring); ++ring) {
-      const std::uint64_t windows = most_window(shape, extents, ring);
+      const std::uint64_t windows = most_window(shape, ring);
       for (std::uint64_t window = 1; window <= windows; ++window) {
         candidates.push_back(
             {cut, extents, ring, window, predict(shape, rates, passes, ring, window), uploads});

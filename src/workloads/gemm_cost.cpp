@@ -46,7 +46,8 @@ class Schedule {
       : ring_(real(ring)),
         window_(real(depth_of_last(shape, window)) / real(shape.problem.tile.k)),
         first_(shape.begins_shallow ? 0.25 : 1),
-        reused_(product({super_tiles, shape.most_blocks}) > ring) {}
+        reused_(product({super_tiles, shape.most_blocks}) > ring),
+        full_(reused_ && window == ring) {}
 
   /// Until the first batch is there.
   double begin(const Effort& effort) const { return first_ * (effort.upload + effort.gather); }
@@ -66,29 +67,47 @@ class Schedule {
                     effort.blocks * effort.upload + effort.drain);
   }
 
-  /// The last one: behind it nothing computes. Its window begins when its last batch is there.
+  /// The last one: behind it nothing computes.
   double last(const Effort& effort) const {
-    const double arrival = (effort.blocks - first_) * std::max(effort.upload, effort.gather);
-    const double before = std::max((effort.blocks - window_) * period(effort), arrival);
-    const double beside =
-        effort.tiles > 0 ? window_ * effort.compute * (effort.tiles - 1) / effort.tiles : 0;
-    return before + window_ * effort.compute + effort.exchange +
+    const double left = left_of_window(effort);
+    const double beside = effort.tiles > 0 ? left * (effort.tiles - 1) / effort.tiles : 0;
+    return window_begins(effort) + wait_for_last(effort) + left + effort.exchange +
            std::max(effort.tile_drain, effort.drain - beside);
   }
 
  private:
+  /// When the batches before the window are computed.
+  double window_begins(const Effort& effort) const {
+    return (effort.blocks - window_) * period(effort);
+  }
+
+  /// From then on until the last batch is there, and tiles leave. Where the ring holds no more than
+  /// the window, its buffer is one that was used until then.
+  double wait_for_last(const Effort& effort) const {
+    const double arrival = (effort.blocks - first_) * std::max(effort.upload, effort.gather);
+    const double reuse = full_ ? effort.upload + effort.gather : 0;
+    return std::max({0.0, arrival - window_begins(effort), reuse});
+  }
+
+  /// Seconds of computing behind the last batch's arrival, before which others of the window are
+  /// multiplied.
+  double left_of_window(const Effort& effort) const {
+    return std::max(effort.compute, window_ * effort.compute - wait_for_last(effort));
+  }
+
   /// What of the drain lies beside neither the window nor the next super-tile's first batch (or its
   /// window, if that is all of it), which compute tile by tile: for that the next one waits.
   double drain_apart(const Effort& effort) const {
-    const double beside = window_ + (window_ < effort.blocks ? 1 : window_);
-    return std::max(0.0, effort.drain - beside * effort.compute);
+    const double next = window_ < effort.blocks ? 1 : window_;
+    return std::max(0.0, effort.drain - left_of_window(effort) - next * effort.compute);
   }
 
   /// While a window computes, only the rest of the ring is filled; where filling it takes longest,
-  /// that stands still then.
+  /// that stands still then. Where there is no rest, the next super-tile's first batch comes late.
   double stall(const Effort& effort) const {
     const double fill = std::max(effort.upload, effort.gather);
-    if (!reused_ || fill < effort.compute) return 0;
+    if (!reused_) return 0;
+    if (fill < effort.compute) return full_ ? begin(effort) : 0;
     return std::max(0.0, window_ * effort.compute - (ring_ - window_) * fill);
   }
 
@@ -96,6 +115,7 @@ class Schedule {
   double window_;  ///< whole blocks
   double first_;   ///< how deep the first block is, in whole ones
   bool reused_;
+  bool full_;  ///< the window takes all of a ring that is reused
 };
 
 }  // namespace
@@ -130,10 +150,8 @@ Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector
   return prediction;
 }
 
-std::uint64_t most_window(const Shape& shape, const Extents& extents, std::uint64_t ring) {
-  const std::uint64_t of_segment = shape.blocks / shape.segments;  // in the shortest one
-  const bool holds_all = product({extents.super_tiles, shape.most_blocks}) <= ring;
-  return std::min(of_segment, holds_all ? ring : ring - 1);
+std::uint64_t most_window(const Shape& shape, std::uint64_t ring) {
+  return std::min(shape.blocks / shape.segments, ring);  // of the shortest segment
 }
 
 }  // namespace shardstream::workloads

@@ -19,6 +19,6 @@ Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector
                    std::uint64_t ring, std::uint64_t window);
 
 /// The largest window that a ring allows.
-std::uint64_t most_window(const Shape& shape, const Extents& extents, std::uint64_t ring);
+std::uint64_t most_window(const Shape& shape, std::uint64_t ring);
 
 }  // namespace shardstream::workloads

@@ -73,6 +73,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   send_ = {device, Memory::device, buffers.send};
   receive_ = {device, Memory::device, buffers.receive};
   computed_ = device.make_event();
+  computed_before_ = device.make_event();
   given_ = device.make_event();
   received_ = device.make_event();
 }
@@ -83,7 +84,8 @@ void GemmProduct::normalize(std::vector<double> shift, std::vector<double> scale
 
 void GemmProduct::run() {
   device::Stream& stream = ring_.compute();
-  first_waiting_ = 0;
+  waiting_ = {};
+  swept_.tiles = 0;
   tiles_.begin(stream);
   panels_.begin(stream);
   ring_.run(
@@ -96,7 +98,8 @@ void GemmProduct::run() {
                             std::byte* data) { panels_.arrive(arrive, number, data); },
        .on_batch = [this](device::Stream& on, std::uint64_t number,
                           const std::byte*) { compute(on, number); },
-       .last_use = [this](std::uint64_t batch) { return last_use(batch); }});
+       .last_use = [this](std::uint64_t batch) { return last_use(batch); },
+       .meanwhile = [this] { return multiply_meanwhile(); }});
   tiles_.finish();
   panels_.wait(stream);
   if (layers_) layers_->wait(ring_.arrivals());
@@ -109,51 +112,84 @@ std::uint64_t GemmProduct::last_use(std::uint64_t batch) const {
 }
 
 /// Batches of the window wait for the super-tile's last one, with which they are computed tile by
-/// tile, so that tiles leave while others are computed; but not while the device has nothing to do.
+/// tile, so that tiles leave while others are computed; but see multiply_meanwhile().
 void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);
+  ++waiting_.count;
   if (place + 1 < blocks) {
-    const bool may_wait = place + plan_.window >= blocks && !computed_->reached();
-    if (!may_wait) multiply_waiting(stream, number);
+    if (place + plan_.window < blocks) multiply_present(stream);
     return;
   }
   const std::uint64_t super_number = plan_.batch(number).super_tile;
   if (splits_k()) {
-    multiply_waiting(stream, number);
+    multiply_present(stream);
     exchange(stream, super_number);
   } else {
-    finish_super_tile(stream, number);
+    finish_super_tile(stream);
   }
   tiles_.finish_group(stream, super_number, panels_);
 }
 
-/// Those up to batch `last`, block by block.
-void GemmProduct::multiply_waiting(device::Stream& stream, std::uint64_t last) {
-  const std::uint64_t tiles = super_tiles_[plan_.batch(last).super_tile].tiles.size();
-  for (; first_waiting_ <= last; ++first_waiting_) {
-    const bool begins = first_waiting_ % plan_.own_blocks.count == 0;
+/// All that wait, block by block.
+void GemmProduct::multiply_present(device::Stream& stream) {
+  while (swept_.tiles > 0) sweep(stream);
+  for (; waiting_.count > 0; waiting_ = {waiting_.first + 1, waiting_.count - 1}) {
+    const std::uint64_t tiles = tiles_of(waiting_.first);
+    const bool begins = waiting_.first % plan_.own_blocks.count == 0;
     const std::uint64_t step = begins ? together_ : std::max<std::uint64_t>(tiles, 1);
     for (std::uint64_t i = 0; i < tiles; i += step) {
-      multiply(stream, first_waiting_, intersection({i, step}, {0, tiles}));
+      multiply(stream, waiting_.first, intersection({i, step}, {0, tiles}));
     }
   }
+  record_computed(stream);
+}
+
+/// While a batch of the window is not there yet: whenever the device has nothing else to do, some
+/// tiles get the products of those that wait, so that they lack the last batches alone.
+bool GemmProduct::multiply_meanwhile() {
+  if (waiting_.count == 0) return false;
+  if (!computed_before_->reached()) return true;  // one step is always behind the one at work
+  ring_.run_kernels(waiting_.end() - 1, nullptr, 0,
+                    [this](device::Stream& stream, std::uint64_t, const std::byte*) {
+                      sweep(stream);
+                      record_computed(stream);
+                    });
+  return true;
+}
+
+/// The next tiles get the products of all batches that waited when the sweep began.
+void GemmProduct::sweep(device::Stream& stream) {
+  const std::uint64_t tiles = tiles_of(waiting_.first);
+  if (swept_.tiles == 0) swept_.end = waiting_.end();
+  const Range some = intersection({swept_.tiles, together_}, {0, tiles});
+  for (std::uint64_t batch = waiting_.first; batch < swept_.end; ++batch) {
+    multiply(stream, batch, some);
+  }
+  swept_.tiles += together_;
+  if (swept_.tiles < tiles) return;
+  waiting_ = {swept_.end, waiting_.end() - swept_.end};
+  swept_.tiles = 0;
+}
+
+void GemmProduct::record_computed(device::Stream& stream) {
+  std::swap(computed_, computed_before_);
   stream.record(*computed_);
 }
 
-/// Those that wait, up to the super-tile's last one, tile by tile, and the tiles leave.
-void GemmProduct::finish_super_tile(device::Stream& stream, std::uint64_t last) {
-  const std::uint64_t super_number = plan_.batch(last).super_tile;
-  const std::uint64_t tiles = super_tiles_[super_number].tiles.size();
+/// Those that wait, of which the last one is the super-tile's, tile by tile, and the tiles leave.
+void GemmProduct::finish_super_tile(device::Stream& stream) {
+  const std::uint64_t end = waiting_.end(), super_number = plan_.batch(end - 1).super_tile;
+  const std::uint64_t tiles = tiles_of(end - 1);
   for (std::uint64_t i = 0; i < tiles; i += together_) {
     const Range some = intersection({i, together_}, {0, tiles});
-    for (std::uint64_t batch = first_waiting_; batch <= last; ++batch) {
-      multiply(stream, batch, some);
-    }
+    std::uint64_t batch = i < swept_.tiles ? swept_.end : waiting_.first;
+    for (; batch < end; ++batch) multiply(stream, batch, some);
     for (std::uint64_t t = some.first; t < some.end(); ++t) finish_tile(stream, super_number, t);
   }
-  first_waiting_ = last + 1;
-  stream.record(*computed_);
+  waiting_ = {end, 0};
+  swept_.tiles = 0;
+  record_computed(stream);
 }
 
 /// What the check compares C with.

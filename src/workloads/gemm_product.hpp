@@ -55,8 +55,11 @@ class GemmProduct {
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
   void multiply(device::Stream& stream, std::uint64_t number, Range tiles);
-  void multiply_waiting(device::Stream& stream, std::uint64_t last);
-  void finish_super_tile(device::Stream& stream, std::uint64_t last);
+  void multiply_present(device::Stream& stream);
+  bool multiply_meanwhile();
+  void sweep(device::Stream& stream);
+  void record_computed(device::Stream& stream);
+  void finish_super_tile(device::Stream& stream);
   void finish_tile(device::Stream& stream, std::uint64_t super_tile, std::uint64_t index);
   void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
@@ -68,6 +71,9 @@ class GemmProduct {
   std::byte* accumulator(std::uint64_t level, std::uint64_t index) const {
     return accumulators_.data() + (level * plan_.most_tiles + index) * tile_bytes_;
   }
+  std::uint64_t tiles_of(std::uint64_t batch) const {
+    return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
+  }
   bool splits_k() const { return plan_.box.depth > 1; }
 
   runtime::Runtime& runtime_;
@@ -77,7 +83,13 @@ class GemmProduct {
   std::size_t row_bytes_, tile_bytes_;  ///< of a tile
   std::uint64_t together_;              ///< tiles that the device computes side by side
   std::vector<SuperTile> super_tiles_;
-  std::uint64_t first_waiting_ = 0;  ///< batch whose products are not enqueued yet
+  /// Batches that are on the device, or on their way, whose products are not all enqueued. Of the
+  /// first tiles those are that are swept already.
+  Range waiting_{};
+  struct {
+    std::uint64_t end = 0;    ///< of the batches that are multiplied
+    std::uint64_t tiles = 0;  ///< that have been
+  } swept_;
   /// Of split-k: the ranks with the same tiles, one of each layer. Before the panels, which may
   /// refuse to be made on one rank: they and their peers are split off by all.
   std::unique_ptr<comm::Communicator> layers_;
@@ -89,7 +101,7 @@ class GemmProduct {
   device::Buffer<double> check_, checks_;
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
   device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
-  std::unique_ptr<device::Event> computed_;          ///< behind the latest products
+  std::unique_ptr<device::Event> computed_, computed_before_;  ///< behind the latest products
   std::unique_ptr<device::Event> given_, received_;  ///< what goes to other layers, and comes back
   // Its writers use what stands above until it is gone, also where a run has failed.
   GemmTiles tiles_;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "contract/backend.hpp"
@@ -219,6 +221,53 @@ TEST(UploadRing, ABatchStaysUntilItsLastUse) {
                 << what << ", batch " << piece.batch << ", offset " << piece.offset;
           }
         }
+      }
+    }
+  }
+}
+
+/// A reader holds a batch back until the one before it has been worked on twice.
+TEST(UploadRing, WorksOnWhatIsThereWhileItWaits) {
+  const auto device = test::make_backend();
+  const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
+  const auto source = source_for(*device, layout.batches);
+  for (const RingSizes& sizes : all_sizes()) {
+    // Without readers nobody waits; a single buffer is released with its batch's own kernels.
+    if (sizes.readers == 0 || sizes.batches == 1) continue;
+    measure::Recorder recorder;
+    const Buffer<std::byte> seen(*device, Memory::pinned, 2 * source.size());
+    UploadRing ring(*device, recorder, sizes);
+    std::array<std::atomic<int>, 6> times{};
+    std::uint64_t there = 0;
+    auto work = work_on(layout, source);
+    work.read = [&, read = work.read](std::uint64_t number, std::byte* slot) {
+      const std::uint64_t batch = layout.pieces[number].batch;
+      while (batch > 0 && times[batch - 1] < 2) std::this_thread::yield();
+      return read(number, slot);
+    };
+    work.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
+      there = batch + 1;
+    };
+    work.last_use = [&](std::uint64_t batch) { return std::min(batch + 1, layout.batches - 1); };
+    work.meanwhile = [&] {
+      if (there == 0 || times[there - 1] == 2) return false;
+      const std::uint64_t batch = there - 1;
+      ring.run_kernels(batch, ring.data(batch), batch_bytes,
+                       [&](device::Stream& compute, std::uint64_t, const std::byte* data) {
+                         const std::size_t at = (2 * batch + times[batch]) * batch_bytes;
+                         compute.download(seen.data() + at, data, batch_bytes);
+                       });
+      ++times[batch];
+      return true;
+    };
+    ring.run(work);
+    ring.compute().synchronize();
+    for (std::uint64_t batch = 0; batch + 1 < layout.batches; ++batch) {
+      const std::byte* const wanted = source.data() + batch * batch_bytes;
+      for (const std::uint64_t time : {0, 1}) {
+        ASSERT_EQ(std::memcmp(seen.data() + (2 * batch + time) * batch_bytes, wanted, batch_bytes),
+                  0)
+            << "batch " << batch << ", time " << time << ", readers " << sizes.readers;
       }
     }
   }

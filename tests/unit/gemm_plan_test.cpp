@@ -403,7 +403,7 @@ TEST(GemmPlan, WindowsFitIntoTheRing) {
     EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, batches));
     EXPECT_LE(plan.ring, std::min<std::uint64_t>(8, batches));
     EXPECT_GE(plan.window, 1U);
-    EXPECT_LE(plan.window, batches <= plan.ring ? plan.ring : plan.ring - 1);
+    EXPECT_LE(plan.window, plan.ring);
     const std::uint64_t last = plan.own_blocks.end() - 1;
     for (std::uint64_t i = 0; i + 1 < plan.window; ++i) {
       EXPECT_FALSE(plan.step(last - i).begins) << told(plan);  // one segment
@@ -800,7 +800,7 @@ TEST(GemmPlan, ASlowDownloadHidesBehindAWindow) {
   with.link_down = 25e9;  // a tile takes 5.4 ms, and 2.3 ms of computing a block
   const GemmPlan plan = plan_gemm(problem, with, 0);
   EXPECT_GE(plan.window, 3U) << told(plan);
-  EXPECT_GT(plan.ring, plan.window);
+  EXPECT_GE(plan.ring, plan.window);
   EXPECT_EQ(plan_gemm(problem, rates, 0).window, 2U);
   with.link_down = 100e9;
   EXPECT_EQ(plan_gemm(problem, with, 0).window, 1U);
