@@ -16,7 +16,6 @@
 namespace shardstream::workloads {
 namespace {
 
-using device::aligned;
 using device::Buffer;
 using device::Memory;
 
@@ -81,7 +80,7 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
     own.y = {device, Memory::device, buffers.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
-  const std::uint64_t variables = whole_variables(operands, plan.problem.tile);
+  const std::uint64_t variables = plan.idle ? 0 : whole_variables(operands, plan.problem.tile);
   if (operands.center) shift_ = {device, Memory::device, variables};
   if (operands.scale) scale_ = {device, Memory::device, variables};
   sums_ = {device, Memory::device, plan.batches() * plan.batch_sums()};
@@ -110,7 +109,7 @@ void GemmPanels::open_parts() {
 /// Also fills what pieces go by.
 void GemmPanels::measure_ring() {
   first_piece_ = {0};
-  sizes_ = {.slot_bytes = staging_.slot_bytes,
+  sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
             .slots = staging_.slots,
             .readers = staging_.readers,
             .batches = plan_.ring,
@@ -184,6 +183,7 @@ std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,
 
 void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
                            std::vector<double> scale) {
+  if (plan_.idle) return;
   const auto fill = [&](std::vector<double>& values, Buffer<double>& there) {
     expect(values.empty() == (there.size() == 0),
            "what is centred has means, what is scaled scales");

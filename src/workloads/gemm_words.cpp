@@ -85,12 +85,15 @@ std::string of_memory(const GemmPlan& plan) {
   const GemmBuffers& buffers = plan.buffers;
   const std::uint64_t exchange = sum({buffers.send, buffers.receive});
   return fmt::format(
-      "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}",
+      "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
       format_size(plan.device_bytes), format_size(plan.problem.device_memory),
       format_size(buffers.accumulators), format_size(product({plan.ring, batch_bytes(buffers)})),
       format_size(check_bytes(buffers)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
-      format_size(sum({plan.problem.other_bytes, buffers.c_tile, buffers.mirrors})));
+      format_size(sum({plan.problem.other_bytes, buffers.c_tile, buffers.mirrors})),
+      plan.box.ranks() < plan.problem.ranks && !plan.idle
+          ? fmt::format("; an idle rank's: {}", format_size(plan.problem.other_bytes))
+          : "");
 }
 
 /// What a rank receives from others; nothing with one rank.
@@ -155,7 +158,7 @@ std::vector<std::string> describe(const GemmPlan& plan) {
   lines.push_back(fmt::format(
       "super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(), plan.most_rows,
       plan.most_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
-  lines.push_back(of_batches(plan));
+  if (!plan.idle) lines.push_back(of_batches(plan));
   lines.push_back(of_memory(plan));
   if (plan.uploads > 0) {
     lines.push_back(fmt::format(
