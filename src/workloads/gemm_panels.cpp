@@ -25,10 +25,8 @@ std::uint64_t whole_variables(const GemmOperands& operands, const gemm::Tile& ti
 }
 
 gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
-  const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
-  return gemm::panel_work(matrix.type(), operands.precision, on_host,
-                          of_b ? operands.transpose_b : operands.transpose_a,
-                          operands.normalizes());
+  return gemm::panel_work(operands.matrix(of_b).type(), operands.precision, on_host,
+                          operands.transposed(of_b), operands.normalizes());
 }
 
 /// The first of a gathered panel's parts that came otherwise than it was sent. `sums`: of all parts
@@ -44,7 +42,7 @@ std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t
 GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host) {
   const gemm::PanelWork work = panel_work(operands, of_b, on_host);
   const bool as_stored = work == gemm::PanelWork::canonicalize;
-  return {as_stored ? size_of((of_b ? *operands.b : *operands.a).type())
+  return {as_stored ? size_of(operands.matrix(of_b).type())
                     : gemm::panel_element_bytes(operands.precision, on_host),
           work != gemm::PanelWork::none};
 }
@@ -199,7 +197,7 @@ void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
 /// Of op(A) or op(B); in the file it may lie transposed.
 GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
                                             Range valid_columns) const {
-  const io::Matrix& matrix = of_b ? *operands_.b : *operands_.a;
+  const io::Matrix& matrix = operands_.matrix(of_b);
   const std::optional<HeldMatrix>& held = of_b ? held_b_ : held_a_;
   const bool rounded = readers_round(operands_, of_b, on_host_);
   Rectangle made{.matrix = &matrix,
@@ -210,7 +208,7 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
                  .valid_columns = valid_columns,
                  .element = rounded ? element_ : size_of(matrix.type()),
                  .rounded = rounded};
-  if (of_b ? operands_.transpose_b : operands_.transpose_a) {
+  if (operands_.transposed(of_b)) {
     std::swap(made.rows, made.columns);
     std::swap(made.valid_rows, made.valid_columns);
   }
@@ -395,7 +393,7 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
 void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& uploaded,
                             const std::byte* from, std::byte* to) const {
   const Rectangle& stored = of_b ? uploaded.b : uploaded.a;
-  const bool transposed = of_b ? operands_.transpose_b : operands_.transpose_a;
+  const bool transposed = operands_.transposed(of_b);
   const Range rows = transposed ? stored.columns : stored.rows;
   const Range columns = transposed ? stored.rows : stored.columns;
   if (rows.count == 0 || columns.count == 0) return;

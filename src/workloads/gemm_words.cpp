@@ -1,6 +1,7 @@
 // A plan in words.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/units.hpp"
@@ -96,8 +97,8 @@ std::string of_memory(const GemmPlan& plan) {
           : "");
 }
 
-/// What a rank receives from others; nothing with one rank.
-std::string of_ranks(const GemmPlan& plan) {
+/// What the rank receives from others; nothing with one rank.
+std::string of_messages(const GemmPlan& plan) {
   struct Kind {
     std::uint64_t bytes;
     std::string_view of;
@@ -107,7 +108,7 @@ std::string of_ranks(const GemmPlan& plan) {
                                                {plan.b_gathered, "of B in all-gathers"},
                                                {plan.exchanged, "of partial sums"}}}) {
     if (kind.bytes == 0) continue;
-    text += fmt::format("{} {} {}", text.empty() ? "" : ",", format_size(kind.bytes), kind.of);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_size(kind.bytes), kind.of);
   }
   return text;
 }
@@ -167,8 +168,8 @@ std::vector<std::string> describe(const GemmPlan& plan) {
         static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads),
         format_size(plan.least_uploads)));
   }
-  if (const std::string received = of_ranks(plan); !received.empty()) {
-    lines.push_back("from other ranks:" + received);
+  if (const std::string received = of_messages(plan); !received.empty()) {
+    lines.push_back("from other ranks: " + received);
   }
   lines.push_back(of_time(plan));
   return lines;
