@@ -23,6 +23,12 @@ constexpr std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
   return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
+/// Bytes up to the next multiple of 256, where other memory of a device can begin; the largest
+/// number where that is too large for one.
+constexpr std::uint64_t aligned(std::uint64_t bytes) {
+  return saturating_product(ceil_div(bytes, 256), 256);
+}
+
 /// Part `part` of `parts` of `count` items: contiguous, in order; the remainder is spread one by
 /// one over the first parts. A part is empty when there are more parts than items.
 constexpr Range share(std::uint64_t count, std::uint64_t part, std::uint64_t parts) {

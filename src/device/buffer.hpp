@@ -2,18 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "device/device.hpp"
 
 namespace shardstream::device {
-
-/// Bytes up to the next multiple of 256, where other memory of a device can begin.
-constexpr std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
 
 /// `count` values of T in device or pinned memory, not initialised. Move-only. The device must
 /// outlive it, and no stream may still use it when it goes.

@@ -23,6 +23,8 @@ struct GemmOperands {
   double alpha = 1, beta = 0;
   /// Whether what is read is not yet what is multiplied, even in another type.
   bool normalizes() const { return center || scale; }
+  const io::Matrix& matrix(bool of_b) const { return of_b ? *b : *a; }
+  bool transposed(bool of_b) const { return of_b ? transpose_b : transpose_a; }
   gemm::Precision precision = gemm::Precision::fp64;
   std::uint64_t m = 0, n = 0, k = 0;
   /// What the workload's own options came to where they were auto, by key.

@@ -16,7 +16,6 @@
 namespace shardstream::workloads {
 namespace {
 
-using device::aligned;
 using device::Buffer;
 using device::Memory;
 
@@ -26,10 +25,8 @@ std::uint64_t whole_variables(const GemmOperands& operands, const gemm::Tile& ti
 }
 
 gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
-  const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
-  return gemm::panel_work(matrix.type(), operands.precision, on_host,
-                          of_b ? operands.transpose_b : operands.transpose_a,
-                          operands.normalizes());
+  return gemm::panel_work(operands.matrix(of_b).type(), operands.precision, on_host,
+                          operands.transposed(of_b), operands.normalizes());
 }
 
 /// The first of a gathered panel's parts that came otherwise than it was sent. `sums`: of all parts
@@ -45,7 +42,7 @@ std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t
 GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host) {
   const gemm::PanelWork work = panel_work(operands, of_b, on_host);
   const bool as_stored = work == gemm::PanelWork::canonicalize;
-  return {as_stored ? size_of((of_b ? *operands.b : *operands.a).type())
+  return {as_stored ? size_of(operands.matrix(of_b).type())
                     : gemm::panel_element_bytes(operands.precision, on_host),
           work != gemm::PanelWork::none};
 }
@@ -81,7 +78,7 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
     own.y = {device, Memory::device, buffers.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
-  const std::uint64_t variables = whole_variables(operands, plan.problem.tile);
+  const std::uint64_t variables = plan.idle ? 0 : whole_variables(operands, plan.problem.tile);
   if (operands.center) shift_ = {device, Memory::device, variables};
   if (operands.scale) scale_ = {device, Memory::device, variables};
   sums_ = {device, Memory::device, plan.batches() * plan.batch_sums()};
@@ -110,7 +107,7 @@ void GemmPanels::open_parts() {
 /// Also fills what pieces go by.
 void GemmPanels::measure_ring() {
   first_piece_ = {0};
-  sizes_ = {.slot_bytes = staging_.slot_bytes,
+  sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
             .slots = staging_.slots,
             .readers = staging_.readers,
             .batches = plan_.ring,
@@ -184,6 +181,7 @@ std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,
 
 void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
                            std::vector<double> scale) {
+  if (plan_.idle) return;
   const auto fill = [&](std::vector<double>& values, Buffer<double>& there) {
     expect(values.empty() == (there.size() == 0),
            "what is centred has means, what is scaled scales");
@@ -199,7 +197,7 @@ void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
 /// Of op(A) or op(B); in the file it may lie transposed.
 GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
                                             Range valid_columns) const {
-  const io::Matrix& matrix = of_b ? *operands_.b : *operands_.a;
+  const io::Matrix& matrix = operands_.matrix(of_b);
   const std::optional<HeldMatrix>& held = of_b ? held_b_ : held_a_;
   const bool rounded = readers_round(operands_, of_b, on_host_);
   Rectangle made{.matrix = &matrix,
@@ -210,7 +208,7 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
                  .valid_columns = valid_columns,
                  .element = rounded ? element_ : size_of(matrix.type()),
                  .rounded = rounded};
-  if (of_b ? operands_.transpose_b : operands_.transpose_a) {
+  if (operands_.transposed(of_b)) {
     std::swap(made.rows, made.columns);
     std::swap(made.valid_rows, made.valid_columns);
   }
@@ -395,7 +393,7 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
 void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& uploaded,
                             const std::byte* from, std::byte* to) const {
   const Rectangle& stored = of_b ? uploaded.b : uploaded.a;
-  const bool transposed = of_b ? operands_.transpose_b : operands_.transpose_a;
+  const bool transposed = operands_.transposed(of_b);
   const Range rows = transposed ? stored.columns : stored.rows;
   const Range columns = transposed ? stored.rows : stored.columns;
   if (rows.count == 0 || columns.count == 0) return;

@@ -112,16 +112,16 @@ void place(GemmPlan& plan, const Shape& shape) {
     plan.column = plan.rank % plan.box.columns;
     plan.rows = shape.rows_of(plan.row);
     plan.columns = shape.columns_of(plan.column);
+    plan.own_segments = shape.segments_of(plan.layer);
+    plan.own_blocks = shape.blocks_of(plan.own_segments);
+    plan.nodes = shape.nodes_of(plan.layer);
   }
   plan.tile_rows = shape.tile_rows;
   plan.tile_columns = shape.tile_columns;
   plan.blocks = shape.blocks;
   plan.begins_shallow = shape.begins_shallow;
   plan.segments = shape.segments;
-  plan.own_segments = shape.segments_of(plan.layer);
-  plan.own_blocks = shape.blocks_of(plan.own_segments);
   plan.levels = shape.levels;
-  plan.nodes = shape.nodes_of(plan.layer);
   plan.most_nodes = shape.most_nodes;
   plan.exchange_rows = shape.exchange_rows;
 }
@@ -135,6 +135,8 @@ void cut(GemmPlan& plan, const Choice& choice) {
   plan.most_tiles = choice.extents.tiles;
   plan.ring = choice.ring;
   plan.window = choice.window;
+  plan.device_bytes = plan.problem.other_bytes;
+  if (plan.idle) return;
   plan.buffers = buffers_of(choice.shape, choice.extents);
   plan.device_bytes = device_bytes(choice.shape, choice.extents, choice.ring);
 }
@@ -157,7 +159,7 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
   plan.alternatives = std::move(choices.considered);
   place(plan, chosen.shape);
   cut(plan, chosen);
-  count_traffic(plan, chosen.shape);
+  if (!plan.idle) count_traffic(plan, chosen.shape);
   plan.compute_seconds = chosen.prediction.compute;
   plan.upload_seconds = chosen.prediction.upload;
   plan.gather_seconds = chosen.prediction.gather;

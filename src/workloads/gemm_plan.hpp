@@ -16,7 +16,8 @@
 //                         a super-tile the D ranks with the same tiles, one of each layer, exchange
 //                         their partial sums, and each folds, checks and drains some of the tiles.
 //
-// Ranks that have no place in the box are idle: they have super-tiles of nothing.
+// Ranks that have no place in the box are idle: they have super-tiles of nothing, no batches and
+// no buffers.
 //
 // Lock step. Every rank has the same number of super-tiles. In each of them the ranks of a grid row
 // have the same rows of tiles and those of a grid column the same columns, either of which may be
@@ -93,8 +94,8 @@ struct GemmRates {
   double flops = 0;                   ///< flop/s of a rank, of products in the panels' precision
 };
 
-/// Bytes of device memory of the largest super-tile of any rank, the same on every rank; each a
-/// multiple of 256, or 0 where there is none.
+/// Bytes of device memory of the largest super-tile of any rank, the same on every rank but idle
+/// ones, which have none; each a multiple of 256, or 0 where there is none.
 struct GemmBuffers {
   // One of each for every batch in the ring:
   std::uint64_t raw_a = 0, raw_b = 0;  ///< this rank's parts, where what is uploaded is not a panel
@@ -197,7 +198,7 @@ struct GemmAlternative {
 
 /// One rank's plan. Not the same on every rank are: rank, idle, row, column, layer, own_segments,
 /// own_blocks, rows, columns, nodes, uploads, least_uploads, a_gathered, b_gathered, exchanged and
-/// flops.
+/// flops; on idle ranks also buffers and device_bytes.
 struct GemmPlan {
   GemmProblem problem;
   std::uint64_t rank = 0;
@@ -209,8 +210,7 @@ struct GemmPlan {
   Box box;
   /// This rank's place in the box: rank = (layer * box.rows + row) * box.columns + column.
   std::uint64_t row = 0, column = 0, layer = 0;
-  /// It has none: no tiles, and of segments and blocks those of layer 0, with nothing to do for
-  /// any.
+  /// It has none: no tiles, segments, blocks and buffers.
   bool idle = false;
 
   std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
@@ -222,7 +222,7 @@ struct GemmPlan {
   /// A power of two. Segment s has the blocks share(blocks, s, segments). Its products are summed
   /// block by block; segments are the leaves of a binary tree, whose root is the product.
   std::uint64_t segments = 1;
-  Range own_segments;   ///< its layer's; all but with split-k; never empty
+  Range own_segments;   ///< its layer's; all but with split-k; empty on idle ranks alone
   Range own_blocks;     ///< the blocks of these; every batch of a super-tile has one, in order
   Range rows, columns;  ///< of tiles, this rank's; may be empty
 
@@ -242,7 +242,7 @@ struct GemmPlan {
   /// segment, and fewer than `ring` unless the ring holds all batches.
   std::uint64_t window = 1;
 
-  // With split-k; one node, and else nothing, without.
+  // With split-k; one node, and else nothing, without, and nothing on idle ranks.
   std::vector<GemmNode> nodes;   ///< of own_segments: node i is on level i when the last block is
                                  ///< folded; left to right
   std::uint64_t most_nodes = 1;  ///< of any rank

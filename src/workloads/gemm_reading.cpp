@@ -17,7 +17,7 @@ struct Pieces {
   std::uint64_t rows;  ///< of one
 
   Pieces(const GemmOperands& operands, bool of_b, bool on_host, bool held, std::size_t slot)
-      : matrix(of_b ? operands.b.get() : operands.a.get()),
+      : matrix(&operands.matrix(of_b)),
         bringing{.type = matrix->type(),
                  .precision = operands.precision,
                  .on_host = on_host,
@@ -72,8 +72,8 @@ std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t cou
 }
 
 bool readers_round(const GemmOperands& operands, bool of_b, bool on_host) {
-  const io::Matrix& matrix = of_b ? *operands.b : *operands.a;
-  return !operands.normalizes() && gemm::readers_round(matrix.type(), operands.precision, on_host);
+  return !operands.normalizes() &&
+         gemm::readers_round(operands.matrix(of_b).type(), operands.precision, on_host);
 }
 
 measure::Ceiling panel_read(runtime::Runtime& runtime, const GemmOperands& operands,

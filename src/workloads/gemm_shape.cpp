@@ -11,11 +11,11 @@
 namespace shardstream::workloads {
 namespace {
 
-constexpr std::uint64_t alignment = 256;
 constexpr std::uint64_t exchange_buffer = std::uint64_t{64} << 20;  // fits beside any super-tile
 
-std::uint64_t aligned(std::initializer_list<std::uint64_t> factors) {
-  return saturating_product(ceil_div(product(factors), alignment), alignment);
+/// Bytes of a buffer.
+std::uint64_t room(std::initializer_list<std::uint64_t> factors) {
+  return aligned(product(factors));
 }
 
 bool siblings(const GemmNode& left, const GemmNode& right) {
@@ -328,35 +328,34 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   const std::uint64_t b_part = shape.b_part_rows(tile.k);
   const std::uint64_t b_rows = product({b_part, shape.box.rows});
   GemmBuffers buffers;
-  if (problem.a.raw) buffers.raw_a = aligned({part, tile.k, shape.a_element});
-  if (problem.b.raw) buffers.raw_b = aligned({b_part, columns, shape.b_element});
-  buffers.a_panel = aligned({a_rows, tile.k, shape.panel_element});
-  buffers.b_panel = aligned({b_rows, columns, shape.panel_element});
+  if (problem.a.raw) buffers.raw_a = room({part, tile.k, shape.a_element});
+  if (problem.b.raw) buffers.raw_b = room({b_part, columns, shape.b_element});
+  buffers.a_panel = room({a_rows, tile.k, shape.panel_element});
+  buffers.b_panel = room({b_rows, columns, shape.panel_element});
   if (gemm::splits(precision)) {
-    buffers.a_factor = aligned({rows, depth, shape.panel_element});
-    buffers.b_factor = aligned({depth, columns, shape.panel_element});
+    buffers.a_factor = room({rows, depth, shape.panel_element});
+    buffers.b_factor = room({depth, columns, shape.panel_element});
   }
-  if (transposed_b) buffers.b_factor = aligned({columns, tile.k, shape.panel_element});
-  buffers.y = aligned({b_rows, 2, extents.columns, sizeof(double)});
-  buffers.z = aligned({rows, extents.columns, sizeof(double)});
-  buffers.row_squares = aligned({rows, sizeof(double)});
-  buffers.column_squares = aligned({extents.columns, sizeof(double)});
-  buffers.verdicts =
-      sum({aligned({shape.most_rows, shape.most_columns,
-                    sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
-           aligned({tile.m, sizeof(gemm::RowVerdict)}),
-           aligned({extents.super_tiles, shape.most_blocks, shape.box.batch_sums(problem.symmetric),
-                    sizeof(std::uint64_t)})});
-  buffers.accumulators = aligned({shape.levels, extents.tiles, shape.tile_bytes});
-  if (problem.reads_c) buffers.c_tile = aligned({shape.tile_bytes});
+  if (transposed_b) buffers.b_factor = room({columns, tile.k, shape.panel_element});
+  buffers.y = room({b_rows, 2, extents.columns, sizeof(double)});
+  buffers.z = room({rows, extents.columns, sizeof(double)});
+  buffers.row_squares = room({rows, sizeof(double)});
+  buffers.column_squares = room({extents.columns, sizeof(double)});
+  buffers.verdicts = sum({room({shape.most_rows, shape.most_columns,
+                                sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
+                          room({tile.m, sizeof(gemm::RowVerdict)}),
+                          room({extents.super_tiles, shape.most_blocks,
+                                shape.box.batch_sums(problem.symmetric), sizeof(std::uint64_t)})});
+  buffers.accumulators = room({shape.levels, extents.tiles, shape.tile_bytes});
+  if (problem.reads_c) buffers.c_tile = room({shape.tile_bytes});
   if (problem.symmetric && problem.stores_c && shape.tile_rows > 1) {
-    buffers.mirrors = aligned({mirrors_on_their_way, shape.tile_bytes});
+    buffers.mirrors = room({mirrors_on_their_way, shape.tile_bytes});
   }
   if (shape.box.depth > 1) {
     buffers.gathered_z =
         product({shape.box.depth, sum({buffers.z, buffers.row_squares, buffers.column_squares})});
     buffers.send = buffers.receive =
-        aligned({shape.box.depth, shape.most_nodes, shape.exchange_rows, tile.n, shape.c_element});
+        room({shape.box.depth, shape.most_nodes, shape.exchange_rows, tile.n, shape.c_element});
   }
   return buffers;
 }

@@ -20,6 +20,7 @@ std::size_t row_bytes_of(const GemmPlan& plan) {
 
 /// Of the drain: as wanted, or eight rows of a tile.
 std::size_t slot_bytes_of(const GemmPlan& plan, const pipeline::Ring& staging) {
+  if (plan.idle) return 0;
   return std::max<std::size_t>(staging.slot_bytes, 8 * row_bytes_of(plan));
 }
 
@@ -38,7 +39,7 @@ std::uint64_t GemmTiles::host_bytes(const GemmOperands& operands, const GemmPlan
   const gemm::Tile& tile = plan.problem.tile;
   const ElementType type = gemm::accumulator_type(operands.precision);
   std::uint64_t of_c = 0;
-  if (operands.c) {
+  if (operands.c && plan.numbered_tiles() > 0) {
     const bool differs = operands.c->type() != type;
     of_c = tile.m * tile.n * (size_of(type) + (differs ? size_of(operands.c->type()) : 0));
   }
@@ -85,7 +86,11 @@ void GemmTiles::begin(device::Stream& stream) {
     tile.words = tile.mirror_words = tile.weighted = 0;
     tile.c_words = 0;
   }
-  for (Group& group : groups_) group.failure.clear();
+  for (std::uint64_t number = 0; number < groups_.size(); ++number) {
+    groups_[number].failure.clear();
+    // Without panels none can be wrong, and finish_group() is not called.
+    if (plan_.idle && journal_ != nullptr) journal_->add_group(number);
+  }
   mirrored_ = 0;
 }
 

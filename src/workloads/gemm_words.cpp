@@ -1,6 +1,7 @@
 // A plan in words.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/units.hpp"
@@ -85,16 +86,19 @@ std::string of_memory(const GemmPlan& plan) {
   const GemmBuffers& buffers = plan.buffers;
   const std::uint64_t exchange = sum({buffers.send, buffers.receive});
   return fmt::format(
-      "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}",
+      "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
       format_size(plan.device_bytes), format_size(plan.problem.device_memory),
       format_size(buffers.accumulators), format_size(product({plan.ring, batch_bytes(buffers)})),
       format_size(check_bytes(buffers)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
-      format_size(sum({plan.problem.other_bytes, buffers.c_tile, buffers.mirrors})));
+      format_size(sum({plan.problem.other_bytes, buffers.c_tile, buffers.mirrors})),
+      plan.box.ranks() < plan.problem.ranks && !plan.idle
+          ? fmt::format("; an idle rank's: {}", format_size(plan.problem.other_bytes))
+          : "");
 }
 
-/// What a rank receives from others; nothing with one rank.
-std::string of_ranks(const GemmPlan& plan) {
+/// What the rank receives from others; nothing with one rank.
+std::string of_messages(const GemmPlan& plan) {
   struct Kind {
     std::uint64_t bytes;
     std::string_view of;
@@ -104,7 +108,7 @@ std::string of_ranks(const GemmPlan& plan) {
                                                {plan.b_gathered, "of B in all-gathers"},
                                                {plan.exchanged, "of partial sums"}}}) {
     if (kind.bytes == 0) continue;
-    text += fmt::format("{} {} {}", text.empty() ? "" : ",", format_size(kind.bytes), kind.of);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_size(kind.bytes), kind.of);
   }
   return text;
 }
@@ -155,7 +159,7 @@ std::vector<std::string> describe(const GemmPlan& plan) {
   lines.push_back(fmt::format(
       "super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(), plan.most_rows,
       plan.most_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
-  lines.push_back(of_batches(plan));
+  if (!plan.idle) lines.push_back(of_batches(plan));
   lines.push_back(of_memory(plan));
   if (plan.uploads > 0) {
     lines.push_back(fmt::format(
@@ -164,8 +168,8 @@ std::vector<std::string> describe(const GemmPlan& plan) {
         static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads),
         format_size(plan.least_uploads)));
   }
-  if (const std::string received = of_ranks(plan); !received.empty()) {
-    lines.push_back("from other ranks:" + received);
+  if (const std::string received = of_messages(plan); !received.empty()) {
+    lines.push_back("from other ranks: " + received);
   }
   lines.push_back(of_time(plan));
   return lines;

@@ -13,7 +13,6 @@
 namespace shardstream::workloads {
 namespace {
 
-using device::aligned;
 using device::Buffer;
 using device::Memory;
 

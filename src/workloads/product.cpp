@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <limits>
 #include <optional>
 
 #include "core/error.hpp"
@@ -21,6 +18,7 @@
 #include "workloads/gemm_product.hpp"
 #include "workloads/normalizer.hpp"
 #include "workloads/product_limits.hpp"
+#include "workloads/product_outcome.hpp"
 #include "workloads/taken_tiles.hpp"
 
 namespace shardstream::workloads {
@@ -128,196 +126,6 @@ io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands&
                            {"device", runtime.device->info().name},
                            {"library", algorithm}});
   return made;
-}
-
-// ---------------------------------------------------------------- what came of it
-
-/// Operations of products that a tile was made of, without padding.
-double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
-  const GemmProblem& problem = plan.problem;
-  const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
-  const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
-  const Range columns = elements_of({column, 1}, problem.tile.n, problem.n);
-  return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
-         static_cast<double>(problem.k);
-}
-
-/// All ranks' verdicts as one.
-struct Agreed {
-  std::string failure;
-  double worst, smallest_caught, squares = 0;
-  std::uint64_t rows;  ///< of all computed tiles, which are checked one by one
-  std::uint64_t unchecked, checksum;
-
-  Verification verification() const {
-    if (!failure.empty()) return Verification::failed;
-    if (unchecked == 0) return Verification::passed;
-    return unchecked < rows ? Verification::partly : Verification::impossible;
-  }
-};
-
-/// Of all computed tiles.
-std::uint64_t rows_of_tiles(const GemmPlan& plan) {
-  const GemmProblem& problem = plan.problem;
-  std::uint64_t rows = 0;
-  for (std::uint64_t row = 0; row < plan.tile_rows; ++row) {
-    rows += elements_of({row, 1}, problem.tile.m, problem.m).count *
-            plan.count_tiles({{row, 1}, {0, plan.tile_columns}});
-  }
-  return rows;
-}
-
-/// Collective.
-Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVerdict& mine) {
-  Agreed all{.failure = {},
-             .worst = session.max(mine.worst),
-             .smallest_caught = session.max(mine.smallest_caught),
-             .rows = rows_of_tiles(plan),
-             .unchecked = session.sum(mine.unchecked),
-             .checksum = session.sum(mine.checksum)};
-  for (const std::string& failure : session.gather(mine.failure)) {
-    if (all.failure.empty()) all.failure = failure;
-  }
-  // In the order of the tiles, whoever had them. As bytes, since ranks may have more or fewer.
-  std::vector<GemmVerdict::Squares> squares;
-  const auto* const mine_bytes = reinterpret_cast<const char*>(mine.squares.data());
-  for (const std::string& bytes : session.gather(
-           std::string(mine_bytes, mine.squares.size() * sizeof(GemmVerdict::Squares)))) {
-    const std::size_t before = squares.size();
-    squares.resize(before + bytes.size() / sizeof(GemmVerdict::Squares));
-    std::memcpy(squares.data() + before, bytes.data(), bytes.size());
-  }
-  std::ranges::sort(squares, {}, &GemmVerdict::Squares::tile);
-  for (const auto& [tile, sum] : squares) all.squares += sum;
-  return all;
-}
-
-/// What `of` says of each operand; once where it says the same of all.
-template <class Of>
-std::string of_all(const GemmOperands& operands, const Of& of) {
-  std::vector<std::string_view> said;
-  for (const auto* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
-    if (matrix != nullptr) said.push_back(of(*matrix));
-  }
-  const bool alike = std::ranges::all_of(said, [&](const auto& one) { return one == said[0]; });
-  return alike ? std::string(said[0]) : join(said, ",");
-}
-
-/// What options came to, but for those that only the product knows.
-void resolve(const GemmOperands& operands, const GemmPlan& plan, const pipeline::Ring& staging,
-             Outcome& outcome) {
-  const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
-  outcome.resolved = {
-      {"gemm.decomposition", std::string(name_of(plan.decomposition))},
-      {"gemm.box", name_of(plan.box)},
-      {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
-      {"input.read", of_all(operands,
-                            [](const auto& matrix) {
-                              return std::string_view(matrix.past_cache() ? "direct" : "cached");
-                            })},
-      {"pipeline.slots", integer(staging.slots)},
-      {"pipeline.readers", integer(staging.readers)},
-      {"pipeline.gpu-memory", integer(plan.problem.device_memory)}};
-  for (const auto& [key, value] : operands.resolved) outcome.resolved.emplace_back(key, value);
-}
-
-void describe(const io::Matrix& matrix, const char* name, bool transposed, Outcome& outcome) {
-  const std::string group = fmt::format("/input/{}", name);
-  outcome.input.push_back({group, "name", matrix.name()});
-  outcome.input.push_back({group, "type", std::string(name_of(matrix.type()))});
-  outcome.input.push_back({group, "shape",
-                           std::vector<std::int64_t>{static_cast<std::int64_t>(matrix.rows()),
-                                                     static_cast<std::int64_t>(matrix.columns())}});
-  outcome.input.push_back({group, "transposed", std::int64_t{transposed}});
-  outcome.input.push_back({group, "access", matrix.access()});
-  outcome.input.push_back(
-      {group, "stored_bytes", static_cast<std::int64_t>(matrix.stored_bytes())});
-}
-
-/// What the plan came to and why, for people.
-std::string lines(const GemmPlan& plan) {
-  std::string text;
-  for (const std::string& line : describe(plan)) text += line + '\n';
-  return text;
-}
-
-std::string verdict_of(const Agreed& agreed) {
-  constexpr const char* why =
-      "their operands are not all finite, or too small for their squares, or their products are "
-      "too "
-      "large for C's type";
-  switch (agreed.verification()) {
-    case Verification::failed:
-      return agreed.failure;
-    case Verification::impossible:
-      return fmt::format("no row of C could be checked: {}", why);
-    case Verification::partly:
-      return fmt::format(
-          "{} of {} rows of tiles could not be checked: {}; all others agree with A (B x), at most "
-          "{:.2g} of the bound away",
-          agreed.unchecked, agreed.rows, why, agreed.worst);
-    case Verification::passed:
-      return fmt::format(
-          "every row of C agrees with A (B x) in each column of tiles, at most {:.2g} of the bound "
-          "away",
-          agreed.worst);
-  }
-  throw ContractError("a verification without a word");
-}
-
-void report(const GemmOperands& operands, const std::string& name, const GemmPlan& plan,
-            const Agreed& agreed, Outcome& outcome) {
-  const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
-  const double norm = std::sqrt(agreed.squares);
-  const double rms =
-      norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const bool checked = outcome.verified != Verification::impossible;
-  // The check is of the product itself; alpha scales what it catches in C. It is no share of what
-  // is not finite.
-  double caught = rms > 0 ? std::abs(operands.alpha) * agreed.smallest_caught / rms : 0;
-  if (!checked || !std::isfinite(rms)) caught = nan;
-  const std::string checksum = fmt::format("{:016x}", agreed.checksum);
-  Table table(name, {{"output", ColumnType::text},
-                     {"norm", ColumnType::real},
-                     {"checksum", ColumnType::text},
-                     {"validated", ColumnType::integer},
-                     {"max_error", ColumnType::real},
-                     {"tolerance", ColumnType::real},
-                     {"smallest_caught", ColumnType::real}});
-  table.add({std::string("C"), norm, checksum,
-             std::int64_t{outcome.verified == Verification::passed}, checked ? agreed.worst : nan,
-             1.0, caught});
-  outcome.results.push_back(std::move(table));
-  const auto number = [&](const char* key, std::uint64_t value) {
-    outcome.metrics.push_back({key, fmt::format("{}", value)});
-  };
-  number("m", operands.m);
-  number("n", operands.n);
-  number("k", operands.k);
-  outcome.metrics.push_back({"precision", std::string(name_of(operands.precision))});
-  outcome.metrics.push_back({"decomposition", std::string(name_of(plan.decomposition))});
-  outcome.metrics.push_back({"c_norm", fmt::format("{}", norm)});
-  outcome.metrics.push_back({"c_checksum", checksum});
-  if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
-  outcome.metrics.push_back({"smallest_caught", fmt::format("{:.3g}", caught)});
-  outcome.metrics.push_back(
-      {"uploads_by_least", fmt::format("{:.4f}", static_cast<double>(plan.uploads) /
-                                                     static_cast<double>(plan.least_uploads))});
-  outcome.attributes.insert(outcome.attributes.end(),
-                            {{"m", integer(operands.m)},
-                             {"n", integer(operands.n)},
-                             {"k", integer(operands.k)},
-                             {"precision", std::string(name_of(operands.precision))},
-                             {"decomposition", std::string(name_of(plan.decomposition))},
-                             {"box", name_of(plan.box)},
-                             {"alpha", operands.alpha},
-                             {"unchecked_rows", integer(agreed.unchecked)},
-                             {"tile_m", integer(plan.problem.tile.m)},
-                             {"tile_n", integer(plan.problem.tile.n)},
-                             {"tile_k", integer(plan.problem.tile.k)},
-                             {"blocks_of_k", integer(plan.blocks)},
-                             {"plan", lines(plan)}});
 }
 
 void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
@@ -508,77 +316,24 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
         repeatable = repeatable && (!checksum || *checksum == product->checksum());
         checksum = product->checksum();
       });
-  std::optional<Agreed> agreed;
+  ProductRun ran{.computed = product.has_value(),
+                 .uploaded = uploaded,
+                 // Where all was taken over there are no slots: those that were asked for.
+                 .slot_bytes = product ? product->slot_bytes() : staging.slot_bytes,
+                 .constant_variables = {},
+                 .found = {},
+                 .taken = std::move(taken)};
+  if (normalizer) ran.constant_variables = normalizer->constant();
+  if (earlier != nullptr) ran.found = earlier->tiles.size();
+  Agreed agreed;
   {
     const auto span = runtime.recorder.phase("verify");
     GemmVerdict verdict = product ? product->verdict() : GemmVerdict{};
-    for (const io::FinishedTile& tile : taken) verdict.add(tile);
-    agreed = agree(session, plan, verdict);
+    for (const io::FinishedTile& tile : ran.taken) verdict.add(tile);
+    agreed = agree(session, plan, verdict, repeatable);
   }
-  const auto all_ranks = [&](double mine) {
-    double sum = 0;
-    for (const double one : session.gather(std::vector{mine})) sum += one;
-    return sum;
-  };
-  const double whole = all_ranks(plan.flops);
-  double taken_flops = 0;
-  for (const io::FinishedTile& tile : taken) taken_flops += flops_of(tile, plan);
-  outcome.flops = product ? whole - all_ranks(taken_flops) : 0;
-  const double left = outcome.flops / whole;  // of the product, where the rest was taken over
-  outcome.elements = operands.m * operands.n;
-  const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);
-  outcome.bytes = operands.m * operands.k * problem.a.element_bytes + c_bytes;
-  if (!operands.symmetric) outcome.bytes += operands.k * operands.n * problem.b.element_bytes;
-  const double down = static_cast<double>(c_bytes) / (operands.symmetric && to == nullptr ? 2 : 1);
-  const double received = all_ranks(static_cast<double>(plan.received()));
-  const double sent_up = all_ranks(static_cast<double>(uploaded));
-  if (product) {
-    outcome.ceilings =
-        loaded(std::move(limits), {sent_up, left * down, left * received, outcome.flops});
-  } else {
-    outcome.bytes = 0;  // all was taken over
-  }
-  if (session.max(repeatable ? 0 : 1) > 0 && agreed->failure.empty()) {
-    agreed->failure = "the repetitions differ from one another";
-  }
-  outcome.verified = agreed->verification();
-  outcome.verdict = verdict_of(*agreed);
-  if (session.rank() == 0) {
-    if (!std::isfinite(agreed->squares) && agreed->unchecked == 0) {
-      runtime.log.warn("C, or the sum of its squares, is not finite: it overflows");
-    }
-    if (outcome.verified == Verification::partly || outcome.verified == Verification::impossible) {
-      runtime.log.warn(outcome.verdict);
-    }
-  }
-  const auto integer = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
-  resolve(operands, plan, staging, outcome);
-  // Where all was taken over there are no slots: those that were asked for
-  outcome.resolved.emplace_back("pipeline.slot",
-                                integer(product ? product->slot_bytes() : staging.slot_bytes));
-  if (normalizer) {
-    outcome.attributes.emplace_back("constant_variables", integer(normalizer->constant()));
-    if (normalizer->constant() > 0 && session.rank() == 0) {
-      runtime.log.warn(fmt::format(
-          "{} variables are constant and have no deviation to be divided by: they count as 0",
-          normalizer->constant()));
-    }
-  }
-  if (earlier != nullptr) {
-    const std::uint64_t tiles = session.sum(taken.size());
-    if (tiles < earlier->tiles.size() && session.rank() == 0) {
-      runtime.log.warn(fmt::format(
-          "{} tiles were finished, but {} are computed again, being in no super-tile that is "
-          "whole now: as many ranks and as much --pipeline.gpu-memory as before keep the most",
-          earlier->tiles.size(), earlier->tiles.size() - tiles));
-    }
-    outcome.metrics.push_back({"resumed_tiles", fmt::format("{}", tiles)});
-    outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
-  }
-  report(operands, name, plan, *agreed, outcome);
-  describe(*operands.a, "a", operands.transpose_a, outcome);
-  if (!operands.symmetric) describe(*operands.b, "b", operands.transpose_b, outcome);
-  if (operands.c) describe(*operands.c, "c", false, outcome);
+  conclude(runtime, operands, name, plan, staging, std::move(limits), to != nullptr, ran, agreed,
+           outcome);
   return outcome;
 }
 

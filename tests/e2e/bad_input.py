@@ -384,7 +384,8 @@ def test_expected_ranks():
     def expecting(ranks, arguments):
         return [*arguments, "--launch.expect-ranks", str(ranks)]
 
-    check_complaints([(expecting(2, reduce), 2, ["expect-ranks is 2", "MPI sees 1 rank:", "mpirun"]),
+    check_complaints([(expecting(2, reduce), 2,
+                       ["expect-ranks is 2", "MPI sees 1 rank:", "mpirun"]),
                       (expecting(4, data), 2, ["expect-ranks is 4", "MPI sees 1 rank:"]),
                       (expecting("two", reduce), 2, ["--launch.expect-ranks", "'two'"]),
                       ([*reduce, "--launch.bind", "core"], 2, ["--launch.bind", "'core'"])],

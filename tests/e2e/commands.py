@@ -20,7 +20,8 @@ NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}
 def test_help():
     whole = run("--help", env=NO_MPI).expect(0)
     assert whole.err == "" and whole.out.isascii(), whole
-    for word in ("run WORKLOAD|CONFIG.ini", "generate", "info", "--version", "Exit codes", "mpirun -np 2"):
+    for word in ("run WORKLOAD|CONFIG.ini", "generate", "info", "--version", "Exit codes",
+                 "mpirun -np 2"):
         assert word in whole.out, f"{word}: {whole}"
     assert run("-h").out == run("help").out == whole.out
     for command in ("run", "generate", "info"):

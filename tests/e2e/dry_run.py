@@ -73,7 +73,8 @@ def test_files_and_measured_rates():
     text = dry("gemm", *inputs, "--rates", result)
     expect(text, "C: 100 x 60 in fp32", f"measured of a rank, in {result}: ",
            f"link_up {rates['link_up']:.4g} GB/s",
-           f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s", "assumed of a rank: device memory")
+           f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s",
+           "assumed of a rank: device memory")
     # What was not measured is assumed: two ranks' gathers, another precision.
     text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--gemm.precision", "fp64")
     expect(text, "assumed of a rank: all_gather 5 GB/s, multiply_fp64 200 Gflop/s")
@@ -81,7 +82,8 @@ def test_files_and_measured_rates():
     assert sorted(path.name for path in folder.iterdir()) == ["in.h5", "out.h5"]
 
     ini = folder / "job.ini"
-    ini.write_text(f"[run]\nworkload = gemm\n[input]\na = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n")
+    ini.write_text("[run]\nworkload = gemm\n[input]\n"
+                   f"a = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n")
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 on a host", "C: 100 x 60 in fp32")
 
 
@@ -171,7 +173,8 @@ def test_what_is_wrong_with_the_output():
              ["is an input of this run"]),
             ([*reduce, "-o", folder / "in.h5", "--output.overwrite", "true"],
              ["is an input of this run"]),
-            (["run", "gemm", "-o", folder / "e.h5", "--gemm.m", 1e9, "--gemm.n", 1e6], ["has no room for", "free"])):
+            (["run", "gemm", "-o", folder / "e.h5", "--gemm.m", 1e9, "--gemm.n", 1e6],
+             ["has no room for", "free"])):
         said = run(*what, "--dry-run", env=ON_HOST)
         expect_complaint(said, 2, words)
         if "has no room for" not in words:

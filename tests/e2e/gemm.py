@@ -256,7 +256,8 @@ def test_norms_of_any_size():
 
 
 def test_what_is_not_finite_is_not_verified():
-    """It is no failure: what is printed, stored and warned of agree on how much could be checked."""
+    """It is no failure: what is printed, stored and warned of agree on how much could be
+    checked."""
     a, b = normal(800, 90), normal(90, 60, seed=2)
     one = a.copy()
     one[3, 4] = np.inf
@@ -365,7 +366,8 @@ def test_bad_input():
     check_complaints([
         (of("in.h5:/A", "in.h5:/short"), 2, ["31", "29", "no transposition makes them fit"]),
         (of("in.h5:/B", "in.h5:/A"), 2,
-         ["10", "20", "pass --gemm.transpose-a true and --gemm.transpose-b true (C is then 10 x 20)"]),
+         ["10", "20",
+          "pass --gemm.transpose-a true and --gemm.transpose-b true (C is then 10 x 20)"]),
         (of("in.h5:/A", "in.h5:/A"), 2,
          ["pass --gemm.transpose-a true (C is then 31 x 31), or --gemm.transpose-b true (C is then "
           "20 x 20)"]),

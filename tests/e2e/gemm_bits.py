@@ -18,12 +18,12 @@ def several_tiles():
 
 def test_same_bits_on_the_host():
     folder = new_folder()
-    m, n, k = 2100, 1111, 2170  # which begins with shallow blocks
+    m, n, k = 2100, 1111, 2170
     a, b, c = normal(k, m), normal(k, n), normal(m, n)
     arguments = [*inputs(folder, a=a, b=b, c=c), "--gemm.transpose-a", "true", "--gemm.beta", 0.5,
                  "--gemm.precision", "fp32"]
     result = check_bits("gemm", arguments, [(1, 1), (1, 1.5), (2, 1), (2, None), (3, 1), (3, 1.5)],
-                        ON_HOST)
+                        ON_HOST, shallow=True)
     values, bound = model(a.T, b, "fp32", 1.0, 0.5, c)
     assert (np.abs(result - values) <= bound).all()
 
@@ -55,7 +55,7 @@ def test_same_bits_in_each_decomposition():
     runs = [(ranks, factor, "--gemm.decomposition", way) for ranks, factor, way in
             ((1, 1, "grid"), (2, None, "rows"), (2, 1, "grid"), (3, 1.2, "grid"), (3, 1, "rows"),
              (4, 1, "grid"), (4, None, "grid"), (4, 1.5, "rows"))]
-    result = check_bits("gemm", arguments, runs, ON_HOST)
+    result = check_bits("gemm", arguments, runs, ON_HOST, shallow=True)
     values, bound = model(a, b.T, "fp32")
     assert (np.abs(result - values) <= bound).all()
 
@@ -119,7 +119,8 @@ def test_the_decomposition_is_told():
 
     def check(sizes, ranks, way, told):
         out = new_folder() / "c.h5"
-        finished = product("gemm", out, *sizes, "--gemm.decomposition", way, ranks=ranks, env=ON_HOST)
+        finished = product("gemm", out, *sizes, "--gemm.decomposition", way, ranks=ranks,
+                           env=ON_HOST)
         assert finished.values["decomposition"] in told, finished
         with h5py.File(out) as file:
             results = file["results"].attrs

@@ -113,7 +113,8 @@ def test_measure():
             assert row["per_rank_min"] * ranks <= row["aggregate"] * (1 + 1e-12), row
             assert row["unit"] == ("Gflop/s" if "arithmetic" in row["ceiling"] else "GB/s"), row
         return None
-    each([(1, "uniform", ["--input.type", "u8"], "decode"), (2, plain, [], "page_cache_read"), (1, plain, ["--input.read", "direct"], "storage_read"),
+    each([(1, "uniform", ["--input.type", "u8"], "decode"), (2, plain, [], "page_cache_read"),
+          (1, plain, ["--input.read", "direct"], "storage_read"),
           (2, chunked, ["--pipeline.readers", 1], "decode")], check, workers=1)
     shown = text_tables(run("info", "--measure", "--input.count", 10).expect(0))
     assert [row["ceiling"] for row in shown["ceilings"]][-1] == "decode", shown

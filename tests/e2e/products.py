@@ -122,6 +122,15 @@ def stored(out):
         return file["/results/C"][()]
 
 
+def begins_shallow(out):
+    """Whether the first three blocks of K are a quarter, a quarter and a half as deep as others."""
+    with h5py.File(out) as file:
+        told = file["results"].attrs
+        shallow = int(told["blocks_of_k"]) - -(-int(told["k"]) // int(told["tile_k"]))
+        assert shallow in (0, 2) and (shallow > 0) == ("(the first three: " in told["plan"]), told
+        return shallow > 0
+
+
 def least_memory(workload, arguments, ranks=1, env=None):
     """What the program itself says would do, for a rank that may use next to nothing."""
     finished = run("run", workload, *arguments, "--pipeline.gpu-memory", "1KiB", "--dry-run",
@@ -129,11 +138,13 @@ def least_memory(workload, arguments, ranks=1, env=None):
     return int(re.search(r"--pipeline\.gpu-memory (\d+)B or more", finished.err)[1])
 
 
-def check_bits(workload, arguments, runs, env):
+def check_bits(workload, arguments, runs, env, shallow=False):
     """The same bytes of C, and the same checksum, in all runs (ranks, by what the least memory is
-    multiplied or None for plenty, further options). Returns the C of a run with one rank."""
+    multiplied or None for plenty, further options). Returns the C of a run with one rank. With
+    `shallow` K must begin with shallow blocks."""
     folder = new_folder()
     first = product(workload, folder / "first.h5", *arguments, env=env, timeout=300)
+    assert begins_shallow(folder / "first.h5") or not shallow, first
     expected = stored(folder / "first.h5")
 
     def check(ranks, factor, *more):

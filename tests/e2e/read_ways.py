@@ -8,7 +8,8 @@ import h5py
 import numpy as np
 
 import results
-from harness import LEAF, each, finish, main, new_folder, reduce, run, skip_part, start, write_sparse
+from harness import (LEAF, each, finish, main, new_folder, reduce, run, skip_part, start,
+                     write_sparse)
 
 RANDOM = np.random.default_rng(11)
 

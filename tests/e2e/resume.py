@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Products that are interrupted go on when the same command is run again: the same bytes of C on any
-number of ranks, nothing left behind; what is another product, or was spoilt meanwhile, is seen."""
+"""Products that are interrupted go on when the same command is run again: the same bytes of C on
+any number of ranks, nothing left behind; what is another product, or was spoilt meanwhile, is
+seen."""
 
 import json
 import os
@@ -12,11 +13,13 @@ import numpy as np
 
 from harness import (each, expect_complaint, expect_gone, finish, main, new_folder, ranks_below,
                      run, start, wait_until)
-from products import ON_HOST, inputs, least_memory, normal, product, skip_without_blas, stored
+from products import (ON_HOST, begins_shallow, inputs, least_memory, normal, product,
+                      skip_without_blas, stored)
 
 # 4 x 6 tiles of C. In the least memory a super-tile is one tile of each rank, and takes a core a
-# tenth of a second: long enough to be seen before the next ones are finished.
-M, N, K = 2900, 4600, 3000
+# tenth of a second: long enough to be seen before the next ones are finished. K begins with shallow
+# blocks.
+M, N, K = 2900, 4600, 3072
 GEMM = ["--gemm.transpose-b", "true"]
 CHECKPOINTED = 75
 
@@ -106,6 +109,7 @@ class Interrupted:
         self.arguments = [*inputs(self.files, a=normal(M, K), b=normal(N, K, seed=2)), *GEMM]
         whole = new_folder() / "c.h5"
         self.whole = product("gemm", whole, *self.arguments, env=ON_HOST)
+        assert begins_shallow(whole), self.whole
         self.expected = stored(whole).tobytes()
         whole.unlink()
         self.folder = new_folder()
@@ -179,6 +183,18 @@ def test_terminated_before_anything_is_finished():
     assert list(folder.iterdir()) == [], list(folder.iterdir())
 
 
+def test_an_idle_rank():
+    """Says of all super-tiles that its panels are right, having none."""
+    left = Interrupted.get()
+    folder = new_folder()
+    arguments = [*left.arguments, "--gemm.box", "2x1x1"]
+    interrupt("gemm", arguments, folder, 3, 3, kill(1))
+    tiles = len(finished_tiles(folder, 3))
+    assert tiles >= 6, journals(folder)
+    finished, taken = go_on("gemm", arguments, folder, 3)
+    assert taken == tiles and stored(folder / "c.h5").tobytes() == left.expected, finished
+
+
 def test_not_stored():
     """Checksum and norm are gone on with."""
     left = Interrupted.get()
@@ -197,11 +213,12 @@ def test_not_stored():
 
 
 def test_gram():
-    """A covariance of 6 x 6 tiles, half of which are computed."""
+    """A covariance of 6 x 6 tiles, half of which are computed; K begins with shallow blocks."""
     files = new_folder()
-    arguments = [*inputs(files, a=normal(2000, 4500) + 1), "--gram.center", "true"]
+    arguments = [*inputs(files, a=normal(2170, 4500) + 1), "--gram.center", "true"]
     whole = new_folder() / "c.h5"
     first = product("gram", whole, *arguments, env=ON_HOST)
+    assert begins_shallow(whole), first
     expected = stored(whole)
     assert expected.tobytes() == expected.T.tobytes()
     whole.unlink()

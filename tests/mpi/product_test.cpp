@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/shard.hpp"
 #include "io/generator_source.hpp"
 #include "kernels/gemm/multiply.hpp"
 #include "mpi/host_options.hpp"
@@ -48,7 +50,7 @@ class CountingDevice final : public device::Device {
     void* const data = inner_->allocate(kind, bytes);
     const std::lock_guard lock(mutex_);
     all_ += bytes;
-    if (kind == device::Memory::device) device_ += device::aligned(bytes);
+    if (kind == device::Memory::device) device_ += aligned(bytes);
     peak_.all = std::max(peak_.all, all_);
     peak_.device = std::max(peak_.device, device_);
     return data;
@@ -57,7 +59,7 @@ class CountingDevice final : public device::Device {
     inner_->release(kind, data, bytes);
     const std::lock_guard lock(mutex_);
     all_ -= bytes;
-    if (kind == device::Memory::device) device_ -= device::aligned(bytes);
+    if (kind == device::Memory::device) device_ -= aligned(bytes);
   }
 
  private:
@@ -91,15 +93,20 @@ struct Prepared {
 
   static std::uint64_t ranks() { return static_cast<std::uint64_t>(session().size()); }
 
-  /// Allocates everything and runs once; C is not stored.
+  /// C is not stored.
+  std::unique_ptr<GemmProduct> make() {
+    return std::make_unique<GemmProduct>(runtime, operands, plan, *library, staging, nullptr,
+                                         nullptr);
+  }
+  /// Allocates everything and runs once.
   void run() {
-    GemmProduct product(runtime, operands, plan, *library, staging, nullptr, nullptr);
+    const auto product = make();
     std::optional<Normalizer> normalizer;
     if (operands.normalizes()) normalizer.emplace(runtime, operands, staging);
-    product.load();
-    if (normalizer) normalizer->run(product);
-    product.run();
-    EXPECT_EQ(product.verdict().failure, "");
+    product->load();
+    if (normalizer) normalizer->run(*product);
+    product->run();
+    EXPECT_EQ(product->verdict().failure, "");
   }
 };
 
@@ -144,6 +151,13 @@ std::vector<Case> cases() {
     all.push_back({"split-k", false,
                    with(unstored, {"--gemm.decomposition", "split-k", "--gemm.m", "800", "--gemm.n",
                                    "70", "--gemm.k", "6500"})});
+    const std::vector<std::string> one{"--gemm.box", "1x1x1"};  // all ranks but the first are idle
+    all.push_back({"idle", false, with(with(sizes, unstored), one)});
+    all.push_back({"idle, with C", false,
+                   with(with(sizes, one), {"--gemm.beta", "1", "--input.c", "uniform"})});
+    all.push_back({"idle, mirrored", true, with(samples, one)});
+    all.push_back({"idle, correlation", true,
+                   with(with(samples, one), {"--gram.center", "true", "--gram.scale", "true"})});
   }
   return all;
 }
@@ -159,6 +173,11 @@ TEST(Product, DeviceMemoryIsWhatThePlanSays) {
     prepared.run();
     const std::uint64_t planned = prepared.plan.device_bytes;
     EXPECT_LE(prepared.peak.device, planned) << told(each);
+    if (prepared.plan.idle) {
+      EXPECT_EQ(planned, prepared.plan.problem.other_bytes) << told(each);
+      // Of a first pass, in which all ranks take part, there are also slots.
+      EXPECT_EQ(prepared.peak.all == 0, !prepared.operands.normalizes()) << told(each);
+    }
     // Rank 0 has the most of everything, but of a first pass all ranks together have the whole.
     const bool whole = session().size() == 1 || !prepared.operands.normalizes();
     if (session().rank() == 0 && whole) {
@@ -174,17 +193,19 @@ TEST(Product, LessHostMemoryThanItTakesIsRefused) {
       words.insert(words.end(), {"--pipeline.mode", mode});
       Prepared prepared(each.gram, words);
       prepared.run();
-      // Every rank of them is refused, or none: one alone would leave the others waiting.
-      const auto least =
-          static_cast<std::uint64_t>(-session().max(-static_cast<double>(prepared.peak.all)));
+      // Less than any of them needs that is not idle, and more than idle ones do.
+      const double mine = static_cast<double>(prepared.peak.all);
+      const auto least = static_cast<std::uint64_t>(
+          -session().max(prepared.plan.idle ? -std::numeric_limits<double>::infinity() : -mine));
       auto& resources = prepared.runtime.resources;
       resources.host_memory = (least - 1) * resources.ranks_on_host;
       try {
-        prepared.run();
-        FAIL() << "not refused: " << told(each) << ", " << mode;
+        prepared.make();
+        EXPECT_TRUE(prepared.plan.idle) << "not refused: " << told(each) << ", " << mode;
       } catch (const UsageError& error) {
+        EXPECT_FALSE(prepared.plan.idle) << told(each) << ", " << mode;
         const std::string text = error.what();
-        const bool holds_none = mode == std::string("stream") || prepared.plan.idle;
+        const bool holds_none = mode == std::string("stream");
         EXPECT_NE(
             text.find(holds_none ? "use --pipeline.gpu-memory " : "use --pipeline.mode stream"),
             std::string::npos)
@@ -196,11 +217,12 @@ TEST(Product, LessHostMemoryThanItTakesIsRefused) {
 
 /// Where most of it are slots, less device memory would not help.
 TEST(Product, TheRemedyIsWhatTakesTheMemory) {
-  Prepared prepared(false, {"--pipeline.slots", "64", "--gemm.m", "10", "--gemm.n", "10"});
+  Prepared prepared(false, {"--pipeline.slots", "64", "--gemm.m", "10", "--gemm.n", "10",
+                            "--gemm.decomposition", "rows"});  // of which no rank is idle
   auto& resources = prepared.runtime.resources;
   resources.host_memory = (std::uint64_t{64} << 20) * resources.ranks_on_host;
   try {
-    prepared.run();
+    prepared.make();
     FAIL() << "not refused";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("use fewer --pipeline.readers and --pipeline.slots"),

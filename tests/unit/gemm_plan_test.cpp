@@ -283,10 +283,10 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
       EXPECT_EQ(plan.most_tiles, first.most_tiles);
       EXPECT_EQ(plan.most_nodes, first.most_nodes);
       EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
-      EXPECT_EQ(plan.device_bytes, first.device_bytes);
-      EXPECT_EQ(plan.buffers.b_panel, first.buffers.b_panel);
       EXPECT_EQ(plan.seconds, first.seconds);
-      EXPECT_GT(plan.own_blocks.count, 0U);
+      EXPECT_EQ(plan.own_blocks.count == 0, plan.idle);
+      EXPECT_EQ(plan.device_bytes, plan.idle ? problem.other_bytes : first.device_bytes);
+      EXPECT_EQ(plan.buffers.b_panel, plan.idle ? 0 : first.buffers.b_panel);
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
         const GemmSuperTile tiles = plan.super_tile(number);
         if (plan.idle) {
@@ -302,6 +302,7 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
           }
         }
       }
+      if (plan.idle) continue;
       if (plan.box.depth == 1) {
         EXPECT_EQ(plan.own_blocks, (Range{0, plan.blocks}));
       }
@@ -489,6 +490,7 @@ std::string product_of(const GemmProblem& problem) {
   std::vector<std::vector<std::string>> sums;
   const std::vector<GemmPlan> plans = plans_of(problem);
   for (const GemmPlan& plan : plans) {
+    if (plan.idle) continue;  // these come last
     sums.push_back(sums_of(plan));
     EXPECT_EQ(sums.back().size(), plan.nodes.size());
     EXPECT_LE(plan.nodes.size(), plan.most_nodes);
@@ -707,10 +709,13 @@ TEST(GemmPlan, MoreRanksThanSegmentsShareTilesToo) {
   EXPECT_EQ(one.box, (Box{1, 1, 64})) << told(one);
   EXPECT_TRUE(one.idle);
   EXPECT_EQ(one.uploads + one.received(), 0U);
-  EXPECT_EQ(one.numbered_tiles(), 0U);
+  EXPECT_EQ(one.numbered_tiles() + one.batches(), 0U);
   EXPECT_NE(told(one).find("64 of 128 ranks idle: 1 x 1 tiles and 64 segments"), std::string::npos)
       << told(one);
   EXPECT_NE(told(one).find("rank 100 of 128: idle"), std::string::npos) << told(one);
+  EXPECT_NE(told(one).find("accumulators 0 B, batches 0 B"), std::string::npos) << told(one);
+  const GemmPlan other = plan_gemm(problem, quick_link, 0);
+  EXPECT_NE(told(other).find("; an idle rank's: "), std::string::npos) << told(other);
 }
 
 /// What a refusal says, beginning at "--".
@@ -861,7 +866,7 @@ TEST(GemmPlan, RefusalsNameWhatFits) {
     problem.device_memory = 1;
     const std::uint64_t enough = demanded(problem).value();
     problem.device_memory = enough;
-    EXPECT_EQ(plan_gemm(problem, rates, problem.ranks - 1).device_bytes, enough);
+    EXPECT_EQ(plan_gemm(problem, rates, 0).device_bytes, enough);
     for (const std::uint64_t less : {enough - 1, enough / 2, std::uint64_t{0}}) {
       problem.device_memory = less;
       EXPECT_EQ(demanded(problem, problem.ranks - 1), enough);

@@ -31,6 +31,16 @@ TEST(Shard, IsWholeUnitsButForTheLastOne) {
   EXPECT_EQ(shard(3, 4, 2, 3), (Range{3, 0}));
 }
 
+TEST(Aligned, IsTheNextMultipleOrSaturates) {
+  EXPECT_EQ(aligned(0), 0U);
+  EXPECT_EQ(aligned(1), 256U);
+  EXPECT_EQ(aligned(256), 256U);
+  EXPECT_EQ(aligned(257), 512U);
+  EXPECT_EQ(aligned(UINT64_MAX - 255), UINT64_MAX - 255);
+  EXPECT_EQ(aligned(UINT64_MAX - 254), UINT64_MAX);
+  EXPECT_EQ(aligned(UINT64_MAX), UINT64_MAX);
+}
+
 TEST(Shard, HoldsBeyond32Bits) {
   const std::uint64_t elements = (std::uint64_t{1} << 40) + 3;
   const Range last = shard(elements, 65536, 6, 7);

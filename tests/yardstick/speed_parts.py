@@ -65,8 +65,9 @@ def start(words, **more_environment):
     """What the command printed, and the seconds that it took."""
     began = time.monotonic()
     try:
-        process = subprocess.Popen(words, env={**environment(), **more_environment}, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(words, env={**environment(), **more_environment},
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
     except OSError as error:
         raise Failed(str(error)) from None
     try:
@@ -110,6 +111,7 @@ class Report:
 
     def __init__(self):
         self.failures = 0
+        self.reasons = set()  # that were told
         self.line("what", "ranks", "measured", "ceiling", "share", "goal", "met")
 
     def line(self, *cells):
@@ -134,10 +136,14 @@ class Report:
         try:
             yield
         except (Failed, Skipped) as error:
-            failed = isinstance(error, Failed)
+            failed, reason = isinstance(error, Failed), str(error)
             self.failures += failed
-            self.line(what, ranks, "FAILED" if failed else "skipped", "", "", "", "")
-            print("    " + str(error).replace("\n", "\n    "), flush=True)
+            known = reason in self.reasons
+            self.line(what, ranks, "FAILED" if failed else "skipped", "as above" if known else "",
+                      "", "", "")
+            if not known:
+                self.reasons.add(reason)
+                print("    " + reason.replace("\n", "\n    "), flush=True)
 
 
 class Machine:
@@ -147,13 +153,22 @@ class Machine:
         self.gib = arguments.gib
         self.floats = arguments.gib << 28
         self.launcher = arguments.launcher or default_launcher()
-        try:
-            self.info = json.loads(start([self.program, "info", "--json"])[0])
-        except json.JSONDecodeError:
-            raise Failed(f"{self.program} info --json prints no JSON") from None
+        # Of a host's GPUs a program built without CUDA would say that it cannot use them, and fail.
+        self.info = self.told("--device.backend", "host")
+        versions = {row["name"]: row["version"] for row in self.info["versions"]}
+        self.has_cuda = versions["cuda_toolkit"] != "none"
+        if self.has_cuda:
+            self.info = self.told()
         self.on_host = self.info["ranks"][0]["backend"] == "host"
         self.gpus = 0 if self.on_host else len(self.info["gpus"])
         self.cores_each = max(1, cores() // max(1, self.gpus))
+
+    def told(self, *options):
+        words = [self.program, "info", "--json", *options]
+        try:
+            return json.loads(start(words)[0])
+        except json.JSONDecodeError:
+            raise Failed(f"{shlex.join(words)} prints no JSON") from None
 
     def launched(self, ranks, *words):
         launcher = self.launcher.replace("{cores}", str(self.cores_each))
