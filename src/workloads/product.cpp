@@ -92,43 +92,9 @@ void add_file(io::Fingerprint& to, const std::string& key, const fs::path& file)
   to.emplace_back(key + "'s time of writing", fmt::format("{} ns since 1970", written));
 }
 
-/// All that C's bits are a function of, and what tells that a file is another one.
 /// To be raised when tiles that an earlier version of the program has finished would now have other
 /// bits, which nothing else in the fingerprint tells.
 constexpr int arithmetic_version = 1;
-
-io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands& operands,
-                            const std::string& name, const gemm::Tile& tile, const GemmPlan& plan,
-                            const std::string& algorithm) {
-  io::Fingerprint made{{"workload", name}};
-  const auto add = [&](const std::string& key, const io::Matrix* matrix) {
-    if (matrix == nullptr) return;
-    made.emplace_back(key, matrix->name());
-    made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
-                                                    name_of(matrix->type())));
-    const fs::path file = io::input_file(runtime.options, key);
-    if (!file.empty()) add_file(made, key, file);
-  };
-  add("input.a", operands.a.get());
-  if (!operands.symmetric) add("input.b", operands.b.get());
-  add("input.c", operands.c.get());
-  const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
-  made.insert(made.end(), {{"input.seed", runtime.options.text("input.seed")},
-                           {"gemm.precision", std::string(name_of(operands.precision))},
-                           {"transposed A", yes(operands.transpose_a)},
-                           {"transposed B", yes(operands.transpose_b)},
-                           {"centred", yes(operands.center)},
-                           {"scaled", yes(operands.scale)},
-                           {"alpha", fmt::format("{}", operands.alpha)},
-                           {"beta", fmt::format("{}", operands.beta)},
-                           {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
-                           {"segments of K", fmt::format("{}", plan.segments)},
-                           {"blocks of K", fmt::format("{}", plan.blocks)},
-                           {"arithmetic", fmt::format("version {}", arithmetic_version)},
-                           {"device", runtime.device->info().name},
-                           {"library", algorithm}});
-  return made;
-}
 
 // ---------------------------------------------------------------- what came of it
 
@@ -244,8 +210,7 @@ std::string lines(const GemmPlan& plan) {
 std::string verdict_of(const Agreed& agreed) {
   constexpr const char* why =
       "their operands are not all finite, or too small for their squares, or their products are "
-      "too "
-      "large for C's type";
+      "too large for C's type";
   switch (agreed.verification()) {
     case Verification::failed:
       return agreed.failure;
@@ -431,6 +396,81 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .tile = tile};
 }
 
+std::string idle_ranks(const GemmPlan& plan) {
+  const Box& box = plan.box;
+  const std::uint64_t busy_rows = std::min(box.rows, plan.tile_rows);
+  const std::uint64_t busy_columns = std::min(box.columns, plan.tile_columns);
+  const std::uint64_t ranks = plan.problem.ranks;
+  const std::uint64_t idle = ranks - busy_rows * busy_columns * box.depth;
+  if (idle == 0) return {};
+  std::vector<Range> runs;
+  const auto add = [&](std::uint64_t first, std::uint64_t count) {
+    if (count == 0) return;
+    if (!runs.empty() && runs.back().end() == first) {
+      runs.back().count += count;
+    } else {
+      runs.push_back({first, count});
+    }
+  };
+  for (std::uint64_t layer = 0; layer < box.depth; ++layer) {
+    const std::uint64_t first = layer * box.layer();
+    for (std::uint64_t row = 0; row < busy_rows; ++row) {
+      add(first + row * box.columns + busy_columns, box.columns - busy_columns);
+    }
+    add(first + busy_rows * box.columns, (box.rows - busy_rows) * box.columns);
+  }
+  add(box.ranks(), ranks - box.ranks());
+  constexpr std::size_t most_named = 8;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(most_named, runs.size()); ++i) {
+    names += fmt::format("{}{}", i == 0 ? "" : ", ", runs[i].first);
+    if (runs[i].count > 1) names += fmt::format(" to {}", runs[i].end() - 1);
+  }
+  if (runs.size() > most_named) names += " and others";
+  return fmt::format(
+      "{} of {} ranks have no tile of C to compute, {} (C is {} x {} tiles, K {} segment{}{}): "
+      "start fewer ranks{}",
+      idle, ranks, names, plan.tile_rows, plan.tile_columns, plan.segments,
+      plan.segments == 1 ? "" : "s",
+      plan.problem.box ? fmt::format(", and gemm.box {}", name_of(box)) : "",
+      plan.problem.box ? ", or pass another --gemm.box or none" : "");
+}
+
+io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,
+                            const std::string& name, const GemmPlan& plan) {
+  const gemm::Tile& tile = plan.problem.tile;
+  io::Fingerprint made{{"workload", name}};
+  const auto add = [&](const std::string& key, const io::Matrix* matrix) {
+    if (matrix == nullptr) return;
+    made.emplace_back(key, matrix->name());
+    made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
+                                                    name_of(matrix->type())));
+    const fs::path file = io::input_file(options, key);
+    if (!file.empty()) add_file(made, key, file);
+  };
+  add("input.a", operands.a.get());
+  if (!operands.symmetric) add("input.b", operands.b.get());
+  add("input.c", operands.c.get());
+  const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
+  made.insert(made.end(), {{"input.seed", options.text("input.seed")},
+                           {"gemm.precision", std::string(name_of(operands.precision))},
+                           {"transposed A", yes(operands.transpose_a)},
+                           {"transposed B", yes(operands.transpose_b)},
+                           {"centred", yes(operands.center)},
+                           {"scaled", yes(operands.scale)},
+                           {"alpha", fmt::format("{}", operands.alpha)},
+                           {"beta", fmt::format("{}", operands.beta)},
+                           {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
+                           {"segments of K", fmt::format("{}", plan.segments)},
+                           {"blocks of K", fmt::format("{}", plan.blocks)},
+                           {"arithmetic", fmt::format("version {}", arithmetic_version)}});
+  return made;
+}
+
+bool leaves_checkpoint(const Options& options) {
+  return options.count("measure.warmup") == 0 && options.count("measure.repeat") == 1;
+}
+
 Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
                     const std::string& name, const io::RangeWriter* to, const Resume& resume) {
   const launch::Session& session = runtime.session;
@@ -457,14 +497,18 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     library = gemm::make_multiply_plan(operands.precision, problem.tile, on_host);
   });
 
+  if (const std::string idle = idle_ranks(plan); !idle.empty() && session.rank() == 0) {
+    runtime.log.warn(idle);
+  }
+
   // Of a study of repetitions there is nothing to go on from.
-  const bool once =
-      runtime.options.count("measure.warmup") == 0 && runtime.options.count("measure.repeat") == 1;
+  const bool once = leaves_checkpoint(runtime.options);
   const io::Checkpoint* const earlier = once ? resume.earlier : nullptr;
   std::vector<io::FinishedTile> taken;
   if (once) {
-    io::Fingerprint print =
-        fingerprint(runtime, operands, name, problem.tile, plan, library->algorithm());
+    io::Fingerprint print = fingerprint(operands, runtime.options, name, plan);
+    print.emplace_back(of_machine[0], runtime.device->info().name);
+    print.emplace_back(of_machine[1], library->algorithm());
     for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
     session.collectively([&] { resume.journal->begin(std::move(print), earlier); });
   } else if (resume.earlier != nullptr && session.rank() == 0) {

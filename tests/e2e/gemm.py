@@ -363,9 +363,14 @@ def test_bad_input():
 
     good = of("in.h5:/A", "in.h5:/B")
     check_complaints([
-        (of("in.h5:/A", "in.h5:/short"), 2, ["31", "29", "no transposition makes them fit"]),
+        (of("in.h5:/A", "in.h5:/short"), 2, ["31", "29", "neither swapping nor transposing makes them fit"]),
         (of("in.h5:/B", "in.h5:/A"), 2,
-         ["10", "20", "pass --gemm.transpose-a true and --gemm.transpose-b true (C is then 10 x 20)"]),
+         ["10", "20", ": swap input.a and input.b (C is then 20 x 10), or pass --gemm.transpose-a "
+          "true and --gemm.transpose-b true (C is then 10 x 20)\n"]),
+        (of("in.h5:/B", "in.h5:/At", "--gemm.transpose-b", "true"), 2,
+         [": swap input.a and input.b and pass --gemm.transpose-a true and --gemm.transpose-b "
+          "false (C is then 20 x 10), or pass --gemm.transpose-a true and --gemm.transpose-b false "
+          "(C is then 10 x 20)\n"]),
         (of("in.h5:/A", "in.h5:/A"), 2,
          ["pass --gemm.transpose-a true (C is then 31 x 31), or --gemm.transpose-b true (C is then "
           "20 x 20)"]),
