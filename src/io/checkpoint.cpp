@@ -376,7 +376,7 @@ std::uint64_t journal_bytes(const Fingerprint& product, std::uint64_t ranks, std
                                     .size();
   const std::uint64_t of_group = line_of({{"group", groups}}).size();
   const std::uint64_t of_head =
-      line_of({{"run", std::string(36, '0')}, {"product", product}}).size();
+      line_of({{"run", std::string(36, '0')}, {"product", as_stored(product, true)}}).size();
   return tiles * of_tile + ranks * (of_head + groups * of_group);
 }
 

@@ -397,43 +397,16 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
 }
 
 std::string idle_ranks(const GemmPlan& plan) {
-  const Box& box = plan.box;
-  const std::uint64_t busy_rows = std::min(box.rows, plan.tile_rows);
-  const std::uint64_t busy_columns = std::min(box.columns, plan.tile_columns);
-  const std::uint64_t ranks = plan.problem.ranks;
-  const std::uint64_t idle = ranks - busy_rows * busy_columns * box.depth;
-  if (idle == 0) return {};
-  std::vector<Range> runs;
-  const auto add = [&](std::uint64_t first, std::uint64_t count) {
-    if (count == 0) return;
-    if (!runs.empty() && runs.back().end() == first) {
-      runs.back().count += count;
-    } else {
-      runs.push_back({first, count});
-    }
-  };
-  for (std::uint64_t layer = 0; layer < box.depth; ++layer) {
-    const std::uint64_t first = layer * box.layer();
-    for (std::uint64_t row = 0; row < busy_rows; ++row) {
-      add(first + row * box.columns + busy_columns, box.columns - busy_columns);
-    }
-    add(first + busy_rows * box.columns, (box.rows - busy_rows) * box.columns);
-  }
-  add(box.ranks(), ranks - box.ranks());
-  constexpr std::size_t most_named = 8;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(most_named, runs.size()); ++i) {
-    names += fmt::format("{}{}", i == 0 ? "" : ", ", runs[i].first);
-    if (runs[i].count > 1) names += fmt::format(" to {}", runs[i].end() - 1);
-  }
-  if (runs.size() > most_named) names += " and others";
+  const std::uint64_t ranks = plan.problem.ranks, busy = plan.box.ranks();
+  if (busy == ranks) return {};
+  const bool asked = plan.problem.box.has_value();
   return fmt::format(
-      "{} of {} ranks have no tile of C to compute, {} (C is {} x {} tiles, K {} segment{}{}): "
-      "start fewer ranks{}",
-      idle, ranks, names, plan.tile_rows, plan.tile_columns, plan.segments,
-      plan.segments == 1 ? "" : "s",
-      plan.problem.box ? fmt::format(", and gemm.box {}", name_of(box)) : "",
-      plan.problem.box ? ", or pass another --gemm.box or none" : "");
+      "{} of {} ranks are idle, {} (they have no place in the box {}{}): start {} ranks{}",
+      ranks - busy, ranks,
+      busy + 1 == ranks ? fmt::format("rank {}", busy)
+                        : fmt::format("ranks {} to {}", busy, ranks - 1),
+      name_of(plan.box), asked ? " that gemm.box asks for" : ", the best for these sizes", busy,
+      asked ? ", or leave --gemm.box out" : "");
 }
 
 io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,
