@@ -48,7 +48,8 @@ def test_options():
          ["--input.shape is for reduce", "gemm names the sizes of generated data with --gemm.m, "
           "--gemm.n, --gemm.k)"]),
         (["run", "gram", "--input.data", "x.h5"], 2, ["gram names data with --input.a)"]),
-        (["run", "reduce", "--gram.rows", 5], 2, ["with --input.count, --input.shape), or run gram"]),
+        (["run", "reduce", "--gram.rows", 5], 2,
+         ["with --input.count, --input.shape), or run gram"]),
         ([*reduce, "--input.type", "f16"], 2, ["'f16'", "f32", "u8"]),
         ([*reduce, "--reduce.ops", "sum,medain"], 2, ["'medain'", "variance, stddev, min, max"]),
         ([*reduce, "--reduce.ops", "sum,meen"], 2, ["'meen'", "did you mean mean?"]),

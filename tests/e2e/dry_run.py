@@ -75,7 +75,7 @@ def test_memory_of_a_host():
         text = dry(*small, "--ranks", ranks, "--gpus-per-node", ranks, env=ON_HOST)
         shares = "all that is free" if ranks == 1 else "one of 4 shares"
         expect(text, f" (of this machine's, {shares})")
-        number, unit = re.search(r"device memory: [^ ]+ [^ ]+ of ([0-9.]+) (GiB|MiB):", text).groups()
+        number, unit = re.search(r"device memory: \S+ \S+ of ([0-9.]+) (GiB|MiB):", text).groups()
         told = float(number) * (2**30 if unit == "GiB" else 2**20) * ranks
         assert 0.8 < told / used < 1.25, (told, used)  # others take and give back meanwhile
 
@@ -134,7 +134,8 @@ def test_files_and_measured_rates():
     ini = folder / "job.ini"
     ini.write_text(f"[run]\nworkload = gemm\n[input]\na = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n")
     # Nor do readers that have to bring something else tell how fast these are.
-    for others in (["--input.a", "uniform", *inputs[2:]], [*inputs, "--pipeline.mode", "pageable"]):
+    for others in (["--input.a", "uniform", *inputs[2:]],
+                   [*inputs, "--pipeline.mode", "pageable"]):
         text = dry("gemm", *others, "--rates", result,
                    warnings=[["taken: link_up, link_down, multiply_fp32; not taken: panel_read, "
                               "which was of f32"]])
@@ -181,6 +182,11 @@ def test_a_reduction_by_measured_rates():
             text = dry("reduce", "--input.data", f"{folder}/in.h5:/plain", "--rates", result,
                        env=ON_HOST, warnings=[["no limit of this run: decode; not in it: "
                                                "page_cache_read or storage_read)"]])
+            expect(text, "bound by link_up; reading the source may be slower")
+            # Nor how quickly others are generated.
+            text = dry("reduce", "--rates", result, env=ON_HOST,
+                       warnings=[["taken: link_up; not taken: decode, which was of f32, ",
+                                  " and is of f32, generated)"]])
             expect(text, "bound by link_up; reading the source may be slower")
 
 
