@@ -74,8 +74,7 @@ std::string program_help() {
       "{}"
       "\n"
       "Exit codes: 0 done; 1 failed after work had started; 2 mend the command or the input;\n"
-      "3 the result did not pass its verification; 75 interrupted, with a checkpoint: start it "
-      "again.\n",
+      "3 the result did not pass its verification; 75 interrupted, with a checkpoint: run again.\n",
       sources);
 }
 

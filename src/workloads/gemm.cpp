@@ -23,9 +23,10 @@ constexpr std::array rows = {
               "gram too, but not grid."},
     OptionRow{
         "gemm.box", OptionKind::text, "", "such as 2x1x4",
-        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place "
-        "of the best of the decomposition; ranks beyond their product are idle. For gram "
-        "too, with one column."},
+        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place of "
+        "the best of the decomposition; ranks beyond their product are idle. For gram too, with "
+        "one "
+        "column."},
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "",
               "Factor of input.c, which is added; 0 adds nothing."},
