@@ -3,18 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "cli/machine.hpp"
 #include "cli/result_path.hpp"
 #include "core/error.hpp"
 #include "core/shard.hpp"
-#include "core/table.hpp"
 #include "core/units.hpp"
-#include "io/result_file.hpp"
+#include "io/checkpoint.hpp"
+#include "io/part_file.hpp"
 #include "io/source.hpp"
-#include "kernels/kernel.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "launch/session.hpp"
 #include "pipeline/options.hpp"
@@ -31,14 +32,12 @@ using gemm::Precision;
 
 constexpr std::uint64_t usual_ranks_on_host = 8;
 
-// ---------------------------------------------------------------- what a machine can do
+// ---------------------------------------------------------------- what is assumed
 
-/// About an H100's memory, and what tiles of it reach in Gflop/s; of a host those of a few cores.
-constexpr std::uint64_t assumed_gpu_memory = 80'000'000'000, assumed_host_memory = 16'000'000'000;
-constexpr double assumed_gpu_link = 50, assumed_host_link = 10;      // GB/s
-constexpr double assumed_gpu_read = 2500, assumed_host_read = 10;    // GB/s of its own memory
-constexpr double assumed_gpu_gather = 200, assumed_host_gather = 5;  // GB/s, within a host
-constexpr double assumed_network_gather = 20;                        // GB/s of a rank
+/// About an H100's memory and link, and what tiles of it reach in Gflop/s; of a host those of a few
+/// cores.
+constexpr double assumed_gpu_link = 50, assumed_host_link = 10;    // GB/s
+constexpr double assumed_gpu_read = 2500, assumed_host_read = 10;  // GB/s of its own memory
 
 double assumed_gflops(Precision precision, bool on_host) {
   switch (precision) {
@@ -59,147 +58,71 @@ double assumed_gflops(Precision precision, bool on_host) {
   throw ContractError("every precision has an assumed rate");
 }
 
-std::size_t column_of(const Table& table, std::string_view name) {
-  const auto found = std::ranges::find(table.columns(), name, &Column::name);
-  expect(found != table.columns().end(), "a result's table has its columns");
-  return static_cast<std::size_t>(found - table.columns().begin());
-}
-
-/// What a rank can do: as an earlier run has measured it, else assumed. Remembers what it was asked
-/// for.
-class Machine {
- public:
-  Machine(const Options& options, const fs::path& result) : result_(result) {
-    if (!result.empty()) read();
-    choose_backend(options.text("device.backend"));
-  }
-
-  bool on_host() const { return on_host_; }
-
-  /// In `unit`, which is 10^9 somethings a second.
-  double rate(const std::string& ceiling, double assumed, std::string_view unit) {
-    const bool known = knows(ceiling);
-    const double value = known ? rates_.at(ceiling) : assumed;
-    const std::string number =
-        value < 1e4 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
-    note(known, fmt::format("{} {} {}", ceiling, number, unit));
-    return value * 1e9;
-  }
-
-  /// Whether a run has measured this ceiling.
-  bool knows(const std::string& ceiling) const {
-    const auto found = rates_.find(ceiling);
-    return found != rates_.end() && found->second > 0;
-  }
-
-  /// The lower of two, where a run has measured this ceiling as well.
-  double limited(double value, const std::string& ceiling, std::string_view unit) {
-    return knows(ceiling) ? std::min(value, rate(ceiling, value, unit)) : value;
-  }
-
-  /// A result of one host does not tell how ranks of several reach each other.
-  double gather_rate(bool between_hosts) {
-    if (between_hosts && !several_hosts_) rates_.erase("all_gather");
-    const double here = on_host_ ? assumed_host_gather : assumed_gpu_gather;
-    return rate("all_gather", between_hosts ? std::min(here, assumed_network_gather) : here,
-                between_hosts ? "GB/s between hosts" : "GB/s");
-  }
-
-  /// Bytes that a rank's device has.
-  std::uint64_t device_memory(const Options& options) {
-    if (!options.is_auto("pipeline.gpu-memory")) return 0;  // the option says what may be used
-    const bool known = !on_host_ && gpu_memory_;
-    const std::uint64_t bytes = known      ? *gpu_memory_
-                                : on_host_ ? assumed_host_memory
-                                           : assumed_gpu_memory;
-    note(known, fmt::format("device memory {}", format_size(bytes)));
-    return bytes;
-  }
-
-  std::vector<std::string> lines() const {
-    std::vector<std::string> lines{
-        fmt::format("backend: {}, {}", on_host_ ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
-    if (!measured_.empty()) {
-      lines.push_back(fmt::format("measured of a rank, in {}: {}", result_.string(), measured_));
-    }
-    if (!assumed_.empty()) {
-      lines.push_back(fmt::format(
-          "assumed of a rank: {}; a run measures its machine: pass its result with --rates",
-          assumed_));
-    }
-    return lines;
-  }
-
- private:
-  void read() {
-    const Table ceilings = table("/ceilings");
-    const std::size_t name = column_of(ceilings, "ceiling");
-    const std::size_t least = column_of(ceilings, "per_rank_min");
-    for (const auto& row : ceilings.rows()) {
-      rates_[std::get<std::string>(row[name])] = std::get<double>(row[least]);
-    }
-    const Table ranks = table("/topology/ranks");
-    const std::size_t host = column_of(ranks, "host");
-    std::set<std::string> hosts;
-    for (const auto& row : ranks.rows()) hosts.insert(std::get<std::string>(row[host]));
-    several_hosts_ = hosts.size() > 1;
-    const Table gpus = table("/topology/gpus");
-    const std::size_t rank = column_of(gpus, "rank"), memory = column_of(gpus, "memory");
-    for (const auto& row : gpus.rows()) {
-      const auto bytes = std::get<std::int64_t>(row[memory]);
-      if (std::get<std::int64_t>(row[rank]) < 0 || bytes <= 0) continue;
-      gpu_memory_ = std::min(gpu_memory_.value_or(UINT64_MAX), static_cast<std::uint64_t>(bytes));
-    }
-  }
-
-  Table table(const char* path) const {
-    try {
-      return io::read_result_table(result_, path);
-    } catch (const UsageError& error) {
-      throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
-    }
-  }
-
-  /// Where the option leaves it open: a result's, else what the program was built for.
-  void choose_backend(const std::string& wish) {
-    if (wish != "auto") {
-      on_host_ = wish == "host";
-      why_backend_ = "as device.backend asks for";
-    } else if (!result_.empty()) {
-      on_host_ = !gpu_memory_;
-      why_backend_ = "as the result of --rates";
-    } else {
-      on_host_ = !built_with_cuda;
-      why_backend_ = on_host_ ? "since this program was built without CUDA; --device.backend cuda "
-                                "plans for GPUs"
-                              : "since this program was built with CUDA; --device.backend host "
-                                "plans for CPUs";
-    }
-    if (result_.empty() || on_host_ == !gpu_memory_) return;
-    throw UsageError(fmt::format(
-        "--rates: '{}' was measured on {}, which tells nothing of {}, where the run is planned "
-        "(device.backend is {}): pass a result of these, or leave --rates out",
-        result_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
-  }
-
-  void note(bool known, const std::string& words) {
-    std::string& list = known ? measured_ : assumed_;
-    list += (list.empty() ? "" : ", ") + words;
-  }
-
-  fs::path result_;
-  std::map<std::string, double> rates_;
-  bool several_hosts_ = false;
-  std::optional<std::uint64_t> gpu_memory_;  ///< the least of any rank's
-  bool on_host_ = false;
-  std::string why_backend_, measured_, assumed_;
-};
-
 // ---------------------------------------------------------------- workloads
 
 using Lines = std::vector<std::string>;
 
-Lines plan_product(const Options& options, const DryRun& wishes, Machine& machine) {
+std::uint64_t tiles_of(const workloads::GemmPlan& plan) {
+  return plan.count_tiles({{0, plan.tile_rows}, {0, plan.tile_columns}});
+}
+
+/// When a run leaves what another can go on from, and how large that is.
+std::string checkpoint(const Options& options, const fs::path& result,
+                       const workloads::GemmPlan& plan, const io::Fingerprint& print,
+                       std::uint64_t c_bytes) {
+  if (!workloads::leaves_checkpoint(options)) {
+    return "none, since the run repeats (measure.repeat, measure.warmup)";
+  }
+  if (plan.super_tiles() == 1) {
+    return "none before the end, since all of C is one super-tile: a smaller --pipeline.gpu-memory "
+           "makes more";
+  }
+  const std::uint64_t journals =
+      io::journal_bytes(print, plan.problem.ranks, tiles_of(plan), plan.super_tiles());
+  return fmt::format(
+      "after each of {} super-tiles, in '{}'{} and '{}', a journal a rank, about {} in all",
+      plan.super_tiles(), io::part_path_of(result, "UUID").string(),
+      c_bytes > 0 ? fmt::format(" with C, {} from the beginning,", format_size(c_bytes))
+                  : ", the beginning of the result,",
+      io::part_path_of(result, "UUID.RANK").replace_extension("checkpoint").string(),
+      format_size(journals));
+}
+
+/// What interrupted runs have left for this one. Throws UsageError where it is another product's.
+std::string going_on(const Options& options, const fs::path& result,
+                     const workloads::GemmPlan& plan, const io::Fingerprint& print) {
+  const io::Remains remains = io::look_for_remains(result);
+  if (remains.contested) {
+    return fmt::format("a run that still goes on is writing '{}', which it may finish",
+                       result.string());
+  }
+  if (!remains.checkpoint) {
+    const bool named = options.text("output.file").find("{jobid}") == std::string::npos;
+    return fmt::format(
+        "no interrupted run of '{}' has left anything{}", result.string(),
+        named ? ""
+              : "; a name with the job's number or the time in it finds nothing again: "
+                "name the output with -o");
+  }
+  const std::string left =
+      fmt::format("{} of {} tiles", remains.checkpoint->tiles.size(), tiles_of(plan));
+  if (options.text("output.resume") == "never") {
+    return fmt::format(
+        "what is left of an interrupted run, {}, is removed, as output.resume asks for", left);
+  }
+  if (!workloads::leaves_checkpoint(options)) {
+    return fmt::format(
+        "a run that repeats begins anew, without what is left of an interrupted one, {}", left);
+  }
+  io::expect_same_product(*remains.checkpoint, print, options.flag("output.store"),
+                          workloads::of_machine);
+  return fmt::format(
+      "an interrupted run of '{}' has finished {}, of which those in whole super-tiles are taken "
+      "over if device and library are the same; until that is done C is on disk twice",
+      result.string(), left);
+}
+
+Lines plan_product(const Options& options, const DryRun& wishes, Machine& machine, Log& log) {
   const workloads::GemmOperands operands = options.text("run.workload") == "gemm"
                                                ? workloads::open_gemm(options)
                                                : workloads::open_gram(options);
@@ -212,20 +135,28 @@ Lines plan_product(const Options& options, const DryRun& wishes, Machine& machin
   const bool on_host = machine.on_host();
   const double link = on_host ? assumed_host_link : assumed_gpu_link;
   const bool between_hosts = wishes.ranks > wishes.ranks_on_host;
+  const std::string multiply = fmt::format("multiply_{}", name_of(operands.precision));
+  machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
+  machine.compare_readers("panel_read", readers_of(operands, options));
   const workloads::GemmRates rates{
       .link_up = machine.limited(machine.rate("link_up", link, "GB/s"), "panel_read", "GB/s"),
       .link_down = machine.rate("link_down", link, "GB/s"),
       .gather = wishes.ranks > 1 ? machine.gather_rate(between_hosts) : 1e12,
-      .flops = machine.rate(fmt::format("multiply_{}", name_of(operands.precision)),
-                            assumed_gflops(operands.precision, on_host), "Gflop/s")};
-  const std::uint64_t limit =
-      pipeline::device_limit(options, {.device_memory = machine.device_memory(options)});
+      .flops = machine.rate(multiply, assumed_gflops(operands.precision, on_host), "Gflop/s")};
+  const std::uint64_t limit = pipeline::device_limit(
+      options, {.device_memory = machine.device_memory(options, wishes.ranks_on_host)});
   const workloads::GemmPlan plan = workloads::plan_gemm(
       workloads::problem_of(operands, options, wishes.ranks, limit, on_host), rates, 0);
+  if (const std::string idle = workloads::idle_ranks(plan); !idle.empty()) log.warn(idle);
   Lines lines = describe(plan);
   if (c_bytes > 0) {
     lines.push_back(fmt::format("result: C takes {} of disk", format_size(c_bytes)));
   }
+  const fs::path result = result_path(options, wishes.ranks);
+  const io::Fingerprint print =
+      workloads::fingerprint(operands, options, options.text("run.workload"), plan);
+  lines.push_back("checkpoint: " + checkpoint(options, result, plan, print, c_bytes));
+  lines.push_back("going on: " + going_on(options, result, plan, print));
   return lines;
 }
 
@@ -247,21 +178,28 @@ Bound bound_of(const Options& options, const io::Source& source, Machine& machin
   };
   if (mode == pipeline::Mode::resident) {
     const std::string name = on_host ? "host_memory_read" : "device_read";
+    machine.go_by({name});
     lower(name, machine.rate(name, on_host ? assumed_host_read : assumed_gpu_read, "GB/s"));
     return bound;
   }
-  lower("link_up", machine.rate("link_up", on_host ? assumed_host_link : assumed_gpu_link, "GB/s"));
-  if (mode != pipeline::Mode::stream) return bound;
-  bound.knows_source = false;
   const auto stored = source.stored({0, source.order().count()});
   const std::vector<std::string> ways =
       stored && stored->as_wanted ? std::vector<std::string>{"page_cache_read", "storage_read"}
                                   : std::vector<std::string>{"decode"};
+  std::set<std::string> limits(ways.begin(), ways.end());
+  if (mode != pipeline::Mode::stream) limits.clear();
+  limits.insert("link_up");
+  machine.go_by(limits);
+  machine.compare_readers("decode", readers_of(source));
+  lower("link_up", machine.rate("link_up", on_host ? assumed_host_link : assumed_gpu_link, "GB/s"));
+  if (mode != pipeline::Mode::stream) return bound;
+  bound.knows_source = false;
   for (const std::string& way : ways) {
     if (!machine.knows(way)) continue;
     bound.knows_source = true;
     lower(way, machine.rate(way, 0, "GB/s"));
   }
+  if (!bound.knows_source) machine.miss(ways);
   return bound;
 }
 
@@ -320,11 +258,12 @@ std::optional<DryRun> dry_run_of(const CommandLine& line) {
   return wishes;
 }
 
-std::string dry_run(const Options& options, const DryRun& wishes) {
+std::string dry_run(const Options& options, const DryRun& wishes, Log& log) {
   const std::string& workload = options.text("run.workload");
   Machine machine(options, wishes.rates);
   const Lines plan = workload == "reduce" ? plan_reduction(options, wishes, machine)
-                                          : plan_product(options, wishes, machine);
+                                          : plan_product(options, wishes, machine, log);
+  if (const std::string warning = machine.warning(workload); !warning.empty()) log.warn(warning);
   std::string text =
       fmt::format("dry run of {} on {} rank{}, {} on a host: nothing is computed or written\n",
                   workload, wishes.ranks, wishes.ranks == 1 ? "" : "s", wishes.ranks_on_host);

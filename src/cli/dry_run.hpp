@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/log.hpp"
 #include "core/options.hpp"
 
 namespace shardstream::cli {
@@ -31,7 +32,8 @@ std::optional<DryRun> dry_run_of(const CommandLine& line);
 /// Opens the inputs as a run would, and returns its plan in lines, for rank 0. Rates and memory
 /// that nobody has measured are assumed, which the lines say. Throws the errors that a run would
 /// end with before it computes, but for what shows only where something is written, and UsageError
-/// where `rates` is no result.
-std::string dry_run(const Options& options, const DryRun& wishes);
+/// where `rates` is no result. Warns where it tells only in part of this run, and of ranks without
+/// work.
+std::string dry_run(const Options& options, const DryRun& wishes, Log& log);
 
 }  // namespace shardstream::cli

@@ -74,8 +74,7 @@ std::string program_help() {
       "{}"
       "\n"
       "Exit codes: 0 done; 1 failed after work had started; 2 mend the command or the input;\n"
-      "3 the result did not pass its verification; 75 interrupted, with a checkpoint: start it "
-      "again.\n",
+      "3 the result did not pass its verification; 75 interrupted, with a checkpoint: run again.\n",
       sources);
 }
 
@@ -90,15 +89,14 @@ std::string run_help() {
       "C),\n"
       "gram (a matrix times its transpose: covariance and correlation matrices).\n"
       "\n"
-      "  --dry-run         says how N ranks would do it, in which memory and about how long it "
-      "would\n"
-      "                    take, and does nothing; starts no MPI and needs no GPU\n"
+      "  --dry-run         says how N ranks would do it, in which memory and about how long it\n"
+      "                    would take, and does nothing; starts no MPI and needs no GPU\n"
       "  --ranks           of how many ranks (as many as the launcher starts; without one 1)\n"
-      "  --gpus-per-node   how many of them are on a host (as the launcher has them; without one "
-      "8)\n"
-      "  --rates           a result of the same machine, whose measured ceilings count; what it "
-      "does\n"
-      "                    not have is assumed\n"
+      "  --gpus-per-node   how many of them are on a host (as the launcher has them; else 8)\n"
+      "  --rates           a result of the same machine, whose measured ceilings count; what it\n"
+      "                    does not have is assumed\n"
+      "\n"
+      "--dry-run takes no value; every other option does, a flag true or false.\n"
       "\n"
       "{}\n{}",
       sources, all_options().help());
@@ -123,16 +121,17 @@ std::string info_help() {
   return fmt::format(
       "shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]\n"
       "\n"
-      "Shows what each rank sees and binds: versions, ranks with their CPUs and devices, GPUs, "
-      "how\n"
-      "GPUs reach each other, and findings: what a run with the same options would warn of or be\n"
-      "refused for. In the latter case the exit code is that of the run. Numbers that are not\n"
+      "Shows what each rank sees and binds: versions, ranks with their CPUs and devices, GPUs,\n"
+      "how GPUs reach each other, and findings: what a run with the same options would warn of or\n"
+      "be refused for. In the latter case the exit code is that of the run. Numbers that are not\n"
       "known are -1 or nan (null in JSON).\n"
       "\n"
       "  --json      one JSON object instead of text\n"
       "  --measure   also measures the ceilings of this machine, with all ranks at work, among\n"
       "              them what input.data gives; the options of [input] and [pipeline] count for "
-      "this\n"
+      "it\n"
+      "\n"
+      "--json and --measure take no value; every other option does, a flag true or false.\n"
       "\n"
       "{}\n{}",
       sources, all_options().help(sections));

@@ -45,6 +45,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What other workloads name data and sizes with, in the place of a key of theirs: "", or a
+/// sentence's end on this workload's own options.
+std::string own_names(std::string_view key, std::string_view workload) {
+  struct Names {
+    std::string_view of, workload;
+    std::vector<std::string_view> options;
+  };
+  const std::array<Names, 6> all = {
+      {{"data", "reduce", {"--input.data"}},
+       {"data", "gemm", {"--input.a", "--input.b", "--input.c"}},
+       {"data", "gram", {"--input.a"}},
+       {"the sizes of generated data", "reduce", {"--input.count", "--input.shape"}},
+       {"the sizes of generated data", "gemm", {"--gemm.m", "--gemm.n", "--gemm.k"}},
+       {"the sizes of generated data", "gram", {"--gram.rows", "--gram.columns"}}}};
+  const auto has = [&](const Names& names) {
+    return std::ranges::any_of(names.options, [&](auto option) { return option.substr(2) == key; });
+  };
+  const auto given = std::ranges::find_if(all, has);
+  if (given == all.end()) return {};
+  const auto own = std::ranges::find_if(
+      all, [&](const Names& names) { return names.of == given->of && names.workload == workload; });
+  expect(own != all.end(), "every workload has names for its data");
+  return fmt::format(" ({} names {} with {})", workload, own->of, join(own->options, ", "));
+}
+
 /// What stands on the command line is meant for this run; variables and INI files may serve
 /// several.
 void refuse_options_of_others(const Options& options) {
@@ -76,8 +101,8 @@ void refuse_options_of_others(const Options& options) {
     if (owner == workload || owner.starts_with(workload + " ") || owner.ends_with(" " + workload)) {
       continue;
     }
-    throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out, or run {}", key,
-                                 owner, workload, owner));
+    throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out{}, or run {}",
+                                 key, owner, workload, own_names(key, workload), owner));
   }
 }
 
@@ -462,7 +487,8 @@ int run(const Arguments& arguments, const char* const* environment) {
     // The others of a launcher's processes would say the same, errors too.
     if (!launch::first_of_launcher()) return static_cast<int>(ExitCode::done);
     const Options options = parse(arguments, environment, ini, dry);
-    if (dry) print_output(dry_run(options, *dry));
+    Log log;
+    if (dry) print_output(dry_run(options, *dry, log));
     return static_cast<int>(ExitCode::done);
   }
   return in_session([&] { return parse(arguments, environment, ini, dry); },

@@ -107,9 +107,15 @@ std::string did_you_mean(std::string_view meant) {
   return meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant);
 }
 
-bool parse_flag(std::string_view text) {
+/// Nothing where it is no value of a flag.
+std::optional<bool> flag_of(std::string_view text) {
   if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
   if (text == "false" || text == "no" || text == "off" || text == "0") return false;
+  return std::nullopt;
+}
+
+bool parse_flag(std::string_view text) {
+  if (const auto flag = flag_of(text)) return *flag;
   throw UsageError(fmt::format("{} is neither true nor false", excerpt(text)));
 }
 
@@ -264,10 +270,20 @@ bool contain(Words words, std::string_view word) {
       fmt::format("{} needs a value: {}", option, row == nullptr ? "text" : describe(*row)));
 }
 
+[[noreturn]] void fail_value_of_switch(std::string_view option, std::string_view value) {
+  throw UsageError(fmt::format("{} takes no value, and {} is given: pass {} alone, or leave it out",
+                               option, excerpt(value), option));
+}
+
 /// "-5" and "-.5" are values; a lone "-" is a file's name by custom.
 bool looks_like_option(std::string_view token) {
   if (token.size() < 2 || token[0] != '-') return false;
   return token[1] != '.' && (token[1] < '0' || token[1] > '9');
+}
+
+/// The words of one option, with blanks between them.
+std::string as_written(const std::vector<std::string>& tokens) {
+  return join(std::vector<std::string_view>(tokens.begin(), tokens.end()), " ");
 }
 
 po::options_description boost_options(const std::vector<OptionRow>& rows, const OwnWords& own) {
@@ -300,7 +316,11 @@ std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows, const Ow
         .options;
   } catch (const po::invalid_command_line_syntax& error) {
     if (error.kind() == po::invalid_syntax::extra_parameter) {
-      throw UsageError(fmt::format("{} takes no value: give it alone", error.get_option_name()));
+      const std::string option = error.get_option_name(), start = option + '=';
+      const auto token = std::ranges::find_if(
+          arguments, [&](const std::string& each) { return each.starts_with(start); });
+      expect(token != arguments.end(), "a value that is too much stands behind a =");
+      fail_value_of_switch(option, std::string_view(*token).substr(start.size()));
     }
     fail_no_value(rows, error.get_option_name());
   } catch (const po::error& error) {
@@ -456,9 +476,13 @@ class IniReader {
     if (find_row(rows_, key) == nullptr) {
       fail(fmt::format("unknown key {}{}", excerpt(key), did_you_mean(nearest_key(rows_, key))));
     }
+    const std::string value = unquoted(restored(parsed[0].value.at(0)));
     const auto [first, is_new] = line_of_.emplace(key, line_);
-    if (!is_new) fail(fmt::format("'{}' is already set at line {}", key, first->second));
-    values[key] = {unquoted(restored(parsed[0].value.at(0))), fmt::format("{}:{}", file_, line_)};
+    if (!is_new) {
+      fail(fmt::format("'{}' is given twice, as {} at line {} and as {} here: keep one", key,
+                       excerpt(values.at(key).text), first->second, excerpt(value)));
+    }
+    values[key] = {value, fmt::format("{}:{}", file_, line_)};
   }
 
   static std::string restored(std::string text) {
@@ -654,11 +678,16 @@ CommandLine OptionTable::parse_command_line(const std::vector<std::string>& argu
                                             Words switches, Words settings) const {
   const OwnWords own{switches, settings};
   CommandLine result;
+  std::map<std::string, std::string> given;  // by key, as the user wrote it
+  std::string last_switch;                   // if it is what stands before
   for (const po::option& option : boost_parse(rows_, own, arguments)) {
     const std::vector<std::string>& tokens = option.original_tokens;
+    const std::string before = std::exchange(last_switch, {});
     if (option.position_key >= 0) {
       // Boost makes the word "x" of "--=x".
       if (tokens != option.value) fail_unknown_option(rows_, tokens.at(0), own);
+      const std::string& word = option.value.at(0);
+      if (!before.empty() && flag_of(word)) fail_value_of_switch(before, word);
       result.words.insert(result.words.end(), option.value.begin(), option.value.end());
       continue;
     }
@@ -666,12 +695,19 @@ CommandLine OptionTable::parse_command_line(const std::vector<std::string>& argu
     // Boost takes whatever follows for the value, other options too.
     if (tokens.size() > 1 && looks_like_option(tokens[1])) fail_no_value(rows_, tokens[0]);
     const std::string& key = option.string_key;
-    auto& values = contain(settings, key) ? result.settings : result.values;
-    const bool is_new = contain(switches, key) ? result.switches.insert(key).second
-                                               : values.emplace(key, option.value.at(0)).second;
+    const std::string words = as_written(tokens);
+    const auto [first, is_new] = given.emplace(key, words);
     if (!is_new) {
-      throw UsageError(fmt::format("--{} is given twice: give it once", key));
+      throw UsageError(fmt::format("--{} is given twice, first as {}, then as {}: give it once",
+                                   key, excerpt(first->second), excerpt(words)));
     }
+    if (contain(switches, key)) {
+      result.switches.insert(key);
+      last_switch = words;
+      continue;
+    }
+    auto& values = contain(settings, key) ? result.settings : result.values;
+    values[key] = option.value.at(0);
   }
   return result;
 }

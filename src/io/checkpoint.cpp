@@ -143,6 +143,13 @@ std::string read_journals(const fs::path& result, const std::string& uuid) {
   return text;
 }
 
+/// As a journal's first line has it.
+Fingerprint as_stored(Fingerprint fingerprint, bool stored) {
+  fingerprint.emplace_back("output.store", stored ? "true" : "false");
+  for (auto& [name, value] : fingerprint) value = printable(value);
+  return fingerprint;
+}
+
 /// Throws UsageError naming the first value in which `then` is not `now`.
 void expect_same(const Fingerprint& then, const Fingerprint& now, std::size_t tiles) {
   const auto fail = [&](const std::string& difference) {
@@ -188,14 +195,11 @@ Journal::Journal(const fs::path& result, const std::string& uuid, int rank, int 
 
 void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier) {
   expect(!begun_, "a journal is begun once");
-  fingerprint.emplace_back("output.store", offset_ ? "true" : "false");
-  for (auto& [name, value] : fingerprint) value = printable(value);
   if (earlier != nullptr) {
-    for (const auto& run : earlier->runs) {
-      expect_same(run.fingerprint, fingerprint, earlier->tiles.size());
-    }
+    expect_same_product(*earlier, fingerprint, offset_.has_value(), {});
     restarts_ = earlier->restarts + 1;
   }
+  fingerprint = as_stored(std::move(fingerprint), offset_.has_value());
   begun_ = true;
   {
     const std::lock_guard lock(mutex_);
@@ -324,6 +328,56 @@ std::optional<Checkpoint> parse_checkpoint(const fs::path& result, const std::st
   if (tiles.empty()) return std::nullopt;
   for (const auto& [tile, finished] : tiles) checkpoint.tiles.push_back(finished);
   return checkpoint;
+}
+
+Remains look_for_remains(const fs::path& result) {
+  std::set<std::string> uuids;
+  for (const std::string& middle : middles_beside(result, "checkpoint", 1)) {
+    uuids.insert(middle.substr(0, middle.find('.')));
+  }
+  Remains remains;
+  std::string journals;
+  for (const std::string& uuid : uuids) {
+    const fs::path part = part_path_of(result, uuid);
+    std::error_code not_there;
+    if (!fs::exists(part, not_there)) continue;
+    remains.contested = remains.contested || has_writer(part) ||
+                        std::ranges::any_of(journals_of(result, uuid), has_writer);
+    journals += read_journals(result, uuid);
+  }
+  remains.checkpoint = parse_checkpoint(result, journals);
+  return remains;
+}
+
+void expect_same_product(const Checkpoint& earlier, const Fingerprint& now, bool stored,
+                         std::span<const std::string_view> unknown) {
+  const auto known = [&](Fingerprint fingerprint) {
+    std::erase_if(fingerprint, [&](const auto& value) {
+      return std::ranges::find(unknown, value.first) != unknown.end();
+    });
+    return fingerprint;
+  };
+  const Fingerprint is = known(as_stored(now, stored));
+  for (const auto& run : earlier.runs) {
+    expect_same(known(run.fingerprint), is, earlier.tiles.size());
+  }
+}
+
+std::uint64_t journal_bytes(const Fingerprint& product, std::uint64_t ranks, std::uint64_t tiles,
+                            std::uint64_t groups) {
+  // Most of a tile's line are doubles and sums of nearly 20 digits.
+  const std::uint64_t most = UINT64_MAX;
+  const std::uint64_t of_tile = line_of(json_of({.tile = tiles,
+                                                 .group = groups,
+                                                 .weighted = most,
+                                                 .squares = 1e9,
+                                                 .worst = 0.1,
+                                                 .smallest_caught = 0.1}))
+                                    .size();
+  const std::uint64_t of_group = line_of({{"group", groups}}).size();
+  const std::uint64_t of_head =
+      line_of({{"run", std::string(36, '0')}, {"product", as_stored(product, true)}}).size();
+  return tiles * of_tile + ranks * (of_head + groups * of_group);
 }
 
 void remove_journals(const fs::path& result, const std::string& uuid) {

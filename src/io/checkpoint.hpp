@@ -11,7 +11,9 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -161,6 +163,22 @@ class EarlierRuns {
 /// stands behind it in its journal, is passed over.
 std::optional<Checkpoint> parse_checkpoint(const std::filesystem::path& result,
                                            const std::string& journals);
+
+/// What interrupted runs of `result` have left, without taking or removing any of it.
+struct Remains {
+  std::optional<Checkpoint> checkpoint;  ///< also what a run that still goes on has finished so far
+  bool contested = false;                ///< a run that still goes on writes the same result
+};
+Remains look_for_remains(const std::filesystem::path& result);
+
+/// Throws UsageError, naming the first value that differs, when the checkpoint is of another
+/// product than `now`. What is named by one of `unknown` is not compared. `stored`: output.store.
+void expect_same_product(const Checkpoint& earlier, const Fingerprint& now, bool stored,
+                         std::span<const std::string_view> unknown);
+
+/// About what the journals of so many ranks, tiles and groups take on disk, in bytes.
+std::uint64_t journal_bytes(const Fingerprint& product, std::uint64_t ranks, std::uint64_t tiles,
+                            std::uint64_t groups);
 
 /// Removes the journals of all ranks of the run `uuid`.
 void remove_journals(const std::filesystem::path& result, const std::string& uuid);

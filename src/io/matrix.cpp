@@ -16,8 +16,7 @@ constexpr OptionRow named_rows[] = {
      "ramp."},
     {"input.b", OptionKind::text, "uniform", "",
      "Matrix B of gemm, as input.a; uniform takes the seed after A's. Where one of A and B is a "
-     "file, the "
-     "other is to be named too."},
+     "file, the other is to be named too."},
     {"input.c", OptionKind::text, "", "",
      "Matrix C of gemm that the product is added to, as input.a; uniform takes the second seed "
      "after A's."},

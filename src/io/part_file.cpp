@@ -74,12 +74,17 @@ std::optional<std::string> objection(const fs::path& path, bool overwrite) {
 
 /// The lock is on one byte far behind the contents and belongs to the open descriptor: HDF5, which
 /// may lock the file through its own descriptor with flock(), neither sees nor ends it.
-bool lock_byte(const Descriptor& file, int command) {
+struct flock locked_byte() {
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
   range.l_start = std::numeric_limits<off_t>::max() - 1;
   range.l_len = 1;
+  return range;
+}
+
+bool lock_byte(const Descriptor& file, int command) {
+  struct flock range = locked_byte();
   int result = 0;
   do {
     result = ::fcntl(file.get(), command, &range);
@@ -191,6 +196,12 @@ HeldFile hold(const fs::path& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) == 0 && status.st_nlink == 0) return {Writer::no_file, {}};
   return {Writer::gone, std::move(file)};
+}
+
+bool has_writer(const fs::path& path) {
+  const Descriptor file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  struct flock range = locked_byte();
+  return file.valid() && ::fcntl(file.get(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
 void sync_folder_of(const fs::path& path) {

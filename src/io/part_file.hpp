@@ -38,6 +38,8 @@ struct HeldFile {
   Descriptor file;  ///< holds the lock, if the writer is gone
 };
 HeldFile hold(const std::filesystem::path& path);
+/// Whether its writer is known to live; takes no lock.
+bool has_writer(const std::filesystem::path& path);
 
 /// Returns when the names in the folder of `path` are on disk. Throws Error.
 void sync_folder_of(const std::filesystem::path& path);

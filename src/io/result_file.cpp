@@ -66,22 +66,55 @@ void expect_whole(const std::filesystem::path& path, const std::string& status,
 
 }  // namespace
 
-Table read_result_table(const std::filesystem::path& file, const std::string& path) {
-  hdf5::Lock lock;
+namespace {
+
+/// A complete result. Needs the lock.
+hdf5::File open_result(const std::filesystem::path& file) {
   const std::string name = file.string();
-  const auto fail = [&](const char* why) {
-    throw UsageError(fmt::format(
+  const auto no_result = [&](const char* why) {
+    return UsageError(fmt::format(
         "'{}' is no result of a run ({}): name the file that a run has written (-o)", name, why));
   };
   std::error_code error;
-  if (!std::filesystem::exists(file, error)) fail("there is no such file");
+  if (!std::filesystem::exists(file, error)) throw no_result("there is no such file");
   const auto access = hdf5::posix_access(true);
-  const hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
-  if (!opened.valid()) fail("HDF5 cannot open it");
+  hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!opened.valid()) throw no_result("HDF5 cannot open it");
   const hdf5::Group root(H5Gopen2(opened.get(), "/", H5P_DEFAULT), "cannot open the root group");
-  if (hdf5::read_text_attribute(root.get(), "status") != "complete")
-    fail("it is not marked as one");
-  return read_table(open_dataset(opened, name, path));
+  const std::string status = hdf5::read_text_attribute(root.get(), "status");
+  if (status == "complete") return opened;
+  if (status == "unverified") {
+    throw UsageError(fmt::format(
+        "'{}' has not passed its verification (it is marked unverified): run its command again, "
+        "which replaces it, or name another result",
+        name));
+  }
+  if (status == "partial") throw no_result("the run that wrote it has not come to its end");
+  throw no_result("it is not marked as one");
+}
+
+}  // namespace
+
+Table read_result_table(const std::filesystem::path& file, const std::string& path) {
+  const hdf5::Lock lock;
+  return read_table(open_dataset(open_result(file), file.string(), path));
+}
+
+std::string read_result_text(const std::filesystem::path& file, const std::string& group,
+                             const std::string& name) {
+  const hdf5::Lock lock;
+  const hdf5::File opened = open_result(file);
+  // Each group on the way must be there before the next is asked for.
+  for (auto end = group.find('/', 1); true; end = group.find('/', end + 1)) {
+    const auto what = fmt::format("cannot look for '{}' in '{}'", group, file.string());
+    if (check(H5Lexists(opened.get(), group.substr(0, end).c_str(), H5P_DEFAULT), what) == 0) {
+      return {};
+    }
+    if (end == group.npos) break;
+  }
+  const hdf5::Group found(H5Gopen2(opened.get(), group.c_str(), H5P_DEFAULT),
+                          fmt::format("cannot open '{}' in '{}'", group, file.string()));
+  return hdf5::read_text_attribute(found.get(), name);
 }
 
 std::string hdf5_version() {

@@ -28,6 +28,9 @@ std::string hdf5_version();
 /// The table at `path` ("/ceilings") of a complete result, without its units. Throws UsageError
 /// where the file is none.
 Table read_result_table(const std::filesystem::path& file, const std::string& path);
+/// The text attribute `name` of `group` ("/config"), likewise; empty where there is no such.
+std::string read_result_text(const std::filesystem::path& file, const std::string& group,
+                             const std::string& name);
 
 /// Not thread-safe; takes the library's lock for every HDF5 call. To be destroyed before
 /// MPI_Finalize, where a parallel HDF5 ends as well.

@@ -24,8 +24,7 @@ constexpr std::array rows = {
         "pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
               "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
-              "64MiB, or the "
-              "whole shard when it is resident."},
+              "64MiB, or the whole shard when it is resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
               "Batches of reduce in device memory: one computes while the others fill."},
     OptionRow{

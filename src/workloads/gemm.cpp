@@ -23,9 +23,10 @@ constexpr std::array rows = {
               "gram too, but not grid."},
     OptionRow{
         "gemm.box", OptionKind::text, "", "such as 2x1x4",
-        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place "
-        "of the best of the decomposition; ranks beyond their product are idle. For gram "
-        "too, with one column."},
+        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place of "
+        "the best of the decomposition; ranks beyond their product are idle. For gram too, with "
+        "one "
+        "column."},
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "",
               "Factor of input.c, which is added; 0 adds nothing."},
@@ -56,22 +57,39 @@ void refuse_half_named(const Options& options) {
   }
 }
 
-/// The remedy where A and B do not fit as they are to be transposed.
+/// The remedies where A and B do not fit as they are to be transposed: all that make the sizes
+/// agree.
 std::string what_would_fit(const GemmOperands& operands) {
   const io::Matrix &a = *operands.a, &b = *operands.b;
   std::string ways;
-  for (const auto& [turn_a, turn_b] : {std::pair(true, false), {false, true}, {true, true}}) {
+  const auto add = [&](const std::string& way, std::uint64_t m, std::uint64_t n) {
+    ways += fmt::format("{}{} (C is then {} x {})", ways.empty() ? "" : ", or ", way, m, n);
+  };
+  const auto turned = [&](bool turn_a, bool turn_b) {
     const bool at = operands.transpose_a != turn_a, bt = operands.transpose_b != turn_b;
-    if ((at ? a.rows() : a.columns()) != (bt ? b.columns() : b.rows())) continue;
-    if (turn_a && turn_b && !ways.empty()) break;  // one is enough
-    ways += ways.empty() ? "pass" : ", or";
-    if (turn_a) ways += fmt::format(" --gemm.transpose-a {}", at);
-    if (turn_a && turn_b) ways += " and";
-    if (turn_b) ways += fmt::format(" --gemm.transpose-b {}", bt);
-    ways += fmt::format(" (C is then {} x {})", at ? a.columns() : a.rows(),
-                        bt ? b.rows() : b.columns());
+    if ((at ? a.rows() : a.columns()) != (bt ? b.columns() : b.rows())) return;
+    const std::string of_a = turn_a ? fmt::format("--gemm.transpose-a {}", at) : "";
+    const std::string of_b = turn_b ? fmt::format("--gemm.transpose-b {}", bt) : "";
+    add(fmt::format("pass {}{}{}", of_a, turn_a && turn_b ? " and " : "", of_b),
+        at ? a.columns() : a.rows(), bt ? b.rows() : b.columns());
+  };
+  // Named in the wrong order, each to be transposed as it was.
+  const std::uint64_t m = operands.transpose_b ? b.columns() : b.rows();
+  const std::uint64_t n = operands.transpose_a ? a.rows() : a.columns();
+  if ((operands.transpose_b ? b.rows() : b.columns()) ==
+      (operands.transpose_a ? a.columns() : a.rows())) {
+    add(fmt::format("swap input.a and input.b{}",
+                    operands.transpose_a == operands.transpose_b
+                        ? ""
+                        : fmt::format(" and pass --gemm.transpose-a {} and --gemm.transpose-b {}",
+                                      operands.transpose_b, operands.transpose_a)),
+        m, n);
   }
-  return ways.empty() ? "no transposition makes them fit, so name other matrices" : ways;
+  turned(true, false);
+  turned(false, true);
+  turned(true, true);
+  return ways.empty() ? "neither swapping nor transposing makes them fit, so name other matrices"
+                      : ways;
 }
 
 /// Elsewhere than on the command line they may be for another run.

@@ -90,43 +90,9 @@ void add_file(io::Fingerprint& to, const std::string& key, const fs::path& file)
   to.emplace_back(key + "'s time of writing", fmt::format("{} ns since 1970", written));
 }
 
-/// All that C's bits are a function of, and what tells that a file is another one.
 /// To be raised when tiles that an earlier version of the program has finished would now have other
 /// bits, which nothing else in the fingerprint tells.
 constexpr int arithmetic_version = 1;
-
-io::Fingerprint fingerprint(const runtime::Runtime& runtime, const GemmOperands& operands,
-                            const std::string& name, const gemm::Tile& tile, const GemmPlan& plan,
-                            const std::string& algorithm) {
-  io::Fingerprint made{{"workload", name}};
-  const auto add = [&](const std::string& key, const io::Matrix* matrix) {
-    if (matrix == nullptr) return;
-    made.emplace_back(key, matrix->name());
-    made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
-                                                    name_of(matrix->type())));
-    const fs::path file = io::input_file(runtime.options, key);
-    if (!file.empty()) add_file(made, key, file);
-  };
-  add("input.a", operands.a.get());
-  if (!operands.symmetric) add("input.b", operands.b.get());
-  add("input.c", operands.c.get());
-  const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
-  made.insert(made.end(), {{"input.seed", runtime.options.text("input.seed")},
-                           {"gemm.precision", std::string(name_of(operands.precision))},
-                           {"transposed A", yes(operands.transpose_a)},
-                           {"transposed B", yes(operands.transpose_b)},
-                           {"centred", yes(operands.center)},
-                           {"scaled", yes(operands.scale)},
-                           {"alpha", fmt::format("{}", operands.alpha)},
-                           {"beta", fmt::format("{}", operands.beta)},
-                           {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
-                           {"segments of K", fmt::format("{}", plan.segments)},
-                           {"blocks of K", fmt::format("{}", plan.blocks)},
-                           {"arithmetic", fmt::format("version {}", arithmetic_version)},
-                           {"device", runtime.device->info().name},
-                           {"library", algorithm}});
-  return made;
-}
 
 void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
@@ -239,6 +205,54 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .tile = tile};
 }
 
+std::string idle_ranks(const GemmPlan& plan) {
+  const std::uint64_t ranks = plan.problem.ranks, busy = plan.box.ranks();
+  if (busy == ranks) return {};
+  const bool asked = plan.problem.box.has_value();
+  return fmt::format(
+      "{} of {} ranks are idle, {} (they have no place in the box {}{}): start {} ranks{}",
+      ranks - busy, ranks,
+      busy + 1 == ranks ? fmt::format("rank {}", busy)
+                        : fmt::format("ranks {} to {}", busy, ranks - 1),
+      name_of(plan.box), asked ? " that gemm.box asks for" : ", the best for these sizes", busy,
+      asked ? ", or leave --gemm.box out" : "");
+}
+
+io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,
+                            const std::string& name, const GemmPlan& plan) {
+  const gemm::Tile& tile = plan.problem.tile;
+  io::Fingerprint made{{"workload", name}};
+  const auto add = [&](const std::string& key, const io::Matrix* matrix) {
+    if (matrix == nullptr) return;
+    made.emplace_back(key, matrix->name());
+    made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
+                                                    name_of(matrix->type())));
+    const fs::path file = io::input_file(options, key);
+    if (!file.empty()) add_file(made, key, file);
+  };
+  add("input.a", operands.a.get());
+  if (!operands.symmetric) add("input.b", operands.b.get());
+  add("input.c", operands.c.get());
+  const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
+  made.insert(made.end(), {{"input.seed", options.text("input.seed")},
+                           {"gemm.precision", std::string(name_of(operands.precision))},
+                           {"transposed A", yes(operands.transpose_a)},
+                           {"transposed B", yes(operands.transpose_b)},
+                           {"centred", yes(operands.center)},
+                           {"scaled", yes(operands.scale)},
+                           {"alpha", fmt::format("{}", operands.alpha)},
+                           {"beta", fmt::format("{}", operands.beta)},
+                           {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
+                           {"segments of K", fmt::format("{}", plan.segments)},
+                           {"blocks of K", fmt::format("{}", plan.blocks)},
+                           {"arithmetic", fmt::format("version {}", arithmetic_version)}});
+  return made;
+}
+
+bool leaves_checkpoint(const Options& options) {
+  return options.count("measure.warmup") == 0 && options.count("measure.repeat") == 1;
+}
+
 Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
                     const std::string& name, const io::RangeWriter* to, const Resume& resume) {
   const launch::Session& session = runtime.session;
@@ -265,14 +279,18 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     library = gemm::make_multiply_plan(operands.precision, problem.tile, on_host);
   });
 
+  if (const std::string idle = idle_ranks(plan); !idle.empty() && session.rank() == 0) {
+    runtime.log.warn(idle);
+  }
+
   // Of a study of repetitions there is nothing to go on from.
-  const bool once =
-      runtime.options.count("measure.warmup") == 0 && runtime.options.count("measure.repeat") == 1;
+  const bool once = leaves_checkpoint(runtime.options);
   const io::Checkpoint* const earlier = once ? resume.earlier : nullptr;
   std::vector<io::FinishedTile> taken;
   if (once) {
-    io::Fingerprint print =
-        fingerprint(runtime, operands, name, problem.tile, plan, library->algorithm());
+    io::Fingerprint print = fingerprint(operands, runtime.options, name, plan);
+    print.emplace_back(of_machine[0], runtime.device->info().name);
+    print.emplace_back(of_machine[1], library->algorithm());
     for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
     session.collectively([&] { resume.journal->begin(std::move(print), earlier); });
   } else if (resume.earlier != nullptr && session.rank() == 0) {

@@ -1,6 +1,7 @@
 // A matrix product from its operands to its outcome: what `gemm` and `gram` share.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include "core/options.hpp"
+#include "io/checkpoint.hpp"
 #include "io/dataset_file.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/gemm_operands.hpp"
@@ -39,6 +41,19 @@ void check_operands(const GemmOperands& operands);
 /// as gemm.decomposition and output.store want it.
 GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
                        std::uint64_t device_memory, bool on_host);
+
+/// Which ranks the plan leaves idle, in a sentence with the reason and the remedy; empty where it
+/// leaves none. Those that have no tile of C but a place in the box are not: they upload.
+std::string idle_ranks(const GemmPlan& plan);
+
+/// All that C's bits are a function of, by name, and what tells that a file is another one; but for
+/// `of_machine`, which are known where it computes. `name` is the workload's.
+io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,
+                            const std::string& name, const GemmPlan& plan);
+inline constexpr std::array<std::string_view, 2> of_machine = {"device", "library"};
+
+/// Whether runs with these options leave something to go on from: those that compute C once.
+bool leaves_checkpoint(const Options& options);
 
 /// Computes C. `name` is the workload's; `to` is where C goes, null if it is not stored; the same
 /// on all ranks. Called by all ranks. Throws AgreedError when options and machine do not fit

@@ -3,6 +3,7 @@
 ends with the errors that the run would end with."""
 
 import os
+import re
 
 import h5py
 import numpy as np
@@ -13,9 +14,13 @@ ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 ON_GPUS = {"SHARDSTREAM_DEVICE_BACKEND": "cuda"}  # none is needed
 
 
-def dry(*arguments, env=None, ranks=1):
+def dry(*arguments, env=None, ranks=1, warnings=()):
+    """What it tells; on standard error so many warnings, each with its words, and nothing else."""
     finished = run("run", *arguments, "--dry-run", env=env, ranks=ranks).expect(0)
-    assert not finished.err, finished
+    said = finished.err.splitlines()
+    assert len(said) == len(warnings), finished
+    for line, words in zip(said, warnings):
+        assert line.startswith("warning: ") and all(word in line for word in words), finished
     return finished.out
 
 
@@ -48,11 +53,52 @@ def test_a_product_on_gpus_that_are_elsewhere():
                env=ON_GPUS)
     expect(tall, "decomposition: split-k 4 x 1 x 64", "all-gathers ")
     boxed = dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--gemm.box",
-                "2x1x16", "--ranks", 40, env=ON_GPUS)
+                "2x1x16", "--ranks", 40, env=ON_GPUS,
+                warnings=[["8 of 40 ranks are idle, ranks 32 to 39 (they have no place in the box "
+                           "2x1x16 that gemm.box asks for): start 32 ranks, or leave --gemm.box"]])
+    dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--ranks", 65, env=ON_GPUS,
+        warnings=[[" of 65 ranks are idle, rank", " 64 (", "the best for these sizes): start "]])
     expect(boxed, "decomposition: split-k 2 x 1 x 16, as gemm.box asks for; 8 of 40 ranks idle: "
            "1 x 1 tiles and 64 segments of K are shared")
     forced = dry("gemm", *sizes, "--gemm.decomposition", "grid", "--ranks", 4, env=ON_GPUS)
     expect(forced, "decomposition: grid 2 x 2, as gemm.decomposition asks for")
+
+
+def test_memory_of_a_host():
+    """That of this machine, as the run itself would share it."""
+    small = ["gemm", "--gemm.m", 100, "--gemm.n", 100, "--gemm.k", 100]
+    out = new_folder() / "out.h5"
+    run("run", *small, "-o", out, env=ON_HOST).expect(0)
+    with h5py.File(out) as file:
+        used = int(file["config/resolved"].attrs["pipeline.gpu-memory"])
+    for ranks in (1, 4):
+        text = dry(*small, "--ranks", ranks, "--gpus-per-node", ranks, env=ON_HOST)
+        shares = "all that is free" if ranks == 1 else "one of 4 shares"
+        expect(text, f" (of this machine's, {shares})")
+        number, unit = re.search(r"device memory: \S+ \S+ of ([0-9.]+) (GiB|MiB):", text).groups()
+        told = float(number) * (2**30 if unit == "GiB" else 2**20) * ranks
+        assert 0.8 < told / used < 1.25, (told, used)  # others take and give back meanwhile
+
+
+def test_checkpoints():
+    """When a run would leave one, and how large; what is there is looked at and left alone."""
+    folder = new_folder()
+    sizes = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500, "-o", folder / "c.h5"]
+    expect(dry(*sizes, env=ON_HOST), "checkpoint: none before the end, since all of C is one ",
+           f"going on: no interrupted run of '{folder}/c.h5' has left anything\n")
+    expect(dry(*sizes[:-2], env=ON_HOST), "finds nothing again: name the output with -o\n")
+    expect(dry(*sizes, "--measure.repeat", 2, env=ON_HOST),
+           "checkpoint: none, since the run repeats")
+    capped = [*sizes, "--pipeline.gpu-memory", "20MiB"]
+    text = dry(*capped, env=ON_HOST)
+    tiles = int(re.search(r"super-tiles: (\d+),", text)[1])
+    assert tiles > 1, text
+    expect(text, f"checkpoint: after each of {tiles} super-tiles, in '{folder}/.c.h5.UUID.part' "
+           f"with C, 15.26 MiB from the beginning, and '{folder}/.c.h5.UUID.RANK.checkpoint', a "
+           "journal a rank, about ")
+    expect(dry(*capped, "--output.store", "false", env=ON_HOST),
+           f"in '{folder}/.c.h5.UUID.part', the beginning of the result, and ")
+    assert not list(folder.iterdir())
 
 
 def test_gram():
@@ -76,14 +122,26 @@ def test_files_and_measured_rates():
            f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s",
            "assumed of a rank: device memory")
     # What was not measured is assumed: two ranks' gathers, another precision.
-    text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--gemm.precision", "fp64")
+    text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--gemm.precision", "fp64",
+               warnings=[[f"--rates: '{result}' is a result of gemm and tells only in part",
+                          "taken: link_up, link_down; not taken: panel_read, which was of f32, "
+                          "contiguous and f64, contiguous in fp32 and is of ", " in fp64; ",
+                          "no limit of this run: multiply_fp32",
+                          "not in it: all_gather, multiply_fp64)"]])
     expect(text, "assumed of a rank: all_gather 5 GB/s, multiply_fp64 200 Gflop/s")
     assert "all_gather 5 GB/s between" not in text, text
     assert sorted(path.name for path in folder.iterdir()) == ["in.h5", "out.h5"]
 
     ini = folder / "job.ini"
-    ini.write_text("[run]\nworkload = gemm\n[input]\n"
-                   f"a = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n")
+    ini.write_text(f"[run]\nworkload = gemm\n"
+                   f"[input]\na = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n")
+    # Nor do readers that have to bring something else tell how fast these are.
+    for others in (["--input.a", "uniform", *inputs[2:]],
+                   [*inputs, "--pipeline.mode", "pageable"]):
+        text = dry("gemm", *others, "--rates", result,
+                   warnings=[["taken: link_up, link_down, multiply_fp32; not taken: panel_read, "
+                              "which was of f32"]])
+        assert "panel_read" not in text, text
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 on a host", "C: 100 x 60 in fp32")
 
 
@@ -97,7 +155,9 @@ def test_the_backend_that_is_planned_for():
     expect(dry("gemm", env=unset), *built)
     result = new_folder() / "out.h5"
     run("run", "reduce", "--input.count", 1000, "-o", result, env=ON_HOST).expect(0)
-    expect(dry("gemm", "--rates", result, env=unset),
+    expect(dry("gemm", "--rates", result, env=unset,
+               warnings=[[f"'{result}' is a result of reduce", "taken: link_up; no limit of this "
+                          "run: decode; not in it: link_down, multiply_fp32)"]]),
            "backend: host (CPUs), as the result of --rates", "multiply_fp32 400 Gflop/s")
     check_complaints([(["run", "gemm", "--dry-run", "--rates", result], 2,
                        ["was measured on CPUs", "GPUs", "leave --rates out"], ON_GPUS)], ranks=(1,))
@@ -122,7 +182,13 @@ def test_a_reduction_by_measured_rates():
                f"or more, bound by {bound}\n")
         if name == "packed":  # that does not tell how plain data is read
             text = dry("reduce", "--input.data", f"{folder}/in.h5:/plain", "--rates", result,
-                       env=ON_HOST)
+                       env=ON_HOST, warnings=[["no limit of this run: decode; not in it: "
+                                               "page_cache_read or storage_read)"]])
+            expect(text, "bound by link_up; reading the source may be slower")
+            # Nor how quickly others are generated.
+            text = dry("reduce", "--rates", result, env=ON_HOST,
+                       warnings=[["taken: link_up; not taken: decode, which was of f32, ",
+                                  " and is of f32, generated)"]])
             expect(text, "bound by link_up; reading the source may be slower")
 
 
@@ -192,6 +258,8 @@ def test_bad_input():
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         file["A"] = np.ones((10, 8), "f4")
+    with h5py.File(folder / "bad.h5", "w") as file:
+        file.attrs["status"] = "unverified"
     (folder / "text.h5").write_text("no HDF5 at all")
     a = f"{folder}/in.h5:/A"
     gemm = ["run", "gemm", "--dry-run"]
@@ -206,11 +274,17 @@ def test_bad_input():
            [f"--rates: '{folder}/{name}' is no result of a run ({why})", "that a run has written"])
           for name, why in (("in.h5", "it is not marked as one"), ("none.h5", "there is no such"
                             " file"), ("text.h5", "HDF5 cannot open it"))),
+        ([*gemm, "--rates", f"{folder}/bad.h5"], 2,
+         [f"--rates: '{folder}/bad.h5' has not passed its verification (it is marked unverified)",
+          "run its command again"]),
         ([*gemm, "--gpus-per-node", 0], 2, ["--gpus-per-node: 0 can't be: give a number of ranks"]),
         ([*gemm, "--ranks", 0], 2, ["--ranks", "from 1"]),
         ([*gemm, "--ranks", "many"], 2, ["--ranks", "'many'"]),
         (["run", "gemm", "--ranks", 2], 2, ["--ranks is for planning", "--dry-run"]),
-        (["run", "gemm", "--dry-run=true"], 2, ["--dry-run takes no value"]),
+        *((["run", "gemm", *words], 2, ["--dry-run takes no value, and 'true' is given: pass "
+                                        "--dry-run alone"])
+          for words in (["--dry-run=true"], ["--dry-run", "true"])),
+        (["info", "--json", "false"], 2, ["--json takes no value, and 'false' is given"]),
         (["run", "gemm", "--dryrun"], 2, ["did you mean --dry-run?"]),
         (["run", "reduce", "--dry-run", "--input.data", f"{folder}/none.h5"], 2,
          ["there is no file"]),

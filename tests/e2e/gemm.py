@@ -353,6 +353,7 @@ def test_bad_input():
     with h5py.File(folder / "in.h5", "w") as file:
         file["A"], file["B"] = whole_numbers(20, 31), whole_numbers(31, 10)
         file["short"], file["C"] = whole_numbers(29, 10), whole_numbers(20, 10)
+        file["At"] = whole_numbers(31, 20)
         file["wide"], file["cube"] = whole_numbers(20, 11), np.zeros((3, 4, 5))
         file["texts"] = np.array([[b"one", b"two"]])
     run("run", "reduce", "--input.count", 1000, "-o", folder / "result.h5").expect(0)
@@ -364,13 +365,18 @@ def test_bad_input():
 
     good = of("in.h5:/A", "in.h5:/B")
     check_complaints([
-        (of("in.h5:/A", "in.h5:/short"), 2, ["31", "29", "no transposition makes them fit"]),
+        (of("in.h5:/A", "in.h5:/short"), 2,
+         ["31", "29", "neither swapping nor transposing makes them fit"]),
         (of("in.h5:/B", "in.h5:/A"), 2,
-         ["10", "20",
-          "pass --gemm.transpose-a true and --gemm.transpose-b true (C is then 10 x 20)"]),
+         ["10", "20", ": swap input.a and input.b (C is then 20 x 10), or pass --gemm.transpose-a "
+          "true and --gemm.transpose-b true (C is then 10 x 20)\n"]),
+        (of("in.h5:/B", "in.h5:/At", "--gemm.transpose-b", "true"), 2,
+         [": swap input.a and input.b and pass --gemm.transpose-a true and --gemm.transpose-b "
+          "false (C is then 20 x 10), or pass --gemm.transpose-a true and --gemm.transpose-b false "
+          "(C is then 10 x 20)\n"]),
         (of("in.h5:/A", "in.h5:/A"), 2,
-         ["pass --gemm.transpose-a true (C is then 31 x 31), or --gemm.transpose-b true (C is then "
-          "20 x 20)"]),
+         [": pass --gemm.transpose-a true (C is then 31 x 31), or pass --gemm.transpose-b true "
+          "(C is then 20 x 20)\n"]),
         (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-a", "true"), 2,
          ["20", "31", "pass --gemm.transpose-a false (C is then 20 x 10)"]),
         (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-b", "true"), 2,

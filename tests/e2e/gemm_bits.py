@@ -95,10 +95,11 @@ def test_same_bits_in_each_box():
                                       (6, 1, "2x2x1")])], check, workers=2)
 
 
-def plan_of(*arguments, ranks):
-    """The plan of a run with these, told with its result."""
+def plan_of(*arguments, ranks, warning=""):
+    """The plan of a run with these, told with its result. It has warned of nothing else."""
     out = new_folder() / "c.h5"
-    product("gemm", out, *arguments, ranks=ranks, env=ON_HOST)
+    finished = product("gemm", out, *arguments, ranks=ranks, env=ON_HOST)
+    assert warning in finished.err and finished.err.count("\n") == bool(warning), finished
     with h5py.File(out) as file:
         return file["results"].attrs["plan"]
 
@@ -106,7 +107,9 @@ def plan_of(*arguments, ranks):
 def test_the_box_is_told():
     sizes = ["--gemm.m", 1600, "--gemm.n", 70, "--gemm.k", 13000]
     assert "decomposition: split-k 2 x 1 x 2, as gemm.box asks for; 1 of 5 ranks idle: 3 x 1 " in \
-        plan_of(*sizes, "--gemm.box", "2x1x2", ranks=5)
+        plan_of(*sizes, "--gemm.box", "2x1x2", ranks=5,
+                warning="rank 0: warning: 1 of 5 ranks are idle, rank 4 (they have no place in the "
+                        "box 2x1x2 that gemm.box asks for): start 4 ranks, or leave --gemm.box out")
     # Three tiles and four segments for six: all have one tile and two segments.
     assert "decomposition: split-k 3 x 1 x 2, as gemm.decomposition asks for\n" in \
         plan_of(*sizes, "--gemm.decomposition", "split-k", ranks=6)

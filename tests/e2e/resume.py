@@ -5,6 +5,7 @@ seen."""
 
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -73,6 +74,18 @@ def interrupt(workload, arguments, folder, ranks, groups, how):
     assert len(hidden(folder, "checkpoint")) == ranks, list(folder.iterdir())
     assert len(hidden(folder, "part")) == 1, list(folder.iterdir())
     return finished
+
+
+def look(workload, arguments, folder, ranks):
+    """What a dry run says of going on, and about how many bytes of journals are told; nothing in
+    the folder changes."""
+    before = {path: path.stat() for path in folder.iterdir()}
+    text = run("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
+               folder / "c.h5", "--dry-run", "--ranks", ranks, env=ON_HOST).expect(0).out
+    assert {path: path.stat() for path in folder.iterdir()} == before, text
+    number, unit = re.search(r"a journal a rank, about ([0-9.]+) (\w+) in all", text).groups()
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
+    return re.search("^going on: (.*)$", text, re.MULTILINE)[1], float(number) * units[unit]
 
 
 def kill(rank):
@@ -145,6 +158,15 @@ def test_a_killed_rank():
     """As many ranks have the same super-tiles and take all over; others those that they have."""
     left = Interrupted.get()
     tiles = len(left.tiles)
+    said, told = look("gemm", left.arguments, left.folder, 2)
+    assert said.startswith(f"an interrupted run of '{left.folder}/c.h5' has finished {tiles} of 24 "
+                           "tiles, of which those in whole super-tiles are taken over"), said
+    taken = sum(path.stat().st_size for path in hidden(left.folder, "checkpoint"))
+    assert 0.5 * tiles / 24 < taken / told < 1.2, (taken, told)  # of all tiles, once they are done
+    said, _ = look("gemm", [*left.arguments, "--output.resume", "never"], left.folder, 3)
+    assert said.startswith(f"what is left of an interrupted run, {tiles} of 24 tiles, is "), said
+    said, _ = look("gemm", left.arguments, new_folder(), 2)
+    assert said.endswith("c.h5' has left anything"), said
     each([(left.copy(), 2, tiles, tiles), (left.copy(), 1, tiles, tiles),
           (left.copy(), 3, 4, tiles)], left.check, workers=2)
 
@@ -331,6 +353,8 @@ def test_input_that_has_changed_since():
     at = source.stat()
     os.utime(source, ns=(at.st_atime_ns, at.st_mtime_ns + 1000))
     refused("input.a's time of writing was", "and is", " ns since 1970")
+    dry = run("run", "gemm", *left.arguments, "-o", folder / "c.h5", "--dry-run", env=ON_HOST)
+    expect_complaint(dry, 2, ["input.a's time of writing was", "--output.resume never"])
     inputs(left.files, a=normal(M - 1, K), b=normal(N, K, seed=2))
     refused("input.a's shape was", f"{M} x {K}", f"{M - 1} x {K}")
     shutil.copy2(kept, source)  # with its time

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -223,6 +224,7 @@ TEST_F(Checkpoints, OfRunsThatGoOnAreLeftAlone) {
   const auto before = entries();
   EXPECT_EQ(before.size(), 3u);
   EXPECT_TRUE(EarlierRuns(result_).contested());
+  EXPECT_TRUE(look_for_remains(result_).contested);
   EXPECT_EQ(numbers(read()), Numbers{});
   EXPECT_EQ(entries(), before);
 }
@@ -243,6 +245,50 @@ TEST_F(Checkpoints, AreNotReadWhileARankStillWrites) {
   EXPECT_EQ(entries(), before);
   last.reset();
   EXPECT_FALSE(EarlierRuns(result_).contested());
+}
+
+/// As a dry run does: nothing is removed or taken from a run that begins meanwhile.
+TEST_F(Checkpoints, AreLookedAt) {
+  EXPECT_FALSE(look_for_remains(result_).checkpoint);
+  leave_run();
+  in_killed_process([&] { (new Run(*this, "useless", 1))->begin(); });
+  const auto before = entries();
+  const Remains remains = look_for_remains(result_);
+  EXPECT_EQ(numbers(remains.checkpoint), (Numbers{0, 1}));
+  EXPECT_FALSE(remains.contested);
+  EXPECT_EQ(entries(), before);
+  const EarlierRuns next(result_);
+  EXPECT_FALSE(look_for_remains(result_).checkpoint == std::nullopt);
+  EXPECT_FALSE(next.contested());
+
+  // Of what is not known it can't be told whether it is the same.
+  const auto compare = [&](const Fingerprint& now, bool stored = true) {
+    constexpr std::array<std::string_view, 1> unknown = {"gemm.alpha"};
+    expect_same_product(*remains.checkpoint, now, stored, unknown);
+  };
+  EXPECT_NO_THROW(compare(product));
+  EXPECT_NO_THROW(compare({product[0], product[2]}));
+  EXPECT_NO_THROW(compare({product[0], {"gemm.alpha", "3"}, product[2]}));
+  EXPECT_THROW(compare({product[0], product[1]}), UsageError);
+  EXPECT_THROW(compare(product, false), UsageError);
+}
+
+TEST_F(Checkpoints, TakeAboutAsMuchDiskAsIsTold) {
+  constexpr std::uint64_t tiles = 500, groups = 50;
+  Run run(*this, "new", 2);
+  run.begin();
+  for (std::uint64_t i = 0; i < tiles; ++i) {
+    FinishedTile each = tile(i, i / 10);
+    each.weighted = ~std::uint64_t{0} / 7 * 5 - i;
+    run.journals[i % 2]->add(each);
+    for (auto& journal : run.journals) {
+      if (i % 10 == 9) journal->add_group(i / 10);
+    }
+  }
+  const auto told = static_cast<double>(journal_bytes(product, 2, tiles, groups));
+  const auto taken = static_cast<double>(read_text(journal(0, "new")).size() +
+                                         read_text(journal(1, "new")).size());
+  EXPECT_NEAR(told / taken, 1, 0.1);
 }
 
 /// Killed once more while it took over what the first had finished.

@@ -153,8 +153,9 @@ TEST(CommandLine, RefusesWithTheReason) {
            {{"--verify.enabled", "--reduce.ops", "sum"}, "--verify.enabled needs a value"},
            {{"--verify.enabled", "-o", "x"}, "--verify.enabled needs a value"},
            {{"--verify.enabled", "--"}, "--verify.enabled needs a value"},
-           {{"--reduce.ops", "sum", "--reduce.ops", "min"}, "--reduce.ops is given twice"},
-           {{"-oa", "--output.file=b"}, "--output.file is given twice"},
+           {{"--reduce.ops", "sum", "--reduce.ops", "min"},
+            "'--reduce.ops sum', then as '--reduce.ops min'"},
+           {{"-oa", "--output.file=b"}, "given twice, first as '-oa', then as '--output.file=b'"},
        }) {
     EXPECT_TRUE(contains(usage_error([&] { parse(bad.arguments); }), bad.why)) << bad.arguments[0];
   }
@@ -378,7 +379,8 @@ TEST(Ini, RefusesWithFileAndLine) {
            {"ops = sum\n", 1, "unknown key 'ops' (did you mean reduce.ops?)"},
            {"[reduce]\n= sum\n", 2, "unknown key 'reduce.'"},
            {"[reduce]\nops#x = sum\n", 2, "unknown key 'reduce.ops#x'"},
-           {"[reduce]\n\nops = sum\nops = min\n", 4, "'reduce.ops' is already set at line 3"},
+           {"[reduce]\n\nops = sum\nops = min\n", 4,
+            "given twice, as 'sum' at line 3 and as 'min' here: keep one"},
            {"[reduce]\nops = sum\n[x\n", 3, "'[x' is no section"},
            {"[]\nops = sum\n", 1, "'[]' is no section"},
            {"[reduce]\nops sum#1\n", 2, "'ops sum#1' is neither [section] nor key = value"},
@@ -426,11 +428,15 @@ TEST(Switches, AreWordsWithoutValues) {
   EXPECT_EQ(line.words, Words{"a.ini"});
   EXPECT_EQ(line.values.at("output.file"), "b.h5");
   EXPECT_TRUE(parse({"-o", "b.h5", "--measure", "--json"}).switches.contains("measure"));
-  EXPECT_EQ(parse({"--json", "true"}).words, Words{"true"});
+  EXPECT_EQ(parse({"--json", "trueish", "true"}).words, (Words{"trueish", "true"}));
 
   const auto error = [&](const Words& words) { return usage_error([&] { parse(words); }); };
-  EXPECT_EQ(error({"--json=true"}), "--json takes no value: give it alone");
-  EXPECT_EQ(error({"--json", "--json"}), "--json is given twice: give it once");
+  EXPECT_EQ(error({"--json=true"}),
+            "--json takes no value, and 'true' is given: pass --json alone, or leave it out");
+  EXPECT_EQ(error({"--json", "off", "more"}),
+            "--json takes no value, and 'off' is given: pass --json alone, or leave it out");
+  EXPECT_EQ(error({"--json", "--json"}),
+            "--json is given twice, first as '--json', then as '--json': give it once");
   EXPECT_TRUE(contains(error({"--mesure"}), "(did you mean --measure?)"));
   EXPECT_TRUE(contains(error({"--redce.ops", "sum"}), "(did you mean --reduce.ops?)"));
   EXPECT_TRUE(contains(error({"--jso"}), "unknown option '--jso'"));
@@ -458,7 +464,8 @@ TEST(Settings, AreWordsWithValues) {
   const auto error = [&](const Words& words) { return usage_error([&] { parse(words); }); };
   EXPECT_EQ(error({"--ranks"}), "--ranks needs a value: text");
   EXPECT_EQ(error({"--ranks", "--dry-run"}), "--ranks needs a value: text");
-  EXPECT_EQ(error({"--ranks", "1", "--ranks", "1"}), "--ranks is given twice: give it once");
+  EXPECT_EQ(error({"--ranks", "1", "--ranks", "1"}),
+            "--ranks is given twice, first as '--ranks 1', then as '--ranks 1': give it once");
   EXPECT_TRUE(contains(error({"--rank", "1"}), "(did you mean --ranks?)"));
   EXPECT_TRUE(contains(error({"--dryrun"}), "(did you mean --dry-run?)"));
 }

@@ -106,6 +106,8 @@ TEST_F(ResultFiles, MayBePublishedAsUnverified) {
     result.publish("unverified");
     EXPECT_EQ(root_text(file_, "status"), "unverified");
     EXPECT_EQ(root_text(file_, "run_uuid"), other);
+    EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table(file_, "/ceilings"); }),
+                    "has not passed its verification (it is marked unverified)");
     EXPECT_TRUE(std::filesystem::equivalent(file_, part_path_of(file_, other)));
     EXPECT_EQ(entries(), 2u);
   }
@@ -180,12 +182,21 @@ TEST_F(ResultFiles, KeepTablesAsFlatRecords) {
 }
 
 TEST_F(ResultFiles, GiveTheirTablesBack) {
+  ResultFile(file_, false, uuid, 1 << 20).publish("partial");
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_text(file_, "/", "status"); }),
+                  "has not come to its end");
   {
     ResultFile result(file_, false, uuid, 1 << 20);
     result.table("/timing", phases());
     result.table("/", Table("nothing", {{"i", ColumnType::integer}}));
+    result.attribute("/input/a", "type", std::string("f32"));
     result.publish();
   }
+  EXPECT_EQ(read_result_text(file_, "/input/a", "type"), "f32");
+  EXPECT_EQ(read_result_text(file_, "/input/a", "shape"), "");
+  EXPECT_EQ(read_result_text(file_, "/input/b", "type"), "");
+  EXPECT_EQ(read_result_text(file_, "/no/such", "type"), "");
+  EXPECT_EQ(read_result_text(file_, "/", "status"), "complete");
   const Table back = read_result_table(file_, "/timing/phases");
   EXPECT_EQ(back.name(), "phases");
   EXPECT_EQ(back.rows(), phases().rows());

@@ -1,0 +1,245 @@
+#include "cli/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "device/host/memory.hpp"
+#include "io/result_file.hpp"
+#include "kernels/kernel.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+/// About an H100's. Of a host this machine tells.
+constexpr std::uint64_t assumed_gpu_memory = 80'000'000'000;
+constexpr double assumed_gpu_gather = 200, assumed_host_gather = 5;  // GB/s, within a host
+constexpr double assumed_network_gather = 20;                        // GB/s of a rank
+
+std::size_t column_of(const Table& table, std::string_view name) {
+  const auto found = std::ranges::find(table.columns(), name, &Column::name);
+  expect(found != table.columns().end(), "a result's table has its columns");
+  return static_cast<std::size_t>(found - table.columns().begin());
+}
+
+/// What readers have to bring: "f32, contiguous". Which seed is generated, and whether a file was
+/// in the page cache when the run began, makes no other kind.
+std::string kind(std::string_view type, std::string_view access) {
+  const bool is_known = access.starts_with("contiguous") || access.starts_with("generated");
+  return fmt::format("{}, {}", type, is_known ? access.substr(0, access.find(',')) : access);
+}
+
+/// "f32, contiguous in fp32": what readers of a product do.
+std::string readers(std::string_view precision, const std::set<std::string>& kinds,
+                    const std::string& mode, bool normalized) {
+  std::string text;
+  for (const std::string& each : kinds) {
+    text += fmt::format("{}{}", text.empty() ? "" : " and ", each);
+  }
+  return fmt::format("{} in {}{}{}", text, precision, mode == "pageable" ? ", from memory" : "",
+                     normalized ? ", to be normalized" : "");
+}
+
+}  // namespace
+
+std::string readers_of(const workloads::GemmOperands& operands, const Options& options) {
+  std::set<std::string> kinds;
+  for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
+    kinds.insert(kind(name_of(matrix->type()), matrix->access()));
+  }
+  return readers(name_of(operands.precision), kinds, options.text("pipeline.mode"),
+                 operands.normalizes());
+}
+
+std::string readers_of(const io::Source& source) {
+  return kind(name_of(source.type()), source.access());
+}
+
+Machine::Machine(const Options& options, const std::filesystem::path& result) : result_(result) {
+  if (!result.empty()) read();
+  choose_backend(options.text("device.backend"));
+}
+
+void Machine::go_by(const std::set<std::string>& ceilings) {
+  for (const auto& [ceiling, rate] : rates_) {
+    if (!ceilings.contains(ceiling)) unused_.push_back(ceiling);
+  }
+}
+
+void Machine::compare_readers(const std::string& ceiling, const std::string& now) {
+  if (!rates_.contains(ceiling)) return;
+  if (const std::string then = readers_of_result(); then != now) {
+    refuse(ceiling, fmt::format("which was of {} and is of {}", then, now));
+  }
+}
+
+double Machine::rate(const std::string& ceiling, double assumed, std::string_view unit) {
+  const bool known = knows(ceiling);
+  if (known) {
+    taken_.push_back(ceiling);
+  } else if (!refused_.contains(ceiling)) {
+    missing_.push_back(ceiling);
+  }
+  const double value = known ? rates_.at(ceiling) : assumed;
+  const std::string number =
+      value < 1e4 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+  note(known, fmt::format("{} {} {}", ceiling, number, unit));
+  return value * 1e9;
+}
+
+bool Machine::knows(const std::string& ceiling) const {
+  const auto found = rates_.find(ceiling);
+  return found != rates_.end() && found->second > 0 && !refused_.contains(ceiling);
+}
+
+double Machine::limited(double value, const std::string& ceiling, std::string_view unit) {
+  return knows(ceiling) ? std::min(value, rate(ceiling, value, unit)) : value;
+}
+
+double Machine::gather_rate(bool between_hosts) {
+  if (between_hosts && !several_hosts_) refuse("all_gather", "within a host");
+  const double here = on_host_ ? assumed_host_gather : assumed_gpu_gather;
+  return rate("all_gather", between_hosts ? std::min(here, assumed_network_gather) : here,
+              between_hosts ? "GB/s between hosts" : "GB/s");
+}
+
+void Machine::miss(const std::vector<std::string>& ceilings) {
+  const auto was_refused = [&](const std::string& each) { return refused_.contains(each); };
+  if (std::ranges::any_of(ceilings, was_refused)) return;
+  missing_.push_back(join(std::vector<std::string_view>(ceilings.begin(), ceilings.end()), " or "));
+}
+
+std::uint64_t Machine::device_memory(const Options& options, std::uint64_t ranks_on_host) {
+  if (!options.is_auto("pipeline.gpu-memory")) return 0;  // the option says what may be used
+  if (on_host_) {
+    const std::uint64_t bytes = device::host::available_memory() / ranks_on_host;
+    note(false, fmt::format("device memory {} (of this machine's, {})", format_size(bytes),
+                            ranks_on_host == 1 ? "all that is free"
+                                               : fmt::format("one of {} shares", ranks_on_host)));
+    return bytes;
+  }
+  const std::uint64_t bytes = gpu_memory_.value_or(assumed_gpu_memory);
+  note(gpu_memory_.has_value(), fmt::format("device memory {}", format_size(bytes)));
+  return bytes;
+}
+
+std::vector<std::string> Machine::lines() const {
+  std::vector<std::string> lines{
+      fmt::format("backend: {}, {}", on_host_ ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
+  if (!measured_.empty()) {
+    lines.push_back(fmt::format("measured of a rank, in {}: {}", result_.string(), measured_));
+  }
+  if (!assumed_.empty()) {
+    lines.push_back(fmt::format(
+        "assumed of a rank: {}; a run measures its machine: pass its result with --rates",
+        assumed_));
+  }
+  return lines;
+}
+
+std::string Machine::warning(const std::string& workload) const {
+  const bool alike = (workload == "reduce") == (workload_ == "reduce");
+  if (result_.empty() || (alike && refused_.empty() && missing_.empty())) return {};
+  std::string text;
+  const auto add = [&](std::string_view what, const std::string& ceilings) {
+    if (ceilings.empty()) return;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, ceilings);
+  };
+  const auto listed = [](const std::vector<std::string>& words) {
+    return join(std::vector<std::string_view>(words.begin(), words.end()), ", ");
+  };
+  add("taken", taken_.empty() ? "nothing" : listed(taken_));
+  for (const auto& [ceiling, why] : refused_) {
+    add("not taken", fmt::format("{}, {}", ceiling, why));
+  }
+  add("no limit of this run", listed(unused_));
+  add("not in it", listed(missing_));
+  return fmt::format(
+      "--rates: '{}' is a result of {} and tells only in part of this run ({}): pass a result of "
+      "a run more like it, or take the rest as assumed",
+      result_.string(), workload_, text);
+}
+
+void Machine::read() {
+  const Table ceilings = table("/ceilings");
+  workload_ = io::read_result_text(result_, "/config", "run.workload");
+  const std::size_t name = column_of(ceilings, "ceiling");
+  const std::size_t least = column_of(ceilings, "per_rank_min");
+  for (const auto& row : ceilings.rows()) {
+    rates_[std::get<std::string>(row[name])] = std::get<double>(row[least]);
+  }
+  const Table ranks = table("/topology/ranks");
+  const std::size_t host = column_of(ranks, "host");
+  std::set<std::string> hosts;
+  for (const auto& row : ranks.rows()) hosts.insert(std::get<std::string>(row[host]));
+  several_hosts_ = hosts.size() > 1;
+  const Table gpus = table("/topology/gpus");
+  const std::size_t rank = column_of(gpus, "rank"), memory = column_of(gpus, "memory");
+  for (const auto& row : gpus.rows()) {
+    const auto bytes = std::get<std::int64_t>(row[memory]);
+    if (std::get<std::int64_t>(row[rank]) < 0 || bytes <= 0) continue;
+    gpu_memory_ = std::min(gpu_memory_.value_or(UINT64_MAX), static_cast<std::uint64_t>(bytes));
+  }
+}
+
+Table Machine::table(const char* path) const {
+  try {
+    return io::read_result_table(result_, path);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
+  }
+}
+
+std::string Machine::readers_of_result() const {
+  const auto config = [&](const char* key) {
+    return io::read_result_text(result_, "/config", key);
+  };
+  if (workload_ == "reduce") {
+    return kind(io::read_result_text(result_, "/input", "type"),
+                io::read_result_text(result_, "/input", "access"));
+  }
+  std::set<std::string> kinds;
+  for (const char* group : {"/input/a", "/input/b"}) {
+    const std::string type = io::read_result_text(result_, group, "type");
+    if (type.empty()) continue;
+    kinds.insert(kind(type, io::read_result_text(result_, group, "access")));
+  }
+  const bool is_gram = workload_ == "gram";
+  return readers(config("gemm.precision"), kinds, config("pipeline.mode"),
+                 is_gram && (config("gram.center") != "false" || config("gram.scale") != "false"));
+}
+
+void Machine::choose_backend(const std::string& wish) {
+  if (wish != "auto") {
+    on_host_ = wish == "host";
+    why_backend_ = "as device.backend asks for";
+  } else if (!result_.empty()) {
+    on_host_ = !gpu_memory_;
+    why_backend_ = "as the result of --rates";
+  } else {
+    on_host_ = !built_with_cuda;
+    why_backend_ = on_host_ ? "since this program was built without CUDA; --device.backend cuda "
+                              "plans for GPUs"
+                            : "since this program was built with CUDA; --device.backend host "
+                              "plans for CPUs";
+  }
+  if (result_.empty() || on_host_ == !gpu_memory_) return;
+  throw UsageError(fmt::format(
+      "--rates: '{}' was measured on {}, which tells nothing of {}, where the run is planned "
+      "(device.backend is {}): pass a result of these, or leave --rates out",
+      result_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
+}
+
+void Machine::refuse(const std::string& ceiling, const std::string& why) {
+  if (rates_.contains(ceiling)) refused_.emplace(ceiling, why);
+}
+
+void Machine::note(bool known, const std::string& words) {
+  std::string& list = known ? measured_ : assumed_;
+  list += (list.empty() ? "" : ", ") + words;
+}
+
+}  // namespace shardstream::cli
