@@ -119,15 +119,19 @@ void Drain::enqueue_downloads() {
 void Drain::download(Slot& slot, Push& push) {
   slot.number = next_;
   slot.rows = intersection({0, push.rows}, {push.enqueued, slot_bytes_ / push.row_bytes});
-  const std::size_t bytes = slot.rows.count * push.row_bytes;
-  if (push.enqueued == 0) download_->wait(*push.after);
-  download_track_.begin(*download_, "download", bytes, static_cast<std::int64_t>(next_));
-  download_->download(slot.memory, push.data + slot.rows.first * push.row_bytes, bytes);
-  download_track_.end(*download_);
+  if (push.enqueued == 0) {
+    download_->wait(*push.after);
+    download_track_.begin(*download_, "download", push.rows * push.row_bytes,
+                          static_cast<std::int64_t>(next_));
+  }
+  download_->download(slot.memory, push.data + slot.rows.first * push.row_bytes,
+                      slot.rows.count * push.row_bytes);
   download_->record(*slot.downloaded);
   push.last = &slot;
   push.enqueued += slot.rows.count;
-  if (push.enqueued == push.rows) ++next_;
+  if (push.enqueued < push.rows) return;
+  download_track_.end(*download_);
+  ++next_;
 }
 
 void Drain::write_slots(measure::HostTrack& track) {

@@ -238,8 +238,8 @@ struct GemmPlan {
   std::uint64_t levels = 1;
   std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if fewer
   /// The last batches of a super-tile that are computed tile by tile, all of them for a tile before
-  /// the next one's, so that tiles leave while others are computed: at least 1, all in the last own
-  /// segment, and fewer than `ring` unless the ring holds all batches.
+  /// the next one's, so that tiles leave while others are computed: at least 1, at most `ring`, all
+  /// in the last own segment.
   std::uint64_t window = 1;
 
   // With split-k; one node, and else nothing, without, and nothing on idle ranks.
@@ -341,9 +341,10 @@ struct GemmPlan {
 /// products; split-k where K has segments, in boxes of two layers up to as many as segments, with
 /// columns of ranks as grid has them; a box that is asked for alone. The prediction: the first
 /// panels arrive, batches follow one another at the rate of the slowest of uploading, gathering and
-/// computing, and finished tiles are drained while the window's batches and the next super-tile's
-/// first compute tile by tile; the next super-tile waits for those that take longer, the end for
-/// the last ones. Uploads beside a drain take the time of both.
+/// computing, and finished tiles are drained while what is left of the window when its last batch
+/// is there, and the next super-tile's first batch, compute tile by tile; the next super-tile waits
+/// for those that take longer, the end for the last ones. Uploads beside a drain take the time of
+/// both.
 ///
 /// Throws UsageError where the decomposition or box that is asked for is not possible, and, naming
 /// the pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every

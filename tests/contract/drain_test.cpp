@@ -138,7 +138,7 @@ TEST(Drain, WritesEveryRowOnceAndRepeats) {
       recorder.settle();
       const auto& downloads = recorder.device_tracks().front().phases().front();
       EXPECT_EQ(recorder.device_tracks().front().name(), "download");
-      EXPECT_EQ(downloads.calls, pieces);
+      EXPECT_EQ(downloads.calls, 3 * count);
       EXPECT_EQ(downloads.bytes, bytes);
       std::uint64_t written = 0;
       for (const auto& track : recorder.host_tracks()) {
