@@ -47,7 +47,7 @@ class Schedule {
         window_(real(depth_of_last(shape, window)) / real(shape.problem.tile.k)),
         first_(shape.begins_shallow ? 0.25 : 1),
         reused_(product({super_tiles, shape.most_blocks}) > ring),
-        full_(reused_ && window == ring) {}
+        free_(real(ring - window)) {}
 
   /// Until the first batch is there.
   double begin(const Effort& effort) const { return first_ * (effort.upload + effort.gather); }
@@ -85,14 +85,15 @@ class Schedule {
   /// the window, its buffer is one that was used until then.
   double wait_for_last(const Effort& effort) const {
     const double arrival = (effort.blocks - first_) * std::max(effort.upload, effort.gather);
-    const double reuse = full_ ? effort.upload + effort.gather : 0;
+    const double reuse = reused_ && free_ == 0 ? effort.upload + effort.gather : 0;
     return std::max({0.0, arrival - window_begins(effort), reuse});
   }
 
-  /// Seconds of computing behind the last batch's arrival, before which others of the window are
-  /// multiplied.
+  /// Seconds of computing behind the last batch's arrival. Others of the window are multiplied
+  /// while it is uploaded, but not while it is gathered.
   double left_of_window(const Effort& effort) const {
-    return std::max(effort.compute, window_ * effort.compute - wait_for_last(effort));
+    const double meanwhile = std::max(0.0, wait_for_last(effort) - effort.gather);
+    return std::max(effort.compute, window_ * effort.compute - meanwhile);
   }
 
   /// What of the drain lies beside neither the window nor the next super-tile's first batch (or its
@@ -107,15 +108,15 @@ class Schedule {
   double stall(const Effort& effort) const {
     const double fill = std::max(effort.upload, effort.gather);
     if (!reused_) return 0;
-    if (fill < effort.compute) return full_ ? begin(effort) : 0;
-    return std::max(0.0, window_ * effort.compute - (ring_ - window_) * fill);
+    if (fill < effort.compute) return free_ == 0 ? begin(effort) : 0;
+    return std::max(0.0, left_of_window(effort) - free_ * fill);
   }
 
   double ring_;    ///< batches
   double window_;  ///< whole blocks
   double first_;   ///< how deep the first block is, in whole ones
   bool reused_;
-  bool full_;  ///< the window takes all of a ring that is reused
+  double free_;  ///< batches of the ring beside the window
 };
 
 }  // namespace
@@ -151,6 +152,7 @@ Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector
 }
 
 std::uint64_t most_window(const Shape& shape, std::uint64_t ring) {
+  if (shape.box.depth > 1) return 1;
   return std::min(shape.blocks / shape.segments, ring);  // of the shortest segment
 }
 

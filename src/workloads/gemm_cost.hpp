@@ -18,7 +18,8 @@ struct Prediction {
 Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
                    std::uint64_t ring, std::uint64_t window);
 
-/// The largest window that a ring allows.
+/// The largest window that a ring allows, of batches of one segment of K. With split-k there is
+/// none but the last batch: tiles leave once their sums have been exchanged.
 std::uint64_t most_window(const Shape& shape, std::uint64_t ring);
 
 }  // namespace shardstream::workloads

@@ -112,13 +112,15 @@ std::uint64_t GemmProduct::last_use(std::uint64_t batch) const {
 }
 
 /// Batches of the window wait for the super-tile's last one, with which they are computed tile by
-/// tile, so that tiles leave while others are computed; but see multiply_meanwhile().
+/// tile, so that tiles leave while others are computed; but not while the device has nothing to do:
+/// see also multiply_meanwhile().
 void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);
   ++waiting_.count;
   if (place + 1 < blocks) {
-    if (place + plan_.window < blocks) multiply_present(stream);
+    const bool may_wait = place + plan_.window >= blocks && !computed_->reached();
+    if (!may_wait) multiply_present(stream);
     return;
   }
   const std::uint64_t super_number = plan_.batch(number).super_tile;
@@ -148,7 +150,7 @@ void GemmProduct::multiply_present(device::Stream& stream) {
 /// While a batch of the window is not there yet: whenever the device has nothing else to do, some
 /// tiles get the products of those that wait, so that they lack the last batches alone.
 bool GemmProduct::multiply_meanwhile() {
-  if (waiting_.count == 0) return false;
+  if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;
   if (!computed_before_->reached()) return true;  // one step is always behind the one at work
   ring_.run_kernels(waiting_.end() - 1, nullptr, 0,
                     [this](device::Stream& stream, std::uint64_t, const std::byte*) {

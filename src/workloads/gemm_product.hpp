@@ -83,13 +83,12 @@ class GemmProduct {
   std::size_t row_bytes_, tile_bytes_;  ///< of a tile
   std::uint64_t together_;              ///< tiles that the device computes side by side
   std::vector<SuperTile> super_tiles_;
-  /// Batches that are on the device, or on their way, whose products are not all enqueued. Of the
-  /// first tiles those are that are swept already.
+  /// Batches that are on the device, or on their way, whose products are not all enqueued.
   Range waiting_{};
   struct {
-    std::uint64_t end = 0;    ///< of the batches that are multiplied
-    std::uint64_t tiles = 0;  ///< that have been
-  } swept_;
+    std::uint64_t tiles = 0;  ///< that have the products of waiting batches, up to `end`
+    std::uint64_t end = 0;
+  } swept_;  ///< by the sweep under way, if it has tiles
   /// Of split-k: the ranks with the same tiles, one of each layer. Before the panels, which may
   /// refuse to be made on one rank: they and their peers are split off by all.
   std::unique_ptr<comm::Communicator> layers_;
@@ -101,7 +100,8 @@ class GemmProduct {
   device::Buffer<double> check_, checks_;
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
   device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
-  std::unique_ptr<device::Event> computed_, computed_before_;  ///< behind the latest products
+  /// Behind the latest products, and behind those before.
+  std::unique_ptr<device::Event> computed_, computed_before_;
   std::unique_ptr<device::Event> given_, received_;  ///< what goes to other layers, and comes back
   // Its writers use what stands above until it is gone, also where a run has failed.
   GemmTiles tiles_;

@@ -206,16 +206,25 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
 }
 
 std::string idle_ranks(const GemmPlan& plan) {
-  const std::uint64_t ranks = plan.problem.ranks, busy = plan.box.ranks();
+  const std::uint64_t ranks = plan.problem.ranks, inside = plan.box.ranks();
+  if (inside < ranks) {
+    const bool asked = plan.problem.box.has_value();
+    return fmt::format(
+        "{} of {} ranks are idle, {} (they have no place in the box {}{}): start {} ranks{}",
+        ranks - inside, ranks,
+        inside + 1 == ranks ? fmt::format("rank {}", inside)
+                            : fmt::format("ranks {} to {}", inside, ranks - 1),
+        name_of(plan.box), asked ? " that gemm.box asks for" : ", the best for these sizes", inside,
+        asked ? ", or leave --gemm.box out" : "");
+  }
+  const Box busy_box{std::min(plan.box.rows, plan.tile_rows),
+                     std::min(plan.box.columns, plan.tile_columns), plan.box.depth};
+  const std::uint64_t busy = busy_box.ranks();
   if (busy == ranks) return {};
-  const bool asked = plan.problem.box.has_value();
   return fmt::format(
-      "{} of {} ranks are idle, {} (they have no place in the box {}{}): start {} ranks{}",
-      ranks - busy, ranks,
-      busy + 1 == ranks ? fmt::format("rank {}", busy)
-                        : fmt::format("ranks {} to {}", busy, ranks - 1),
-      name_of(plan.box), asked ? " that gemm.box asks for" : ", the best for these sizes", busy,
-      asked ? ", or leave --gemm.box out" : "");
+      "{} of {} ranks compute nothing (C has {} x {} tiles, the ranks are {} x {}): start {} {}",
+      ranks - busy, ranks, plan.tile_rows, plan.tile_columns, plan.box.rows, plan.box.columns, busy,
+      busy == 1 ? "rank" : "ranks");
 }
 
 io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,

@@ -42,8 +42,8 @@ void check_operands(const GemmOperands& operands);
 GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
                        std::uint64_t device_memory, bool on_host);
 
-/// Which ranks the plan leaves idle, in a sentence with the reason and the remedy; empty where it
-/// leaves none. Those that have no tile of C but a place in the box are not: they upload.
+/// Which ranks the plan leaves idle, or how many compute nothing since they have no tile of C (in
+/// the box they upload), in a sentence with the reason and the remedy; empty if all have some.
 std::string idle_ranks(const GemmPlan& plan);
 
 /// All that C's bits are a function of, by name, and what tells that a file is another one; but for

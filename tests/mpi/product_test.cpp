@@ -1,5 +1,5 @@
-// A product takes the memory that was planned for it, and no more; what readers reach is measured
-// of both operands.
+// A product takes the memory that was planned for it, and no more; tiles that get products while a
+// batch is waited for have the same bits; what readers reach is measured of both operands.
 #include "workloads/product.hpp"
 
 #include <fmt/format.h>
@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,14 +39,48 @@ struct Peak {
   std::uint64_t device = 0, all = 0;
 };
 
-/// Forwards everything and counts memory.
+/// Forwards everything and counts the launches of products.
+class CountingStream final : public device::Stream {
+ public:
+  CountingStream(std::unique_ptr<device::Stream> inner, std::atomic<std::uint64_t>& products)
+      : inner_(std::move(inner)), products_(products) {}
+
+  void upload(void* device, const void* host, std::size_t bytes) override {
+    inner_->upload(device, host, bytes);
+  }
+  void download(void* host, const void* device, std::size_t bytes) override {
+    inner_->download(host, device, bytes);
+  }
+  void record(device::Event& event) override { inner_->record(event); }
+  void wait(const device::Event& event) override { inner_->wait(event); }
+  void synchronize() override { inner_->synchronize(); }
+
+ protected:
+  void launch_erased(const device::Launch& launch) override {
+    class Forward : public device::Stream {
+     public:
+      using device::Stream::launch_erased;
+    };
+    (static_cast<device::Stream&>(*inner_).*(&Forward::launch_erased))(launch);
+    if (std::string_view(launch.name) == gemm::multiply_kernel().name) ++products_;
+  }
+
+ private:
+  std::unique_ptr<device::Stream> inner_;
+  std::atomic<std::uint64_t>& products_;
+};
+
+/// Forwards everything and counts memory, and launches of products.
 class CountingDevice final : public device::Device {
  public:
-  CountingDevice(std::unique_ptr<device::Device> inner, Peak& peak)
-      : inner_(std::move(inner)), peak_(peak) {}
+  CountingDevice(std::unique_ptr<device::Device> inner, Peak& peak,
+                 std::atomic<std::uint64_t>& products)
+      : inner_(std::move(inner)), peak_(peak), products_(products) {}
 
   const device::DeviceInfo& info() const override { return inner_->info(); }
-  std::unique_ptr<device::Stream> make_stream() override { return inner_->make_stream(); }
+  std::unique_ptr<device::Stream> make_stream() override {
+    return std::make_unique<CountingStream>(inner_->make_stream(), products_);
+  }
   std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
   std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }
   void* allocate(device::Memory kind, std::size_t bytes) override {
@@ -65,6 +102,7 @@ class CountingDevice final : public device::Device {
  private:
   std::unique_ptr<device::Device> inner_;
   Peak& peak_;
+  std::atomic<std::uint64_t>& products_;
   std::mutex mutex_;
   std::uint64_t device_ = 0, all_ = 0;
 };
@@ -73,6 +111,7 @@ class CountingDevice final : public device::Device {
 struct Prepared {
   const Options options;
   Peak peak;
+  std::atomic<std::uint64_t> products = 0;  ///< launches
   Log log;
   runtime::Runtime runtime{session(), options, log};
   pipeline::Ring staging = pipeline::staging_ring(options, runtime.resources);
@@ -82,13 +121,17 @@ struct Prepared {
 
   Prepared(bool gram, const std::vector<std::string>& words)
       : options(test::host_options(2, words)) {
-    runtime.device = std::make_unique<CountingDevice>(std::move(runtime.device), peak);
+    runtime.device = std::make_unique<CountingDevice>(std::move(runtime.device), peak, products);
     operands =
         open_product(session(), [&] { return gram ? open_gram(options) : open_gemm(options); });
-    plan = plan_gemm(problem_of(operands, options, ranks(), std::uint64_t{1} << 30, true),
+    plan_with(std::uint64_t{1} << 30);
+    library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, true);
+  }
+
+  void plan_with(std::uint64_t device_memory) {
+    plan = plan_gemm(problem_of(operands, options, ranks(), device_memory, true),
                      {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(session().rank()));
-    library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, true);
   }
 
   static std::uint64_t ranks() { return static_cast<std::uint64_t>(session().size()); }
@@ -228,6 +271,83 @@ TEST(Product, TheRemedyIsWhatTakesTheMemory) {
     EXPECT_NE(std::string(error.what()).find("use fewer --pipeline.readers and --pipeline.slots"),
               std::string::npos)
         << error.what();
+  }
+}
+
+// ---------------------------------------------------------------- tiles while batches come
+
+/// Holds back what stands in column `from` and on until as many products have been launched.
+class LateSource final : public io::Source {
+ public:
+  LateSource(std::uint64_t rows, std::uint64_t columns, std::uint64_t from,
+             const std::atomic<std::uint64_t>& products, std::uint64_t wanted)
+      : inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1),
+        columns_(columns),
+        from_(from),
+        products_(products),
+        wanted_(wanted) {}
+
+  const std::string& name() const override { return inner_.name(); }
+  ElementType type() const override { return inner_.type(); }
+  const io::ElementOrder& order() const override { return inner_.order(); }
+  const std::string& access() const override { return inner_.access(); }
+  std::uint64_t stored_bytes() const override { return 0; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (first % columns_ >= from_ && products_ < wanted_) {
+      if (std::chrono::steady_clock::now() > late) throw Error("no tile was multiplied meanwhile");
+      std::this_thread::yield();
+    }
+    inner_.read(first, count, out);
+  }
+
+ private:
+  io::GeneratorSource inner_;
+  std::uint64_t columns_, from_;
+  const std::atomic<std::uint64_t>& products_;
+  std::uint64_t wanted_;
+};
+
+/// How many products are launched before the first super-tile's last batch is there.
+enum class Sweep { none, one, all };
+
+/// The checksum of a product in `super_tiles` or more, whose windows take all batches of a
+/// super-tile but with Sweep::none.
+std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles) {
+  Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "2560",
+                            "--gemm.decomposition", "rows", "--output.store", "false"});
+  GemmPlan& plan = prepared.plan;
+  for (std::uint64_t memory = plan.device_bytes; plan.super_tiles() < super_tiles;) {
+    memory = memory * 9 / 10;
+    prepared.plan_with(memory);
+  }
+  const std::uint64_t blocks = plan.own_blocks.count;
+  const std::uint64_t first_tiles = plan.count_tiles(plan.super_tile(0));
+  EXPECT_GE(blocks, 3U);
+  plan.window = 1;
+  if (sweep != Sweep::none) plan.window = plan.ring = blocks;
+  std::uint64_t wanted = 0;
+  if (sweep == Sweep::one && first_tiles > 0) wanted = 1;
+  if (sweep == Sweep::all) wanted = ceil_div(first_tiles, 2) * (blocks - 1);  // by two threads
+  const std::uint64_t last = plan.depth({0, blocks - 1}).count;
+  prepared.operands.a = std::make_unique<io::Matrix>(
+      std::make_unique<LateSource>(1700, 2560, last, prepared.products, wanted));
+  const auto product = prepared.make();
+  product->load();
+  for (int round = 0; round < 2; ++round) {  // the second is not held back
+    product->run();
+    EXPECT_EQ(product->verdict().failure, "");
+  }
+  return product->checksum();
+}
+
+TEST(Product, TilesHaveTheSameBitsIfTheyAreMultipliedWhileABatchIsWaitedFor) {
+  for (const std::uint64_t super_tiles : {1, 2}) {
+    const std::uint64_t plain = checksum(Sweep::none, super_tiles);
+    for (const Sweep sweep : {Sweep::one, Sweep::all}) {
+      EXPECT_EQ(checksum(sweep, super_tiles), plain)
+          << static_cast<int>(sweep) << ", super-tiles " << super_tiles;
+    }
   }
 }
 
