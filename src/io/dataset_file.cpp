@@ -39,7 +39,7 @@ void expect_data_set_path(const std::string& dataset) {
 DatasetFile::DatasetFile(const std::filesystem::path& path, bool overwrite, const std::string& uuid,
                          const std::string& dataset, ElementType type,
                          const std::vector<std::uint64_t>& shape)
-    : part_(path, overwrite, uuid) {
+    : part_(path, overwrite, uuid, Contents::generated) {
   expect_data_set_path(dataset);
   const std::uint64_t bytes = bytes_of(type, shape);
   part_.reserve(bytes);  // before HDF5 can meet a full disk; its cutting ends it

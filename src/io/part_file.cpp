@@ -55,13 +55,36 @@ std::optional<ResultMark> result_mark(const fs::path& path) {
                     hdf5::read_text_attribute(root.get(), "created_utc")};
 }
 
+/// What `path` leads to if that is there and neither a regular file nor a folder; else empty.
+std::string_view special_kind(const fs::path& path) {
+  std::error_code ignored;
+  switch (fs::status(path, ignored).type()) {
+    case fs::file_type::character:
+      return "a character device";
+    case fs::file_type::block:
+      return "a block device";
+    case fs::file_type::fifo:
+      return "a FIFO";
+    case fs::file_type::socket:
+      return "a socket";
+    default:
+      return {};
+  }
+}
+
 /// Why `path` may not be replaced, or nothing when it may be or is not there. An unfinished result
-/// may always be.
-std::optional<std::string> objection(const fs::path& path, bool overwrite) {
+/// may always be; what is no regular file never.
+std::optional<std::string> objection(const fs::path& path, bool overwrite, Contents contents) {
   if (!is_taken(path)) return std::nullopt;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     return fmt::format("'{}' is a folder: choose another output.file", path.string());
+  }
+  const bool of_run = contents == Contents::of_run;
+  if (const auto kind = special_kind(path); !kind.empty()) {
+    return fmt::format(
+        "'{}' is {}, not a regular file: choose another output.file{}", path.string(), kind,
+        of_run ? ", and pass --output.store false if the matrix of a product is not wanted" : "");
   }
   if (overwrite) return std::nullopt;
   const auto mark = result_mark(path);
@@ -69,7 +92,10 @@ std::optional<std::string> objection(const fs::path& path, bool overwrite) {
   return fmt::format(
       "'{}' already exists ({}): choose another output.file or pass "
       "--output.overwrite true, which replaces the whole file with all its data sets",
-      path.string(), mark ? "complete result of " + mark->created : "not a result of shardstream");
+      path.string(),
+      mark     ? "complete result of " + mark->created
+      : of_run ? "not a result of shardstream"
+               : "generate writes one data set a file");
 }
 
 /// The lock is on one byte far behind the contents and belongs to the open descriptor: HDF5, which
@@ -136,13 +162,13 @@ void remove_stale_parts(const fs::path& path) {
 }
 
 /// Throws UsageError where `path` is no name for a result or is taken.
-void expect_free(const fs::path& path, bool overwrite) {
+void expect_free(const fs::path& path, bool overwrite, Contents contents) {
   const std::string name = path.filename().string();
   if (name.empty() || name == "." || name == "..") {
     throw UsageError(
         fmt::format("output.file: '{}' names no file: add a file name", path.string()));
   }
-  if (const auto reason = objection(path, overwrite)) {
+  if (const auto reason = objection(path, overwrite, contents)) {
     throw UsageError("output.file: " + *reason);
   }
 }
@@ -222,7 +248,7 @@ void refuse_input(const fs::path& path, std::span<const fs::path> inputs) {
 }
 
 void expect_place(const fs::path& path, bool overwrite, std::uint64_t bytes) {
-  expect_free(path, overwrite);
+  expect_free(path, overwrite, Contents::of_run);
   const fs::path folder = folder_of(path);
   std::error_code error;
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
@@ -243,9 +269,9 @@ void expect_place(const fs::path& path, bool overwrite, std::uint64_t bytes) {
   }
 }
 
-PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid)
-    : path_(std::move(path)), uuid_(uuid), overwrite_(overwrite) {
-  expect_free(path_, overwrite);
+PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid, Contents contents)
+    : path_(std::move(path)), uuid_(uuid), overwrite_(overwrite), contents_(contents) {
+  expect_free(path_, overwrite, contents);
   part_path_ = part_path_of(path_, uuid);
   remove_stale_parts(path_);
   create();
@@ -309,7 +335,7 @@ void PartFile::link_into_place() {
   const auto fail = [this](const std::string& reason) {
     throw Error(fmt::format("cannot give '{}' its final name: {}", part_path_.string(), reason));
   };
-  if (const auto reason = objection(path_, overwrite_)) fail(*reason);
+  if (const auto reason = objection(path_, overwrite_, contents_)) fail(*reason);
   if (is_taken(path_)) {  // and may be replaced
     // Named so that the next run removes it, should this one be killed before it has gone.
     const fs::path second = part_path_of(path_, uuid_ + "-published");

@@ -48,17 +48,20 @@ void sync_folder_of(const std::filesystem::path& path);
 /// would be the end of the data. Empty names and those of no file are passed over.
 void refuse_input(const std::filesystem::path& path, std::span<const std::filesystem::path> inputs);
 
-/// Throws UsageError where a PartFile of `path` could not be made, or not reserve `bytes`, as far
-/// as that can be seen while nothing is written.
+/// Throws UsageError where a PartFile of `path` for a run could not be made, or not reserve
+/// `bytes`, as far as that can be seen while nothing is written.
 void expect_place(const std::filesystem::path& path, bool overwrite, std::uint64_t bytes);
+
+/// What a file is for; an error's remedy goes by it.
+enum class Contents { of_run, generated };
 
 class PartFile {
  public:
   /// Creates the empty part file, and holds a lock on it that tells others its writer lives. Before
   /// that, part files of the same NAME whose writers are gone are removed, but for those with
-  /// journals (checkpoint.hpp). Throws UsageError when `path` exists and may not be replaced, or
-  /// cannot be made.
-  PartFile(std::filesystem::path path, bool overwrite, const std::string& uuid);
+  /// journals (checkpoint.hpp). Throws UsageError when `path` exists and may not be replaced, as no
+  /// device, FIFO or socket may be, or cannot be made.
+  PartFile(std::filesystem::path path, bool overwrite, const std::string& uuid, Contents contents);
   /// Removes the part file unless it was published or is to be kept.
   ~PartFile();
   PartFile(const PartFile&) = delete;
@@ -92,6 +95,7 @@ class PartFile {
   std::filesystem::path path_, part_path_;
   std::string uuid_;
   bool overwrite_;
+  Contents contents_;
   bool published_ = false, kept_ = false;
   Descriptor file_;
 };

@@ -136,7 +136,7 @@ struct ResultFile::Handle {
 
   Handle(std::filesystem::path path, bool overwrite, const std::string& uuid,
          std::uint64_t reserve_bytes)
-      : part(std::move(path), overwrite, uuid), reserve(reserve_bytes) {}
+      : part(std::move(path), overwrite, uuid, Contents::of_run), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
     if (file.valid() && !kept) part.abandon();

@@ -36,7 +36,9 @@ std::string json_string(std::string_view text) {
 }
 
 TraceFile::TraceFile(const std::filesystem::path& path, bool overwrite, const std::string& run_uuid)
-    : part_(path, overwrite, run_uuid), run_uuid_(run_uuid), file_(part_.part_path(), O_WRONLY) {
+    : part_(path, overwrite, run_uuid, io::Contents::of_run),
+      run_uuid_(run_uuid),
+      file_(part_.part_path(), O_WRONLY) {
   if (file_.valid()) return;
   throw Error(fmt::format("cannot open '{}' ({}): check its file system",
                           part_.part_path().string(), errno_text(errno)));

@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <string>
 
+#include "core/error.hpp"
 #include "device/host/host_device.hpp"
+#include "device/host/pages.hpp"
 #include "device/host/team.hpp"
 
 namespace shardstream::device::host {
@@ -47,6 +50,20 @@ TEST(Team, ThrowsWhatAPartThrewAndGoesOn) {
     if (part == 0) ++ran;
   });
   EXPECT_EQ(ran, 1);
+}
+
+TEST(HostMemory, SaysWhatHelpsWhateverTheWorkloadWhenItCannotBeHad) {
+  try {
+    map_pages(std::size_t{1} << 60);
+    FAIL() << "1 EiB was had";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_TRUE(message.starts_with("1 EiB of host memory cannot be had (")) << message;
+    EXPECT_TRUE(
+        message.ends_with("use a smaller --pipeline.gpu-memory, smaller slots or batches, "
+                          "or fewer ranks on a host"))
+        << message;
+  }
 }
 
 TEST(HostStream, KeepsTheFirstErrorSkipsTheRestAndLetsEventsPass) {

@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -261,6 +262,51 @@ def test_outputs():
     for path, contents in before.items():
         assert path.read_bytes() == contents, path
     assert sorted(folder.iterdir()) == sorted([*before, folder / "folder.h5"])
+
+
+def test_output_that_is_no_regular_file():
+    """Never replaced, whatever is allowed. /dev/null itself isn't tried: a wrong program run by
+    root would replace it for everybody."""
+    folder = new_folder()
+    os.mkfifo(folder / "fifo")
+    (folder / "null").symlink_to("/dev/null")
+    listener = socket.socket(socket.AF_UNIX)
+    here = os.open(folder, os.O_PATH)  # a socket's name is 107 bytes at the most
+    listener.bind(f"/proc/self/fd/{here}/socket")
+    os.close(here)
+    cases = []
+    for name, kind in (("fifo", "a FIFO"), ("null", "a character device"), ("socket", "a socket")):
+        path = folder / name
+        refusal = f"'{path}' is {kind}, not a regular file: choose another output.file"
+        for more in ([], ["--output.overwrite", "true"]):
+            cases += [
+                (["run", "reduce", "--input.count", 1000, "-o", path, *more], 2,
+                 [f"{refusal}, and pass --output.store false if"]),
+                (["run", "gemm", "--gemm.m", 8, "--gemm.n", 8, "--gemm.k", 8, "--dry-run", "-o",
+                  path, *more], 2, [f"{refusal}, and pass --output.store false if"]),
+                (["generate", "--input.count", 1000, "-o", f"{path}:/x", *more], 2,
+                 [f"{refusal}\n"]),
+            ]
+    check_complaints(cases, ranks=(1,))
+    check_complaints(cases[3:6:2], ranks=(2,))
+    listener.close()
+    assert (folder / "fifo").is_fifo() and (folder / "null").is_symlink()
+    assert (folder / "socket").is_socket() and len(list(folder.iterdir())) == 3
+
+
+def test_generate_onto_generated():
+    """A second data set does not join the first."""
+    path = new_folder() / "a.h5"
+    generate = ["generate", "--input.count", 1000, "-o"]
+    run(*generate, f"{path}:/A").expect(0)
+    before = path.read_bytes()
+    check_complaints([([*generate, f"{path}:/B"], 2,
+                       [f"'{path}' already exists (generate writes one data set a file)",
+                        "choose another output.file", "--output.overwrite true"])])
+    assert path.read_bytes() == before
+    run(*generate, f"{path}:/B", "--output.overwrite", "true").expect(0)
+    with h5py.File(path) as file:
+        assert list(file) == ["B"]
 
 
 def test_output_onto_input():

@@ -298,6 +298,28 @@ TEST_F(ResultFiles, DoNotReplaceOtherPeoplesFiles) {
   EXPECT_EQ(entries(), 1u);
 }
 
+TEST_F(ResultFiles, ReplaceWhatALinkLeadsToOnlyIfThatIsARegularFile) {
+  std::filesystem::create_symlink("/dev/null", file_);
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(true); }), "a character device");
+  EXPECT_TRUE(std::filesystem::is_symlink(file_));
+  std::ofstream(folder_ / "other") << "my thesis";
+  std::filesystem::remove(file_);
+  std::filesystem::create_symlink("other", file_);
+  failure(ExitCode::usage, [&] { publish_one(); });
+  publish_one(true);
+  EXPECT_FALSE(std::filesystem::is_symlink(file_));
+  EXPECT_EQ(root_text(file_, "status"), "complete");
+}
+
+TEST_F(ResultFiles, DoNotReplaceAFifoThatAppearedMeanwhile) {
+  {
+    ResultFile result(file_, true, uuid, 1 << 20);
+    ASSERT_EQ(::mkfifo(file_.c_str(), 0666), 0);
+    EXPECT_MENTIONS(failure(ExitCode::failed, [&] { result.publish(); }), "is a FIFO");
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(file_));
+}
+
 TEST_F(ResultFiles, ReplaceAPartialOne) {
   leave_partial();
   ASSERT_EQ(root_text(file_, "status"), "partial");

@@ -27,8 +27,10 @@ void* map_pages(std::size_t bytes) {
   void* mapped = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
-    throw Error(fmt::format("{} of host memory cannot be had ({}): use smaller slots and batches",
-                            format_size(bytes), std::strerror(errno)));
+    throw Error(
+        fmt::format("{} of host memory cannot be had ({}): use a smaller --pipeline.gpu-memory, "
+                    "smaller slots or batches, or fewer ranks on a host",
+                    format_size(bytes), std::strerror(errno)));
   }
   auto* start = static_cast<std::byte*>(mapped);
   auto* aligned = reinterpret_cast<std::byte*>(rounded(reinterpret_cast<std::size_t>(start)));
