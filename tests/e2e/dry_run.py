@@ -139,7 +139,7 @@ def test_files_and_measured_rates():
     ini.write_text(f"[run]\nworkload = gemm\n"
                    f"[input]\na = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n")
     # Nor do readers that have to bring something else tell how fast these are.
-    for others in (["--input.a", "uniform", *inputs[2:]],
+    for others in (["--input.a", "uniform", "--gemm.m", 100, *inputs[2:]],
                    [*inputs, "--pipeline.mode", "pageable"]):
         text = dry("gemm", *others, "--rates", result,
                    warnings=[["taken: link_up, link_down, multiply_fp32; not taken: panel_read, "
@@ -157,8 +157,9 @@ def test_rates_of_other_tiles():
     run("run", "gemm", *sizes(1, 1, 1), "-o", result, env=ON_HOST).expect(0)
     text = dry("gemm", "--rates", result, env=ON_HOST,
                warnings=[[f"warning: --rates: multiply_fp32 is assumed, and so is the prediction: "
-                          f"'{result}' is a result of gemm", "taken: link_up, link_down; ",
-                          "multiply_fp32, which was of tiles of "]])
+                          f"'{result}' is a result of gemm",
+                          "; not taken: multiply_fp32, which was of tiles of 2 x 2 x 1 and is of "
+                          ]])
     expect(text, "assumed of a rank: multiply_fp32 400 Gflop/s\n")
     result = result.with_name("300.h5")
     run("run", "gemm", *sizes(300, 300, 300), "-o", result, env=ON_HOST).expect(0)
