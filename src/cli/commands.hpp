@@ -1,7 +1,9 @@
 // The program's commands; each returns what the process returns, or throws Error.
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/options.hpp"
@@ -12,6 +14,10 @@ namespace shardstream::cli {
 OptionTable all_options();
 /// The same as `generate` takes them.
 OptionTable generate_options();
+/// Those that `generate` goes by, by key or whole sections.
+inline constexpr std::array<std::string_view, 9> options_of_generate = {
+    "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
+    "launch",     "comm.timeout", "output.file", "output.overwrite"};
 
 using Arguments = std::vector<std::string>;  ///< what follows the command's name
 

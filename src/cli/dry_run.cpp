@@ -16,6 +16,7 @@
 #include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
 #include "io/source.hpp"
+#include "kernels/gemm/grid.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "launch/session.hpp"
 #include "pipeline/options.hpp"
@@ -138,6 +139,8 @@ Lines plan_product(const Options& options, const DryRun& wishes, Machine& machin
   const std::string multiply = fmt::format("multiply_{}", name_of(operands.precision));
   machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
   machine.compare_readers("panel_read", readers_of(operands, options));
+  machine.compare_tile(
+      multiply, gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host));
   const workloads::GemmRates rates{
       .link_up = machine.limited(machine.rate("link_up", link, "GB/s"), "panel_read", "GB/s"),
       .link_down = machine.rate("link_down", link, "GB/s"),
@@ -241,10 +244,9 @@ std::optional<DryRun> dry_run_of(const CommandLine& line) {
   if (!line.switches.contains("dry-run")) {
     if (line.settings.empty()) return std::nullopt;
     const std::string& word = line.settings.begin()->first;
-    throw UsageError(fmt::format(
-        "--{} is for planning a run: pass --dry-run too, or leave it out (mpirun or srun says how "
-        "many ranks there are)",
-        word));
+    throw UsageError(
+        fmt::format("--{} is for planning a run: pass --dry-run too, or leave it out{}", word,
+                    word == "rates" ? "" : " (mpirun or srun says how many ranks there are)"));
   }
   DryRun wishes;
   const auto launched = launch::launched().value_or(launch::Launched{1, 1, ""});

@@ -6,6 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
+#include "cli/options_of_others.hpp"
 #include "core/parallel.hpp"
 #include "core/progress.hpp"
 #include "core/shard.hpp"
@@ -36,7 +37,9 @@ Options parse(const Arguments& arguments, const char* const* environment) {
                     "generate --help",
                     excerpt(line.words[0])));
   }
-  return table.resolve(line, environment, std::nullopt);
+  Options options = table.resolve(line, environment, std::nullopt);
+  refuse_options_of_run(options, options_of_generate);
+  return options;
 }
 
 /// FILE and /PATH of "FILE:/PATH".

@@ -20,8 +20,8 @@ namespace shardstream::cli {
 namespace {
 
 constexpr std::array run_rows = {
-    OptionRow{"run.workload", OptionKind::choice, "reduce", "reduce|gemm|gram",
-              "The workload; for INI files, where no word of the command line names it."},
+    OptionRow{"run.workload", OptionKind::choice, "", "reduce|gemm|gram",
+              "The workload; INI files name it, where no word of the command line does."},
 };
 
 constexpr std::array generate_rows = {
@@ -103,16 +103,13 @@ std::string run_help() {
 }
 
 std::string generate_help() {
-  constexpr std::array<std::string_view, 9> used = {
-      "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
-      "launch",     "comm.timeout", "output.file", "output.overwrite"};
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"
       "Writes a file with one synthetic data set, contiguous, all ranks side by side.\n"
       "\n"
       "{}\n{}",
-      sources_of_generate, generate_options().help(used));
+      sources_of_generate, generate_options().help(options_of_generate));
 }
 
 std::string info_help() {

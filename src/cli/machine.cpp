@@ -43,6 +43,19 @@ std::string readers(std::string_view precision, const std::set<std::string>& kin
                      normalized ? ", to be normalized" : "");
 }
 
+/// "256 x 256 x 1024"
+std::string name_of(const gemm::Tile& tile) {
+  return fmt::format("{} x {} x {}", tile.m, tile.n, tile.k);
+}
+
+/// Whether products of such tiles are about as fast: neither edges nor multiplications differ by
+/// more than a factor of two. Multiplications alone would take a slim tile for a square one.
+bool alike(const gemm::Tile& one, const gemm::Tile& other) {
+  const auto near = [](std::uint64_t x, std::uint64_t y) { return x <= 2 * y && y <= 2 * x; };
+  return near(one.m, other.m) && near(one.n, other.n) && near(one.k, other.k) &&
+         near(one.m * one.n * one.k, other.m * other.n * other.k);
+}
+
 }  // namespace
 
 std::string readers_of(const workloads::GemmOperands& operands, const Options& options) {
@@ -73,6 +86,18 @@ void Machine::compare_readers(const std::string& ceiling, const std::string& now
   if (!rates_.contains(ceiling)) return;
   if (const std::string then = readers_of_result(); then != now) {
     refuse(ceiling, fmt::format("which was of {} and is of {}", then, now));
+  }
+}
+
+void Machine::compare_tile(const std::string& ceiling, const gemm::Tile& now) {
+  main_ = ceiling;
+  if (!rates_.contains(ceiling)) return;
+  const std::optional<gemm::Tile> then = tile_of_result();
+  if (!then) {
+    refuse(ceiling, fmt::format("of which it does not tell the tile, here {}", name_of(now)));
+  } else if (!alike(*then, now)) {
+    refuse(ceiling,
+           fmt::format("which was of tiles of {} and is of {}", name_of(*then), name_of(now)));
   }
 }
 
@@ -116,9 +141,9 @@ std::uint64_t Machine::device_memory(const Options& options, std::uint64_t ranks
   if (!options.is_auto("pipeline.gpu-memory")) return 0;  // the option says what may be used
   if (on_host_) {
     const std::uint64_t bytes = device::host::available_memory() / ranks_on_host;
-    note(false, fmt::format("device memory {} (of this machine's, {})", format_size(bytes),
-                            ranks_on_host == 1 ? "all that is free"
-                                               : fmt::format("one of {} shares", ranks_on_host)));
+    found_here_ = fmt::format(
+        "device memory {} (of this machine's, {})", format_size(bytes),
+        ranks_on_host == 1 ? "all that is free" : fmt::format("one of {} shares", ranks_on_host));
     return bytes;
   }
   const std::uint64_t bytes = gpu_memory_.value_or(assumed_gpu_memory);
@@ -134,15 +159,16 @@ std::vector<std::string> Machine::lines() const {
   }
   if (!assumed_.empty()) {
     lines.push_back(fmt::format(
-        "assumed of a rank: {}; a run measures its machine: pass its result with --rates",
-        assumed_));
+        "assumed of a rank: {}{}", assumed_,
+        result_.empty() ? "; a run measures its machine: pass its result with --rates" : ""));
   }
+  if (!found_here_.empty()) lines.push_back(fmt::format("taken of a rank: {}", found_here_));
   return lines;
 }
 
 std::string Machine::warning(const std::string& workload) const {
-  const bool alike = (workload == "reduce") == (workload_ == "reduce");
-  if (result_.empty() || (alike && refused_.empty() && missing_.empty())) return {};
+  const bool akin = (workload == "reduce") == (workload_ == "reduce");
+  if (result_.empty() || (akin && refused_.empty() && missing_.empty())) return {};
   std::string text;
   const auto add = [&](std::string_view what, const std::string& ceilings) {
     if (ceilings.empty()) return;
@@ -157,9 +183,11 @@ std::string Machine::warning(const std::string& workload) const {
   }
   add("no limit of this run", listed(unused_));
   add("not in it", listed(missing_));
+  const bool guessed = !main_.empty() && !knows(main_);
   return fmt::format(
-      "--rates: '{}' is a result of {} and tells only in part of this run ({}): pass a result of "
+      "--rates: {}'{}' is a result of {} and tells only in part of this run ({}): pass a result of "
       "a run more like it, or take the rest as assumed",
+      guessed ? fmt::format("{} is assumed, and so is the prediction: ", main_) : "",
       result_.string(), workload_, text);
 }
 
@@ -210,6 +238,16 @@ std::string Machine::readers_of_result() const {
   const bool is_gram = workload_ == "gram";
   return readers(config("gemm.precision"), kinds, config("pipeline.mode"),
                  is_gram && (config("gram.center") != "false" || config("gram.scale") != "false"));
+}
+
+std::optional<gemm::Tile> Machine::tile_of_result() const {
+  const auto edge = [&](const char* name) {
+    const auto value = io::read_result_integer(result_, "/results", name);
+    return static_cast<std::uint64_t>(std::max(value.value_or(0), std::int64_t{0}));
+  };
+  const gemm::Tile tile{edge("tile_m"), edge("tile_n"), edge("tile_k")};
+  if (tile.m == 0 || tile.n == 0 || tile.k == 0) return std::nullopt;
+  return tile;
 }
 
 void Machine::choose_backend(const std::string& wish) {

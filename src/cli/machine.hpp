@@ -14,6 +14,7 @@
 #include "core/options.hpp"
 #include "core/table.hpp"
 #include "io/source.hpp"
+#include "kernels/gemm/grid.hpp"
 #include "workloads/gemm_operands.hpp"
 
 namespace shardstream::cli {
@@ -37,6 +38,10 @@ class Machine {
   /// What the result's readers brought as `ceiling` does not count unless they did what is `now` to
   /// be done.
   void compare_readers(const std::string& ceiling, const std::string& now);
+  /// What `ceiling`, a product's rate, was in the result does not count either unless its tile was
+  /// about as large as `now`. It is the ceiling that matters most: warning() begins with it where
+  /// it is assumed.
+  void compare_tile(const std::string& ceiling, const gemm::Tile& now);
 
   /// Something a second: 10^9 times what the result has, or what is `assumed`, in `unit`.
   double rate(const std::string& ceiling, double assumed, std::string_view unit);
@@ -54,7 +59,8 @@ class Machine {
   /// pipeline.gpu-memory says what may be used.
   std::uint64_t device_memory(const Options& options, std::uint64_t ranks_on_host);
 
-  /// Which backend is planned for, what was measured of what was asked for, and what is assumed.
+  /// Which backend is planned for, what was measured of what was asked for, what is assumed, and
+  /// what this machine has told.
   std::vector<std::string> lines() const;
   /// Where a result was given that tells only in part of what `workload` goes by: what of it
   /// counts, and what does not and why. Else empty.
@@ -64,6 +70,7 @@ class Machine {
   void read();
   Table table(const char* path) const;
   std::string readers_of_result() const;
+  std::optional<gemm::Tile> tile_of_result() const;
   void choose_backend(const std::string& wish);
   void refuse(const std::string& ceiling, const std::string& why);
   void note(bool known, const std::string& words);
@@ -73,10 +80,11 @@ class Machine {
   std::map<std::string, double> rates_;
   std::map<std::string, std::string> refused_;  ///< of `rates_`, with the reason
   std::vector<std::string> taken_, unused_, missing_;
+  std::string main_;  ///< the ceiling that matters most; empty: none
   bool several_hosts_ = false;
   std::optional<std::uint64_t> gpu_memory_;  ///< the least of any rank's
   bool on_host_ = false;
-  std::string why_backend_, measured_, assumed_;
+  std::string why_backend_, measured_, assumed_, found_here_;
 };
 
 }  // namespace shardstream::cli

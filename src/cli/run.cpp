@@ -21,6 +21,7 @@
 #include "cli/dry_run.hpp"
 #include "cli/in_session.hpp"
 #include "cli/input.hpp"
+#include "cli/options_of_others.hpp"
 #include "cli/result_path.hpp"
 #include "cli/store.hpp"
 #include "cli/timeline.hpp"
@@ -44,67 +45,6 @@ namespace shardstream::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// What other workloads name data and sizes with, in the place of a key of theirs: "", or a
-/// sentence's end on this workload's own options.
-std::string own_names(std::string_view key, std::string_view workload) {
-  struct Names {
-    std::string_view of, workload;
-    std::vector<std::string_view> options;
-  };
-  const std::array<Names, 6> all = {
-      {{"data", "reduce", {"--input.data"}},
-       {"data", "gemm", {"--input.a", "--input.b", "--input.c"}},
-       {"data", "gram", {"--input.a"}},
-       {"the sizes of generated data", "reduce", {"--input.count", "--input.shape"}},
-       {"the sizes of generated data", "gemm", {"--gemm.m", "--gemm.n", "--gemm.k"}},
-       {"the sizes of generated data", "gram", {"--gram.rows", "--gram.columns"}}}};
-  const auto has = [&](const Names& names) {
-    return std::ranges::any_of(names.options, [&](auto option) { return option.substr(2) == key; });
-  };
-  const auto given = std::ranges::find_if(all, has);
-  if (given == all.end()) return {};
-  const auto own = std::ranges::find_if(
-      all, [&](const Names& names) { return names.of == given->of && names.workload == workload; });
-  expect(own != all.end(), "every workload has names for its data");
-  return fmt::format(" ({} names {} with {})", workload, own->of, join(own->options, ", "));
-}
-
-/// What stands on the command line is meant for this run; variables and INI files may serve
-/// several.
-void refuse_options_of_others(const Options& options) {
-  // By key or whole section; the first that fits counts.
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> owners = {
-      {{"reduce.", "reduce"},
-       {"input.data", "reduce"},
-       {"input.count", "reduce"},
-       {"input.shape", "reduce"},
-       {"pipeline.batch", "reduce"},
-       {"pipeline.batches", "reduce"},
-       {"gemm.precision", "gemm or gram"},
-       {"gemm.decomposition", "gemm or gram"},
-       {"gemm.box", "gemm or gram"},
-       {"gemm.", "gemm"},
-       {"gram.", "gram"},
-       {"input.a", "gemm or gram"},
-       {"input.b", "gemm"},
-       {"input.c", "gemm"},
-       {"output.resume", "gemm or gram"},
-       {"output.store", "gemm or gram"}}};
-  const std::string& workload = options.text("run.workload");
-  for (const auto& [key, value] : options.all()) {
-    const auto found = std::ranges::find_if(owners, [&](const auto& row) {
-      return row.first.ends_with('.') ? key.starts_with(row.first) : key == row.first;
-    });
-    if (found == owners.end() || !options.is_on_command_line(key)) continue;
-    const std::string_view owner = found->second;
-    if (owner == workload || owner.starts_with(workload + " ") || owner.ends_with(" " + workload)) {
-      continue;
-    }
-    throw UsageError(fmt::format("--{} is for {}, and this run is {}: leave it out{}, or run {}",
-                                 key, owner, workload, own_names(key, workload), owner));
-  }
-}
 
 /// `ini` becomes the INI file that the arguments name, and `dry` the wishes for a dry run, if they
 /// do.
@@ -141,7 +81,13 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
   }
   Options options =
       table.resolve(line, environment, ini.empty() ? std::nullopt : std::optional(ini));
-  refuse_options_of_others(options);
+  if (options.text("run.workload").empty()) {
+    throw UsageError(fmt::format(
+        "{} names no workload: add one to it (workload = reduce, gemm or gram in the section "
+        "[run]), or name it on the command line (--run.workload gemm)",
+        excerpt(ini.string())));
+  }
+  refuse_options_of_other_workloads(options);
   return options;
 }
 

@@ -166,6 +166,7 @@ void check_value(const OptionRow& row, std::string_view text) {
       parse_flag(text);
       break;
     case OptionKind::choice:
+      if (text.empty() && row.fallback.empty()) return;  // one that has no default
       check_choice(limits, text);
       break;
     case OptionKind::list:

@@ -29,7 +29,8 @@ enum class OptionKind {
 struct OptionRow {
   std::string_view key;
   OptionKind kind;
-  std::string_view fallback;  ///< the default, as a user would type it
+  /// The default, as a user would type it; empty for a choice, as for a text: there is none.
+  std::string_view fallback;
   /// "1..4096" or "1..": the least and the most, written as a user would; "a|b|c" for choices;
   /// empty for anything. A leading "auto|" admits the word auto beside them.
   std::string_view range;

@@ -144,4 +144,18 @@ std::string read_text_attribute(hid_t object, const std::string& name) {
   return value.substr(0, std::strlen(value.c_str()));
 }
 
+std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name) {
+  if (H5Aexists(object, name.c_str()) <= 0) return std::nullopt;
+  const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
+  const Type stored(attribute.valid() ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
+  const Space space(attribute.valid() ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
+  std::int64_t value = 0;
+  if (!stored.valid() || H5Tget_class(stored.get()) != H5T_INTEGER ||
+      H5Sget_simple_extent_npoints(space.get()) != 1 ||
+      H5Aread(attribute.get(), H5T_NATIVE_INT64, &value) < 0) {
+    return std::nullopt;
+  }
+  return value;
+}
+
 }  // namespace shardstream::io::hdf5

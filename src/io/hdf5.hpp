@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -110,5 +111,7 @@ void write_fixed_attribute(hid_t object, const std::string& name, const std::str
 
 /// The string attribute `name` of `object`, or an empty string when it has none.
 std::string read_text_attribute(hid_t object, const std::string& name);
+/// The integer attribute `name` of `object`, or nothing when it has none.
+std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name);
 
 }  // namespace shardstream::io::hdf5

@@ -93,6 +93,21 @@ hdf5::File open_result(const std::filesystem::path& file) {
   throw no_result("it is not marked as one");
 }
 
+/// Nothing where there is no such group. Needs the lock.
+std::optional<hdf5::Group> find_group(const hdf5::File& opened, const std::filesystem::path& file,
+                                      const std::string& group) {
+  // Each group on the way must be there before the next is asked for.
+  for (auto end = group.find('/', 1); true; end = group.find('/', end + 1)) {
+    const auto what = fmt::format("cannot look for '{}' in '{}'", group, file.string());
+    if (check(H5Lexists(opened.get(), group.substr(0, end).c_str(), H5P_DEFAULT), what) == 0) {
+      return std::nullopt;
+    }
+    if (end == group.npos) break;
+  }
+  return hdf5::Group(H5Gopen2(opened.get(), group.c_str(), H5P_DEFAULT),
+                     fmt::format("cannot open '{}' in '{}'", group, file.string()));
+}
+
 }  // namespace
 
 Table read_result_table(const std::filesystem::path& file, const std::string& path) {
@@ -104,17 +119,16 @@ std::string read_result_text(const std::filesystem::path& file, const std::strin
                              const std::string& name) {
   const hdf5::Lock lock;
   const hdf5::File opened = open_result(file);
-  // Each group on the way must be there before the next is asked for.
-  for (auto end = group.find('/', 1); true; end = group.find('/', end + 1)) {
-    const auto what = fmt::format("cannot look for '{}' in '{}'", group, file.string());
-    if (check(H5Lexists(opened.get(), group.substr(0, end).c_str(), H5P_DEFAULT), what) == 0) {
-      return {};
-    }
-    if (end == group.npos) break;
-  }
-  const hdf5::Group found(H5Gopen2(opened.get(), group.c_str(), H5P_DEFAULT),
-                          fmt::format("cannot open '{}' in '{}'", group, file.string()));
-  return hdf5::read_text_attribute(found.get(), name);
+  const auto found = find_group(opened, file, group);
+  return found ? hdf5::read_text_attribute(found->get(), name) : std::string();
+}
+
+std::optional<std::int64_t> read_result_integer(const std::filesystem::path& file,
+                                                const std::string& group, const std::string& name) {
+  const hdf5::Lock lock;
+  const hdf5::File opened = open_result(file);
+  const auto found = find_group(opened, file, group);
+  return found ? hdf5::read_integer_attribute(found->get(), name) : std::nullopt;
 }
 
 std::string hdf5_version() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -31,6 +32,9 @@ Table read_result_table(const std::filesystem::path& file, const std::string& pa
 /// The text attribute `name` of `group` ("/config"), likewise; empty where there is no such.
 std::string read_result_text(const std::filesystem::path& file, const std::string& group,
                              const std::string& name);
+/// The integer attribute `name` of `group`, likewise; nothing where there is no such.
+std::optional<std::int64_t> read_result_integer(const std::filesystem::path& file,
+                                                const std::string& group, const std::string& name);
 
 /// Not thread-safe; takes the library's lock for every HDF5 call. To be destroyed before
 /// MPI_Finalize, where a parallel HDF5 ends as well.

@@ -108,6 +108,9 @@ def test_environment_and_ini():
         (["run", "reduce", "--input.data", "\x1b[31m\n.h5"], 2, ["'\\x1b[31m\\x0a.h5'"]),
         (ini("binary.ini", "\x7fELF\2\1\1\0"), 2, ["binary.ini:1", "not a line of text"]),
         (["run", folder / "none.ini"], 2, ["none.ini", "no file"]),
+        (ini("nameless.ini", "[gemm]\nm = 5\n"), 2,
+         [f"'{folder}/nameless.ini' names no workload: add one to it (workload = reduce, gemm or "
+          "gram in the section [run]), or", "(--run.workload gemm)"]),
     ], ranks=(1, 3))
 
 
@@ -315,7 +318,7 @@ def test_output_onto_input():
     data, ini = folder / "in.h5", folder / "in.ini"
     with h5py.File(data, "w") as file:
         file["x"] = np.arange(1000.0)
-    ini.write_text("[input]\ncount = 1000\n")
+    ini.write_text("[run]\nworkload = reduce\n[input]\ncount = 1000\n")
     (folder / "soft.h5").symlink_to("in.h5")
     (folder / "hard.h5").hardlink_to(data)
     (folder / "around").symlink_to(".")

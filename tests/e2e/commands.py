@@ -102,6 +102,15 @@ def test_full_standard_output():
     assert len(list(folder.iterdir())) == 2
 
 
+def test_an_ini_file_whose_workload_is_named_elsewhere():
+    folder = new_folder()
+    (folder / "job.ini").write_text("[input]\ncount = 1000\n")
+    job = ["run", folder / "job.ini", "--dry-run"]
+    for words, env in ((["--run.workload", "reduce"], {}),
+                       ([], {"SHARDSTREAM_RUN_WORKLOAD": "reduce"})):
+        assert "dry run of reduce" in run(*job, *words, env=env).expect(0).out
+
+
 def test_ready_ini_files_of_reduce():
     folder = new_folder()
     for path in ready_ini_files("reduce"):
@@ -228,7 +237,8 @@ def test_neighbouring_seeds_are_unlike():
 def test_generate_takes_options_from_anywhere():
     folder = new_folder()
     run("generate", "--output.file", f"{folder}/a.h5:/x", env={
-        "SHARDSTREAM_INPUT_COUNT": "2^10", "SHARDSTREAM_INPUT_TYPE": "u8"}).expect(0)
+        "SHARDSTREAM_INPUT_COUNT": "2^10", "SHARDSTREAM_INPUT_TYPE": "u8",
+        "SHARDSTREAM_REDUCE_OPS": "sum"}).expect(0)  # one that others go by
     assert np.array_equal(read(folder / "a.h5", "x"), generated("uniform", "u8", 1024, 1))
 
 
@@ -263,6 +273,8 @@ def test_bad_targets():
         for word in words:
             assert word in finished.err, f"{word}: {finished}"
         assert sorted(path.name for path in folder.iterdir()) == ["folder.h5", "in.h5"]
+    sizes = (" (generate names the sizes of generated data with --input.shape 200x100, "
+             "--input.count)")
     cases = [
         ([], ["-o FILE.h5:/PATH"]),
         (["-o", folder / "a.h5"], ["-o FILE.h5:/PATH", f"not -o {folder}/a.h5"]),
@@ -276,6 +288,14 @@ def test_bad_targets():
         (["-o", f"{folder}/a.h5:/x", "--input.count", "0"], ["input.count"]),
         (["-o", f"{folder}/a.h5:/x", "uniform"], ["'uniform'", "--help"]),
         (["-o", f"{folder}/a.h5:/x", "--input.sed", "4"], ["did you mean --input.seed?"]),
+        *((["-o", f"{folder}/a.h5:/x", option, value],
+           [f"{option} is for run{owner}, and this is generate: leave it out{instead}\n"])
+          for option, value, owner, instead in (
+              ("--gram.rows", 5, " gram", sizes), ("--gemm.m", 5, " gemm", sizes),
+              ("--input.a", "a.h5", " gemm or gram",
+               " (generate names data with --input.data)"),
+              ("--reduce.ops", "sum", " reduce", ""), ("--run.workload", "gemm", "", ""),
+              ("--measure.repeat", 3, "", ""))),
     ]
     each([(*case, ranks) for case in cases for ranks in (1, 3)], check)
 

@@ -74,7 +74,8 @@ def test_memory_of_a_host():
     for ranks in (1, 4):
         text = dry(*small, "--ranks", ranks, "--gpus-per-node", ranks, env=ON_HOST)
         shares = "all that is free" if ranks == 1 else "one of 4 shares"
-        expect(text, f" (of this machine's, {shares})")
+        expect(text, "taken of a rank: device memory ", f" (of this machine's, {shares})\n",
+               "Gflop/s; a run measures its machine: pass its result with --rates\n")
         number, unit = re.search(r"device memory: \S+ \S+ of ([0-9.]+) (GiB|MiB):", text).groups()
         told = float(number) * (2**30 if unit == "GiB" else 2**20) * ranks
         assert 0.8 < told / used < 1.25, (told, used)  # others take and give back meanwhile
@@ -120,15 +121,17 @@ def test_files_and_measured_rates():
     expect(text, "C: 100 x 60 in fp32", f"measured of a rank, in {result}: ",
            f"link_up {rates['link_up']:.4g} GB/s",
            f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s",
-           "assumed of a rank: device memory")
+           "\ntaken of a rank: device memory ")
+    assert "assumed of a rank" not in text and "with --rates" not in text, text
     # What was not measured is assumed: two ranks' gathers, another precision.
     text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--gemm.precision", "fp64",
-               warnings=[[f"--rates: '{result}' is a result of gemm and tells only in part",
+               warnings=[["warning: --rates: multiply_fp64 is assumed, and so is the prediction: "
+                          f"'{result}' is a result of gemm and tells only in part",
                           "taken: link_up, link_down; not taken: panel_read, which was of f32, "
                           "contiguous and f64, contiguous in fp32 and is of ", " in fp64; ",
                           "no limit of this run: multiply_fp32",
                           "not in it: all_gather, multiply_fp64)"]])
-    expect(text, "assumed of a rank: all_gather 5 GB/s, multiply_fp64 200 Gflop/s")
+    expect(text, "assumed of a rank: all_gather 5 GB/s, multiply_fp64 200 Gflop/s\n")
     assert "all_gather 5 GB/s between" not in text, text
     assert sorted(path.name for path in folder.iterdir()) == ["in.h5", "out.h5"]
 
@@ -136,13 +139,36 @@ def test_files_and_measured_rates():
     ini.write_text(f"[run]\nworkload = gemm\n"
                    f"[input]\na = {folder}/in.h5:/A\nb = {folder}/in.h5:/B\n")
     # Nor do readers that have to bring something else tell how fast these are.
-    for others in (["--input.a", "uniform", *inputs[2:]],
+    for others in (["--input.a", "uniform", "--gemm.m", 100, *inputs[2:]],
                    [*inputs, "--pipeline.mode", "pageable"]):
         text = dry("gemm", *others, "--rates", result,
                    warnings=[["taken: link_up, link_down, multiply_fp32; not taken: panel_read, "
                               "which was of f32"]])
         assert "panel_read" not in text, text
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 on a host", "C: 100 x 60 in fp32")
+
+
+def test_rates_of_other_tiles():
+    """How fast a tile is multiplied tells nothing of tiles of quite another size."""
+    result = new_folder() / "out.h5"
+
+    def sizes(m, n, k):
+        return ["--gemm.m", m, "--gemm.n", n, "--gemm.k", k]
+    run("run", "gemm", *sizes(1, 1, 1), "-o", result, env=ON_HOST).expect(0)
+    text = dry("gemm", "--rates", result, env=ON_HOST,
+               warnings=[[f"warning: --rates: multiply_fp32 is assumed, and so is the prediction: "
+                          f"'{result}' is a result of gemm",
+                          "; not taken: multiply_fp32, which was of tiles of 2 x 2 x 1 and is of "
+                          ]])
+    expect(text, "assumed of a rank: multiply_fp32 400 Gflop/s\n")
+    result = result.with_name("300.h5")
+    run("run", "gemm", *sizes(300, 300, 300), "-o", result, env=ON_HOST).expect(0)
+    with h5py.File(result) as file:
+        tile = " x ".join(str(file["results"].attrs[f"tile_{edge}"]) for edge in "mnk")
+    expect(dry("gemm", *sizes(260, 310, 270), "--rates", result, env=ON_HOST), "multiply_fp32 ")
+    for others in ((20, 300, 300), (300, 20, 300), (300, 300, 20)):
+        dry("gemm", *sizes(*others), "--rates", result, env=ON_HOST,
+            warnings=[[f"; not taken: multiply_fp32, which was of tiles of {tile} and is of "]])
 
 
 def test_the_backend_that_is_planned_for():
@@ -280,7 +306,10 @@ def test_bad_input():
         ([*gemm, "--gpus-per-node", 0], 2, ["--gpus-per-node: 0 can't be: give a number of ranks"]),
         ([*gemm, "--ranks", 0], 2, ["--ranks", "from 1"]),
         ([*gemm, "--ranks", "many"], 2, ["--ranks", "'many'"]),
-        (["run", "gemm", "--ranks", 2], 2, ["--ranks is for planning", "--dry-run"]),
+        (["run", "gemm", "--ranks", 2], 2, ["--ranks is for planning", "--dry-run",
+                                            "leave it out (mpirun or srun says how many ranks"]),
+        (["run", "gemm", "--rates", "c.h5"], 2,
+         ["--rates is for planning a run: pass --dry-run too, or leave it out\n"]),
         *((["run", "gemm", *words], 2, ["--dry-run takes no value, and 'true' is given: pass "
                                         "--dry-run alone"])
           for words in (["--dry-run=true"], ["--dry-run", "true"])),
