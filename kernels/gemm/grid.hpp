@@ -49,9 +49,9 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
                                                                  : 2048;
     return {equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
   }
-  // Deeper blocks read and write C less often. But where C takes most of the memory, enough of K must
-  // lie beside it to be computed while tiles leave: in four blocks where elements have two bytes, in
-  // three of tf32's (kernels/README.md).
+  // Deeper blocks read and write C less often. But where C takes most of the memory, enough of K
+  // must lie beside it to be computed while tiles leave: in four blocks where elements have two
+  // bytes, in three of tf32's (kernels/README.md).
   const bool on_tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
   const std::uint64_t deepest = splits                         ? most_split_k
                                 : !on_tensor_cores             ? 4096

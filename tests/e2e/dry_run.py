@@ -62,11 +62,14 @@ def test_a_product_on_gpus_that_are_elsewhere():
            "1 x 1 tiles and 64 segments of K are shared")
     forced = dry("gemm", *sizes, "--gemm.decomposition", "grid", "--ranks", 4, env=ON_GPUS)
     expect(forced, "decomposition: grid 2 x 2, as gemm.decomposition asks for")
+    dry("gemm", "--gemm.m", 5000, "--gemm.n", 100, "--gemm.k", 100, "--ranks", 4, env=ON_GPUS,
+        warnings=[["2 of 4 ranks compute nothing (C has 2 x 1 tiles, the ranks are 4 x 1): start 2 "
+                   "ranks"]])
 
 
 def test_memory_of_a_host():
     """That of this machine, as the run itself would share it."""
-    small = ["gemm", "--gemm.m", 100, "--gemm.n", 100, "--gemm.k", 100]
+    small = ["gemm", "--gemm.m", 4000, "--gemm.n", 100, "--gemm.k", 100]
     out = new_folder() / "out.h5"
     run("run", *small, "-o", out, env=ON_HOST).expect(0)
     with h5py.File(out) as file:
@@ -125,7 +128,8 @@ def test_files_and_measured_rates():
     assert "assumed of a rank" not in text and "with --rates" not in text, text
     # What was not measured is assumed: two ranks' gathers, another precision.
     text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--gemm.precision", "fp64",
-               warnings=[["warning: --rates: multiply_fp64 is assumed, and so is the prediction: "
+               warnings=[["1 of 2 ranks compute nothing"],
+                         ["warning: --rates: multiply_fp64 is assumed, and so is the prediction: "
                           f"'{result}' is a result of gemm and tells only in part",
                           "taken: link_up, link_down; not taken: panel_read, which was of f32, "
                           "contiguous and f64, contiguous in fp32 and is of ", " in fp64; ",
