@@ -24,9 +24,8 @@ constexpr std::array rows = {
     OptionRow{
         "gemm.box", OptionKind::text, "", "such as 2x1x4",
         "How many ranks share rows of C, columns of C, and parts of the sums over k, in place of "
-        "the best of the decomposition; ranks beyond their product are idle. For gram too, with "
-        "one "
-        "column."},
+        "the best of the decomposition; ranks beyond their product are idle. For gram too, "
+        "with one column."},
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "",
               "Factor of input.c, which is added; 0 adds nothing."},
