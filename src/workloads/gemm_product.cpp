@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/progress.hpp"
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "kernels/memory/memory.hpp"
@@ -86,6 +87,7 @@ void GemmProduct::run() {
   device::Stream& stream = ring_.compute();
   waiting_ = {};
   swept_.tiles = 0;
+  Progress progress("multiplying", runtime_.session.rank() == 0);
   tiles_.begin(stream);
   panels_.begin(stream);
   ring_.run(
@@ -96,8 +98,11 @@ void GemmProduct::run() {
        .read = [this](std::uint64_t number, std::byte* slot) { return panels_.read(number, slot); },
        .on_arrival = [this](device::Stream& arrive, std::uint64_t number,
                             std::byte* data) { panels_.arrive(arrive, number, data); },
-       .on_batch = [this](device::Stream& on, std::uint64_t number,
-                          const std::byte*) { compute(on, number); },
+       .on_batch =
+           [&](device::Stream& on, std::uint64_t number, const std::byte*) {
+             compute(on, number);
+             progress.update(static_cast<double>(number + 1), static_cast<double>(plan_.batches()));
+           },
        .last_use = [this](std::uint64_t batch) { return last_use(batch); },
        .meanwhile = [this] { return multiply_meanwhile(); }});
   tiles_.finish();
