@@ -276,16 +276,11 @@ TEST(Product, TheRemedyIsWhatTakesTheMemory) {
 
 // ---------------------------------------------------------------- tiles while batches come
 
-/// Holds back what stands in column `from` and on until as many products have been launched.
-class LateSource final : public io::Source {
+/// Uniform floats; what else happens when they are read is left to say.
+class UniformSource : public io::Source {
  public:
-  LateSource(std::uint64_t rows, std::uint64_t columns, std::uint64_t from,
-             const std::atomic<std::uint64_t>& products, std::uint64_t wanted)
-      : inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1),
-        columns_(columns),
-        from_(from),
-        products_(products),
-        wanted_(wanted) {}
+  UniformSource(std::uint64_t rows, std::uint64_t columns)
+      : inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1) {}
 
   const std::string& name() const override { return inner_.name(); }
   ElementType type() const override { return inner_.type(); }
@@ -293,16 +288,34 @@ class LateSource final : public io::Source {
   const std::string& access() const override { return inner_.access(); }
   std::uint64_t stored_bytes() const override { return 0; }
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
-    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (first % columns_ >= from_ && products_ < wanted_) {
-      if (std::chrono::steady_clock::now() > late) throw Error("no tile was multiplied meanwhile");
-      std::this_thread::yield();
-    }
     inner_.read(first, count, out);
   }
 
  private:
   io::GeneratorSource inner_;
+};
+
+/// Holds back what stands in column `from` and on until as many products have been launched.
+class LateSource final : public UniformSource {
+ public:
+  LateSource(std::uint64_t rows, std::uint64_t columns, std::uint64_t from,
+             const std::atomic<std::uint64_t>& products, std::uint64_t wanted)
+      : UniformSource(rows, columns),
+        columns_(columns),
+        from_(from),
+        products_(products),
+        wanted_(wanted) {}
+
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (first % columns_ >= from_ && products_ < wanted_) {
+      if (std::chrono::steady_clock::now() > late) throw Error("no tile was multiplied meanwhile");
+      std::this_thread::yield();
+    }
+    UniformSource::read(first, count, out);
+  }
+
+ private:
   std::uint64_t columns_, from_;
   const std::atomic<std::uint64_t>& products_;
   std::uint64_t wanted_;
@@ -354,23 +367,17 @@ TEST(Product, TilesHaveTheSameBitsIfTheyAreMultipliedWhileABatchIsWaitedFor) {
 // ---------------------------------------------------------------- what readers reach
 
 /// Counts the bytes that are read of it.
-class CountedSource final : public io::Source {
+class CountedSource final : public UniformSource {
  public:
   CountedSource(std::uint64_t rows, std::uint64_t columns, std::atomic<std::uint64_t>& bytes)
-      : inner_(Generator::uniform, ElementType::f32, {rows, columns}, 1), bytes_(bytes) {}
+      : UniformSource(rows, columns), bytes_(bytes) {}
 
-  const std::string& name() const override { return inner_.name(); }
-  ElementType type() const override { return inner_.type(); }
-  const io::ElementOrder& order() const override { return inner_.order(); }
-  const std::string& access() const override { return inner_.access(); }
-  std::uint64_t stored_bytes() const override { return 0; }
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
-    inner_.read(first, count, out);
+    UniformSource::read(first, count, out);
     bytes_ += count * sizeof(float);
   }
 
  private:
-  io::GeneratorSource inner_;
   std::atomic<std::uint64_t>& bytes_;
 };
 
