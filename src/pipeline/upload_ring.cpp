@@ -124,7 +124,8 @@ void UploadRing::await_uploads(std::uint64_t batch) {
   if (!changed_.wait(lock, staging_->stopping(), all)) staging_->rethrow();
 }
 
-/// Without the lock, which readers want.
+/// As long as the workload has something to do, a reader has not failed, and `until` does not hold.
+/// The workload is called without the lock, which readers want.
 void UploadRing::pass_time(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until) {
   constexpr std::chrono::microseconds pause{100};  // short beside what a call enqueues
   for (bool more = true; more && !until();) {
