@@ -30,7 +30,8 @@ constexpr std::array rows = {
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
         "Bytes of one pinned staging slot, rounded up to whole leaves of reduce, to some rows of a "
-        "matrix; auto keeps the ring in the last-level cache."},
+        "matrix; auto keeps the ring in the last-level cache, and is 4MiB where results come "
+        "back."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{
@@ -53,12 +54,15 @@ std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_
   return options.is_auto(key) ? chosen : options.bytes(key);
 }
 
+/// What a link fills comes to memory anyway: the larger its slots, the fewer.
+constexpr std::uint64_t largest_slot = 4 * MiB;
+
 /// Half of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
 /// reader to link without touching memory. 1 to 4 MiB a slot (src/pipeline/README.md).
 std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slots) {
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
   const std::uint64_t ring = cache / 2 / resources.ranks_on_host;
-  return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), MiB, 4 * MiB);
+  return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), MiB, largest_slot);
 }
 
 /// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
@@ -158,6 +162,7 @@ Ring staging_ring(const Options& options, const runtime::Resources& resources, R
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
   ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, ring.slots));
+  ring.drain_slot_bytes = size_or(options, "pipeline.slot", largest_slot);
   return ring;
 }
 

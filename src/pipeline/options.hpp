@@ -53,6 +53,7 @@ struct Sizes {
 struct Ring {
   std::uint64_t slot_bytes, slots;
   unsigned readers;
+  std::uint64_t drain_slot_bytes;  ///< of as many slots of a Drain
 };
 /// What readers do to the pieces that they bring.
 enum class Reading { copying, computing };

@@ -118,8 +118,10 @@ void GemmPanels::measure_ring() {
   }
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const Upload one = upload(batch);
-    sizes_.slot_bytes =
-        std::max({sizes_.slot_bytes, 8 * one.a.stored_row_bytes(), 8 * one.b.stored_row_bytes()});
+    for (const Rectangle* each : {&one.a, &one.b}) {
+      const std::size_t least = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
+      sizes_.slot_bytes = std::max(sizes_.slot_bytes, least);
+    }
   }
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const Upload one = upload(batch);
@@ -239,17 +241,14 @@ GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
   made.b_panel = aligned(raw_a ? a : a_panel);
   made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
   made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
-  made.a_step = rows_a_piece(made.a);
-  made.b_step = rows_a_piece(made.b);
+  const auto step = [&](const Rectangle& each) {
+    return rows_a_piece(sizes_.slot_bytes, each.stored_row_bytes(), each.row_bytes());
+  };
+  made.a_step = step(made.a);
+  made.b_step = step(made.b);
   made.a_pieces = a > 0 ? ceil_div(made.a.rows.count, made.a_step) : 0;
   made.b_pieces = b > 0 ? ceil_div(made.b.rows.count, made.b_step) : 0;
   return made;
-}
-
-/// Eight rows are whole words, whatever the element: a rectangle's word sum is its pieces'.
-std::uint64_t GemmPanels::rows_a_piece(const Rectangle& rectangle) const {
-  const std::size_t eight = 8 * std::max<std::size_t>(1, rectangle.stored_row_bytes());
-  return 8 * std::max<std::uint64_t>(1, sizes_.slot_bytes / eight);
 }
 
 GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {

@@ -140,7 +140,6 @@ class GemmPanels {
   Rectangle rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
                       Range valid_columns) const;
   Upload upload(std::uint64_t batch) const;
-  std::uint64_t rows_a_piece(const Rectangle& rectangle) const;
   Rows locate(std::uint64_t piece) const;
   static const std::byte* stored_rows(const Rectangle& from, Range rows, std::byte* to);
   const std::byte* arrive_a(device::Stream& stream, const Upload& uploaded, std::byte* data,

@@ -27,7 +27,8 @@ struct Pieces {
                  .element = 0} {
     bringing.element = bringing.rounded ? gemm::panel_element_bytes(operands.precision, on_host)
                                         : size_of(matrix->type());
-    rows = std::min(matrix->rows(), 8 * std::max<std::uint64_t>(1, slot / (8 * stored_row())));
+    rows = std::min(matrix->rows(),
+                    rows_a_piece(slot, stored_row(), bringing.columns * bringing.element));
   }
 
   std::size_t stored_row() const { return bringing.columns * size_of(bringing.type); }

@@ -24,6 +24,19 @@ struct Bringing {
   std::size_t element;  ///< bytes, as uploaded
 };
 
+/// So many rows of `row_bytes` bytes are whole words of 8: the word sum of many is the sum of
+/// theirs.
+constexpr std::uint64_t whole_word_rows(std::size_t row_bytes) {
+  return row_bytes % 8 == 0 ? 1 : 8;
+}
+
+/// What a reader brings at a time: rows of `stored_row` bytes that fill a slot and are uploaded as
+/// `row` bytes each. A slot has room for whole_word_rows(row) of them.
+constexpr std::uint64_t rows_a_piece(std::size_t slot, std::size_t stored_row, std::size_t row) {
+  const std::uint64_t words = whole_word_rows(row);
+  return words * std::max<std::uint64_t>(1, slot / std::max<std::size_t>(1, words * stored_row));
+}
+
 /// Makes `count` elements at `to` of stored ones, which may be there already; returns their word
 /// sum.
 std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to);
@@ -36,7 +49,7 @@ std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, co
   // Longer rows need not be copied from memory; shorter ones are worth a call together.
   constexpr std::size_t long_row = std::size_t{4} << 10;
   const std::size_t stored = how.columns * size_of(how.type), row = how.columns * how.element;
-  const std::uint64_t words = row % 8 == 0 ? 1 : 8;  // so many rows are whole words
+  const std::uint64_t words = whole_word_rows(row);
   const std::uint64_t few =
       words * std::max<std::uint64_t>(1, long_row / (words * std::max<std::size_t>(1, stored)));
   // A file's rows are read together, as its chunks and the system's calls want it.

@@ -21,7 +21,7 @@ std::size_t row_bytes_of(const GemmPlan& plan) {
 /// Of the drain: as wanted, or eight rows of a tile.
 std::size_t slot_bytes_of(const GemmPlan& plan, const pipeline::Ring& staging) {
   if (plan.idle) return 0;
-  return std::max<std::size_t>(staging.slot_bytes, 8 * row_bytes_of(plan));
+  return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
 }
 
 }  // namespace
