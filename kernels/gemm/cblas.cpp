@@ -39,18 +39,20 @@ std::string prepare() {
   return std::string(openblas_get_config()) + ", one thread a call";
 }
 
-void multiply(const Tile& tile, const float* a, const float* b, std::uint64_t ldb, float* c,
-              bool first) {
+void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* b,
+              std::uint64_t ldb, float* c, bool first) {
   use_one_thread();
   const blasint m = to_blas(tile.m), n = to_blas(tile.n), k = to_blas(tile.k);
-  cblas_sgemm(order, as_stored, as_stored, m, n, k, 1, a, k, b, to_blas(ldb), first ? 0 : 1, c, n);
+  cblas_sgemm(order, as_stored, as_stored, m, n, k, 1, a, to_blas(lda), b, to_blas(ldb),
+              first ? 0 : 1, c, n);
 }
 
-void multiply(const Tile& tile, const double* a, const double* b, std::uint64_t ldb, double* c,
-              bool first) {
+void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double* b,
+              std::uint64_t ldb, double* c, bool first) {
   use_one_thread();
   const blasint m = to_blas(tile.m), n = to_blas(tile.n), k = to_blas(tile.k);
-  cblas_dgemm(order, as_stored, as_stored, m, n, k, 1, a, k, b, to_blas(ldb), first ? 0 : 1, c, n);
+  cblas_dgemm(order, as_stored, as_stored, m, n, k, 1, a, to_blas(lda), b, to_blas(ldb),
+              first ? 0 : 1, c, n);
 }
 
 }  // namespace shardstream::gemm::cblas

@@ -14,11 +14,11 @@ bool exists();
 /// once. Returns the library's name and version. Without a library std::runtime_error.
 std::string prepare();
 
-/// The dense c of tile.m x tile.n = a b, or += a b unless `first`. a is dense, b's rows are ldb
-/// elements apart. After prepare().
-void multiply(const Tile& tile, const float* a, const float* b, std::uint64_t ldb, float* c,
-              bool first);
-void multiply(const Tile& tile, const double* a, const double* b, std::uint64_t ldb, double* c,
-              bool first);
+/// The dense c of tile.m x tile.n = a b, or += a b unless `first`. Rows of a are lda elements
+/// apart, those of b ldb. After prepare().
+void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* b,
+              std::uint64_t ldb, float* c, bool first);
+void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double* b,
+              std::uint64_t ldb, double* c, bool first);
 
 }  // namespace shardstream::gemm::cblas

@@ -2,6 +2,7 @@
 // backend alone, never of ranks or memory, so that the bits of C do not depend on these.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/gemm/precision.hpp"
@@ -52,13 +53,20 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
   // Deeper blocks read and write C less often. But where C takes most of the memory, enough of K
   // must lie beside it to be computed while tiles leave: in four blocks where elements have two
   // bytes, in three of tf32's (kernels/README.md).
-  const bool on_tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
   const std::uint64_t deepest = splits                         ? most_split_k
-                                : !on_tensor_cores             ? 4096
+                                : precision == Precision::fp64 ? 4096
                                 : precision == Precision::tf32 ? 5120
                                                                : 8064;
   return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
           equal_edge(k, deepest, 64, 16)};
+}
+
+/// Elements from one row of A's panel to the next, for a block of K that is `k` deep: of floats a
+/// power of two, if that is at most half as much again and rows are whole words of 8 bytes. GPUs
+/// multiply floats slower with other rows (kernels/README.md). What stands behind k is nobody's.
+constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k) {
+  const std::uint64_t power = std::bit_ceil(k);
+  return precision == Precision::fp32 && k % 2 == 0 && power <= k + k / 2 ? power : k;
 }
 
 /// Whether K may begin with blocks of a quarter and a half of tile.k: whoever computes then waits

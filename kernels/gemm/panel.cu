@@ -325,21 +325,27 @@ __device__ void add_warp(std::uint64_t value, std::uint64_t* sum) {
 constexpr unsigned flight = 8;  // loads of a thread before it uses the first
 constexpr unsigned rounds = 8;  // so that a warp, which ends with an atomic, has 32 KiB
 constexpr std::uint64_t pairs_a_block = std::uint64_t{threads} * flight * rounds;
+constexpr std::uint64_t most_rows = 4096;  // side by side, beyond which each block has several
 
 __global__ void __launch_bounds__(threads)
-    sum_pairs(const ulonglong2* pairs, std::uint64_t count, std::uint64_t* sum) {
+    sum_pairs(const ulonglong2* pairs, std::uint64_t count, std::uint64_t rows, std::uint64_t apart,
+              std::uint64_t* sum) {
   std::uint64_t mine = 0;
   const std::uint64_t begin = blockIdx.x * pairs_a_block + threadIdx.x;
-  for (unsigned round = 0; round < rounds; ++round) {
-    const std::uint64_t first = begin + round * std::uint64_t{threads} * flight;
-    ulonglong2 pair[flight];
+  for (std::uint64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    const ulonglong2* const here = pairs + row * apart;
+    for (unsigned round = 0; round < rounds; ++round) {
+      const std::uint64_t first = begin + round * std::uint64_t{threads} * flight;
+      if (first - threadIdx.x >= count) break;
+      ulonglong2 pair[flight];
 #pragma unroll
-    for (unsigned i = 0; i < flight; ++i) {
-      const std::uint64_t at = first + i * threads;
-      pair[i] = at < count ? pairs[at] : ulonglong2{0, 0};
+      for (unsigned i = 0; i < flight; ++i) {
+        const std::uint64_t at = first + i * threads;
+        pair[i] = at < count ? here[at] : ulonglong2{0, 0};
+      }
+#pragma unroll
+      for (unsigned i = 0; i < flight; ++i) mine += pair[i].x + pair[i].y;
     }
-#pragma unroll
-    for (unsigned i = 0; i < flight; ++i) mine += pair[i].x + pair[i].y;
   }
   add_warp(mine, sum);
 }
@@ -418,17 +424,23 @@ void zero(const ZeroArgs& args, CudaStream stream) {
 }
 
 void sum_words(const WordSumArgs& args, CudaStream stream) {
+  constexpr std::uint64_t pair = sizeof(ulonglong2);
   const auto* bytes = static_cast<const std::uint8_t*>(args.data);
-  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % sizeof(ulonglong2) == 0;
-  const std::uint64_t pairs = aligned ? args.bytes / sizeof(ulonglong2) : 0;
-  if (pairs > 0) {
-    sum_pairs<<<static_cast<unsigned>(ceil_div(pairs, pairs_a_block)), threads, 0, stream>>>(
-        reinterpret_cast<const ulonglong2*>(bytes), pairs, args.sum);
+  const bool one = args.rows == 1;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % pair == 0 &&
+                       (one || (args.bytes % pair == 0 && args.apart % pair == 0));
+  const std::uint64_t pairs = aligned ? args.bytes / pair : 0;
+  if (pairs > 0 && args.rows > 0) {
+    const dim3 blocks(static_cast<unsigned>(ceil_div(pairs, pairs_a_block)),
+                      static_cast<unsigned>(args.rows < most_rows ? args.rows : most_rows));
+    sum_pairs<<<blocks, threads, 0, stream>>>(reinterpret_cast<const ulonglong2*>(bytes), pairs,
+                                              args.rows, args.apart / pair, args.sum);
   }
-  const std::uint64_t rest = args.bytes - pairs * sizeof(ulonglong2);
-  if (rest > 0) {
+  const std::uint64_t rest = args.bytes - pairs * pair;
+  if (rest == 0) return;
+  for (std::uint64_t row = 0; row < args.rows; ++row) {
     sum_bytes<<<static_cast<unsigned>(ceil_div(rest, threads * 8)), threads, 0, stream>>>(
-        bytes + (args.bytes - rest), rest, args.sum);
+        bytes + row * args.apart + (args.bytes - rest), rest, args.sum);
   }
 }
 

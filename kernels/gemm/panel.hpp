@@ -82,12 +82,15 @@ struct ZeroArgs {
 };
 Kernel<ZeroArgs> zero_kernel();
 
-/// Adds word_sum(data, bytes) (words.hpp) to *sum, mod 2^64. Several may add to one sum at the same
-/// time. Fast where `data` is a multiple of 16 bytes.
+/// Adds word_sum(row, bytes) (words.hpp) of every row to *sum, mod 2^64. Several may add to one sum
+/// at the same time. Fast where `data`, and of several rows also `bytes` and `apart`, are multiples
+/// of 16.
 struct WordSumArgs {
-  const void* data;  ///< of any alignment
-  std::uint64_t bytes;
+  const void* data;     ///< the first row, of any alignment
+  std::uint64_t bytes;  ///< of a row
   std::uint64_t* sum;
+  std::uint64_t rows = 1;
+  std::uint64_t apart = 0;  ///< bytes from one row to the next
 };
 Kernel<WordSumArgs> word_sum_kernel();
 

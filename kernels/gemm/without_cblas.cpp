@@ -22,11 +22,12 @@ std::string prepare() {
   refuse();
 }
 
-void multiply(const Tile&, const float*, const float*, std::uint64_t, float*, bool) {
+void multiply(const Tile&, const float*, std::uint64_t, const float*, std::uint64_t, float*, bool) {
   refuse();
 }
 
-void multiply(const Tile&, const double*, const double*, std::uint64_t, double*, bool) {
+void multiply(const Tile&, const double*, std::uint64_t, const double*, std::uint64_t, double*,
+              bool) {
   refuse();
 }
 

@@ -46,6 +46,10 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
+  /// Rows that lie dense on the host come to lie `apart` bytes, at least row_bytes, behind each
+  /// other.
+  virtual void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+                           std::size_t rows) = 0;
   virtual void download(void* host, const void* device, std::size_t bytes) = 0;
   /// `event` means everything enqueued so far.
   virtual void record(Event& event) = 0;

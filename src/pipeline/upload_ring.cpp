@@ -166,7 +166,7 @@ void UploadRing::open_next() {
     if (piece.batch > number) break;
     expect(piece.batch == number, "pieces come in the order of their batches");
     expect(piece.bytes > 0 && piece.offset <= sizes_.batch_bytes &&
-               piece.bytes <= sizes_.batch_bytes - piece.offset,
+               piece.extent() <= sizes_.batch_bytes - piece.offset,
            "a piece lies within its batch");
     here.bytes += piece.bytes;
   }
@@ -178,7 +178,12 @@ void UploadRing::open_next() {
 }
 
 void UploadRing::upload(const Piece& piece, const std::byte* data) {
-  upload_->upload(buffer(piece.batch).memory.data() + piece.offset, data, piece.bytes);
+  std::byte* const to = buffer(piece.batch).memory.data() + piece.offset;
+  if (piece.rows == 1) {
+    upload_->upload(to, data, piece.bytes);
+  } else {
+    upload_->upload_rows(to, piece.apart, data, piece.bytes / piece.rows, piece.rows);
+  }
 }
 
 /// The piece's upload is enqueued. True if it was its batch's last.

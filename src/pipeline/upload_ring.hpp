@@ -21,10 +21,15 @@
 
 namespace shardstream::pipeline {
 
-/// Where one upload goes: `bytes` > 0 of them, `offset` bytes behind the start of its batch.
+/// Where one upload goes: `bytes` > 0 of them, `offset` bytes behind the start of its batch; in as
+/// many equal rows as it has, each `apart` bytes behind the one before.
 struct Piece {
   std::uint64_t batch;
   std::size_t offset, bytes;
+  std::size_t rows = 1, apart = 0;
+
+  /// Bytes from its first place to behind its last one.
+  std::size_t extent() const { return (rows - 1) * apart + bytes / rows; }
 };
 
 /// What an UploadRing allocates, once.

@@ -225,19 +225,21 @@ GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
   const Range columns = elements_of(extent.tiles.columns, tile.n), depth = plan_.depth({block, 1});
   Upload made{};
   made.k = depth.count;
+  made.a_ld = gemm::a_ld(operands_.precision, made.k);
   made.a_part = extent.a_part;
   made.b_part = plan_.b_part(block);
   made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
                      intersection(depth, {0, operands_.k}));
   made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
                      elements_of(extent.tiles.columns, tile.n, operands_.n));
-  const std::size_t a = made.a.bytes(), b = made.b.bytes();
   const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
+  made.a_apart = raw_a ? made.a.row_bytes() : made.a_ld * element_;
+  const std::size_t a = made.a.rows.count * made.a_apart, b = made.b.bytes();
   made.a_offset = raw_a ? 0 : plan_.column * a;
   // What is turned out of B's panel stands where an uploaded A's would.
   const bool turned = !raw_a && extent.a_from_b;
   const std::size_t a_panel =
-      turned ? extent.tiles.rows.count * tile.m * made.k * element_ : plan_.box.columns * a;
+      turned ? extent.tiles.rows.count * tile.m * made.a_ld * element_ : plan_.box.columns * a;
   made.b_panel = aligned(raw_a ? a : a_panel);
   made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
   made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
@@ -260,13 +262,16 @@ GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
   const Rectangle& rectangle = of_a ? all.a : all.b;
   const std::uint64_t step = of_a ? all.a_step : all.b_step;
   const std::uint64_t first = (of_a ? within : within - all.a_pieces) * step;
+  const std::size_t apart = of_a ? all.a_apart : rectangle.row_bytes();
   return {batch, rectangle, intersection(rectangle.rows, {rectangle.rows.first + first, step}),
-          (of_a ? all.a_offset : all.b_offset) + first * rectangle.row_bytes()};
+          (of_a ? all.a_offset : all.b_offset) + first * apart, apart};
 }
 
 pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
   const Rows some = locate(number);
-  return {some.batch, some.offset, some.rows.count * some.rectangle.row_bytes()};
+  const std::size_t row = some.rectangle.row_bytes(), bytes = some.rows.count * row;
+  if (some.apart == row) return {some.batch, some.offset, bytes};
+  return {some.batch, some.offset, bytes, some.rows.count, some.apart};
 }
 
 const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
@@ -316,14 +321,15 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   const Extent& extent = extents_[plan_.batch(number).super_tile];
   const GemmSuperTile& super_tile = extent.tiles;
   const Upload uploaded = upload(number);
-  for (const auto& [rectangle, offset] :
-       {std::pair(&uploaded.a, uploaded.a_offset), std::pair(&uploaded.b, uploaded.b_offset)}) {
-    if (rectangle->bytes() == 0) continue;
-    stream.launch(gemm::word_sum_kernel(), {data + offset, rectangle->bytes(), sums_of(number)});
-  }
+  const auto add = [&](const std::byte* first, const Part& part) {
+    if (part.bytes() > 0) add_words(stream, first, part, sums_of(number));
+  };
+  add(data + uploaded.a_offset, {uploaded.a.rows.count, uploaded.a.row_bytes(), uploaded.a_apart});
+  add(data + uploaded.b_offset, {1, uploaded.b.bytes(), uploaded.b.bytes()});
   Own& own = own_[number % own_.size()];
   own.now = {};
   own.now.k = uploaded.k;
+  own.now.a_ld = uploaded.a_ld;
   own.now.y = own.y.data();
   own.sums = sums_of(number);
   own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
@@ -336,29 +342,40 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
+void GemmPanels::add_words(device::Stream& stream, const std::byte* first, const Part& part,
+                           std::uint64_t* sum) {
+  if (part.apart == part.row_bytes) {
+    stream.launch(gemm::word_sum_kernel(), {first, part.bytes(), sum});
+  } else {
+    stream.launch(gemm::word_sum_kernel(), {first, part.row_bytes, sum, part.rows, part.apart});
+  }
+}
+
 const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uploaded,
                                       std::byte* data, Own& own) {
   const bool raw = plan_.problem.a.raw;
   std::byte* const panel = raw ? own.a.data() : data;
-  const std::size_t part = uploaded.a_part.rows.count * uploaded.k * element_;
-  std::byte* const mine = panel + plan_.column * part;
+  const Part part{uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_};
+  std::byte* const mine = panel + plan_.column * part.bytes();
   if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
-  if (a_parts_ != nullptr && part > 0) gather(stream, *a_parts_, panel, part, own.sums + 1);
+  if (a_parts_ != nullptr && part.bytes() > 0) {
+    gather(stream, *a_parts_, panel, part, own.sums + 1);
+  }
   return panel;
 }
 
 /// Of a panel that would be on both sides of C's check: sums of its parts tell what came otherwise.
 /// This rank's part is in its place. `sums`: of all parts as sent, then as they came.
 void GemmPanels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
-                        std::size_t part_bytes, std::uint64_t* sums) const {
+                        const Part& part, std::uint64_t* sums) const {
   const auto own = static_cast<std::uint64_t>(parts.rank());
   const auto count = static_cast<std::uint64_t>(parts.size());
-  std::byte* const mine = panel + own * part_bytes;
-  stream.launch(gemm::word_sum_kernel(), {mine, part_bytes, sums + own});
-  parts.all_gather(stream, mine, panel, part_bytes);
+  std::byte* const mine = panel + own * part.bytes();
+  add_words(stream, mine, part, sums + own);
+  parts.all_gather(stream, mine, panel, part.bytes());
   parts.all_gather(stream, sums + own, sums, sizeof(*sums));
   for (std::uint64_t i = 0; i < count; ++i) {
-    stream.launch(gemm::word_sum_kernel(), {panel + i * part_bytes, part_bytes, sums + count + i});
+    add_words(stream, panel + i * part.bytes(), part, sums + count + i);
   }
 }
 
@@ -379,7 +396,7 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
                  super_tile.columns.first * tile.n, own_y});
   if (b_parts_ != nullptr) {
     if (operands_.symmetric && part > 0) {  // A is made of it
-      gather(stream, *b_parts_, panel, part, own.sums + plan_.box.batch_sums(false));
+      gather(stream, *b_parts_, panel, {1, part, part}, own.sums + plan_.box.batch_sums(false));
     } else {
       b_parts_->all_gather(stream, mine, panel, part);
     }
@@ -395,10 +412,11 @@ void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& upl
   const bool transposed = operands_.transposed(of_b);
   const Range rows = transposed ? stored.columns : stored.rows;
   const Range columns = transposed ? stored.rows : stored.columns;
+  const std::uint64_t ld = of_b ? columns.count : uploaded.a_ld;
   if (rows.count == 0 || columns.count == 0) return;
   if (panel_work(operands_, of_b, on_host_) == gemm::PanelWork::transpose) {
-    stream.launch(gemm::transpose_kernel(), {from, columns.count, rows.count, rows.count, to,
-                                             columns.count, static_cast<unsigned>(element_)});
+    stream.launch(gemm::transpose_kernel(), {from, columns.count, rows.count, rows.count, to, ld,
+                                             static_cast<unsigned>(element_)});
     return;
   }
   const Range variables = of_b ? columns : rows;
@@ -410,7 +428,7 @@ void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& upl
                  .precision = operands_.precision,
                  .rows = rows.count,
                  .columns = columns.count,
-                 .ld = columns.count,
+                 .ld = ld,
                  .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
                  .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
                  .by_row = !of_b,
@@ -441,7 +459,7 @@ const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuper
   std::byte* const panel = plan_.problem.a.raw ? own.a.data() : data;
   if (rows > 0) {
     stream.launch(gemm::transpose_kernel(), {own.now.b + across * element_, own.now.k, rows,
-                                             super_tile.columns.count * tile.n, panel, own.now.k,
+                                             super_tile.columns.count * tile.n, panel, own.now.a_ld,
                                              static_cast<unsigned>(element_)});
   }
   return panel;
@@ -456,7 +474,8 @@ void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, 
   own.now.b_factor = own.b_factor.data();
   if (rows == 0 || columns == 0) return;
   const std::uint64_t k = own.now.k;
-  stream.launch(gemm::split_kernel(), {own.now.a, false, rows, k, k, own.a_factor.data()});
+  stream.launch(gemm::split_kernel(),
+                {own.now.a, false, rows, k, own.now.a_ld, own.a_factor.data()});
   stream.launch(gemm::split_kernel(), {own.now.b, true, k, columns, columns, own.b_factor.data()});
 }
 

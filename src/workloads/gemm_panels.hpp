@@ -36,6 +36,7 @@ class GemmPanels {
   struct Batch {
     std::uint64_t k = 0;  ///< columns of A's panel and rows of B's, without padding of parts
     const std::byte *a = nullptr, *b = nullptr;
+    std::uint64_t a_ld = 0;     ///< elements from one row of A's panel to the next
     const double* y = nullptr;  ///< of gemm::SignedSumsArgs, for all rows of the B panel
     const std::byte *a_factor = nullptr, *b_factor = nullptr;
     std::uint64_t b_factor_ld = 0;  ///< as in gemm::MultiplyArgs
@@ -101,7 +102,7 @@ class GemmPanels {
   /// What a batch uploads: this rank's parts of A's panel and of B's. A part to which nothing has
   /// to be done goes to its place among all parts of its panel.
   struct Upload {
-    std::uint64_t k;  ///< of the block
+    std::uint64_t k, a_ld;  ///< of the block, and of its A panel
     GemmPart a_part, b_part;
     Rectangle a, b;
     // Bytes from the start of the batch: of this rank's parts; of B's panel, or its raw part.
@@ -109,6 +110,7 @@ class GemmPanels {
     std::size_t bytes;             ///< of the batch, with room for the others' parts
     std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
     std::uint64_t a_pieces, b_pieces;
+    std::size_t a_apart;  ///< bytes from one row of A to the next, as uploaded
 
     std::uint64_t pieces() const { return a_pieces + b_pieces; }
   };
@@ -123,7 +125,14 @@ class GemmPanels {
     std::uint64_t batch;
     Rectangle rectangle;
     Range rows;
-    std::size_t offset;
+    std::size_t offset, apart;  ///< bytes
+  };
+  /// A rank's part of a panel. Rows that are not dense are whole words of 8 bytes.
+  struct Part {
+    std::uint64_t rows;
+    std::size_t row_bytes, apart;  ///< from one row to the next
+
+    std::size_t bytes() const { return rows * apart; }  ///< to the next rank's
   };
   /// What a batch in the ring has besides what is uploaded.
   struct Own {
@@ -146,8 +155,10 @@ class GemmPanels {
                             Own& own);
   const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own, const GemmSuperTile& super_tile);
-  void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
-              std::size_t part_bytes, std::uint64_t* sums) const;
+  static void add_words(device::Stream& stream, const std::byte* first, const Part& part,
+                        std::uint64_t* sum);
+  void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel, const Part& part,
+              std::uint64_t* sums) const;
   void make_panel(device::Stream& stream, bool of_b, const Upload& uploaded, const std::byte* from,
                   std::byte* to) const;
   void turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;

@@ -99,8 +99,8 @@ struct GemmRates {
 struct GemmBuffers {
   // One of each for every batch in the ring:
   std::uint64_t raw_a = 0, raw_b = 0;  ///< this rank's parts, where what is uploaded is not a panel
-  /// Canonical; all parts of the grid row, or what a_from_b() makes. Not counted where int8 on a
-  /// GPU has that in b_factor, whose rows it is.
+  /// Canonical, rows gemm::a_ld() apart; all parts of the grid row, or what a_from_b() makes. Not
+  /// counted where int8 on a GPU has that in b_factor, whose rows it is.
   std::uint64_t a_panel = 0;
   std::uint64_t b_panel = 0;  ///< canonical; all parts of the grid column
   /// What is multiplied in a panel's place: fp32x3's of either, of three-fold depth; of B its

@@ -208,7 +208,7 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
   if (super_tiles_[super_number].tiles.empty()) return;
   stream.launch(
       gemm::add_products_kernel(),
-      {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.k, panels.y,
+      {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld, panels.y,
        extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first});
 }
 

@@ -92,6 +92,11 @@ class FaultyStream final : public device::Stream {
     delay();
     inner_->upload(device, host, bytes);
   }
+  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+                   std::size_t rows) override {
+    delay();
+    inner_->upload_rows(device, apart, host, row_bytes, rows);
+  }
   void download(void* host, const void* device, std::size_t bytes) override {
     delay();
     inner_->download(host, device, bytes);

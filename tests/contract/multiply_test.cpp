@@ -103,6 +103,15 @@ Matrix small_integers(std::size_t rows, std::size_t columns, unsigned seed) {
   return made;
 }
 
+/// Followed in each row by what is no number.
+Matrix widened(const Matrix& of, std::size_t columns) {
+  Matrix made{of.rows, columns};
+  for (std::size_t i = 0; i < of.rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) made(i, j) = j < of.columns ? of(i, j) : NAN;
+  }
+  return made;
+}
+
 Matrix transposed(const Matrix& of) {
   Matrix made{of.columns, of.rows};
   for (std::size_t i = 0; i < made.rows; ++i) {
@@ -154,9 +163,11 @@ class Multiply : public ::testing::TestWithParam<Precision> {
 
   Buffer<std::byte> factor(const Matrix& values, bool of_b) {
     const bool turned = of_b && multiplies_transposed_b(precision_, on_host_);
-    auto there = test::on_device(*device_, *stream_, panel(turned ? transposed(values) : values));
-    if (!splits(precision_)) return there;
     const std::uint64_t depth = of_b ? values.rows : values.columns;
+    const std::uint64_t ld = of_b ? values.columns : a_ld(precision_, depth);
+    auto there = test::on_device(*device_, *stream_,
+                                 panel(turned ? transposed(values) : widened(values, ld)));
+    if (!splits(precision_)) return there;
     Buffer<std::byte> made(*device_, Memory::device,
                            there.size() / depth * factor_depth(precision_, depth));
     stream_->launch(split_kernel(),
@@ -322,7 +333,7 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
   };
   for (const auto& [on_host, most, coarse, fine, edge] :
        {Rule{false, 4096, 256, 16, &Tile::m}, Rule{false, 4096, 256, 16, &Tile::n},
-        Rule{false, 4096, 64, 16, &Tile::k}, Rule{true, 768, 8, 1, &Tile::m},
+        Rule{false, 8064, 64, 16, &Tile::k}, Rule{true, 768, 8, 1, &Tile::m},
         Rule{true, 768, 8, 1, &Tile::n}, Rule{true, 2048, 8, 1, &Tile::k}}) {
     for (const std::uint64_t x : {1, 8, 13, 16, 17, 256, 257, 263, 768, 769, 2049, 4096, 4097, 9000,
                                   65536, 65537, 1000003}) {
@@ -346,6 +357,27 @@ TEST(TileFor, EveryEdgeIsItsOwn) {
   for (const bool on_host : {false, true}) {
     const Tile tile = tile_for(65536, 65536, 65536, Precision::fp32x3, on_host);
     EXPECT_EQ(tile.k, most_split_k);
+  }
+}
+
+TEST(TileFor, RowsOfFloatsAreAPowerOfTwoApart) {
+  for (const auto& [k, apart] : {std::pair{1, 1},
+                                 {13, 13},
+                                 {14, 16},
+                                 {16, 16},
+                                 {80, 80},
+                                 {96, 128},
+                                 {4032, 4096},
+                                 {4096, 4096},
+                                 {5456, 5456},
+                                 {5504, 8192},
+                                 {7296, 8192},
+                                 {8064, 8192}}) {
+    for (const Precision precision : all_precisions) {
+      const int wanted = precision == Precision::fp32 ? apart : k;
+      EXPECT_EQ(a_ld(precision, static_cast<std::uint64_t>(k)), static_cast<std::uint64_t>(wanted))
+          << k << " in " << name_of(precision);
+    }
   }
 }
 

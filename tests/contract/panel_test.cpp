@@ -451,6 +451,35 @@ TEST_F(PanelKernels, WordSumsTakeEveryByte) {
   }
 }
 
+TEST_F(PanelKernels, WordSumsOfRowsLeaveOutWhatStandsBetween) {
+  std::mt19937_64 random(4);
+  Bytes bytes(6'000'000);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  const auto data = test::on_device(*device_, *stream_, bytes);
+  const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
+  struct Rows {
+    std::uint64_t rows, bytes, apart;
+  };
+  for (const Rows& of : {Rows{0, 16, 16},
+                         {1, 48, 0},
+                         {3, 48, 64},
+                         {7, 1000, 1024},
+                         {5, 24, 40},
+                         {2, 300'000, 400'000},
+                         {9'001, 528, 640}}) {
+    for (const std::uint64_t offset : {0, 8, 16}) {
+      std::uint64_t wanted = 0;
+      for (std::uint64_t row = 0; row < of.rows; ++row) {
+        wanted += word_sum(bytes.data() + offset + row * of.apart, of.bytes);
+      }
+      stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
+      stream_->launch(word_sum_kernel(),
+                      {data.data() + offset, of.bytes, sum.data(), of.rows, of.apart});
+      EXPECT_EQ(test::from_device(*stream_, sum)[0], wanted) << of.rows << " from " << offset;
+    }
+  }
+}
+
 TEST_F(PanelKernels, ZeroSetsItsBytesAlone) {
   const auto data = test::on_device(*device_, *stream_, Bytes(1000, std::byte{7}));
   stream_->launch(zero_kernel(), {data.data() + 13, 263});

@@ -57,6 +57,7 @@ std::vector<Layout> layouts() {
       in_order("whole slots", 6, batch_bytes, {slot_bytes}),
       in_order("many pieces", 4, batch_bytes, {1, 13, slot_bytes, 263, 512}),
       {"backwards, with gaps", 2, {{0, 9000, 100}, {0, 0, 8192}, {1, 32767, 1}, {1, 5, 6}}},
+      {"rows", 3, {{0, 64, 500, 5, 160}, {0, 2000, 8192, 2, 8000}, {2, 0, 30, 30, 3}}},
       {"one among batches without pieces", 9, {{4, 16, 4000}}},
       {"first and last without pieces", 6, {{1, 0, 10}, {1, 10, 10}, {3, 0, 8000}, {4, 0, 1}}},
       {"no pieces at all", 5, {}},
@@ -95,6 +96,20 @@ Buffer<std::byte> source_for(device::Device& device, std::uint64_t batches) {
   return source;
 }
 
+/// Every piece has come from `source` to its place, and its rows to theirs.
+void expect_all_there(const Layout& layout, const Buffer<std::byte>& source,
+                      const Buffer<std::byte>& seen, const std::string& what) {
+  for (const Piece& piece : layout.pieces) {
+    const std::size_t at = piece.batch * batch_bytes + piece.offset;
+    const std::size_t row = piece.bytes / piece.rows;
+    for (std::size_t i = 0; i < piece.rows; ++i) {
+      const std::byte* const there = seen.data() + at + i * piece.apart;
+      ASSERT_EQ(std::memcmp(there, source.data() + at + i * row, row), 0)
+          << what << ", batch " << piece.batch << ", offset " << piece.offset << ", row " << i;
+    }
+  }
+}
+
 std::uint64_t calls(const measure::DeviceTrack& track) {
   std::uint64_t sum = 0;
   for (const auto& phase : track.phases()) sum += phase.calls;
@@ -122,11 +137,7 @@ TEST(UploadRing, BringsEveryPieceToItsPlace) {
         ring.run(work);
         ring.compute().synchronize();
         EXPECT_EQ(next, layout.batches) << what;
-        for (const Piece& piece : layout.pieces) {
-          const std::size_t at = piece.batch * batch_bytes + piece.offset;
-          ASSERT_EQ(std::memcmp(seen.data() + at, source.data() + at, piece.bytes), 0)
-              << what << ", batch " << piece.batch << ", offset " << piece.offset;
-        }
+        expect_all_there(layout, source, seen, what);
       }
       if (layout.batches > 0) {
         EXPECT_EQ(heartbeat.pulse().step, "batch " + std::to_string(layout.batches - 1)) << what;
@@ -172,11 +183,7 @@ TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsSeeWhatTheyWrote) {
           wanted.push_back("kernels " + std::to_string(batch));
         }
         EXPECT_EQ(order, wanted) << what;
-        for (const Piece& piece : layout.pieces) {
-          const std::size_t at = piece.batch * batch_bytes + piece.offset;
-          ASSERT_EQ(std::memcmp(seen.data() + at, source.data() + at, piece.bytes), 0)
-              << what << ", batch " << piece.batch << ", offset " << piece.offset;
-        }
+        expect_all_there(layout, source, seen, what);
       }
       recorder.settle();
       ASSERT_EQ(recorder.device_tracks().size(), 3U) << what;
@@ -215,11 +222,7 @@ TEST(UploadRing, ABatchStaysUntilItsLastUse) {
           };
           ring.run(work);
           ring.compute().synchronize();
-          for (const Piece& piece : layout.pieces) {
-            const std::size_t at = piece.batch * batch_bytes + piece.offset;
-            ASSERT_EQ(std::memcmp(seen.data() + at, source.data() + at, piece.bytes), 0)
-                << what << ", batch " << piece.batch << ", offset " << piece.offset;
-          }
+          expect_all_there(layout, source, seen, what);
         }
       }
     }

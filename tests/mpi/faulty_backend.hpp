@@ -100,9 +100,14 @@ class SpoilingStream final : public device::Stream {
 
   void upload(void* device, const void* host, std::size_t bytes) override {
     inner_->upload(device, host, bytes);
-    if (number_ != upload_stream) return;
-    detail::flip_within(*inner_, device, faults_.uploaded, bytes, faults_.upload, faults_);
-    faults_.uploaded += bytes;
+    spoil_upload(device, bytes);
+  }
+  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+                   std::size_t rows) override {
+    inner_->upload_rows(device, apart, host, row_bytes, rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      spoil_upload(static_cast<std::byte*>(device) + row * apart, row_bytes);
+    }
   }
   void download(void* host, const void* device, std::size_t bytes) override {
     inner_->download(host, device, bytes);
@@ -127,6 +132,12 @@ class SpoilingStream final : public device::Stream {
   }
 
  private:
+  void spoil_upload(void* device, std::size_t bytes) {
+    if (number_ != upload_stream) return;
+    detail::flip_within(*inner_, device, faults_.uploaded, bytes, faults_.upload, faults_);
+    faults_.uploaded += bytes;
+  }
+
   void spoil(const gemm::CheckTileArgs& check) {
     const std::uint64_t number = faults_.checks++;
     const auto& change = faults_.change;

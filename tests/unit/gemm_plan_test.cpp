@@ -555,7 +555,7 @@ TEST(GemmPlan, SegmentsAreFoldedByATree) {
 /// Functions of the shape alone.
 TEST(GemmPlan, OnlyLongSumsHaveSegments) {
   const auto segments = [](std::uint64_t m, std::uint64_t n, std::uint64_t k) {
-    return plan_gemm(problem_of(m, n, k, gemm::Precision::fp32, false, 1, 140 * GiB), rates, 0)
+    return plan_gemm(problem_of(m, n, k, gemm::Precision::fp64, false, 1, 140 * GiB), rates, 0)
         .segments;
   };
   EXPECT_EQ(segments(65536, 65536, 65536), 1U);
@@ -592,7 +592,7 @@ TEST(GemmPlan, RowsOfASymmetricProductHaveAsManyTiles) {
 }
 
 TEST(GemmPlan, ASymmetricProductTakesHalfOfIt) {
-  GemmProblem problem = problem_of(65536, 65536, 65536, gemm::Precision::fp32, false, 4, 24 * GiB);
+  GemmProblem problem = problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 4, 48 * GiB);
   const GemmPlan whole = plan_gemm(problem, rates, 0);
   problem.symmetric = true;
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
@@ -600,7 +600,7 @@ TEST(GemmPlan, ASymmetricProductTakesHalfOfIt) {
     EXPECT_NEAR(plan.compute_seconds / whole.compute_seconds, 0.5, 0.04) << told(plan);
     EXPECT_EQ(plan.super_tiles(), 1U) << told(plan);
     EXPECT_TRUE(plan.a_from_b(plan.super_tile(0)));
-    EXPECT_EQ(plan.uploads, problem.m * problem.k) << told(plan);
+    EXPECT_EQ(plan.uploads, problem.m / 4 * problem.k * sizeof(double)) << told(plan);
     EXPECT_EQ(plan.uploads, plan.least_uploads);
     EXPECT_LT(plan.buffers.accumulators, 6 * whole.buffers.accumulators / 10);
   }
@@ -640,7 +640,7 @@ const GemmAlternative* alternative(const GemmPlan& plan, Decomposition decomposi
 }
 
 TEST(GemmPlan, LongSumsOfFewTilesAreSplit) {
-  GemmProblem problem = problem_of(8192, 8192, 1 << 22, gemm::Precision::fp32, false, 8, 24 * GiB);
+  GemmProblem problem = problem_of(8192, 8192, 1 << 22, gemm::Precision::fp64, false, 8, 48 * GiB);
   const GemmPlan plan = plan_gemm(problem, rates, 3);
   EXPECT_EQ(plan.decomposition, Decomposition::split_k) << told(plan);
   EXPECT_EQ(plan.box, (Box{1, 1, 8}));
@@ -673,7 +673,8 @@ TEST(GemmPlan, ABoxSuitsTheProductAndTheRanks) {
     for (problem.ranks = 1; problem.ranks <= 64; ++problem.ranks) {
       const GemmPlan plan = plan_gemm(problem, rates, 0);
       const Box& box = plan.box;
-      EXPECT_LE(plan.seconds, 1.05 * before) << told(plan);
+      // The smallest layers may take 8 % more than the fastest box.
+      EXPECT_LE(plan.seconds, 1.08 * before) << told(plan);
       before = std::min(before, plan.seconds);
       EXPECT_LE(box.depth, plan.segments);
       EXPECT_LE(box.ranks(), problem.ranks);

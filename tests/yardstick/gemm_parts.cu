@@ -303,8 +303,12 @@ class Errors {
   /// Root mean square of the errors, as a share of that of C.
   double of_fp32() const {
     const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, false);
+    const std::uint64_t ld = a_ld(Precision::fp32, k_);
+    const auto a = on_device<float>(edge * ld);
+    timer_.launch(canonicalize_kernel(),
+                  {a_.get(), ElementType::f32, false, a.get(), Precision::fp32, edge, k_, ld});
     timer_.launch(multiply_kernel(),
-                  {plan.get(), k_, a_.get(), b_.get(), edge, c_.get(), &only_tile, 1, true});
+                  {plan.get(), k_, a.get(), b_.get(), edge, c_.get(), &only_tile, 1, true});
     return relative();
   }
   double of_split(std::uint64_t depth) const {
@@ -473,8 +477,8 @@ class Batch {
         continue;
       }
       print("canonicalize both" + how, timer_.milliseconds([&] {
-        timer_.launch(canonicalize_kernel(),
-                      {a, from, transpose, a_.get(), precision_, n_, tile_.k, tile_.k});
+        timer_.launch(canonicalize_kernel(), {a, from, transpose, a_.get(), precision_, n_, tile_.k,
+                                              a_ld(precision_, tile_.k)});
         timer_.launch(canonicalize_kernel(),
                       {b, from, transpose, b_.get(), precision_, tile_.k, n_, n_});
       }));
@@ -488,8 +492,8 @@ class Batch {
     }));
     print("add_products", timer_.milliseconds([&] {
       timer_.launch(add_products_kernel(),
-                    {a_.get(), precision_, n_, tile_.k, tile_.k, y_.get(), across_, z_.get(),
-                     row_squares_.get(), column_squares_.get(), false});
+                    {a_.get(), precision_, n_, tile_.k, a_ld(precision_, tile_.k), y_.get(),
+                     across_, z_.get(), row_squares_.get(), column_squares_.get(), false});
     }));
   }
 

@@ -53,6 +53,13 @@ class GpuStream final : public Stream {
     check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_.get()),
           "cudaMemcpyAsync");
   }
+  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+                   std::size_t rows) override {
+    use();
+    check(cudaMemcpy2DAsync(device, apart, host, row_bytes, row_bytes, rows, cudaMemcpyHostToDevice,
+                            stream_.get()),
+          "cudaMemcpy2DAsync");
+  }
   void download(void* host, const void* device, std::size_t bytes) override {
     use();
     check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_.get()),

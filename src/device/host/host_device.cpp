@@ -105,6 +105,15 @@ class HostStream final : public Stream {
   void upload(void* device, const void* host, std::size_t bytes) override {
     enqueue([=, this] { copy(device, host, bytes); });
   }
+  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+                   std::size_t rows) override {
+    enqueue([=, this] {
+      for (std::size_t row = 0; row < rows; ++row) {
+        copy(static_cast<std::byte*>(device) + row * apart,
+             static_cast<const std::byte*>(host) + row * row_bytes, row_bytes);
+      }
+    });
+  }
   void download(void* host, const void* device, std::size_t bytes) override {
     enqueue([=, this] { copy(host, device, bytes); });
   }
