@@ -10,6 +10,7 @@
 
 #include "cli/machine.hpp"
 #include "cli/result_path.hpp"
+#include "comm/transport.hpp"
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/units.hpp"
@@ -263,6 +264,10 @@ std::optional<DryRun> dry_run_of(const CommandLine& line) {
 std::string dry_run(const Options& options, const DryRun& wishes, Log& log) {
   const std::string& workload = options.text("run.workload");
   Machine machine(options, wishes.rates);
+  // The program that will run there may have NCCL where this one has not.
+  (void)comm::choose_transport(
+      options.text("comm.transport"),
+      {.on_gpus = !machine.on_host(), .has_nccl = true, .ranks = static_cast<int>(wishes.ranks)});
   const Lines plan = workload == "reduce" ? plan_reduction(options, wishes, machine)
                                           : plan_product(options, wishes, machine, log);
   if (const std::string warning = machine.warning(workload); !warning.empty()) log.warn(warning);

@@ -11,6 +11,14 @@ namespace shardstream::pipeline {
 using device::Buffer;
 using device::Memory;
 
+namespace {
+
+/// Between looks at what is waited for, while the workload passes the time: short beside what one
+/// of its calls enqueues.
+constexpr std::chrono::microseconds pause{100};
+
+}  // namespace
+
 UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
                        launch::Heartbeat* heartbeat)
     : sizes_(sizes),
@@ -67,6 +75,7 @@ void UploadRing::run(const Work& work) {
     } else {
       upload_next();
     }
+    if (arrive_) arrive_batch(current);
     compute_batch(current);
     release_batches(current);
   }
@@ -127,7 +136,6 @@ void UploadRing::await_uploads(std::uint64_t batch) {
 /// As long as the workload has something to do, a reader has not failed, and `until` does not hold.
 /// The workload is called without the lock, which readers want.
 void UploadRing::pass_time(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until) {
-  constexpr std::chrono::microseconds pause{100};  // short beside what a call enqueues
   for (bool more = true; more && !until();) {
     lock.unlock();
     more = work_->meanwhile();
@@ -204,16 +212,24 @@ void UploadRing::filled(std::uint64_t batch) {
   upload_->record(*buffer(batch).filled);
 }
 
-/// The kernels of the batch come after its uploads, and after what arrivals do in between.
+/// What arrivals do comes after the batch's uploads. It may take long, where it waits for other
+/// ranks: what is enqueued on compute() for the batch waits with it, so the workload's turn comes
+/// first.
+void UploadRing::arrive_batch(std::uint64_t batch) {
+  BatchBuffer& here = buffer(batch);
+  arrive_->wait(*here.filled);
+  arrive_track_->begin(*arrive_, "arrive", here.bytes, static_cast<std::int64_t>(batch));
+  work_->on_arrival(*arrive_, batch, here.memory.data());
+  arrive_track_->end(*arrive_);
+  arrive_->record(*here.arrived);
+  if (!work_->meanwhile) return;
+  const auto span = main_track_.phase("wait-for-arrival", 0, static_cast<std::int64_t>(batch));
+  while (!here.arrived->reached() && work_->meanwhile()) std::this_thread::sleep_for(pause);
+}
+
+/// The kernels of the batch come after its uploads, and after its arrival.
 void UploadRing::compute_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
-  if (arrive_) {
-    arrive_->wait(*here.filled);
-    arrive_track_->begin(*arrive_, "arrive", here.bytes, static_cast<std::int64_t>(batch));
-    work_->on_arrival(*arrive_, batch, here.memory.data());
-    arrive_track_->end(*arrive_);
-    arrive_->record(*here.arrived);
-  }
   compute_->wait(arrive_ ? *here.arrived : *here.filled);
   if (work_->on_batch) run_kernels(batch, here.memory.data(), here.bytes, work_->on_batch);
 }

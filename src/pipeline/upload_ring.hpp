@@ -73,9 +73,9 @@ class UploadRing {
     /// The batch whose on_batch is the last to enqueue work that uses this batch: itself, or one
     /// that is less than RingSizes::batches behind it. None: itself. Batches leave in their order.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
-    /// Called by the thread of run(), again and again while it waits for the readers of a batch:
-    /// may give run_kernels() work of those before it. False: there is none until that batch is
-    /// there.
+    /// Called by the thread of run(), again and again while it waits for the readers of a batch or
+    /// for its arrival: may give run_kernels() work of those before it. False: there is none until
+    /// that batch is there.
     std::function<bool()> meanwhile = nullptr;
   };
 
@@ -123,6 +123,7 @@ class UploadRing {
   void upload(const Piece& piece, const std::byte* data);
   bool count_in(const Piece& piece);
   void filled(std::uint64_t batch);
+  void arrive_batch(std::uint64_t batch);
   void compute_batch(std::uint64_t batch);
   void release_batches(std::uint64_t computed);
   std::uint64_t last_use(std::uint64_t batch) const;

@@ -90,10 +90,9 @@ class Schedule {
   }
 
   /// Seconds of computing behind the last batch's arrival. Others of the window are multiplied
-  /// while it is uploaded, but not while it is gathered.
+  /// while it comes.
   double left_of_window(const Effort& effort) const {
-    const double meanwhile = std::max(0.0, wait_for_last(effort) - effort.gather);
-    return std::max(effort.compute, window_ * effort.compute - meanwhile);
+    return std::max(effort.compute, window_ * effort.compute - wait_for_last(effort));
   }
 
   /// What of the drain lies beside neither the window nor the next super-tile's first batch (or its

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -273,6 +274,56 @@ TEST(UploadRing, WorksOnWhatIsThereWhileItWaits) {
             << "batch " << batch << ", time " << time << ", readers " << sizes.readers;
       }
     }
+  }
+}
+
+struct GateArgs {
+  const std::atomic<int>* times;
+  int wanted;
+};
+/// Opens once *times has come to what is wanted; or after a while, so that a test can fail.
+void gate(const GateArgs& args, unsigned part, unsigned) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (part == 0 && *args.times < args.wanted && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+}
+
+/// An arrival lasts until the batch before it has been worked on twice.
+TEST(UploadRing, WorksOnWhatIsThereWhileABatchArrives) {
+  const auto device = test::make_backend();
+  if (device->info().backend != "host") GTEST_SKIP() << "no kernel of a GPU waits for the host";
+  const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
+  const auto source = source_for(*device, layout.batches);
+  for (RingSizes sizes : all_sizes()) {
+    if (sizes.batches == 1) continue;  // is released with its batch's own kernels
+    sizes.arrivals = true;
+    measure::Recorder recorder;
+    UploadRing ring(*device, recorder, sizes);
+    std::array<std::atomic<int>, 6> times{};
+    std::array<int, 6> before_arrival{};
+    std::uint64_t there = 0;
+    auto work = work_on(layout, source);
+    work.on_arrival = [&](device::Stream& arrive, std::uint64_t batch, std::byte*) {
+      if (batch == 0) return;
+      before_arrival[batch - 1] = times[batch - 1];
+      const Kernel<GateArgs> kernel{"gate", gate, nullptr};
+      arrive.launch(kernel, {&times[batch - 1], before_arrival[batch - 1] + 2});
+    };
+    work.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
+      if (batch > 0) {
+        EXPECT_GE(times[batch - 1], before_arrival[batch - 1] + 2)
+            << "batch " << batch << ", readers " << sizes.readers;
+      }
+      there = batch + 1;
+    };
+    work.last_use = [&](std::uint64_t batch) { return std::min(batch + 1, layout.batches - 1); };
+    work.meanwhile = [&] {
+      if (there > 0) ++times[there - 1];
+      return there > 0;
+    };
+    ring.run(work);
+    ring.compute().synchronize();
   }
 }
 

@@ -321,6 +321,9 @@ def test_bad_input():
         (["run", "gemm", "--dryrun"], 2, ["did you mean --dry-run?"]),
         (["run", "reduce", "--dry-run", "--input.data", f"{folder}/none.h5"], 2,
          ["there is no file"]),
+        *(([*words, "--device.backend", "host", "--comm.transport", "nccl"], 2,
+           ["NCCL works between GPUs, and this run is on the host backend"])
+          for words in (gemm, ["run", "reduce", "--dry-run"])),
     ], ranks=(1,))
 
 
