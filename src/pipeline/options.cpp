@@ -30,8 +30,7 @@ constexpr std::array rows = {
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
         "Bytes of one pinned staging slot, rounded up to whole leaves of reduce, to some rows of a "
-        "matrix; auto keeps the ring in the last-level cache, and is 4MiB where results come "
-        "back."},
+        "matrix; auto keeps the ring in the last-level cache."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{
@@ -54,15 +53,15 @@ std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_
   return options.is_auto(key) ? chosen : options.bytes(key);
 }
 
-/// What a link fills comes to memory anyway: the larger its slots, the fewer.
-constexpr std::uint64_t largest_slot = 4 * MiB;
-
-/// Half of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
-/// reader to link without touching memory. 1 to 4 MiB a slot (src/pipeline/README.md).
-std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t slots) {
+/// `share` of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
+/// reader to link, or from link to writer, without touching memory. From `least` to 4 MiB a slot
+/// (src/pipeline/README.md).
+std::uint64_t cached_slot(const runtime::Resources& resources, double share, std::uint64_t slots,
+                          std::uint64_t least) {
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
-  const std::uint64_t ring = cache / 2 / resources.ranks_on_host;
-  return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), MiB, largest_slot);
+  const auto ring =
+      static_cast<std::uint64_t>(share * static_cast<double>(cache)) / resources.ranks_on_host;
+  return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), least, 4 * MiB);
 }
 
 /// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
@@ -161,8 +160,10 @@ Ring staging_ring(const Options& options, const runtime::Resources& resources, R
                std::clamp(resources.threads, 1U, most_readers(resources, reading))));
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
-  ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, ring.slots));
-  ring.drain_slot_bytes = size_or(options, "pipeline.slot", largest_slot);
+  ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 0.5, ring.slots, MiB));
+  // Most of the time readers are at work or writers, not both.
+  ring.drain_slot_bytes =
+      size_or(options, "pipeline.slot", cached_slot(resources, 1, ring.slots, 2 * MiB));
   return ring;
 }
 

@@ -1,6 +1,10 @@
 // What the [pipeline] options come to.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "core/error.hpp"
 #include "pipeline/options.hpp"
 
@@ -18,12 +22,15 @@ runtime::Resources machine() {
           .device_memory = 100 * GiB};
 }
 
-Sizes plan_for(const std::vector<std::string>& arguments, std::uint64_t shard,
-               const runtime::Resources& resources = machine(), std::uint64_t extra = 0) {
+Options options_of(const std::vector<std::string>& arguments) {
   const OptionTable table({pipeline_options()});
   const char* const none[] = {nullptr};
-  const Options options = table.resolve(table.parse_command_line(arguments), none, std::nullopt);
-  return plan(options, resources, shard, f32, leaf, 80, extra);
+  return table.resolve(table.parse_command_line(arguments), none, std::nullopt);
+}
+
+Sizes plan_for(const std::vector<std::string>& arguments, std::uint64_t shard,
+               const runtime::Resources& resources = machine(), std::uint64_t extra = 0) {
+  return plan(options_of(arguments), resources, shard, f32, leaf, 80, extra);
 }
 
 std::string complaint(const std::vector<std::string>& arguments, std::uint64_t shard,
@@ -53,6 +60,21 @@ TEST(Plan, TheRingStaysInTheCacheThatRanksShare) {
   EXPECT_LE(sizes.slots * sizes.slot * f32 * 4, 300 * MiB / 2);
   EXPECT_GE(sizes.slot * f32, MiB);
   EXPECT_EQ(sizes.readers, 12U);
+}
+
+TEST(Plan, RingsOfAProductStayInTheCacheThatRanksShare) {
+  runtime::Resources shared = machine();
+  for (const auto& [ranks, up, down] : {std::tuple{1, 4, 4}, {2, 2, 4}, {4, 1, 2}, {8, 1, 2}}) {
+    shared.ranks_on_host = static_cast<std::uint64_t>(ranks);
+    const Ring ring = staging_ring(options_of({}), shared, Reading::computing);
+    EXPECT_EQ(ring.readers, 16U);
+    EXPECT_EQ(ring.slots, 32U);
+    EXPECT_EQ(ring.slot_bytes, static_cast<std::uint64_t>(up) * MiB) << ranks;
+    EXPECT_EQ(ring.drain_slot_bytes, static_cast<std::uint64_t>(down) * MiB) << ranks;
+  }
+  const Ring asked = staging_ring(options_of({"--pipeline.slot", "512KiB"}), shared);
+  EXPECT_EQ(asked.slot_bytes, MiB / 2);
+  EXPECT_EQ(asked.drain_slot_bytes, MiB / 2);
 }
 
 TEST(Plan, SizesAreWholeLeaves) {
