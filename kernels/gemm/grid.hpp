@@ -52,7 +52,7 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
   }
   // Deeper blocks read and write C less often. But where C takes most of the memory, enough of K
   // must lie beside it to be computed while tiles leave: in four blocks where elements have two
-  // bytes, in three of tf32's (kernels/README.md).
+  // bytes, in three of tf32's; with fp32, which takes longer, two will do (kernels/README.md).
   const std::uint64_t deepest = splits                         ? most_split_k
                                 : precision == Precision::fp64 ? 4096
                                 : precision == Precision::tf32 ? 5120
@@ -61,12 +61,14 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
           equal_edge(k, deepest, 64, 16)};
 }
 
-/// Elements from one row of A's panel to the next, for a block of K that is `k` deep: of floats a
-/// power of two, if that is at most half as much again and rows are whole words of 8 bytes. GPUs
-/// multiply floats slower with other rows (kernels/README.md). What stands behind k is nobody's.
-constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k) {
-  const std::uint64_t power = std::bit_ceil(k);
-  return precision == Precision::fp32 && k % 2 == 0 && power <= k + k / 2 ? power : k;
+/// Elements from one row of A's panel to the next, for a block of K that is `k` deep; what stands
+/// behind k is nobody's. Of floats more than k where that takes at most half as much memory again,
+/// and rows are whole words of 8 bytes: GPUs multiply rows faster that are a power of two apart
+/// (kernels/README.md), hosts as fast rows that do not share the sets of a cache.
+constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, bool on_host) {
+  if (precision != Precision::fp32 || k % 2 != 0) return k;
+  const std::uint64_t padded = on_host ? k + 16 : std::bit_ceil(k);
+  return padded <= k + k / 2 ? padded : k;
 }
 
 /// Whether K may begin with blocks of a quarter and a half of tile.k: whoever computes then waits

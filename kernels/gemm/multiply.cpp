@@ -45,7 +45,7 @@ class HostPlan final : public MultiplyPlan {
   void for_tiles(const MultiplyArgs& args, unsigned part, unsigned parts, Each each) const {
     const auto [m, n, k] = call(args);
     for (std::uint64_t t = args.count * part / parts; t < args.count * (part + 1) / parts; ++t) {
-      each(t, static_cast<const T*>(args.a) + args.at[t].row * m * a_ld(precision_, k),
+      each(t, static_cast<const T*>(args.a) + args.at[t].row * m * a_ld(precision_, k, true),
            static_cast<const T*>(args.b) + args.at[t].column * n);
     }
   }
@@ -54,7 +54,7 @@ class HostPlan final : public MultiplyPlan {
   void multiply_part(const MultiplyArgs& args, unsigned part, unsigned parts) const {
     for_tiles<T>(args, part, parts, [&](std::uint64_t t, const T* a, const T* b) {
       const Tile one = call(args);
-      cblas::multiply(one, a, a_ld(precision_, one.k), b, args.ldb,
+      cblas::multiply(one, a, a_ld(precision_, one.k, true), b, args.ldb,
                       static_cast<T*>(args.tiles) + t * tile_.m * tile_.n, args.first);
     });
   }
@@ -65,7 +65,7 @@ class HostPlan final : public MultiplyPlan {
     const auto products = std::make_unique_for_overwrite<float[]>(count);
     for_tiles<float>(args, part, parts, [&](std::uint64_t t, const float* a, const float* b) {
       const Tile one = call(args);
-      cblas::multiply(one, a, a_ld(precision_, one.k), b, args.ldb, products.get(), true);
+      cblas::multiply(one, a, a_ld(precision_, one.k, true), b, args.ldb, products.get(), true);
       auto* const sums = static_cast<std::int32_t*>(args.tiles) + t * count;
       for (std::uint64_t i = 0; i < count; ++i) {
         sums[i] = (args.first ? 0 : sums[i]) + static_cast<std::int32_t>(products[i]);

@@ -205,7 +205,7 @@ class GpuPlan final : public MultiplyPlan {
 
   // Bytes from tile to tile.
   std::uint64_t a_apart(std::uint64_t depth) const {
-    return tile_.m * a_ld(precision_, depth) * panel_bytes_;
+    return tile_.m * a_ld(precision_, depth, false) * panel_bytes_;
   }
   std::uint64_t b_apart(std::uint64_t ldb) const {
     return tile_.n * (transposed_b_ ? ldb : 1) * panel_bytes_;
@@ -245,16 +245,20 @@ class GpuPlan final : public MultiplyPlan {
   /// out alike. Without split sums of K, whose parts come together in an order of their own.
   Call choose(std::uint64_t k) {
     const std::uint64_t depth = factor_depth(precision_, k);
-    Call call{k, depth, layout(types_.panel, depth, tile_.m, a_ld(precision_, depth)), {}, 0};
+    Call call{
+        k, depth, layout(types_.panel, depth, tile_.m, a_ld(precision_, depth, false)), {}, 0};
     cublasLtMatmulPreferenceOpaque_t wishes;
     check(cublasLtMatmulPreferenceInit(&wishes), "cublasLtMatmulPreferenceInit");
     const auto wish = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
       check(cublasLtMatmulPreferenceSetAttribute(&wishes, name, &value, sizeof(value)),
             "cublasLtMatmulPreferenceSetAttribute");
     };
-    const bool plain_floats = precision_ == Precision::fp32;
+    // Floats on plain cores are faster with what the library proposes for a large product, where
+    // tiles run side by side, without a workspace; on tensor cores and with doubles its proposal
+    // for one tile is.
+    const bool large = precision_ == Precision::fp32 && std::min(tile_.m, tile_.n) >= 2048;
     wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-         static_cast<std::uint64_t>(plain_floats ? 0 : workspace_of_current_gpu()));
+         static_cast<std::uint64_t>(large ? 0 : workspace_of_current_gpu()));
     wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart(depth)));
@@ -262,10 +266,6 @@ class GpuPlan final : public MultiplyPlan {
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
 
-    // Floats on plain cores are faster with what the library proposes for a large product, where
-    // tiles run side by side, without a workspace; on tensor cores and with doubles its proposal
-    // for one tile is.
-    const bool large = plain_floats && std::min(tile_.m, tile_.n) >= 2048;
     if (!(large && take_one_of(propose(wishes, 4, depth), call)) &&
         !take_one_of(propose(wishes, 1, depth), call)) {
       throw std::runtime_error(question(depth) + " found none that does");

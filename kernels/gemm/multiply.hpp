@@ -34,8 +34,7 @@ struct MultiplyArgs {
   /// Depth of the panels: tile.k, or where may_begin_shallow() also its half or quarter.
   std::uint64_t k;
   /// The factors (factor.hpp), of the depth d = factor_depth(precision, k): A's is d wide, its
-  /// rows a_ld(precision, d) elements apart, B's d high, its rows ldb apart, ldb a multiple of
-  /// tile.n. Where
+  /// rows a_ld() elements apart, B's d high, its rows ldb apart, ldb a multiple of tile.n. Where
   /// multiplies_transposed_b(), B's is d wide, its rows ldb elements apart, ldb a multiple of 16,
   /// usually d. Elements are the panels' (panel_element_bytes). Begin on 256 bytes, or a multiple
   /// of whole tiles behind such a place.

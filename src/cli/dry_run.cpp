@@ -124,7 +124,8 @@ std::string going_on(const Options& options, const fs::path& result,
       result.string(), left);
 }
 
-Lines plan_product(const Options& options, const DryRun& wishes, Machine& machine, Log& log) {
+Lines plan_product(const Options& options, const DryRun& wishes, comm::Transport transport,
+                   Machine& machine, Log& log) {
   const workloads::GemmOperands operands = options.text("run.workload") == "gemm"
                                                ? workloads::open_gemm(options)
                                                : workloads::open_gram(options);
@@ -146,7 +147,8 @@ Lines plan_product(const Options& options, const DryRun& wishes, Machine& machin
       .link_up = machine.limited(machine.rate("link_up", link, "GB/s"), "panel_read", "GB/s"),
       .link_down = machine.rate("link_down", link, "GB/s"),
       .gather = wishes.ranks > 1 ? machine.gather_rate(between_hosts) : 1e12,
-      .flops = machine.rate(multiply, assumed_gflops(operands.precision, on_host), "Gflop/s")};
+      .flops = machine.rate(multiply, assumed_gflops(operands.precision, on_host), "Gflop/s"),
+      .gathers_block = transport == comm::Transport::mpi};
   const std::uint64_t limit = pipeline::device_limit(
       options, {.device_memory = machine.device_memory(options, wishes.ranks_on_host)});
   const workloads::GemmPlan plan = workloads::plan_gemm(
@@ -265,11 +267,11 @@ std::string dry_run(const Options& options, const DryRun& wishes, Log& log) {
   const std::string& workload = options.text("run.workload");
   Machine machine(options, wishes.rates);
   // The program that will run there may have NCCL where this one has not.
-  (void)comm::choose_transport(
+  const comm::Transport transport = comm::choose_transport(
       options.text("comm.transport"),
       {.on_gpus = !machine.on_host(), .has_nccl = true, .ranks = static_cast<int>(wishes.ranks)});
   const Lines plan = workload == "reduce" ? plan_reduction(options, wishes, machine)
-                                          : plan_product(options, wishes, machine, log);
+                                          : plan_product(options, wishes, transport, machine, log);
   if (const std::string warning = machine.warning(workload); !warning.empty()) log.warn(warning);
   std::string text =
       fmt::format("dry run of {} on {} rank{}, {} on a host: nothing is computed or written\n",

@@ -9,7 +9,7 @@ Transport choose_transport(const std::string& wanted, const Circumstances& here)
     if (!here.on_gpus) {
       throw UsageError(
           "--comm.transport nccl: NCCL works between GPUs, and this run is on the host backend: "
-          "pass --comm.transport auto");
+          "pass --comm.transport auto, or --device.backend cuda");
     }
     if (!here.has_nccl) {
       throw UsageError(

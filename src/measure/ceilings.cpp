@@ -179,7 +179,7 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
   const gemm::Precision of_factors = gemm::splits(precision) ? gemm::Precision::tf32 : precision;
   const ElementType from =
       gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
-  const std::uint64_t a_ld = gemm::a_ld(precision, depth), a_elements = tile.m * a_ld;
+  const std::uint64_t lda = gemm::a_ld(precision, depth, on_host), a_elements = tile.m * lda;
   const std::uint64_t b_elements = depth * tile.n;
   const std::uint64_t c_bytes = tile.m * tile.n * gemm::accumulator_bytes(precision);
   // Two tiles, which a GPU computes side by side, if there is room for them.
@@ -204,7 +204,7 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
     for (std::uint64_t i = 0; i < tiles; ++i) {
       stream.launch(gemm::canonicalize_kernel(),
                     {raw.data(), from, false, a.data() + i * a_elements * element, of_factors,
-                     tile.m, depth, a_ld});
+                     tile.m, depth, lda});
     }
     stream.launch(gemm::canonicalize_kernel(),
                   {raw.data(), from, false, b.data(), of_factors, depth, tile.n, tile.n});

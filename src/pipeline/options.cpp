@@ -30,7 +30,8 @@ constexpr std::array rows = {
     OptionRow{
         "pipeline.slot", OptionKind::size, "auto", "auto|1..",
         "Bytes of one pinned staging slot, rounded up to whole leaves of reduce, to some rows of a "
-        "matrix; auto keeps the ring in the last-level cache."},
+        "matrix; auto keeps the ring in the last-level cache: 1 to 4MiB for readers, 2 to 4MiB for "
+        "what comes back."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{
@@ -54,8 +55,8 @@ std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_
 }
 
 /// `share` of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
-/// reader to link, or from link to writer, without touching memory. From `least` to 4 MiB a slot
-/// (src/pipeline/README.md).
+/// reader to link, or from link to writer, without touching memory. From `least`, below which each
+/// slot's own cost is too high, to 4 MiB a slot (src/pipeline/README.md).
 std::uint64_t cached_slot(const runtime::Resources& resources, double share, std::uint64_t slots,
                           std::uint64_t least) {
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
@@ -161,7 +162,6 @@ Ring staging_ring(const Options& options, const runtime::Resources& resources, R
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
   ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 0.5, ring.slots, MiB));
-  // Most of the time readers are at work or writers, not both.
   ring.drain_slot_bytes =
       size_or(options, "pipeline.slot", cached_slot(resources, 1, ring.slots, 2 * MiB));
   return ring;

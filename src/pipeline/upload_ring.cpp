@@ -173,6 +173,7 @@ void UploadRing::open_next() {
     const Piece piece = work_->piece(next_piece_);
     if (piece.batch > number) break;
     expect(piece.batch == number, "pieces come in the order of their batches");
+    expect(piece.rows > 0 && piece.bytes % piece.rows == 0, "a piece has equal rows");
     expect(piece.bytes > 0 && piece.offset <= sizes_.batch_bytes &&
                piece.extent() <= sizes_.batch_bytes - piece.offset,
            "a piece lies within its batch");
@@ -212,9 +213,9 @@ void UploadRing::filled(std::uint64_t batch) {
   upload_->record(*buffer(batch).filled);
 }
 
-/// What arrivals do comes after the batch's uploads. It may take long, where it waits for other
-/// ranks: what is enqueued on compute() for the batch waits with it, so the workload's turn comes
-/// first.
+/// What arrivals do comes after the batch's uploads. Where on_arrival has returned and they wait
+/// for other ranks, what is enqueued on compute() for the batch waits with them: the workload's
+/// turn comes first.
 void UploadRing::arrive_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
   arrive_->wait(*here.filled);
@@ -224,7 +225,10 @@ void UploadRing::arrive_batch(std::uint64_t batch) {
   arrive_->record(*here.arrived);
   if (!work_->meanwhile) return;
   const auto span = main_track_.phase("wait-for-arrival", 0, static_cast<std::int64_t>(batch));
-  while (!here.arrived->reached() && work_->meanwhile()) std::this_thread::sleep_for(pause);
+  const auto failed = [&] { return staging_ && staging_->stopping().stop_requested(); };
+  while (!failed() && !here.arrived->reached() && work_->meanwhile()) {
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 /// The kernels of the batch come after its uploads, and after its arrival.

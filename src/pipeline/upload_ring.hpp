@@ -73,9 +73,9 @@ class UploadRing {
     /// The batch whose on_batch is the last to enqueue work that uses this batch: itself, or one
     /// that is less than RingSizes::batches behind it. None: itself. Batches leave in their order.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
-    /// Called by the thread of run(), again and again while it waits for the readers of a batch or
-    /// for its arrival: may give run_kernels() work of those before it. False: there is none until
-    /// that batch is there.
+    /// Called by the thread of run(), again and again while it waits for the readers of a batch, or
+    /// for what on_arrival has enqueued: may give run_kernels() work of those before it. False:
+    /// there is none until that batch is there.
     std::function<bool()> meanwhile = nullptr;
   };
 

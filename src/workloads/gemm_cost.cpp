@@ -13,7 +13,8 @@ double real(std::uint64_t number) {
 struct Effort {
   double upload = 0, gather = 0, compute = 0;
   double drain = 0, tile_drain = 0, exchange = 0;
-  double behind = 0;  ///< gathers that wait for the exchange of the super-tile before
+  double behind = 0;    ///< gathers that wait for the exchange of the super-tile before
+  double blocking = 0;  ///< gathers beside which nothing is enqueued
   double blocks = 0, tiles = 0;
 };
 
@@ -27,6 +28,7 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, const Pass& pass) {
   effort.gather = real(gather_bytes(shape, pass, tile.k)) / rates.gather;
   effort.exchange = real(exchange_bytes(shape, pass)) / rates.gather;
   effort.behind = shape.box.depth > 1 ? effort.gather : 0;
+  effort.blocking = rates.gathers_block ? effort.gather : 0;
   effort.compute = 2 * effort.tiles * real(tile.m) * real(tile.n) * real(tile.k) / rates.flops;
   const double bytes = real(shape.tile_bytes);
   effort.tile_drain =
@@ -92,7 +94,8 @@ class Schedule {
   /// Seconds of computing behind the last batch's arrival. Others of the window are multiplied
   /// while it comes.
   double left_of_window(const Effort& effort) const {
-    return std::max(effort.compute, window_ * effort.compute - wait_for_last(effort));
+    const double meanwhile = std::max(0.0, wait_for_last(effort) - effort.blocking);
+    return std::max(effort.compute, window_ * effort.compute - meanwhile);
   }
 
   /// What of the drain lies beside neither the window nor the next super-tile's first batch (or its

@@ -225,7 +225,7 @@ GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
   const Range columns = elements_of(extent.tiles.columns, tile.n), depth = plan_.depth({block, 1});
   Upload made{};
   made.k = depth.count;
-  made.a_ld = gemm::a_ld(operands_.precision, made.k);
+  made.a_ld = gemm::a_ld(operands_.precision, made.k, on_host_);
   made.a_part = extent.a_part;
   made.b_part = plan_.b_part(block);
   made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
@@ -269,9 +269,8 @@ GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
 
 pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
   const Rows some = locate(number);
-  const std::size_t row = some.rectangle.row_bytes(), bytes = some.rows.count * row;
-  if (some.apart == row) return {some.batch, some.offset, bytes};
-  return {some.batch, some.offset, bytes, some.rows.count, some.apart};
+  const Lines they = lines(some.rows.count, some.rectangle.row_bytes(), some.apart);
+  return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.apart};
 }
 
 const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
@@ -321,11 +320,13 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   const Extent& extent = extents_[plan_.batch(number).super_tile];
   const GemmSuperTile& super_tile = extent.tiles;
   const Upload uploaded = upload(number);
-  const auto add = [&](const std::byte* first, const Part& part) {
-    if (part.bytes() > 0) add_words(stream, first, part, sums_of(number));
+  const auto add = [&](const Rectangle& rectangle, std::size_t offset, std::size_t apart) {
+    if (rectangle.bytes() == 0) return;
+    add_words(stream, data + offset, lines(rectangle.rows.count, rectangle.row_bytes(), apart),
+              sums_of(number));
   };
-  add(data + uploaded.a_offset, {uploaded.a.rows.count, uploaded.a.row_bytes(), uploaded.a_apart});
-  add(data + uploaded.b_offset, {1, uploaded.b.bytes(), uploaded.b.bytes()});
+  add(uploaded.a, uploaded.a_offset, uploaded.a_apart);
+  add(uploaded.b, uploaded.b_offset, uploaded.b.row_bytes());
   Own& own = own_[number % own_.size()];
   own.now = {};
   own.now.k = uploaded.k;
@@ -342,20 +343,22 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
-void GemmPanels::add_words(device::Stream& stream, const std::byte* first, const Part& part,
+GemmPanels::Lines GemmPanels::lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart) {
+  if (apart == row_bytes) return {1, rows * row_bytes, rows * row_bytes};
+  return {rows, row_bytes, apart};
+}
+
+void GemmPanels::add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
                            std::uint64_t* sum) {
-  if (part.apart == part.row_bytes) {
-    stream.launch(gemm::word_sum_kernel(), {first, part.bytes(), sum});
-  } else {
-    stream.launch(gemm::word_sum_kernel(), {first, part.row_bytes, sum, part.rows, part.apart});
-  }
+  stream.launch(gemm::word_sum_kernel(), {first, lines.row_bytes, sum, lines.rows, lines.apart});
 }
 
 const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uploaded,
                                       std::byte* data, Own& own) {
   const bool raw = plan_.problem.a.raw;
   std::byte* const panel = raw ? own.a.data() : data;
-  const Part part{uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_};
+  const Lines part =
+      lines(uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_);
   std::byte* const mine = panel + plan_.column * part.bytes();
   if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
   if (a_parts_ != nullptr && part.bytes() > 0) {
@@ -367,7 +370,7 @@ const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uplo
 /// Of a panel that would be on both sides of C's check: sums of its parts tell what came otherwise.
 /// This rank's part is in its place. `sums`: of all parts as sent, then as they came.
 void GemmPanels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
-                        const Part& part, std::uint64_t* sums) const {
+                        const Lines& part, std::uint64_t* sums) const {
   const auto own = static_cast<std::uint64_t>(parts.rank());
   const auto count = static_cast<std::uint64_t>(parts.size());
   std::byte* const mine = panel + own * part.bytes();
@@ -396,7 +399,8 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
                  super_tile.columns.first * tile.n, own_y});
   if (b_parts_ != nullptr) {
     if (operands_.symmetric && part > 0) {  // A is made of it
-      gather(stream, *b_parts_, panel, {1, part, part}, own.sums + plan_.box.batch_sums(false));
+      gather(stream, *b_parts_, panel, lines(1, part, part),
+             own.sums + plan_.box.batch_sums(false));
     } else {
       b_parts_->all_gather(stream, mine, panel, part);
     }

@@ -107,10 +107,10 @@ class GemmPanels {
     Rectangle a, b;
     // Bytes from the start of the batch: of this rank's parts; of B's panel, or its raw part.
     std::size_t a_offset, b_offset, b_panel;
+    std::size_t a_apart;           ///< bytes from one row of A's part to the next
     std::size_t bytes;             ///< of the batch, with room for the others' parts
     std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
     std::uint64_t a_pieces, b_pieces;
-    std::size_t a_apart;  ///< bytes from one row of A to the next, as uploaded
 
     std::uint64_t pieces() const { return a_pieces + b_pieces; }
   };
@@ -127,12 +127,12 @@ class GemmPanels {
     Range rows;
     std::size_t offset, apart;  ///< bytes
   };
-  /// A rank's part of a panel. Rows that are not dense are whole words of 8 bytes.
-  struct Part {
+  /// Rows as they lie on the device: dense ones are one row, others whole words of 8 bytes each.
+  struct Lines {
     std::uint64_t rows;
     std::size_t row_bytes, apart;  ///< from one row to the next
 
-    std::size_t bytes() const { return rows * apart; }  ///< to the next rank's
+    std::size_t bytes() const { return rows * apart; }
   };
   /// What a batch in the ring has besides what is uploaded.
   struct Own {
@@ -155,10 +155,11 @@ class GemmPanels {
                             Own& own);
   const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own, const GemmSuperTile& super_tile);
-  static void add_words(device::Stream& stream, const std::byte* first, const Part& part,
+  static Lines lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart);
+  static void add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
                         std::uint64_t* sum);
-  void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel, const Part& part,
-              std::uint64_t* sums) const;
+  void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
+              const Lines& part, std::uint64_t* sums) const;
   void make_panel(device::Stream& stream, bool of_b, const Upload& uploaded, const std::byte* from,
                   std::byte* to) const;
   void turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;

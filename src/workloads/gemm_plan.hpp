@@ -92,6 +92,9 @@ struct GemmRates {
   double link_up = 0, link_down = 0;  ///< bytes/s of a rank's host link; infinite down if C stays
   double gather = 0;                  ///< bytes/s that a rank receives in all-gathers and exchanges
   double flops = 0;                   ///< flop/s of a rank, of products in the panels' precision
+  /// Whether all-gathers keep the thread that enqueues them, so that nothing is enqueued beside
+  /// one.
+  bool gathers_block = false;
 };
 
 /// Bytes of device memory of the largest super-tile of any rank, the same on every rank but idle

@@ -330,7 +330,8 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   GemmBuffers buffers;
   if (problem.a.raw) buffers.raw_a = room({part, tile.k, shape.a_element});
   if (problem.b.raw) buffers.raw_b = room({b_part, columns, shape.b_element});
-  buffers.a_panel = room({a_rows, gemm::a_ld(precision, tile.k), shape.panel_element});
+  buffers.a_panel =
+      room({a_rows, gemm::a_ld(precision, tile.k, problem.on_host), shape.panel_element});
   buffers.b_panel = room({b_rows, columns, shape.panel_element});
   if (gemm::splits(precision)) {
     buffers.a_factor = room({rows, depth, shape.panel_element});
@@ -386,7 +387,8 @@ std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t d
 std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
   const gemm::Tile& tile = shape.problem.tile;
   return sum({product({shape.box.columns - 1, shape.a_part_rows(pass.uploaded_rows),
-                       gemm::a_ld(shape.problem.precision, depth), shape.panel_element}),
+                       gemm::a_ld(shape.problem.precision, depth, shape.problem.on_host),
+                       shape.panel_element}),
               product({shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
                        sum({product({tile.n, shape.panel_element}), 2 * sizeof(double)})})});
 }

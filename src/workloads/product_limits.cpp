@@ -36,7 +36,8 @@ GemmRates ProductLimits::rates() const {
   return {.link_up = std::min(read.least, up.least) * 1e9,
           .link_down = down.least * 1e9,
           .gather = gather ? gather->least * 1e9 : 1e12,
-          .flops = multiply.least * 1e9};
+          .flops = multiply.least * 1e9,
+          .gathers_block = gathers_block};
 }
 
 ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& operands,
@@ -64,7 +65,8 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
               device, *runtime.communicator, session, effort,
               std::clamp<std::uint64_t>(
                   effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
-                  most_gathered))};
+                  most_gathered)),
+          .gathers_block = runtime.communicator->transport() == "mpi"};
 }
 
 std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads& loads) {

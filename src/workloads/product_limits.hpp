@@ -18,6 +18,7 @@ namespace shardstream::workloads {
 struct ProductLimits {
   measure::Ceiling read, up, down, multiply;
   std::optional<measure::Ceiling> gather;  ///< with more ranks than one
+  bool gathers_block;                      ///< as in GemmRates
 
   /// What a plan goes by.
   GemmRates rates() const;

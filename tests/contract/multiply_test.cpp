@@ -164,7 +164,7 @@ class Multiply : public ::testing::TestWithParam<Precision> {
   Buffer<std::byte> factor(const Matrix& values, bool of_b) {
     const bool turned = of_b && multiplies_transposed_b(precision_, on_host_);
     const std::uint64_t depth = of_b ? values.rows : values.columns;
-    const std::uint64_t ld = of_b ? values.columns : a_ld(precision_, depth);
+    const std::uint64_t ld = of_b ? values.columns : a_ld(precision_, depth, on_host_);
     auto there = test::on_device(*device_, *stream_,
                                  panel(turned ? transposed(values) : widened(values, ld)));
     if (!splits(precision_)) return there;
@@ -360,23 +360,27 @@ TEST(TileFor, EveryEdgeIsItsOwn) {
   }
 }
 
-TEST(TileFor, RowsOfFloatsAreAPowerOfTwoApart) {
-  for (const auto& [k, apart] : {std::pair{1, 1},
-                                 {13, 13},
-                                 {14, 16},
-                                 {16, 16},
-                                 {80, 80},
-                                 {96, 128},
-                                 {4032, 4096},
-                                 {4096, 4096},
-                                 {5456, 5456},
-                                 {5504, 8192},
-                                 {7296, 8192},
-                                 {8064, 8192}}) {
+TEST(TileFor, RowsOfFloatsAreFurtherApart) {
+  struct Rows {
+    std::uint64_t k, on_gpu, on_host;
+  };
+  for (const auto& [k, on_gpu, on_host] : {Rows{1, 1, 1},
+                                           {13, 13, 13},
+                                           {14, 16, 14},
+                                           {16, 16, 16},
+                                           {32, 32, 48},
+                                           {80, 80, 96},
+                                           {96, 128, 112},
+                                           {4032, 4096, 4048},
+                                           {4096, 4096, 4112},
+                                           {5456, 5456, 5472},
+                                           {5504, 8192, 5520},
+                                           {7296, 8192, 7312},
+                                           {8064, 8192, 8080}}) {
     for (const Precision precision : all_precisions) {
-      const int wanted = precision == Precision::fp32 ? apart : k;
-      EXPECT_EQ(a_ld(precision, static_cast<std::uint64_t>(k)), static_cast<std::uint64_t>(wanted))
-          << k << " in " << name_of(precision);
+      const bool floats = precision == Precision::fp32;
+      EXPECT_EQ(a_ld(precision, k, false), floats ? on_gpu : k) << k << name_of(precision);
+      EXPECT_EQ(a_ld(precision, k, true), floats ? on_host : k) << k << name_of(precision);
     }
   }
 }

@@ -440,7 +440,7 @@ TEST_P(GemmFaults, WhatAGridGathersOfAIsChecked) {
   const std::string expected =
       fmt::format("what rank {} sent of A's panel of block {} of K came to rank {} otherwise",
                   plan.row * plan.box.columns + giver, block, where);
-  const std::uint64_t apart = gemm::a_ld(problem_.precision, plan.depth({block, 1}).count);
+  const std::uint64_t apart = gemm::a_ld(problem_.precision, plan.depth({block, 1}).count, true);
   const std::uint64_t byte = row * apart * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + panel_element_ - 1, 7}}) {
     EXPECT_EQ(failure_with({.gather = Faults::Message{number, flip}}, where), expected);

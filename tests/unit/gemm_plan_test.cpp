@@ -428,7 +428,8 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
       const std::uint64_t b_rows = plan.b_part_rows(block);
       uploads += a_rows * panel.count * problem.a.element_bytes +
                  b_rows * columns * problem.b.element_bytes;
-      of_a += (plan.box.columns - 1) * a_rows * panel.count * 4;
+      of_a +=
+          (plan.box.columns - 1) * a_rows * gemm::a_ld(problem.precision, panel.count, true) * 4;
       of_b += (plan.box.rows - 1) * b_rows * (columns * 4 + tiles.columns.count * 16);
       const std::uint64_t depth = intersection(panel, {0, problem.k}).count;
       for (const GemmTile& each : plan.tiles(tiles)) {
@@ -592,18 +593,25 @@ TEST(GemmPlan, RowsOfASymmetricProductHaveAsManyTiles) {
 }
 
 TEST(GemmPlan, ASymmetricProductTakesHalfOfIt) {
-  GemmProblem problem = problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 4, 48 * GiB);
-  const GemmPlan whole = plan_gemm(problem, rates, 0);
-  problem.symmetric = true;
-  for (std::uint64_t rank = 0; rank < 4; ++rank) {
-    const GemmPlan plan = plan_gemm(problem, rates, rank);
-    EXPECT_NEAR(plan.compute_seconds / whole.compute_seconds, 0.5, 0.04) << told(plan);
-    EXPECT_EQ(plan.super_tiles(), 1U) << told(plan);
-    EXPECT_TRUE(plan.a_from_b(plan.super_tile(0)));
-    EXPECT_EQ(plan.uploads, problem.m / 4 * problem.k * sizeof(double)) << told(plan);
-    EXPECT_EQ(plan.uploads, plan.least_uploads);
-    EXPECT_LT(plan.buffers.accumulators, 6 * whole.buffers.accumulators / 10);
+  for (const gemm::Precision precision : {gemm::Precision::fp32, gemm::Precision::fp64}) {
+    const std::uint64_t element = gemm::panel_element_bytes(precision, false);
+    GemmProblem problem = problem_of(65536, 65536, 65536, precision, false, 4, 6 * element * GiB);
+    const GemmPlan whole = plan_gemm(problem, rates, 0);
+    problem.symmetric = true;
+    for (std::uint64_t rank = 0; rank < 4; ++rank) {
+      const GemmPlan plan = plan_gemm(problem, rates, rank);
+      EXPECT_NEAR(plan.compute_seconds / whole.compute_seconds, 0.5, 0.04) << told(plan);
+      EXPECT_EQ(plan.super_tiles(), 1U) << told(plan);
+      EXPECT_TRUE(plan.a_from_b(plan.super_tile(0)));
+      // The last block of K is padded.
+      const Range depth = plan.depth({0, plan.blocks});
+      EXPECT_EQ(plan.uploads, problem.m / 4 * depth.count * element) << told(plan);
+      EXPECT_EQ(plan.least_uploads, problem.m / 4 * problem.k * element) << told(plan);
+      EXPECT_LT(plan.buffers.accumulators, 6 * whole.buffers.accumulators / 10);
+    }
   }
+  GemmProblem problem = problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 4, 48 * GiB);
+  problem.symmetric = true;
   problem.ranks = 1;
   problem.m = problem.n = problem.k = 131072;
   const GemmPlan large = plan_gemm(problem, rates, 0);  // out of core
@@ -924,6 +932,18 @@ TEST(GemmPlan, PredictsWhatBinds) {
   const GemmPlan drained = plan_gemm(problem, slow_down, 0);
   EXPECT_EQ(drained.bound_by(), "download");
   EXPECT_GT(drained.seconds, drained.drain_seconds);
+}
+
+/// Over MPI no tile is multiplied while the last batch of a window is gathered.
+TEST(GemmPlan, GathersThatBlockTakeLonger) {
+  const GemmProblem problem =
+      problem_of(65536, 65536, 65536, gemm::Precision::bf16, false, 4, 24 * GiB);
+  GemmRates with = rates;
+  with.flops = 700e12;
+  with.link_down = 20e9;
+  const GemmPlan beside = plan_gemm(problem, with, 0);
+  with.gathers_block = true;
+  EXPECT_GT(plan_gemm(problem, with, 0).seconds, beside.seconds) << told(beside);
 }
 
 /// A product in one batch takes the sum of its parts: nothing overlaps.

@@ -303,7 +303,7 @@ class Errors {
   /// Root mean square of the errors, as a share of that of C.
   double of_fp32() const {
     const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, false);
-    const std::uint64_t ld = a_ld(Precision::fp32, k_);
+    const std::uint64_t ld = a_ld(Precision::fp32, k_, false);
     const auto a = on_device<float>(edge * ld);
     timer_.launch(canonicalize_kernel(),
                   {a_.get(), ElementType::f32, false, a.get(), Precision::fp32, edge, k_, ld});
@@ -471,14 +471,15 @@ class Batch {
       if (work == PanelWork::transpose) {
         const auto element = static_cast<unsigned>(panel_element_bytes(precision_, false));
         print("transpose both" + how, timer_.milliseconds([&] {
-          timer_.launch(transpose_kernel(), {a, tile_.k, n_, n_, a_.get(), tile_.k, element});
+          timer_.launch(transpose_kernel(),
+                        {a, tile_.k, n_, n_, a_.get(), a_ld(precision_, tile_.k, false), element});
           timer_.launch(transpose_kernel(), {b, n_, tile_.k, tile_.k, b_.get(), n_, element});
         }));
         continue;
       }
       print("canonicalize both" + how, timer_.milliseconds([&] {
         timer_.launch(canonicalize_kernel(), {a, from, transpose, a_.get(), precision_, n_, tile_.k,
-                                              a_ld(precision_, tile_.k)});
+                                              a_ld(precision_, tile_.k, false)});
         timer_.launch(canonicalize_kernel(),
                       {b, from, transpose, b_.get(), precision_, tile_.k, n_, n_});
       }));
@@ -492,7 +493,7 @@ class Batch {
     }));
     print("add_products", timer_.milliseconds([&] {
       timer_.launch(add_products_kernel(),
-                    {a_.get(), precision_, n_, tile_.k, a_ld(precision_, tile_.k), y_.get(),
+                    {a_.get(), precision_, n_, tile_.k, a_ld(precision_, tile_.k, false), y_.get(),
                      across_, z_.get(), row_squares_.get(), column_squares_.get(), false});
     }));
   }
