@@ -54,14 +54,13 @@ std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_
   return options.is_auto(key) ? chosen : options.bytes(key);
 }
 
-/// `share` of the last-level cache, shared by the host's ranks, holds the ring: slots then go from
-/// reader to link, or from link to writer, without touching memory. From `least`, below which each
-/// slot's own cost is too high, to 4 MiB a slot (src/pipeline/README.md).
-std::uint64_t cached_slot(const runtime::Resources& resources, double share, std::uint64_t slots,
-                          std::uint64_t least) {
+/// One of `parts` of the last-level cache, shared by the host's ranks, holds the ring: slots then
+/// go from reader to link, or from link to writer, without touching memory. From `least`, below
+/// which each slot's own cost is too high, to 4 MiB a slot (src/pipeline/README.md).
+std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t parts,
+                          std::uint64_t slots, std::uint64_t least) {
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
-  const auto ring =
-      static_cast<std::uint64_t>(share * static_cast<double>(cache)) / resources.ranks_on_host;
+  const std::uint64_t ring = cache / parts / resources.ranks_on_host;
   return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), least, 4 * MiB);
 }
 
@@ -161,7 +160,7 @@ Ring staging_ring(const Options& options, const runtime::Resources& resources, R
                std::clamp(resources.threads, 1U, most_readers(resources, reading))));
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
-  ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 0.5, ring.slots, MiB));
+  ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 2, ring.slots, MiB));
   ring.drain_slot_bytes =
       size_or(options, "pipeline.slot", cached_slot(resources, 1, ring.slots, 2 * MiB));
   return ring;

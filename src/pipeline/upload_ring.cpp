@@ -11,14 +11,6 @@ namespace shardstream::pipeline {
 using device::Buffer;
 using device::Memory;
 
-namespace {
-
-/// Between looks at what is waited for, while the workload passes the time: short beside what one
-/// of its calls enqueues.
-constexpr std::chrono::microseconds pause{100};
-
-}  // namespace
-
 UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
                        launch::Heartbeat* heartbeat)
     : sizes_(sizes),
@@ -136,12 +128,14 @@ void UploadRing::await_uploads(std::uint64_t batch) {
 /// As long as the workload has something to do, a reader has not failed, and `until` does not hold.
 /// The workload is called without the lock, which readers want.
 void UploadRing::pass_time(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until) {
+  constexpr std::chrono::microseconds pause{100};  // short beside what a call enqueues
+  const std::stop_token stopping = staging_ ? staging_->stopping() : std::stop_token{};
   for (bool more = true; more && !until();) {
     lock.unlock();
     more = work_->meanwhile();
     lock.lock();
-    if (more) changed_.wait_for(lock, staging_->stopping(), pause, until);
-    if (staging_->stopping().stop_requested()) return;
+    if (more) changed_.wait_for(lock, stopping, pause, until);
+    if (stopping.stop_requested()) return;
   }
 }
 
@@ -225,10 +219,8 @@ void UploadRing::arrive_batch(std::uint64_t batch) {
   arrive_->record(*here.arrived);
   if (!work_->meanwhile) return;
   const auto span = main_track_.phase("wait-for-arrival", 0, static_cast<std::int64_t>(batch));
-  const auto failed = [&] { return staging_ && staging_->stopping().stop_requested(); };
-  while (!failed() && !here.arrived->reached() && work_->meanwhile()) {
-    std::this_thread::sleep_for(pause);
-  }
+  std::unique_lock lock(mutex_);
+  pass_time(lock, [&] { return here.arrived->reached(); });
 }
 
 /// The kernels of the batch come after its uploads, and after its arrival.

@@ -429,10 +429,15 @@ TEST(RowSums, AreThoseOfOneElementAfterAnother) {
   EXPECT_THROW((void)row_sums(ElementType::u8, "", 0, 0), std::logic_error);
 }
 
-TEST_F(PanelKernels, WordSumsTakeEveryByte) {
-  std::mt19937_64 random(3);
-  Bytes bytes(700'000);
+Bytes random_bytes(std::size_t count, unsigned seed) {
+  std::mt19937_64 random(seed);
+  Bytes bytes(count);
   for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+TEST_F(PanelKernels, WordSumsTakeEveryByte) {
+  const Bytes bytes = random_bytes(700'000, 3);
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
   for (const std::uint64_t count : {0, 1, 7, 8, 9, 15, 16, 17, 63, 128, 1000, 65'541, 699'991}) {
@@ -452,9 +457,7 @@ TEST_F(PanelKernels, WordSumsTakeEveryByte) {
 }
 
 TEST_F(PanelKernels, WordSumsOfRowsLeaveOutWhatStandsBetween) {
-  std::mt19937_64 random(4);
-  Bytes bytes(6'000'000);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  const Bytes bytes = random_bytes(6'000'000, 4);
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
   struct Rows {
