@@ -40,33 +40,6 @@ struct FreeDevice {
   void operator()(void* data) const { (void)cudaFree(data); }
 };
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
-struct DestroyStream {
-  void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
-};
-using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
-struct DestroyEvent {
-  void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
-};
-using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
-
-Stream make_stream() {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  return Stream(stream);
-}
-
-Event make_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  return Event(event);
-}
-
-/// Work enqueued on `second` from now on starts after what `first` has been given.
-void order(cudaStream_t first, cudaStream_t second, cudaEvent_t event) {
-  check(cudaEventRecord(event, first), "cudaEventRecord");
-  check(cudaStreamWaitEvent(second, event, 0), "cudaStreamWaitEvent");
-}
-
 Handle make_handle() {
   cublasLtHandle_t handle = nullptr;
   check(cublasLtCreate(&handle), "cublasLtCreate");
@@ -79,14 +52,15 @@ DeviceMemory allocate(std::size_t bytes) {
   return DeviceMemory(data);
 }
 
-/// For one of two tiles at once, half of most_workspace. The library advises 32 MiB for 9.0 and
-/// above.
+constexpr std::uint64_t most_lane_workspace = most_workspace / multiply_lanes(false);
+
+/// Of a lane. The library advises 32 MiB for 9.0 and above.
 std::size_t workspace_of_current_gpu() {
   int gpu = 0, major = 0;
   check(cudaGetDevice(&gpu), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu),
         "cudaDeviceGetAttribute");
-  return major >= 9 ? most_workspace / 2 : most_workspace / 4;
+  return major >= 9 ? most_lane_workspace : most_lane_workspace / 2;
 }
 
 struct Types {
@@ -129,9 +103,7 @@ std::uint32_t alignment(std::uint64_t apart) {
 
 /// The library counts columns first, to which a row-major matrix is its transpose: C^T = B^T A^T,
 /// so that its first factor is B and its second A. Of 8-bit whole numbers it wants the first
-/// transposed, which to it a B of one column a row is. Every other tile runs beside its neighbours
-/// on a stream of its own: the last blocks of one fill the multiprocessors that those of another
-/// leave idle.
+/// transposed, which to it a B of one column a row is.
 class GpuPlan final : public MultiplyPlan {
  public:
   GpuPlan(Precision precision, const Tile& tile)
@@ -142,10 +114,7 @@ class GpuPlan final : public MultiplyPlan {
         panel_bytes_(panel_element_bytes(precision, false)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
-        c_(layout(types_.sum, tile.n, tile.m, tile.n)),
-        beside_(make_stream()),
-        begun_(make_event()),
-        ended_(make_event()) {
+        c_(layout(types_.sum, tile.n, tile.m, tile.n)) {
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
     if (transposed_b_) {
       const cublasOperation_t turned = CUBLAS_OP_T;
@@ -176,15 +145,12 @@ class GpuPlan final : public MultiplyPlan {
     const auto* a = static_cast<const std::byte*>(args.a);
     const auto* b = static_cast<const std::byte*>(args.b);
     auto* c = static_cast<std::byte*>(args.tiles);
-    const cudaStream_t streams[] = {stream, beside_.get()};
-    if (args.count > 1) order(stream, beside_.get(), begun_.get());
+    void* const workspace = workspaces_.at(args.lane).get();
     for (std::uint64_t t = 0; t < args.count; ++t) {
       const TileAt at = args.at[t];
       multiply_tile(call, a + at.row * a_apart(call.depth), b + at.column * b_apart(args.ldb),
-                    b_layout, c + t * c_apart(), args.first, streams[t % 2],
-                    workspaces_[t % 2].get());
+                    b_layout, c + t * c_apart(), args.first, stream, workspace);
     }
-    if (args.count > 1) order(beside_.get(), stream, ended_.get());
   }
 
  private:
@@ -312,7 +278,7 @@ class GpuPlan final : public MultiplyPlan {
       if (each.state != CUBLAS_STATUS_SUCCESS ||
           cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &call.a, &c_, &c_, &each.algo,
                                   &here) != CUBLAS_STATUS_SUCCESS ||
-          here.workspaceSize > most_workspace / 2) {
+          here.workspaceSize > most_lane_workspace) {
         continue;
       }
       call.algorithm = each.algo;
@@ -351,9 +317,7 @@ class GpuPlan final : public MultiplyPlan {
   mutable Layout c_;
   mutable cublasLtMatmulDescOpaque_t product_;
   mutable Call calls_[3];  ///< of tile.k, and what K may begin with: its half and quarter
-  Stream beside_;
-  Event begun_, ended_;
-  DeviceMemory workspaces_[2];
+  std::array<DeviceMemory, multiply_lanes(false)> workspaces_;
   std::string words_;
 };
 

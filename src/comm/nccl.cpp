@@ -115,6 +115,9 @@ void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_
   check_nccl(status, call, comm);
 }
 
+/// From here on NCCL may take several multiprocessors.
+constexpr std::size_t great_bytes = std::size_t{1} << 20;
+
 /// A collective is a kernel to the seam: it is enqueued on a stream like any other.
 template <class Call>
 struct CollectiveArgs {
@@ -273,14 +276,15 @@ class NcclCommunicator final : public Communicator {
 
   void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
                       SumType type) override {
-    enqueue(stream, "ncclReduceScatter", count, [=](ncclComm_t comm, CudaStream on) {
-      return ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum, comm, on);
-    });
+    enqueue(stream, "ncclReduceScatter", count * size_of(type),
+            [=](ncclComm_t comm, CudaStream on) {
+              return ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum, comm, on);
+            });
   }
 
   void all_reduce(device::Stream& stream, const void* send, void* receive, std::size_t count,
                   SumType type) override {
-    enqueue(stream, "ncclAllReduce", count, [=](ncclComm_t comm, CudaStream on) {
+    enqueue(stream, "ncclAllReduce", count * size_of(type), [=](ncclComm_t comm, CudaStream on) {
       return ncclAllReduce(send, receive, count, nccl_type(type), ncclSum, comm, on);
     });
   }
@@ -294,25 +298,39 @@ class NcclCommunicator final : public Communicator {
   void wait(device::Stream& stream) override { family_->wait.synchronize(stream); }
 
  private:
+  /// `bytes`: of a rank.
   template <class Call>
-  void enqueue(device::Stream& stream, const char* name, std::size_t count, Call call) {
-    if (count == 0) return;
-    const CollectiveArgs<Call> args{call, name, comm_, family_->timeout, &family_->heartbeat};
+  void enqueue(device::Stream& stream, const char* name, std::size_t bytes, Call call) {
+    if (bytes == 0) return;
     family_->wait.begin(stream);
-    stream.launch(args.kernel(), args);
+    if (bytes >= great_bytes) meet(stream);
+    launch(stream, name, call);
     family_->wait.end(stream);
+  }
+
+  template <class Call>
+  void launch(device::Stream& stream, const char* name, Call call) {
+    const CollectiveArgs<Call> args{call, name, comm_, family_->timeout, &family_->heartbeat};
+    stream.launch(args.kernel(), args);
+  }
+
+  /// A byte of every rank: one block, in which ranks that come early wait for the others. In a
+  /// great collective they would do so with many blocks, each of which keeps a multiprocessor from
+  /// what other streams compute.
+  void meet(device::Stream& stream) {
+    auto* const all = meeting_.data();
+    launch(stream, "ncclAllGather", [all, rank = rank_](ncclComm_t comm, CudaStream on) {
+      return ncclAllGather(all + rank, all, 1, ncclInt8, comm, on);
+    });
   }
 
   /// `connect` makes comm_. Collective over all ranks; throws AgreedError if it fails on any.
   void start(const std::function<void()>& connect) {
     const launch::Session& session = family_->session;
-    device::Buffer<std::byte> send, receive;
     std::unique_ptr<device::Stream> stream;
     session.collectively([&] {
-      constexpr std::size_t bytes = 256;
-      send = {family_->device, device::Memory::device, bytes};
-      receive = {family_->device, device::Memory::device,
-                 bytes * static_cast<std::size_t>(session.size())};
+      meeting_ = {family_->device, device::Memory::device,
+                  static_cast<std::size_t>(session.size())};
       stream = family_->device.make_stream();
     });
     std::string failure;
@@ -321,7 +339,7 @@ class NcclCommunicator final : public Communicator {
       check_nccl(ncclCommUserRank(comm_, &rank_), "ncclCommUserRank", comm_);
       check_nccl(ncclCommCount(comm_, &size_), "ncclCommCount", comm_);
       // NCCL connects the ranks in the first call: what cannot be is better known here.
-      all_gather(*stream, send.data(), receive.data(), send.bytes());
+      all_gather(*stream, meeting_.data() + rank_, meeting_.data(), 1);
     } catch (const Error& error) {
       failure = error.what();
       abort();  // so that the others do not wait for this rank
@@ -360,6 +378,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<Family> family_;
   ncclComm_t comm_ = nullptr;
   int rank_ = 0, size_ = 1;
+  device::Buffer<std::byte> meeting_;  ///< of meet(): a byte of every rank
 };
 
 }  // namespace

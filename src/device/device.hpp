@@ -94,13 +94,17 @@ enum class Memory {
   mapped,          ///< pinned, and kernels may read it where it is, over the link
 };
 
+/// Of a stream. On a GPU the blocks of urgent kernels take the places that others leave before all
+/// that wait; a host takes no notice.
+enum class Priority { normal, urgent };
+
 /// One GPU, or the CPUs that were granted to this process. Thread-safe but for the destructor.
 /// Streams, events and memory must be gone before their device.
 class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
-  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Stream> make_stream(Priority priority = Priority::normal) = 0;
   /// For order alone: what stands behind it in a stream hardly waits for it to be recorded.
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual std::unique_ptr<Event> make_timed_event() = 0;

@@ -37,7 +37,8 @@ constexpr std::array rows = {
     OptionRow{
         "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
         "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
-        "several ranks share the host; with gemm and gram, whose readers round and sum, up to 16."},
+        "several ranks share the host; with gemm and gram, whose readers round and sum, all but an "
+        "eighth of them, up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
@@ -65,8 +66,12 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t par
 }
 
 /// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
+/// Those that compute keep their CPUs busy: where that were all, the thread that gives the GPU its
+/// work would come to it late.
 unsigned most_readers(const runtime::Resources& resources, Reading reading) {
-  if (reading == Reading::computing) return 16;
+  if (reading == Reading::computing) {
+    return std::min(16U, resources.threads - resources.threads / 8);
+  }
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
@@ -157,7 +162,7 @@ Ring staging_ring(const Options& options, const runtime::Resources& resources, R
   Ring ring{};
   ring.readers = static_cast<unsigned>(
       count_or(options, "pipeline.readers",
-               std::clamp(resources.threads, 1U, most_readers(resources, reading))));
+               std::max(1U, std::min(resources.threads, most_readers(resources, reading)))));
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
   ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 2, ring.slots, MiB));

@@ -21,7 +21,7 @@ UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, cons
       compute_track_(recorder.device_track("compute", device)) {
   upload_ = device.make_stream();
   compute_ = device.make_stream();
-  if (sizes.arrivals) arrive_ = device.make_stream();
+  if (sizes.arrivals) arrive_ = device.make_stream(device::Priority::urgent);
   for (std::uint64_t i = 0; i < sizes.batches; ++i) {
     buffers_.push_back({Buffer<std::byte>(device, Memory::device, sizes.batch_bytes),
                         device.make_event(), sizes.arrivals ? device.make_event() : nullptr,

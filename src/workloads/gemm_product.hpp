@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/buffer.hpp"
+#include "device/lanes.hpp"
 #include "kernels/gemm/multiply.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
@@ -54,13 +55,13 @@ class GemmProduct {
   std::uint64_t last_use(std::uint64_t batch) const;
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
-  void multiply(device::Stream& stream, std::uint64_t number, Range tiles);
+  void multiply(std::uint64_t number, Range tiles);
   void multiply_present(device::Stream& stream);
   bool multiply_meanwhile();
   void sweep(device::Stream& stream);
   void record_computed(device::Stream& stream);
   void finish_super_tile(device::Stream& stream);
-  void finish_tile(device::Stream& stream, std::uint64_t super_tile, std::uint64_t index);
+  void finish_tile(unsigned lane, std::uint64_t super_tile, std::uint64_t index);
   void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
   template <class Call>
@@ -75,13 +76,16 @@ class GemmProduct {
     return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
   }
   bool splits_k() const { return plan_.box.depth > 1; }
+  unsigned lane_of(std::uint64_t tile) const {
+    return static_cast<unsigned>(tile / together_ % lanes_.count());
+  }
 
   runtime::Runtime& runtime_;
   const GemmOperands& operands_;
   GemmPlan plan_;
   const gemm::MultiplyPlan& library_;
   std::size_t row_bytes_, tile_bytes_;  ///< of a tile
-  std::uint64_t together_;              ///< tiles that the device computes side by side
+  std::uint64_t together_;              ///< tiles of one launch, on one lane
   std::vector<SuperTile> super_tiles_;
   /// Batches that are on the device, or on their way, whose products are not all enqueued.
   Range waiting_{};
@@ -106,6 +110,7 @@ class GemmProduct {
   // Its writers use what stands above until it is gone, also where a run has failed.
   GemmTiles tiles_;
   pipeline::UploadRing ring_;
+  device::Lanes lanes_;  ///< of the ring's compute(), for tiles
 };
 
 }  // namespace shardstream::workloads

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "kernels/gemm/multiply.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
 
@@ -67,12 +68,14 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
     group.sums.resize(plan.own_blocks.count * plan.batch_sums());
   }
   if (tiles_.empty()) return;
-  row_verdicts_ = {device, Memory::device, plan.problem.tile.m};
+  const unsigned lanes = gemm::multiply_lanes(runtime.resources.device_is_host);
+  row_verdicts_ = {device, Memory::device, lanes * plan.problem.tile.m};
   reports_ = {device, Memory::device, tiles_.size()};
   if (operands.c) {
     c_there_ = {device, Memory::device, tile_bytes_};
     c_here_ = {device, Memory::pinned, tile_bytes_};
     c_read_ = device.make_event();
+    c_added_ = device.make_event();
   }
   if (plan.buffers.mirrors == 0) return;
   mirrors_ = {device, Memory::device, plan.buffers.mirrors};
@@ -96,7 +99,7 @@ void GemmTiles::begin(device::Stream& stream) {
 
 // ---------------------------------------------------------------- on the device
 
-void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTile at,
+void GemmTiles::finish_tile(device::Stream& stream, unsigned lane, std::uint64_t group, GemmTile at,
                             std::byte* data, const Sums& sums, Station& station) {
   const gemm::Tile& edges = plan_.problem.tile;
   const std::uint64_t number = plan_.number_of(at);
@@ -112,7 +115,7 @@ void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTil
   const bool mirrors_leave = tile.mirrored && to_ != nullptr;
   tile.missing = tile.rows.count + (mirrors_leave ? tile.columns.count : 0) + 1;
 
-  check(stream, tile, data, sums, report);
+  check(stream, lane, tile, data, sums, report);
   if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, tile, data, report);
   if (operands_.scale) {  // after the check, which is of the products as they were computed
     stream.launch(gemm::correlate_kernel(), {data, operands_.precision, tile.rows.count,
@@ -136,8 +139,8 @@ void GemmTiles::finish_tile(device::Stream& stream, std::uint64_t group, GemmTil
 }
 
 /// Before alpha and beta.
-void GemmTiles::check(device::Stream& stream, const Tile& tile, const std::byte* data,
-                      const Sums& sums, Report* report) {
+void GemmTiles::check(device::Stream& stream, unsigned lane, const Tile& tile,
+                      const std::byte* data, const Sums& sums, Report* report) {
   const gemm::CheckTileArgs args{.tile = data,
                                  .precision = operands_.precision,
                                  .rows = tile.rows.count,
@@ -150,7 +153,7 @@ void GemmTiles::check(device::Stream& stream, const Tile& tile, const std::byte*
                                  .z_stride = sums.z_stride,
                                  .row_squares = sums.row_squares,
                                  .column_squares = sums.column_squares,
-                                 .row_verdicts = row_verdicts_.data(),
+                                 .row_verdicts = row_verdicts_.data() + lane * plan_.problem.tile.m,
                                  .verdict = &report->verdict};
   stream.launch(gemm::check_rows_kernel(), args);
   stream.launch(gemm::verdict_kernel(), args);
@@ -165,6 +168,7 @@ void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
     runtime_.session.heartbeat().move();
     const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
     tile.c_words = gemm::word_sum(c_here_.data(), bytes);
+    stream.wait(*c_added_);  // perhaps on another lane
     stream.upload(c_there_.data(), c_here_.data(), bytes);
     stream.record(*c_read_);
     stream.launch(gemm::word_sum_kernel(), {c_there_.data(), bytes, &report->c_words});
@@ -173,6 +177,7 @@ void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
   stream.launch(gemm::finish_kernel(),
                 {data, operands_.precision, tile.rows.count, tile.columns.count, ld,
                  operands_.alpha, operands_.beta, c, data, ld});
+  if (operands_.c) stream.record(*c_added_);
 }
 
 /// Into c_here_, dense, in C's type.

@@ -70,9 +70,9 @@ class GemmTiles {
 
   void begin(device::Stream& stream);
   /// The tile at `data`, dense in its padded shape, holds all its products behind the work of
-  /// `stream`.
-  void finish_tile(device::Stream& stream, std::uint64_t group, GemmTile tile, std::byte* data,
-                   const Sums& sums, Station& station);
+  /// `stream`, which is lane `lane` of gemm::multiply_lanes().
+  void finish_tile(device::Stream& stream, unsigned lane, std::uint64_t group, GemmTile tile,
+                   std::byte* data, const Sums& sums, Station& station);
   /// Behind this on `stream` the station's memory may be used again.
   void wait(device::Stream& stream, const Station& station) {
     drain_.wait(stream, station.pushed_);
@@ -112,8 +112,8 @@ class GemmTiles {
     std::string failure;
   };
 
-  void check(device::Stream& stream, const Tile& tile, const std::byte* data, const Sums& sums,
-             Report* report);
+  void check(device::Stream& stream, unsigned lane, const Tile& tile, const std::byte* data,
+             const Sums& sums, Report* report);
   void add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report);
   void read_c(const Tile& tile);
   void mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report);
@@ -131,12 +131,12 @@ class GemmTiles {
   ElementType type_;
   std::size_t element_, row_bytes_, tile_bytes_;  ///< of C; of a tile and its rows, padded
 
-  device::Buffer<gemm::RowVerdict> row_verdicts_;
+  device::Buffer<gemm::RowVerdict> row_verdicts_;  ///< a tile's for each lane
   device::Buffer<Report> reports_;
-  device::Buffer<std::byte> c_there_, c_here_;  ///< one tile of C0
-  std::vector<std::byte> c_stored_;             ///< the same as stored, where that differs
-  std::unique_ptr<device::Event> c_read_;
-  device::Buffer<std::byte> mirrors_;  ///< on their way out
+  device::Buffer<std::byte> c_there_, c_here_;       ///< one tile of C0
+  std::vector<std::byte> c_stored_;                  ///< the same as stored, where that differs
+  std::unique_ptr<device::Event> c_read_, c_added_;  ///< behind its upload, and its use
+  device::Buffer<std::byte> mirrors_;                ///< on their way out
   std::vector<Station> mirror_stations_;
   std::uint64_t mirrored_ = 0;  ///< tiles of the run that took one of them in turn
 

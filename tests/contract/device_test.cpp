@@ -1,4 +1,4 @@
-// What every backend promises of streams, events and memory.
+// What every backend promises of streams, events and memory, and what lanes make of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,12 +10,15 @@
 
 #include "contract/backend.hpp"
 #include "core/error.hpp"
+#include "device/lanes.hpp"
 
 namespace shardstream {
 namespace {
 
 using device::Buffer;
+using device::Lanes;
 using device::Memory;
+using device::Priority;
 using test::from_device;
 using test::make_backend;
 using test::on_device;
@@ -99,6 +102,41 @@ TEST(Stream, WorkRunsInOrder) {
   stream->download(seen.data(), buffer.data(), buffer.bytes());
   stream->synchronize();
   EXPECT_EQ(seen, second);
+}
+
+TEST(Lanes, WorkBetweenTwoPointsOfAStream) {
+  const auto device = make_backend();
+  for (const Priority priority : {Priority::normal, Priority::urgent}) {
+    const auto stream = device->make_stream(priority);
+    constexpr std::size_t lanes_count = 3;
+    Lanes lanes(*device, lanes_count);
+    ASSERT_EQ(lanes.count(), lanes_count);
+    const auto before = counting(lanes_count << 20), within = counting(before.size(), 1);
+    const Buffer<std::uint32_t> buffer(*device, Memory::device, before.size());
+    std::vector<std::uint32_t> seen(before.size());
+    const std::size_t part = before.size() / lanes_count;
+    for (int i = 0; i < 10; ++i) {
+      stream->upload(buffer.data(), before.data(), buffer.bytes());
+      lanes.fork(*stream);
+      for (std::size_t lane = 0; lane < lanes_count; ++lane) {
+        lanes[lane].upload(buffer.data() + lane * part, within.data() + lane * part,
+                           part * sizeof(std::uint32_t));
+      }
+      lanes.join();
+      stream->download(seen.data(), buffer.data(), buffer.bytes());
+      stream->synchronize();
+      ASSERT_EQ(seen, within);
+    }
+  }
+}
+
+TEST(Lanes, OneIsTheStreamItself) {
+  const auto device = make_backend();
+  const auto stream = device->make_stream();
+  Lanes lanes(*device, 1);
+  lanes.fork(*stream);
+  EXPECT_EQ(&lanes[0], stream.get());
+  lanes.join();
 }
 
 TEST(Event, NeverRecordedIsNoWait) {

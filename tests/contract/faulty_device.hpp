@@ -144,8 +144,8 @@ class FaultyDevice final : public device::Device {
   explicit FaultyDevice(Fault fault) : plan_(fault) {}
 
   const device::DeviceInfo& info() const override { return inner_->info(); }
-  std::unique_ptr<device::Stream> make_stream() override {
-    return std::make_unique<FaultyStream>(inner_->make_stream(), plan_, streams_++);
+  std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
+    return std::make_unique<FaultyStream>(inner_->make_stream(priority), plan_, streams_++);
   }
   std::unique_ptr<device::Event> make_event() override {
     return std::make_unique<FaultyEvent>(inner_->make_event(), plan_);

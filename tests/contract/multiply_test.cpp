@@ -189,8 +189,20 @@ class Multiply : public ::testing::TestWithParam<Precision> {
       const auto left = factor(a.part(0, k, a.rows, depth), false);
       const auto right = factor(b.part(k, 0, depth, b.columns), true);
       const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? depth : b.columns;
-      stream_->launch(multiply_kernel(), {&plan, depth, left.data(), right.data(), ldb, sums.data(),
-                                          all.data(), all.size(), k == 0});
+      const unsigned lanes = multiply_lanes(on_host_);
+      for (unsigned lane = 0; lane < lanes; ++lane) {
+        const std::size_t first = all.size() * lane / lanes;
+        stream_->launch(multiply_kernel(), {.plan = &plan,
+                                            .k = depth,
+                                            .a = left.data(),
+                                            .b = right.data(),
+                                            .ldb = ldb,
+                                            .tiles = sums.data() + sums.size() / all.size() * first,
+                                            .at = all.data() + first,
+                                            .count = all.size() * (lane + 1) / lanes - first,
+                                            .first = k == 0,
+                                            .lane = lane});
+      }
       stream_->synchronize();
     }
     return test::from_device(*stream_, sums);

@@ -18,7 +18,10 @@ using device::Memory;
 class CountingDevice final : public device::Device {
  public:
   const device::DeviceInfo& info() const override { return inner_->info(); }
-  std::unique_ptr<device::Stream> make_stream() override { return inner_->make_stream(); }
+  std::unique_ptr<device::Stream> make_stream(
+      device::Priority priority = device::Priority::normal) override {
+    return inner_->make_stream(priority);
+  }
   std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
   std::unique_ptr<device::Event> make_timed_event() override {
     ++events;

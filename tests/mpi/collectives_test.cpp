@@ -87,7 +87,9 @@ class LimitedDevice final : public device::Device {
   bool full = false;
 
   const device::DeviceInfo& info() const override { return inner_.info(); }
-  std::unique_ptr<device::Stream> make_stream() override { return inner_.make_stream(); }
+  std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
+    return inner_.make_stream(priority);
+  }
   std::unique_ptr<device::Event> make_event() override { return inner_.make_event(); }
   std::unique_ptr<device::Event> make_timed_event() override { return inner_.make_timed_event(); }
   void* allocate(Memory kind, std::size_t bytes) override {

@@ -162,8 +162,8 @@ class SpoilingDevice final : public device::Device {
       : inner_(std::move(inner)), faults_(faults), streams_(first) {}
 
   const device::DeviceInfo& info() const override { return inner_->info(); }
-  std::unique_ptr<device::Stream> make_stream() override {
-    return std::make_unique<SpoilingStream>(inner_->make_stream(), faults_, streams_++ % 4);
+  std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
+    return std::make_unique<SpoilingStream>(inner_->make_stream(priority), faults_, streams_++ % 4);
   }
   std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
   std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }

@@ -82,8 +82,8 @@ class CountingDevice final : public device::Device {
       : inner_(std::move(inner)), peak_(peak), products_(products) {}
 
   const device::DeviceInfo& info() const override { return inner_->info(); }
-  std::unique_ptr<device::Stream> make_stream() override {
-    return std::make_unique<CountingStream>(inner_->make_stream(), products_);
+  std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
+    return std::make_unique<CountingStream>(inner_->make_stream(priority), products_);
   }
   std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
   std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }

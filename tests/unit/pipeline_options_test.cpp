@@ -67,14 +67,24 @@ TEST(Plan, RingsOfAProductStayInTheCacheThatRanksShare) {
   for (const auto& [ranks, up, down] : {std::tuple{1, 4, 4}, {2, 2, 4}, {4, 1, 2}, {8, 1, 2}}) {
     shared.ranks_on_host = static_cast<std::uint64_t>(ranks);
     const Ring ring = staging_ring(options_of({}), shared, Reading::computing);
-    EXPECT_EQ(ring.readers, 16U);
-    EXPECT_EQ(ring.slots, 32U);
+    EXPECT_EQ(ring.readers, 14U);
+    EXPECT_EQ(ring.slots, 28U);
     EXPECT_EQ(ring.slot_bytes, static_cast<std::uint64_t>(up) * MiB) << ranks;
     EXPECT_EQ(ring.drain_slot_bytes, static_cast<std::uint64_t>(down) * MiB) << ranks;
   }
   const Ring asked = staging_ring(options_of({"--pipeline.slot", "512KiB"}), shared);
   EXPECT_EQ(asked.slot_bytes, MiB / 2);
   EXPECT_EQ(asked.drain_slot_bytes, MiB / 2);
+}
+
+TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
+  runtime::Resources granted = machine();
+  for (const auto& [cpus, readers] : {std::pair{1U, 1U}, {4, 4}, {8, 7}, {17, 15}, {64, 16}}) {
+    granted.threads = cpus;
+    EXPECT_EQ(staging_ring(options_of({}), granted, Reading::computing).readers, readers) << cpus;
+  }
+  granted.threads = 0;  // not known
+  EXPECT_EQ(staging_ring(options_of({}), granted, Reading::computing).readers, 1U);
 }
 
 TEST(Plan, SizesAreWholeLeaves) {

@@ -342,6 +342,34 @@ class Errors {
   OnDevice<double> right_, sums_;
 };
 
+/// A second stream, whose work lies between two points of another one.
+class Beside {
+ public:
+  Beside() {
+    CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+  }
+  ~Beside() {
+    (void)cudaEventDestroy(event_);
+    (void)cudaStreamDestroy(stream_);
+  }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  void begin(cudaStream_t first) const { order(first, stream_); }
+  void end(cudaStream_t first) const { order(stream_, first); }
+
+ private:
+  void order(cudaStream_t before, cudaStream_t after) const {
+    CHECK(cudaEventRecord(event_, before));
+    CHECK(cudaStreamWaitEvent(after, event_, 0));
+  }
+
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t event_ = nullptr;
+};
+
 /// K blocks of a super-tile: what is done once a tile counts for a batch with this part.
 constexpr unsigned blocks = 16;
 
@@ -406,9 +434,25 @@ class Batch {
     const auto plan = make_multiply_plan(precision_, tile, false);
     const std::uint64_t ldb = multiplies_transposed_b(precision_, false) ? tile.k : n_;
     const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
+    const Beside beside;
+    const std::size_t apart = tile.m * tile.n * accumulator_bytes(precision_);
     const double ms = timer_.milliseconds([&] {
-      timer_.launch(multiply_kernel(), {plan.get(), tile.k, a_.get(), b_.get(), ldb, c_.get(),
-                                        all.data(), all.size(), false});
+      beside.begin(timer_.stream());
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const unsigned lane = i % multiply_lanes(false);
+        multiply_kernel().cuda({.plan = plan.get(),
+                                .k = tile.k,
+                                .a = a_.get(),
+                                .b = b_.get(),
+                                .ldb = ldb,
+                                .tiles = c_.get() + i * apart,
+                                .at = &all[i],
+                                .count = 1,
+                                .first = false,
+                                .lane = lane},
+                               lane == 0 ? timer_.stream() : beside.stream());
+      }
+      beside.end(timer_.stream());
     });
     const double rate = teraflops(n_, n_, tile.k, ms);
     const std::string what = "multiply, k = " + std::to_string(tile.k);

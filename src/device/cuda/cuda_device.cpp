@@ -46,7 +46,8 @@ class CudaEvent final : public Event {
 
 class GpuStream final : public Stream {
  public:
-  explicit GpuStream(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {}
+  GpuStream(std::shared_ptr<const Gpu> gpu, Priority priority)
+      : gpu_(std::move(gpu)), stream_(priority) {}
 
   void upload(void* device, const void* host, std::size_t bytes) override {
     use();
@@ -150,9 +151,9 @@ class CudaDevice final : public Device {
   }
 
   const DeviceInfo& info() const override { return info_; }
-  std::unique_ptr<Stream> make_stream() override {
+  std::unique_ptr<Stream> make_stream(Priority priority) override {
     use(gpu_);
-    return std::make_unique<GpuStream>(gpu_);
+    return std::make_unique<GpuStream>(gpu_, priority);
   }
   std::unique_ptr<Event> make_event() override { return make_cuda_event(false); }
   std::unique_ptr<Event> make_timed_event() override { return make_cuda_event(true); }

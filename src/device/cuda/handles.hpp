@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "device/device.hpp"
+
 namespace shardstream::device::cuda {
 
 /// A GPU as errors name it.
@@ -29,11 +31,15 @@ void check(cudaError_t status, const char* call,
 /// later call returns again, as with a GPU that is lost, it is silent.
 void report(cudaError_t status, const char* call) noexcept;
 
-/// A non-blocking stream of the current device.
+/// A non-blocking stream of the current device, with its least priority or its greatest.
 class StreamHandle {
  public:
-  StreamHandle() {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  explicit StreamHandle(Priority priority) {
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                       priority == Priority::urgent ? greatest : least),
+          "cudaStreamCreateWithPriority");
   }
   StreamHandle(StreamHandle&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
   StreamHandle& operator=(StreamHandle&& other) noexcept {

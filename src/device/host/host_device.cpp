@@ -254,7 +254,7 @@ class HostDevice final : public Device {
   }
 
   const DeviceInfo& info() const override { return info_; }
-  std::unique_ptr<Stream> make_stream() override {
+  std::unique_ptr<Stream> make_stream(Priority) override {
     return std::make_unique<HostStream>(team_, error_);
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(false); }
