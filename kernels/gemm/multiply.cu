@@ -40,6 +40,7 @@ struct FreeDevice {
   void operator()(void* data) const { (void)cudaFree(data); }
 };
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
+
 Handle make_handle() {
   cublasLtHandle_t handle = nullptr;
   check(cublasLtCreate(&handle), "cublasLtCreate");
@@ -52,15 +53,15 @@ DeviceMemory allocate(std::size_t bytes) {
   return DeviceMemory(data);
 }
 
-constexpr std::uint64_t most_lane_workspace = most_workspace / multiply_lanes(false);
+constexpr std::uint64_t most_of_one = most_workspace / multiply_streams(false);
 
-/// Of a lane. The library advises 32 MiB for 9.0 and above.
+/// Of one of them. The library advises 32 MiB for 9.0 and above.
 std::size_t workspace_of_current_gpu() {
   int gpu = 0, major = 0;
   check(cudaGetDevice(&gpu), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu),
         "cudaDeviceGetAttribute");
-  return major >= 9 ? most_lane_workspace : most_lane_workspace / 2;
+  return major >= 9 ? most_of_one : most_of_one / 2;
 }
 
 struct Types {
@@ -145,7 +146,7 @@ class GpuPlan final : public MultiplyPlan {
     const auto* a = static_cast<const std::byte*>(args.a);
     const auto* b = static_cast<const std::byte*>(args.b);
     auto* c = static_cast<std::byte*>(args.tiles);
-    void* const workspace = workspaces_.at(args.lane).get();
+    void* const workspace = workspaces_.at(args.workspace).get();
     for (std::uint64_t t = 0; t < args.count; ++t) {
       const TileAt at = args.at[t];
       multiply_tile(call, a + at.row * a_apart(call.depth), b + at.column * b_apart(args.ldb),
@@ -278,7 +279,7 @@ class GpuPlan final : public MultiplyPlan {
       if (each.state != CUBLAS_STATUS_SUCCESS ||
           cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &call.a, &c_, &c_, &each.algo,
                                   &here) != CUBLAS_STATUS_SUCCESS ||
-          here.workspaceSize > most_lane_workspace) {
+          here.workspaceSize > most_of_one) {
         continue;
       }
       call.algorithm = each.algo;
@@ -317,7 +318,7 @@ class GpuPlan final : public MultiplyPlan {
   mutable Layout c_;
   mutable cublasLtMatmulDescOpaque_t product_;
   mutable Call calls_[3];  ///< of tile.k, and what K may begin with: its half and quarter
-  std::array<DeviceMemory, multiply_lanes(false)> workspaces_;
+  std::array<DeviceMemory, multiply_streams(false)> workspaces_;
   std::string words_;
 };
 

@@ -24,10 +24,10 @@ struct TileAt {
 /// All tiles of a product of rows x columns of them, row by row.
 std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns);
 
-/// How many launches with one plan a device should have side by side, each lane with every so many
-/// tiles: on a GPU the last blocks of one tile then leave room for another's; on a host the threads
-/// share out the tiles of one launch.
-constexpr unsigned multiply_lanes(bool on_host) {
+/// On how many streams a device should multiply tiles, in turns: on a GPU on two, so that the last
+/// blocks of one tile leave room for the next one's; a host's threads share out the tiles of one
+/// launch.
+constexpr unsigned multiply_streams(bool on_host) {
   return on_host ? 1 : 2;
 }
 
@@ -52,12 +52,12 @@ struct MultiplyArgs {
   const TileAt* at;  ///< `count` of them, to live until the work is done
   std::uint64_t count;
   bool first;
-  unsigned lane = 0;  ///< below multiply_lanes()
+  unsigned workspace = 0;  ///< of the plan's for a GPU, of which there are multiply_streams()
 };
 
-/// What the calls of one shape need: the library's handle, a workspace for each lane, algorithms.
-/// Launches of one lane must follow each other, on one stream or by events: they share its
-/// workspace. The plan lives until they are done.
+/// What the calls of one shape need: the library's handle, workspaces, algorithms. Launches with
+/// one workspace must follow each other, on one stream or by events. The plan lives until they are
+/// done.
 class MultiplyPlan {
  public:
   virtual ~MultiplyPlan() = default;

@@ -42,6 +42,9 @@ class Communicator {
   /// What carries the bytes, as comm.transport names it: "mpi" or "nccl".
   virtual std::string transport() const = 0;
 
+  /// Whether collectives keep the caller until they have ended.
+  virtual bool blocks() const = 0;
+
   /// What carries them between hosts: NCCL's word for it ("IB", "Socket", a plugin's name), "MPI",
   /// "within one host", or "unknown". The same on every rank; of a part what the whole has.
   virtual std::string network() const = 0;

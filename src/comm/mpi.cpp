@@ -84,6 +84,7 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
 
   std::string transport() const override { return "mpi"; }
+  bool blocks() const override { return true; }
   std::string network() const override {
     return session_.local_size() == session_.size() ? "within one host" : "MPI";
   }

@@ -115,7 +115,7 @@ void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_
   check_nccl(status, call, comm);
 }
 
-/// From here on NCCL may take several multiprocessors.
+/// Of all ranks: what is smaller takes few blocks, and is soon over.
 constexpr std::size_t great_bytes = std::size_t{1} << 20;
 
 /// A collective is a kernel to the seam: it is enqueued on a stream like any other.
@@ -239,6 +239,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::string transport() const override { return "nccl"; }
+  bool blocks() const override { return false; }
   std::string network() const override { return family_->network; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -250,33 +251,34 @@ class NcclCommunicator final : public Communicator {
 
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
-    enqueue(stream, "ncclAllGather", bytes, [=](ncclComm_t comm, CudaStream on) {
+    enqueue(stream, "ncclAllGather", whole(bytes), [=](ncclComm_t comm, CudaStream on) {
       return ncclAllGather(send, receive, bytes, ncclInt8, comm, on);
     });
   }
 
   void all_to_all(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
-    enqueue(
-        stream, "ncclSend and ncclRecv", bytes, [=, size = size_](ncclComm_t comm, CudaStream on) {
-          const auto* from = static_cast<const std::byte*>(send);
-          auto* to = static_cast<std::byte*>(receive);
-          const auto goes_on = [](ncclResult_t status) {
-            return status == ncclSuccess || status == ncclInProgress;
-          };
-          ncclResult_t status = ncclGroupStart();
-          for (int rank = 0; rank < size && goes_on(status); ++rank, from += bytes, to += bytes) {
-            status = ncclSend(from, bytes, ncclInt8, rank, comm, on);
-            if (goes_on(status)) status = ncclRecv(to, bytes, ncclInt8, rank, comm, on);
-          }
-          const ncclResult_t ended = ncclGroupEnd();
-          return goes_on(status) ? ended : status;
-        });
+    enqueue(stream, "ncclSend and ncclRecv", whole(bytes),
+            [=, size = size_](ncclComm_t comm, CudaStream on) {
+              const auto* from = static_cast<const std::byte*>(send);
+              auto* to = static_cast<std::byte*>(receive);
+              const auto goes_on = [](ncclResult_t status) {
+                return status == ncclSuccess || status == ncclInProgress;
+              };
+              ncclResult_t status = ncclGroupStart();
+              for (int rank = 0; rank < size && goes_on(status);
+                   ++rank, from += bytes, to += bytes) {
+                status = ncclSend(from, bytes, ncclInt8, rank, comm, on);
+                if (goes_on(status)) status = ncclRecv(to, bytes, ncclInt8, rank, comm, on);
+              }
+              const ncclResult_t ended = ncclGroupEnd();
+              return goes_on(status) ? ended : status;
+            });
   }
 
   void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
                       SumType type) override {
-    enqueue(stream, "ncclReduceScatter", count * size_of(type),
+    enqueue(stream, "ncclReduceScatter", whole(count * size_of(type)),
             [=](ncclComm_t comm, CudaStream on) {
               return ncclReduceScatter(send, receive, count, nccl_type(type), ncclSum, comm, on);
             });
@@ -298,18 +300,20 @@ class NcclCommunicator final : public Communicator {
   void wait(device::Stream& stream) override { family_->wait.synchronize(stream); }
 
  private:
-  /// `bytes`: of a rank.
+  /// `bytes`: what a rank has in the end, or has given.
   template <class Call>
   void enqueue(device::Stream& stream, const char* name, std::size_t bytes, Call call) {
     if (bytes == 0) return;
     family_->wait.begin(stream);
-    if (bytes >= great_bytes) meet(stream);
-    launch(stream, name, call);
+    if (size_ > 1 && bytes >= great_bytes) meet(stream);
+    give(stream, name, call);
     family_->wait.end(stream);
   }
 
+  std::size_t whole(std::size_t part) const { return part * static_cast<std::size_t>(size_); }
+
   template <class Call>
-  void launch(device::Stream& stream, const char* name, Call call) {
+  void give(device::Stream& stream, const char* name, Call call) {
     const CollectiveArgs<Call> args{call, name, comm_, family_->timeout, &family_->heartbeat};
     stream.launch(args.kernel(), args);
   }
@@ -319,7 +323,7 @@ class NcclCommunicator final : public Communicator {
   /// what other streams compute.
   void meet(device::Stream& stream) {
     auto* const all = meeting_.data();
-    launch(stream, "ncclAllGather", [all, rank = rank_](ncclComm_t comm, CudaStream on) {
+    give(stream, "ncclAllGather", [all, rank = rank_](ncclComm_t comm, CudaStream on) {
       return ncclAllGather(all + rank, all, 1, ncclInt8, comm, on);
     });
   }

@@ -185,7 +185,7 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
   // Two tiles, which a GPU computes side by side, if there is room for them.
   const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
   const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
-  const std::uint64_t lanes = std::min<std::uint64_t>(tiles, gemm::multiply_lanes(on_host));
+  const std::uint64_t streams = std::min<std::uint64_t>(tiles, gemm::multiply_streams(on_host));
   std::unique_ptr<gemm::MultiplyPlan> plan;
   Buffer<float> random, raw;
   Buffer<std::byte> a, b, c;
@@ -198,7 +198,7 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
     a = {device, Memory::device, tiles * a_elements * element};
     b = {device, Memory::device, b_elements * element};
     c = {device, Memory::device, tiles * c_bytes};
-    for (std::uint64_t i = 0; i < lanes; ++i) work.streams.push_back(device.make_stream());
+    for (std::uint64_t i = 0; i < streams; ++i) work.streams.push_back(device.make_stream());
     device::Stream& stream = *work.streams[0];
     generate(Generator::uniform, from, 1, 0, most, reinterpret_cast<std::byte*>(random.data()));
     stream.upload(raw.data(), random.data(), most * size_of(from));
@@ -214,19 +214,18 @@ Ceiling multiply(device::Device& device, const launch::Session& session, Effort 
   const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, on_host) ? depth : tile.n;
   const std::vector<gemm::TileAt> at = gemm::all_tiles(tiles, 1);
   work.enqueue = [&] {
-    const std::uint64_t each = tiles / lanes;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      work.streams[lane]->launch(gemm::multiply_kernel(),
-                                 {.plan = plan.get(),
-                                  .k = tile.k,
-                                  .a = a.data(),
-                                  .b = b.data(),
-                                  .ldb = ldb,
-                                  .tiles = c.data() + lane * each * c_bytes,
-                                  .at = at.data() + lane * each,
-                                  .count = each,
-                                  .first = true,
-                                  .lane = lane});
+    const std::uint64_t each = tiles / streams;
+    for (unsigned i = 0; i < streams; ++i) {
+      work.streams[i]->launch(gemm::multiply_kernel(), {.plan = plan.get(),
+                                                        .k = tile.k,
+                                                        .a = a.data(),
+                                                        .b = b.data(),
+                                                        .ldb = ldb,
+                                                        .tiles = c.data() + i * each * c_bytes,
+                                                        .at = at.data() + i * each,
+                                                        .count = each,
+                                                        .first = true,
+                                                        .workspace = i});
     }
   };
   const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *

@@ -84,6 +84,7 @@ struct GemmProblem {
   std::uint64_t device_memory = 0;  ///< bytes that every rank may use: the least of all ranks'
   std::uint64_t other_bytes = 0;    ///< of device memory that the caller needs besides
   bool on_host = false;
+  unsigned streams = 1;  ///< that tiles take turns on (gemm::multiply_streams())
   gemm::Tile tile = {};
 };
 

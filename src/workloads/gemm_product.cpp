@@ -48,11 +48,12 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       row_bytes_(plan_.problem.tile.n * gemm::accumulator_bytes(operands.precision)),
       tile_bytes_(plan_.problem.tile.m * row_bytes_),
       together_(tiles_at_once(runtime)),
+      gathers_block_(runtime.communicator->size() > 1 && runtime.communicator->blocks()),
       layers_(layers_of(*runtime.communicator, plan_)),
       panels_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
       tiles_(runtime, operands, plan_, staging, to, journal),
       ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()),
-      lanes_(*runtime.device, gemm::multiply_lanes(runtime.resources.device_is_host)) {
+      streams_(*runtime.device, plan_.problem.streams) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const GemmSuperTile extent = plan_.super_tile(number);
     SuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};
@@ -118,14 +119,16 @@ std::uint64_t GemmProduct::last_use(std::uint64_t batch) const {
 }
 
 /// Batches of the window wait for the super-tile's last one, with which they are computed tile by
-/// tile, so that tiles leave while others are computed; multiply_meanwhile() takes some of them
-/// while the device has nothing else to do.
+/// tile, so that tiles leave while others are computed. While the device has nothing else to do
+/// some of them are taken by multiply_meanwhile(), or, where it will not be called while the next
+/// batch is gathered, at once.
 void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);
   ++waiting_.count;
   if (place + 1 < blocks) {
-    if (place + plan_.window < blocks) multiply_present(stream);
+    const bool in_window = place + plan_.window >= blocks;
+    if (!in_window || (gathers_block_ && computed_->reached())) multiply_present(stream);
     return;
   }
   const std::uint64_t super_number = plan_.batch(number).super_tile;
@@ -141,11 +144,11 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
 /// All that wait, block by block.
 void GemmProduct::multiply_present(device::Stream& stream) {
   while (swept_.tiles > 0) sweep(stream);
-  lanes_.fork(stream);
+  streams_.fork(stream);
   for (; waiting_.count > 0; waiting_ = {waiting_.first + 1, waiting_.count - 1}) {
     multiply(waiting_.first, {0, tiles_of(waiting_.first)});
   }
-  lanes_.join();
+  streams_.join();
   record_computed(stream);
 }
 
@@ -162,16 +165,16 @@ bool GemmProduct::multiply_meanwhile() {
   return true;
 }
 
-/// The next tiles, a launch of each lane, get the products of all batches that waited when the
-/// sweep began.
+/// The next tiles, those of one launch on each stream, get the products of all batches that waited
+/// when the sweep began.
 void GemmProduct::sweep(device::Stream& stream) {
-  const std::uint64_t tiles = tiles_of(waiting_.first), step = lanes_.count() * together_;
+  const std::uint64_t tiles = tiles_of(waiting_.first), step = streams_.count() * together_;
   if (swept_.tiles == 0) swept_.end = waiting_.end();
-  lanes_.fork(stream);
+  streams_.fork(stream);
   for (std::uint64_t batch = waiting_.first; batch < swept_.end; ++batch) {
     multiply(batch, intersection({swept_.tiles, step}, {0, tiles}));
   }
-  lanes_.join();
+  streams_.join();
   swept_.tiles += step;
   if (swept_.tiles < tiles) return;
   waiting_ = {swept_.end, waiting_.end() - swept_.end};
@@ -183,21 +186,21 @@ void GemmProduct::record_computed(device::Stream& stream) {
   stream.record(*computed_);
 }
 
-/// Those that wait, of which the last one is the super-tile's, tile by tile, and the tiles leave. A
-/// lane checks its tiles while another one multiplies.
+/// Those that wait, of which the last one is the super-tile's, tile by tile, and the tiles leave.
+/// One stream checks its tile while the other one multiplies.
 void GemmProduct::finish_super_tile(device::Stream& stream) {
   const std::uint64_t end = waiting_.end(), super_number = plan_.batch(end - 1).super_tile;
   const std::uint64_t tiles = tiles_of(end - 1);
-  lanes_.fork(stream);
+  streams_.fork(stream);
   for (std::uint64_t i = 0; i < tiles; i += together_) {
     const Range some = intersection({i, together_}, {0, tiles});
     std::uint64_t batch = i < swept_.tiles ? swept_.end : waiting_.first;
     for (; batch < end; ++batch) multiply(batch, some);
     for (std::uint64_t t = some.first; t < some.end(); ++t) {
-      finish_tile(lane_of(t), super_number, t);
+      finish_tile(streams_[turn_of(t)], turn_of(t), super_number, t);
     }
   }
-  lanes_.join();
+  streams_.join();
   waiting_ = {end, 0};
   swept_.tiles = 0;
   record_computed(stream);
@@ -216,20 +219,20 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
        extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first});
 }
 
-/// Some of the super-tile's tiles get the products of the batch, each on its lane: in its first
+/// Some of the super-tile's tiles get the products of the batch, each on its stream: in its first
 /// batch once what stood in their place has left, and where a segment of K ends their sums are
-/// folded. Where nothing has to leave, a host's threads share out all tiles at once.
+/// folded. On one stream, where nothing has to leave, all of them in one launch.
 void GemmProduct::multiply(std::uint64_t number, Range tiles) {
   const auto [super_number, block] = plan_.batch(number);
   const GemmPanels::Batch& panels = panels_.batch(number);
   const GemmStep step = plan_.step(block);
   const bool begins = block == plan_.own_blocks.first;
-  const std::uint64_t at_once = begins || lanes_.count() > 1 ? together_ : tiles.count;
+  const std::uint64_t at_once = begins || streams_.count() > 1 ? together_ : tiles.count;
   const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
   for (std::uint64_t first = tiles.first; first < tiles.end(); first += at_once) {
     const Range some = intersection({first, at_once}, tiles);
-    const unsigned lane = lane_of(first);
-    device::Stream& stream = lanes_[lane];
+    const unsigned turn = turn_of(first);
+    device::Stream& stream = streams_[turn];
     if (begins) {
       for (std::uint64_t i = some.first; i < some.end(); ++i) tiles_.wait(stream, stations_[i]);
     }
@@ -242,7 +245,7 @@ void GemmProduct::multiply(std::uint64_t number, Range tiles) {
                                             .at = super_tiles_[super_number].at.data() + some.first,
                                             .count = some.count,
                                             .first = step.begins,
-                                            .lane = lane});
+                                            .workspace = turn});
     for (std::uint64_t level = step.level; level > step.level - step.folds; --level) {
       std::byte* const left = accumulator(level - 1, some.first);
       stream.launch(gemm::add_kernel(), {left, accumulator(level, some.first), left,
@@ -251,12 +254,13 @@ void GemmProduct::multiply(std::uint64_t number, Range tiles) {
   }
 }
 
-/// On a lane, to which all the tile's products were given.
-void GemmProduct::finish_tile(unsigned lane, std::uint64_t super_tile, std::uint64_t index) {
+/// Behind all the tile's products, with scratch memory that the stream has for itself.
+void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
+                              std::uint64_t index) {
   const SuperTile& all = super_tiles_[super_tile];
   const auto [row, column] = all.at[index];
   const std::uint64_t across = all.extent.columns.count, edge = plan_.problem.tile.m;
-  tiles_.finish_tile(lanes_[lane], lane, super_tile, all.tiles[index], accumulator(0, index),
+  tiles_.finish_tile(stream, scratch, super_tile, all.tiles[index], accumulator(0, index),
                      {.z = z_ + row * edge * across + column,
                       .z_stride = across,
                       .row_squares = row_squares_ + row * edge,
@@ -298,16 +302,14 @@ void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
   const SuperTile& super_tile = super_tiles_[super_number];
   const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
   if (super_tile.tiles.empty()) return;
-  lanes_.fork(stream);
   gather_check(stream);
   for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += layers) {
     for (std::uint64_t row = 0; row < edge; row += plan_.exchange_rows) {
       exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));
     }
     const std::uint64_t mine = first + plan_.layer;
-    if (mine < super_tile.tiles.size()) finish_tile(0, super_number, mine);
+    if (mine < super_tile.tiles.size()) finish_tile(stream, 0, super_number, mine);
   }
-  lanes_.join();
 }
 
 /// Some rows of tiles `first` and so on, one for each layer.

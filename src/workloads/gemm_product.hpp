@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/buffer.hpp"
-#include "device/lanes.hpp"
+#include "device/forked_streams.hpp"
 #include "kernels/gemm/multiply.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
@@ -61,7 +61,8 @@ class GemmProduct {
   void sweep(device::Stream& stream);
   void record_computed(device::Stream& stream);
   void finish_super_tile(device::Stream& stream);
-  void finish_tile(unsigned lane, std::uint64_t super_tile, std::uint64_t index);
+  void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
+                   std::uint64_t index);
   void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
   template <class Call>
@@ -76,8 +77,9 @@ class GemmProduct {
     return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
   }
   bool splits_k() const { return plan_.box.depth > 1; }
-  unsigned lane_of(std::uint64_t tile) const {
-    return static_cast<unsigned>(tile / together_ % lanes_.count());
+  /// The stream that has a tile's products in all batches.
+  unsigned turn_of(std::uint64_t tile) const {
+    return static_cast<unsigned>(tile / together_ % streams_.count());
   }
 
   runtime::Runtime& runtime_;
@@ -85,7 +87,8 @@ class GemmProduct {
   GemmPlan plan_;
   const gemm::MultiplyPlan& library_;
   std::size_t row_bytes_, tile_bytes_;  ///< of a tile
-  std::uint64_t together_;              ///< tiles of one launch, on one lane
+  std::uint64_t together_;              ///< tiles of one launch
+  bool gathers_block_;                  ///< the thread that enqueues, as in GemmRates
   std::vector<SuperTile> super_tiles_;
   /// Batches that are on the device, or on their way, whose products are not all enqueued.
   Range waiting_{};
@@ -110,7 +113,7 @@ class GemmProduct {
   // Its writers use what stands above until it is gone, also where a run has failed.
   GemmTiles tiles_;
   pipeline::UploadRing ring_;
-  device::Lanes lanes_;  ///< of the ring's compute(), for tiles
+  device::ForkedStreams streams_;  ///< forked from the ring's compute(): tiles take turns on them
 };
 
 }  // namespace shardstream::workloads

@@ -7,7 +7,6 @@
 #include "core/error.hpp"
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/factor.hpp"
-#include "kernels/gemm/multiply.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -343,12 +342,11 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   buffers.z = room({rows, extents.columns, sizeof(double)});
   buffers.row_squares = room({rows, sizeof(double)});
   buffers.column_squares = room({extents.columns, sizeof(double)});
-  buffers.verdicts =
-      sum({room({shape.most_rows, shape.most_columns,
-                 sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
-           room({gemm::multiply_lanes(problem.on_host), tile.m, sizeof(gemm::RowVerdict)}),
-           room({extents.super_tiles, shape.most_blocks, shape.box.batch_sums(problem.symmetric),
-                 sizeof(std::uint64_t)})});
+  buffers.verdicts = sum({room({shape.most_rows, shape.most_columns,
+                                sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
+                          room({problem.streams, tile.m, sizeof(gemm::RowVerdict)}),
+                          room({extents.super_tiles, shape.most_blocks,
+                                shape.box.batch_sums(problem.symmetric), sizeof(std::uint64_t)})});
   buffers.accumulators = room({shape.levels, extents.tiles, shape.tile_bytes});
   if (problem.reads_c) buffers.c_tile = room({shape.tile_bytes});
   if (problem.symmetric && problem.stores_c && shape.tile_rows > 1) {

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "kernels/gemm/multiply.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
 
@@ -68,8 +67,7 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
     group.sums.resize(plan.own_blocks.count * plan.batch_sums());
   }
   if (tiles_.empty()) return;
-  const unsigned lanes = gemm::multiply_lanes(runtime.resources.device_is_host);
-  row_verdicts_ = {device, Memory::device, lanes * plan.problem.tile.m};
+  row_verdicts_ = {device, Memory::device, plan.problem.streams * plan.problem.tile.m};
   reports_ = {device, Memory::device, tiles_.size()};
   if (operands.c) {
     c_there_ = {device, Memory::device, tile_bytes_};
@@ -99,8 +97,8 @@ void GemmTiles::begin(device::Stream& stream) {
 
 // ---------------------------------------------------------------- on the device
 
-void GemmTiles::finish_tile(device::Stream& stream, unsigned lane, std::uint64_t group, GemmTile at,
-                            std::byte* data, const Sums& sums, Station& station) {
+void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
+                            GemmTile at, std::byte* data, const Sums& sums, Station& station) {
   const gemm::Tile& edges = plan_.problem.tile;
   const std::uint64_t number = plan_.number_of(at);
   Tile& tile = tiles_[number];
@@ -115,7 +113,7 @@ void GemmTiles::finish_tile(device::Stream& stream, unsigned lane, std::uint64_t
   const bool mirrors_leave = tile.mirrored && to_ != nullptr;
   tile.missing = tile.rows.count + (mirrors_leave ? tile.columns.count : 0) + 1;
 
-  check(stream, lane, tile, data, sums, report);
+  check(stream, scratch, tile, data, sums, report);
   if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, tile, data, report);
   if (operands_.scale) {  // after the check, which is of the products as they were computed
     stream.launch(gemm::correlate_kernel(), {data, operands_.precision, tile.rows.count,
@@ -139,22 +137,23 @@ void GemmTiles::finish_tile(device::Stream& stream, unsigned lane, std::uint64_t
 }
 
 /// Before alpha and beta.
-void GemmTiles::check(device::Stream& stream, unsigned lane, const Tile& tile,
+void GemmTiles::check(device::Stream& stream, unsigned scratch, const Tile& tile,
                       const std::byte* data, const Sums& sums, Report* report) {
-  const gemm::CheckTileArgs args{.tile = data,
-                                 .precision = operands_.precision,
-                                 .rows = tile.rows.count,
-                                 .columns = tile.columns.count,
-                                 .ld = plan_.problem.tile.n,
-                                 .seed = sign_seed,
-                                 .first_column = tile.columns.first,
-                                 .k = operands_.k,
-                                 .z = sums.z,
-                                 .z_stride = sums.z_stride,
-                                 .row_squares = sums.row_squares,
-                                 .column_squares = sums.column_squares,
-                                 .row_verdicts = row_verdicts_.data() + lane * plan_.problem.tile.m,
-                                 .verdict = &report->verdict};
+  const gemm::CheckTileArgs args{
+      .tile = data,
+      .precision = operands_.precision,
+      .rows = tile.rows.count,
+      .columns = tile.columns.count,
+      .ld = plan_.problem.tile.n,
+      .seed = sign_seed,
+      .first_column = tile.columns.first,
+      .k = operands_.k,
+      .z = sums.z,
+      .z_stride = sums.z_stride,
+      .row_squares = sums.row_squares,
+      .column_squares = sums.column_squares,
+      .row_verdicts = row_verdicts_.data() + scratch * plan_.problem.tile.m,
+      .verdict = &report->verdict};
   stream.launch(gemm::check_rows_kernel(), args);
   stream.launch(gemm::verdict_kernel(), args);
 }
@@ -168,7 +167,7 @@ void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
     runtime_.session.heartbeat().move();
     const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
     tile.c_words = gemm::word_sum(c_here_.data(), bytes);
-    stream.wait(*c_added_);  // perhaps on another lane
+    stream.wait(*c_added_);  // perhaps on another stream
     stream.upload(c_there_.data(), c_here_.data(), bytes);
     stream.record(*c_read_);
     stream.launch(gemm::word_sum_kernel(), {c_there_.data(), bytes, &report->c_words});

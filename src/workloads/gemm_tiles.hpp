@@ -70,8 +70,8 @@ class GemmTiles {
 
   void begin(device::Stream& stream);
   /// The tile at `data`, dense in its padded shape, holds all its products behind the work of
-  /// `stream`, which is lane `lane` of gemm::multiply_lanes().
-  void finish_tile(device::Stream& stream, unsigned lane, std::uint64_t group, GemmTile tile,
+  /// `stream`, which has scratch memory `scratch`, below GemmProblem::streams, for itself.
+  void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group, GemmTile tile,
                    std::byte* data, const Sums& sums, Station& station);
   /// Behind this on `stream` the station's memory may be used again.
   void wait(device::Stream& stream, const Station& station) {
@@ -112,7 +112,7 @@ class GemmTiles {
     std::string failure;
   };
 
-  void check(device::Stream& stream, unsigned lane, const Tile& tile, const std::byte* data,
+  void check(device::Stream& stream, unsigned scratch, const Tile& tile, const std::byte* data,
              const Sums& sums, Report* report);
   void add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report);
   void read_c(const Tile& tile);
@@ -131,7 +131,7 @@ class GemmTiles {
   ElementType type_;
   std::size_t element_, row_bytes_, tile_bytes_;  ///< of C; of a tile and its rows, padded
 
-  device::Buffer<gemm::RowVerdict> row_verdicts_;  ///< a tile's for each lane
+  device::Buffer<gemm::RowVerdict> row_verdicts_;  ///< scratch: of a tile for each stream
   device::Buffer<Report> reports_;
   device::Buffer<std::byte> c_there_, c_here_;       ///< one tile of C0
   std::vector<std::byte> c_stored_;                  ///< the same as stored, where that differs

@@ -202,6 +202,7 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
           .other_bytes =
               (on_host ? 0 : gemm::most_workspace) + Normalizer::device_bytes(operands, tile),
           .on_host = on_host,
+          .streams = gemm::multiply_streams(on_host),
           .tile = tile};
 }
 

@@ -66,7 +66,7 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
               std::clamp<std::uint64_t>(
                   effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
                   most_gathered)),
-          .gathers_block = runtime.communicator->transport() == "mpi"};
+          .gathers_block = runtime.communicator->blocks()};
 }
 
 std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads& loads) {

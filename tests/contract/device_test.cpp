@@ -1,4 +1,4 @@
-// What every backend promises of streams, events and memory, and what lanes make of them.
+// What every backend promises of streams, events and memory, and of what is made of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 #include "contract/backend.hpp"
 #include "core/error.hpp"
-#include "device/lanes.hpp"
+#include "device/forked_streams.hpp"
 
 namespace shardstream {
 namespace {
 
 using device::Buffer;
-using device::Lanes;
+using device::ForkedStreams;
 using device::Memory;
 using device::Priority;
 using test::from_device;
@@ -104,39 +104,43 @@ TEST(Stream, WorkRunsInOrder) {
   EXPECT_EQ(seen, second);
 }
 
-TEST(Lanes, WorkBetweenTwoPointsOfAStream) {
+TEST(ForkedStreams, WorkBetweenTwoPointsOfAStream) {
   const auto device = make_backend();
   for (const Priority priority : {Priority::normal, Priority::urgent}) {
     const auto stream = device->make_stream(priority);
-    constexpr std::size_t lanes_count = 3;
-    Lanes lanes(*device, lanes_count);
-    ASSERT_EQ(lanes.count(), lanes_count);
-    const auto before = counting(lanes_count << 20), within = counting(before.size(), 1);
-    const Buffer<std::uint32_t> buffer(*device, Memory::device, before.size());
-    std::vector<std::uint32_t> seen(before.size());
-    const std::size_t part = before.size() / lanes_count;
-    for (int i = 0; i < 10; ++i) {
-      stream->upload(buffer.data(), before.data(), buffer.bytes());
-      lanes.fork(*stream);
-      for (std::size_t lane = 0; lane < lanes_count; ++lane) {
-        lanes[lane].upload(buffer.data() + lane * part, within.data() + lane * part,
-                           part * sizeof(std::uint32_t));
+    constexpr std::size_t count = 3, part = std::size_t{1} << 20;
+    ForkedStreams streams(*device, count);
+    ASSERT_EQ(streams.count(), count);
+    // Pinned, so that no copy waits for the one before by itself.
+    const auto pinned = [&] {
+      return Buffer<std::uint32_t>(*device, Memory::pinned, count * part);
+    };
+    const auto before = pinned(), within = pinned(), seen = pinned();
+    std::iota(before.data(), before.data() + before.size(), 0U);
+    std::iota(within.data(), within.data() + within.size(), 1U);
+    const Buffer<std::uint32_t> there(*device, Memory::device, count * part);
+    for (int round = 0; round < 10; ++round) {
+      stream->upload(there.data(), before.data(), there.bytes());
+      streams.fork(*stream);
+      for (std::size_t i = count; i-- > 0;) {
+        streams[i].upload(there.data() + i * part, within.data() + i * part,
+                          part * sizeof(*seen.data()));
       }
-      lanes.join();
-      stream->download(seen.data(), buffer.data(), buffer.bytes());
+      streams.join();
+      stream->download(seen.data(), there.data(), there.bytes());
       stream->synchronize();
-      ASSERT_EQ(seen, within);
+      ASSERT_EQ(std::memcmp(seen.data(), within.data(), seen.bytes()), 0);
     }
   }
 }
 
-TEST(Lanes, OneIsTheStreamItself) {
+TEST(ForkedStreams, OneIsTheStreamItself) {
   const auto device = make_backend();
   const auto stream = device->make_stream();
-  Lanes lanes(*device, 1);
-  lanes.fork(*stream);
-  EXPECT_EQ(&lanes[0], stream.get());
-  lanes.join();
+  ForkedStreams streams(*device, 1);
+  streams.fork(*stream);
+  EXPECT_EQ(&streams[0], stream.get());
+  streams.join();
 }
 
 TEST(Event, NeverRecordedIsNoWait) {

@@ -19,6 +19,7 @@
 
 #include "contract/faulty_device.hpp"
 #include "contract/pipeline_inputs.hpp"
+#include "device/forked_streams.hpp"
 #include "pipeline/drain.hpp"
 #include "pipeline/feed.hpp"
 #include "pipeline/upload_ring.hpp"
@@ -199,6 +200,11 @@ bool overlaps(device::Device& device, test::Plan& plan) {
   return all_right;
 }
 
+/// Of a slot of values that begin with `first` and are 3 apart.
+constexpr std::uint64_t ramp_sum(std::uint64_t first) {
+  return slot * first + 3 * (slot * (slot - 1) / 2);
+}
+
 /// Tiles of two slots are made in two places in turn, and drained; twice, with a finish() each
 /// time. A tile's writers do not end before its place is given to the next one: what they have seen
 /// must not order what comes then.
@@ -242,8 +248,37 @@ bool drains(device::Device& device, test::Plan& plan) {
   bool all_right = true;
   for (std::uint64_t i = 0; i < sums.size(); ++i) {
     const std::uint64_t first = i / rows + 3 * slot * (i % rows);
-    const std::uint64_t wanted = slot * first + 3 * (slot * (slot - 1) / 2);
-    all_right = all_right && sums[i] == static_cast<std::int64_t>(wanted);
+    all_right = all_right && sums[i] == static_cast<std::int64_t>(ramp_sum(first));
+  }
+  return all_right;
+}
+
+/// A stream's values are summed on two others, and then made anew.
+bool forks(device::Device& device, test::Plan& plan) {
+  constexpr std::uint64_t rounds = 2, parts = 3;
+  const device::Buffer<std::int64_t> values(device, device::Memory::device, parts * slot);
+  const device::Buffer<std::int64_t> sums(device, device::Memory::device, rounds * parts);
+  const device::Buffer<std::int64_t> seen(device, device::Memory::pinned, sums.size());
+  const auto stream = device.make_stream();
+  device::ForkedStreams streams(device, parts);
+  plan.arm(true);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const auto from = static_cast<std::int64_t>(round);
+    stream->launch(ramp_kernel, {values.data(), values.size(), from, 3, false});
+    streams.fork(*stream);
+    for (std::uint64_t i = 0; i < parts; ++i) {
+      streams[i].launch(sum_kernel,
+                        {values.data() + i * slot, slot, sums.data() + round * parts + i});
+    }
+    streams.join();
+  }
+  stream->download(seen.data(), sums.data(), sums.bytes());
+  stream->synchronize();
+  plan.arm(false);
+  bool all_right = true;
+  for (std::uint64_t i = 0; i < seen.size(); ++i) {
+    const std::uint64_t first = i / parts + 3 * slot * (i % parts);
+    all_right = all_right && seen[i] == static_cast<std::int64_t>(ramp_sum(first));
   }
   return all_right;
 }
@@ -260,7 +295,8 @@ constexpr std::array schedules = {Schedule{"stream", feeds<pipeline::Mode::strea
                                   Schedule{"resident", feeds<pipeline::Mode::resident>},
                                   Schedule{"arrivals", arrives},
                                   Schedule{"last use", overlaps},
-                                  Schedule{"drain", drains}};
+                                  Schedule{"drain", drains},
+                                  Schedule{"forked streams", forks}};
 
 /// One run; says which waits it met, one a line.
 int run_once(const Schedule& schedule, Fault fault) {

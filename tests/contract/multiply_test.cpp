@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "contract/backend.hpp"
+#include "device/forked_streams.hpp"
 #include "kernels/gemm/multiply.hpp"
 
 namespace shardstream::gemm {
@@ -189,20 +190,22 @@ class Multiply : public ::testing::TestWithParam<Precision> {
       const auto left = factor(a.part(0, k, a.rows, depth), false);
       const auto right = factor(b.part(k, 0, depth, b.columns), true);
       const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? depth : b.columns;
-      const unsigned lanes = multiply_lanes(on_host_);
-      for (unsigned lane = 0; lane < lanes; ++lane) {
-        const std::size_t first = all.size() * lane / lanes;
-        stream_->launch(multiply_kernel(), {.plan = &plan,
-                                            .k = depth,
-                                            .a = left.data(),
-                                            .b = right.data(),
-                                            .ldb = ldb,
-                                            .tiles = sums.data() + sums.size() / all.size() * first,
-                                            .at = all.data() + first,
-                                            .count = all.size() * (lane + 1) / lanes - first,
-                                            .first = k == 0,
-                                            .lane = lane});
+      streams_.fork(*stream_);
+      for (unsigned i = 0; i < streams_.count(); ++i) {
+        const std::size_t first = all.size() * i / streams_.count();
+        streams_[i].launch(multiply_kernel(),
+                           {.plan = &plan,
+                            .k = depth,
+                            .a = left.data(),
+                            .b = right.data(),
+                            .ldb = ldb,
+                            .tiles = sums.data() + sums.size() / all.size() * first,
+                            .at = all.data() + first,
+                            .count = all.size() * (i + 1) / streams_.count() - first,
+                            .first = k == 0,
+                            .workspace = i});
       }
+      streams_.join();
       stream_->synchronize();
     }
     return test::from_device(*stream_, sums);
@@ -244,6 +247,7 @@ class Multiply : public ::testing::TestWithParam<Precision> {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   bool on_host_ = device_->info().backend == "host";
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
+  device::ForkedStreams streams_{*device_, multiply_streams(on_host_)};
 };
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Multiply, ::testing::ValuesIn(all_precisions),

@@ -186,6 +186,7 @@ class SpoilingCommunicator final : public comm::Communicator {
       : inner_(std::move(inner)), faults_(faults) {}
 
   std::string transport() const override { return inner_->transport(); }
+  bool blocks() const override { return inner_->blocks(); }
   std::string network() const override { return inner_->network(); }
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }

@@ -119,12 +119,13 @@ struct Prepared {
   Log log;
   runtime::Runtime runtime{session(), options, log};
   pipeline::Ring staging = pipeline::staging_ring(options, runtime.resources);
+  unsigned streams;  ///< that tiles take turns on: a GPU's plan has two
   GemmOperands operands;
   GemmPlan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
 
-  Prepared(bool gram, const std::vector<std::string>& words)
-      : options(test::host_options(2, words)) {
+  Prepared(bool gram, const std::vector<std::string>& words, unsigned side_by_side = 1)
+      : options(test::host_options(2, words)), streams(side_by_side) {
     runtime.device = std::make_unique<CountingDevice>(std::move(runtime.device), peak, products);
     operands =
         open_product(session(), [&] { return gram ? open_gram(options) : open_gemm(options); });
@@ -133,8 +134,9 @@ struct Prepared {
   }
 
   void plan_with(std::uint64_t device_memory) {
-    plan = plan_gemm(problem_of(operands, options, ranks(), device_memory, true),
-                     {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
+    GemmProblem problem = problem_of(operands, options, ranks(), device_memory, true);
+    problem.streams = streams;
+    plan = plan_gemm(problem, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(session().rank()));
   }
 
@@ -145,8 +147,8 @@ struct Prepared {
     return std::make_unique<GemmProduct>(runtime, operands, plan, *library, staging, nullptr,
                                          nullptr);
   }
-  /// Allocates everything and runs once.
-  void run() {
+  /// Allocates everything and runs once. This rank's part of C's checksum.
+  std::uint64_t run() {
     const auto product = make();
     std::optional<Normalizer> normalizer;
     if (operands.normalizes()) normalizer.emplace(runtime, operands, staging);
@@ -154,6 +156,7 @@ struct Prepared {
     if (normalizer) normalizer->run(*product);
     product->run();
     EXPECT_EQ(product->verdict().failure, "");
+    return product->checksum();
   }
 };
 
@@ -216,7 +219,7 @@ std::string told(const Case& each) {
 
 TEST(Product, DeviceMemoryIsWhatThePlanSays) {
   for (const Case& each : cases()) {
-    Prepared prepared(each.gram, each.words);
+    Prepared prepared(each.gram, each.words, 2);
     prepared.run();
     const std::uint64_t planned = prepared.plan.device_bytes;
     EXPECT_LE(prepared.peak.device, planned) << told(each);
@@ -278,6 +281,16 @@ TEST(Product, TheRemedyIsWhatTakesTheMemory) {
   }
 }
 
+/// Those whose tiles share scratch memory, C0's, or mirrors.
+TEST(Product, TilesHaveTheSameBitsOnTwoStreams) {
+  for (const Case& each : cases()) {
+    const std::string what = each.what;
+    if (what != "with C" && what != "mirrored" && what != "correlation") continue;
+    const std::uint64_t one = Prepared(each.gram, each.words, 1).run();
+    EXPECT_EQ(Prepared(each.gram, each.words, 2).run(), one) << told(each);
+  }
+}
+
 // ---------------------------------------------------------------- tiles while batches come
 
 /// Uniform floats; what else happens when they are read is left to say.
@@ -330,9 +343,11 @@ enum class Sweep { none, one, all };
 
 /// The checksum of a product in `super_tiles` or more, whose windows take all batches of a
 /// super-tile but with Sweep::none.
-std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles) {
-  Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "2560",
-                            "--gemm.decomposition", "rows", "--output.store", "false"});
+std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams = 1) {
+  Prepared prepared(false,
+                    {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "2560",
+                     "--gemm.decomposition", "rows", "--output.store", "false"},
+                    streams);
   GemmPlan& plan = prepared.plan;
   for (std::uint64_t memory = plan.device_bytes; plan.super_tiles() < super_tiles;) {
     memory = memory * 9 / 10;
@@ -365,6 +380,7 @@ TEST(Product, TilesHaveTheSameBitsIfTheyAreMultipliedWhileABatchIsWaitedFor) {
       EXPECT_EQ(checksum(sweep, super_tiles), plain)
           << static_cast<int>(sweep) << ", super-tiles " << super_tiles;
     }
+    EXPECT_EQ(checksum(Sweep::one, super_tiles, 2), plain) << "two streams, " << super_tiles;
   }
 }
 

@@ -439,7 +439,7 @@ class Batch {
     const double ms = timer_.milliseconds([&] {
       beside.begin(timer_.stream());
       for (std::size_t i = 0; i < all.size(); ++i) {
-        const unsigned lane = i % multiply_lanes(false);
+        const unsigned turn = i % multiply_streams(false);
         multiply_kernel().cuda({.plan = plan.get(),
                                 .k = tile.k,
                                 .a = a_.get(),
@@ -449,8 +449,8 @@ class Batch {
                                 .at = &all[i],
                                 .count = 1,
                                 .first = false,
-                                .lane = lane},
-                               lane == 0 ? timer_.stream() : beside.stream());
+                                .workspace = turn},
+                               turn == 0 ? timer_.stream() : beside.stream());
       }
       beside.end(timer_.stream());
     });
