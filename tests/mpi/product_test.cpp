@@ -384,6 +384,65 @@ TEST(Product, TilesHaveTheSameBitsIfTheyAreMultipliedWhileABatchIsWaitedFor) {
   }
 }
 
+/// Blocks, and holds back the first panel's gathers until readers have brought all others, and what
+/// comes behind them until a product has been launched.
+class LateGathers final : public comm::Communicator {
+ public:
+  LateGathers(std::unique_ptr<comm::Communicator> inner, const std::atomic<std::uint64_t>& products)
+      : inner_(std::move(inner)), products_(products) {}
+
+  std::string transport() const override { return inner_->transport(); }
+  bool blocks() const override { return true; }
+  std::string network() const override { return inner_->network(); }
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::unique_ptr<comm::Communicator> split(int color, int key) override {
+    return inner_->split(color, key);
+  }
+  void all_gather(device::Stream& stream, const void* send, void* receive,
+                  std::size_t bytes) override {
+    constexpr std::uint64_t of_a_batch = 2;  // B's panel, and what C is checked by
+    if (gathers_++ < of_a_batch) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    } else if (products_ == 0) {
+      throw Error("no tile was multiplied before the second panel was gathered");
+    }
+    inner_->all_gather(stream, send, receive, bytes);
+  }
+  void all_to_all(device::Stream& stream, const void* send, void* receive,
+                  std::size_t bytes) override {
+    inner_->all_to_all(stream, send, receive, bytes);
+  }
+  void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
+                      comm::SumType type) override {
+    inner_->reduce_scatter(stream, send, receive, count, type);
+  }
+  void all_reduce(device::Stream& stream, const void* send, void* receive, std::size_t count,
+                  comm::SumType type) override {
+    inner_->all_reduce(stream, send, receive, count, type);
+  }
+  void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) override {
+    inner_->broadcast(stream, data, bytes, root);
+  }
+  void wait(device::Stream& stream) override { inner_->wait(stream); }
+
+ private:
+  std::unique_ptr<comm::Communicator> inner_;
+  const std::atomic<std::uint64_t>& products_;
+  std::uint64_t gathers_ = 0;
+};
+
+TEST(Product, WhereGathersBlockTheDeviceIsGivenWorkBefore) {
+  if (session().size() == 1) GTEST_SKIP() << "nothing is gathered";
+  Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "5000",
+                            "--gemm.decomposition", "rows", "--output.store", "false"});
+  ASSERT_FALSE(prepared.plan.idle);
+  prepared.plan.window = prepared.plan.ring = prepared.plan.own_blocks.count;
+  prepared.runtime.communicator =
+      std::make_unique<LateGathers>(std::move(prepared.runtime.communicator), prepared.products);
+  prepared.run();
+}
+
 // ---------------------------------------------------------------- what readers reach
 
 /// Counts the bytes that are read of it.
