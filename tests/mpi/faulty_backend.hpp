@@ -7,13 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 
-#include "comm/communicator.hpp"
 #include "device/device.hpp"
 #include "kernels/gemm/check.hpp"
+#include "mpi/forwarding_communicator.hpp"
 
 namespace shardstream::test {
 
@@ -180,45 +179,28 @@ class SpoilingDevice final : public device::Device {
   std::size_t streams_;
 };
 
-class SpoilingCommunicator final : public comm::Communicator {
+class SpoilingCommunicator final : public ForwardingCommunicator {
  public:
   SpoilingCommunicator(std::unique_ptr<comm::Communicator> inner, Faults& faults)
-      : inner_(std::move(inner)), faults_(faults) {}
+      : ForwardingCommunicator(std::move(inner)), faults_(faults) {}
 
-  std::string transport() const override { return inner_->transport(); }
-  bool blocks() const override { return inner_->blocks(); }
-  std::string network() const override { return inner_->network(); }
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
   /// All-gathers of parts count like those of the whole.
   std::unique_ptr<comm::Communicator> split(int color, int key) override {
-    return std::make_unique<SpoilingCommunicator>(inner_->split(color, key), faults_);
+    return std::make_unique<SpoilingCommunicator>(ForwardingCommunicator::split(color, key),
+                                                  faults_);
   }
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
-    inner_->all_gather(stream, send, receive, bytes);
+    ForwardingCommunicator::all_gather(stream, send, receive, bytes);
     detail::flip_message(stream, receive, faults_.gathers, faults_.gather, faults_);
   }
   void all_to_all(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
-    inner_->all_to_all(stream, send, receive, bytes);
+    ForwardingCommunicator::all_to_all(stream, send, receive, bytes);
     detail::flip_message(stream, receive, faults_.exchanges, faults_.exchange, faults_);
   }
-  void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
-                      comm::SumType type) override {
-    inner_->reduce_scatter(stream, send, receive, count, type);
-  }
-  void all_reduce(device::Stream& stream, const void* send, void* receive, std::size_t count,
-                  comm::SumType type) override {
-    inner_->all_reduce(stream, send, receive, count, type);
-  }
-  void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) override {
-    inner_->broadcast(stream, data, bytes, root);
-  }
-  void wait(device::Stream& stream) override { inner_->wait(stream); }
 
  private:
-  std::unique_ptr<comm::Communicator> inner_;
   Faults& faults_;
 };
 

@@ -23,6 +23,7 @@
 #include "core/shard.hpp"
 #include "io/generator_source.hpp"
 #include "kernels/gemm/multiply.hpp"
+#include "mpi/forwarding_communicator.hpp"
 #include "mpi/host_options.hpp"
 #include "mpi/session.hpp"
 #include "workloads/gemm_reading.hpp"
@@ -386,19 +387,12 @@ TEST(Product, TilesHaveTheSameBitsIfTheyAreMultipliedWhileABatchIsWaitedFor) {
 
 /// Blocks, and holds back the first panel's gathers until readers have brought all others, and what
 /// comes behind them until a product has been launched.
-class LateGathers final : public comm::Communicator {
+class LateGathers final : public test::ForwardingCommunicator {
  public:
   LateGathers(std::unique_ptr<comm::Communicator> inner, const std::atomic<std::uint64_t>& products)
-      : inner_(std::move(inner)), products_(products) {}
+      : ForwardingCommunicator(std::move(inner)), products_(products) {}
 
-  std::string transport() const override { return inner_->transport(); }
   bool blocks() const override { return true; }
-  std::string network() const override { return inner_->network(); }
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::unique_ptr<comm::Communicator> split(int color, int key) override {
-    return inner_->split(color, key);
-  }
   void all_gather(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
     constexpr std::uint64_t of_a_batch = 2;  // B's panel, and what C is checked by
@@ -407,27 +401,10 @@ class LateGathers final : public comm::Communicator {
     } else if (products_ == 0) {
       throw Error("no tile was multiplied before the second panel was gathered");
     }
-    inner_->all_gather(stream, send, receive, bytes);
+    ForwardingCommunicator::all_gather(stream, send, receive, bytes);
   }
-  void all_to_all(device::Stream& stream, const void* send, void* receive,
-                  std::size_t bytes) override {
-    inner_->all_to_all(stream, send, receive, bytes);
-  }
-  void reduce_scatter(device::Stream& stream, const void* send, void* receive, std::size_t count,
-                      comm::SumType type) override {
-    inner_->reduce_scatter(stream, send, receive, count, type);
-  }
-  void all_reduce(device::Stream& stream, const void* send, void* receive, std::size_t count,
-                  comm::SumType type) override {
-    inner_->all_reduce(stream, send, receive, count, type);
-  }
-  void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) override {
-    inner_->broadcast(stream, data, bytes, root);
-  }
-  void wait(device::Stream& stream) override { inner_->wait(stream); }
 
  private:
-  std::unique_ptr<comm::Communicator> inner_;
   const std::atomic<std::uint64_t>& products_;
   std::uint64_t gathers_ = 0;
 };
