@@ -3,7 +3,9 @@
 set(SHARDSTREAM_CUDA AUTO CACHE STRING "CUDA backend: AUTO (if nvcc is found), ON or OFF")
 set_property(CACHE SHARDSTREAM_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(SHARDSTREAM_SANITIZE "" CACHE STRING "Sanitizers to build with: thread, or address,undefined")
-option(SHARDSTREAM_TESTS "Build the tests" ON)
+set(SHARDSTREAM_TESTS ON CACHE STRING
+  "Tests to build: ON, OFF, or GPU (programs that need CUDA, and scripts, beside a host build)")
+set_property(CACHE SHARDSTREAM_TESTS PROPERTY STRINGS ON OFF GPU)
 option(SHARDSTREAM_WERROR "Treat warnings as errors" OFF)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

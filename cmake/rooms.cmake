@@ -22,7 +22,7 @@ if(SHARDSTREAM_WERROR)
 endif()
 if(SHARDSTREAM_SANITIZE)
   target_compile_options(shardstream_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:${SHARDSTREAM_SANITIZE_FLAGS};-fno-omit-frame-pointer;-g>)
+    $<$<COMPILE_LANGUAGE:CXX>:${SHARDSTREAM_SANITIZE_FLAGS};-fno-omit-frame-pointer;-g1>)
   target_link_options(shardstream_flags INTERFACE ${SHARDSTREAM_SANITIZE_FLAGS})
 endif()
 

@@ -139,8 +139,8 @@ def test_long_phase_that_moves():
     passes, seconds = 100, 0.0
     while seconds < 2.5 * TIMEOUT:
         finished = run("run", "reduce", "--input.count", "2^22", "--measure.repeat", passes,
-                       "--comm.timeout", f"{TIMEOUT}s", "-o", out / f"{passes}.h5", ranks=3,
-                       timeout=120).expect(0)
+                       "--comm.timeout", f"{TIMEOUT}s", "-o", out / f"{passes}.h5",
+                       ranks=3).expect(0)
         assert finished.err == "", finished
         seconds, passes = finished.seconds, 3 * passes
 

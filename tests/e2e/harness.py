@@ -22,6 +22,7 @@ LAUNCHER = shlex.split(
 TYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "i8": "i1", "u8": "u1"}
 OPS = ["count", "sum", "mean", "variance", "stddev", "min", "max"]
 LEAF = 65536
+HANGS = 400  # seconds after which a run, or what it should bring about, hangs; comm.timeout has 300
 
 
 class Finished:
@@ -83,7 +84,7 @@ def start(*arguments, ranks=1, env=None, cwd=None, prefix=()):
                             stderr=subprocess.PIPE, text=True)
 
 
-def finish(process, timeout=30):
+def finish(process, timeout=HANGS):
     """Waits for what start() started. One that hangs is ended and is a failure."""
     began = time.monotonic()
     try:
@@ -97,7 +98,7 @@ def finish(process, timeout=30):
     return Finished(process.args, process.returncode, out, err, time.monotonic() - began)
 
 
-def run(*arguments, timeout=30, **how):
+def run(*arguments, timeout=HANGS, **how):
     return finish(start(*arguments, **how), timeout)
 
 
@@ -133,12 +134,13 @@ def expect_complaint(finished, code, words):
 
 
 def check_complaint(arguments, code, words, ranks, env=None):
-    """Without a result and without remains; {out} in `arguments` stands for an empty folder."""
+    """Soon, without a result and without remains; {out} in `arguments` stands for an empty
+    folder."""
     out = new_folder()
     arguments = [str(argument).replace("{out}", str(out)) for argument in arguments]
     if not any(argument in ("-o", "--help") for argument in arguments):
         arguments += ["-o", str(out / "out.h5")]
-    expect_complaint(run(*arguments, ranks=ranks, env=env), code, words)
+    expect_complaint(run(*arguments, ranks=ranks, env=env, timeout=60), code, words)
     assert list(out.iterdir()) == [], list(out.iterdir())
 
 
@@ -174,14 +176,14 @@ def part_files(folder):
     return [path for path in folder.iterdir() if path.name.endswith(".part")]
 
 
-def wait_until(holds, process, timeout=20):
+def wait_until(holds, process):
     """For something that the process will bring about."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + HANGS
     while not holds():
         assert process.poll() is None, f"ended too soon:\n{finish(process)}"
         if time.monotonic() > end:
             process.terminate()
-            raise AssertionError(f"has not come about in {timeout} s")
+            raise AssertionError(f"has not come about in {HANGS} s")
         time.sleep(0.005)
 
 
@@ -232,7 +234,7 @@ def skip_all(why):
 def why_no_gpu():
     """The program's words if it can't compute on a GPU here, else nothing."""
     finished = run("run", "reduce", "--input.count", 1, "--device.backend", "cuda", "-o",
-                   new_folder() / "out.h5", timeout=120)
+                   new_folder() / "out.h5")
     return "" if finished.code == 0 else finished.err.strip()
 
 

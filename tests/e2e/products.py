@@ -104,10 +104,9 @@ def inputs(folder, how=None, **matrices):
 
 # ---------------------------------------------------------------- runs
 
-def product(workload, out, *arguments, ranks=1, env=None, timeout=120):
+def product(workload, out, *arguments, ranks=1, env=None):
     """A run that must succeed and say what every product says."""
-    finished = run("run", workload, *arguments, "-o", out, ranks=ranks, env=env,
-                   timeout=timeout).expect(0)
+    finished = run("run", workload, *arguments, "-o", out, ranks=ranks, env=env).expect(0)
     values = finished.values
     assert values["verified"] == "true", finished
     assert not float(values["smallest_caught"]) < 0, finished  # nan where C is not finite
@@ -143,7 +142,7 @@ def check_bits(workload, arguments, runs, env, shallow=False):
     multiplied or None for plenty, further options). Returns the C of a run with one rank. With
     `shallow` K must begin with shallow blocks."""
     folder = new_folder()
-    first = product(workload, folder / "first.h5", *arguments, env=env, timeout=300)
+    first = product(workload, folder / "first.h5", *arguments, env=env)
     assert begins_shallow(folder / "first.h5") or not shallow, first
     expected = stored(folder / "first.h5")
 
@@ -153,8 +152,7 @@ def check_bits(workload, arguments, runs, env, shallow=False):
             least = least_memory(workload, [*arguments, *more], ranks, env)
             cap = ["--pipeline.gpu-memory", f"{int(least * factor)}B"]
         out = new_folder() / "c.h5"
-        finished = product(workload, out, *arguments, *cap, *more, ranks=ranks, env=env,
-                           timeout=300)
+        finished = product(workload, out, *arguments, *cap, *more, ranks=ranks, env=env)
         assert stored(out).tobytes() == expected.tobytes(), finished
         assert finished.values["c_checksum"] == first.values["c_checksum"], finished
         out.unlink()

@@ -64,10 +64,10 @@ def interrupt(workload, arguments, folder, ranks, groups, how):
     older = hidden(folder, "checkpoint")
     process = start("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
                     folder / "c.h5", ranks=ranks, env=ON_HOST)
-    wait_until(lambda: len(finished_groups(folder, ranks, older)) >= groups, process, timeout=120)
+    wait_until(lambda: len(finished_groups(folder, ranks, older)) >= groups, process)
     pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
     how(process)
-    finished = finish(process, timeout=60)
+    finished = finish(process)
     expect_gone(pids)
     assert not (folder / "c.h5").exists(), finished
     assert finished.code != 0 and finished.out == "", finished
@@ -267,8 +267,8 @@ def test_what_has_failed_its_verification():
 
     def fail(ranks, resumed):
         finished = run("run", "gemm", *arguments, *cap("gemm", arguments, 2), "-o",
-                       folder / "c.h5", "--measure.timeline", "true", ranks=ranks, env=ON_HOST,
-                       timeout=120).expect(3)
+                       folder / "c.h5", "--measure.timeline", "true", ranks=ranks,
+                       env=ON_HOST).expect(3)
         assert finished.values["verified"] == "false", finished
         assert finished.values.get("resumed_tiles") == resumed, finished
         said = "1 rows of C in columns 0 to "

@@ -59,11 +59,11 @@ def interrupted(cluster, arguments, **changes):
     def is_kept():
         journals = list(cluster.folder.glob(".c.h5.*.checkpoint"))
         return len(journals) >= 2 and all('\n{"group":1}' in each.read_text() for each in journals)
-    wait_until(is_kept, process, timeout=120)
+    wait_until(is_kept, process)
     pids = list(ranks_below(process).values())
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
-    finished = finish(process, timeout=60).expect(CHECKPOINTED)
+    finished = finish(process).expect(CHECKPOINTED)
     expect_gone(pids)
     assert "is kept: run the same command" in finished.err, finished
     return finished
@@ -75,7 +75,7 @@ def test_a_job_that_reaches_its_time_limit_goes_on():
     arguments = ["gemm", *SIZES, "--pipeline.gpu-memory", f"{memory}B", "-o", "c.h5"]
     interrupted(cluster, arguments)
     assert cluster.requeued() == ["requeue 47"], cluster.requeued()
-    finished = finish(cluster.start(*arguments, SLURM_RESTART_COUNT="1"), timeout=120).expect(0)
+    finished = finish(cluster.start(*arguments, SLURM_RESTART_COUNT="1")).expect(0)
     assert cluster.requeued() == ["requeue 47"], finished
     assert int(finished.values["resumed_tiles"]) >= 4, finished
     with h5py.File(cluster.folder / "c.h5") as file:

@@ -140,6 +140,25 @@ std::vector<GemmPlan> plans_of(const GemmProblem& problem) {
   return plans;
 }
 
+/// A problem as each rank plans it.
+struct Planned {
+  GemmProblem problem;
+  std::vector<GemmPlan> plans;
+};
+
+/// many_problems(), planned once for all tests.
+const std::vector<Planned>& many_planned() {
+  static const std::vector<Planned> all = [] {
+    std::vector<Planned> planned;
+    for (GemmProblem& problem : many_problems()) {
+      std::vector<GemmPlan> plans = plans_of(problem);
+      planned.push_back({std::move(problem), std::move(plans)});
+    }
+    return planned;
+  }();
+  return all;
+}
+
 std::string told(const GemmPlan& plan) {
   std::string text;
   for (const std::string& line : describe(plan)) text += line + "\n";
@@ -147,9 +166,8 @@ std::string told(const GemmPlan& plan) {
 }
 
 TEST(GemmPlan, EachTileIsComputedOnceInEachBlock) {
-  for (const GemmProblem& problem : many_problems()) {
+  for (const auto& [problem, plans] : many_planned()) {
     std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, int> computed;
-    const std::vector<GemmPlan> plans = plans_of(problem);
     for (const GemmPlan& plan : plans) {
       for (std::uint64_t number = 0; number < plan.batches(); ++number) {
         const auto [super_tile, block] = plan.batch(number);
@@ -175,8 +193,8 @@ TEST(GemmPlan, EachTileIsComputedOnceInEachBlock) {
 }
 
 TEST(GemmPlan, TilesStandAsTheirRunsSay) {
-  for (const GemmProblem& problem : many_problems()) {
-    for (const GemmPlan& plan : plans_of(problem)) {
+  for (const auto& [problem, plans] : many_planned()) {
+    for (const GemmPlan& plan : plans) {
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
         const GemmSuperTile super_tile = plan.super_tile(number);
         EXPECT_EQ(intersection(super_tile.rows, plan.rows).count, super_tile.rows.count);
@@ -209,8 +227,7 @@ TEST(GemmPlan, TilesStandAsTheirRunsSay) {
 
 /// Every row of a panel comes from one rank of those that gather it, to its place in the panel.
 TEST(GemmPlan, PartsMakeUpThePanels) {
-  for (const GemmProblem& problem : many_problems()) {
-    const std::vector<GemmPlan> plans = plans_of(problem);
+  for (const auto& [problem, plans] : many_planned()) {
     const gemm::Tile& tile = problem.tile;
     const Box box = plans[0].box;
     for (const GemmPlan& one : plans) {
@@ -258,8 +275,7 @@ TEST(GemmPlan, PartsMakeUpThePanels) {
 }
 
 TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
-  for (const GemmProblem& problem : many_problems()) {
-    const std::vector<GemmPlan> plans = plans_of(problem);
+  for (const auto& [problem, plans] : many_planned()) {
     const GemmPlan& first = plans[0];
     EXPECT_LE(first.box.ranks(), problem.ranks);
     if (problem.box) {
@@ -315,8 +331,7 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
 
 /// Largest bytes of what super-tiles need, counted tile by tile, on all ranks.
 TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
-  for (const GemmProblem& problem : many_problems()) {
-    const std::vector<GemmPlan> plans = plans_of(problem);
+  for (const auto& [problem, plans] : many_planned()) {
     const GemmPlan& plan = plans[0];
     const GemmBuffers& has = plan.buffers;
     EXPECT_LE(plan.device_bytes, problem.device_memory) << told(plan);
@@ -397,10 +412,10 @@ TEST(GemmPlan, KBeginsWithShallowBlocks) {
 }
 
 TEST(GemmPlan, WindowsFitIntoTheRing) {
-  for (const GemmProblem& problem : many_problems()) {
+  for (const auto& [problem, plans] : many_planned()) {
     std::uint64_t batches = 0;
-    for (const GemmPlan& plan : plans_of(problem)) batches = std::max(batches, plan.batches());
-    const GemmPlan plan = plan_gemm(problem, rates, problem.ranks - 1);
+    for (const GemmPlan& plan : plans) batches = std::max(batches, plan.batches());
+    const GemmPlan& plan = plans.back();
     EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, batches));
     EXPECT_LE(plan.ring, std::min<std::uint64_t>(8, batches));
     EXPECT_GE(plan.window, 1U);
@@ -413,8 +428,8 @@ TEST(GemmPlan, WindowsFitIntoTheRing) {
 }
 
 TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
-  for (const GemmProblem& problem : many_problems()) {
-    const GemmPlan plan = plan_gemm(problem, rates, problem.ranks - 1);
+  for (const auto& [problem, plans] : many_planned()) {
+    const GemmPlan& plan = plans.back();
     const gemm::Tile& tile = problem.tile;
     std::uint64_t uploads = 0, of_a = 0, of_b = 0, exchanged = 0;
     double flops = 0;
@@ -870,7 +885,7 @@ TEST(GemmPlan, LargeProductsUploadNextToTheLeast) {
 
 /// Less memory never fits where more does not; what the refusal names does, and a byte less not.
 TEST(GemmPlan, RefusalsNameWhatFits) {
-  for (const GemmProblem& roomy : many_problems()) {
+  for (const auto& [roomy, plans] : many_planned()) {
     GemmProblem problem = roomy;
     problem.device_memory = 1;
     const std::uint64_t enough = demanded(problem).value();
