@@ -82,11 +82,7 @@ class FaultyEvent final : public device::Event {
 class FaultyStream final : public device::Stream {
  public:
   FaultyStream(std::unique_ptr<device::Stream> inner, Plan& plan, int number)
-      : inner_(std::move(inner)),
-        plan_(plan),
-        number_(number),
-        from_(delay_bytes),
-        to_(delay_bytes) {}
+      : inner_(std::move(inner)), plan_(plan), number_(number) {}
 
   void upload(void* device, const void* host, std::size_t bytes) override {
     delay();
@@ -129,7 +125,10 @@ class FaultyStream final : public device::Stream {
  private:
   /// A large copy in memory of this stream's own: nothing else is ordered by it.
   void delay() {
-    if (plan_.slow(number_)) inner_->upload(to_.data(), from_.data(), delay_bytes);
+    if (!plan_.slow(number_)) return;
+    from_.resize(delay_bytes);
+    to_.resize(delay_bytes);
+    inner_->upload(to_.data(), from_.data(), delay_bytes);
   }
 
   static constexpr std::size_t delay_bytes = std::size_t{1} << 22;
