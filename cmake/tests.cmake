@@ -49,7 +49,7 @@ function(shardstream_register test)
   if(NOT arg_LABELS)
     message(FATAL_ERROR "Test ${test} has no label.")
   endif()
-  # The time is for tests that hang. None needs a fifth of it on two quiet cores.
+  # The time is for tests that hang. None has needed a quarter of it on two cores.
   set_tests_properties(${test} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT 900 SKIP_RETURN_CODE 77
     ENVIRONMENT "${arg_ENVIRONMENT};${SHARDSTREAM_LAUNCHER_ENVIRONMENT}")
