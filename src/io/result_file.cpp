@@ -10,7 +10,6 @@
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
-#include "io/part_file.hpp"
 #include "io/raw_dataset.hpp"
 
 namespace shardstream::io {
@@ -21,8 +20,9 @@ using hdf5::check;
 constexpr OptionRow rows[] = {
     {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
-    {"output.overwrite", OptionKind::flag, "false", "",
-     "Whether a file of that name is replaced as a whole, even if it is a complete result."},
+    {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
+     "Whether a file of that name is replaced as a whole: never if it is complete, if it is a "
+     "result of this program (true), or whatever regular file it is (anything)."},
     {"output.resume", OptionKind::choice, "auto", "auto|never",
      "Whether a matrix product goes on from what an interrupted run of the same output.file has "
      "finished; never removes that and begins anew."},
@@ -148,16 +148,16 @@ struct ResultFile::Handle {
   hdf5::File file;
   bool kept = false;
 
-  Handle(std::filesystem::path path, bool overwrite, const std::string& uuid,
+  Handle(std::filesystem::path path, Overwrite overwrite, const std::string& uuid,
          std::uint64_t reserve_bytes)
-      : part(std::move(path), overwrite, uuid, Contents::of_run), reserve(reserve_bytes) {}
+      : part(std::move(path), overwrite, uuid, Contents::result), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
     if (file.valid() && !kept) part.abandon();
   }
 };
 
-ResultFile::ResultFile(std::filesystem::path path, bool overwrite, const std::string& run_uuid,
+ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
                        std::uint64_t reserve)
     : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid, reserve)) {
   // HDF5 begins by cutting the file, which ends a reservation; but must not meet a full disk at
@@ -169,7 +169,7 @@ ResultFile::ResultFile(std::filesystem::path path, bool overwrite, const std::st
       hdf5::File(H5Fcreate(part_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
                  fmt::format("cannot create '{}'", part_path().string()));
   handle_->part.reserve(reserve);
-  attribute("/", "schema", std::string("shardstream"));
+  attribute("/", "schema", std::string(result_schema));
   attribute("/", "schema_version", std::int64_t{1});
   attribute("/", "run_uuid", run_uuid);
   attribute("/", "created_utc", now_utc());
@@ -219,6 +219,10 @@ void ResultFile::publish(const std::string& status) {
   check(handle_->file.close(), what);
   expect_whole(part_path(), status, what);
   handle_->part.publish();
+}
+
+bool ResultFile::is_overtaken() const {
+  return handle_->part.is_overtaken();
 }
 
 const std::filesystem::path& ResultFile::path() const {
