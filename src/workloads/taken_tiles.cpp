@@ -141,7 +141,8 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
   std::uint64_t kept = 0;
   for (const Whole& one : all) kept += one.whole ? one.tiles.size() : 0;
   kept = session.sum(kept);
-  if (session.rank() == 0) log.info(kept_tiles(kept, earlier.tiles.size()));
+  if (session.rank() == 0)
+    log.info("resuming from a checkpoint: " + kept_tiles(kept, earlier.tiles.size()));
   session.collectively([&] {
     for (Whole& one : all) {
       if (to == nullptr || !one.whole) continue;
@@ -176,7 +177,7 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
 
 std::string kept_tiles(std::uint64_t kept, std::uint64_t finished) {
   return fmt::format(
-      "resuming from a checkpoint: {} of {} finished tiles are kept{}", kept, finished,
+      "{} of {} finished tiles are kept{}", kept, finished,
       kept == finished
           ? ""
           : "; the others are in super-tiles that are not finished as they are cut now, and are "

@@ -3,11 +3,14 @@
 any number of ranks, nothing left behind; what is another product, or was spoilt meanwhile, is
 seen."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import time
+from random import Random
 
 import h5py
 import numpy as np
@@ -32,8 +35,9 @@ def hidden(folder, end):
 
 
 def journals(folder, older=()):
-    """The lines of each journal that is not an older one, but for a torn last line."""
-    return [[json.loads(line) for line in path.read_text().split("\n")[:-1]]
+    """The lines of each journal that is not an older one, without their checksums and a torn last
+    line."""
+    return [[json.loads(line[17:]) for line in path.read_text().split("\n")[:-1]]
             for path in hidden(folder, "checkpoint") if path not in older]
 
 
@@ -50,8 +54,14 @@ def finished_tiles(folder, ranks):
             if "tile" in line and line.get("group") in groups | {None}}
 
 
-def expect_only_result(folder):
-    assert [path.name for path in folder.iterdir()] == ["c.h5"], list(folder.iterdir())
+def expect_only_result(folder, told=""):
+    """A rank whose launcher was killed may need a moment to end."""
+    for _ in range(50):
+        names = [path.name for path in folder.iterdir()]
+        if names == ["c.h5"]:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{names}\n{told}")
 
 
 def cap(workload, arguments, ranks):
@@ -79,13 +89,16 @@ def interrupt(workload, arguments, folder, ranks, groups, how):
 def look(workload, arguments, folder, ranks):
     """What a dry run says of going on, and about how many bytes of journals are told; nothing in
     the folder changes."""
-    before = {path: path.stat() for path in folder.iterdir()}
+    def state():
+        return {path: (status.st_ino, status.st_size, status.st_mtime_ns)
+                for path in folder.iterdir() for status in [path.stat()]}
+    before = state()
     text = run("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
                folder / "c.h5", "--dry-run", "--ranks", ranks, env=ON_HOST).expect(0).out
-    assert {path: path.stat() for path in folder.iterdir()} == before, text
+    assert state() == before, text
     number, unit = re.search(r"a journal a rank, about ([0-9.]+) (\w+) in all", text).groups()
     units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
-    return re.search("^going on: (.*)$", text, re.MULTILINE)[1], float(number) * units[unit]
+    return re.search("^resuming: (.*)$", text, re.MULTILINE)[1], float(number) * units[unit]
 
 
 def kill(rank):
@@ -159,12 +172,11 @@ def test_a_killed_rank():
     left = Interrupted.get()
     tiles = len(left.tiles)
     said, told = look("gemm", left.arguments, left.folder, 2)
-    assert said.startswith(f"an interrupted run of '{left.folder}/c.h5' has finished {tiles} of 24 "
-                           "tiles, of which those in whole super-tiles are taken over"), said
+    assert f"{tiles} of {tiles} finished tiles are kept" in said, said
     taken = sum(path.stat().st_size for path in hidden(left.folder, "checkpoint"))
-    assert 0.5 * tiles / 24 < taken / told < 1.2, (taken, told)  # of all tiles, once they are done
+    assert 0.3 * tiles / 24 < taken / told < 1, (taken, told)  # of all tiles, once they are done
     said, _ = look("gemm", [*left.arguments, "--output.resume", "never"], left.folder, 3)
-    assert said.startswith(f"what is left of an interrupted run, {tiles} of 24 tiles, is "), said
+    assert said.startswith(f"{tiles} finished tiles "), said
     said, _ = look("gemm", left.arguments, new_folder(), 2)
     assert said.endswith("c.h5' has left anything"), said
     each([(left.copy(), 2, tiles, tiles), (left.copy(), 1, tiles, tiles),
@@ -177,8 +189,9 @@ def test_terminated_twice():
     folder = new_folder()
     for _ in range(2):
         finished = interrupt("gemm", left.arguments, folder, 1, 3, terminate).expect(CHECKPOINTED)
-        assert finished.err.count("\n") == 1 and "is kept: run the same command" in finished.err
-        assert f"-o {folder}/c.h5 to go on" in finished.err, finished
+        assert finished.err.splitlines()[-1].startswith("interrupted by SIGTERM"), finished
+        assert finished.err.count("is kept: run the same command") == 1, finished
+        assert f"-o {folder}/c.h5 to resume" in finished.err, finished
     tiles = len(finished_tiles(folder, 1))
     assert tiles >= 6, journals(folder)
     left.check(folder, 1, tiles, tiles, restarts=2)
@@ -188,7 +201,7 @@ def test_all_ranks_terminated():
     left = Interrupted.get()
     folder = new_folder()
     finished = interrupt("gemm", left.arguments, folder, 2, 3, terminate).expect(CHECKPOINTED)
-    assert finished.err.count("is kept: run the same command") == 1, finished
+    assert finished.err.count("interrupted by SIGTERM: the run is not complete") == 1, finished
     tiles = len(finished_tiles(folder, 2))
     left.check(folder, 2, tiles, tiles)
 
@@ -201,7 +214,8 @@ def test_terminated_before_anything_is_finished():
     wait_until(lambda: len(hidden(folder, "checkpoint")) == 1, process)
     process.terminate()
     finished = finish(process).expect(-signal.SIGTERM)
-    assert finished.out == finished.err == "", finished
+    assert finished.out == "" and finished.err.count("\n") == 1, finished
+    assert "interrupted by SIGTERM" in finished.err and "is kept:" not in finished.err, finished
     assert list(folder.iterdir()) == [], list(folder.iterdir())
 
 
@@ -295,7 +309,64 @@ def test_what_has_failed_its_verification():
     assert np.isfinite(stored(folder / "c.h5")).all()
 
 
-# ---------------------------------------------------------------- what is not gone on from
+def test_killed_at_random_times():
+    """Ranks or their launcher, by signals that can be handled and one that can't, on changing
+    numbers of ranks in changing memory: each sequence ends in the same bits and leaves nothing
+    else. SHARDSTREAM_TEST_SEQUENCES says how many there are, SHARDSTREAM_TEST_SEED which."""
+    sequences = int(os.environ.get("SHARDSTREAM_TEST_SEQUENCES", 3))
+    random = Random(int(os.environ.get("SHARDSTREAM_TEST_SEED", 1)))
+    files = new_folder()
+    arguments = [*inputs(files, a=normal(2900, 2048), b=normal(3800, 2048, seed=2)), *GEMM]
+    whole = new_folder() / "c.h5"
+    product("gemm", whole, *arguments, env=ON_HOST)
+    expected = stored(whole).tobytes()
+
+    def command(folder):
+        ranks = random.randint(1, 4)
+        least = least_memory("gemm", arguments, ranks, ON_HOST)
+        memory = int(least * random.choice([1, 1, 1.5, 3]))
+        return ranks, ["run", "gemm", *arguments, "--pipeline.gpu-memory", f"{memory}B", "-o",
+                       folder / "c.h5"]
+
+    def end(process, ranks):
+        """Whoever is hit, all of them have ended before the next run is judged."""
+        pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
+        number = random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+        hit = random.choice([[process.pid], pids, [random.choice(pids or [process.pid])]])
+        for pid in hit:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    resumed = 0
+    for sequence in range(sequences):
+        folder, story = new_folder(), []
+        for _ in range(random.randint(1, 3)):
+            ranks, words = command(folder)
+            process = start(*words, ranks=ranks, env=ON_HOST)
+            older = hidden(folder, "checkpoint")
+            deadline = time.monotonic() + random.choice([0.5, 2, 60, 60, 60])
+            while (process.poll() is None and time.monotonic() < deadline
+                   and set(hidden(folder, "checkpoint")) <= set(older)):
+                time.sleep(0.01)
+            time.sleep(random.uniform(0, 2.5))
+            if process.poll() is None:
+                end(process, ranks)
+            story.append(finish(process))
+            if (folder / "c.h5").exists():
+                break
+        if not (folder / "c.h5").exists():
+            ranks, words = command(folder)
+            last = run(*words, ranks=ranks, env=ON_HOST).expect(0)
+            story.append(last)
+            resumed += int(last.values.get("resumed_tiles", 0)) > 0
+        told = f"sequence {sequence}:\n" + "\n".join(map(str, story))
+        assert stored(folder / "c.h5").tobytes() == expected, told
+        expect_only_result(folder, told)
+        shutil.rmtree(folder)
+    print(f"{sequences} sequences, the last run resumed in {resumed}")
+
+
+# ---------------------------------------------------------------- what is not resumed
 
 def test_begun_anew():
     """With output.resume never the checkpoint is of no use any more, whatever it is of."""
@@ -384,17 +455,17 @@ def test_what_has_rotten_is_computed_again():
         os.truncate(hidden(folder, "part")[0], offset(folder) + 4 * N * (M - M // 8))
 
     def lose_a_word(folder):
+        """And so all that follows in that journal."""
         path = hidden(folder, "checkpoint")[1]
         lines = path.read_text().split("\n")
-        lines.remove('{"group":0}')
-        path.write_text("\n".join(lines))
+        path.write_text("\n".join(line for line in lines if not line.endswith('{"group":1}')))
 
     def check(spoil, least, most):
         folder = left.copy()
         spoil(folder)
         left.check(folder, 2, least, most)
     # Two tiles make a super-tile.
-    each([(flip, tiles - 2, tiles - 2), (cut, 12, 12), (lose_a_word, tiles - 2, tiles - 2)],
+    each([(flip, tiles - 2, tiles - 2), (cut, 12, 12), (lose_a_word, 2, 2)],
          check, workers=2)
 
 
