@@ -3,18 +3,16 @@
 any number of ranks, nothing left behind; what is another product, or was spoilt meanwhile, is
 seen."""
 
-import contextlib
 import json
 import os
 import re
 import shutil
 import signal
-import time
-from random import Random
 
 import h5py
 import numpy as np
 
+from checkpoints import GEMM, expect_only_result, hidden
 from harness import (each, expect_complaint, expect_gone, finish, main, new_folder, ranks_below,
                      run, start, wait_until)
 from products import (ON_HOST, begins_shallow, inputs, least_memory, normal, product,
@@ -24,15 +22,10 @@ from products import (ON_HOST, begins_shallow, inputs, least_memory, normal, pro
 # tenth of a second: long enough to be seen before the next ones are finished. K begins with shallow
 # blocks.
 M, N, K = 2900, 4600, 3072
-GEMM = ["--gemm.transpose-b", "true"]
 CHECKPOINTED = 75
 
 
 # ---------------------------------------------------------------- what runs leave
-
-def hidden(folder, end):
-    return sorted(path for path in folder.iterdir() if path.name.endswith(f".{end}"))
-
 
 def journals(folder, older=()):
     """The lines of each journal that is not an older one, without their checksums and a torn last
@@ -52,16 +45,6 @@ def finished_tiles(folder, ranks):
     groups = finished_groups(folder, ranks)
     return {line["tile"] for lines in journals(folder) for line in lines
             if "tile" in line and line.get("group") in groups | {None}}
-
-
-def expect_only_result(folder, told=""):
-    """A rank whose launcher was killed may need a moment to end."""
-    for _ in range(50):
-        names = [path.name for path in folder.iterdir()]
-        if names == ["c.h5"]:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{names}\n{told}")
 
 
 def cap(workload, arguments, ranks):
@@ -307,63 +290,6 @@ def test_what_has_failed_its_verification():
     product("gemm", folder / "c.h5", *arguments, "--output.resume", "never", env=ON_HOST)
     expect_only_result(folder)
     assert np.isfinite(stored(folder / "c.h5")).all()
-
-
-def test_killed_at_random_times():
-    """Ranks or their launcher, by signals that can be handled and one that can't, on changing
-    numbers of ranks in changing memory: each sequence ends in the same bits and leaves nothing
-    else. SHARDSTREAM_TEST_SEQUENCES says how many there are, SHARDSTREAM_TEST_SEED which."""
-    sequences = int(os.environ.get("SHARDSTREAM_TEST_SEQUENCES", 3))
-    random = Random(int(os.environ.get("SHARDSTREAM_TEST_SEED", 1)))
-    files = new_folder()
-    arguments = [*inputs(files, a=normal(2900, 2048), b=normal(3800, 2048, seed=2)), *GEMM]
-    whole = new_folder() / "c.h5"
-    product("gemm", whole, *arguments, env=ON_HOST)
-    expected = stored(whole).tobytes()
-
-    def command(folder):
-        ranks = random.randint(1, 4)
-        least = least_memory("gemm", arguments, ranks, ON_HOST)
-        memory = int(least * random.choice([1, 1, 1.5, 3]))
-        return ranks, ["run", "gemm", *arguments, "--pipeline.gpu-memory", f"{memory}B", "-o",
-                       folder / "c.h5"]
-
-    def end(process, ranks):
-        """Whoever is hit, all of them have ended before the next run is judged."""
-        pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
-        number = random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-        hit = random.choice([[process.pid], pids, [random.choice(pids or [process.pid])]])
-        for pid in hit:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-
-    resumed = 0
-    for sequence in range(sequences):
-        folder, story = new_folder(), []
-        for _ in range(random.randint(1, 3)):
-            ranks, words = command(folder)
-            process = start(*words, ranks=ranks, env=ON_HOST)
-            older = hidden(folder, "checkpoint")
-            deadline = time.monotonic() + random.choice([0.5, 2, 60, 60, 60])
-            while (process.poll() is None and time.monotonic() < deadline
-                   and set(hidden(folder, "checkpoint")) <= set(older)):
-                time.sleep(0.01)
-            time.sleep(random.uniform(0, 2.5))
-            if process.poll() is None:
-                end(process, ranks)
-            story.append(finish(process))
-            if (folder / "c.h5").exists():
-                break
-        if not (folder / "c.h5").exists():
-            ranks, words = command(folder)
-            last = run(*words, ranks=ranks, env=ON_HOST).expect(0)
-            story.append(last)
-            resumed += int(last.values.get("resumed_tiles", 0)) > 0
-        told = f"sequence {sequence}:\n" + "\n".join(map(str, story))
-        assert stored(folder / "c.h5").tobytes() == expected, told
-        expect_only_result(folder, told)
-        shutil.rmtree(folder)
-    print(f"{sequences} sequences, the last run resumed in {resumed}")
 
 
 # ---------------------------------------------------------------- what is not resumed
