@@ -56,7 +56,9 @@ Space scalar() {
 
 }  // namespace
 
-Lock::Lock() : guard_(the_one_lock()) {
+Lock::Lock() : guard_(the_one_lock()) {}
+
+Lock::Silence::Silence() {
   // Everything is closed by its owner. HDF5's own closing at exit would add nothing, but crashes
   // when a file could not be closed because its disk was full. Only heeded before any other call.
   [[maybe_unused]] static const herr_t no_closing_at_exit = H5dont_atexit();
