@@ -117,7 +117,8 @@ void write_attribute(hid_t object, const std::string& name, const std::vector<st
 /// A string of fixed length, as the HDF5 Table layout wants it.
 void write_fixed_attribute(hid_t object, const std::string& name, const std::string& value);
 
-/// The string attribute `name` of `object`, or an empty string when it has none.
+/// The string attribute `name` of `object`, or an empty string when it has none. Throws Error if it
+/// is longer than 1 MiB.
 std::string read_text_attribute(hid_t object, const std::string& name);
 /// The integer attribute `name` of `object`, or nothing when it has none.
 std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name);
