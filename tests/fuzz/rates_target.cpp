@@ -82,8 +82,12 @@ hdf5::Type any_type(Random& random) {
       return hdf5::Type(H5Tcreate(H5T_STRING, H5T_VARIABLE));
     case 7:
       return hdf5::Type(H5Tarray_create2(H5T_STD_I32LE, 1, &three));
-    case 8:
-      return hdf5::Type(H5Tenum_create(H5T_STD_I32LE));
+    case 8: {
+      hdf5::Type type(H5Tenum_create(H5T_NATIVE_INT));
+      const int value = 1;
+      check(H5Tenum_insert(type.get(), "one", &value), "enum");
+      return type;
+    }
     case 9:
       return hdf5::Type(H5Tvlen_create(H5T_STD_I32LE));
     case 10:
