@@ -327,7 +327,7 @@ def test_rates_that_are_no_result_of_a_run():
         with h5py.File(name, "r+") as file:
             change(file)
         complaints.append((["run", "gemm", "--dry-run", "--rates", name], 2,
-                           [f"--rates: '{name}'", *words]))
+                           ["--rates: ", f"'{name}'", *words]))
     check_complaints(complaints, ranks=(1,))
 
 
