@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "comm/watchdog.hpp"
+#include "io/hdf5_crash.hpp"
+#include "launch/signals.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -77,7 +79,11 @@ int in_session(const std::function<Options()>& parse, const Body& body) {
     mistake.emplace(error);
   }
   const launch::Session session;
-  Log log(session.size() > 1 ? fmt::format("rank {}", session.rank()) : "");
+  const std::string prefix = session.size() > 1 ? fmt::format("rank {}", session.rank()) : "";
+  Log log(prefix);
+  io::hdf5::set_crash_end({.prefix = prefix.empty() ? "" : prefix + ": ",
+                           .wait = std::chrono::seconds(session.rank() == 0 ? 0 : 1),
+                           .end = launch::end_at_once});
   return static_cast<int>(guarded(session, mistake, options, log, body));
 }
 

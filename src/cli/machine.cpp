@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "device/host/memory.hpp"
-#include "io/result_file.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::cli {
@@ -19,10 +19,16 @@ constexpr std::uint64_t assumed_gpu_memory = 80'000'000'000;
 constexpr double assumed_gpu_gather = 200, assumed_host_gather = 5;  // GB/s, within a host
 constexpr double assumed_network_gather = 20;                        // GB/s of a rank
 
-std::size_t column_of(const Table& table, std::string_view name) {
-  const auto found = std::ranges::find(table.columns(), name, &Column::name);
-  expect(found != table.columns().end(), "a result's table has its columns");
-  return static_cast<std::size_t>(found - table.columns().begin());
+// What a result can say, with much room.
+constexpr std::size_t max_ceilings = 1000;
+constexpr double min_rate = 1e-12, max_rate = 1e9;  // 10^9 bytes or operations a second
+constexpr std::int64_t max_edge = 1 << 20;          // of a tile
+constexpr std::int64_t min_memory = 1LL << 26, max_memory = 1LL << 50;
+
+/// Names are listed in warnings.
+bool is_ceiling(std::string_view name) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(letters) == name.npos;
 }
 
 /// What readers have to bring: "f32, contiguous". Which seed is generated, and whether a file was
@@ -41,6 +47,27 @@ std::string readers(std::string_view precision, const std::set<std::string>& kin
   }
   return fmt::format("{} in {}{}{}", text, precision, mode == "pageable" ? ", from memory" : "",
                      normalized ? ", to be normalized" : "");
+}
+
+/// For a warning: a file's text may be of any length.
+std::string cut(const std::string& text) {
+  constexpr std::size_t max = 300;
+  return text.size() <= max ? text : text.substr(0, max) + "...";
+}
+
+std::string readers_of(const io::ResultReader& result, const std::string& workload) {
+  const auto config = [&](const char* key) { return result.text("/config", key); };
+  const auto kind_in = [&](const char* group) {
+    return kind(result.text(group, "type"), result.text(group, "access"));
+  };
+  if (workload == "reduce") return kind_in("/input");
+  std::set<std::string> kinds;
+  for (const char* group : {"/input/a", "/input/b"}) {
+    if (!result.text(group, "type").empty()) kinds.insert(kind_in(group));
+  }
+  const bool is_gram = workload == "gram";
+  return readers(config("gemm.precision"), kinds, config("pipeline.mode"),
+                 is_gram && (config("gram.center") != "false" || config("gram.scale") != "false"));
 }
 
 /// "256 x 256 x 1024"
@@ -72,7 +99,13 @@ std::string readers_of(const io::Source& source) {
 }
 
 Machine::Machine(const Options& options, const std::filesystem::path& result) : result_(result) {
-  if (!result.empty()) read();
+  if (!result.empty()) {
+    try {
+      read(io::ResultReader(result));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
+    }
+  }
   choose_backend(options.text("device.backend"));
 }
 
@@ -84,20 +117,19 @@ void Machine::go_by(const std::set<std::string>& ceilings) {
 
 void Machine::compare_readers(const std::string& ceiling, const std::string& now) {
   if (!rates_.contains(ceiling)) return;
-  if (const std::string then = readers_of_result(); then != now) {
-    refuse(ceiling, fmt::format("which was of {} and is of {}", then, now));
+  if (readers_ != now) {
+    refuse(ceiling, fmt::format("which was of {} and is of {}", cut(readers_), now));
   }
 }
 
 void Machine::compare_tile(const std::string& ceiling, const gemm::Tile& now) {
   main_ = ceiling;
   if (!rates_.contains(ceiling)) return;
-  const std::optional<gemm::Tile> then = tile_of_result();
-  if (!then) {
+  if (!tile_) {
     refuse(ceiling, fmt::format("of which it does not tell the tile, here {}", name_of(now)));
-  } else if (!alike(*then, now)) {
+  } else if (!alike(*tile_, now)) {
     refuse(ceiling,
-           fmt::format("which was of tiles of {} and is of {}", name_of(*then), name_of(now)));
+           fmt::format("which was of tiles of {} and is of {}", name_of(*tile_), name_of(now)));
   }
 }
 
@@ -117,7 +149,7 @@ double Machine::rate(const std::string& ceiling, double assumed, std::string_vie
 
 bool Machine::knows(const std::string& ceiling) const {
   const auto found = rates_.find(ceiling);
-  return found != rates_.end() && found->second > 0 && !refused_.contains(ceiling);
+  return found != rates_.end() && !refused_.contains(ceiling);
 }
 
 double Machine::limited(double value, const std::string& ceiling, std::string_view unit) {
@@ -191,63 +223,73 @@ std::string Machine::warning(const std::string& workload) const {
       result_.string(), workload_, text);
 }
 
-void Machine::read() {
-  const Table ceilings = table("/ceilings");
-  workload_ = io::read_result_text(result_, "/config", "run.workload");
-  const std::size_t name = column_of(ceilings, "ceiling");
-  const std::size_t least = column_of(ceilings, "per_rank_min");
-  for (const auto& row : ceilings.rows()) {
-    rates_[std::get<std::string>(row[name])] = std::get<double>(row[least]);
+void Machine::read(const io::ResultReader& result) {
+  workload_ = result.text("/config", "run.workload");
+  if (workload_ != "reduce" && workload_ != "gemm" && workload_ != "gram") {
+    fail(fmt::format("its workload is {}", excerpt(workload_)));
   }
-  const Table ranks = table("/topology/ranks");
-  const std::size_t host = column_of(ranks, "host");
+  readers_ = readers_of(result, workload_);
+  read_rates(result);
+  read_topology(result);
+  std::array<std::uint64_t, 3> edges{};
+  std::ranges::transform(std::array{"tile_m", "tile_n", "tile_k"}, edges.begin(),
+                         [&](const char* name) {
+                           const auto edge = result.integer("/results", name);
+                           if (edge && (*edge < 1 || *edge > max_edge)) {
+                             fail(fmt::format("its {} is {}", name, *edge));
+                           }
+                           return static_cast<std::uint64_t>(edge.value_or(0));
+                         });
+  if (std::ranges::find(edges, 0U) == edges.end()) tile_ = {edges[0], edges[1], edges[2]};
+}
+
+void Machine::read_rates(const io::ResultReader& result) {
+  const Table table = result.table(
+      "/ceilings", {{"ceiling", ColumnType::text}, {"per_rank_min", ColumnType::real}});
+  if (table.rows().empty() || table.rows().size() > max_ceilings) {
+    fail(fmt::format("its table /ceilings has {} rows", table.rows().size()));
+  }
+  for (const auto& row : table.rows()) {
+    const auto& name = std::get<std::string>(row[0]);
+    const double rate = std::get<double>(row[1]);
+    if (!is_ceiling(name)) fail(fmt::format("it has a ceiling of the name {}", excerpt(name)));
+    if (!(rate >= min_rate && rate <= max_rate)) {
+      fail(fmt::format("its ceiling {} is {} of 10^9 a second", name, rate));
+    }
+    if (!rates_.emplace(name, rate).second) fail(fmt::format("it has the ceiling {} twice", name));
+  }
+}
+
+void Machine::read_topology(const io::ResultReader& result) {
+  const Table ranks =
+      result.table("/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
+  const auto count = static_cast<std::int64_t>(ranks.rows().size());
+  if (count == 0) fail("its table /topology/ranks has no rows");
   std::set<std::string> hosts;
-  for (const auto& row : ranks.rows()) hosts.insert(std::get<std::string>(row[host]));
+  for (const auto& row : ranks.rows()) {
+    const auto rank = std::get<std::int64_t>(row[0]);
+    if (rank < 0 || rank >= count) fail(fmt::format("it has the rank {} of {}", rank, count));
+    hosts.insert(std::get<std::string>(row[1]));
+  }
   several_hosts_ = hosts.size() > 1;
-  const Table gpus = table("/topology/gpus");
-  const std::size_t rank = column_of(gpus, "rank"), memory = column_of(gpus, "memory");
+  const Table gpus = result.table("/topology/gpus",
+                                  {{"rank", ColumnType::integer}, {"memory", ColumnType::integer}});
   for (const auto& row : gpus.rows()) {
-    const auto bytes = std::get<std::int64_t>(row[memory]);
-    if (std::get<std::int64_t>(row[rank]) < 0 || bytes <= 0) continue;
+    const auto rank = std::get<std::int64_t>(row[0]), bytes = std::get<std::int64_t>(row[1]);
+    if (rank >= count) fail(fmt::format("it has a GPU of rank {} of {}", rank, count));
+    if (rank < 0 || bytes <= 0) continue;  // no rank's, or not known
+    if (bytes < min_memory || bytes > max_memory) {
+      fail(fmt::format("it has a GPU of {} bytes", bytes));
+    }
     gpu_memory_ = std::min(gpu_memory_.value_or(UINT64_MAX), static_cast<std::uint64_t>(bytes));
   }
 }
 
-Table Machine::table(const char* path) const {
-  try {
-    return io::read_result_table(result_, path);
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
-  }
-}
-
-std::string Machine::readers_of_result() const {
-  const auto config = [&](const char* key) {
-    return io::read_result_text(result_, "/config", key);
-  };
-  if (workload_ == "reduce") {
-    return kind(io::read_result_text(result_, "/input", "type"),
-                io::read_result_text(result_, "/input", "access"));
-  }
-  std::set<std::string> kinds;
-  for (const char* group : {"/input/a", "/input/b"}) {
-    const std::string type = io::read_result_text(result_, group, "type");
-    if (type.empty()) continue;
-    kinds.insert(kind(type, io::read_result_text(result_, group, "access")));
-  }
-  const bool is_gram = workload_ == "gram";
-  return readers(config("gemm.precision"), kinds, config("pipeline.mode"),
-                 is_gram && (config("gram.center") != "false" || config("gram.scale") != "false"));
-}
-
-std::optional<gemm::Tile> Machine::tile_of_result() const {
-  const auto edge = [&](const char* name) {
-    const auto value = io::read_result_integer(result_, "/results", name);
-    return static_cast<std::uint64_t>(std::max(value.value_or(0), std::int64_t{0}));
-  };
-  const gemm::Tile tile{edge("tile_m"), edge("tile_n"), edge("tile_k")};
-  if (tile.m == 0 || tile.n == 0 || tile.k == 0) return std::nullopt;
-  return tile;
+void Machine::fail(const std::string& what) const {
+  throw UsageError(
+      fmt::format("'{}' has values that no run can have measured ({}): name the result of a run of "
+                  "this program",
+                  result_.string(), what));
 }
 
 void Machine::choose_backend(const std::string& wish) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/options.hpp"
-#include "core/table.hpp"
+#include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "workloads/gemm_operands.hpp"
@@ -27,8 +27,9 @@ std::string readers_of(const io::Source& source);
 /// Remembers what it was asked for. Rates and memory are a rank's.
 class Machine {
  public:
-  /// `result` is a result whose /ceilings count; empty: none. Throws UsageError where it is no
-  /// complete result, or of another backend than the run that is planned.
+  /// `result` is a result whose /ceilings count; empty: none. Throws UsageError, which names
+  /// --rates and the file, unless it is a complete result with values that can be, and of the
+  /// backend of the run that is planned.
   Machine(const Options& options, const std::filesystem::path& result);
 
   bool on_host() const { return on_host_; }
@@ -67,16 +68,17 @@ class Machine {
   std::string warning(const std::string& workload) const;
 
  private:
-  void read();
-  Table table(const char* path) const;
-  std::string readers_of_result() const;
-  std::optional<gemm::Tile> tile_of_result() const;
+  void read(const io::ResultReader& result);
+  void read_rates(const io::ResultReader& result);
+  void read_topology(const io::ResultReader& result);
+  [[noreturn]] void fail(const std::string& what) const;
   void choose_backend(const std::string& wish);
   void refuse(const std::string& ceiling, const std::string& why);
   void note(bool known, const std::string& words);
 
   std::filesystem::path result_;
-  std::string workload_;  ///< the result's
+  std::string workload_, readers_;  ///< the result's
+  std::optional<gemm::Tile> tile_;  ///< the result's
   std::map<std::string, double> rates_;
   std::map<std::string, std::string> refused_;  ///< of `rates_`, with the reason
   std::vector<std::string> taken_, unused_, missing_;

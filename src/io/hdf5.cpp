@@ -8,6 +8,9 @@
 namespace shardstream::io::hdf5 {
 namespace {
 
+/// Of attributes that are read: a damaged type may say anything.
+constexpr std::size_t max_text = std::size_t{1} << 20;
+
 std::recursive_mutex& the_one_lock() {
   static std::recursive_mutex mutex;
   return mutex;
@@ -56,7 +59,9 @@ Space scalar() {
 
 }  // namespace
 
-Lock::Lock() : guard_(the_one_lock()) {
+Lock::Lock() : guard_(the_one_lock()) {}
+
+Lock::Silence::Silence() {
   // Everything is closed by its owner. HDF5's own closing at exit would add nothing, but crashes
   // when a file could not be closed because its disk was full. Only heeded before any other call.
   [[maybe_unused]] static const herr_t no_closing_at_exit = H5dont_atexit();
@@ -139,7 +144,11 @@ std::string read_text_attribute(hid_t object, const std::string& name) {
     H5free_memory(text);
     return value;
   }
-  std::string value(H5Tget_size(stored.get()), '\0');
+  const std::size_t bytes = H5Tget_size(stored.get());
+  if (bytes > max_text) {
+    throw Error(fmt::format("the attribute '{}' is a text of {} bytes", name, bytes));
+  }
+  std::string value(bytes, '\0');
   if (H5Aread(attribute.get(), stored.get(), value.data()) < 0) return {};
   return value.substr(0, std::strlen(value.c_str()));
 }

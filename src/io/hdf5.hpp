@@ -14,17 +14,25 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "io/hdf5_crash.hpp"
 
 namespace shardstream::io::hdf5 {
 
 /// Held for every call into HDF5, which is not thread-safe as packaged. Recursive, because owners
-/// take it to close themselves wherever they go out of scope. Keeps HDF5 from printing.
+/// take it to close themselves wherever they go out of scope. Keeps HDF5 from printing. A crash of
+/// the thread that holds it ends as hdf5_crash.hpp says.
 class Lock {
  public:
   Lock();
 
  private:
+  struct Silence {
+    Silence();
+  };
+
   std::lock_guard<std::recursive_mutex> guard_;
+  Silence silence_;
+  Inside inside_;  // after `silence_`, whose first call must be HDF5's first
 };
 
 /// The reasons of the call that failed last, innermost first. Needs the lock, held since that call.
@@ -109,7 +117,8 @@ void write_attribute(hid_t object, const std::string& name, const std::vector<st
 /// A string of fixed length, as the HDF5 Table layout wants it.
 void write_fixed_attribute(hid_t object, const std::string& name, const std::string& value);
 
-/// The string attribute `name` of `object`, or an empty string when it has none.
+/// The string attribute `name` of `object`, or an empty string when it has none. Throws Error if it
+/// is longer than 1 MiB.
 std::string read_text_attribute(hid_t object, const std::string& name);
 /// The integer attribute `name` of `object`, or nothing when it has none.
 std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name);

@@ -14,6 +14,7 @@
 #include "io/contiguous_source.hpp"
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
+#include "io/stored_layout.hpp"
 #include "io/stored_type.hpp"
 
 namespace shardstream::io {
@@ -97,13 +98,6 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
   return wanted;
 }
 
-Extents chunk_of(hid_t creation, const Extents& shape, const std::string& name) {
-  std::vector<hsize_t> chunk(shape.size());
-  check(H5Pget_chunk(creation, static_cast<int>(chunk.size()), chunk.data()),
-        "cannot get the chunk shape of " + name);
-  return Extents(chunk.begin(), chunk.end());
-}
-
 Description describe(const hdf5::Dataset& dataset, const std::string& name,
                      std::optional<ElementType> requested) {
   const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
@@ -122,8 +116,8 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   about.scalar = about.shape.empty();
   if (about.scalar) about.shape = {1};
   about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
-  about.box =
-      about.layout == H5D_CHUNKED ? chunk_of(creation.get(), about.shape, name) : about.shape;
+  about.box = about.layout == H5D_CHUNKED ? chunk_of(dataset, name) : about.shape;
+  if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
   about.filters = check(H5Pget_nfilters(creation.get()), "cannot get the filters of " + name);
   about.stored_bytes = H5Dget_storage_size(dataset.get());
   expect_filters(creation.get(), about.filters, name);
@@ -229,6 +223,7 @@ class Hdf5Source final : public Source {
         file_(std::move(file)),
         dataset_(std::move(dataset)),
         access_(describe_access()) {}
+  ~Hdf5Source() override;
 
   const std::string& name() const override { return about_.name; }
   ElementType type() const override { return about_.wanted; }
@@ -268,6 +263,13 @@ class Hdf5Source final : public Source {
   hdf5::Dataset dataset_;
   std::string access_;
 };
+
+/// Closes while a crash can still be reported.
+Hdf5Source::~Hdf5Source() {
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
+  dataset_.close();
+  file_.close();
+}
 
 std::string Hdf5Source::describe_access() const {
   std::string text = "H5Dread, ";
@@ -384,6 +386,7 @@ void Hdf5Source::read_rectangle_as_integers(const Transfer& transfer, Range rows
 }
 
 Transfer Hdf5Source::start_transfer() const {
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
   const hdf5::Lock lock;
   return Transfer(dataset_, about_);
 }
@@ -396,6 +399,7 @@ void Hdf5Source::read_block(const Transfer& transfer, const Extents& block_start
                             std::byte* out) const {
   const std::vector<hsize_t> start(block_start.begin(), block_start.end());
   const std::vector<hsize_t> extent(block_extent.begin(), block_extent.end());
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
   const hdf5::Lock lock;
   const hdf5::Space in_memory = space_in_memory(extent, pitch);
   if (!about_.scalar) {
@@ -442,6 +446,7 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
                                          std::optional<ElementType> type, ReadWay way,
                                          ReadOrder read_order, Unwritten unwritten,
                                          const std::string& misfit_remedy) {
+  const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
   if (path.empty()) path = only_dataset(opened, file.string());

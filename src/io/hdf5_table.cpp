@@ -15,6 +15,9 @@ namespace {
 
 using hdf5::check;
 
+/// More than any table of a result has, and what fits into memory.
+constexpr std::size_t max_rows = std::size_t{1} << 20, max_text = 1024;
+
 bool is_ascii(const std::string& text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; });
 }
@@ -132,50 +135,54 @@ void write_layout_attributes(hid_t dataset, const Table& table, const std::vecto
   }
 }
 
-/// HDF5 allocates the names that it gives out.
-std::string member_name(hid_t record, unsigned member) {
-  char* const name = H5Tget_member_name(record, member);
-  if (name == nullptr) hdf5::fail("cannot read a field's name");
-  std::string copy = name;
-  H5free_memory(name);
-  return copy;
+bool is_stored_as(hid_t stored, ColumnType type) {
+  switch (type) {
+    case ColumnType::integer:
+      return H5Tget_class(stored) == H5T_INTEGER;
+    case ColumnType::real:
+      return H5Tget_class(stored) == H5T_FLOAT;
+    case ColumnType::text:
+      return H5Tget_class(stored) == H5T_STRING && H5Tis_variable_str(stored) == 0;
+  }
+  return false;
 }
 
-/// The fields of a stored table, for memory: packed, integers and reals of this machine.
-std::vector<Field> stored_fields(hid_t record) {
+std::string_view name_of(ColumnType type) {
+  return type == ColumnType::integer ? "integers"
+         : type == ColumnType::real  ? "floating-point numbers"
+                                     : "texts of fixed length";
+}
+
+/// These columns of stored records as fields in memory: packed, integers and reals of this machine.
+std::vector<Field> stored_fields(hid_t record, const std::string& name,
+                                 const std::vector<Column>& columns) {
   std::vector<Field> fields;
   std::size_t offset = 0;
-  const int members = check(H5Tget_nmembers(record), "cannot count a table's fields");
-  for (unsigned member = 0; member < static_cast<unsigned>(members); ++member) {
-    hdf5::Type stored(H5Tget_member_type(record, member), "cannot read a field's type");
-    Field field{member_name(record, member), {}, {}, offset, 8};
-    switch (H5Tget_class(stored.get())) {
-      case H5T_INTEGER:
-        field.type = hdf5::Type(H5Tcopy(H5T_NATIVE_INT64));
-        break;
-      case H5T_FLOAT:
-        field.type = hdf5::Type(H5Tcopy(H5T_NATIVE_DOUBLE));
-        break;
-      default:
-        if (H5Tis_variable_str(stored.get()) != 0 || H5Tget_class(stored.get()) != H5T_STRING) {
-          throw Error(
-              fmt::format("cannot read the field '{}': it is no number and no text of "
-                          "fixed length",
-                          field.name));
-        }
-        field.size = H5Tget_size(stored.get());
-        field.type = std::move(stored);
+  for (const Column& column : columns) {
+    const int member = H5Tget_member_index(record, column.name.c_str());
+    if (member < 0) throw Error(fmt::format("the table {} has no column {}", name, column.name));
+    hdf5::Type stored(H5Tget_member_type(record, static_cast<unsigned>(member)),
+                      "cannot read a column's type");
+    if (!is_stored_as(stored.get(), column.type)) {
+      throw Error(fmt::format("the column {} of the table {} does not hold {}", column.name, name,
+                              name_of(column.type)));
+    }
+    Field field{column.name, {}, {}, offset, 8};
+    if (column.type == ColumnType::text) {
+      field.size = H5Tget_size(stored.get());
+      field.type = std::move(stored);
+    } else {
+      const bool is_integer = column.type == ColumnType::integer;
+      field.type = hdf5::Type(H5Tcopy(is_integer ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE));
+    }
+    if (field.size == 0 || field.size > max_text) {
+      throw Error(fmt::format("the column {} of the table {} has texts of {} bytes", column.name,
+                              name, field.size));
     }
     offset += field.size;
     fields.push_back(std::move(field));
   }
   return fields;
-}
-
-Column column_of(const Field& field) {
-  const H5T_class_t type = H5Tget_class(field.type.get());
-  if (type == H5T_INTEGER) return {field.name, ColumnType::integer};
-  return {field.name, type == H5T_FLOAT ? ColumnType::real : ColumnType::text};
 }
 
 Cell cell_of(const Column& column, const Field& field, const std::byte* bytes) {
@@ -212,22 +219,23 @@ void write_table(hid_t group, const Table& table) {
   check(dataset.close(), what);
 }
 
-Table read_table(const hdf5::Dataset& dataset) {
-  const std::string what = "cannot read a table";
+Table read_table(const hdf5::Dataset& dataset, const std::string& name,
+                 const std::vector<Column>& columns) {
+  const std::string what = fmt::format("cannot read the table {}", name);
   const hdf5::Type stored(H5Dget_type(dataset.get()), what);
   if (H5Tget_class(stored.get()) != H5T_COMPOUND) throw Error(what + ": it has no records");
-  const std::vector<Field> fields = stored_fields(stored.get());
+  const std::vector<Field> fields = stored_fields(stored.get(), name, columns);
   const hdf5::Type record = record_type(fields);
   const hdf5::Space space(H5Dget_space(dataset.get()), what);
+  if (H5Sget_simple_extent_ndims(space.get()) != 1) throw Error(what + ": it is no list of rows");
   const auto rows =
       static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space.get()), what));
+  if (rows > max_rows) throw Error(fmt::format("{}: it has {} rows", what, rows));
   const std::size_t size = H5Tget_size(record.get());
   std::vector<std::byte> bytes(rows * size);
   if (rows > 0) {
     check(H5Dread(dataset.get(), record.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), what);
   }
-  std::vector<Column> columns;
-  for (const Field& field : fields) columns.push_back(column_of(field));
   Table table(hdf5::read_text_attribute(dataset.get(), "TITLE"), columns);
   for (std::size_t row = 0; row < rows; ++row) {
     std::vector<Cell> cells;

@@ -2,6 +2,9 @@
 // and pandas open: a flat compound type, fixed strings, one record a row.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "core/table.hpp"
 #include "io/hdf5.hpp"
 
@@ -10,8 +13,10 @@ namespace shardstream::io {
 /// Writes `table` under its name into `group`, an open group. Throws Error. Needs the lock.
 void write_table(hid_t group, const Table& table);
 
-/// What write_table() has written as `dataset`, under its title, without units. Throws Error. Needs
-/// the lock.
-Table read_table(const hdf5::Dataset& dataset);
+/// These columns of a table that write_table() has written as `dataset`, which may have more, under
+/// the table's title. `name` is for messages. Throws Error if one is missing or of another type,
+/// or if the table is larger than any of this program. Needs the lock.
+Table read_table(const hdf5::Dataset& dataset, const std::string& name,
+                 const std::vector<Column>& columns);
 
 }  // namespace shardstream::io

@@ -2,11 +2,15 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
@@ -64,71 +68,129 @@ void expect_whole(const std::filesystem::path& path, const std::string& status,
   throw Error(what + ": it reads back incomplete: check that its disk is not full");
 }
 
-}  // namespace
+constexpr std::int64_t schema_version = 1;
 
-namespace {
+[[noreturn]] void fail_as_no_result(const std::string& name, const std::string& why) {
+  throw UsageError(fmt::format(
+      "'{}' is no result of a run ({}): name the file that a run has written (-o)", name, why));
+}
 
-/// A complete result. Needs the lock.
-hdf5::File open_result(const std::filesystem::path& file) {
-  const std::string name = file.string();
-  const auto no_result = [&](const char* why) {
-    return UsageError(fmt::format(
-        "'{}' is no result of a run ({}): name the file that a run has written (-o)", name, why));
-  };
-  std::error_code error;
-  if (!std::filesystem::exists(file, error)) throw no_result("there is no such file");
-  const auto access = hdf5::posix_access(true);
-  hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
-  if (!opened.valid()) throw no_result("HDF5 cannot open it");
-  const hdf5::Group root(H5Gopen2(opened.get(), "/", H5P_DEFAULT), "cannot open the root group");
+void expect_complete(const hdf5::File& file, const std::string& name) {
+  const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), "cannot open the root group");
+  if (hdf5::read_text_attribute(root.get(), "schema") != result_schema) {
+    fail_as_no_result(name, "it is not marked as one");
+  }
+  const auto version = hdf5::read_integer_attribute(root.get(), "schema_version");
+  if (version != schema_version) {
+    fail_as_no_result(name,
+                      fmt::format("its schema_version is {}, and this program reads {}",
+                                  version ? std::to_string(*version) : "missing", schema_version));
+  }
   const std::string status = hdf5::read_text_attribute(root.get(), "status");
-  if (status == "complete") return opened;
+  if (status == "complete") return;
   if (status == "unverified") {
     throw UsageError(fmt::format(
         "'{}' has not passed its verification (it is marked unverified): run its command again, "
         "which replaces it, or name another result",
         name));
   }
-  if (status == "partial") throw no_result("the run that wrote it has not come to its end");
-  throw no_result("it is not marked as one");
+  if (status == "partial") {
+    fail_as_no_result(name, "the run that wrote it has not come to its end");
+  }
+  fail_as_no_result(name, fmt::format("its status is {}", excerpt(status)));
 }
 
-/// Nothing where there is no such group. Needs the lock.
-std::optional<hdf5::Group> find_group(const hdf5::File& opened, const std::filesystem::path& file,
-                                      const std::string& group) {
-  // Each group on the way must be there before the next is asked for.
-  for (auto end = group.find('/', 1); true; end = group.find('/', end + 1)) {
-    const auto what = fmt::format("cannot look for '{}' in '{}'", group, file.string());
-    if (check(H5Lexists(opened.get(), group.substr(0, end).c_str(), H5P_DEFAULT), what) == 0) {
-      return std::nullopt;
-    }
-    if (end == group.npos) break;
+/// A complete result. Needs the lock.
+hdf5::File open_result(const std::string& name) {
+  struct stat status {};
+  if (::stat(name.c_str(), &status) != 0) fail_as_no_result(name, errno_text(errno));
+  if (!S_ISREG(status.st_mode)) fail_as_no_result(name, "it is no regular file");
+  const auto access = hdf5::posix_access(true);
+  hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!opened.valid()) fail_as_no_result(name, "HDF5 cannot open it");
+  expect_complete(opened, name);
+  return opened;
+}
+
+/// Whether there is something at `path`. Throws Error if a link on the way leads elsewhere: results
+/// have none, and it could lead to any file. Needs the lock.
+bool is_there(const hdf5::File& opened, const std::string& file, const std::string& path) {
+  const auto what = fmt::format("cannot look for '{}' in '{}'", path, file);
+  for (auto end = path.find('/', 1); true; end = path.find('/', end + 1)) {
+    const std::string so_far = path.substr(0, end);
+    if (check(H5Lexists(opened.get(), so_far.c_str(), H5P_DEFAULT), what) == 0) return false;
+    H5L_info_t link{};
+    check(H5Lget_info(opened.get(), so_far.c_str(), &link, H5P_DEFAULT), what);
+    if (link.type != H5L_TYPE_HARD) throw Error(fmt::format("{}: '{}' is a link", what, so_far));
+    if (end == path.npos) return true;
   }
-  return hdf5::Group(H5Gopen2(opened.get(), group.c_str(), H5P_DEFAULT),
-                     fmt::format("cannot open '{}' in '{}'", group, file.string()));
+}
+
+/// Nothing if there is no such group. Needs the lock.
+std::optional<hdf5::Group> find_group(const hdf5::File& opened, const std::string& file,
+                                      const std::string& group) {
+  const auto what = fmt::format("cannot open '{}' in '{}'", group, file);
+  if (group == "/") return hdf5::Group(H5Gopen2(opened.get(), "/", H5P_DEFAULT), what);
+  if (!is_there(opened, file, group)) return std::nullopt;
+  return hdf5::Group(H5Gopen2(opened.get(), group.c_str(), H5P_DEFAULT), what);
 }
 
 }  // namespace
 
-Table read_result_table(const std::filesystem::path& file, const std::string& path) {
-  const hdf5::Lock lock;
-  return read_table(open_dataset(open_result(file), file.string(), path));
+struct ResultReader::Handle {
+  std::string name;
+  hdf5::File file;
+
+  /// The value of `read`, under the lock, with all that is wrong as the file's fault.
+  template <class Read>
+  auto guarded(const Read& read) {
+    const hdf5::AtWork at_work(name, hdf5::Stage::opening);
+    const hdf5::Lock lock;
+    try {
+      return read();
+    } catch (const ContractError&) {
+      throw;
+    } catch (const UsageError&) {
+      throw;
+    } catch (const Error& error) {
+      throw UsageError(
+          fmt::format("'{}' is damaged or no result of this program ({}): name another result",
+                      name, error.what()),
+          error.where());
+    }
+  }
+};
+
+ResultReader::ResultReader(const std::filesystem::path& file)
+    : handle_(std::make_unique<Handle>(file.string())) {
+  handle_->guarded([&] { handle_->file = open_result(handle_->name); });
 }
 
-std::string read_result_text(const std::filesystem::path& file, const std::string& group,
-                             const std::string& name) {
-  const hdf5::Lock lock;
-  const hdf5::File opened = open_result(file);
-  const auto found = find_group(opened, file, group);
-  return found ? hdf5::read_text_attribute(found->get(), name) : std::string();
+ResultReader::~ResultReader() {
+  handle_->guarded([&] { handle_->file.close(); });
 }
 
-std::optional<std::int64_t> read_result_integer(const std::filesystem::path& file,
-                                                const std::string& group, const std::string& name) {
-  const hdf5::Lock lock;
-  const hdf5::File opened = open_result(file);
-  const auto found = find_group(opened, file, group);
-  return found ? hdf5::read_integer_attribute(found->get(), name) : std::nullopt;
+Table ResultReader::table(const std::string& path, const std::vector<Column>& columns) const {
+  return handle_->guarded([&] {
+    // open_dataset() says what else there is.
+    static_cast<void>(is_there(handle_->file, handle_->name, path));
+    return read_table(open_dataset(handle_->file, handle_->name, path), path, columns);
+  });
+}
+
+std::string ResultReader::text(const std::string& group, const std::string& name) const {
+  return handle_->guarded([&] {
+    const auto found = find_group(handle_->file, handle_->name, group);
+    return found ? hdf5::read_text_attribute(found->get(), name) : std::string();
+  });
+}
+
+std::optional<std::int64_t> ResultReader::integer(const std::string& group,
+                                                  const std::string& name) const {
+  return handle_->guarded([&] {
+    const auto found = find_group(handle_->file, handle_->name, group);
+    return found ? hdf5::read_integer_attribute(found->get(), name) : std::nullopt;
+  });
 }
 
 std::string hdf5_version() {
@@ -170,7 +232,7 @@ ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const st
                  fmt::format("cannot create '{}'", part_path().string()));
   handle_->part.reserve(reserve);
   attribute("/", "schema", std::string(result_schema));
-  attribute("/", "schema_version", std::int64_t{1});
+  attribute("/", "schema_version", schema_version);
   attribute("/", "run_uuid", run_uuid);
   attribute("/", "created_utc", now_utc());
   attribute("/", "status", std::string("partial"));

@@ -27,15 +27,28 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
 
-/// The table at `path` ("/ceilings") of a complete result, without its units. Throws UsageError
-/// where the file is none.
-Table read_result_table(const std::filesystem::path& file, const std::string& path);
-/// The text attribute `name` of `group` ("/config"), likewise; empty where there is no such.
-std::string read_result_text(const std::filesystem::path& file, const std::string& group,
-                             const std::string& name);
-/// The integer attribute `name` of `group`, likewise; nothing where there is no such.
-std::optional<std::int64_t> read_result_integer(const std::filesystem::path& file,
-                                                const std::string& group, const std::string& name);
+/// A complete result of this program, to be read. Every error is a UsageError that names the file,
+/// which may be anything. Takes the library's lock for every HDF5 call; for one thread.
+class ResultReader {
+ public:
+  /// Throws unless `file` is a result of the schema that ResultFile writes, and complete.
+  explicit ResultReader(const std::filesystem::path& file);
+  ~ResultReader();
+  ResultReader(const ResultReader&) = delete;
+  ResultReader& operator=(const ResultReader&) = delete;
+
+  /// These columns of the table at `path` ("/ceilings"), which may have more; units are not read.
+  /// Throws if one of them is missing or of another type, or if there are more than 2^20 rows.
+  Table table(const std::string& path, const std::vector<Column>& columns) const;
+  /// The text attribute `name` of `group` ("/config"); empty if there is none.
+  std::string text(const std::string& group, const std::string& name) const;
+  /// The integer attribute `name` of `group`; nothing if there is none.
+  std::optional<std::int64_t> integer(const std::string& group, const std::string& name) const;
+
+ private:
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
+};
 
 /// Not thread-safe; takes the library's lock for every HDF5 call. To be destroyed before
 /// MPI_Finalize, where a parallel HDF5 ends as well.

@@ -247,6 +247,90 @@ def test_one_process_of_a_launcher_tells_it():
                      ranks=(3,))
 
 
+def test_rates_that_are_no_result_of_a_run():
+    """--rates takes any file: what no run writes is an error that names option, file and value."""
+    folder = new_folder()
+    result = folder / "result.h5"
+    run("run", "gemm", "--gemm.m", 8, "--gemm.n", 8, "--gemm.k", 8, "-o", result,
+        env=ON_HOST).expect(0)
+
+    def with_column(path, name, values):
+        def change(file):
+            table = file[path][:]
+            columns = {each: table[each] for each in table.dtype.names if each != name}
+            if values is not None:
+                columns[name] = np.array(values if isinstance(values, list)
+                                         else [values] * len(table))
+            types = [(each, h5py.string_dtype() if column.dtype == object else column.dtype)
+                     for each, column in columns.items()]
+            changed = np.empty(len(table), types)
+            for each, column in columns.items():
+                changed[each] = column
+            del file[path]
+            file[path] = changed
+        return change
+
+    def with_rows(path, rows):
+        def change(file):
+            columns = file[path].dtype
+            del file[path]
+            file.create_dataset(path, (rows,), columns, chunks=(1024,), maxshape=(None,))
+        return change
+
+    def with_attribute(group, name, value):
+        return lambda file: file[group].attrs.__setitem__(name, value)
+
+    def without(path):
+        return lambda file: file.__delitem__(path)
+
+    def as_link(file):
+        file.move("ceilings", "moved")
+        file["ceilings"] = h5py.ExternalLink("/dev/zero", "/x")
+
+    gpu = np.zeros(1, [("rank", "i8"), ("memory", "i8")])
+    gpu["memory"] = 7
+
+    def with_small_gpu(file):
+        del file["topology/gpus"]
+        file["topology/gpus"] = gpu
+
+    cases = [
+        (with_attribute("/", "schema", "other"), ["is no result"]),
+        (with_attribute("/", "schema_version", 2), ["schema_version is 2"]),
+        (with_attribute("/", "schema_version", "one"), ["schema_version"]),
+        (with_attribute("/", "status", "a\nb"), ["status", "a\\x0ab"]),
+        (with_attribute("config", "run.workload", "sort"), ["workload", "'sort'"]),
+        (with_attribute("results", "tile_m", -5), ["tile_m", "-5"]),
+        (with_attribute("results", "tile_k", 2**62), ["tile_k", str(2**62)]),
+        (without("ceilings"), ["/ceilings"]),
+        (without("topology"), ["/topology/ranks"]),
+        (as_link, ["/ceilings", "link"]),
+        (with_column("ceilings", "ceiling", None), ["/ceilings", "column ceiling"]),
+        (with_column("ceilings", "ceiling", 5), ["column ceiling"]),
+        (with_column("ceilings", "ceiling", b"link up"), ["'link up'"]),
+        (with_column("ceilings", "ceiling", b"link_up"), ["link_up", "twice"]),
+        (with_column("ceilings", "per_rank_min", b"fast"), ["column per_rank_min"]),
+        *((with_column("ceilings", "per_rank_min", rate), [text])
+          for rate, text in ((np.nan, "nan"), (-1.0, "-1"), (0.0, "is 0"), (np.inf, "inf"),
+                             (1e300, "1e+300"))),
+        (with_rows("ceilings", 0), ["/ceilings", "0 rows"]),
+        (with_rows("ceilings", 1_000_000), ["1000000 rows"]),
+        (with_rows("ceilings", 2**40), [f"{2**40} rows"]),
+        (with_rows("topology/ranks", 0), ["/topology/ranks"]),
+        (with_column("topology/ranks", "rank", 3), ["rank 3"]),
+        (with_small_gpu, ["7 bytes"]),
+    ]
+    complaints = []
+    for number, (change, words) in enumerate(cases):
+        name = folder / f"{number}.h5"
+        name.write_bytes(result.read_bytes())
+        with h5py.File(name, "r+") as file:
+            change(file)
+        complaints.append((["run", "gemm", "--dry-run", "--rates", name], 2,
+                           ["--rates: ", f"'{name}'", *words]))
+    check_complaints(complaints, ranks=(1,))
+
+
 def test_what_is_wrong_with_the_output():
     """Is seen as the run would see it, and nothing is written."""
     folder = new_folder()
@@ -289,7 +373,7 @@ def test_bad_input():
     with h5py.File(folder / "in.h5", "w") as file:
         file["A"] = np.ones((10, 8), "f4")
     with h5py.File(folder / "bad.h5", "w") as file:
-        file.attrs["status"] = "unverified"
+        file.attrs.update({"schema": "shardstream", "schema_version": 1, "status": "unverified"})
     (folder / "text.h5").write_text("no HDF5 at all")
     a = f"{folder}/in.h5:/A"
     gemm = ["run", "gemm", "--dry-run"]
@@ -302,8 +386,8 @@ def test_bad_input():
         ([*gemm, "--gemm.decomposition", "split-k", "--ranks", 2], 2, ["is not possible"]),
         *(([*gemm, "--rates", f"{folder}/{name}"], 2,
            [f"--rates: '{folder}/{name}' is no result of a run ({why})", "that a run has written"])
-          for name, why in (("in.h5", "it is not marked as one"), ("none.h5", "there is no such"
-                            " file"), ("text.h5", "HDF5 cannot open it"))),
+          for name, why in (("in.h5", "it is not marked as one"), ("none.h5", "No such file "
+                            "or directory"), ("text.h5", "HDF5 cannot open it"))),
         ([*gemm, "--rates", f"{folder}/bad.h5"], 2,
          [f"--rates: '{folder}/bad.h5' has not passed its verification (it is marked unverified)",
           "run its command again"]),

@@ -106,7 +106,7 @@ TEST_F(ResultFiles, MayBePublishedAsUnverified) {
     result.publish("unverified");
     EXPECT_EQ(root_text(file_, "status"), "unverified");
     EXPECT_EQ(root_text(file_, "run_uuid"), other);
-    EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table(file_, "/ceilings"); }),
+    EXPECT_MENTIONS(failure(ExitCode::usage, [&] { ResultReader{file_}; }),
                     "has not passed its verification (it is marked unverified)");
     EXPECT_TRUE(std::filesystem::equivalent(file_, part_path_of(file_, other)));
     EXPECT_EQ(entries(), 2u);
@@ -183,7 +183,7 @@ TEST_F(ResultFiles, KeepTablesAsFlatRecords) {
 
 TEST_F(ResultFiles, GiveTheirTablesBack) {
   ResultFile(file_, Overwrite::never, uuid, 1 << 20).publish("partial");
-  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_text(file_, "/", "status"); }),
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { ResultReader{file_}; }),
                   "has not come to its end");
   {
     ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
@@ -192,28 +192,27 @@ TEST_F(ResultFiles, GiveTheirTablesBack) {
     result.attribute("/input/a", "type", std::string("f32"));
     result.publish();
   }
-  EXPECT_EQ(read_result_text(file_, "/input/a", "type"), "f32");
-  EXPECT_EQ(read_result_text(file_, "/input/a", "shape"), "");
-  EXPECT_EQ(read_result_text(file_, "/input/b", "type"), "");
-  EXPECT_EQ(read_result_text(file_, "/no/such", "type"), "");
-  EXPECT_EQ(read_result_text(file_, "/", "status"), "complete");
-  const Table back = read_result_table(file_, "/timing/phases");
+  const ResultReader reader(file_);
+  EXPECT_EQ(reader.text("/input/a", "type"), "f32");
+  EXPECT_EQ(reader.text("/input/a", "shape"), "");
+  EXPECT_EQ(reader.text("/input/b", "type"), "");
+  EXPECT_EQ(reader.text("/no/such", "type"), "");
+  EXPECT_EQ(reader.text("/", "status"), "complete");
+  const Table back = reader.table("/timing/phases", phases().columns());
   EXPECT_EQ(back.name(), "phases");
   EXPECT_EQ(back.rows(), phases().rows());
   ASSERT_EQ(back.columns().size(), 3U);
   EXPECT_EQ(back.columns()[2].name, "host");
   EXPECT_EQ(back.columns()[2].type, ColumnType::real);
-  EXPECT_TRUE(read_result_table(file_, "/nothing").rows().empty());
+  EXPECT_TRUE(reader.table("/nothing", {{"i", ColumnType::integer}}).rows().empty());
 
-  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table(file_, "/ceilings"); }),
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { reader.table("/ceilings", phases().columns()); }),
                   "ceilings");
-  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table("/no/such.h5", "/a"); }),
-                  "there is no such file");
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { ResultReader("/no/such.h5"); }), "No such file");
   const std::filesystem::path other = folder_ / "other.h5";
   hdf5::Lock lock;
   hdf5::File(H5Fcreate(other.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)).close();
-  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { read_result_table(other, "/ceilings"); }),
-                  "is no result of a run");
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { ResultReader{other}; }), "is no result of a run");
 }
 
 /// Other people's readers. The script fails on anything but what was written.

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <thread>
@@ -99,6 +100,38 @@ TEST_F(Sources, GeneratorsHaveTheirCountAndType) {
 
 TEST_F(Sources, AGeneratorOfNothingIsRefused) {
   failure(ExitCode::usage, [] { open("ramp", "auto", "0"); });
+}
+
+// ---------------------------------------------------------------- damaged
+
+/// Replaces the little-endian 32-bit numbers `from` in the file, which are there once, by `to`.
+void damage(const std::string& path, const std::vector<std::uint32_t>& from,
+            const std::vector<std::uint32_t>& to) {
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const auto as_text = [](const std::vector<std::uint32_t>& numbers) {
+    return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4);
+  };
+  const auto at = bytes.find(as_text(from));
+  ASSERT_NE(at, bytes.npos);
+  ASSERT_EQ(bytes.find(as_text(from), at + 1), bytes.npos);
+  bytes.replace(at, from.size() * 4, as_text(to));
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+TEST_F(Sources, ChunksThatCannotBeAreRefused) {
+  const auto values = counting<float>(11 * 13);
+  const std::vector<std::uint32_t> chunk = {5, 7, 4};  // and an element's bytes
+  for (const auto& [to, words] : std::map<std::vector<std::uint32_t>, std::string>{
+           {{0, 7, 4}, ""}, {{12, 7, 4}, "12x7"}, {{5, 14, 4}, "5x14"}, {{1U << 31, 7, 4}, ""}}) {
+    make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{11, 13}, {5, 7}}, H5T_NATIVE_FLOAT,
+                 values.data());
+    damage(file_, chunk, to);
+    const auto message = refusal(file_ + ":/x");
+    EXPECT_MENTIONS(message, "input.data");
+    EXPECT_MENTIONS(message, "data.h5");
+    EXPECT_MENTIONS(message, words);
+  }
 }
 
 // ---------------------------------------------------------------- the direct way

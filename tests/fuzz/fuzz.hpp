@@ -1,0 +1,66 @@
+// What a fuzz target is: it makes cases, each a function of a seed and a number alone, and runs
+// them. The driver (driver.hpp) runs the cases in children and judges how they end.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardstream::fuzz {
+
+/// Random numbers that are the same everywhere for one seed (the standard's distributions are not).
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  std::uint64_t bits() { return engine_(); }
+  /// From 0 to `count` - 1.
+  std::uint64_t below(std::uint64_t count) { return engine_() % count; }
+  bool one_in(std::uint64_t count) { return below(count) == 0; }
+  template <class Items>
+  const auto& pick(const Items& items) {
+    return *std::next(std::begin(items), static_cast<std::ptrdiff_t>(below(std::size(items))));
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// The files of a case, by name: contents.
+using Files = std::map<std::string, std::string>;
+
+/// How errors of a target must end.
+enum class Ends {
+  usage,           ///< with exit code 2
+  usage_or_failed  ///< with exit code 1 too
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual std::string_view name() const = 0;
+  virtual Ends ends() const { return Ends::usage; }
+  virtual Files make(Random& random) const = 0;
+  /// Runs the case whose files are in the current folder, and throws what the program throws.
+  virtual void run() const = 0;
+};
+
+// Each makes its seeds in `folder`, which is its own.
+std::unique_ptr<Target> ini_target();
+std::unique_ptr<Target> units_target();
+std::unique_ptr<Target> journals_target(const std::filesystem::path& folder);
+std::unique_ptr<Target> rates_target(const std::filesystem::path& folder);
+std::unique_ptr<Target> hdf5_target(const std::filesystem::path& folder);
+
+/// Changes up to a few places of `bytes`: bits, bytes, numbers, pieces that move, vanish or repeat.
+void mutate(std::string& bytes, Random& random);
+
+std::string read_file(const std::filesystem::path& path);
+void write_file(const std::filesystem::path& path, const std::string& bytes);
+
+}  // namespace shardstream::fuzz
