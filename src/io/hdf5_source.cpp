@@ -88,6 +88,12 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
         fmt::format("{} holds {}: name a data set of integers or floating-point numbers", name,
                     describe_type(stored)));
   }
+  if (!bits_fit(stored)) {
+    throw UsageError(
+        fmt::format("{} is damaged (its type {} has bits outside its {} bytes): copy "
+                    "or write it again",
+                    name, describe_type(stored), H5Tget_size(stored)));
+  }
   const ElementType wanted = requested.value_or(*natural);
   H5T_cdata_t* plan = nullptr;
   if (H5Tequal(stored, native_type(wanted)) <= 0 &&

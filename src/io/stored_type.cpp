@@ -67,6 +67,20 @@ std::optional<ElementType> natural_type(hid_t stored) {
   return bits <= (has_sign ? 32u : 31u) ? ElementType::i32 : ElementType::i64;
 }
 
+bool bits_fit(hid_t stored) {
+  const std::size_t size = 8 * H5Tget_size(stored), precision = H5Tget_precision(stored);
+  const int offset = H5Tget_offset(stored);
+  const auto lies_in = [](std::size_t begin, std::size_t length, std::size_t end) {
+    return length > 0 && length <= end && begin <= end - length;
+  };
+  if (offset < 0 || !lies_in(static_cast<std::size_t>(offset), precision, size)) return false;
+  if (H5Tget_class(stored) != H5T_FLOAT) return true;
+  std::size_t sign = 0, exponent = 0, exponent_size = 0, mantissa = 0, mantissa_size = 0;
+  return H5Tget_fields(stored, &sign, &exponent, &exponent_size, &mantissa, &mantissa_size) >= 0 &&
+         lies_in(sign, 1, size) && lies_in(exponent, exponent_size, size) &&
+         lies_in(mantissa, mantissa_size, size);
+}
+
 std::string describe_type(hid_t stored) {
   switch (H5Tget_class(stored)) {
     case H5T_INTEGER:

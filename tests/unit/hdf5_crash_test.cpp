@@ -14,7 +14,11 @@
 #include <string>
 #include <thread>
 
+#include "fuzz/fuzz.hpp"
+#include "fuzz/sealed.hpp"
 #include "io/hdf5.hpp"
+#include "io/hdf5_source.hpp"
+#include "tests/unit/hdf5_inputs.hpp"
 #include "tests/unit/temporary_folder.hpp"
 
 namespace shardstream::io::hdf5 {
@@ -81,11 +85,12 @@ class Hdf5Crash : public testing::Test {
   std::string stderr_ = folder_ / "stderr";
 };
 
-void expect_sentence(const std::string& said, const std::string& signal) {
+void expect_sentence(const std::string& said, const std::string& signal,
+                     const std::string& file = "data.h5") {
   EXPECT_EQ(said.find("error: "), 0U) << said;
   EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
   for (const std::string& word :
-       {std::string("'data.h5'"), "HDF5 " + std::to_string(H5_VERS_MAJOR), signal}) {
+       {"'" + file + "'", "HDF5 " + std::to_string(H5_VERS_MAJOR), signal}) {
     EXPECT_NE(said.find(word), said.npos) << said;
   }
 }
@@ -114,6 +119,36 @@ TEST_F(Hdf5Crash, OfAThreadThatReadsEndsWithExitCodeOne) {
   });
   EXPECT_TRUE(end.exits(ExitCode::failed)) << end.status;
   expect_sentence(end.said, "SIGSEGV");
+}
+
+/// A group's header in the newest format that says that its links are in a heap, at an address that
+/// is none.
+TEST_F(Hdf5Crash, OnADamagedFileIsItsFault) {
+  const std::string path = folder_ / "data.h5";
+  in_child([&] {
+    const Lock lock;
+    const Properties access(H5Pcreate(H5P_FILE_ACCESS), "access");
+    check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), "bounds");
+    const File file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "file");
+    test::make_dataset(file, "x", H5T_NATIVE_FLOAT, {{4}}, H5T_NATIVE_FLOAT, nullptr);
+  });
+  std::string bytes = fuzz::read_file(path);
+  const auto blocks = fuzz::sealed_blocks(bytes);
+  const auto heap = bytes.find(std::string(16, '\xff'), bytes.find("OHDR"));
+  ASSERT_NE(heap, bytes.npos);
+  bytes[heap + 5] = '\xf7';
+  fuzz::seal(bytes, blocks);
+  fuzz::write_file(path, bytes);
+  const End end = in_child([&] {
+    try {
+      open_hdf5_source(path, "/x", {}, ReadWay::automatic, ReadOrder::elements, "");
+    } catch (const UsageError&) {
+      ::_exit(static_cast<int>(ExitCode::usage));
+    }
+  });
+  EXPECT_TRUE(end.exits(ExitCode::usage)) << end.status << end.said;
+  // A later HDF5 may find the damage by itself.
+  if (H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 10) expect_sentence(end.said, "SIGSEGV", path);
 }
 
 /// Needs a stack of its own.
