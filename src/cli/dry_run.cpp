@@ -13,6 +13,7 @@
 #include "comm/transport.hpp"
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "core/text.hpp"
 #include "core/units.hpp"
 #include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
@@ -277,7 +278,7 @@ std::string dry_run(const Options& options, const DryRun& wishes, Log& log) {
       fmt::format("dry run of {} on {} rank{}, {} on a host: nothing is computed or written\n",
                   workload, wishes.ranks, wishes.ranks == 1 ? "" : "s", wishes.ranks_on_host);
   for (const Lines& lines : {machine.lines(), plan}) {
-    for (const std::string& line : lines) text += line + '\n';
+    for (const std::string& line : lines) text += printable(line) + '\n';
   }
   return text;
 }

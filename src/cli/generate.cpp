@@ -113,7 +113,7 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
     file->publish();
     print_output(fmt::format("elements={}\ntype={}\nbytes={} B\nfile={}\n", elements,
                              name_of(source->type()), elements * size_of(source->type()),
-                             options.text("output.file")),
+                             printable(options.text("output.file"))),
                  "; the data set is complete");
   });
   return ExitCode::done;

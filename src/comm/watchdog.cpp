@@ -17,6 +17,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <system_error>
 #include <thread>
 
 #include "comm/side_channel.hpp"
@@ -64,18 +65,25 @@ std::string random_token() {
 }
 
 /// Runs `work` on a thread of its own and waits for it `seconds` at the most: when a process is
-/// about to end, anything may hang.
+/// about to end, anything may hang. Without a thread to be had the caller runs it.
 template <class Work>
 void try_for(double seconds, const Work& work) {
-  std::promise<void> promise;
-  const std::future<void> done = promise.get_future();
-  std::thread([promise = std::move(promise), work]() mutable {
+  const auto attempt = [work] {
     try {
       work();
     } catch (const std::exception&) {  // the process ends, with what is worse already told
     }
-    promise.set_value();
-  }).detach();
+  };
+  std::promise<void> promise;
+  const std::future<void> done = promise.get_future();
+  try {
+    std::thread([promise = std::move(promise), attempt]() mutable {
+      attempt();
+      promise.set_value();
+    }).detach();
+  } catch (const std::system_error&) {
+    return attempt();
+  }
   done.wait_for(std::chrono::duration<double>(seconds));
 }
 
