@@ -179,11 +179,10 @@ void Watchdog::Watch::set_up() {
   std::string problem(introduction[3]);
   token_ = introduction[4];
   if (problem.empty()) {
-    if (is_first()) {
-      start();
-    } else {
-      problem = reach_rank_0(introduction);
-    }
+    session_.collectively([&] {
+      if (is_first()) start();
+    });
+    if (!is_first()) problem = reach_rank_0(introduction);
   }
   const auto problems = session_.gather(problem);
   const auto bad = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
@@ -197,7 +196,9 @@ void Watchdog::Watch::set_up() {
     }
     return;
   }
-  if (!is_first()) start();
+  session_.collectively([&] {
+    if (!is_first()) start();
+  });
   judges_ = true;
 }
 
@@ -251,7 +252,12 @@ void Watchdog::Watch::start() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   launch::tell_of_signals(wake_.get());
 }
