@@ -24,10 +24,10 @@ std::vector<int> line_times(int total, bool enabled) {
   std::vector<int> times;
   std::FILE* const file = std::tmpfile();
   const auto start = Progress::Clock::now();
-  Progress progress("working", enabled, file, start);
+  Progress progress("working", total, enabled, file, start);
   long before = 0;
   for (int second = 0; second <= total; ++second) {
-    progress.update(second, total, start + std::chrono::seconds(second));
+    progress.add(1, start + std::chrono::seconds(second));
     const long now = std::ftell(file);
     if (now != before) times.push_back(second);
     before = now;
@@ -49,8 +49,9 @@ TEST(Progress, ALineSaysHowFarAndHowLong) {
   std::FILE* const file = std::tmpfile();
   const auto start = Progress::Clock::now();
   {
-    Progress progress("multiplying", true, file, start);
-    progress.update(1, 4, start + 10s);
+    Progress progress("multiplying", 4, true, file, start);
+    progress.add(0.5, start + 1s);
+    progress.add(0.5, start + 10s);
   }
   EXPECT_EQ(text_of(file), "multiplying: 25 % after 10 s, 30 s left\n");
   std::fclose(file);
