@@ -1,6 +1,6 @@
 # OpenBLAS's own CMake package is not everywhere, and leaves out the folder of its cblas.h on Debian.
-# Defines OpenBLAS::OpenBLAS, OpenBLAS_FOUND, OpenBLAS_VERSION; look elsewhere with
-# -DOpenBLAS_ROOT=/path. pkg-config gives a hint where it is there.
+# Defines OpenBLAS::OpenBLAS, OpenBLAS_FOUND, OpenBLAS_VERSION, and OpenBLAS_RUNTIME_NAME, which
+# dlopen() takes: only a shared library is found. Look elsewhere with -DOpenBLAS_ROOT=/path. pkg-config gives a hint where it is there.
 
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
@@ -18,9 +18,24 @@ if(OpenBLAS_INCLUDE_DIR)
   string(REGEX REPLACE ".*OpenBLAS ([0-9.]+).*" "\\1" OpenBLAS_VERSION "${line}")
 endif()
 
+# The name that the linker would write into a program; with its folder if the loader does not look
+# there by itself.
+set(OpenBLAS_RUNTIME_NAME "")
+if(OpenBLAS_LIBRARY AND CMAKE_READELF)
+  execute_process(COMMAND ${CMAKE_READELF} -d ${OpenBLAS_LIBRARY}
+    OUTPUT_VARIABLE output ERROR_QUIET)
+  if(output MATCHES "\\(SONAME\\)[^[]*\\[([^]]+)\\]")
+    set(OpenBLAS_RUNTIME_NAME ${CMAKE_MATCH_1})
+    get_filename_component(folder ${OpenBLAS_LIBRARY} DIRECTORY)
+    if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+      set(OpenBLAS_RUNTIME_NAME ${folder}/${OpenBLAS_RUNTIME_NAME})
+    endif()
+  endif()
+endif()
+
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(OpenBLAS
-  REQUIRED_VARS OpenBLAS_LIBRARY OpenBLAS_INCLUDE_DIR VERSION_VAR OpenBLAS_VERSION)
+  REQUIRED_VARS OpenBLAS_LIBRARY OpenBLAS_INCLUDE_DIR OpenBLAS_RUNTIME_NAME VERSION_VAR OpenBLAS_VERSION)
 if(OpenBLAS_FOUND AND NOT TARGET OpenBLAS::OpenBLAS)
   add_library(OpenBLAS::OpenBLAS UNKNOWN IMPORTED)
   set_target_properties(OpenBLAS::OpenBLAS PROPERTIES

@@ -106,6 +106,20 @@ bool host_multiply_exists() {
   return cblas::exists();
 }
 
+HostLibrary host_library() {
+  if (!cblas::exists()) return {"-", "-", "-"};
+  try {
+    const auto [version, core, threads] = cblas::describe();
+    return {version, core, threads};
+  } catch (const std::exception&) {  // a product on this host says why
+    return {"unknown", "unknown", "unknown"};
+  }
+}
+
+void keep_library_in_one_thread() {
+  cblas::keep_in_one_thread();
+}
+
 Kernel<MultiplyArgs> multiply_kernel() {
   return {"multiply", multiply, with_cuda<cuda::multiply>()};
 }

@@ -89,6 +89,18 @@ std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile
 /// Whether a CBLAS was found when this program was built.
 bool host_multiply_exists();
 
+/// The CBLAS that hosts multiply with, which decides about the bits of their products. All is "-"
+/// if this program was built without one, and "unknown" if it cannot be loaded here.
+struct HostLibrary {
+  std::string version;  ///< with its name and options
+  std::string core;     ///< the processor that its kernels are for: "Zen", "Haswell"
+  std::string threads;  ///< of one call
+};
+HostLibrary host_library();
+
+/// To be called once, while the process has one thread: the CBLAS then starts none of its own.
+void keep_library_in_one_thread();
+
 /// A launch that a library refuses throws std::runtime_error with its words, on a host in the
 /// thread that computes.
 Kernel<MultiplyArgs> multiply_kernel();

@@ -18,6 +18,12 @@ bool exists() {
   return false;
 }
 
+Description describe() {
+  refuse();
+}
+
+void keep_in_one_thread() {}
+
 std::string prepare() {
   refuse();
 }

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
@@ -61,7 +60,6 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
                  unsigned threads, Progress& progress, launch::Heartbeat& heartbeat) {
   const std::uint64_t element = size_of(source.type());
   const std::uint64_t piece = piece_bytes / element;
-  const auto caller = std::this_thread::get_id();
   parallel_for(ceil_div(mine.count, piece), threads, [&](std::uint64_t i) {
     thread_local std::vector<std::byte> memory(piece_bytes);
     const Range part = intersection(mine, {mine.first + i * piece, piece});
@@ -69,10 +67,7 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
     writer.write(part.first, {memory.data(), part.count * element});
     if (i % pieces_a_sync == pieces_a_sync - 1) writer.sync();
     heartbeat.step("piece", i);
-    if (std::this_thread::get_id() == caller) {
-      progress.update(static_cast<double>(part.end() - mine.first),
-                      static_cast<double>(mine.count));
-    }
+    progress.add(static_cast<double>(part.count));
   });
   writer.sync();
 }
@@ -103,7 +98,7 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
   const unsigned threads = plan.places[static_cast<std::size_t>(session.rank())].threads;
   session.heartbeat().enter("write");
   session.collectively([&] {
-    Progress progress("writing", session.rank() == 0);
+    Progress progress("writing", static_cast<double>(mine.count), session.rank() == 0);
     const io::RangeWriter writer(part, std::stoull(offset), source->type());
     write_share(*source, writer, mine, threads, progress, session.heartbeat());
   });
@@ -113,7 +108,7 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
     file->publish();
     print_output(fmt::format("elements={}\ntype={}\nbytes={} B\nfile={}\n", elements,
                              name_of(source->type()), elements * size_of(source->type()),
-                             options.text("output.file")),
+                             printable(options.text("output.file"))),
                  "; the data set is complete");
   });
   return ExitCode::done;

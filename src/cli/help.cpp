@@ -38,10 +38,12 @@ constexpr std::array generate_rows = {
 constexpr std::string_view sources =
     "Options come from the command line, then from SHARDSTREAM_* variables\n"
     "(SHARDSTREAM_REDUCE_OPS for reduce.ops), then from an INI file, then from the defaults.\n"
+    "Variables that no option has are ignored with a warning.\n"
     "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
 constexpr std::string_view sources_of_generate =
     "Options come from the command line, then from SHARDSTREAM_* variables\n"
     "(SHARDSTREAM_INPUT_COUNT for input.count), then from the defaults.\n"
+    "Variables that no option has are ignored with a warning.\n"
     "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
 
 }  // namespace

@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "comm/watchdog.hpp"
+#include "core/limits.hpp"
 #include "io/hdf5_crash.hpp"
+#include "io/result_file.hpp"
 #include "launch/signals.hpp"
 
 namespace shardstream::cli {
@@ -22,14 +24,16 @@ ExitCode code_of(const std::exception& error) {
 /// Throws UsageError naming the first option in which a rank differs from rank 0: environments and
 /// INI files are not the same on every host by themselves.
 void expect_same_options(const launch::Session& session, const Options& options) {
+  constexpr char end = '\0';  // in no argument, variable or line of a file
   std::string mine;
-  for (const auto& [key, value] : options.all()) mine += fmt::format("{}={}\n", key, value.text);
+  for (const auto& [key, value] : options.all())
+    mine += fmt::format("{}={}{}", key, value.text, end);
   const auto all = session.gather(mine);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     const auto differs = std::ranges::mismatch(all[0], all[rank]).in1;
     const auto at = static_cast<std::size_t>(differs - all[0].begin());
-    const auto line = at == 0 ? 0 : all[0].rfind('\n', at - 1) + 1;
+    const auto line = at == 0 ? 0 : all[0].rfind(end, at - 1) + 1;
     const std::string key = all[0].substr(line, all[0].find('=', line) - line);
     throw UsageError(fmt::format(
         "{} is not the same on ranks 0 and {}: give all ranks one command line, and pass "
@@ -43,6 +47,9 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
                  const Options& options, Log& log, const Body& body) {
   std::optional<comm::Watchdog> watchdog;
   try {
+    if (session.rank() == 0) {
+      for (const std::string& warning : options.warnings()) log.warn(warning);
+    }
     session.collectively([&] {
       if (mistake) throw UsageError(*mistake);
     });
@@ -61,7 +68,7 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
       // The lowest of the ranks that failed speaks: it ends the others while these wait.
       std::this_thread::sleep_for(std::min(session.rank(), 10) * std::chrono::milliseconds(200));
     }
-    log.error(error.what());
+    log.error(message_of(error));
     if (session.size() > 1) launch::Session::abort(code_of(error));  // the others would wait
     return code_of(error);
   }
@@ -78,6 +85,9 @@ int in_session(const std::function<Options()>& parse, const Body& body) {
     if (!launch::under_launcher()) throw;
     mistake.emplace(error);
   }
+  // HDF5 that begins after MPI closes all its files when MPI ends, and crashes on one that it could
+  // not write.
+  (void)io::hdf5_version();
   const launch::Session session;
   const std::string prefix = session.size() > 1 ? fmt::format("rank {}", session.rank()) : "";
   Log log(prefix);

@@ -119,7 +119,7 @@ std::string findings_here(const launch::Session& session, const Log& log, const 
   std::string lines;
   if (session.local_rank() == 0) {
     if (has_gpus && !nvml.problem().empty()) {
-      lines += fmt::format("note\tNVML tells nothing of GPUs ({})\n", nvml.problem());
+      lines += fmt::format("note\tNVML tells nothing of GPUs ({})\n", printable(nvml.problem()));
     }
     for (const auto& gpu : nvml.gpus()) {
       const auto errors = gpu.ecc_errors().since_load;
@@ -130,9 +130,11 @@ std::string findings_here(const launch::Session& session, const Log& log, const 
           gpu.facts().pci, errors);
     }
   }
-  for (const auto& warning : log.warnings()) lines += fmt::format("warning\t{}\n", warning);
+  for (const auto& warning : log.warnings()) {
+    lines += fmt::format("warning\t{}\n", printable(warning));
+  }
   for (const auto& refusal : refusals) {
-    if (refusal.speaks()) lines += fmt::format("problem\t{}\n", refusal.what());
+    if (refusal.speaks()) lines += fmt::format("problem\t{}\n", printable(refusal.what()));
   }
   return lines;
 }

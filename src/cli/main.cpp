@@ -7,10 +7,12 @@
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "core/log.hpp"
 #include "core/standard_output.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "kernels/gemm/multiply.hpp"
 #include "runtime/provenance.hpp"
 
 extern char** environ;
@@ -67,12 +69,14 @@ int main(int argc, char** argv) {
   Log log;
   try {
     keep_standard_streams();
+    ignore_file_size_signal();
+    gemm::keep_library_in_one_thread();
     return dispatch({argv + 1, argv + argc});
   } catch (const Error& error) {
     log.error(error.what());
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    log.error(error.what());
+    log.error(message_of(error));
     return static_cast<int>(ExitCode::failed);
   }
 }

@@ -278,10 +278,10 @@ double peak_memory() {
 void print(const workloads::Outcome& outcome, const fs::path& file) {
   std::string lines;
   for (const auto& metric : outcome.metrics) {
-    lines += fmt::format("{}={}{}{}\n", metric.key, metric.value, metric.unit.empty() ? "" : " ",
-                         metric.unit);
+    lines += fmt::format("{}={}{}{}\n", metric.key, printable(metric.value),
+                         metric.unit.empty() ? "" : " ", metric.unit);
   }
-  print_output(fmt::format("{}file={}\n", lines, file.string()),
+  print_output(fmt::format("{}file={}\n", lines, printable(file.string())),
                fmt::format("; the result is complete in {}", file.string()));
 }
 
@@ -485,6 +485,7 @@ int run(const Arguments& arguments, const char* const* environment) {
     if (!launch::first_of_launcher()) return static_cast<int>(ExitCode::done);
     const Options options = parse(arguments, environment, ini, dry);
     Log log;
+    for (const std::string& warning : options.warnings()) log.warn(warning);
     if (dry) print_output(dry_run(options, *dry, log));
     return static_cast<int>(ExitCode::done);
   }

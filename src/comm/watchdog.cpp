@@ -17,6 +17,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <system_error>
 #include <thread>
 
 #include "comm/side_channel.hpp"
@@ -64,18 +65,25 @@ std::string random_token() {
 }
 
 /// Runs `work` on a thread of its own and waits for it `seconds` at the most: when a process is
-/// about to end, anything may hang.
+/// about to end, anything may hang. Without a thread to be had the caller runs it.
 template <class Work>
 void try_for(double seconds, const Work& work) {
-  std::promise<void> promise;
-  const std::future<void> done = promise.get_future();
-  std::thread([promise = std::move(promise), work]() mutable {
+  const auto attempt = [work] {
     try {
       work();
     } catch (const std::exception&) {  // the process ends, with what is worse already told
     }
-    promise.set_value();
-  }).detach();
+  };
+  std::promise<void> promise;
+  const std::future<void> done = promise.get_future();
+  try {
+    std::thread([promise = std::move(promise), attempt]() mutable {
+      attempt();
+      promise.set_value();
+    }).detach();
+  } catch (const std::system_error&) {
+    return attempt();
+  }
   done.wait_for(std::chrono::duration<double>(seconds));
 }
 
@@ -171,11 +179,10 @@ void Watchdog::Watch::set_up() {
   std::string problem(introduction[3]);
   token_ = introduction[4];
   if (problem.empty()) {
-    if (is_first()) {
-      start();
-    } else {
-      problem = reach_rank_0(introduction);
-    }
+    session_.collectively([&] {
+      if (is_first()) start();
+    });
+    if (!is_first()) problem = reach_rank_0(introduction);
   }
   const auto problems = session_.gather(problem);
   const auto bad = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
@@ -189,7 +196,9 @@ void Watchdog::Watch::set_up() {
     }
     return;
   }
-  if (!is_first()) start();
+  session_.collectively([&] {
+    if (!is_first()) start();
+  });
   judges_ = true;
 }
 
@@ -243,7 +252,12 @@ void Watchdog::Watch::start() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   launch::tell_of_signals(wake_.get());
 }

@@ -19,7 +19,8 @@ namespace shardstream::comm {
 /// Where the ranks cannot reach one another, rank 0 warns and nothing is watched.
 class Watchdog {
  public:
-  /// Collective. Session and log must outlive it. One a process.
+  /// Collective. Session and log must outlive it. One a process. Throws AgreedError if a rank
+  /// cannot start its thread.
   Watchdog(const launch::Session& session, double timeout, Log& log);
   /// Says goodbye to the other ranks. Whoever goes is no longer watched: meet in a barrier before.
   ~Watchdog();

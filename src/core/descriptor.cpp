@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "core/limits.hpp"
+
 namespace shardstream {
 namespace {
 
@@ -52,7 +54,10 @@ bool Descriptor::write_at(std::uint64_t offset, std::span<const std::byte> data)
 }
 
 std::string errno_text(int error) {
-  return std::system_category().message(error);
+  const std::string text = std::system_category().message(error);
+  if (error == EFBIG) return with_limit(text, file_size_limit());
+  if (error == ENOMEM) return with_limit(text, address_space_limit());
+  return text;
 }
 
 }  // namespace shardstream

@@ -41,7 +41,8 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// What the system says about an errno value: "No such file or directory".
+/// What the system says about an errno value: "No such file or directory". A limit of this process
+/// that is the likely cause is named: "File too large; ulimit -f is 8000 KiB".
 std::string errno_text(int error);
 
 }  // namespace shardstream

@@ -331,20 +331,24 @@ std::vector<po::option> boost_parse(const std::vector<OptionRow>& rows, const Ow
 
 // ---------------------------------------------------------------- the environment
 
-const OptionRow& row_of_variable(const std::vector<OptionRow>& rows, std::string_view name) {
+/// Null if no option has this variable.
+const OptionRow* row_of_variable(const std::vector<OptionRow>& rows, std::string_view name) {
+  const auto row = std::ranges::find_if(
+      rows, [&](const OptionRow& each) { return environment_name(each.key) == name; });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+std::string warning_of_variable(const std::vector<OptionRow>& rows, std::string_view name) {
   std::vector<std::string> names;
-  for (const OptionRow& row : rows) {
-    names.push_back(environment_name(row.key));
-    if (names.back() == name) return row;
-  }
+  for (const OptionRow& row : rows) names.push_back(environment_name(row.key));
   // Compared without the prefix: it would make every name look alike.
   std::vector<std::string_view> ends;
   ends.reserve(names.size());
   for (const std::string_view each : names) ends.push_back(each.substr(environment_prefix.size()));
   const std::string_view meant = nearest(name.substr(environment_prefix.size()), ends);
   const std::string full = meant.empty() ? "" : fmt::format("{}{}", environment_prefix, meant);
-  throw UsageError(
-      fmt::format("unknown environment variable {}{}", excerpt(name), did_you_mean(full)));
+  return fmt::format("the environment variable {} is ignored, since no option has that name{}",
+                     excerpt(name), did_you_mean(full));
 }
 
 /// What steers the tests is no option of the program's.
@@ -352,17 +356,22 @@ bool is_for_tests(std::string_view entry) {
   return entry.starts_with("SHARDSTREAM_TEST_") || entry.starts_with("SHARDSTREAM_REQUIRE_GPU=");
 }
 
+/// Unknown variables become warnings: sites set SHARDSTREAM_ROOT and the like.
 void read_environment(const std::vector<OptionRow>& rows, const char* const* environment,
-                      Values& values) {
+                      Values& values, std::vector<std::string>& warnings) {
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
     const auto equals = entry.find('=');
     if (!entry.starts_with(environment_prefix) || is_for_tests(entry) || equals == entry.npos) {
       continue;
     }
-    const OptionRow& row = row_of_variable(rows, entry.substr(0, equals));
-    values[std::string(row.key)] = {std::string(entry.substr(equals + 1)),
-                                    std::string(from_environment)};
+    const OptionRow* const row = row_of_variable(rows, entry.substr(0, equals));
+    if (row == nullptr) {
+      warnings.push_back(warning_of_variable(rows, entry.substr(0, equals)));
+      continue;
+    }
+    values[std::string(row->key)] = {std::string(entry.substr(equals + 1)),
+                                     std::string(from_environment)};
   }
 }
 
@@ -721,7 +730,7 @@ Options OptionTable::resolve(const CommandLine& command_line, const char* const*
     values[std::string(row.key)] = {std::string(row.fallback), std::string(from_default)};
   }
   if (ini) IniReader(rows_, *ini).read(values);
-  read_environment(rows_, environment, values);
+  read_environment(rows_, environment, values, options.warnings_);
   for (const auto& [key, text] : command_line.values) {
     if (find_row(rows_, key) == nullptr) fail_unknown_option(rows_, "--" + key);
     values[key] = {text, std::string(from_command_line)};

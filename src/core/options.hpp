@@ -60,9 +60,13 @@ class Options {
   /// Every key with its value, in the order of the keys.
   const std::map<std::string, Value, std::less<>>& all() const { return values_; }
 
+  /// A sentence for each SHARDSTREAM_* variable that no option has, in the environment's order.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
  private:
   friend class OptionTable;
   std::map<std::string, Value, std::less<>> values_;
+  std::vector<std::string> warnings_;
 };
 
 /// What stood on the command line: option values by key, a command's own switches and settings, and
@@ -75,7 +79,8 @@ struct CommandLine {
 };
 
 /// The rows of every room, and the three readers that fill them. All readers throw UsageError with
-/// one sentence: an unknown key names the nearest known one, a bad value names its row's range.
+/// one sentence: an unknown key names the nearest known one, a bad value names its row's range. An
+/// unknown environment variable is a warning only.
 class OptionTable {
  public:
   explicit OptionTable(std::initializer_list<std::span<const OptionRow>> rooms);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,7 +29,7 @@ void parallel_for(std::uint64_t count, unsigned threads, const Item& item) {
   std::vector<std::thread> others;
   try {
     for (unsigned i = 1; i < threads; ++i) others.emplace_back([&] { work(next++); });
-  } catch (const std::system_error&) {  // the threads that there are do all of it
+  } catch (const std::exception&) {  // no thread, or no memory: those that there are do all of it
   }
   work(0);
   for (auto& other : others) other.join();

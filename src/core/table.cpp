@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 
 namespace shardstream {
 namespace {
@@ -107,7 +108,7 @@ std::string to_text(const Table& table, std::size_t width) {
   for (const std::vector<Cell>& row : table.rows()) {
     std::vector<std::string>& line = lines.emplace_back();
     for (const Cell& cell : row) {
-      std::string& text = line.emplace_back(to_text(cell));
+      std::string& text = line.emplace_back(printable(to_text(cell)));
       if (text.empty()) text = '-';
     }
   }

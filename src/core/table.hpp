@@ -46,6 +46,7 @@ std::string to_text(const Cell& cell, int digits = 6);
 
 /// The table for a terminal: a header line with units, columns aligned, one line a row. Columns are
 /// two blanks or more apart and none is empty (empty text is "-"), so that lines can be split.
+/// Cells are printable() text.
 std::string to_text(const Table& table);
 
 /// The same in blocks of columns, each at most `width` characters wide where a column allows it,

@@ -33,7 +33,7 @@ std::string to_json(std::span<const Table> tables) {
     }
   }
   all["units"] = std::move(units);
-  return all.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return all.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace shardstream

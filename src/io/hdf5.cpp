@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+
+#include "core/descriptor.hpp"
 
 namespace shardstream::io::hdf5 {
 namespace {
@@ -23,8 +26,9 @@ std::string without_noise(const std::string& text) {
   const std::size_t start = text.find(before);
   if (start == std::string::npos) return text;
   const std::size_t message = start + before.size();
+  const std::string reason = text.substr(message, text.find('\'', message) - message);
   return fmt::format("{} ({})", text.substr(0, std::min(text.find(": "), text.find(", "))),
-                     text.substr(message, text.find('\'', message) - message));
+                     reason == std::strerror(EFBIG) ? errno_text(EFBIG) : reason);
 }
 
 herr_t collect_reason(unsigned, const H5E_error2_t* entry, void* texts) {

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "core/limits.hpp"
 #include "core/units.hpp"
 #include "io/hdf5.hpp"
 #include "io/special_files.hpp"
@@ -129,8 +130,15 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
                                path.string(), errno_text(error)));
 }
 
-[[noreturn]] void fail_to_reserve(const fs::path& path, std::uint64_t bytes,
+/// `error` is EFBIG where the file may not be as large, whatever the disk has.
+[[noreturn]] void fail_to_reserve(const fs::path& path, std::uint64_t bytes, int error,
                                   const std::string& why) {
+  if (error == EFBIG) {
+    throw UsageError(
+        fmt::format("output.file: '{}' needs {}, and files may not be that large ({}): raise the "
+                    "limit or choose another output.file",
+                    path.string(), format_size(bytes), errno_text(error)));
+  }
   throw UsageError(
       fmt::format("output.file: the folder '{}' has no room for {} ({}): free some or choose "
                   "another output.file",
@@ -178,14 +186,16 @@ void reserve_room(const Descriptor& file, const fs::path& path, std::uint64_t by
   const bool known = ::fstat(file.get(), &status) == 0;
   const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
   const std::uint64_t free = free_bytes(path);
-  // Asked for too much, some file systems fill up for a moment, to the harm of others.
-  int error = free > 0 && bytes > own + free ? ENOSPC : EINTR;
+  // fallocate() minds the limit only if it changes the file's size. Asked for too much, some file
+  // systems fill up for a moment, to the harm of others.
+  int error = bytes > max_file_size() ? EFBIG : free > 0 && bytes > own + free ? ENOSPC : EINTR;
   while (error == EINTR) {
     error =
         ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   }
   if (error == 0 || is_unsupported(error)) return;
-  fail_to_reserve(path, bytes, fmt::format("{} free, {}", format_size(free), errno_text(error)));
+  fail_to_reserve(path, bytes, error,
+                  fmt::format("{} free, {}", format_size(free), errno_text(error)));
 }
 
 void sync_folder_of(const fs::path& path) {
@@ -220,7 +230,7 @@ void expect_place(const fs::path& path, Overwrite overwrite, Contents contents,
   bytes = std::max(bytes, min_reserved);
   const std::uint64_t free = free_bytes(path);
   if (free > 0 && bytes > free) {
-    fail_to_reserve(path, bytes, fmt::format("{} free", format_size(free)));
+    fail_to_reserve(path, bytes, ENOSPC, fmt::format("{} free", format_size(free)));
   }
 }
 

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/limits.hpp"
+
 namespace shardstream::launch {
 
 void check_mpi(int status, const char* call, std::source_location where) {
@@ -101,7 +103,7 @@ void Session::collectively(const std::function<void()>& step) const {
     step();
   } catch (const std::exception& e) {
     first = rank_;
-    message = e.what();
+    message = message_of(e);
     const auto* error = dynamic_cast<const Error*>(&e);
     if (error != nullptr) code = static_cast<int>(error->code());
   }

@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "core/error.hpp"
 
 namespace shardstream::pipeline {
+namespace {
+
+constexpr std::chrono::milliseconds between_calls{200};
+
+}  // namespace
 
 Drain::Drain(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
              std::uint64_t slots, unsigned writers, launch::Heartbeat* heartbeat)
@@ -53,11 +59,12 @@ void Drain::wait(device::Stream& stream, std::uint64_t number) {
   if (number >= first_) stream.wait(*pushed(number).last->downloaded);
 }
 
-void Drain::finish() {
+void Drain::finish(const std::function<void()>& meanwhile) {
   if (threads_.empty()) return;
   {
     std::unique_lock lock(mutex_);
-    await(lock, last(), [&] { return pushes_.empty(); });
+    await(
+        lock, last(), [&] { return pushes_.empty(); }, meanwhile);
   }
   end_writers();
 }
@@ -88,11 +95,19 @@ void Drain::end_writers() noexcept {
 }
 
 /// By the main thread: until `done` holds, which is about push `number`, or throws what a writer
-/// threw.
+/// threw. `meanwhile`, if there is one, is called now and then without the lock.
 void Drain::await(std::unique_lock<std::mutex>& lock, std::uint64_t number,
-                  const std::function<bool()>& done) {
+                  const std::function<bool()>& done, const std::function<void()>& meanwhile) {
   {
     const auto span = main_track_.phase("wait-for-writers", 0, static_cast<std::int64_t>(number));
+    if (meanwhile) {
+      while (!changed_.wait_for(lock, stop_.get_token(), between_calls, done) &&
+             !stop_.stop_requested()) {
+        lock.unlock();
+        meanwhile();
+        lock.lock();
+      }
+    }
     changed_.wait(lock, stop_.get_token(), done);
   }
   rethrow(lock);

@@ -58,8 +58,9 @@ class Drain {
   void wait(device::Stream& stream, std::uint64_t number);
 
   /// Until all is written. An error of the device is seen where a stream is synchronised, as
-  /// everywhere: what was written counts only if the caller's streams then have none.
-  void finish();
+  /// everywhere: what was written counts only if the caller's streams then have none. Calls
+  /// `meanwhile`, if there is one, some times a second.
+  void finish(const std::function<void()>& meanwhile = nullptr);
 
  private:
   struct Slot {
@@ -87,7 +88,7 @@ class Drain {
   void start_writers();
   void end_writers() noexcept;
   void await(std::unique_lock<std::mutex>& lock, std::uint64_t number,
-             const std::function<bool()>& done);
+             const std::function<bool()>& done, const std::function<void()>& meanwhile = nullptr);
   void rethrow(std::unique_lock<std::mutex>& lock);
   void enqueue_downloads();
   void download(Slot& slot, Push& push);

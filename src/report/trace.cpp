@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "core/error.hpp"
@@ -21,18 +22,8 @@ std::string microseconds(std::int64_t ns) {
 }  // namespace
 
 std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out += '"';
+  using nlohmann::json;
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 TraceFile::TraceFile(const std::filesystem::path& path, io::Overwrite overwrite,

@@ -12,7 +12,7 @@
 
 namespace shardstream::report {
 
-/// Writes as it is told, so that its memory does not grow with the spans. Texts are UTF-8. Members
+/// Writes as it is told, so that its memory does not grow with the spans. Members
 /// throw Error when the file cannot be written. The file has its name only after publish().
 class TraceFile {
  public:
@@ -46,7 +46,7 @@ class TraceFile {
   bool first_ = true;
 };
 
-/// `text` as a JSON string, with its quotes.
+/// `text` as a JSON string, with its quotes. Bytes that are not UTF-8 are replaced.
 std::string json_string(std::string_view text);
 
 }  // namespace shardstream::report

@@ -10,6 +10,7 @@
 
 #include "build_info.hpp"
 #include "io/result_file.hpp"
+#include "kernels/gemm/multiply.hpp"
 #include "launch/gpu_locality.hpp"
 
 extern char** environ;
@@ -60,6 +61,7 @@ std::string version_line() {
 std::vector<std::pair<std::string, std::string>> provenance(
     const device::Device* device, const device::Nvml& nvml,
     const comm::Communicator* communicator) {
+  const gemm::HostLibrary openblas = gemm::host_library();
   return {{"version", std::string(build_info::version)},
           {"git_commit", std::string(build_info::git_commit)},
           {"compiler", std::string(build_info::compiler)},
@@ -71,6 +73,9 @@ std::vector<std::pair<std::string, std::string>> provenance(
           {"mpi", launch::Session::library_version()},
           {"nccl", comm::nccl_version()},
           {"network", communicator != nullptr ? communicator->network() : ""},
+          {"openblas", openblas.version},
+          {"openblas_core", openblas.core},
+          {"openblas_threads", openblas.threads},
           {"hdf5", io::hdf5_version()},
           {"hwloc", launch::hwloc_version()},
           {"operating_system", operating_system()},

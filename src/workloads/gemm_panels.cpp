@@ -171,8 +171,12 @@ void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) cons
 }
 
 void GemmPanels::load() {
-  if (held_a_) held_a_->load(staging_.readers, runtime_.session.heartbeat());
-  if (held_b_) held_b_->load(staging_.readers, runtime_.session.heartbeat());
+  for (auto* const held : {&held_a_, &held_b_}) {
+    if (!*held) continue;
+    Progress progress(held == &held_a_ ? "loading A" : "loading B",
+                      static_cast<double>((*held)->bytes()), runtime_.session.rank() == 0);
+    (*held)->load(staging_.readers, runtime_.session.heartbeat(), progress);
+  }
 }
 
 std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/progress.hpp"
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "kernels/memory/memory.hpp"
@@ -89,8 +88,9 @@ void GemmProduct::run() {
   device::Stream& stream = ring_.compute();
   waiting_ = {};
   swept_.tiles = 0;
-  Progress progress("multiplying", runtime_.session.rank() == 0);
-  tiles_.begin(stream);
+  std::uint64_t products = 0;  // of blocks of K, tile by tile
+  for (const SuperTile& each : super_tiles_) products += each.tiles.size() * plan_.own_blocks.count;
+  tiles_.begin(stream, products);
   panels_.begin(stream);
   ring_.run(
       {.batches = plan_.batches(),
@@ -100,11 +100,8 @@ void GemmProduct::run() {
        .read = [this](std::uint64_t number, std::byte* slot) { return panels_.read(number, slot); },
        .on_arrival = [this](device::Stream& arrive, std::uint64_t number,
                             std::byte* data) { panels_.arrive(arrive, number, data); },
-       .on_batch =
-           [&](device::Stream& on, std::uint64_t number, const std::byte*) {
-             compute(on, number);
-             progress.update(static_cast<double>(number + 1), static_cast<double>(plan_.batches()));
-           },
+       .on_batch = [&](device::Stream& on, std::uint64_t number,
+                       const std::byte*) { compute(on, number); },
        .last_use = [this](std::uint64_t batch) { return last_use(batch); },
        .meanwhile = [this] { return multiply_meanwhile(); }});
   tiles_.finish();
@@ -144,17 +141,21 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
 /// All that wait, block by block.
 void GemmProduct::multiply_present(device::Stream& stream) {
   while (swept_.tiles > 0) sweep(stream);
+  std::uint64_t products = 0;
   streams_.fork(stream);
   for (; waiting_.count > 0; waiting_ = {waiting_.first + 1, waiting_.count - 1}) {
     multiply(waiting_.first, {0, tiles_of(waiting_.first)});
+    products += tiles_of(waiting_.first);
   }
   streams_.join();
+  tiles_.multiplied(stream, products);
   record_computed(stream);
 }
 
 /// While a batch of the window is not there yet: whenever the device has nothing else to do, some
 /// tiles get the products of those that wait, so that they lack the last batches alone.
 bool GemmProduct::multiply_meanwhile() {
+  tiles_.report_progress();
   if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;
   if (!computed_before_->reached()) return true;  // one step is always behind the one at work
   ring_.run_kernels(waiting_.end() - 1, nullptr, 0,
@@ -170,11 +171,15 @@ bool GemmProduct::multiply_meanwhile() {
 void GemmProduct::sweep(device::Stream& stream) {
   const std::uint64_t tiles = tiles_of(waiting_.first), step = streams_.count() * together_;
   if (swept_.tiles == 0) swept_.end = waiting_.end();
+  std::uint64_t products = 0;
   streams_.fork(stream);
   for (std::uint64_t batch = waiting_.first; batch < swept_.end; ++batch) {
-    multiply(batch, intersection({swept_.tiles, step}, {0, tiles}));
+    const Range some = intersection({swept_.tiles, step}, {0, tiles});
+    multiply(batch, some);
+    products += some.count;
   }
   streams_.join();
+  tiles_.multiplied(stream, products);
   swept_.tiles += step;
   if (swept_.tiles < tiles) return;
   waiting_ = {swept_.end, waiting_.end() - swept_.end};
@@ -194,10 +199,10 @@ void GemmProduct::finish_super_tile(device::Stream& stream) {
   streams_.fork(stream);
   for (std::uint64_t i = 0; i < tiles; i += together_) {
     const Range some = intersection({i, together_}, {0, tiles});
-    std::uint64_t batch = i < swept_.tiles ? swept_.end : waiting_.first;
-    for (; batch < end; ++batch) multiply(batch, some);
+    const std::uint64_t begin = i < swept_.tiles ? swept_.end : waiting_.first;
+    for (std::uint64_t batch = begin; batch < end; ++batch) multiply(batch, some);
     for (std::uint64_t t = some.first; t < some.end(); ++t) {
-      finish_tile(streams_[turn_of(t)], turn_of(t), super_number, t);
+      finish_tile(streams_[turn_of(t)], turn_of(t), super_number, t, end - begin);
     }
   }
   streams_.join();
@@ -254,9 +259,10 @@ void GemmProduct::multiply(std::uint64_t number, Range tiles) {
   }
 }
 
-/// Behind all the tile's products, with scratch memory that the stream has for itself.
+/// Behind all the tile's products, with scratch memory that the stream has for itself. The last
+/// `products` of them have not been given to multiplied().
 void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
-                              std::uint64_t index) {
+                              std::uint64_t index, std::uint64_t products) {
   const SuperTile& all = super_tiles_[super_tile];
   const auto [row, column] = all.at[index];
   const std::uint64_t across = all.extent.columns.count, edge = plan_.problem.tile.m;
@@ -265,7 +271,7 @@ void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uin
                       .z_stride = across,
                       .row_squares = row_squares_ + row * edge,
                       .column_squares = column_squares_ + column},
-                     stations_[index]);
+                     stations_[index], products);
 }
 
 // ---------------------------------------------------------------- split-k
@@ -308,7 +314,7 @@ void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
       exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));
     }
     const std::uint64_t mine = first + plan_.layer;
-    if (mine < super_tile.tiles.size()) finish_tile(stream, 0, super_number, mine);
+    if (mine < super_tile.tiles.size()) finish_tile(stream, 0, super_number, mine, 0);
   }
 }
 

@@ -62,7 +62,7 @@ class GemmProduct {
   void record_computed(device::Stream& stream);
   void finish_super_tile(device::Stream& stream);
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
-                   std::uint64_t index);
+                   std::uint64_t index, std::uint64_t products);
   void gather_check(device::Stream& stream);
   void exchange(device::Stream& stream, std::uint64_t super_tile);
   template <class Call>

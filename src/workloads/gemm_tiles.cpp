@@ -80,7 +80,9 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
   for (std::uint64_t i = 0; i < mirrors_on_their_way; ++i) mirror_stations_.emplace_back(device);
 }
 
-void GemmTiles::begin(device::Stream& stream) {
+void GemmTiles::begin(device::Stream& stream, std::uint64_t products) {
+  progress_.emplace("multiplying", static_cast<double>(products), runtime_.session.rank() == 0);
+  enqueued_.clear();
   stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
   for (Tile& tile : tiles_) {
     tile.present = false;
@@ -95,10 +97,35 @@ void GemmTiles::begin(device::Stream& stream) {
   mirrored_ = 0;
 }
 
+void GemmTiles::multiplied(device::Stream& stream, std::uint64_t products) {
+  if (runtime_.session.rank() != 0) return;  // which alone shows progress
+  if (idle_events_.empty()) idle_events_.push_back(runtime_.device->make_event());
+  enqueued_.push_back({std::move(idle_events_.back()), products});
+  idle_events_.pop_back();
+  stream.record(*enqueued_.back().computed);
+  report_progress();
+}
+
+void GemmTiles::report_progress() {
+  std::uint64_t products = 0;
+  while (!enqueued_.empty() && enqueued_.front().computed->reached()) {
+    products += enqueued_.front().products;
+    idle_events_.push_back(std::move(enqueued_.front().computed));
+    enqueued_.pop_front();
+  }
+  progress_->add(static_cast<double>(products));
+}
+
+void GemmTiles::finish() {
+  drain_.finish([this] { report_progress(); });
+  progress_.reset();
+}
+
 // ---------------------------------------------------------------- on the device
 
 void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
-                            GemmTile at, std::byte* data, const Sums& sums, Station& station) {
+                            GemmTile at, std::byte* data, const Sums& sums, Station& station,
+                            std::uint64_t products) {
   const gemm::Tile& edges = plan_.problem.tile;
   const std::uint64_t number = plan_.number_of(at);
   Tile& tile = tiles_[number];
@@ -108,6 +135,7 @@ void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
   tile.columns = elements_of({at.column, 1}, edges.n, operands_.n);
   tile.present = true;
+  tile.products = products;
   tile.mirrored = operands_.symmetric && at.row != at.column;
   tile.row_squares.resize(tile.rows.count);
   const bool mirrors_leave = tile.mirrored && to_ != nullptr;
@@ -270,6 +298,7 @@ void GemmTiles::arrived(Tile& tile, std::uint64_t parts) {
   tile.squares = std::accumulate(tile.row_squares.begin(), tile.row_squares.end(), 0.0) *
                  (tile.mirrored ? 2 : 1);
   tile.row_squares = {};
+  progress_->add(static_cast<double>(tile.products));
   if (journal_ != nullptr && failure(tile).empty()) journal_->add(finished(tile));
 }
 

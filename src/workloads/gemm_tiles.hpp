@@ -5,10 +5,13 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/progress.hpp"
 #include "device/buffer.hpp"
 #include "io/checkpoint.hpp"
 #include "io/dataset_file.hpp"
@@ -68,11 +71,17 @@ class GemmTiles {
     const double* column_squares;
   };
 
-  void begin(device::Stream& stream);
+  /// The run multiplies `products` blocks: the whole of its progress.
+  void begin(device::Stream& stream, std::uint64_t products);
+  /// So many more are behind the work of `stream` up to here; tiles that leave do not count them.
+  void multiplied(device::Stream& stream, std::uint64_t products);
+  /// Counts the products that have been computed by now as progress. By the main thread, often.
+  void report_progress();
   /// The tile at `data`, dense in its padded shape, holds all its products behind the work of
-  /// `stream`, which has scratch memory `scratch`, below GemmProblem::streams, for itself.
+  /// `stream`, which has scratch memory `scratch`, below GemmProblem::streams, for itself. Once the
+  /// tile has left, `products` more count as progress.
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group, GemmTile tile,
-                   std::byte* data, const Sums& sums, Station& station);
+                   std::byte* data, const Sums& sums, Station& station, std::uint64_t products);
   /// Behind this on `stream` the station's memory may be used again.
   void wait(device::Stream& stream, const Station& station) {
     drain_.wait(stream, station.pushed_);
@@ -80,7 +89,7 @@ class GemmTiles {
   /// All batches of the group, a super-tile, have been computed behind the work of `stream`.
   void finish_group(device::Stream& stream, std::uint64_t group, const GemmPanels& panels);
   /// Until all has been written.
-  void finish() { drain_.finish(); }
+  void finish();
 
   GemmVerdict verdict() const;
   /// Of the last run: this rank's part of the sum of all elements' weighted bits.
@@ -98,7 +107,8 @@ class GemmTiles {
     std::uint64_t number = 0, group = 0;  ///< number: row * tile_columns + column
     Range rows, columns;                  ///< of C; only these of the tile are valid
     bool present = false, mirrored = false;
-    std::uint64_t c_words = 0;  ///< of the C0 that was read
+    std::uint64_t c_words = 0;   ///< of the C0 that was read
+    std::uint64_t products = 0;  ///< that count as progress once it has left
     Report report{};
     std::vector<double> row_squares;
     std::atomic<std::uint64_t> words = 0, mirror_words = 0, weighted = 0;
@@ -142,7 +152,14 @@ class GemmTiles {
 
   std::vector<Tile> tiles_;    ///< by plan.number_of()
   std::vector<Group> groups_;  ///< by super-tile
-  pipeline::Drain drain_;
+  struct Enqueued {
+    std::unique_ptr<device::Event> computed;
+    std::uint64_t products;
+  };
+  std::optional<Progress> progress_;  ///< of the run under way
+  std::deque<Enqueued> enqueued_;     ///< products that do not count yet
+  std::vector<std::unique_ptr<device::Event>> idle_events_;
+  pipeline::Drain drain_;  // last: its writers use the rest
 };
 
 }  // namespace shardstream::workloads

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/progress.hpp"
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "io/matrix.hpp"
@@ -20,8 +21,9 @@ class HeldMatrix {
   HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
              std::vector<Range> strips, Range across);
 
-  /// Reads all of it on some threads, which move the heartbeat. Throws what the matrix throws.
-  void load(unsigned threads, launch::Heartbeat& heartbeat);
+  /// Reads all of it on some threads, which move the heartbeat and add bytes to the progress.
+  /// Throws what the matrix throws.
+  void load(unsigned threads, launch::Heartbeat& heartbeat, Progress& progress);
 
   /// As Matrix::read(), of a rectangle that lies in one strip.
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;
@@ -30,6 +32,8 @@ class HeldMatrix {
   /// in one strip and is not empty.
   const std::byte* dense(Range rows, Range columns) const;
 
+  /// In memory.
+  std::uint64_t bytes() const { return memory_.size(); }
   /// Bytes that strips of a matrix take.
   static std::uint64_t bytes(const io::Matrix& matrix, const std::vector<Range>& strips,
                              Range across);

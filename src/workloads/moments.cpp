@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/progress.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/moments.hpp"
 #include "kernels/gemm/panel.hpp"
@@ -166,6 +167,7 @@ void Moments::run() {
   stream.upload(shift_.data(), shift.data(), shift_.bytes());
   stream.launch(gemm::zero_kernel(), {words_.data(), words_.bytes()});
   stream.synchronize();
+  Progress progress("finding means", static_cast<double>(first_unit_.back()), rank_ == 0);
   ring_.run({.batches = first_unit_.back(),
              .pieces = first_unit_.back(),
              .piece = [this](std::uint64_t number) -> pipeline::Piece {
@@ -173,8 +175,11 @@ void Moments::run() {
              },
              .read = [this](std::uint64_t number, std::byte* slot) { return read(number, slot); },
              .on_arrival = nullptr,
-             .on_batch = [this](device::Stream& compute_stream, std::uint64_t number,
-                                const std::byte* data) { compute(compute_stream, number, data); }});
+             .on_batch =
+                 [&](device::Stream& compute_stream, std::uint64_t number, const std::byte* data) {
+                   compute(compute_stream, number, data);
+                   progress.add(1);
+                 }});
   if (first_unit_.back() > 0) {
     stream.download(sums_here_.data(), sums_.data(), sums_.bytes());
     stream.download(squares_here_.data(), squares_there_.data(), squares_there_.bytes());

@@ -76,17 +76,20 @@ class ShardReduction {
   }
 
   void load() {
-    feed_.load([this](Range elements, const std::byte* data) { samples_.keep(elements, data); });
+    Progress progress("loading", static_cast<double>(shard_.count), runtime_.session.rank() == 0);
+    feed_.load([&](Range elements, const std::byte* data) {
+      samples_.keep(elements, data);
+      progress.add(static_cast<double>(elements.count));
+    });
   }
 
   /// One pass; afterwards the largest whole subtrees of the shard, left to right.
   std::vector<Partial<Class>> run() {
-    Progress progress("streaming", runtime_.session.rank() == 0);
+    Progress progress("streaming", static_cast<double>(shard_.count), runtime_.session.rank() == 0);
     feed_.run(
         [&](device::Stream& compute, const pipeline::Batch& batch) {
           enqueue(compute, batch);
-          progress.update(static_cast<double>(batch.elements.end() - shard_.first),
-                          static_cast<double>(shard_.count));
+          progress.add(static_cast<double>(batch.elements.count));
         },
         [this](Range elements, const std::byte* data) { samples_.keep(elements, data); });
     if (feed_.batches() == 1) download_first_leaves();

@@ -68,6 +68,9 @@ def test_text_and_json_agree():
         assert versions["version"] in run("--version").out
         assert versions["hdf5"] and versions["mpi"] and versions["operating_system"]
         assert versions["network"] == "within one host", finished
+        assert versions["openblas"] == "-" or versions["openblas"].startswith("OpenBLAS ")
+        assert (versions["openblas"] == "-") == (versions["openblas_core"] == "-"), finished
+        assert versions["openblas_threads"] in ("1", "-"), finished
         for finding in told["findings"]:
             assert finding["kind"] in ("note", "warning"), finding
 
@@ -84,6 +87,26 @@ def test_text_and_json_agree():
         assert [(row["kind"], row["finding"]) for row in text["findings"]] == [
             (row["kind"], row["finding"]) for row in told["findings"]], shown
     each([(1,), (2,)], check)
+
+
+def test_a_result_has_the_library_of_products():
+    """Which decides about their bits, by the processor that its kernels are for as well."""
+    folder = new_folder()
+    versions = {row["name"]: row["version"]
+                for row in tables_of(run("info", "--json").expect(0))["versions"]}
+    run("run", "reduce", "--input.count", 10, "-o", folder / "out.h5").expect(0)
+    with h5py.File(folder / "out.h5") as file:
+        told = dict(file["provenance"].attrs)
+    names = ["openblas", "openblas_core", "openblas_threads"]
+    assert [told[name] for name in names] == [versions[name] for name in names], told
+    if versions["openblas"] == "-":
+        return skip_part("this build has no OpenBLAS")
+    core = "Haswell" if versions["openblas_core"] != "Haswell" else "Sandybridge"
+    if "DYNAMIC_ARCH" not in versions["openblas"] or os.uname().machine != "x86_64":
+        return skip_part("this OpenBLAS has kernels for one processor only")
+    other = tables_of(run("info", "--json", env={"OPENBLAS_CORETYPE": core}).expect(0))
+    assert {"name": "openblas_core", "version": core} in other["versions"], other
+    return None
 
 
 OF_SOURCES = ["storage_read", "page_cache_read", "decode"]

@@ -57,6 +57,14 @@ TEST(TableJson, ReplacesWhatIsNoUtf8) {
   EXPECT_EQ(json["t"][1]["x"], "µ");
 }
 
+TEST(TableJson, LetsNothingActOnTheTerminal) {
+  Table table("t", {{"x", ColumnType::text}});
+  table.add({"\x1b[2J\n\x7f\xc2\x9b"});  // the last is CSI
+  const std::string text = to_json(std::span(&table, 1));
+  for (const char c : text) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << text;
+  EXPECT_EQ(nlohmann::json::parse(text)["t"][0]["x"], "\x1b[2J\n\x7f\xc2\x9b");
+}
+
 TEST(TableJson, RefusesTwoOfOneName) {
   const std::vector tables(2, Table("t", {{"x"}}));
   EXPECT_THROW(to_json(tables), ContractError);

@@ -68,6 +68,12 @@ TEST(TableText, CountsCharactersNotBytes) {
   EXPECT_EQ(to_text(table), "unit  n\nµs    1\nGB/s  2\n");
 }
 
+TEST(TableText, LetsNothingActOnTheTerminal) {
+  Table table("t", {{"name", ColumnType::text}, {"n", ColumnType::integer}});
+  table.add({"a\x1b[2J\nb\xff", std::int64_t{1}});
+  EXPECT_EQ(to_text(table), "name               n\na\\x1b[2J\\x0ab\\xff  1\n");
+}
+
 TEST(TableText, IsFoldedToAWidth) {
   Table table("t", {{"id", ColumnType::integer},
                     {"name", ColumnType::text},

@@ -23,8 +23,9 @@ TEST(Trace, TextIsEscaped) {
   EXPECT_EQ(json_string(""), "\"\"");
   EXPECT_EQ(json_string("rank 0 (host, H100)"), "\"rank 0 (host, H100)\"");
   EXPECT_EQ(json_string("a\"b\\c/d"), "\"a\\\"b\\\\c/d\"");
-  EXPECT_EQ(json_string(std::string_view("\n\t\0\x1f", 4)), "\"\\u000a\\u0009\\u0000\\u001f\"");
+  EXPECT_EQ(json_string(std::string_view("\n\t\0\x1f", 4)), "\"\\n\\t\\u0000\\u001f\"");
   EXPECT_EQ(json_string("µs"), "\"µs\"");
+  EXPECT_EQ(json_string("a\xff"), "\"a\xef\xbf\xbd\"");  // U+FFFD: a parser takes it
 }
 
 TEST(Trace, IsWrittenAsTheFormatWantsIt) {

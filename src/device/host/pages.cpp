@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "core/units.hpp"
@@ -30,7 +30,7 @@ void* map_pages(std::size_t bytes) {
     throw Error(
         fmt::format("{} of host memory cannot be had ({}): use a smaller --pipeline.gpu-memory, "
                     "smaller slots or batches, or fewer ranks on a host",
-                    format_size(bytes), std::strerror(errno)));
+                    format_size(bytes), errno_text(errno)));
   }
   auto* start = static_cast<std::byte*>(mapped);
   auto* aligned = reinterpret_cast<std::byte*>(rounded(reinterpret_cast<std::size_t>(start)));

@@ -1,11 +1,5 @@
 #include "device/host/team.hpp"
 
-#include <fmt/format.h>
-
-#include <system_error>
-
-#include "core/error.hpp"
-
 namespace shardstream::device::host {
 
 Team::Team(unsigned size) {
@@ -13,12 +7,9 @@ Team::Team(unsigned size) {
     for (unsigned part = 1; part < size; ++part) {
       threads_.emplace_back([this, part] { work(part); });
     }
-  } catch (const std::system_error& error) {
+  } catch (const std::exception&) {
     end();
-    throw Error(
-        fmt::format("{} threads cannot be started ({}): allow this process more of them, or "
-                    "bind the rank to fewer CPUs",
-                    size, error.what()));
+    throw;
   }
 }
 

@@ -1,0 +1,74 @@
+#include "core/limits.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <csignal>
+#include <limits>
+#include <new>
+#include <optional>
+#include <system_error>
+
+#include "core/descriptor.hpp"
+
+namespace shardstream {
+namespace {
+
+std::optional<rlim_t> limit_of(decltype(RLIMIT_AS) resource) {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+std::string in_kibibytes(char option, std::optional<rlim_t> bytes) {
+  return bytes ? fmt::format("ulimit -{} is {} KiB", option, *bytes / 1024) : "";
+}
+
+}  // namespace
+
+std::string file_size_limit() {
+  return in_kibibytes('f', limit_of(RLIMIT_FSIZE));
+}
+
+std::string address_space_limit() {
+  return in_kibibytes('v', limit_of(RLIMIT_AS));
+}
+
+std::string thread_limits() {
+  const std::string space = address_space_limit();
+  const auto threads = limit_of(RLIMIT_NPROC);
+  if (!threads) return space;
+  return fmt::format("{}{}ulimit -u is {}", space, space.empty() ? "" : ", ", *threads);
+}
+
+std::string with_limit(const std::string& reason, const std::string& limit) {
+  return limit.empty() ? reason : fmt::format("{}; {}", reason, limit);
+}
+
+std::uint64_t max_file_size() {
+  return limit_of(RLIMIT_FSIZE).value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+void ignore_file_size_signal() {
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+std::string message_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return fmt::format(
+        "there is not enough memory ({}): allow this process more of it, or use a smaller "
+        "--pipeline.gpu-memory, smaller slots or batches, or fewer ranks on a host",
+        errno_text(ENOMEM));
+  }
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
+  if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+    return fmt::format(
+        "a thread cannot be started ({}): allow this process more threads and address space, or "
+        "bind the rank to fewer CPUs",
+        with_limit(system->code().message(), thread_limits()));
+  }
+  return error.what();
+}
+
+}  // namespace shardstream

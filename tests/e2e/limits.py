@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""Runs within limits of the system (ulimit): each succeeds, or ends soon with one sentence that
+names the limit and its value, and leaves nothing. MPI's own failures to start are not the
+program's."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from harness import (LAUNCHER, PROGRAM, each, environment, expect_complaint, finish, main,
+                     new_folder, part_files, skip_part)
+
+RANKS = (1, 2)
+SOON = 60  # seconds; a rank that spins does so until comm.timeout
+
+
+def run_within(limit, arguments, ranks, cwd):
+    """Runs the program with `limit`, a shell command, in force for each rank, but not for the
+    launcher."""
+    words = ["bash", "-c", f'{limit}; exec "$@"', "bash", PROGRAM, *map(str, arguments)]
+    if ranks > 1:
+        words = [*LAUNCHER, "-q", "-n", str(ranks), *words]
+    return finish(subprocess.Popen(
+        words, env=environment({"HOME": str(cwd)}), cwd=cwd, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"), SOON)
+
+
+def own_errors(finished):
+    return re.findall(r"^(?:rank \d+: )?error: .*$", finished.err, re.MULTILINE)
+
+
+# ---------------------------------------------------------------- ulimit -f
+
+def test_file_size():
+    gemm = ["run", "gemm", "--gemm.m", 2048, "--gemm.n", 2048, "--gemm.k", 64, "-o", "out.h5"]
+    generate = ["generate", "--input.count", "2^24", "-o", "out.h5:/x"]
+
+    def check(arguments, ranks, kilobytes):
+        folder = new_folder()
+        finished = run_within(f"ulimit -f {kilobytes}", arguments, ranks, folder)
+        expect_complaint(finished, 2, ["output.file", f"ulimit -f is {kilobytes} KiB", "out.h5"])
+        assert "free some" not in finished.err, finished
+        assert list(folder.iterdir()) == [], finished
+    each([(arguments, ranks, kilobytes) for arguments in (gemm, generate) for ranks in RANKS
+          for kilobytes in (6000, 15000)], check)
+
+
+def test_result_that_fits():
+    folder = new_folder()
+    run_within("ulimit -f 6000", ["run", "reduce", "--input.count", 1000, "-o", "out.h5"], 1,
+               folder).expect(0)
+    before = (folder / "out.h5").read_bytes()
+    gemm = ["run", "gemm", "--gemm.m", 2048, "--gemm.n", 2048, "--gemm.k", 64, "-o", "out.h5",
+            "--output.overwrite", "true"]
+    run_within("ulimit -f 6000", gemm, 1, folder).expect(2)
+    assert (folder / "out.h5").read_bytes() == before
+    assert part_files(folder) == []
+
+
+def test_tables_beyond_the_file_size():
+    """More than is reserved for them: HDF5 meets the limit, and must not crash when it ends."""
+    def check(ranks):
+        folder = new_folder()
+        finished = run_within("ulimit -f 5000", [
+            "run", "reduce", "--input.count", "2^22", "--pipeline.batch", "256KiB",
+            "--pipeline.slot", "64KiB", "--measure.timeline", "true", "--measure.repeat", 300, "-o",
+            "out.h5"], ranks, folder).expect(1)
+        errors = own_errors(finished)
+        assert len(errors) == 1 and "ulimit -f is 5000 KiB" in errors[0], finished
+        assert list(folder.iterdir()) == [], finished
+    each([(ranks,) for ranks in RANKS], check)
+
+
+# ---------------------------------------------------------------- ulimit -v and -u
+
+REDUCE = ["run", "reduce", "--input.count", "2^22", "-o", "out.h5"]
+GEMM = ["run", "gemm", "--gemm.m", 700, "--gemm.n", 700, "--gemm.k", 500, "-o", "out.h5"]
+GENERATE = ["generate", "--input.count", "2^20", "-o", "out.h5:/x"]
+
+
+def outcome_of(finished, folder, limit):
+    """"done", "error" with the limit named, or "MPI" if that could not start."""
+    left = sorted(path.name for path in folder.iterdir())
+    errors = own_errors(finished)
+    if finished.code == 0:
+        assert errors == [] and "out.h5" in left, finished
+        return "done"
+    assert not any("out.h5" in name for name in left), f"{left}\n{finished}"
+    if not errors:
+        assert finished.code > 0 and finished.out == "" and finished.err, finished
+        return "MPI"
+    assert len(errors) == 1 and limit in errors[0], finished
+    assert finished.code in (1, 2) and finished.out == "", finished
+    return "error"
+
+
+def test_address_space():
+    seen = []
+
+    def check(arguments, ranks, kilobytes):
+        folder = new_folder()
+        finished = run_within(f"ulimit -v {kilobytes}", arguments, ranks, folder)
+        seen.append(outcome_of(finished, folder, f"ulimit -v is {kilobytes} KiB"))
+    each([(arguments, ranks, kilobytes) for arguments in (REDUCE, GEMM) for ranks in RANKS
+          for kilobytes in (250_000, 350_000, 450_000, 550_000, 650_000, 800_000, 64_000_000)],
+         check, workers=3)
+    assert seen.count("error") >= 4 and seen.count("done") >= 4, seen
+
+
+def test_address_space_of_one_rank():
+    def check(arguments):
+        folder = new_folder()
+        finished = run_within(
+            "test ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 || ulimit -v 300000", arguments, 2, folder)
+        assert outcome_of(finished, folder, "ulimit -v is 300000 KiB") == "error", finished
+    each([(REDUCE,), (GEMM,)], check)
+
+
+def test_commands_without_mpi_need_little():
+    """OpenBLAS, which would start threads with large buffers, is loaded for products only."""
+    folder = new_folder()
+    for words in (["--version"], ["run", "--help"]):
+        run_within("ulimit -v 150000", words, 1, folder).expect(0)
+
+
+def test_threads():
+    if os.getuid() != 0 or shutil.which("setpriv") is None:
+        return skip_part("limits of threads need root, who can become a user without processes")
+    seen = []
+
+    def check(number, arguments, threads):
+        user = 54321 + number  # one each: the limit counts all processes of a user
+        folder = new_folder()
+        folder.chmod(0o777)
+        finished = run_within(
+            f"exec setpriv --reuid {user} --clear-groups prlimit --nproc={threads} "
+            '"$@"', arguments, 1, folder)
+        seen.append(outcome_of(finished, folder, f"ulimit -u is {threads}"))
+    pathlib.Path.cwd().chmod(0o755)
+    cases = [(arguments, threads) for arguments in (REDUCE, GEMM, GENERATE)
+             for threads in (1, 6, 8, 9, 10, 11, 12, 14, 4000)]
+    each([(number, *case) for number, case in enumerate(cases)], check)
+    assert "error" in seen and "done" in seen, seen
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+#include "core/limits.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
+
+namespace shardstream {
+namespace {
+
+/// Lowers one soft limit of this process for a while.
+class Lowered {
+ public:
+  Lowered(decltype(RLIMIT_AS) resource, rlim_t value) : resource_(resource) {
+    getrlimit(resource, &before_);
+    const rlimit limit{value, before_.rlim_max};
+    EXPECT_EQ(setrlimit(resource, &limit), 0);
+  }
+  ~Lowered() { setrlimit(resource_, &before_); }
+  Lowered(const Lowered&) = delete;
+  Lowered& operator=(const Lowered&) = delete;
+
+ private:
+  decltype(RLIMIT_AS) resource_;
+  rlimit before_{};
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Limits, AreNamedAsAShellPrintsThem) {
+  const Lowered size(RLIMIT_FSIZE, rlim_t{8000} << 10);
+  EXPECT_EQ(file_size_limit(), "ulimit -f is 8000 KiB");
+  EXPECT_TRUE(contains(errno_text(EFBIG), "; ulimit -f is 8000 KiB")) << errno_text(EFBIG);
+  EXPECT_FALSE(contains(errno_text(ENOSPC), "ulimit"));
+}
+
+TEST(Limits, ThatAreNotSetAreNotNamed) {
+  const Lowered space(RLIMIT_AS, RLIM_INFINITY);
+  EXPECT_EQ(address_space_limit(), "");
+  EXPECT_FALSE(contains(errno_text(ENOMEM), "ulimit"));
+}
+
+TEST(Limits, AWriteBeyondTheFileSizeIsAnError) {
+  ignore_file_size_signal();
+  std::FILE* const file = std::tmpfile();
+  const Descriptor descriptor(::dup(fileno(file)));
+  std::fclose(file);
+  const std::vector<std::byte> data(8192);
+  const Lowered size(RLIMIT_FSIZE, 4096);
+  EXPECT_FALSE(descriptor.write_at(0, data));
+  EXPECT_EQ(errno, EFBIG);
+}
+
+TEST(Limits, OfMemoryAndThreadsAreInTheMessage) {
+  // Far above what this process has, so that it goes on.
+  const Lowered space(RLIMIT_AS, rlim_t{1} << 60), threads(RLIMIT_NPROC, 10'000);
+  const std::string memory = message_of(std::bad_alloc());
+  EXPECT_TRUE(contains(memory, "ulimit -v is 1125899906842624 KiB")) << memory;
+  const std::string thread =
+      message_of(std::system_error(EAGAIN, std::generic_category(), "thread"));
+  EXPECT_TRUE(contains(thread, "ulimit -v is 1125899906842624 KiB")) << thread;
+  EXPECT_TRUE(contains(thread, "ulimit -u is 10000")) << thread;
+}
+
+TEST(Limits, OtherErrorsKeepTheirWords) {
+  EXPECT_EQ(message_of(UsageError("give -o")), "give -o");
+  EXPECT_EQ(message_of(std::runtime_error("no")), "no");
+}
+
+}  // namespace
+}  // namespace shardstream
