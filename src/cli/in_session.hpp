@@ -14,8 +14,9 @@ namespace shardstream::cli {
 using Body = std::function<ExitCode(const launch::Session&, const Options&, Log&)>;
 
 /// Calls `parse` and then, inside an MPI session, `body`; returns what the process returns. The
-/// warnings of the options and an error are printed once. An error in `parse` starts MPI only under a launcher, where the ranks
-/// must agree on who speaks. An error that one rank alone knows of ends all ranks at once.
+/// warnings of the options and an error are printed once. An error in `parse` starts MPI only under
+/// a launcher, where the ranks must agree on who speaks. An error that one rank alone knows of ends
+/// all ranks at once.
 int in_session(const std::function<Options()>& parse, const Body& body);
 
 }  // namespace shardstream::cli
