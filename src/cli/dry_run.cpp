@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -26,6 +27,7 @@
 #include "workloads/gemm_plan.hpp"
 #include "workloads/gram.hpp"
 #include "workloads/product.hpp"
+#include "workloads/taken_tiles.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -80,8 +82,9 @@ std::string checkpoint(const Options& options, const fs::path& result,
     return "none before the end, since all of C is one super-tile: a smaller --pipeline.gpu-memory "
            "makes more";
   }
+  const std::uint64_t ranks = plan.problem.ranks;
   const std::uint64_t journals =
-      io::journal_bytes(print, plan.problem.ranks, tiles_of(plan), plan.super_tiles());
+      ranks * io::journal_bytes(print, ceil_div(tiles_of(plan), ranks), plan.super_tiles());
   return fmt::format(
       "after each of {} super-tiles, in '{}'{} and '{}', a journal a rank, about {} in all",
       plan.super_tiles(), io::part_path_of(result, "UUID").string(),
@@ -91,13 +94,15 @@ std::string checkpoint(const Options& options, const fs::path& result,
       format_size(journals));
 }
 
-/// What interrupted runs have left for this one. Throws UsageError where it is another product's.
-std::string going_on(const Options& options, const fs::path& result,
-                     const workloads::GemmPlan& plan, const io::Fingerprint& print) {
+/// What interrupted runs have left for this one. `plan_of` gives a rank's plan. Throws UsageError
+/// if it is another product's.
+std::string resuming(const Options& options, const fs::path& result,
+                     const std::function<workloads::GemmPlan(std::uint64_t)>& plan_of,
+                     const io::Fingerprint& print, Log& log) {
   const io::Remains remains = io::look_for_remains(result);
+  for (const std::string& warning : remains.warnings) log.warn(warning);
   if (remains.contested) {
-    return fmt::format("a run that still goes on is writing '{}', which it may finish",
-                       result.string());
+    return fmt::format("another run is writing '{}' and may finish it", result.string());
   }
   if (!remains.checkpoint) {
     const bool named = options.text("output.file").find("{jobid}") == std::string::npos;
@@ -107,22 +112,22 @@ std::string going_on(const Options& options, const fs::path& result,
               : "; a name with the job's number or the time in it finds nothing again: "
                 "name the output with -o");
   }
+  const io::Checkpoint& earlier = *remains.checkpoint;
   const std::string left =
-      fmt::format("{} of {} tiles", remains.checkpoint->tiles.size(), tiles_of(plan));
+      fmt::format("{} finished tiles of an interrupted run", earlier.tiles.size());
   if (options.text("output.resume") == "never") {
-    return fmt::format(
-        "what is left of an interrupted run, {}, is removed, as output.resume asks for", left);
+    return fmt::format("{} are removed (output.resume is never)", left);
   }
   if (!workloads::leaves_checkpoint(options)) {
-    return fmt::format(
-        "a run that repeats begins anew, without what is left of an interrupted one, {}", left);
+    return fmt::format("{} are not used, since a run that repeats starts over", left);
   }
-  io::expect_same_product(*remains.checkpoint, print, options.flag("output.store"),
-                          workloads::of_machine);
+  io::expect_same_product(earlier, print, options.flag("output.store"), workloads::of_machine);
+  std::vector<workloads::GemmPlan> plans{plan_of(0)};
+  while (plans.size() < plans[0].problem.ranks) plans.push_back(plan_of(plans.size()));
   return fmt::format(
-      "an interrupted run of '{}' has finished {}, of which those in whole super-tiles are taken "
-      "over if device and library are the same; until that is done C is on disk twice",
-      result.string(), left);
+      "{}; this needs the same device and library, and C twice on disk until it is "
+      "done",
+      workloads::kept_tiles(workloads::count_kept(plans, earlier), earlier.tiles.size()));
 }
 
 Lines plan_product(const Options& options, const DryRun& wishes, comm::Transport transport,
@@ -135,7 +140,9 @@ Lines plan_product(const Options& options, const DryRun& wishes, comm::Transport
       options.flag("output.store")
           ? operands.m * operands.n * gemm::accumulator_bytes(operands.precision)
           : 0;
-  check_output(options, wishes.ranks, c_bytes);
+  const io::Origin inputs = workloads::inputs_of(operands);
+  for (const std::string& warning : inputs.warnings) log.warn(warning);
+  check_output(options, wishes.ranks, c_bytes, inputs.files);
   const bool on_host = machine.on_host();
   const double link = on_host ? assumed_host_link : assumed_gpu_link;
   const bool between_hosts = wishes.ranks > wishes.ranks_on_host;
@@ -152,8 +159,10 @@ Lines plan_product(const Options& options, const DryRun& wishes, comm::Transport
       .gathers_block = transport == comm::Transport::mpi};
   const std::uint64_t limit = pipeline::device_limit(
       options, {.device_memory = machine.device_memory(options, wishes.ranks_on_host)});
-  const workloads::GemmPlan plan = workloads::plan_gemm(
-      workloads::problem_of(operands, options, wishes.ranks, limit, on_host), rates, 0);
+  const workloads::GemmProblem problem =
+      workloads::problem_of(operands, options, wishes.ranks, limit, on_host);
+  const auto plan_of = [&](std::uint64_t rank) { return plan_gemm(problem, rates, rank); };
+  const workloads::GemmPlan plan = plan_of(0);
   if (const std::string idle = workloads::idle_ranks(plan); !idle.empty()) log.warn(idle);
   Lines lines = describe(plan);
   if (c_bytes > 0) {
@@ -163,7 +172,7 @@ Lines plan_product(const Options& options, const DryRun& wishes, comm::Transport
   const io::Fingerprint print =
       workloads::fingerprint(operands, options, options.text("run.workload"), plan);
   lines.push_back("checkpoint: " + checkpoint(options, result, plan, print, c_bytes));
-  lines.push_back("going on: " + going_on(options, result, plan, print));
+  lines.push_back("resuming: " + resuming(options, result, plan_of, print, log));
   return lines;
 }
 
@@ -210,12 +219,13 @@ Bound bound_of(const Options& options, const io::Source& source, Machine& machin
   return bound;
 }
 
-Lines plan_reduction(const Options& options, const DryRun& wishes, Machine& machine) {
+Lines plan_reduction(const Options& options, const DryRun& wishes, Machine& machine, Log& log) {
   const std::unique_ptr<io::Source> source = io::open_source(options);
   const std::uint64_t elements = source->order().count(), element = size_of(source->type());
   const std::uint64_t leaves = ceil_div(elements, reduce::leaf_elements);
   const Range own = shard(elements, reduce::leaf_elements, 0, wishes.ranks);
-  check_output(options, wishes.ranks, 0);
+  for (const std::string& warning : source->origin().warnings) log.warn(warning);
+  check_output(options, wishes.ranks, 0, source->origin().files);
   const Bound bound = bound_of(options, *source, machine);
   const std::uint64_t bytes = own.count * element;
   return {fmt::format("data: {}, {} elements of {}, {}", source->name(), elements,
@@ -271,7 +281,7 @@ std::string dry_run(const Options& options, const DryRun& wishes, Log& log) {
   const comm::Transport transport = comm::choose_transport(
       options.text("comm.transport"),
       {.on_gpus = !machine.on_host(), .has_nccl = true, .ranks = static_cast<int>(wishes.ranks)});
-  const Lines plan = workload == "reduce" ? plan_reduction(options, wishes, machine)
+  const Lines plan = workload == "reduce" ? plan_reduction(options, wishes, machine, log)
                                           : plan_product(options, wishes, transport, machine, log);
   if (const std::string warning = machine.warning(workload); !warning.empty()) log.warn(warning);
   std::string text =

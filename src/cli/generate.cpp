@@ -89,7 +89,7 @@ ExitCode generate_data(const launch::Session& session, const Options& options, L
     source = io::open_source(options);
     remove.emplace(std::vector{io::part_path_of(to.file, uuid)});
     if (session.rank() != 0) return;
-    file.emplace(to.file, options.flag("output.overwrite"), uuid, to.path, source->type(),
+    file.emplace(to.file, io::overwrite_of(options), uuid, to.path, source->type(),
                  source->order().shape());
   });
   const std::string part = session.broadcast(file ? file->part_path().string() : "");

@@ -30,8 +30,9 @@ constexpr std::array generate_rows = {
               "The type of the elements; auto is f32."},
     OptionRow{"output.file", OptionKind::text, "", "FILE.h5:/PATH",
               "The file to write and the data set in it; this option must be given."},
-    OptionRow{"output.overwrite", OptionKind::flag, "false", "",
-              "Whether a file of that name is replaced: the whole file, with all its data sets."},
+    OptionRow{"output.overwrite", OptionKind::choice, "false", "false|true|anything",
+              "Whether a file of that name is replaced, with all its data sets: if generate has "
+              "written it (true), or whatever regular file it is (anything)."},
 };
 
 constexpr std::string_view sources =

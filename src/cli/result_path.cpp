@@ -10,7 +10,6 @@
 
 #include "core/error.hpp"
 #include "io/part_file.hpp"
-#include "io/source.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -48,19 +47,7 @@ fs::path trace_path(fs::path result) {
   return result += ".trace.json";
 }
 
-std::vector<fs::path> input_files(const Options& options) {
-  std::vector<fs::path> files;
-  if (options.text("run.workload") == "reduce") {
-    files.push_back(io::input_file(options));
-    return files;
-  }
-  for (const char* const key : {"input.a", "input.b", "input.c"}) {
-    files.push_back(io::input_file(options, key));
-  }
-  return files;
-}
-
-void refuse_result_path(const fs::path& result, std::span<const fs::path> inputs) {
+void refuse_result_path(const fs::path& result, std::span<const io::InputFile> inputs) {
   const std::string name = result.string();
   const auto colon = name.rfind(":/");
   std::error_code not_there;
@@ -70,15 +57,18 @@ void refuse_result_path(const fs::path& result, std::span<const fs::path> inputs
                     "each of its results (C is /results/C): pass -o {}",
                     name, name.substr(0, colon)));
   }
-  io::refuse_input(result, inputs);
+  io::protect_inputs(result, inputs);
 }
 
-void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes) {
+void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
+                  std::span<const io::InputFile> inputs) {
   const fs::path path = result_path(options, ranks);
-  refuse_result_path(path, input_files(options));
-  const bool overwrite = options.flag("output.overwrite");
-  io::expect_place(path, overwrite, reserved_bytes + matrix_bytes);
-  if (options.flag("measure.timeline")) io::expect_place(trace_path(path), overwrite, 0);
+  refuse_result_path(path, inputs);
+  const io::Overwrite overwrite = io::overwrite_of(options);
+  io::expect_place(path, overwrite, io::Contents::result, reserved_bytes + matrix_bytes);
+  if (!options.flag("measure.timeline")) return;
+  io::protect_inputs(trace_path(path), inputs);
+  io::expect_place(trace_path(path), overwrite, io::Contents::trace, trace_bytes);
 }
 
 }  // namespace shardstream::cli

@@ -29,6 +29,7 @@
 #include "core/text.hpp"
 #include "io/checkpoint.hpp"
 #include "io/dataset_file.hpp"
+#include "io/origin.hpp"
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
@@ -95,26 +96,31 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
 /// all ranks know what to remove.
 class Output {
  public:
-  Output(const launch::Session& session, const Options& options, std::span<const fs::path> inputs,
-         const fs::path& path, const std::string& uuid, Log& log)
-      : path_(path),
+  Output(const launch::Session& session, const Options& options,
+         std::span<const io::InputFile> inputs, const fs::path& path, const std::string& uuid,
+         Log& log)
+      : session_(session),
+        path_(path),
         uuid_(uuid),
         log_(log),
         journal_path_(io::journal_path_of(path, uuid, session.rank())),
-        remove_({io::part_path_of(path, uuid), journal_path_,
-                 io::part_path_of(trace_path(path), uuid)}) {
+        remove_(
+            {io::part_path_of(path, uuid), journal_path_, io::part_path_of(trace_path(path), uuid)},
+            last_words("nothing of this run is kept")) {
     refuse_result_path(path, inputs);
+    const bool traces = options.flag("measure.timeline");
+    if (traces) io::protect_inputs(trace_path(path), inputs);
     if (session.rank() != 0) return;
-    const bool overwrite = options.flag("output.overwrite");
+    const io::Overwrite overwrite = io::overwrite_of(options);
     file_.emplace(path, overwrite, uuid, reserved_bytes);
-    if (options.flag("measure.timeline")) trace_.emplace(trace_path(path), overwrite, uuid);
+    if (traces) trace_.emplace(trace_path(path), overwrite, uuid, trace_bytes);
   }
-  /// What is finished of an unpublished result stays.
+  /// What is finished of an unpublished result stays, unless another run has published one.
   ~Output() {
     if (!file_ || published_) return;
-    if (keeps_) {
+    if (keeps_ && !file_->is_overtaken() && io::has_finished_tiles(path_, uuid_)) {
       file_->keep();
-      log_.info(way_on());
+      log_.info(what_is_kept());
     } else {
       io::remove_journals(path_, uuid_);
     }
@@ -127,36 +133,43 @@ class Output {
   /// Null also without measure.timeline.
   report::TraceFile* trace() { return trace_ ? &*trace_ : nullptr; }
 
-  /// From now on what a later run goes on from is left when this one is interrupted or fails, and
+  /// From now on a run that is interrupted or fails leaves what a later run can resume from, and
   /// rank 0 says so. For any thread.
-  void keep(const launch::Session& session) {
-    const char* const rank = session.size() > 1 ? "rank 0: " : "";
-    remove_.keep({io::part_path_of(path_, uuid_), journal_path_},
-                 session.rank() == 0 ? fmt::format("{}{}\n", rank, way_on()) : "");
+  void keep() {
+    remove_.keep({io::part_path_of(path_, uuid_), journal_path_}, last_words(what_is_kept()));
     keeps_ = true;
   }
 
-  /// Once all have written: result and trace get their names, and the journals go. But a result
-  /// that has failed its verification is marked, so that the next run replaces it, and that run
-  /// goes on from the tiles that were right: what was wrong is in no journal. A trace has no mark
-  /// to tell that it may be replaced, and is left out. On rank 0.
-  void publish(bool failed) {
-    const bool goes_on = failed && keeps_;
-    if (goes_on) file_->keep();
-    file_->publish(failed ? "unverified" : "complete");
+  /// Whether a result that has failed its verification leaves its checkpoint: what was wrong is in
+  /// no journal, so that the next run can resume from the tiles that were right.
+  enum class Failure { none, of_tiles, of_input };
+
+  /// Once all have written: the result gets its name, and the journals go. A result that has failed
+  /// its verification is marked, so that the next run replaces it. On rank 0.
+  void publish(Failure failure) {
+    const bool keeps = failure == Failure::of_tiles && keeps_;
+    if (keeps) file_->keep();
+    file_->publish(failure == Failure::none ? "complete" : "unverified");
     published_ = true;
-    if (!goes_on) io::remove_journals(path_, uuid_);
-    if (trace_ && !failed) trace_->publish();
+    if (!keeps) io::remove_journals(path_, uuid_);
   }
 
  private:
-  std::string way_on() const {
+  std::string what_is_kept() const {
     return fmt::format(
         "the run is not complete, but what it has finished is kept: run the same command with "
-        "-o {} to go on from there",
+        "-o {} to resume",
         path_.string());
   }
+  /// A line for a signal handler, on rank 0.
+  std::string last_words(const std::string& text) const {
+    if (session_.rank() != 0) return {};
+    return printable(
+               fmt::format("{}interrupted{{}}: {}", session_.size() > 1 ? "rank 0: " : "", text)) +
+           '\n';
+  }
 
+  const launch::Session& session_;
   fs::path path_;
   std::string uuid_;
   Log& log_;
@@ -171,9 +184,9 @@ class Output {
 /// This rank's journal of the run, and what earlier runs have left.
 class Resumption {
  public:
-  /// Finds what there is to go on from, or removes it where output.resume is never. Collective.
-  Resumption(const launch::Session& session, const Options& options, const fs::path& path)
-      : session_(session), path_(path) {
+  /// Finds what there is to resume from, or removes it if output.resume is never. Collective.
+  Resumption(const launch::Session& session, const Options& options, const fs::path& path, Log& log)
+      : session_(session), path_(path), log_(log) {
     std::string journals;
     session.collectively([&] {
       if (session.rank() != 0) return;
@@ -183,26 +196,31 @@ class Resumption {
         find_earlier_runs();
         journals = earlier_runs_->journals();
       }
+      for (const std::string& warning : earlier_runs_->warnings()) log_.warn(warning);
     });
     earlier_ = io::parse_checkpoint(path, session.broadcast(journals));
   }
 
-  /// What the workload gets. `matrix` is where C goes, null if it is not stored; it, `log` and
-  /// `output` must outlive the run. To be called once.
-  workloads::Resume begin(Output& output, const fs::path& path, const std::string& uuid,
-                          const io::RangeWriter* matrix, Log& log) {
+  /// What the workload gets. `matrix` is where C goes, null if it is not stored; it and `output`
+  /// must outlive the run. To be called once.
+  workloads::Resume begin(Output& output, const std::string& uuid, const io::RangeWriter* matrix) {
     matrix_ = matrix;
-    journal_.emplace(path, uuid, session_.rank(), session_.size(), matrix, log,
-                     [&] { output.keep(session_); });
+    journal_.emplace(path_, uuid, session_.rank(), session_.size(), matrix, log_,
+                     [&] { output.keep(); });
     return {&*journal_, earlier_ ? &*earlier_ : nullptr, [this] { take_over(); }};
   }
 
-  /// How many runs one after the other have led to this one, which goes on from the last; after
+  /// How many runs one after the other have led to this one, which has resumed from the last; after
   /// begin().
   std::uint64_t restarts() const { return journal_->restarts(); }
 
-  /// Once a result is published: nobody needs what is left of earlier runs. On rank 0.
-  void remove_earlier() { earlier_runs_->remove(); }
+  /// Once a result is published: nobody needs what earlier runs have left, nor those whose ranks
+  /// have ended since this one began. On rank 0.
+  void remove_earlier() {
+    earlier_runs_->remove();
+    io::EarlierRuns(path_).remove();
+    io::remove_stale_parts(path_);
+  }
 
  private:
   /// A journal that cannot be written keeps all that it should have held where it is.
@@ -238,6 +256,7 @@ class Resumption {
 
   const launch::Session& session_;
   fs::path path_;
+  Log& log_;
   const io::RangeWriter* matrix_ = nullptr;
   std::optional<io::EarlierRuns> earlier_runs_;  // on rank 0
   std::optional<io::Checkpoint> earlier_;
@@ -281,6 +300,34 @@ std::string command_line(const Arguments& arguments) {
   return line;
 }
 
+/// What has changed of the inputs since they were opened, as the first rank to see it says; empty
+/// if nothing has. Collective.
+std::string change_of_inputs(const launch::Session& session, const io::Origin& inputs) {
+  std::string mine;
+  for (const io::InputFile& file : inputs.files) {
+    if (mine.empty()) mine = io::change_of(file);
+  }
+  for (const std::string& change : session.gather(mine)) {
+    if (!change.empty()) return change;
+  }
+  return {};
+}
+
+/// The result is published: a trace that cannot be written does not undo it.
+void publish_trace(report::TraceFile& trace, const Record& record, Log& log,
+                   workloads::Outcome& outcome) {
+  try {
+    write_trace(trace, *record.timeline, record.rank_phase, record.processes);
+    trace.publish();
+  } catch (const Error& error) {
+    log.warn(fmt::format("the result is complete, but its timeline is not: {}", error.what()));
+    return;
+  }
+  outcome.metrics.push_back({"timeline", trace.path().string()});
+  outcome.metrics.push_back(
+      {"alignment_error", fmt::format("{:.1f}", record.timeline->alignment_error * 1e6), "us"});
+}
+
 /// How often this work was begun again: as checkpoints count the runs before (`resumed`), or as the
 /// batch system says of the job, of which some may have left nothing to go on from.
 std::int64_t restart_count(std::uint64_t resumed) {
@@ -308,7 +355,7 @@ struct Work {
   std::function<workloads::Outcome(runtime::Runtime&, const io::RangeWriter*,
                                    const workloads::Resume*)>
       run;
-  std::vector<fs::path> inputs;  ///< the files that a result must not replace
+  io::Origin inputs;
   bool resumable = false;
   /// The matrix that the run writes by all ranks; none where there is none.
   struct Matrix {
@@ -332,7 +379,7 @@ Work open_workload(const launch::Session& session, const Options& options) {
                                    const workloads::Resume* resume) {
                     return workloads::run_product(runtime, *operands, name, to, *resume);
                   },
-              .inputs = input_files(options),
+              .inputs = workloads::inputs_of(*operands),
               .resumable = true};
     if (options.flag("output.store")) {
       work.matrix = {"C", gemm::accumulator_type(operands->precision), operands->m, operands->n};
@@ -342,7 +389,7 @@ Work open_workload(const launch::Session& session, const Options& options) {
   const std::shared_ptr<io::Source> source = open_input(session, options);
   return {.run = [source](runtime::Runtime& runtime, const io::RangeWriter*,
                           const workloads::Resume*) { return workloads::reduce(runtime, *source); },
-          .inputs = input_files(options)};
+          .inputs = source->origin()};
 }
 
 /// Lays the matrix out in the result file and opens it on every rank. Collective.
@@ -369,24 +416,30 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
                       const Arguments& arguments, const fs::path& ini) {
   session.collectively([&] { launch::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
-  Work work = open_workload(session, options);
-  work.inputs.push_back(ini);
+  const Work work = open_workload(session, options);
+  std::vector<io::InputFile> protected_files = work.inputs.files;
+  if (session.rank() == 0) {
+    for (const std::string& warning : work.inputs.warnings) log.warn(warning);
+    if (!ini.empty()) protected_files.push_back(io::look_at(ini));
+  }
   std::optional<Output> output;
   // Names by the time differ between ranks.
   const fs::path path =
       session.broadcast(result_path(options, static_cast<std::uint64_t>(session.size())).string());
-  session.collectively([&] { output.emplace(session, options, work.inputs, path, uuid, log); });
+  session.collectively([&] { output.emplace(session, options, protected_files, path, uuid, log); });
   std::optional<Resumption> resumption;
-  if (work.resumable) resumption.emplace(session, options, path);
+  if (work.resumable) resumption.emplace(session, options, path, log);
   const std::optional<io::RangeWriter> matrix = open_matrix(session, work, output->file());
   const io::RangeWriter* const to = matrix ? &*matrix : nullptr;
   std::optional<workloads::Resume> resume;
-  if (resumption) resume = resumption->begin(*output, path, uuid, to, log);
+  if (resumption) resume = resumption->begin(*output, uuid, to);
 
   runtime::Runtime runtime(session, options, log);
   runtime.telemetry->start();
   workloads::Outcome outcome = work.run(runtime, to, resume ? &*resume : nullptr);
   runtime.telemetry->stop();
+  const std::string change = change_of_inputs(session, work.inputs);
+  if (!change.empty()) workloads::invalidate(outcome, change);
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   const auto telemetry = gather_telemetry(runtime, outcome);
   describe_rates(outcome, telemetry);
@@ -397,28 +450,26 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   if (matrix) session.collectively([&] { matrix->sync(); });
   const Record record = gather(runtime, outcome, telemetry);
   const bool failed = outcome.verified == workloads::Verification::failed;
+  const auto failure = !failed          ? Output::Failure::none
+                       : change.empty() ? Output::Failure::of_tiles
+                                        : Output::Failure::of_input;
   session.collectively([&] {
     io::ResultFile* file = output->file();
     if (file == nullptr) return;
     file->attribute("/", "argv", command_line(arguments));
     file->attribute("/", "restart_count", restart_count(resumption ? resumption->restarts() : 0));
-    store(*file, runtime, record, outcome);
-    if (report::TraceFile* trace = output->trace(); trace != nullptr && !failed) {
-      write_trace(*trace, *record.timeline, record.rank_phase, record.processes);
-      outcome.metrics.push_back({"timeline", trace->path().string()});
-      outcome.metrics.push_back(
-          {"alignment_error", fmt::format("{:.1f}", record.timeline->alignment_error * 1e6), "us"});
-    }
-    output->publish(failed);
+    store(*file, runtime, record, outcome, work.inputs);
+    output->publish(failure);
     if (resumption && !failed) resumption->remove_earlier();
+    if (output->trace() != nullptr && !failed)
+      publish_trace(*output->trace(), record, log, outcome);
     print(outcome, file->path());
   });
   session.collectively([&] {
     if (!failed) return;
     throw Unverified(
         fmt::format("the result in '{}' has not passed its verification ({}): run the same command "
-                    "again, which replaces it, and if it ends alike have data and machine looked "
-                    "at",
+                    "again, which replaces it; if it fails again, check the data and the hardware",
                     path.string(), outcome.verdict));
   });
   return ExitCode::done;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string_view>
 
 #include "cli/timeline.hpp"
@@ -155,6 +156,20 @@ Table phases_table(const Table& rank_phase) {
   return table;
 }
 
+/// The files that the inputs came from.
+Table files_table(const io::Origin& inputs) {
+  Table table("files", {{"option", ColumnType::text},
+                        {"path", ColumnType::text},
+                        {"dataset", ColumnType::text},
+                        {"size", ColumnType::integer, "B"},
+                        {"modified_ns", ColumnType::integer, "ns"}});
+  for (const io::InputFile& file : inputs.files) {
+    table.add({file.option, file.path.string(), file.dataset, static_cast<std::int64_t>(file.size),
+               file.modified});
+  }
+  return table;
+}
+
 }  // namespace
 
 Table ceilings_table(const std::vector<measure::Ceiling>& ceilings) {
@@ -224,7 +239,7 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
 }
 
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,
-           const workloads::Outcome& outcome) {
+           const workloads::Outcome& outcome, const io::Origin& inputs) {
   for (const auto& [key, value] : runtime.options.all()) {
     file.attribute("/config", key, value.text);
     file.attribute("/config/origin", key, value.origin);
@@ -237,8 +252,10 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/config", "ranks", ranks);
   file.attribute("/config", "work_total", static_cast<std::int64_t>(outcome.elements));
   file.attribute("/config", "work_per_gpu", static_cast<std::int64_t>(outcome.elements) / ranks);
+  file.attribute("/config", "working_directory", std::filesystem::current_path().string());
   for (const auto& [name, value] : record.provenance) file.attribute("/provenance", name, value);
   for (const auto& [group, name, value] : outcome.input) file.attribute(group, name, value);
+  file.table("/input", files_table(inputs));
   file.table("/topology", record.topology.ranks);
   file.table("/topology", record.topology.gpus);
   file.table("/topology", record.topology.peers);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/table.hpp"
+#include "io/origin.hpp"
 #include "io/result_file.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/telemetry.hpp"
@@ -39,6 +40,6 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
 
 /// On one rank; publish() is left to the caller.
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,
-           const workloads::Outcome& outcome);
+           const workloads::Outcome& outcome, const io::Origin& inputs);
 
 }  // namespace shardstream::cli

@@ -80,6 +80,13 @@ void Table::add(std::vector<Cell> row) {
   rows_.push_back(std::move(row));
 }
 
+void Table::set(std::size_t row, std::string_view column, Cell cell) {
+  const auto place = std::ranges::find(columns_, column, &Column::name);
+  expect(place != columns_.end() && row < rows_.size() && fits(cell, *place),
+         "a cell that is set is one of the table's");
+  rows_[row][static_cast<std::size_t>(place - columns_.begin())] = std::move(cell);
+}
+
 std::string to_text(const Cell& cell, int digits) {
   if (const auto* integer = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *integer);
   if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.{}g}", *real, digits);

@@ -27,6 +27,9 @@ class Table {
   Table(std::string name, std::vector<Column> columns);
 
   void add(std::vector<Cell> row);
+  /// Replaces a cell by another of the same type. Throws ContractError if there is no such row or
+  /// column.
+  void set(std::size_t row, std::string_view column, Cell cell);
 
   const std::string& name() const { return name_; }
   const std::vector<Column>& columns() const { return columns_; }

@@ -23,6 +23,10 @@ std::uint64_t make_file(const std::filesystem::path& part, const std::string& da
   const auto access = aligned_access();
   hdf5::File file(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), what);
   const std::uint64_t offset = lay_out(file, dataset, type, shape);
+  hdf5::Object root(H5Oopen(file.get(), "/", H5P_DEFAULT), what);
+  hdf5::write_attribute(root.get(), "schema", std::string(generated_schema));
+  hdf5::write_attribute(root.get(), "schema_version", std::int64_t{1});
+  check(root.close(), what);
   check(file.close(), what);
   return offset;
 }
@@ -36,8 +40,8 @@ void expect_data_set_path(const std::string& dataset) {
 
 }  // namespace
 
-DatasetFile::DatasetFile(const std::filesystem::path& path, bool overwrite, const std::string& uuid,
-                         const std::string& dataset, ElementType type,
+DatasetFile::DatasetFile(const std::filesystem::path& path, Overwrite overwrite,
+                         const std::string& uuid, const std::string& dataset, ElementType type,
                          const std::vector<std::uint64_t>& shape)
     : part_(path, overwrite, uuid, Contents::generated) {
   expect_data_set_path(dataset);
@@ -53,7 +57,7 @@ RangeWriter::RangeWriter(std::filesystem::path part_path, std::uint64_t offset, 
       offset_(offset),
       type_(type),
       columns_(columns),
-      file_(path_, O_WRONLY) {
+      file_(path_, O_WRONLY | O_NOFOLLOW) {
   if (file_.valid()) return;
   throw Error(fmt::format("cannot open '{}' for writing ({}): every rank must see the same folder",
                           path_.string(), errno_text(errno)));

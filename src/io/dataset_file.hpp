@@ -23,7 +23,7 @@ class DatasetFile {
   /// Creates the part file of `path` with the data set `dataset` ("/a/b"; groups are made) of
   /// `shape`, its storage reserved on disk, and closes it. Throws UsageError when the name is
   /// taken, the folder cannot be written to or the disk has no room.
-  DatasetFile(const std::filesystem::path& path, bool overwrite, const std::string& uuid,
+  DatasetFile(const std::filesystem::path& path, Overwrite overwrite, const std::string& uuid,
               const std::string& dataset, ElementType type,
               const std::vector<std::uint64_t>& shape);
 

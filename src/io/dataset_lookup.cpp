@@ -82,6 +82,7 @@ void expect_readable_file(const std::string& name) {
 
 struct Visit {
   const std::string& prefix;
+  hdf5::Properties access = access_without_external_links();
   std::vector<std::string> found = {};
   std::size_t links = 0;
 };
@@ -90,7 +91,7 @@ herr_t note_dataset(hid_t group, const char* path, const H5L_info_t* link, void*
   auto& visit = *static_cast<Visit*>(user);
   if (++visit.links > most_links_visited) return 1;
   if (link->type != H5L_TYPE_HARD && link->type != H5L_TYPE_SOFT) return 0;
-  const hdf5::Object object(H5Oopen(group, path, H5P_DEFAULT));
+  const hdf5::Object object(H5Oopen(group, path, visit.access.get()));
   if (object.valid() && H5Iget_type(object.get()) == H5I_DATASET) {
     visit.found.push_back(visit.prefix + path);
   }
@@ -195,9 +196,12 @@ std::string only_dataset(const hdf5::File& file, const std::string& name) {
 }
 
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
-                           hid_t access) {
-  hdf5::Object object(H5Oopen(file.get(), path.c_str(), H5P_DEFAULT));
-  if (!object.valid()) fail_to_find(file, name, path);
+                           FollowedLinks& links) {
+  hdf5::Object object(H5Oopen(file.get(), path.c_str(), links.access()));
+  if (!object.valid()) {
+    links.explain_failure();
+    fail_to_find(file, name, path);
+  }
   if (H5Iget_type(object.get()) == H5I_GROUP) {
     const auto paths = datasets_in(object.get(), name, path.back() == '/' ? path : path + '/');
     throw UsageError(fmt::format("'{}' in '{}' is a group: name one of its data sets: {}", path,
@@ -207,8 +211,29 @@ hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, cons
     throw UsageError(fmt::format("'{}' in '{}' is a named type: name a data set", path, name));
   }
   object.close();  // while a data set is open, it keeps the chunk cache that it was opened with
-  return hdf5::Dataset(H5Dopen2(file.get(), path.c_str(), access),
+  return hdf5::Dataset(H5Dopen2(file.get(), path.c_str(), links.access()),
                        fmt::format("cannot open '{}' in '{}'", path, name));
+}
+
+hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name,
+                           const std::string& path) {
+  FollowedLinks links;
+  return open_dataset(file, name, path, links);
+}
+
+bool has_dataset(const std::filesystem::path& file, const std::string& path) {
+  const hdf5::File opened = open_input_file(file);
+  FollowedLinks links;
+  return hdf5::Dataset(H5Dopen2(opened.get(), path.c_str(), links.access())).valid();
+}
+
+std::string file_of(const hdf5::Dataset& dataset) {
+  const auto length =
+      hdf5::check(H5Fget_name(dataset.get(), nullptr, 0), "cannot get a file's name");
+  std::string name(static_cast<std::size_t>(length) + 1, '\0');
+  hdf5::check(H5Fget_name(dataset.get(), name.data(), name.size()), "cannot get a file's name");
+  name.pop_back();
+  return name;
 }
 
 }  // namespace shardstream::io

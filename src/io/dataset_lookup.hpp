@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/hdf5.hpp"
+#include "io/referenced_files.hpp"
 
 namespace shardstream::io {
 
@@ -22,8 +23,16 @@ std::vector<std::string> datasets_in(hid_t group, const std::string& name,
 /// The path of the file's only data set of numbers. `name` is the file's in messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);
 
-/// Opens the data set at `path`.
+/// Opens the data set at `path`; `links` has the access properties and remembers the way.
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
-                           hid_t access = H5P_DEFAULT);
+                           FollowedLinks& links);
+hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name,
+                           const std::string& path);
+
+/// Whether `file` has a data set at `path`.
+bool has_dataset(const std::filesystem::path& file, const std::string& path);
+
+/// The file that holds a data set: another one than was opened if an external link led there.
+std::string file_of(const hdf5::Dataset& dataset);
 
 }  // namespace shardstream::io

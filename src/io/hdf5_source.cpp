@@ -90,7 +90,7 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
   }
   if (!bits_fit(stored)) {
     throw UsageError(
-        fmt::format("{} is damaged (its type {} has bits outside its {} bytes): copy "
+        fmt::format("{} is damaged (its type, {} in {} bytes, cannot be): copy "
                     "or write it again",
                     name, describe_type(stored), H5Tget_size(stored)));
   }
@@ -128,15 +128,6 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   about.stored_bytes = H5Dget_storage_size(dataset.get());
   expect_filters(creation.get(), about.filters, name);
   return about;
-}
-
-/// The file that holds the data set's bytes: another one than was opened if a link led there.
-std::string file_of(const hdf5::Dataset& dataset) {
-  const auto length = check(H5Fget_name(dataset.get(), nullptr, 0), "cannot get a file's name");
-  std::string name(static_cast<std::size_t>(length) + 1, '\0');
-  check(H5Fget_name(dataset.get(), name.data(), name.size()), "cannot get a file's name");
-  name.pop_back();
-  return name;
 }
 
 /// The source that reads without HDF5, or null when the bytes must pass through it: they are not
@@ -459,27 +450,34 @@ void Hdf5Source::fail_to_convert(const std::string& what, const std::string& com
 
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
                                          std::optional<ElementType> type, ReadWay way,
-                                         ReadOrder read_order, const std::string& misfit_remedy) {
+                                         ReadOrder read_order, Unwritten unwritten,
+                                         const std::string& misfit_remedy) {
   const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
   if (path.empty()) path = only_dataset(opened, file.string());
+  // First, since HDF5 itself opens whatever files a data set refers to.
+  Origin origin = trace_origin(file, path, unwritten);
   auto dataset = open_dataset(opened, file.string(), path);
   auto about = describe(dataset, file.string() + ":" + path, type);
-  if (auto direct = try_direct(dataset, about, way)) return direct;
-  if (way == ReadWay::direct) {
-    throw UsageError(
-        fmt::format("{} passes through HDF5, so its file cannot be read direct: leave input.read "
-                    "at auto, or store the data set contiguous and in the type that is wanted",
-                    about.name));
+  std::unique_ptr<Source> source = try_direct(dataset, about, way);
+  if (!source) {
+    if (way == ReadWay::direct) {
+      throw UsageError(
+          fmt::format("{} passes through HDF5, so its file cannot be read direct: leave input.read "
+                      "at auto, or store the data set contiguous and in the type that is wanted",
+                      about.name));
+    }
+    // The chunk cache's size counts at the first opening only, so that one must have ended.
+    FollowedLinks links(cached_access(about, read_order));
+    dataset.close();
+    dataset = open_dataset(opened, file.string(), path, links);
+    Descriptor stored(file_of(dataset), O_RDONLY);
+    source = std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about),
+                                          std::move(stored), misfit_remedy);
   }
-  // The chunk cache's size counts at the first opening only, so that one must have ended.
-  const auto access = cached_access(about, read_order);
-  dataset.close();
-  dataset = open_dataset(opened, file.string(), path, access.get());
-  Descriptor stored(file_of(dataset), O_RDONLY);
-  return std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about),
-                                      std::move(stored), misfit_remedy);
+  source->come_from(std::move(origin));
+  return source;
 }
 
 }  // namespace shardstream::io

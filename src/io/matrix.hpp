@@ -30,6 +30,7 @@ class Matrix {
   std::uint64_t rows() const { return rows_; }
   std::uint64_t columns() const { return columns_; }
   const std::string& access() const { return source_->access(); }
+  const Origin& origin() const { return source_->origin(); }
   std::uint64_t stored_bytes() const { return source_->stored_bytes(); }
   /// Whether read() goes past the page cache, as prepare() has chosen.
   bool past_cache() const {

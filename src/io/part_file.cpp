@@ -9,13 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "io/hdf5.hpp"
+#include "io/special_files.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What the structure of an HDF5 file takes, and more.
-constexpr std::uint64_t least_reserved = std::uint64_t{64} << 10;
+constexpr std::uint64_t min_reserved = std::uint64_t{64} << 10;
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -34,101 +35,76 @@ bool is_taken(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
-/// What a file says of itself if it is a result of this program.
-struct ResultMark {
-  bool complete;
-  std::string created;
+/// What a file says of itself if this program has written it.
+struct Mark {
+  Contents contents;
+  bool complete = true;
+  std::string created = {};
 };
 
-std::optional<ResultMark> result_mark(const fs::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+std::optional<Mark> mark_of_hdf5(const fs::path& path) {
   const hdf5::Lock lock;
   const auto access = hdf5::posix_access(false);
   const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!file.valid()) return std::nullopt;
   const hdf5::Object root(H5Oopen(file.get(), "/", H5P_DEFAULT));
-  if (!root.valid() || hdf5::read_text_attribute(root.get(), "schema") != "shardstream") {
+  if (!root.valid()) return std::nullopt;
+  const std::string schema = hdf5::read_text_attribute(root.get(), "schema");
+  if (schema == generated_schema) return Mark{Contents::generated};
+  if (schema != result_schema) return std::nullopt;
+  return Mark{Contents::result, hdf5::read_text_attribute(root.get(), "status") == "complete",
+              hdf5::read_text_attribute(root.get(), "created_utc")};
+}
+
+std::optional<Mark> mark_of(const fs::path& path) {
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  struct stat status {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return std::nullopt;
   }
-  return ResultMark{hdf5::read_text_attribute(root.get(), "status") == "complete",
-                    hdf5::read_text_attribute(root.get(), "created_utc")};
+  std::string start(trace_start.size(), '\0');
+  file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size());
+  return start == trace_start ? std::optional(Mark{Contents::trace}) : mark_of_hdf5(path);
 }
 
-/// What `path` leads to if that is there and neither a regular file nor a folder; else empty.
-std::string_view special_kind(const fs::path& path) {
-  std::error_code ignored;
-  switch (fs::status(path, ignored).type()) {
-    case fs::file_type::character:
-      return "a character device";
-    case fs::file_type::block:
-      return "a block device";
-    case fs::file_type::fifo:
-      return "a FIFO";
-    case fs::file_type::socket:
-      return "a socket";
-    default:
-      return {};
+/// Why the regular file `path` may not be replaced, or nothing if it may. An unfinished result
+/// always may.
+std::optional<std::string> objection_to_replacing(const fs::path& path, Overwrite overwrite,
+                                                  Contents contents) {
+  if (overwrite == Overwrite::anything) return std::nullopt;
+  const auto mark = mark_of(path);
+  const bool own = mark && mark->contents == contents;
+  if (own && (overwrite == Overwrite::own || !mark->complete)) return std::nullopt;
+  const char* const kind = contents == Contents::result      ? "a result of a run"
+                           : contents == Contents::generated ? "a file of generate"
+                                                             : "a trace of a run";
+  if (!own) {
+    return fmt::format(
+        "'{}' already exists and is not {}: choose another output.file or pass "
+        "--output.overwrite anything, which replaces the whole file",
+        path.string(), kind);
   }
+  return fmt::format(
+      "'{}' already exists ({}): choose another output.file or pass --output.overwrite true, which "
+      "replaces the whole file with all its data sets",
+      path.string(), mark->created.empty() ? kind : "complete result of " + mark->created);
 }
 
-/// Why `path` may not be replaced, or nothing when it may be or is not there. An unfinished result
-/// may always be; what is no regular file never.
-std::optional<std::string> objection(const fs::path& path, bool overwrite, Contents contents) {
+/// Why `path` may not be replaced, or nothing if it may be or is not there.
+std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, Contents contents) {
   if (!is_taken(path)) return std::nullopt;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     return fmt::format("'{}' is a folder: choose another output.file", path.string());
   }
-  const bool of_run = contents == Contents::of_run;
   if (const auto kind = special_kind(path); !kind.empty()) {
     return fmt::format(
         "'{}' is {}, not a regular file: choose another output.file{}", path.string(), kind,
-        of_run ? ", and pass --output.store false if the matrix of a product is not wanted" : "");
+        contents == Contents::result
+            ? ", and pass --output.store false if the matrix of a product is not wanted"
+            : "");
   }
-  if (overwrite) return std::nullopt;
-  const auto mark = result_mark(path);
-  if (mark && !mark->complete) return std::nullopt;
-  return fmt::format(
-      "'{}' already exists ({}): choose another output.file or pass "
-      "--output.overwrite true, which replaces the whole file with all its data sets",
-      path.string(),
-      mark     ? "complete result of " + mark->created
-      : of_run ? "not a result of shardstream"
-               : "generate writes one data set a file");
-}
-
-/// The lock is on one byte far behind the contents and belongs to the open descriptor: HDF5, which
-/// may lock the file through its own descriptor with flock(), neither sees nor ends it.
-struct flock locked_byte() {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = std::numeric_limits<off_t>::max() - 1;
-  range.l_len = 1;
-  return range;
-}
-
-bool lock_byte(const Descriptor& file, int command) {
-  struct flock range = locked_byte();
-  int result = 0;
-  do {
-    result = ::fcntl(file.get(), command, &range);
-  } while (result != 0 && errno == EINTR);
-  return result == 0;
-}
-
-/// Removes the part files of `path` that nobody holds the lock of, and no journal names. The
-/// tidying must not stop a run: what cannot be removed stays.
-void remove_stale_parts(const fs::path& path) {
-  const auto journals = middles_beside(path, "checkpoint", 1);
-  for (const std::string& uuid : middles_beside(path, "part", 0)) {
-    const auto of_this = [&](const auto& journal) { return journal.starts_with(uuid + "."); };
-    if (std::ranges::any_of(journals, of_this)) continue;
-    const fs::path part = part_path_of(path, uuid);
-    const HeldFile held = hold(part);
-    if (held.writer == HeldFile::Writer::gone) ::unlink(part.c_str());
-  }
+  return objection_to_replacing(path, overwrite, contents);
 }
 
 [[noreturn]] void fail_to_create(const fs::path& path, int error) {
@@ -162,7 +138,7 @@ void remove_stale_parts(const fs::path& path) {
 }
 
 /// Throws UsageError where `path` is no name for a result or is taken.
-void expect_free(const fs::path& path, bool overwrite, Contents contents) {
+void expect_free(const fs::path& path, Overwrite overwrite, Contents contents) {
   const std::string name = path.filename().string();
   if (name.empty() || name == "." || name == "..") {
     throw UsageError(
@@ -180,6 +156,16 @@ std::uint64_t free_bytes(const fs::path& path) {
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 
+/// This process's umask. Reading it by umask(2) would change it for a moment, for all threads.
+unsigned file_mode_mask() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Umask:")) return static_cast<unsigned>(std::stoul(line.substr(6), {}, 8));
+  }
+  constexpr unsigned usual = 022;
+  return usual;
+}
+
 bool is_unsupported(int error) {
   return error == EPERM || error == EOPNOTSUPP || error == ENOTSUP || error == EMLINK ||
          error == ENOSYS || error == EINVAL;
@@ -187,47 +173,19 @@ bool is_unsupported(int error) {
 
 }  // namespace
 
-fs::path part_path_of(const fs::path& path, const std::string& uuid) {
-  return folder_of(path) / fmt::format(".{}.{}.part", path.filename().string(), uuid);
-}
-
-std::vector<std::string> middles_beside(const fs::path& path, std::string_view end, int dots) {
-  const std::string start = fmt::format(".{}.", path.filename().string());
-  std::vector<std::string> middles;
-  std::error_code ignored;
-  for (fs::directory_iterator it(folder_of(path), ignored), last; !ignored && it != last;
-       it.increment(ignored)) {
-    const std::string name = it->path().filename().string();
-    if (name.size() <= start.size() + end.size() + 1 || !name.starts_with(start) ||
-        !name.ends_with(fmt::format(".{}", end))) {
-      continue;
-    }
-    const auto middle = name.substr(start.size(), name.size() - start.size() - end.size() - 1);
-    if (std::ranges::count(middle, '.') == dots) middles.push_back(middle);
-  }
-  return middles;
-}
-
-void lock_as_writer(const Descriptor& file) {
-  [[maybe_unused]] const bool locked = lock_byte(file, F_OFD_SETLK);
-}
-
-HeldFile hold(const fs::path& path) {
-  using Writer = HeldFile::Writer;
-  Descriptor file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-  if (!file.valid()) return {errno == ENOENT ? Writer::no_file : Writer::alive, {}};
-  if (!lock_byte(file, F_OFD_SETLK)) {
-    return {errno == EAGAIN || errno == EACCES ? Writer::alive : Writer::unknown, {}};
-  }
+void reserve_room(const Descriptor& file, const fs::path& path, std::uint64_t bytes) {
   struct stat status {};
-  if (::fstat(file.get(), &status) == 0 && status.st_nlink == 0) return {Writer::no_file, {}};
-  return {Writer::gone, std::move(file)};
-}
-
-bool has_writer(const fs::path& path) {
-  const Descriptor file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  struct flock range = locked_byte();
-  return file.valid() && ::fcntl(file.get(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+  const bool known = ::fstat(file.get(), &status) == 0;
+  const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
+  const std::uint64_t free = free_bytes(path);
+  // Asked for too much, some file systems fill up for a moment, to the harm of others.
+  int error = free > 0 && bytes > own + free ? ENOSPC : EINTR;
+  while (error == EINTR) {
+    error =
+        ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  }
+  if (error == 0 || is_unsupported(error)) return;
+  fail_to_reserve(path, bytes, fmt::format("{} free, {}", format_size(free), errno_text(error)));
 }
 
 void sync_folder_of(const fs::path& path) {
@@ -237,18 +195,15 @@ void sync_folder_of(const fs::path& path) {
                           folder_of(path).string(), errno_text(errno)));
 }
 
-void refuse_input(const fs::path& path, std::span<const fs::path> inputs) {
-  for (const fs::path& input : inputs) {
-    std::error_code not_there;
-    if (!fs::equivalent(path, input, not_there)) continue;
-    throw UsageError(
-        fmt::format("output.file: '{}' is an input of this run ({}): choose another output.file",
-                    path.string(), input.string()));
-  }
+Overwrite overwrite_of(const Options& options) {
+  const std::string& text = options.text("output.overwrite");
+  if (text == "anything") return Overwrite::anything;
+  return text == "true" ? Overwrite::own : Overwrite::never;
 }
 
-void expect_place(const fs::path& path, bool overwrite, std::uint64_t bytes) {
-  expect_free(path, overwrite, Contents::of_run);
+void expect_place(const fs::path& path, Overwrite overwrite, Contents contents,
+                  std::uint64_t bytes) {
+  expect_free(path, overwrite, contents);
   const fs::path folder = folder_of(path);
   std::error_code error;
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
@@ -262,14 +217,14 @@ void expect_place(const fs::path& path, bool overwrite, std::uint64_t bytes) {
                            std::string_view(".999999.checkpoint").size() -
                            std::string_view(".part").size();
   if (longest > 0 && name > static_cast<std::size_t>(longest)) fail_to_create(path, ENAMETOOLONG);
-  bytes = std::max(bytes, least_reserved);
+  bytes = std::max(bytes, min_reserved);
   const std::uint64_t free = free_bytes(path);
   if (free > 0 && bytes > free) {
     fail_to_reserve(path, bytes, fmt::format("{} free", format_size(free)));
   }
 }
 
-PartFile::PartFile(fs::path path, bool overwrite, const std::string& uuid, Contents contents)
+PartFile::PartFile(fs::path path, Overwrite overwrite, const std::string& uuid, Contents contents)
     : path_(std::move(path)), uuid_(uuid), overwrite_(overwrite), contents_(contents) {
   expect_free(path_, overwrite, contents);
   part_path_ = part_path_of(path_, uuid);
@@ -283,7 +238,7 @@ PartFile::~PartFile() {
 
 void PartFile::create() {
   do {
-    file_ = Descriptor(part_path_, O_RDWR | O_CREAT | O_EXCL, 0666);
+    file_ = Descriptor(part_path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, private_mode);
     if (!file_.valid()) fail_to_create(path_, errno);
   } while (!lock_and_keep());
 }
@@ -291,26 +246,13 @@ void PartFile::create() {
 /// False when another process took the new file for a stale one, before it was locked, and removed
 /// it.
 bool PartFile::lock_and_keep() {
-  if (!lock_byte(file_, F_OFD_SETLKW)) return true;  // no locks here: nobody can find it stale
+  if (!lock_as_writer(file_)) return true;  // no locks here: nobody can find it stale
   struct stat status {};
   return ::fstat(file_.get(), &status) == 0 && status.st_nlink > 0;
 }
 
 void PartFile::reserve(std::uint64_t bytes) {
-  bytes = std::max(bytes, least_reserved);
-  struct stat status {};
-  const bool known = ::fstat(file_.get(), &status) == 0;
-  const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
-  const std::uint64_t free = free_bytes(path_);
-  // Asked for too much, some file systems fill up for a moment, to the harm of others.
-  int error = free > 0 && bytes > own + free ? ENOSPC : EINTR;
-  while (error == EINTR) {
-    error = ::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0
-                ? 0
-                : errno;
-  }
-  if (error == 0 || is_unsupported(error)) return;
-  fail_to_reserve(path_, bytes, fmt::format("{} free, {}", format_size(free), errno_text(error)));
+  reserve_room(file_, path_, std::max(bytes, min_reserved));
 }
 
 void PartFile::abandon() {
@@ -318,11 +260,18 @@ void PartFile::abandon() {
   [[maybe_unused]] const int result = ::ftruncate(file_.get(), 0);
 }
 
+bool PartFile::is_overtaken() const {
+  return objection(path_, overwrite_, contents_).has_value();
+}
+
 void PartFile::publish() {
   struct stat status {};
   // Cutting the file at its end gives back what was reserved behind it.
+  const auto is_permitted = [&] {  // also if the file system has no permissions
+    return ::fchmod(file_.get(), 0666 & ~file_mode_mask()) == 0 || is_unsupported(errno);
+  };
   if (::fstat(file_.get(), &status) != 0 || ::ftruncate(file_.get(), status.st_size) != 0 ||
-      ::fsync(file_.get()) != 0) {
+      !is_permitted() || ::fsync(file_.get()) != 0) {
     throw Error(fmt::format("cannot write '{}' to disk ({}): check its file system",
                             part_path_.string(), errno_text(errno)));
   }

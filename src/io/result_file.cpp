@@ -14,7 +14,6 @@
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
-#include "io/part_file.hpp"
 #include "io/raw_dataset.hpp"
 
 namespace shardstream::io {
@@ -25,8 +24,9 @@ using hdf5::check;
 constexpr OptionRow rows[] = {
     {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
-    {"output.overwrite", OptionKind::flag, "false", "",
-     "Whether a file of that name is replaced as a whole, even if it is a complete result."},
+    {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
+     "Whether a file of that name is replaced as a whole: never if it is complete, if it is a "
+     "result of this program (true), or whatever regular file it is (anything)."},
     {"output.resume", OptionKind::choice, "auto", "auto|never",
      "Whether a matrix product goes on from what an interrupted run of the same output.file has "
      "finished; never removes that and begins anew."},
@@ -68,7 +68,6 @@ void expect_whole(const std::filesystem::path& path, const std::string& status,
   throw Error(what + ": it reads back incomplete: check that its disk is not full");
 }
 
-constexpr auto schema = "shardstream";
 constexpr std::int64_t schema_version = 1;
 
 [[noreturn]] void fail_as_no_result(const std::string& name, const std::string& why) {
@@ -78,7 +77,7 @@ constexpr std::int64_t schema_version = 1;
 
 void expect_complete(const hdf5::File& file, const std::string& name) {
   const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), "cannot open the root group");
-  if (hdf5::read_text_attribute(root.get(), "schema") != schema) {
+  if (hdf5::read_text_attribute(root.get(), "schema") != result_schema) {
     fail_as_no_result(name, "it is not marked as one");
   }
   const auto version = hdf5::read_integer_attribute(root.get(), "schema_version");
@@ -211,16 +210,16 @@ struct ResultFile::Handle {
   hdf5::File file;
   bool kept = false;
 
-  Handle(std::filesystem::path path, bool overwrite, const std::string& uuid,
+  Handle(std::filesystem::path path, Overwrite overwrite, const std::string& uuid,
          std::uint64_t reserve_bytes)
-      : part(std::move(path), overwrite, uuid, Contents::of_run), reserve(reserve_bytes) {}
+      : part(std::move(path), overwrite, uuid, Contents::result), reserve(reserve_bytes) {}
   /// A file that is still open was not published. HDF5 writes to it once more when it closes.
   ~Handle() {
     if (file.valid() && !kept) part.abandon();
   }
 };
 
-ResultFile::ResultFile(std::filesystem::path path, bool overwrite, const std::string& run_uuid,
+ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
                        std::uint64_t reserve)
     : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid, reserve)) {
   // HDF5 begins by cutting the file, which ends a reservation; but must not meet a full disk at
@@ -232,7 +231,7 @@ ResultFile::ResultFile(std::filesystem::path path, bool overwrite, const std::st
       hdf5::File(H5Fcreate(part_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
                  fmt::format("cannot create '{}'", part_path().string()));
   handle_->part.reserve(reserve);
-  attribute("/", "schema", std::string(schema));
+  attribute("/", "schema", std::string(result_schema));
   attribute("/", "schema_version", schema_version);
   attribute("/", "run_uuid", run_uuid);
   attribute("/", "created_utc", now_utc());
@@ -282,6 +281,10 @@ void ResultFile::publish(const std::string& status) {
   check(handle_->file.close(), what);
   expect_whole(part_path(), status, what);
   handle_->part.publish();
+}
+
+bool ResultFile::is_overtaken() const {
+  return handle_->part.is_overtaken();
 }
 
 const std::filesystem::path& ResultFile::path() const {

@@ -13,6 +13,7 @@
 
 #include "core/options.hpp"
 #include "core/table.hpp"
+#include "io/part_file.hpp"
 #include "kernels/data/element.hpp"
 
 namespace shardstream::io {
@@ -54,9 +55,9 @@ class ResultReader {
 class ResultFile {
  public:
   /// Creates the part file beside `path` and reserves `reserve` bytes for it. Throws UsageError
-  /// when `path` exists as a complete result and `overwrite` is false, or when the folder is
-  /// missing, not writable or too full.
-  ResultFile(std::filesystem::path path, bool overwrite, const std::string& run_uuid,
+  /// if `path` exists and `overwrite` does not allow to replace it, or if the folder is missing,
+  /// not writable or too full.
+  ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
              std::uint64_t reserve);
   /// Removes the part file unless publish() succeeded or it is to be kept.
   ~ResultFile();
@@ -82,6 +83,8 @@ class ResultFile {
   /// replaced by the next run), closes, syncs and links the file into place. Throws Error, and
   /// leaves nothing behind that is not to be kept, when any of that fails.
   void publish(const std::string& status = "complete");
+  /// As PartFile::is_overtaken().
+  bool is_overtaken() const;
 
   const std::filesystem::path& path() const;
   /// The part file, for a signal handler that must remove it.

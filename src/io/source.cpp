@@ -26,6 +26,9 @@ constexpr OptionRow rows[] = {
     {"input.read", OptionKind::choice, "auto", "auto|cached|direct",
      "How the file of a contiguous data set is read: through the page cache, or past it "
      "(O_DIRECT); auto goes past it where less than half of the rank's shard is cached."},
+    {"input.unwritten", OptionKind::choice, "fill", "fill|error",
+     "What elements of a file count as that were never written: the data set's fill value, with a "
+     "warning, or an error."},
     {"input.count", OptionKind::count, "2^28", "1..", "How many elements a generator makes."},
     {"input.shape", OptionKind::text, "", "such as 4096x2048",
      "The shape of what a generator makes, its elements numbered row by row; instead of "
@@ -136,8 +139,14 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                     key, data, data.substr(0, colon), data.substr(colon + 1)));
   }
   try {
-    return open_hdf5_source(file, path, requested_type(options), read_way(options), order,
-                            misfit_remedy);
+    const Unwritten unwritten =
+        options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject;
+    auto source = open_hdf5_source(file, path, requested_type(options), read_way(options), order,
+                                   unwritten, misfit_remedy);
+    Origin origin = source->origin();
+    for (InputFile& each : origin.files) each.option = key;
+    source->come_from(std::move(origin));
+    return source;
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {
@@ -202,9 +211,9 @@ std::unique_ptr<Source> open_source(const Options& options, const NamedSource& n
              : open_file(named.key, data, options, ReadOrder::rectangles, named.misfit_remedy);
 }
 
-std::filesystem::path input_file(const Options& options, std::string_view key) {
+bool names_file(const Options& options, std::string_view key) {
   const std::string& data = options.text(key);
-  return generator_named(data) ? "" : file_and_path(data).file;
+  return !generator_named(data) && !file_and_path(data).file.empty();
 }
 
 }  // namespace shardstream::io

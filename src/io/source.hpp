@@ -15,11 +15,12 @@
 #include "core/descriptor.hpp"
 #include "core/options.hpp"
 #include "core/shard.hpp"
+#include "io/origin.hpp"
 #include "kernels/data/element.hpp"
 
 namespace shardstream::io {
 
-/// The rows of [input] but for a workload's own: data, read, count, shape, type, seed.
+/// The rows of [input] but for a workload's own: data, read, unwritten, count, shape, type, seed.
 std::span<const OptionRow> input_options();
 
 /// The order in which a data set's elements are numbered: box by box in row-major order of the
@@ -77,6 +78,10 @@ class Source {
   virtual const std::string& access() const = 0;
   /// Where `elements` stand; nothing when it is in no file.
   virtual std::optional<StoredBytes> stored(Range) const { return std::nullopt; }
+  /// The files that the elements come from; none for a generator.
+  const Origin& origin() const { return origin_; }
+  /// Sets origin(); for whoever opens the source.
+  void come_from(Origin origin) { origin_ = std::move(origin); }
   /// Bytes in storage that all elements take, 0 for a generator.
   virtual std::uint64_t stored_bytes() const = 0;
 
@@ -104,6 +109,9 @@ class Source {
  protected:
   /// Throws ContractError unless read_rectangle() takes these.
   void expect_rectangle(Range rows, Range columns, std::uint64_t stride) const;
+
+ private:
+  Origin origin_;
 };
 
 /// Opens what `input.data` names: FILE:/PATH, FILE (its only usable data set) or a generator's
@@ -121,8 +129,7 @@ struct NamedSource {
 /// As the other, to be read by read_rectangle(); a file may then keep more chunks in memory.
 std::unique_ptr<Source> open_source(const Options& options, const NamedSource& named);
 
-/// The file that the option `key` names, which a result must not replace; empty for a generator
-/// and where nothing is named.
-std::filesystem::path input_file(const Options& options, std::string_view key = "input.data");
+/// Whether the option `key` names a file, not a generator and not nothing.
+bool names_file(const Options& options, std::string_view key);
 
 }  // namespace shardstream::io

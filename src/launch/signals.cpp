@@ -1,5 +1,6 @@
 #include "launch/signals.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -21,40 +22,93 @@ constexpr std::array handled = {SIGTERM, SIGINT, SIGHUP};
 
 // A signal handler can reach static memory only.
 using Path = std::array<char, PATH_MAX>;
-std::array<Path, RemoveOnSignal::most> paths_to_remove{};
-std::array<char, 4096> last_words{};
-std::atomic<std::size_t> length_of_words = 0;
+using Paths = std::array<Path, RemoveOnSignal::max_paths>;
+Paths paths_to_remove{}, paths_to_keep{};
 std::atomic<int> told = -1;
 std::atomic<bool> has_come = false, has_company = false, has_checkpoint = false;
 
-constexpr int moment = 300;  // ms, for another rank's unlink(), or last words, on a busy machine
+/// A line with a place for what has ended the process.
+struct Words {
+  std::array<char, 4096> text{};
+  std::size_t place = 0;  // of "{}"; `length` if it has none
+  std::atomic<std::size_t> length = 0;
 
-void remove_paths() {
-  for (const Path& path : paths_to_remove) {
+  void set(const std::string& words) {
+    length = 0;
+    const std::string line = words.substr(0, text.size());
+    std::memcpy(text.data(), line.data(), line.size());
+    place = std::min(line.find("{}"), line.size());
+    length = line.size();
+  }
+  /// Writes the line once, whoever comes.
+  void say(const char* by) {
+    const std::size_t all = length.exchange(0);
+    if (all == 0) return;
+    std::array<char, sizeof(text) + 32> line{};
+    std::size_t at = 0;
+    const auto add = [&](const char* from, std::size_t bytes) {
+      std::memcpy(line.data() + at, from, bytes);
+      at += bytes;
+    };
+    add(text.data(), place);
+    if (place < all) add(by, std::strlen(by));
+    const std::size_t behind = std::min(place + 2, all);
+    add(text.data() + behind, all - behind);
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), at);
+  }
+};
+Words words_if_kept, words_if_not;
+
+// ms, on a busy machine: for another rank's unlink(), then for the last words
+constexpr int time_to_remove = 200, time_to_speak = 100;
+
+const char* by_signal(int number) {
+  return number == SIGTERM ? " by SIGTERM" : number == SIGINT ? " by SIGINT" : " by SIGHUP";
+}
+
+void remove_all(const Paths& paths) {
+  for (const Path& path : paths) {
     if (path[0] != '\0') unlink(path.data());
   }
 }
 
-void say_last_words() {
-  const auto length = length_of_words.exchange(0);  // once, whoever comes
-  if (length > 0) [[maybe_unused]]
-    const auto written = write(STDERR_FILENO, last_words.data(), length);
+/// Opening a file asks the server of a network file system, where stat() need not.
+bool exists(const Path& path) {
+  const int file = open(path.data(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return false;
+  close(file);
+  return true;
 }
 
-void remove_and_end(int number) {
-  const bool keeps = has_checkpoint;  // what is finished from now on is lost
-  if (keeps) {  // a second one must not end another thread, and so all, in its own way
-    for (const int each : handled) ::signal(each, SIG_IGN);
-  }
-  remove_paths();
-  say_last_words();
+/// Removes what is not to stay, and tells whether the rest does.
+bool keeps_checkpoint() {
+  if (!has_checkpoint) return false;
+  if (exists(paths_to_keep[0])) return true;
+  remove_all(paths_to_keep);
+  return false;
+}
+
+/// Tells the watchdog, which tells other ranks.
+void announce() {
   has_come = true;
   const std::uint64_t one = 1;
   if (told >= 0) [[maybe_unused]]
     const auto written = write(told, &one, sizeof(one));
-  if (has_company) poll(nullptr, 0, moment);  // the sleep that a signal handler may call
+}
+
+void remove_and_end(int number) {
+  if (has_checkpoint) {  // a second one must not end another thread, and so all, in its own way
+    for (const int each : handled) ::signal(each, SIG_IGN);
+  }
+  remove_all(paths_to_remove);
+  announce();
+  // poll() is the sleep that a signal handler may call.
+  if (has_company) poll(nullptr, 0, time_to_remove);
+  const bool keeps = keeps_checkpoint();  // what is finished from now on is lost
+  (keeps ? words_if_kept : words_if_not).say(by_signal(number));
+  if (has_company) poll(nullptr, 0, time_to_speak);
   if (keeps) _exit(static_cast<int>(ExitCode::checkpointed));
-  // SA_RESETHAND has restored the default action, which ends the process.
+  ::signal(number, SIG_DFL);
   raise(number);
 }
 
@@ -75,15 +129,19 @@ std::string full_path(const std::filesystem::path& path) {
 }  // namespace
 
 struct RemoveOnSignal::Before {
-  std::array<std::string, most> paths;
+  std::array<std::string, max_paths> paths;
+  std::string words;
   std::array<struct sigaction, handled.size()> actions{};
 };
 
-RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths)
+RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths,
+                               const std::string& words)
     : before_(std::make_unique<Before>()) {
-  expect(paths.size() <= most, "a signal removes a few files");
+  expect(paths.size() <= max_paths, "a signal removes a few files");
   has_company = under_launcher();
-  for (std::size_t i = 0; i < most; ++i) {
+  before_->words.assign(words_if_not.text.data(), words_if_not.length);
+  words_if_not.set(words);
+  for (std::size_t i = 0; i < max_paths; ++i) {
     before_->paths[i] = paths_to_remove[i].data();
     set_path(paths_to_remove[i], i < paths.size() ? full_path(paths[i]) : "");
   }
@@ -99,25 +157,27 @@ RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths)
 
 void RemoveOnSignal::keep(const std::vector<std::filesystem::path>& paths,
                           const std::string& words) {
+  expect(!paths.empty() && paths.size() <= max_paths, "a signal keeps a few files");
+  for (std::size_t i = 0; i < paths.size(); ++i) set_path(paths_to_keep[i], full_path(paths[i]));
+  words_if_kept.set(words);
+  has_checkpoint = true;
   for (const auto& path : paths) {
     for (Path& each : paths_to_remove) {
       if (full_path(path) == each.data()) set_path(each, "");
     }
   }
-  has_checkpoint = true;
-  const std::size_t length = std::min(words.size(), last_words.size());
-  std::memcpy(last_words.data(), words.data(), length);
-  length_of_words = length;
 }
 
 RemoveOnSignal::~RemoveOnSignal() {
-  length_of_words = 0;
   has_checkpoint = false;
+  words_if_kept.set("");
+  words_if_not.set(before_->words);
   for (std::size_t i = 0; i < handled.size(); ++i) {
     sigaction(handled[i], &before_->actions[i], nullptr);
   }
   for (std::size_t i = 0; i < paths_to_remove.size(); ++i) {
     set_path(paths_to_remove[i], before_->paths[i]);
+    set_path(paths_to_keep[i], "");
   }
 }
 
@@ -125,13 +185,18 @@ void tell_of_signals(int descriptor) {
   told = descriptor;
 }
 
+void announce_end() {
+  announce();
+  poll(nullptr, 0, time_to_speak);
+}
+
 bool signal_has_come() {
   return has_come;
 }
 
 void end_at_once(ExitCode code) {
-  remove_paths();
-  say_last_words();
+  remove_all(paths_to_remove);
+  if (keeps_checkpoint()) words_if_kept.say("");
   _exit(static_cast<int>(code));
 }
 

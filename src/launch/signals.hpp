@@ -15,21 +15,25 @@ namespace shardstream::launch {
 /// they end the process as usual: launchers end the other ranks of a failed job so. All ranks hold
 /// one for the same files: the rank that made them may be the one that was killed. Each then ends a
 /// moment later, since Open MPI's launcher kills all that are left as soon as the first has ended.
-/// Signals that are ignored stay so. They nest: the innermost paths count. For one thread, but
+/// Signals that are ignored stay so. They nest: the innermost counts. For one thread, except
 /// keep().
 class RemoveOnSignal {
  public:
-  static constexpr std::size_t most = 3;
+  static constexpr std::size_t max_paths = 3;
 
-  /// At most `most` paths; an empty one removes nothing.
-  explicit RemoveOnSignal(const std::vector<std::filesystem::path>& paths = {});
+  /// At most `max_paths` paths; an empty one removes nothing. `words` are a line of at most 4096
+  /// bytes that a signal writes to standard error (empty: nothing). In it and in those of keep(),
+  /// "{}" stands for " by SIGTERM", or for nothing if it is not a signal that ends the process.
+  explicit RemoveOnSignal(const std::vector<std::filesystem::path>& paths = {},
+                          const std::string& words = {});
   ~RemoveOnSignal();
   RemoveOnSignal(const RemoveOnSignal&) = delete;
   RemoveOnSignal& operator=(const RemoveOnSignal&) = delete;
 
-  /// From now on these signals, and end_at_once(), leave `paths` of the innermost one where they
-  /// are and write `words`, a line of at most 4096 bytes, to standard error (empty: nothing); the
-  /// signals end the process with ExitCode::checkpointed. Once; for any thread.
+  /// From now on these signals, and end_at_once(), leave `paths` and write `words` instead; the
+  /// signals end the process with ExitCode::checkpointed. But if the first of `paths` is not there
+  /// when it comes to that, because another rank has had nothing to keep, all are removed as
+  /// before. Once; for any thread.
   void keep(const std::vector<std::filesystem::path>& paths, const std::string& words);
 
  private:
@@ -40,6 +44,10 @@ class RemoveOnSignal {
 /// From now on a signal that RemoveOnSignal handles makes the eventfd(2) `descriptor` readable; -1:
 /// none.
 void tell_of_signals(int descriptor);
+
+/// Does what such a signal does about other ranks, which then do not take this one for lost when it
+/// ends; the caller ends the process. Async-signal-safe; returns when they have had time to hear.
+void announce_end();
 
 /// True once such a signal has come: the process ends in a moment.
 bool signal_has_come();

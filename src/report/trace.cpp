@@ -35,20 +35,21 @@ std::string json_string(std::string_view text) {
   return out += '"';
 }
 
-TraceFile::TraceFile(const std::filesystem::path& path, bool overwrite, const std::string& run_uuid)
-    : part_(path, overwrite, run_uuid, io::Contents::of_run),
+TraceFile::TraceFile(const std::filesystem::path& path, io::Overwrite overwrite,
+                     const std::string& run_uuid, std::uint64_t bytes)
+    : part_(path, overwrite, run_uuid, io::Contents::trace),
       run_uuid_(run_uuid),
-      file_(part_.part_path(), O_WRONLY) {
+      file_(part_.part_path(), O_WRONLY | O_NOFOLLOW) {
+  part_.reserve(bytes);
   if (file_.valid()) return;
   throw Error(fmt::format("cannot open '{}' ({}): check its file system",
                           part_.part_path().string(), errno_text(errno)));
 }
 
 void TraceFile::begin(double alignment_error) {
-  buffer_ += fmt::format(
-      "{{\"displayTimeUnit\":\"ms\",\n\"otherData\":{{\"run_uuid\":{},"
-      "\"alignment_error_us\":{:.3f}}},\n\"traceEvents\":[\n",
-      json_string(run_uuid_), alignment_error * 1e6);
+  buffer_ += io::trace_start;
+  buffer_ += fmt::format("{},\"alignment_error_us\":{:.3f}}},\n\"traceEvents\":[\n",
+                         json_string(run_uuid_), alignment_error * 1e6);
 }
 
 void TraceFile::process(int rank, std::string_view name) {

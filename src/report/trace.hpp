@@ -16,8 +16,9 @@ namespace shardstream::report {
 /// throw Error when the file cannot be written. The file has its name only after publish().
 class TraceFile {
  public:
-  /// As io::PartFile, which see for what is thrown.
-  TraceFile(const std::filesystem::path& path, bool overwrite, const std::string& run_uuid);
+  /// Reserves `bytes` on disk. As io::PartFile, which see for what is thrown.
+  TraceFile(const std::filesystem::path& path, io::Overwrite overwrite, const std::string& run_uuid,
+            std::uint64_t bytes);
 
   /// Comes first. `alignment_error` in seconds.
   void begin(double alignment_error);

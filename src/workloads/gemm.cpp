@@ -40,16 +40,12 @@ constexpr std::array rows = {
               "Columns of A and rows of B, where both are generated."},
 };
 
-bool is_file(const Options& options, std::string_view key) {
-  return !io::input_file(options, key).empty();
-}
-
 /// A matrix that is not named is generated, but hardly where its partner is somebody's data.
 void refuse_half_named(const Options& options) {
   constexpr std::array<std::array<const char*, 2>, 2> pairs = {
       {{"input.a", "input.b"}, {"input.b", "input.a"}}};
   for (const auto& [named, other] : pairs) {
-    if (!is_file(options, named) || !options.is_default(other)) continue;
+    if (!io::names_file(options, named) || !options.is_default(other)) continue;
     throw UsageError(fmt::format(
         "{} is {}, but {} is not named: name it too, or pass --{} uniform to have it generated",
         named, options.text(named), other, other));
@@ -96,7 +92,7 @@ void refuse_sizes_of_files(const Options& options) {
   constexpr std::array<std::array<const char*, 2>, 4> sizes = {
       {{"gemm.m", "input.a"}, {"gemm.k", "input.a"}, {"gemm.k", "input.b"}, {"gemm.n", "input.b"}}};
   for (const auto& [size, matrix] : sizes) {
-    if (!options.is_on_command_line(size) || !is_file(options, matrix)) continue;
+    if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) continue;
     throw UsageError(fmt::format(
         "{} is for generated matrices, and {} is a data set that has its own size: leave it out",
         size, matrix));
@@ -142,7 +138,7 @@ GemmOperands open_gemm(const Options& options) {
     operands.k = k;
   };
   // A generated operand takes the inner size of the other one's file.
-  if (is_file(options, "input.a") || !is_file(options, "input.b")) {
+  if (io::names_file(options, "input.a") || !io::names_file(options, "input.b")) {
     open_a();
     open_b();
   } else {

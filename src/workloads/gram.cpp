@@ -33,7 +33,7 @@ constexpr std::array rows = {
 };
 
 void refuse_sizes_of_files(const Options& options) {
-  if (io::input_file(options, "input.a").empty()) return;
+  if (!io::names_file(options, "input.a")) return;
   for (const char* const size : {"gram.rows", "gram.columns"}) {
     if (!options.is_on_command_line(size)) continue;
     throw UsageError(fmt::format(

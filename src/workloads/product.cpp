@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <filesystem>
 #include <optional>
 
 #include "core/error.hpp"
@@ -23,8 +21,6 @@
 
 namespace shardstream::workloads {
 namespace {
-
-namespace fs = std::filesystem;
 
 // ---------------------------------------------------------------- what is multiplied
 
@@ -79,15 +75,18 @@ void check_whole_numbers(const GemmOperands& operands) {
   }
 }
 
-/// A file as it is now: which one, how large, how old. Values are short, so that a message can show
-/// them.
-void add_file(io::Fingerprint& to, const std::string& key, const fs::path& file) {
-  std::error_code error;
-  to.emplace_back(key + "'s file", fs::weakly_canonical(file, error).string());
-  to.emplace_back(key + "'s size", fmt::format("{} bytes", fs::file_size(file, error)));
-  const auto written =
-      std::chrono::file_clock::to_sys(fs::last_write_time(file, error)).time_since_epoch().count();
-  to.emplace_back(key + "'s time of writing", fmt::format("{} ns since 1970", written));
+/// The files of an operand as they were when it was opened. Values are short, so that a message can
+/// show them.
+void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& origin) {
+  if (!origin.files.empty()) to.emplace_back(key + "'s layout", origin.layout);
+  for (std::size_t i = 0; i < origin.files.size(); ++i) {
+    const io::InputFile& file = origin.files[i];
+    const std::string name =
+        i == 0 ? key + "'s" : fmt::format("{}'s source '{}':", key, file.path.string());
+    to.emplace_back(name + " file", fmt::format("{}:{}", file.path.string(), file.dataset));
+    to.emplace_back(name + " size", fmt::format("{} bytes", file.size));
+    to.emplace_back(name + " time of writing", fmt::format("{} ns since 1970", file.modified));
+  }
 }
 
 /// To be raised when tiles that an earlier version of the program has finished would now have other
@@ -155,6 +154,14 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, std::string_vie
 
 std::string extents(const io::Matrix& matrix) {
   return fmt::format("{} is {} x {}", matrix.name(), matrix.rows(), matrix.columns());
+}
+
+io::Origin inputs_of(const GemmOperands& operands) {
+  io::Origin inputs;
+  for (const io::Matrix* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
+    if (matrix != nullptr) io::add(inputs, matrix->origin());
+  }
+  return inputs;
 }
 
 void check_operands(const GemmOperands& operands) {
@@ -237,8 +244,7 @@ io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options
     made.emplace_back(key, matrix->name());
     made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
                                                     name_of(matrix->type())));
-    const fs::path file = io::input_file(options, key);
-    if (!file.empty()) add_file(made, key, file);
+    add_files(made, key, matrix->origin());
   };
   add("input.a", operands.a.get());
   if (!operands.symmetric) add("input.b", operands.b.get());
@@ -302,13 +308,17 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     print.emplace_back(of_machine[0], runtime.device->info().name);
     print.emplace_back(of_machine[1], library->algorithm());
     for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
-    session.collectively([&] { resume.journal->begin(std::move(print), earlier); });
+    session.collectively([&] {
+      resume.journal->begin(std::move(print), earlier, plan.numbered_tiles(), plan.super_tiles());
+    });
   } else if (resume.earlier != nullptr && session.rank() == 0) {
-    runtime.log.warn("an interrupted run has left a checkpoint, but one that repeats begins anew");
+    runtime.log.warn(
+        "an interrupted run has left a checkpoint, but a run that repeats starts over");
   }
   if (earlier != nullptr) {
     const auto span = runtime.recorder.phase("resume");
-    taken = take_over(session, operands, *earlier, to, *resume.journal, staging.readers, plan);
+    taken = take_over(session, operands, *earlier, to, *resume.journal, runtime.log,
+                      staging.readers, plan);
     resume.taken_over();
   }
 
@@ -349,10 +359,9 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
                  // Where all was taken over there are no slots: those that were asked for.
                  .slot_bytes = product ? product->slot_bytes() : staging.slot_bytes,
                  .constant_variables = {},
-                 .found = {},
+                 .resumed = earlier != nullptr,
                  .taken = std::move(taken)};
   if (normalizer) ran.constant_variables = normalizer->constant();
-  if (earlier != nullptr) ran.found = earlier->tiles.size();
   Agreed agreed;
   {
     const auto span = runtime.recorder.phase("verify");

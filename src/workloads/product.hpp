@@ -34,6 +34,9 @@ std::string extents(const io::Matrix& matrix);
 GemmOperands open_product(const launch::Session& session,
                           const std::function<GemmOperands()>& open);
 
+/// The files of all operands.
+io::Origin inputs_of(const GemmOperands& operands);
+
 /// What open_product() looks at on one rank. Throws UsageError.
 void check_operands(const GemmOperands& operands);
 

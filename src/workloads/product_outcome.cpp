@@ -192,19 +192,6 @@ void count_work(const launch::Session& session, const GemmOperands& operands, co
       loaded(std::move(limits), {sent_up, left * down, left * received, outcome.flops});
 }
 
-void tell_resumed(const runtime::Runtime& runtime, std::uint64_t found, std::uint64_t taken,
-                  Outcome& outcome) {
-  const std::uint64_t tiles = runtime.session.sum(taken);
-  if (tiles < found && runtime.session.rank() == 0) {
-    runtime.log.warn(fmt::format(
-        "{} tiles were finished, but {} are computed again, being in no super-tile that is "
-        "whole now: as many ranks and as much --pipeline.gpu-memory as before keep the most",
-        found, found - tiles));
-  }
-  outcome.metrics.push_back({"resumed_tiles", fmt::format("{}", tiles)});
-  outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
-}
-
 /// Of what is no failure.
 void warn(Log& log, const Agreed& agreed, const ProductRun& ran, const Outcome& outcome) {
   if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
@@ -263,7 +250,11 @@ void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
   if (ran.constant_variables) {
     outcome.attributes.emplace_back("constant_variables", integer(*ran.constant_variables));
   }
-  if (ran.found) tell_resumed(runtime, *ran.found, ran.taken.size(), outcome);
+  if (ran.resumed) {
+    const std::uint64_t tiles = runtime.session.sum(ran.taken.size());
+    outcome.metrics.push_back({"resumed_tiles", fmt::format("{}", tiles)});
+    outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
+  }
   report(operands, name, plan, agreed, outcome);
   describe(*operands.a, "a", operands.transpose_a, outcome);
   if (!operands.symmetric) describe(*operands.b, "b", operands.transpose_b, outcome);

@@ -42,8 +42,8 @@ struct ProductRun {
   std::uint64_t uploaded = 0;  ///< bytes
   std::size_t slot_bytes = 0;  ///< of staging
   std::optional<std::uint64_t> constant_variables;  ///< where data are normalized
-  std::optional<std::uint64_t> found;   ///< tiles of an earlier run, of all ranks, if there was one
-  std::vector<io::FinishedTile> taken;  ///< those of them that this rank took over
+  bool resumed;                                     ///< from an earlier run
+  std::vector<io::FinishedTile> taken;              ///< those of them that this rank took over
 };
 
 /// Fills all of `outcome` but its repetitions, and warns on rank 0 of what a user should know.

@@ -31,7 +31,7 @@ constexpr std::array<const char*, 3> workloads = {"gemm", "gram", "reduce"};
 std::string true_result(const fs::path& folder, const std::string& workload, bool on_gpu) {
   const fs::path path = folder / (workload + (on_gpu ? "-gpu.h5" : "-host.h5"));
   {
-    io::ResultFile file(path, false, uuid, 1 << 12);
+    io::ResultFile file(path, io::Overwrite::never, uuid, 1 << 12);
     Table rates("ceilings", {{"ceiling", ColumnType::text},
                              {"per_rank_min", ColumnType::real},
                              {"aggregate", ColumnType::real},

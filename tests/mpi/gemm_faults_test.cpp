@@ -699,7 +699,7 @@ TEST_P(GemmFaults, WhatASymmetricProductGathersIsChecked) {
 TEST_P(GemmFaults, WhatIsWrongIsNoPartOfACheckpoint) {
   const auto journal_with = [&](const Faults& faults, const std::string& uuid) {
     io::Journal journal(folder_ / "C.h5", uuid, 0, 1, nullptr, log_, [] {});
-    journal.begin({}, nullptr);
+    journal.begin({}, nullptr, 100, 10);
     multiply(usual, Decomposition::rows, false, &journal);
     run(faults, last_with_tiles_);
     product_.reset();

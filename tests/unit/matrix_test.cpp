@@ -320,9 +320,9 @@ TEST_F(Matrices, TheirFilesAreInputs) {
   given.values = {{"input.b", file_ + ":/x"}};
   const auto options =
       OptionTable({input_options(), matrix_options()}).resolve(given, no_environment, {});
-  EXPECT_EQ(input_file(options, "input.a"), "");
-  EXPECT_EQ(input_file(options, "input.b"), file_);
-  EXPECT_EQ(input_file(options, "input.c"), "");
+  EXPECT_FALSE(names_file(options, "input.a"));
+  EXPECT_TRUE(names_file(options, "input.b"));
+  EXPECT_FALSE(names_file(options, "input.c"));
 }
 
 // ---------------------------------------------------------------- what is refused

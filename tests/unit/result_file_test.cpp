@@ -64,7 +64,7 @@ class ResultFiles : public testing::Test {
     const std::filesystem::directory_iterator begin(folder_.path());
     return static_cast<std::size_t>(std::distance(begin, std::filesystem::directory_iterator()));
   }
-  void publish_one(bool overwrite = false) {
+  void publish_one(Overwrite overwrite = Overwrite::never) {
     ResultFile(file_, overwrite, uuid, 1 << 20).publish();
   }
   /// A result that its writer did not finish, under the final name.
@@ -101,7 +101,7 @@ TEST_F(ResultFiles, MayBePublishedAsUnverified) {
   const std::string others[] = {"11111111-1111-4111-8111-111111111111",
                                 "22222222-2222-4222-8222-222222222222"};
   for (const std::string& other : others) {
-    ResultFile result(file_, false, other, 1 << 20);
+    ResultFile result(file_, Overwrite::never, other, 1 << 20);
     result.keep();
     result.publish("unverified");
     EXPECT_EQ(root_text(file_, "status"), "unverified");
@@ -117,7 +117,7 @@ TEST_F(ResultFiles, MayBePublishedAsUnverified) {
 }
 
 TEST_F(ResultFiles, GiveBackWhatTheyReservedAndDidNotUse) {
-  ResultFile(file_, false, uuid, 64 << 20).publish();
+  ResultFile(file_, Overwrite::never, uuid, 64 << 20).publish();
   struct stat status {};
   ASSERT_EQ(::stat(file_.c_str(), &status), 0);
   EXPECT_LT(status.st_size, 64 << 10);
@@ -127,7 +127,7 @@ TEST_F(ResultFiles, GiveBackWhatTheyReservedAndDidNotUse) {
 TEST_F(ResultFiles, TakeAttributesOfAnyLengthAndTwice) {
   const std::string script(200'000, 'x');
   {
-    ResultFile result(file_, false, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.attribute("/", "answer", std::int64_t{41});
     result.attribute("/", "answer", std::int64_t{42});
     result.attribute("/provenance/job", "script", script);
@@ -151,7 +151,7 @@ TEST_F(ResultFiles, TakeAttributesOfAnyLengthAndTwice) {
 
 TEST_F(ResultFiles, KeepTablesAsFlatRecords) {
   {
-    ResultFile result(file_, false, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.table("/timing", phases());
     result.publish();
   }
@@ -182,11 +182,11 @@ TEST_F(ResultFiles, KeepTablesAsFlatRecords) {
 }
 
 TEST_F(ResultFiles, GiveTheirTablesBack) {
-  ResultFile(file_, false, uuid, 1 << 20).publish("partial");
+  ResultFile(file_, Overwrite::never, uuid, 1 << 20).publish("partial");
   EXPECT_MENTIONS(failure(ExitCode::usage, [&] { ResultReader{file_}; }),
                   "has not come to its end");
   {
-    ResultFile result(file_, false, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.table("/timing", phases());
     result.table("/", Table("nothing", {{"i", ColumnType::integer}}));
     result.attribute("/input/a", "type", std::string("f32"));
@@ -248,7 +248,7 @@ TEST_F(ResultFiles, OpenInH5pyPandasAndPytables) {
   Table many("many", {{"i", ColumnType::integer, ""}});
   for (std::int64_t i = 0; i < 100'000; ++i) many.add({i});
   {
-    ResultFile result(file_, false, uuid, 4 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 4 << 20);
     result.attribute("/config", "text", std::string("a b"));
     result.attribute("/config", "list", std::vector<std::int64_t>{1, 2});
     result.table("/timing", phases());
@@ -265,7 +265,7 @@ TEST_F(ResultFiles, OpenInH5pyPandasAndPytables) {
 
 TEST_F(ResultFiles, LeaveNothingUnlessPublished) {
   {
-    ResultFile result(file_, false, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.attribute("/", "x", 1.0);
     EXPECT_EQ(result.part_path(),
               std::filesystem::path(folder_ / ".result.h5.") += std::string(uuid) + ".part");
@@ -281,38 +281,61 @@ TEST_F(ResultFiles, DoNotReplaceACompleteOne) {
   EXPECT_MENTIONS(message, "already exists (complete result of 20");
   EXPECT_MENTIONS(message, "--output.overwrite true");
   EXPECT_EQ(entries(), 1u);
-  publish_one(true);
+  publish_one(Overwrite::own);
   EXPECT_EQ(root_text(file_, "status"), "complete");
   EXPECT_EQ(entries(), 1u);
 }
 
 TEST_F(ResultFiles, DoNotReplaceOtherPeoplesFiles) {
+  const auto refuse = [&] {
+    for (const auto overwrite : {Overwrite::never, Overwrite::own}) {
+      EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(overwrite); }),
+                      "--output.overwrite anything");
+    }
+  };
   std::ofstream(file_) << "my thesis";
-  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(); }), "not a result of shardstream");
+  refuse();
   test::make_file(file_).close();
-  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(); }), "not a result of shardstream");
+  refuse();
   std::filesystem::remove(file_);
   std::filesystem::create_symlink("nowhere", file_);
   failure(ExitCode::usage, [&] { publish_one(); });
   EXPECT_EQ(entries(), 1u);
+  publish_one(Overwrite::anything);
+  EXPECT_EQ(root_text(file_, "status"), "complete");
+}
+
+/// `generate` replaces its own files, and a run its own.
+TEST_F(ResultFiles, AndGeneratedDataDoNotReplaceEachOther) {
+  const auto generate_one = [&](Overwrite overwrite) {
+    DatasetFile(file_, overwrite, uuid, "/x", ElementType::f32, {4}).publish();
+  };
+  generate_one(Overwrite::never);
+  failure(ExitCode::usage, [&] { publish_one(Overwrite::own); });
+  failure(ExitCode::usage, [&] { generate_one(Overwrite::never); });
+  generate_one(Overwrite::own);
+  publish_one(Overwrite::anything);
+  failure(ExitCode::usage, [&] { generate_one(Overwrite::own); });
+  publish_one(Overwrite::own);
 }
 
 TEST_F(ResultFiles, ReplaceWhatALinkLeadsToOnlyIfThatIsARegularFile) {
   std::filesystem::create_symlink("/dev/null", file_);
-  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(true); }), "a character device");
+  EXPECT_MENTIONS(failure(ExitCode::usage, [&] { publish_one(Overwrite::own); }),
+                  "a character device");
   EXPECT_TRUE(std::filesystem::is_symlink(file_));
   std::ofstream(folder_ / "other") << "my thesis";
   std::filesystem::remove(file_);
   std::filesystem::create_symlink("other", file_);
-  failure(ExitCode::usage, [&] { publish_one(); });
-  publish_one(true);
+  failure(ExitCode::usage, [&] { publish_one(Overwrite::own); });
+  publish_one(Overwrite::anything);
   EXPECT_FALSE(std::filesystem::is_symlink(file_));
   EXPECT_EQ(root_text(file_, "status"), "complete");
 }
 
 TEST_F(ResultFiles, DoNotReplaceAFifoThatAppearedMeanwhile) {
   {
-    ResultFile result(file_, true, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::own, uuid, 1 << 20);
     ASSERT_EQ(::mkfifo(file_.c_str(), 0666), 0);
     EXPECT_MENTIONS(failure(ExitCode::failed, [&] { result.publish(); }), "is a FIFO");
   }
@@ -328,7 +351,7 @@ TEST_F(ResultFiles, ReplaceAPartialOne) {
 
 TEST_F(ResultFiles, DoNotReplaceWhatAppearedMeanwhile) {
   {
-    ResultFile result(file_, false, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     std::ofstream(file_) << "someone else's";
     EXPECT_MENTIONS(failure(ExitCode::failed, [&] { result.publish(); }), "already exists");
   }
@@ -339,8 +362,11 @@ TEST_F(ResultFiles, DoNotReplaceWhatAppearedMeanwhile) {
 TEST_F(ResultFiles, NameWhatIsWrongWithTheFolder) {
   // Both that which makes the file and that which only looks.
   const auto refusal = [&](const std::string& path) {
-    const auto message = failure(ExitCode::usage, [&] { ResultFile(path, false, uuid, 0); });
-    EXPECT_EQ(failure(ExitCode::usage, [&] { expect_place(path, false, 0); }), message);
+    const auto message =
+        failure(ExitCode::usage, [&] { ResultFile(path, Overwrite::never, uuid, 0); });
+    EXPECT_EQ(failure(ExitCode::usage,
+                      [&] { expect_place(path, Overwrite::never, Contents::result, 0); }),
+              message);
     return message;
   };
   EXPECT_MENTIONS(refusal(folder_ / "no/such/r.h5"), "there is no folder");
@@ -361,36 +387,40 @@ TEST_F(ResultFiles, NameWhatIsWrongWithTheFolder) {
 }
 
 TEST_F(ResultFiles, NeedRoom) {
-  const auto message =
-      failure(ExitCode::usage, [&] { ResultFile(file_, false, uuid, std::uint64_t{1} << 60); });
+  const auto message = failure(
+      ExitCode::usage, [&] { ResultFile(file_, Overwrite::never, uuid, std::uint64_t{1} << 60); });
   EXPECT_MENTIONS(message, folder_.path().string());
   EXPECT_MENTIONS(message, "no room for 1 EiB");
   EXPECT_MENTIONS(message, "free");
   EXPECT_MENTIONS(
-      failure(ExitCode::usage, [&] { expect_place(file_, false, std::uint64_t{1} << 60); }),
+      failure(
+          ExitCode::usage,
+          [&] { expect_place(file_, Overwrite::never, Contents::result, std::uint64_t{1} << 60); }),
       "no room for 1 EiB");
-  expect_place(file_, false, 1 << 20);
+  expect_place(file_, Overwrite::never, Contents::result, 1 << 20);
   EXPECT_EQ(entries(), 0u);
 }
 
 // ---------------------------------------------------------------- stale part files
 
 TEST_F(ResultFiles, RemovePartFilesOfDeadWritersOnly) {
+  const std::string others[] = {"11111111-1111-4111-8111-111111111111",
+                                "22222222-2222-4222-8222-222222222222"};
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    auto* const abandoned = new ResultFile(file_, false, "dead", 1 << 20);
+    auto* const abandoned = new ResultFile(file_, Overwrite::never, others[0], 1 << 20);
     abandoned->attribute("/", "x", 1.0);
     ::_exit(0);  // as if killed: no destructor runs
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  const std::string dead = folder_ / ".result.h5.dead.part";
+  const std::string dead = part_path_of(file_, others[0]);
   ASSERT_TRUE(std::filesystem::exists(dead));
   std::ofstream(folder_ / ".result.h5.old.h5.dead.part") << "of a longer name";
-  const ResultFile living(file_, false, "living", 1 << 20);
+  const ResultFile living(file_, Overwrite::never, uuid, 1 << 20);
   EXPECT_FALSE(std::filesystem::exists(dead));
-  const ResultFile another(file_, false, "another", 1 << 20);
+  const ResultFile another(file_, Overwrite::never, others[1], 1 << 20);
   EXPECT_TRUE(std::filesystem::exists(living.part_path()));
   EXPECT_TRUE(std::filesystem::exists(folder_ / ".result.h5.old.h5.dead.part"));
 }
@@ -414,7 +444,7 @@ TEST_F(ResultFiles, HoldMatricesThatManyWrite) {
   Table many("many", {{"i", ColumnType::integer}});
   for (std::int64_t i = 0; i < 10'000; ++i) many.add({i});
   {
-    ResultFile result(file_, false, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.attribute("/results", "before", 1.0);
     const auto offset = result.dataset("/results", "C", ElementType::f64, rows, columns);
     const auto other = result.dataset("/results/more", "D", ElementType::f64, 2, columns);
@@ -473,7 +503,7 @@ TEST_F(ResultFiles, HoldMatricesThatManyWrite) {
 
 TEST_F(ResultFiles, ReserveTheRoomOfTheirMatrices) {
   {
-    ResultFile result(file_, false, uuid, 1 << 20);
+    ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.dataset("/results", "C", ElementType::f32, 1024, 1024);
     struct stat status {};
     ASSERT_EQ(::stat(result.part_path().c_str(), &status), 0);
@@ -492,7 +522,7 @@ TEST_F(ResultFiles, ReserveTheRoomOfTheirMatrices) {
 TEST_F(ResultFiles, ManyWritersMakeOneDataSet) {
   constexpr std::uint64_t count = 100'003, writers = 4;
   {
-    DatasetFile file(file_, false, uuid, "/deep/x", ElementType::f64, {count});
+    DatasetFile file(file_, Overwrite::never, uuid, "/deep/x", ElementType::f64, {count});
     EXPECT_EQ(file.offset() % 4096, 0u);
     std::vector<std::thread> threads;
     for (std::uint64_t w = 0; w < writers; ++w) {
@@ -525,7 +555,7 @@ TEST_F(ResultFiles, ManyWritersMakeOneDataSet) {
 
 TEST_F(ResultFiles, GeneratedDataReserveTheirRoom) {
   {
-    const DatasetFile file(file_, false, uuid, "/x", ElementType::f32, {1 << 20});
+    const DatasetFile file(file_, Overwrite::never, uuid, "/x", ElementType::f32, {1 << 20});
     struct stat status {};
     ASSERT_EQ(::stat(file.part_path().c_str(), &status), 0);
     EXPECT_GE(status.st_blocks * 512, 4 << 20);
@@ -534,12 +564,13 @@ TEST_F(ResultFiles, GeneratedDataReserveTheirRoom) {
   EXPECT_EQ(entries(), 0u);
   EXPECT_MENTIONS(failure(ExitCode::usage,
                           [&] {
-                            DatasetFile(file_, false, uuid, "/x", ElementType::f64,
+                            DatasetFile(file_, Overwrite::never, uuid, "/x", ElementType::f64,
                                         {std::uint64_t{1} << 50});
                           }),
                   "no room for");
   for (const auto* name : {"", "x", "/", "/x/"}) {
-    failure(ExitCode::usage, [&] { DatasetFile(file_, false, uuid, name, ElementType::f32, {1}); });
+    failure(ExitCode::usage,
+            [&] { DatasetFile(file_, Overwrite::never, uuid, name, ElementType::f32, {1}); });
   }
   EXPECT_EQ(entries(), 0u);
 }

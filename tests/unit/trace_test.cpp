@@ -30,7 +30,7 @@ TEST(Trace, TextIsEscaped) {
 TEST(Trace, IsWrittenAsTheFormatWantsIt) {
   const test::TemporaryFolder folder;
   const auto path = folder / "x.trace.json";
-  TraceFile trace(path, false, uuid);
+  TraceFile trace(path, io::Overwrite::never, uuid, 1 << 16);
   trace.begin(12.3456e-6);
   trace.process(1, "rank 1");
   trace.thread(1, 2, "upload");
@@ -56,7 +56,7 @@ TEST(Trace, IsWrittenAsTheFormatWantsIt) {
 TEST(Trace, LongOnesAreWrittenPieceByPiece) {
   const test::TemporaryFolder folder;
   constexpr int spans = 50000;  // some 4 MB
-  TraceFile trace(folder / "x.trace.json", false, uuid);
+  TraceFile trace(folder / "x.trace.json", io::Overwrite::never, uuid, 1 << 16);
   trace.begin(0);
   for (int i = 0; i < spans; ++i) trace.span(0, 0, "read", i, i, 1);
   trace.end();
@@ -78,19 +78,22 @@ TEST(Trace, IsNotReplacedUnlessTold) {
   const test::TemporaryFolder folder;
   const auto path = folder / "x.trace.json";
   std::ofstream(path) << "mine";
-  EXPECT_THROW(TraceFile(path, false, uuid), UsageError);
+  EXPECT_THROW(TraceFile(path, io::Overwrite::never, uuid, 1 << 16), UsageError);
   EXPECT_EQ(contents(path), "mine");
-  TraceFile trace(path, true, uuid);
-  trace.begin(0);
-  trace.end();
-  trace.publish();
-  EXPECT_NE(contents(path), "mine");
+  EXPECT_THROW(TraceFile(path, io::Overwrite::own, uuid, 1 << 16), UsageError);
+  for (const auto overwrite : {io::Overwrite::anything, io::Overwrite::own}) {
+    TraceFile trace(path, overwrite, uuid, 1 << 16);
+    trace.begin(0);
+    trace.end();
+    trace.publish();
+    EXPECT_NE(contents(path), "mine");
+  }
 }
 
 TEST(Trace, LeavesNothingBehindUnpublished) {
   const test::TemporaryFolder folder;
   {
-    TraceFile trace(folder / "x.trace.json", false, uuid);
+    TraceFile trace(folder / "x.trace.json", io::Overwrite::never, uuid, 1 << 16);
     trace.begin(0);
     trace.end();
     EXPECT_FALSE(std::filesystem::is_empty(folder.path()));

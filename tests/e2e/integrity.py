@@ -1,0 +1,309 @@
+#!/usr/bin/python3
+"""An input is every file that its bytes come from: none is replaced, each is in the result, and a
+change during the run makes the result unverified. Data that the file does not have, or that it does
+not mean as stored, is an error or a warning. Files of other runs and users are left alone."""
+
+import os
+import pathlib
+import stat
+import threading
+
+import h5py
+import numpy as np
+
+from harness import (check_complaints, each, expect_complaint, finish, main, new_folder, part_files,
+                     reduce, run, start, wait_until)
+
+ROWS, COLUMNS = 40, 30
+ANYWAY = ["--output.overwrite", "anything"]
+
+
+# ---------------------------------------------------------------- files behind files
+
+def values(seed=1, rows=ROWS):
+    return np.random.default_rng(seed).standard_normal((rows, COLUMNS))
+
+
+def write_virtual(path, sources, dataset="v"):
+    """`sources`: pairs of a file and a data set, one below another."""
+    layout = h5py.VirtualLayout((ROWS * len(sources), COLUMNS), "f8")
+    for i, (file, name) in enumerate(sources):
+        layout[i * ROWS:(i + 1) * ROWS] = h5py.VirtualSource(file, name, (ROWS, COLUMNS))
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_virtual_dataset(dataset, layout)
+
+
+def write_raw(path, raw):
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_external(os.fsencode(raw), 0, ROWS * COLUMNS * 8)
+    with h5py.File(path, "w") as file:
+        made = h5py.h5d.create(file.id, b"r", h5py.h5t.IEEE_F64LE,
+                               h5py.h5s.create_simple((ROWS, COLUMNS)), creation)
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, values(3))
+
+
+class Inputs:
+    """Data sets behind which there are other files: {how it is named: [files that it needs]}."""
+
+    def __init__(self):
+        self.folder = folder = new_folder()
+        for i in (0, 1):
+            with h5py.File(folder / f"source{i}.h5", "w") as file:
+                file["x"] = values(i)
+        write_virtual(folder / "virtual.h5", [("source0.h5", "x"), ("source1.h5", "x")])
+        with h5py.File(folder / "target.h5", "w") as file:
+            file["y"] = values(2)
+        with h5py.File(folder / "link.h5", "w") as file:
+            file["l"] = h5py.ExternalLink("target.h5", "/y")
+        with h5py.File(folder / "chain.h5", "w") as file:
+            file["c"] = h5py.ExternalLink("link.h5", "/l")
+            file["soft"] = h5py.SoftLink("/c")
+        write_raw(folder / "raw.h5", folder / "raw.bin")
+        write_virtual(folder / "nested.h5", [("virtual_part.h5", "v"), ("link.h5", "l")])
+        write_virtual(folder / "virtual_part.h5", [("source0.h5", "x")])
+        self.needs = {
+            "virtual.h5:/v": ["virtual.h5", "source0.h5", "source1.h5"],
+            "link.h5:/l": ["link.h5", "target.h5"],
+            "chain.h5:/soft": ["chain.h5", "link.h5", "target.h5"],
+            "raw.h5:/r": ["raw.h5", "raw.bin"],
+            "nested.h5:/v": ["nested.h5", "virtual_part.h5", "source0.h5", "link.h5", "target.h5"],
+        }
+
+    def contents(self):
+        return {path: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
+
+
+def test_files_behind_files_are_not_replaced():
+    inputs = Inputs()
+    folder = inputs.folder
+    os.link(folder / "source1.h5", folder / "hard.h5")
+    (folder / "soft.h5").symlink_to("target.h5")
+    before = inputs.contents()
+    cases = []
+    for name, files in inputs.needs.items():
+        for file in files:
+            cases.append((["run", "reduce", "--input.data", folder / name, "-o", folder / file,
+                           *ANYWAY], 2, [f"'{folder / file}' is an input"]))
+    for name, file in (("virtual.h5:/v", "hard.h5"), ("link.h5:/l", "soft.h5")):
+        cases.append((["run", "gram", "--input.a", folder / name, "-o", folder / file, *ANYWAY], 2,
+                      [f"'{folder / file}' is an input"]))
+    cases.append((["run", "gemm", "--input.a", folder / "virtual.h5:/v", "--input.b",
+                   folder / "raw.h5:/r", "--gemm.transpose-b", "true", "--dry-run", "-o",
+                   folder / "raw.bin", *ANYWAY], 2, [f"'{folder / 'raw.bin'}' is an input"]))
+    check_complaints(cases, ranks=(1,))
+    check_complaints(cases[1:2] + cases[-2:-1], ranks=(2,))
+    assert inputs.contents() == before
+
+
+def test_files_are_in_the_result():
+    inputs = Inputs()
+    out = new_folder() / "out.h5"
+    for name, files in inputs.needs.items():
+        reduce(inputs.folder / name, out, "--output.overwrite", "true")
+        with h5py.File(out) as file:
+            rows = file["input/files"][:]
+            assert file["config"].attrs["working_directory"] == os.getcwd()
+        assert {pathlib.Path(row["path"].decode()).name for row in rows} == set(files), rows
+        for row in rows:
+            status = os.stat(row["path"])
+            assert os.path.isabs(row["path"]) and row["option"] == b"input.data", row
+            assert (row["size"], row["modified_ns"]) == (status.st_size, status.st_mtime_ns), row
+        assert rows[0]["dataset"].decode() == name.split(":")[1]
+
+
+def test_a_change_during_the_run():
+    """Of a file behind the one that is named; the last look is after the last repetition."""
+    inputs = Inputs()
+
+    def check(name, file, ranks):
+        out = new_folder() / "out.h5"
+        process = start("run", "reduce", "--input.data", inputs.folder / name, "-o", out,
+                        "--measure.repeat", 1500, ranks=ranks)
+        wait_until(lambda: part_files(out.parent), process)
+        os.utime(inputs.folder / file)
+        finished = finish(process).expect(3)
+        assert finished.values["verified"] == "false", finished
+        assert f"'{inputs.folder / file}' has changed" in finished.err, finished
+        with h5py.File(out) as result:
+            assert result.attrs["status"] == "unverified"
+            assert result["results"].attrs["verified"] == 0
+            assert "has changed" in result["results"].attrs["verdict"]
+            assert not result["results/reduce"]["validated"].any()
+    each([("virtual.h5:/v", "source1.h5", 1), ("chain.h5:/c", "target.h5", 1),
+          ("raw.h5:/r", "raw.bin", 2)], check, workers=1)
+
+
+def test_missing_files():
+    inputs = Inputs()
+    folder = inputs.folder
+    (folder / "source1.h5").rename(folder / "away")
+    (folder / "target.h5").rename(folder / "away too")
+    os.truncate(folder / "raw.bin", 100)
+    write_virtual(folder / "circle.h5", [("circle.h5", "v")])
+    write_virtual(folder / "none.h5", [("source0.h5", "nothing")])
+
+    def of(name):
+        return ["run", "reduce", "--input.data", folder / name]
+    check_complaints([
+        (of("virtual.h5:/v"), 2, ["'source1.h5'", "missing"]),
+        (of("link.h5:/l"), 2, ["'target.h5'", "missing"]),
+        (of("nested.h5:/v"), 2, ["'target.h5'", "missing"]),
+        (of("raw.h5:/r"), 2, ["raw.bin'", "ends at 100"]),
+        (of("circle.h5:/v"), 2, ["from itself"]),
+        (of("none.h5:/v"), 2, ["there is no 'nothing'", "source0.h5"]),
+    ], ranks=(1,))
+    check_complaints([(of("virtual.h5:/v"), 2, ["'source1.h5'", "missing"])], ranks=(2,))
+
+
+def test_what_is_no_regular_file_behind_one():
+    """An error at once: HDF5 would wait for somebody to write into the FIFO."""
+    folder = new_folder()
+    for name in ("source0.h5", "target.h5", "raw.bin"):
+        os.mkfifo(folder / name)
+    write_virtual(folder / "virtual.h5", [("source0.h5", "x")])
+    with h5py.File(folder / "link.h5", "w") as file:
+        file["l"] = h5py.ExternalLink("target.h5", "/y")
+        file["group"] = h5py.ExternalLink("target.h5", "/")
+        file["soft"] = h5py.SoftLink("/group/x")
+        file["device"] = h5py.ExternalLink("/dev/zero", "/y")
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_external(os.fsencode(folder / "raw.bin"), 0, 80)
+    with h5py.File(folder / "raw.h5", "w") as file:
+        h5py.h5d.create(file.id, b"r", h5py.h5t.IEEE_F64LE, h5py.h5s.create_simple((10,)), creation)
+    check_complaints([
+        (["run", "reduce", "--input.data", f"{folder}/{name}"], 2, words) for name, words in (
+            ("virtual.h5:/v", ["source0.h5'", "a FIFO"]), ("link.h5:/l", ["target.h5'", "a FIFO"]),
+            ("link.h5:/group/x", ["target.h5'", "a FIFO"]),
+            ("link.h5:/soft", ["target.h5'", "a FIFO"]), ("link.h5", ["no data set of numbers"]),
+            ("link.h5:/nothing", ["there is no '/nothing'"]),
+            ("link.h5:/device", ["'/dev/zero'", "a character device"]),
+            ("raw.h5:/r", ["raw.bin'", "a FIFO"]), ("target.h5", ["pipe or device"]))], ranks=(1,))
+
+
+# ---------------------------------------------------------------- what data means
+
+def warnings(finished):
+    return [line for line in finished.err.splitlines() if "warning: " in line]
+
+
+def test_elements_that_were_never_written():
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        sparse = file.create_dataset("chunked", (100, 100), "f4", chunks=(10, 10), fillvalue=7)
+        sparse[:10, :30] = 1
+        file.create_dataset("never", (50,), "f4", fillvalue=2)
+        file.create_dataset("empty_chunks", (50,), "f4", chunks=(5,), compression="gzip")
+        file.create_dataset("whole", (55,), "f4", chunks=(10,))[:] = 1
+        layout = h5py.VirtualLayout((60,), "f4")
+        layout[5:] = h5py.VirtualSource(".", "whole", (55,))
+        file.create_virtual_dataset("virtual", layout, fillvalue=3)
+
+    def check(name, words, total, ranks):
+        source, out = folder / f"in.h5:/{name}", new_folder() / "out.h5"
+        finished = reduce(source, out, "--reduce.ops", "sum", ranks=ranks)
+        assert float(finished.values["sum"]) == total, finished
+        said = warnings(finished)
+        if words is None:
+            assert not said, finished
+            reduce(source, out, "--input.unwritten", "error", "--output.overwrite", "true")
+            return
+        assert len(said) == 1 and words in said[0], finished
+        complaint = run("run", "reduce", "--input.data", source, "-o", new_folder() / "out.h5",
+                        "--input.unwritten", "error", ranks=ranks)
+        expect_complaint(complaint, 2, [words, "--input.unwritten fill"])
+    each([("chunked", "97 of 100 chunks of", 9700 * 7 + 300, 1), ("whole", None, 55, 1),
+          ("never", "was never written", 100, 2), ("empty_chunks", "10 of 10 chunks", 0, 1),
+          ("virtual", "5 of 60 elements of", 55 + 15, 1)], check)
+
+
+def test_attributes_that_are_not_applied():
+    folder = new_folder()
+    with h5py.File(folder / "in.h5", "w") as file:
+        packed = file.create_dataset("packed", data=np.arange(10, dtype="i2"))
+        packed.attrs["_FillValue"] = np.int16(-1)
+        packed.attrs["scale_factor"], packed.attrs["add_offset"] = 0.01, 0.0
+        packed.attrs["valid_range"] = np.array([0, 5], "i2")
+        plain = file.create_dataset("plain", data=np.arange(10.0))
+        plain.attrs["scale_factor"], plain.attrs["units"] = 1.0, "m"
+
+    def check(command, name, names):
+        finished = run("run", *command, f"{folder}/in.h5:/{name}", "-o",
+                       new_folder() / "out.h5").expect(0)
+        said = warnings(finished)
+        assert len(said) == (1 if names else 0), finished
+        for each_name in names:
+            assert each_name in said[0], finished
+        assert "add_offset" not in finished.err, finished
+    packed = ["_FillValue", "scale_factor", "valid_range"]
+    each([(["reduce", "--input.data"], "packed", packed), (["reduce", "--input.data"], "plain", []),
+          (["reduce", "--dry-run", "--input.data"], "packed", packed)], check)
+
+
+# ---------------------------------------------------------------- what a run may replace
+
+def test_only_results_are_replaced():
+    folder = new_folder()
+    with h5py.File(folder / "data.h5", "w") as file:
+        file["x"] = values()
+    run("generate", "--input.count", 10, "-o", folder / "generated.h5:/x").expect(0)
+    (folder / "text").write_text("something else")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    command = ["run", "reduce", "--input.count", 10, "-o"]
+    check_complaints([([*command, path, "--output.overwrite", how], 2,
+                       [f"'{path}'", "--output.overwrite anything"])
+                      for path in before for how in ("false", "true")], ranks=(1,))
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    for path in before:
+        run(*command, path, *ANYWAY).expect(0)
+        run(*command, path, "--output.overwrite", "true").expect(0)
+    run("generate", "--input.count", 10, "-o", f"{path}:/x", "--output.overwrite",
+        "true").expect(2)
+
+
+def test_permissions():
+    """While it works a run's files are for its user alone; what it publishes is as umask says."""
+    out = new_folder() / "out.h5"
+    process = start("run", "reduce", "--input.count", "2^22", "--measure.repeat", 200, "-o", out,
+                    prefix=["sh", "-c", 'umask 027; exec "$@"', "sh"])
+    wait_until(lambda: part_files(out.parent), process)
+    assert stat.S_IMODE(part_files(out.parent)[0].stat().st_mode) == 0o600
+    finish(process).expect(0)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
+
+
+def test_a_trace_that_cannot_be_published():
+    """Is a warning; the result is complete."""
+    out = new_folder() / "out.h5"
+    process = start("run", "reduce", "--input.count", "2^20", "--measure.repeat", 500,
+                    "--measure.timeline", "true", "-o", out)
+    wait_until(lambda: len(part_files(out.parent)) == 2, process)
+    (out.parent / "out.trace.json").mkdir()
+    finished = finish(process).expect(0)
+    said = warnings(finished)
+    assert len(said) == 1 and "out.trace.json" in said[0], finished
+    assert finished.values["verified"] == "true" and "timeline" not in finished.values, finished
+    with h5py.File(out) as file:
+        assert file.attrs["status"] == "complete"
+    assert not part_files(out.parent)
+
+
+def test_of_two_runs_of_one_result_one_leaves_it_and_the_other_nothing():
+    """Both begin while there is none."""
+    folder = new_folder()
+    arguments = ["run", "gemm", "--gemm.m", 1600, "--gemm.n", 1600, "--gemm.k", 800,
+                 "--pipeline.gpu-memory", "24MiB", "-o", folder / "c.h5"]
+    processes = [start(*arguments) for _ in range(2)]
+    finished = []
+    threads = [threading.Thread(target=lambda p=p: finished.append(finish(p))) for p in processes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    codes = sorted(each.code for each in finished)
+    assert codes in ([0, 1], [0, 2]), finished
+    assert [path.name for path in folder.iterdir()] == ["c.h5"], list(folder.iterdir())
+    for each_run in finished:
+        assert "is kept" not in each_run.err, each_run
+
+
+main()

@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+"""Products that are killed at random times, one rank, all or their launcher, by signals that can be
+handled and one that cannot, on changing numbers of ranks and in changing memory. Each sequence ends
+in the same bits and leaves nothing else. SHARDSTREAM_TEST_SEQUENCES says how many sequences there
+are, SHARDSTREAM_TEST_SEED which."""
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from random import Random
+
+from checkpoints import GEMM, expect_only_result, hidden
+from harness import finish, main, new_folder, ranks_below, run, start
+from products import ON_HOST, inputs, least_memory, normal, product, skip_without_blas, stored
+
+
+def test_killed_at_random_times():
+    sequences = int(os.environ.get("SHARDSTREAM_TEST_SEQUENCES", 3))
+    random = Random(int(os.environ.get("SHARDSTREAM_TEST_SEED", 1)))
+    files = new_folder()
+    arguments = [*inputs(files, a=normal(2900, 2048), b=normal(3800, 2048, seed=2)), *GEMM]
+    whole = new_folder() / "c.h5"
+    product("gemm", whole, *arguments, env=ON_HOST)
+    expected = stored(whole).tobytes()
+
+    def command(folder):
+        ranks = random.randint(1, 4)
+        least = least_memory("gemm", arguments, ranks, ON_HOST)
+        memory = int(least * random.choice([1, 1, 1.5, 3]))
+        return ranks, ["run", "gemm", *arguments, "--pipeline.gpu-memory", f"{memory}B", "-o",
+                       folder / "c.h5"]
+
+    def end(process, ranks):
+        """Whoever is hit, all of them have ended before the next run is judged."""
+        pids = list(ranks_below(process).values()) if ranks > 1 else [process.pid]
+        number = random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+        hit = random.choice([[process.pid], pids, [random.choice(pids or [process.pid])]])
+        for pid in hit:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    resumed = 0
+    for sequence in range(sequences):
+        folder, story = new_folder(), []
+        for _ in range(random.randint(1, 3)):
+            ranks, words = command(folder)
+            process = start(*words, ranks=ranks, env=ON_HOST)
+            older = hidden(folder, "checkpoint")
+            deadline = time.monotonic() + random.choice([0.5, 2, 60, 60, 60])
+            while (process.poll() is None and time.monotonic() < deadline
+                   and set(hidden(folder, "checkpoint")) <= set(older)):
+                time.sleep(0.01)
+            time.sleep(random.uniform(0, 1.5))
+            if process.poll() is None:
+                end(process, ranks)
+            story.append(finish(process))
+            if (folder / "c.h5").exists():
+                break
+        if not (folder / "c.h5").exists():
+            ranks, words = command(folder)
+            last = run(*words, ranks=ranks, env=ON_HOST).expect(0)
+            story.append(last)
+            resumed += int(last.values.get("resumed_tiles", 0)) > 0
+        told = f"sequence {sequence}:\n" + "\n".join(map(str, story))
+        assert stored(folder / "c.h5").tobytes() == expected, told
+        expect_only_result(folder, told)
+        shutil.rmtree(folder)
+    print(f"{sequences} sequences, the last run resumed in {resumed}")
+
+
+skip_without_blas()
+main()
