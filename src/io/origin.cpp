@@ -17,6 +17,7 @@
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/referenced_files.hpp"
+#include "io/stored_layout.hpp"
 #include "io/stored_type.hpp"
 
 namespace shardstream::io {
@@ -156,7 +157,7 @@ class Tracer {
   std::uint64_t visit_pattern(const Mapping& mapping, const fs::path& file);
   void visit_source(const Mapping& mapping, const fs::path& file, const std::string& name);
   void visit_external_storage(hid_t creation, const fs::path& file, const std::string& name);
-  void count_chunks(const hdf5::Dataset& dataset, hid_t creation, const std::string& name);
+  void count_chunks(const hdf5::Dataset& dataset, const std::string& name);
 
   static constexpr std::size_t max_depth = 16;
 
@@ -216,7 +217,7 @@ void Tracer::visit_storage(const hdf5::Dataset& dataset, const fs::path& file,
       visit_sources(dataset, creation.get(), file, name);
       break;
     case H5D_CHUNKED:
-      count_chunks(dataset, creation.get(), name);
+      count_chunks(dataset, name);
       layout = "chunked";
       break;
     case H5D_COMPACT:
@@ -238,15 +239,13 @@ void Tracer::visit_storage(const hdf5::Dataset& dataset, const fs::path& file,
       fmt::format("{}{}, {}", layout, filters > 0 ? ", filtered" : "", describe_type(type.get()));
 }
 
-void Tracer::count_chunks(const hdf5::Dataset& dataset, hid_t creation, const std::string& name) {
+void Tracer::count_chunks(const hdf5::Dataset& dataset, const std::string& name) {
   const auto what = "cannot count the chunks of " + name;
   const hdf5::Space space(H5Dget_space(dataset.get()), what);
   const Extents shape = extents_of(space.get());
-  Extents chunk(shape.size());
-  check(H5Pget_chunk(creation, static_cast<int>(chunk.size()), chunk.data()), what);
+  const std::vector<std::uint64_t> chunk = chunk_of(dataset, name);
   hsize_t all = 1, written = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (chunk[i] == 0) return;  // damaged, as the opening that follows will say
     all = saturating_product(all, ceil_div(shape[i], chunk[i]));
   }
   check(H5Dget_num_chunks(dataset.get(), space.get(), &written), what);

@@ -1,4 +1,7 @@
 // Journals that Journal has written, with values that no product has and with changed bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 
@@ -31,6 +34,21 @@ io::Fingerprint any_product(Random& random) {
   return product;
 }
 
+/// So that changed values reach the parser, too.
+std::string with_right_checksums(const std::string& text) {
+  std::string made;
+  io::JournalChecksum checksum;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::string json = line.substr(std::min(line.find(' ') + 1, line.size()));
+    if (json.starts_with("{\"run\"")) checksum = {};
+    made += fmt::format("{:016x} {}\n", checksum.add(json), json);
+    at = end + 1;
+  }
+  return made;
+}
+
 class Journals final : public Target {
  public:
   explicit Journals(fs::path folder) : folder_(std::move(folder)) {}
@@ -42,13 +60,15 @@ class Journals final : public Target {
     const int ranks = static_cast<int>(1 + random.below(3));
     for (int rank = 0; rank < ranks; ++rank) text += journal(rank, ranks, random);
     if (!random.one_in(4)) mutate(text, random);
-    return {{journals, text}, {io::part_path_of(result, uuid), std::string(1024, 'c')}};
+    if (random.one_in(2)) text = with_right_checksums(text);
+    const std::string part = "\211HDF\r\n\032\n" + std::string(1024, 'c');
+    return {{journals, text}, {io::part_path_of(result, uuid), part}};
   }
 
   void run() const override {
     const auto checkpoint = io::parse_checkpoint(result, read_file(journals));
     if (!checkpoint) return;
-    const io::CheckpointReader reader(*checkpoint, 16, 4);
+    const io::CheckpointReader reader(*checkpoint, 16, 8);
     std::vector<std::byte> row(1024);
     for (const Checkpoint::Tile& tile : checkpoint->tiles) {
       reader.read(tile, {0, 1}, {0, 8}, row.data(), 64);
@@ -67,7 +87,7 @@ class Journals final : public Target {
     const io::RangeWriter matrix(part, any_number(random), ElementType::f32, any_number(random));
     const auto* const stored = random.one_in(3) ? nullptr : &matrix;
     io::Journal journal(beside, uuid, rank, ranks, stored, log, [] {});
-    journal.begin(any_product(random), nullptr, 8, 2);
+    journal.begin(any_product(random), nullptr, 6, 2);
     for (std::uint64_t left = random.below(6); left > 0; --left) {
       io::FinishedTile tile{.tile = any_number(random),
                             .weighted = any_number(random),
