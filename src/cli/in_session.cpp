@@ -93,6 +93,7 @@ int in_session(const std::function<Options()>& parse, const Body& body) {
   Log log(prefix);
   io::hdf5::set_crash_end({.prefix = prefix.empty() ? "" : prefix + ": ",
                            .wait = std::chrono::seconds(session.rank() == 0 ? 0 : 1),
+                           .announce = session.size() > 1 ? launch::announce_end : nullptr,
                            .end = launch::end_at_once});
   return static_cast<int>(guarded(session, mistake, options, log, body));
 }

@@ -33,6 +33,7 @@ std::array<struct sigaction, crashes.size()> earlier{};
 std::atomic<bool> installed = false;
 std::array<char, 32> version{}, prefix{};
 std::atomic<int> wait_ms = 0;
+std::atomic<void (*)()> announce = nullptr;
 std::atomic<void (*)(ExitCode)> end_process = nullptr;
 
 /// The stack that handlers run on: a crash may be the end of the ordinary one.
@@ -80,6 +81,7 @@ class Line {
 };
 
 [[noreturn]] void end_with_sentence(const AtWork& at_work, std::string_view signal) {
+  if (const auto call = announce.load()) call();
   if (wait_ms > 0) poll(nullptr, 0, wait_ms);  // the sleep that a signal handler may call
   const bool is_opening = at_work.stage() == Stage::opening;
   Line line;
@@ -154,6 +156,7 @@ void set_crash_end(const CrashEnd& how) {
   std::memcpy(prefix.data(), how.prefix.data(), length);
   prefix[length] = '\0';
   wait_ms = static_cast<int>(how.wait.count());
+  announce = how.announce;
   end_process = how.end;
 }
 

@@ -38,6 +38,7 @@ class AtWork {
 struct CrashEnd {
   std::string prefix;              ///< of the sentence: "rank 3: "
   std::chrono::milliseconds wait;  ///< before the sentence, so that another rank may speak first
+  void (*announce)();              ///< called first, async-signal-safe; may be null
   void (*end)(ExitCode);           ///< async-signal-safe, does not return; null: _exit(2)
 };
 /// For one thread, before others read files.

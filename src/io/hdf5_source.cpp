@@ -90,7 +90,7 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
   }
   if (!bits_fit(stored)) {
     throw UsageError(
-        fmt::format("{} is damaged (its type {} has bits outside its {} bytes): copy "
+        fmt::format("{} is damaged (its type, {} in {} bytes, cannot be): copy "
                     "or write it again",
                     name, describe_type(stored), H5Tget_size(stored)));
   }

@@ -73,7 +73,9 @@ bool bits_fit(hid_t stored) {
   const auto lies_in = [](std::size_t begin, std::size_t length, std::size_t end) {
     return length > 0 && length <= end && begin <= end - length;
   };
-  if (offset < 0 || !lies_in(static_cast<std::size_t>(offset), precision, size)) return false;
+  constexpr std::size_t max_size = 8 * 64;  // bits; no format has as many
+  if (size > max_size || offset < 0 || !lies_in(static_cast<std::size_t>(offset), precision, size))
+    return false;
   if (H5Tget_class(stored) != H5T_FLOAT) return true;
   std::size_t sign = 0, exponent = 0, exponent_size = 0, mantissa = 0, mantissa_size = 0;
   return H5Tget_fields(stored, &sign, &exponent, &exponent_size, &mantissa, &mantissa_size) >= 0 &&

@@ -19,8 +19,8 @@ hid_t native_type(ElementType type);
 /// wider ones), or nothing when it is not an integer or floating-point type. Needs the lock.
 std::optional<ElementType> natural_type(hid_t stored);
 
-/// Whether all bits that an integer or floating-point type names lie inside its elements. HDF5 does
-/// not check this of a damaged type, and reads beyond them. Needs the lock.
+/// Whether an integer or floating-point type has at most 64 bytes, and all bits that it names lie
+/// inside them. HDF5 does not check this of a damaged type, and crashes. Needs the lock.
 bool bits_fit(hid_t stored);
 
 /// What a type is called in messages: "strings", "compound values", "u16", "f32 (big-endian)".

@@ -88,15 +88,20 @@ bool keeps_checkpoint() {
   return false;
 }
 
+/// Tells the watchdog, which tells other ranks.
+void announce() {
+  has_come = true;
+  const std::uint64_t one = 1;
+  if (told >= 0) [[maybe_unused]]
+    const auto written = write(told, &one, sizeof(one));
+}
+
 void remove_and_end(int number) {
   if (has_checkpoint) {  // a second one must not end another thread, and so all, in its own way
     for (const int each : handled) ::signal(each, SIG_IGN);
   }
   remove_all(paths_to_remove);
-  has_come = true;
-  const std::uint64_t one = 1;
-  if (told >= 0) [[maybe_unused]]
-    const auto written = write(told, &one, sizeof(one));
+  announce();
   // poll() is the sleep that a signal handler may call.
   if (has_company) poll(nullptr, 0, time_to_remove);
   const bool keeps = keeps_checkpoint();  // what is finished from now on is lost
@@ -178,6 +183,11 @@ RemoveOnSignal::~RemoveOnSignal() {
 
 void tell_of_signals(int descriptor) {
   told = descriptor;
+}
+
+void announce_end() {
+  announce();
+  poll(nullptr, 0, time_to_speak);
 }
 
 bool signal_has_come() {

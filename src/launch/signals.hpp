@@ -45,6 +45,10 @@ class RemoveOnSignal {
 /// none.
 void tell_of_signals(int descriptor);
 
+/// Does what such a signal does about other ranks, which then do not take this one for lost when it
+/// ends; the caller ends the process. Async-signal-safe; returns when they have had time to hear.
+void announce_end();
+
 /// True once such a signal has come: the process ends in a moment.
 bool signal_has_come();
 

@@ -89,7 +89,7 @@ def test_checkpoints():
     folder = new_folder()
     sizes = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500, "-o", folder / "c.h5"]
     expect(dry(*sizes, env=ON_HOST), "checkpoint: none before the end, since all of C is one ",
-           f"going on: no interrupted run of '{folder}/c.h5' has left anything\n")
+           f"resuming: no interrupted run of '{folder}/c.h5' has left anything\n")
     expect(dry(*sizes[:-2], env=ON_HOST), "finds nothing again: name the output with -o\n")
     expect(dry(*sizes, "--measure.repeat", 2, env=ON_HOST),
            "checkpoint: none, since the run repeats")

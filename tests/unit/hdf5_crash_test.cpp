@@ -141,7 +141,8 @@ TEST_F(Hdf5Crash, OnADamagedFileIsItsFault) {
   fuzz::write_file(path, bytes);
   const End end = in_child([&] {
     try {
-      open_hdf5_source(path, "/x", {}, ReadWay::automatic, ReadOrder::elements, "");
+      open_hdf5_source(path, "/x", {}, ReadWay::automatic, ReadOrder::elements, Unwritten::fill,
+                       "");
     } catch (const UsageError&) {
       ::_exit(static_cast<int>(ExitCode::usage));
     }
@@ -175,15 +176,16 @@ TEST_F(Hdf5Crash, MayBeAnOverflowOfTheStack) {
 /// told to.
 TEST_F(Hdf5Crash, EndsAsTheProgramSays) {
   const End end = in_child([] {
-    set_crash_end({.prefix = "rank 3: ", .wait = std::chrono::milliseconds(1), .end = [](ExitCode) {
-                     ::_exit(42);
-                   }});
+    set_crash_end({.prefix = "rank 3: ",
+                   .wait = std::chrono::milliseconds(1),
+                   .announce = [] { EXPECT_EQ(::write(STDERR_FILENO, "ending\n", 7), 7); },
+                   .end = [](ExitCode) { ::_exit(42); }});
     const AtWork at_work("a\nb\x1b.h5", Stage::reading);
     const Lock lock;
     fault();
   });
   EXPECT_TRUE(WIFEXITED(end.status) && WEXITSTATUS(end.status) == 42) << end.status;
-  EXPECT_EQ(end.said.find("rank 3: error: 'a\\x0ab\\x1b.h5'"), 0U) << end.said;
+  EXPECT_EQ(end.said.find("ending\nrank 3: error: 'a\\x0ab\\x1b.h5'"), 0U) << end.said;
 }
 
 /// Outside HDF5, or inside but not on a file that is being read.

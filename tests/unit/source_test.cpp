@@ -136,10 +136,13 @@ TEST_F(Sources, ChunksThatCannotBeAreRefused) {
 
 TEST_F(Sources, TypesWithBitsOutsideTheirBytesAreRefused) {
   const auto values = counting<float>(16);
-  make_dataset(make_file(file_), "x", H5T_IEEE_F32LE, {{16}, {4}}, H5T_NATIVE_FLOAT, values.data());
   // Size; offset and precision in bits.
-  damage(file_, {4, 32 << 16}, {4, 32 << 16 | 2048});
-  EXPECT_MENTIONS(refusal(file_ + ":/x", "f64"), "data.h5");
+  for (const auto& to : {std::vector<std::uint32_t>{4, 32 << 16 | 2048}, {4 | 8 << 24, 32 << 16}}) {
+    make_dataset(make_file(file_), "x", H5T_IEEE_F32LE, {{16}, {4}}, H5T_NATIVE_FLOAT,
+                 values.data());
+    damage(file_, {4, 32 << 16}, to);
+    EXPECT_MENTIONS(refusal(file_ + ":/x", "f64"), "data.h5");
+  }
 }
 
 // ---------------------------------------------------------------- the direct way
