@@ -1,6 +1,7 @@
 # OpenBLAS's own CMake package is not everywhere, and leaves out the folder of its cblas.h on Debian.
 # Defines OpenBLAS::OpenBLAS, OpenBLAS_FOUND, OpenBLAS_VERSION, and OpenBLAS_RUNTIME_NAME, which
-# dlopen() takes: only a shared library is found. Look elsewhere with -DOpenBLAS_ROOT=/path. pkg-config gives a hint where it is there.
+# dlopen() takes: only a shared library is found. Look elsewhere with -DOpenBLAS_ROOT=/path. If there
+# is pkg-config, it gives a hint.
 
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)

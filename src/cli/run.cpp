@@ -104,9 +104,8 @@ class Output {
         uuid_(uuid),
         log_(log),
         journal_path_(io::journal_path_of(path, uuid, session.rank())),
-        remove_(
-            {io::part_path_of(path, uuid), journal_path_, io::part_path_of(trace_path(path), uuid)},
-            last_words("nothing of this run is kept")) {
+        remove_({io::part_path_of(path, uuid), journal_path_,
+                 io::part_path_of(trace_path(path), uuid)}) {
     refuse_result_path(path, inputs);
     const bool traces = options.flag("measure.timeline");
     if (traces) io::protect_inputs(trace_path(path), inputs);
@@ -136,7 +135,11 @@ class Output {
   /// From now on a run that is interrupted or fails leaves what a later run can resume from, and
   /// rank 0 says so. For any thread.
   void keep() {
-    remove_.keep({io::part_path_of(path_, uuid_), journal_path_}, last_words(what_is_kept()));
+    const char* const rank = session_.size() > 1 ? "rank 0: " : "";
+    remove_.keep({io::part_path_of(path_, uuid_), journal_path_},
+                 session_.rank() == 0
+                     ? printable(fmt::format("{}interrupted{{}}: {}", rank, what_is_kept())) + '\n'
+                     : "");
     keeps_ = true;
   }
 
@@ -161,14 +164,6 @@ class Output {
         "-o {} to resume",
         path_.string());
   }
-  /// A line for a signal handler, on rank 0.
-  std::string last_words(const std::string& text) const {
-    if (session_.rank() != 0) return {};
-    return printable(
-               fmt::format("{}interrupted{{}}: {}", session_.size() > 1 ? "rank 0: " : "", text)) +
-           '\n';
-  }
-
   const launch::Session& session_;
   fs::path path_;
   std::string uuid_;

@@ -57,7 +57,7 @@ struct Words {
     [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), at);
   }
 };
-Words words_if_kept, words_if_not;
+Words last_words;
 
 // ms, on a busy machine: for another rank's unlink(), then for the last words
 constexpr int time_to_remove = 200, time_to_speak = 100;
@@ -105,7 +105,7 @@ void remove_and_end(int number) {
   // poll() is the sleep that a signal handler may call.
   if (has_company) poll(nullptr, 0, time_to_remove);
   const bool keeps = keeps_checkpoint();  // what is finished from now on is lost
-  (keeps ? words_if_kept : words_if_not).say(by_signal(number));
+  if (keeps) last_words.say(by_signal(number));
   if (has_company) poll(nullptr, 0, time_to_speak);
   if (keeps) _exit(static_cast<int>(ExitCode::checkpointed));
   ::signal(number, SIG_DFL);
@@ -130,17 +130,13 @@ std::string full_path(const std::filesystem::path& path) {
 
 struct RemoveOnSignal::Before {
   std::array<std::string, max_paths> paths;
-  std::string words;
   std::array<struct sigaction, handled.size()> actions{};
 };
 
-RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths,
-                               const std::string& words)
+RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths)
     : before_(std::make_unique<Before>()) {
   expect(paths.size() <= max_paths, "a signal removes a few files");
   has_company = under_launcher();
-  before_->words.assign(words_if_not.text.data(), words_if_not.length);
-  words_if_not.set(words);
   for (std::size_t i = 0; i < max_paths; ++i) {
     before_->paths[i] = paths_to_remove[i].data();
     set_path(paths_to_remove[i], i < paths.size() ? full_path(paths[i]) : "");
@@ -159,7 +155,7 @@ void RemoveOnSignal::keep(const std::vector<std::filesystem::path>& paths,
                           const std::string& words) {
   expect(!paths.empty() && paths.size() <= max_paths, "a signal keeps a few files");
   for (std::size_t i = 0; i < paths.size(); ++i) set_path(paths_to_keep[i], full_path(paths[i]));
-  words_if_kept.set(words);
+  last_words.set(words);
   has_checkpoint = true;
   for (const auto& path : paths) {
     for (Path& each : paths_to_remove) {
@@ -170,8 +166,7 @@ void RemoveOnSignal::keep(const std::vector<std::filesystem::path>& paths,
 
 RemoveOnSignal::~RemoveOnSignal() {
   has_checkpoint = false;
-  words_if_kept.set("");
-  words_if_not.set(before_->words);
+  last_words.set("");
   for (std::size_t i = 0; i < handled.size(); ++i) {
     sigaction(handled[i], &before_->actions[i], nullptr);
   }
@@ -196,7 +191,7 @@ bool signal_has_come() {
 
 void end_at_once(ExitCode code) {
   remove_all(paths_to_remove);
-  if (keeps_checkpoint()) words_if_kept.say("");
+  if (keeps_checkpoint()) last_words.say("");
   _exit(static_cast<int>(code));
 }
 

@@ -21,19 +21,17 @@ class RemoveOnSignal {
  public:
   static constexpr std::size_t max_paths = 3;
 
-  /// At most `max_paths` paths; an empty one removes nothing. `words` are a line of at most 4096
-  /// bytes that a signal writes to standard error (empty: nothing). In it and in those of keep(),
-  /// "{}" stands for " by SIGTERM", or for nothing if it is not a signal that ends the process.
-  explicit RemoveOnSignal(const std::vector<std::filesystem::path>& paths = {},
-                          const std::string& words = {});
+  /// At most `max_paths` paths; an empty one removes nothing.
+  explicit RemoveOnSignal(const std::vector<std::filesystem::path>& paths = {});
   ~RemoveOnSignal();
   RemoveOnSignal(const RemoveOnSignal&) = delete;
   RemoveOnSignal& operator=(const RemoveOnSignal&) = delete;
 
-  /// From now on these signals, and end_at_once(), leave `paths` and write `words` instead; the
-  /// signals end the process with ExitCode::checkpointed. But if the first of `paths` is not there
-  /// when it comes to that, because another rank has had nothing to keep, all are removed as
-  /// before. Once; for any thread.
+  /// From now on these signals, and end_at_once(), leave `paths` and write `words` to standard
+  /// error, a line of at most 4096 bytes (empty: nothing) in which "{}" stands for " by SIGTERM", or
+  /// for nothing if no signal ends the process; the signals end it with ExitCode::checkpointed. But
+  /// if the first of `paths` is not there when it comes to that, because another rank has had
+  /// nothing to keep, all are removed as before. Once; for any thread.
   void keep(const std::vector<std::filesystem::path>& paths, const std::string& words);
 
  private:

@@ -475,7 +475,7 @@ def test_replacement():
     out.write_text("no result of this program")
     run(*arguments).expect(2)
     assert out.read_text() == "no result of this program"
-    run(*arguments, "--output.overwrite", "yes").expect(0)
+    run(*arguments, "--output.overwrite", "anything").expect(0)
     assert sorted(folder.iterdir()) == sorted([out, others])
 
 

@@ -37,7 +37,7 @@ class Signals : public testing::Test {
     return status;
   }
   void keep(RemoveOnSignal& remove) {
-    remove.keep({folder_ / "part", folder_ / "journal"}, "kept\n");
+    remove.keep({folder_ / "part", folder_ / "journal"}, "kept{}\n");
   }
   /// And what the process said.
   std::set<std::string> left() {
@@ -70,7 +70,10 @@ TEST_F(Signals, LeaveACheckpointAndSaySo) {
     });
     EXPECT_TRUE(WIFEXITED(status)) << status;
     EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::checkpointed));
-    EXPECT_EQ(left(), (Names{"kept\n", "part", "journal"}));
+    const char* const name = number == SIGTERM  ? " by SIGTERM\n"
+                             : number == SIGINT ? " by SIGINT\n"
+                                                : " by SIGHUP\n";
+    EXPECT_EQ(left(), (Names{std::string("kept") + name, "part", "journal"}));
   }
 }
 
@@ -81,6 +84,17 @@ TEST_F(Signals, LeaveItWhenTheWatchdogEndsTheProcess) {
   });
   EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::failed));
   EXPECT_EQ(left(), (Names{"kept\n", "part", "journal"}));
+}
+
+/// Another rank, which had nothing to keep, has removed the part: then there is no checkpoint.
+TEST_F(Signals, ClaimNoCheckpointThatIsNotThere) {
+  const int status = in_process([&](RemoveOnSignal& remove) {
+    keep(remove);
+    fs::remove(folder_ / "part");
+    ::raise(SIGTERM);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_EQ(left(), Names{""});
 }
 
 TEST_F(Signals, ThatAreIgnoredStaySo) {
