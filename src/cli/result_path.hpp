@@ -12,8 +12,8 @@ namespace shardstream::cli {
 
 /// Room for the tables of one run, in bytes; they take far less.
 inline constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
-/// Room for a trace: some 500 000 spans.
-inline constexpr std::uint64_t trace_bytes = std::uint64_t{64} << 20;
+/// Room for a trace of some 30 000 spans. A larger one that does not fit is a warning.
+inline constexpr std::uint64_t trace_bytes = std::uint64_t{4} << 20;
 
 /// output.file, with values for the names in braces. Names by the time differ between ranks.
 std::filesystem::path result_path(const Options& options, std::uint64_t ranks);

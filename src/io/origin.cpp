@@ -177,6 +177,7 @@ void Tracer::add(const fs::path& file, const std::string& dataset) {
 
 Extents Tracer::visit(const fs::path& file, const std::string& path) {
   const std::string name = file.string() + ":" + path;
+  const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
   const hdf5::File opened = open_input_file(file);
   FollowedLinks links;
   const hdf5::Dataset dataset = open_dataset(opened, file.string(), path, links);

@@ -44,6 +44,7 @@ struct Mark {
 };
 
 std::optional<Mark> mark_of_hdf5(const fs::path& path) {
+  const hdf5::AtWork at_work(path.string(), hdf5::Stage::opening);
   const hdf5::Lock lock;
   const auto access = hdf5::posix_access(false);
   const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));

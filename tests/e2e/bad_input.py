@@ -269,7 +269,7 @@ def test_outputs():
     remedy = "--output.overwrite true"
     check_complaints([
         (to(folder / "done.h5"), 2, [f"'{folder}/done.h5' already exists (complete", remedy]),
-        (to(folder / "text"), 2, [f"'{folder}/text' already exists", "--output.overwrite anything"]),
+        (to(folder / "text"), 2, [f"'{folder}/text' already exists", "overwrite anything"]),
         (to("{out}/none/out.h5"), 2, ["there is no folder", "/none'", "make it first"]),
         (to(folder / "text" / "out.h5"), 2, [f"'{folder}/text'", "choose another output.file"]),
         (to(folder / "folder.h5"), 2, [f"'{folder}/folder.h5' is a folder"]),

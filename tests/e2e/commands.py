@@ -250,7 +250,7 @@ def test_generate_onto_existing():
     for ranks in (1, 3):
         finished = run(*arguments, ranks=ranks).expect(2)
         assert finished.err.count("\n") == 1 and f"'{path}' already exists" in finished.err
-        assert "--output.overwrite anything, which replaces the whole file" in finished.err, finished
+        assert "--output.overwrite anything" in finished.err, finished
         assert path.read_text() == "precious"
     run(*arguments, "--output.overwrite", "anything", ranks=3).expect(0)
     assert np.array_equal(read(path, "x"), generated("uniform", "f32", LEAF, 1))

@@ -271,22 +271,6 @@ def test_permissions():
     assert stat.S_IMODE(out.stat().st_mode) == 0o640
 
 
-def test_a_trace_that_cannot_be_published():
-    """Is a warning; the result is complete."""
-    out = new_folder() / "out.h5"
-    process = start("run", "reduce", "--input.count", "2^20", "--measure.repeat", 500,
-                    "--measure.timeline", "true", "-o", out)
-    wait_until(lambda: len(part_files(out.parent)) == 2, process)
-    (out.parent / "out.trace.json").mkdir()
-    finished = finish(process).expect(0)
-    said = warnings(finished)
-    assert len(said) == 1 and "out.trace.json" in said[0], finished
-    assert finished.values["verified"] == "true" and "timeline" not in finished.values, finished
-    with h5py.File(out) as file:
-        assert file.attrs["status"] == "complete"
-    assert not part_files(out.parent)
-
-
 def test_of_two_runs_of_one_result_one_leaves_it_and_the_other_nothing():
     """Both begin while there is none."""
     folder = new_folder()

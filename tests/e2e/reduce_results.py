@@ -456,7 +456,7 @@ def test_replacement():
     with h5py.File(out, "w") as file:
         file.attrs["schema"] = "shardstream"
         file.attrs["status"] = "partial"
-    stale.write_text("of a run that was killed")
+    stale.write_bytes(b"\x89HDF\r\n\x1a\nof a run that was killed")
     others.write_text("of another file")
     arguments = ["run", "reduce", "--input.count", 10, "-o", out]
     run(*arguments, ranks=2).expect(0)
