@@ -28,9 +28,9 @@ class RemoveOnSignal {
   RemoveOnSignal& operator=(const RemoveOnSignal&) = delete;
 
   /// From now on these signals, and end_at_once(), leave `paths` and write `words` to standard
-  /// error, a line of at most 4096 bytes (empty: nothing) in which "{}" stands for " by SIGTERM", or
-  /// for nothing if no signal ends the process; the signals end it with ExitCode::checkpointed. But
-  /// if the first of `paths` is not there when it comes to that, because another rank has had
+  /// error, a line of at most 4096 bytes (empty: nothing) in which "{}" stands for " by SIGTERM",
+  /// or for nothing if no signal ends the process; the signals end it with ExitCode::checkpointed.
+  /// But if the first of `paths` is not there when it comes to that, because another rank has had
   /// nothing to keep, all are removed as before. Once; for any thread.
   void keep(const std::vector<std::filesystem::path>& paths, const std::string& words);
 
