@@ -185,6 +185,9 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
   std::optional<runtime::Runtime> runtime;
   attempt([&] { session.collectively([&] { launch::check_expected_ranks(session, options); }); });
   attempt([&] { source = open_input(session, options); });
+  if (source && session.rank() == 0) {
+    for (const std::string& warning : source->origin().warnings) log.warn(warning);
+  }
   attempt([&] { runtime.emplace(session, options, log); });
   const device::Nvml nvml(device::Nvml::usual_name);
   device::Device* device = runtime ? runtime->device.get() : nullptr;

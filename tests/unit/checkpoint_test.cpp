@@ -553,6 +553,24 @@ TEST_F(Checkpoints, AreWrittenByManyThreads) {
   EXPECT_EQ(numbers(read()).size(), threads * each);
 }
 
+/// Seen before any work, not when the disk is full.
+TEST_F(Checkpoints, NeedRoomForTheirJournals) {
+  in_killed_process([&] {
+    Run& run = *new Run(*this, "old", 1);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1 << 20, 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
+    run.journals[0]->begin(product, nullptr, 1000, 10);
+    Journal large(result_, id("large"), 0, 1, nullptr, log_, [] {});
+    try {
+      large.begin(product, nullptr, 10'000, 10);
+    } catch (const UsageError&) {
+      return;
+    }
+    ::_exit(2);
+  });
+}
+
 TEST_F(Checkpoints, OnAFullDiskKeepWhatWasWritten) {
   in_killed_process([&] {
     Run& run = *new Run(*this, "old", 1);
