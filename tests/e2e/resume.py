@@ -145,6 +145,7 @@ class Interrupted:
         for key in ("c_checksum", "c_norm"):
             assert finished.values[key] == self.whole.values[key], said
         assert least <= tiles <= most, said
+        assert re.search(r"\d+ of \d+ finished tiles are kept", finished.err), said
         shutil.rmtree(folder)
 
 
@@ -356,6 +357,26 @@ def test_input_that_has_changed_since():
     shutil.copy2(kept, source)  # with its time
     kept.unlink()
     assert len(finished_tiles(folder, 2)) == len(left.tiles)
+    shutil.rmtree(folder)
+
+
+def test_a_file_behind_an_input_that_has_changed_since():
+    """The source of a virtual data set; the file that is named stays as it was."""
+    left = Interrupted.get()
+    files, folder = new_folder(), new_folder()
+    source = files / "source.h5"
+    shutil.copy(left.files / "in.h5", source)
+    with h5py.File(source) as file:
+        shape, dtype = file["a"].shape, file["a"].dtype
+    layout = h5py.VirtualLayout(shape, dtype)
+    layout[:] = h5py.VirtualSource(source.name, "a", shape)
+    with h5py.File(files / "v.h5", "w", libver="latest") as file:
+        file.create_virtual_dataset("v", layout)
+    arguments = ["--input.a", f"{files}/v.h5:/v", *left.arguments[2:]]
+    interrupt("gemm", arguments, folder, 1, 1, lambda process: process.kill())
+    os.utime(source)
+    finished = run("run", "gemm", *arguments, "-o", folder / "c.h5", env=ON_HOST)
+    expect_complaint(finished, 2, [str(source), "time of writing was", "--output.resume never"])
     shutil.rmtree(folder)
 
 
