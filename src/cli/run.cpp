@@ -464,8 +464,10 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
     if (!failed) return;
     throw Unverified(
         fmt::format("the result in '{}' has not passed its verification ({}): run the same command "
-                    "again, which replaces it; if it fails again, check the data and the hardware",
-                    path.string(), outcome.verdict));
+                    "again, which replaces it{}",
+                    path.string(), outcome.verdict,
+                    change.empty() ? "; if it fails again, check the data and the hardware"
+                                   : ", when nothing writes to its inputs any more"));
   });
   return ExitCode::done;
 }

@@ -357,7 +357,8 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
   };
   if (!gaps_.empty() && unwritten == Unwritten::reject) {
     throw UsageError(fmt::format(
-        "{}: write them, or pass --input.unwritten fill to take the fill value", listed(gaps_)));
+        "{}: write the missing elements, or pass --input.unwritten fill to take the fill value",
+        listed(gaps_)));
   }
   if (!gaps_.empty()) {
     origin_.warnings.push_back(
@@ -366,7 +367,8 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
   }
   if (!conventions_.empty()) {
     origin_.warnings.push_back(
-        fmt::format("{} has the attributes {}, which are not applied: values are taken as stored",
+        fmt::format("the values of {} are taken as stored: {} of it, or of a source of it, is not "
+                    "applied",
                     name, listed(conventions_)));
   }
   return std::move(origin_);
@@ -409,8 +411,7 @@ std::string change_of(const InputFile& file) {
   } else if (file.size != static_cast<std::uint64_t>(status.st_size)) {
     change = fmt::format("its size was {} bytes and is {}", file.size, status.st_size);
   } else if (file.modified != modified_ns(status)) {
-    change = fmt::format("its time of modification was {} ns since 1970 and is {}", file.modified,
-                         modified_ns(status));
+    change = "it was written to";
   } else {
     return {};
   }

@@ -25,11 +25,11 @@ constexpr OptionRow rows[] = {
     {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-     "Whether a file of that name is replaced as a whole: never if it is complete, if it is a "
-     "result of this program (true), or whatever regular file it is (anything)."},
+     "What is replaced if the file exists: with false an unfinished result alone, with true also a "
+     "result of a run, with anything any regular file but an input."},
     {"output.resume", OptionKind::choice, "auto", "auto|never",
-     "Whether a matrix product goes on from what an interrupted run of the same output.file has "
-     "finished; never removes that and begins anew."},
+     "auto resumes a matrix product from what an interrupted run of the same output.file has "
+     "finished; never removes that and starts over."},
     {"output.store", OptionKind::flag, "true", "",
      "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
 };

@@ -27,8 +27,8 @@ constexpr OptionRow rows[] = {
      "How the file of a contiguous data set is read: through the page cache, or past it "
      "(O_DIRECT); auto goes past it where less than half of the rank's shard is cached."},
     {"input.unwritten", OptionKind::choice, "fill", "fill|error",
-     "What elements of a file count as that were never written: the data set's fill value, with a "
-     "warning, or an error."},
+     "Elements of a data set that were never written: fill takes the data set's fill value and "
+     "warns, error rejects the data set."},
     {"input.count", OptionKind::count, "2^28", "1..", "How many elements a generator makes."},
     {"input.shape", OptionKind::text, "", "such as 4096x2048",
      "The shape of what a generator makes, its elements numbered row by row; instead of "

@@ -83,7 +83,7 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
     const io::InputFile& file = origin.files[i];
     const std::string name =
         i == 0 ? key + "'s" : fmt::format("{}'s source '{}':", key, file.path.string());
-    to.emplace_back(name + " file", fmt::format("{}:{}", file.path.string(), file.dataset));
+    if (i > 0) to.emplace_back(name + " data set", file.dataset);
     to.emplace_back(name + " size", fmt::format("{} bytes", file.size));
     to.emplace_back(name + " time of writing", fmt::format("{} ns since 1970", file.modified));
   }
@@ -241,7 +241,11 @@ io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options
   io::Fingerprint made{{"workload", name}};
   const auto add = [&](const std::string& key, const io::Matrix* matrix) {
     if (matrix == nullptr) return;
-    made.emplace_back(key, matrix->name());
+    // The path from the root, however the user has written it.
+    const auto& files = matrix->origin().files;
+    made.emplace_back(key, files.empty()
+                               ? matrix->name()
+                               : fmt::format("{}:{}", files[0].path.string(), files[0].dataset));
     made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
                                                     name_of(matrix->type())));
     add_files(made, key, matrix->origin());

@@ -141,8 +141,15 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
   std::uint64_t kept = 0;
   for (const Whole& one : all) kept += one.whole ? one.tiles.size() : 0;
   kept = session.sum(kept);
-  if (session.rank() == 0)
-    log.info("resuming from a checkpoint: " + kept_tiles(kept, earlier.tiles.size()));
+  if (session.rank() == 0) {
+    const std::string words =
+        "resuming from a checkpoint: " + kept_tiles(kept, earlier.tiles.size());
+    if (kept < earlier.tiles.size()) {
+      log.warn(words);
+    } else {
+      log.info(words);
+    }
+  }
   session.collectively([&] {
     for (Whole& one : all) {
       if (to == nullptr || !one.whole) continue;
@@ -176,12 +183,12 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
 }
 
 std::string kept_tiles(std::uint64_t kept, std::uint64_t finished) {
+  if (kept == finished) return fmt::format("{0} of {0} finished tiles are kept", finished);
   return fmt::format(
-      "{} of {} finished tiles are kept{}", kept, finished,
-      kept == finished
-          ? ""
-          : "; the others are in super-tiles that are not finished as they are cut now, and are "
-            "computed again (as many ranks and as much --pipeline.gpu-memory as before keep most)");
+      "{} of {} finished tiles are kept, and {} are computed again, since on this number of ranks "
+      "and with this --pipeline.gpu-memory their super-tiles are not complete (start as many ranks "
+      "as before, with as much memory, to keep more)",
+      kept, finished, finished - kept);
 }
 
 std::uint64_t count_kept(const std::vector<GemmPlan>& plans, const io::Checkpoint& earlier) {

@@ -60,9 +60,11 @@ def test_killed_at_random_times():
                 break
         if not (folder / "c.h5").exists():
             ranks, words = command(folder)
-            last = run(*words, ranks=ranks, env=ON_HOST).expect(0)
+            last = run(*words, ranks=ranks, env=ON_HOST)
             story.append(last)
-            resumed += int(last.values.get("resumed_tiles", 0)) > 0
+            # Ranks whose launcher was killed may have finished C just before.
+            if "already exists" not in last.err:
+                resumed += int(last.expect(0).values.get("resumed_tiles", 0)) > 0
         told = f"sequence {sequence}:\n" + "\n".join(map(str, story))
         assert stored(folder / "c.h5").tobytes() == expected, told
         expect_only_result(folder, told)

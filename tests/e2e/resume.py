@@ -373,7 +373,7 @@ def test_a_file_behind_an_input_that_has_changed_since():
     with h5py.File(files / "v.h5", "w", libver="latest") as file:
         file.create_virtual_dataset("v", layout)
     arguments = ["--input.a", f"{files}/v.h5:/v", *left.arguments[2:]]
-    interrupt("gemm", arguments, folder, 1, 1, lambda process: process.kill())
+    interrupt("gemm", arguments, folder, 1, 3, lambda process: process.kill())
     os.utime(source)
     finished = run("run", "gemm", *arguments, "-o", folder / "c.h5", env=ON_HOST)
     expect_complaint(finished, 2, [str(source), "time of writing was", "--output.resume never"])
