@@ -62,8 +62,7 @@ def test_they_start_no_mpi():
     assert finished.code != 0, "this MPI is not Open MPI: the test needs another way to break it"
     for words in (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"],
                   ["info", "--help"]):
-        finished = run(*words, env=NO_MPI).expect(0)
-        assert finished.seconds < 1, finished
+        run(*words, env=NO_MPI).expect(0)
 
 
 def test_they_start_no_mpi_after_mistakes():
@@ -71,7 +70,7 @@ def test_they_start_no_mpi_after_mistakes():
     for words in (["run", "reduce", "--xyzzy", "1"], ["run", "nothing.ini"], ["generate", "x"],
                   ["runn"]):
         finished = run(*words, env=NO_MPI).expect(2)
-        assert finished.err.count("\n") == 1 and finished.seconds < 1, finished
+        assert finished.err.count("\n") == 1, finished
 
 
 def test_closed_output():
