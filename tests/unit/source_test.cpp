@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -119,6 +121,28 @@ void damage(const std::string& path, const std::vector<std::uint32_t>& from,
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+/// refusal() in a process of its own: libhdf5 leaks memory when it meets damaged metadata.
+std::string refusal_elsewhere(const std::string& data, const std::string& type = "auto") {
+  int ends[2] = {};
+  EXPECT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string message = refusal(data, type);
+    ::_exit(::write(ends[1], message.data(), message.size()) < 0 ? 1 : 0);
+  }
+  ::close(ends[1]);
+  std::string message;
+  std::array<char, 512> piece{};
+  for (ssize_t got = 0; (got = ::read(ends[0], piece.data(), piece.size())) > 0;) {
+    message.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  return message;
+}
+
 TEST_F(Sources, ChunksThatCannotBeAreRefused) {
   const auto values = counting<float>(11 * 13);
   const std::vector<std::uint32_t> chunk = {5, 7, 4};  // and an element's bytes
@@ -127,7 +151,7 @@ TEST_F(Sources, ChunksThatCannotBeAreRefused) {
     make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{11, 13}, {5, 7}}, H5T_NATIVE_FLOAT,
                  values.data());
     damage(file_, chunk, to);
-    const auto message = refusal(file_ + ":/x");
+    const auto message = refusal_elsewhere(file_ + ":/x");
     EXPECT_MENTIONS(message, "input.data");
     EXPECT_MENTIONS(message, "data.h5");
     EXPECT_MENTIONS(message, words);
@@ -141,7 +165,7 @@ TEST_F(Sources, TypesWithBitsOutsideTheirBytesAreRefused) {
     make_dataset(make_file(file_), "x", H5T_IEEE_F32LE, {{16}, {4}}, H5T_NATIVE_FLOAT,
                  values.data());
     damage(file_, {4, 32 << 16}, to);
-    EXPECT_MENTIONS(refusal(file_ + ":/x", "f64"), "data.h5");
+    EXPECT_MENTIONS(refusal_elsewhere(file_ + ":/x", "f64"), "data.h5");
   }
 }
 
