@@ -267,8 +267,8 @@ bool contain(Words words, std::string_view word) {
 [[noreturn]] void fail_no_value(const std::vector<OptionRow>& rows, std::string_view option) {
   const std::string_view key = option == "-o" ? "output.file" : option.substr(2);
   const OptionRow* row = find_row(rows, key);
-  throw UsageError(
-      fmt::format("{} needs a value: {}", printable(option), row == nullptr ? "text" : describe(*row)));
+  throw UsageError(fmt::format("{} needs a value: {}", printable(option),
+                               row == nullptr ? "text" : describe(*row)));
 }
 
 [[noreturn]] void fail_value_of_switch(std::string_view option, std::string_view value) {
