@@ -31,8 +31,8 @@ constexpr std::array generate_rows = {
     OptionRow{"output.file", OptionKind::text, "", "FILE.h5:/PATH",
               "The file to write and the data set in it; this option must be given."},
     OptionRow{"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-              "What is replaced if the file exists, with all its data sets: nothing, what generate "
-              "has written (true), or any regular file (anything)."},
+              "Whether an existing file is replaced, with all its data sets: never (false), if "
+              "generate has written it (true), or any regular file (anything)."},
 };
 
 constexpr std::string_view sources =

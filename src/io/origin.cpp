@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -154,7 +155,7 @@ class Tracer {
   void visit_storage(const hdf5::Dataset& dataset, const fs::path& file, const std::string& name);
   void visit_sources(const hdf5::Dataset& dataset, hid_t creation, const fs::path& file,
                      const std::string& name);
-  std::uint64_t visit_pattern(const Mapping& mapping, const fs::path& file);
+  void visit_pattern(const Mapping& mapping, const fs::path& file);
   void visit_source(const Mapping& mapping, const fs::path& file, const std::string& name);
   void visit_external_storage(hid_t creation, const fs::path& file, const std::string& name);
   void count_chunks(const hdf5::Dataset& dataset, const std::string& name);
@@ -162,7 +163,8 @@ class Tracer {
   static constexpr std::size_t max_depth = 16;
 
   Origin origin_;
-  std::vector<std::string> way_;  // FILE:/PATH of the data sets that are being visited
+  std::vector<std::string> way_;            // FILE:/PATH of the data sets that are being visited
+  std::map<std::string, Extents> visited_;  // many mappings can share a source
   std::set<std::string> conventions_;
   std::vector<std::string> gaps_;  // what was never written
 };
@@ -177,6 +179,7 @@ void Tracer::add(const fs::path& file, const std::string& dataset) {
 
 Extents Tracer::visit(const fs::path& file, const std::string& path) {
   const std::string name = file.string() + ":" + path;
+  if (const auto known = visited_.find(name); known != visited_.end()) return known->second;
   const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
   const hdf5::File opened = open_input_file(file);
   FollowedLinks links;
@@ -203,7 +206,7 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
   }
   visit_storage(dataset, holder, name);
   way_.pop_back();
-  return extents_of(hdf5::Space(H5Dget_space(dataset.get())).get());
+  return visited_[name] = extents_of(hdf5::Space(H5Dget_space(dataset.get())).get());
 }
 
 void Tracer::visit_storage(const hdf5::Dataset& dataset, const fs::path& file,
@@ -310,14 +313,13 @@ void Tracer::visit_sources(const hdf5::Dataset& dataset, hid_t creation, const f
 }
 
 /// Blocks are numbered from 0; as for HDF5, the first one without a source is the end.
-std::uint64_t Tracer::visit_pattern(const Mapping& mapping, const fs::path& file) {
-  std::uint64_t block = 0;
-  for (;; ++block) {
+void Tracer::visit_pattern(const Mapping& mapping, const fs::path& file) {
+  for (std::uint64_t block = 0;; ++block) {
     const std::string source = mapping.file.of_block(block);
     const std::string path = mapping.dataset.of_block(block);
     const auto found = source == "." ? std::optional(file)
                                      : find_referenced(Reference::virtual_source, file, source);
-    if (!found || !has_dataset(*found, path)) return block;
+    if (!found || !has_dataset(*found, path)) return;
     visit(*found, path);
   }
 }

@@ -25,7 +25,8 @@ constexpr OptionRow rows[] = {
     {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-     "What is replaced if the file exists: with false an unfinished result alone, with true also a "
+     "Whether an existing file is replaced: with false an unfinished result alone, with true also "
+     "a "
      "result of a run, with anything any regular file but an input."},
     {"output.resume", OptionKind::choice, "auto", "auto|never",
      "auto resumes a matrix product from what an interrupted run of the same output.file has "
