@@ -1,5 +1,6 @@
 """What the tests of checkpoints share: the files that runs leave beside their result."""
 
+import json
 import time
 
 GEMM = ["--gemm.transpose-b", "true"]
@@ -7,6 +8,20 @@ GEMM = ["--gemm.transpose-b", "true"]
 
 def hidden(folder, end):
     return sorted(path for path in folder.iterdir() if path.name.endswith(f".{end}"))
+
+
+def journals(folder, older=()):
+    """The lines of each journal that is not an older one, without their checksums and a torn last
+    line."""
+    return [[json.loads(line[17:]) for line in path.read_text().split("\n")[:-1]]
+            for path in hidden(folder, "checkpoint") if path not in older]
+
+
+def finished_groups(folder, ranks, older=()):
+    """Those super-tiles whose panels all ranks have found right."""
+    of_ranks = [{line["group"] for line in lines if "group" in line and "tile" not in line}
+                for lines in journals(folder, older)]
+    return set.intersection(*of_ranks) if len(of_ranks) == ranks else set()
 
 
 def expect_only_result(folder, told=""):

@@ -3,7 +3,6 @@
 any number of ranks, nothing left behind; what is another product, or was spoilt meanwhile, is
 seen."""
 
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,7 @@ import signal
 import h5py
 import numpy as np
 
-from checkpoints import GEMM, expect_only_result, hidden
+from checkpoints import GEMM, expect_only_result, finished_groups, hidden, journals
 from harness import (each, expect_complaint, expect_gone, finish, main, new_folder, ranks_below,
                      run, start, wait_until)
 from products import (ON_HOST, begins_shallow, inputs, least_memory, normal, product,
@@ -26,20 +25,6 @@ CHECKPOINTED = 75
 
 
 # ---------------------------------------------------------------- what runs leave
-
-def journals(folder, older=()):
-    """The lines of each journal that is not an older one, without their checksums and a torn last
-    line."""
-    return [[json.loads(line[17:]) for line in path.read_text().split("\n")[:-1]]
-            for path in hidden(folder, "checkpoint") if path not in older]
-
-
-def finished_groups(folder, ranks, older=()):
-    """Those super-tiles whose panels all ranks have found right."""
-    of_ranks = [{line["group"] for line in lines if "group" in line and "tile" not in line}
-                for lines in journals(folder, older)]
-    return set.intersection(*of_ranks) if len(of_ranks) == ranks else set()
-
 
 def finished_tiles(folder, ranks):
     groups = finished_groups(folder, ranks)

@@ -115,7 +115,7 @@ class Runner {
 
   /// The child. `number` is one further only when a case has ended.
   [[noreturn]] void work() {
-    ::dup2(::open(stderr_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+    ::dup2(::open(stderr_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
     shared_with_parent = &shared_;
     ::signal(SIGALRM, end_hanging_case);
@@ -126,7 +126,8 @@ class Runner {
     ::setrlimit(RLIMIT_AS, &memory);
 #endif
     for (std::uint64_t done = 0; done < max_cases && goes_on(); ++done) {
-      std::string complaint = run_case();
+      std::string complaint =
+          ::ftruncate(STDERR_FILENO, 0) == 0 ? run_case() : "the fuzzer cannot empty its file";
       if (!complaint.empty()) {
         complaint.resize(std::min(complaint.size(), sizeof shared_.message - 1));
         std::strcpy(shared_.message, complaint.c_str());
@@ -183,8 +184,13 @@ class Runner {
   }
 
   /// What the handler of crashes inside HDF5 says. The C library has a line of its own before it
-  /// aborts, such as "free(): invalid pointer".
+  /// aborts, such as "free(): invalid pointer", and AddressSanitizer one for each refused
+  /// allocation.
   static bool is_one_sentence(std::string_view said) {
+    for (auto end = said.find('\n'); end != said.npos; end = said.find('\n')) {
+      if (said.substr(0, end).find("failed to allocate") == said.npos) break;
+      said.remove_prefix(end + 1);
+    }
     if (const auto end = said.find('\n'); said.find("(SIGABRT)", end) != said.npos) {
       said.remove_prefix(end + 1);
     }

@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 import h5py  # noqa: E402  pylint: disable=wrong-import-position
 
+from checkpoints import finished_groups  # noqa: E402
 from harness import (LAUNCHER, PROGRAM, environment, expect_gone, finish, main,  # noqa: E402
                      new_folder, ranks_below, wait_until)
 from products import ON_HOST, least_memory, skip_without_blas  # noqa: E402
@@ -55,11 +56,7 @@ class Cluster:
 def interrupted(cluster, arguments, **changes):
     """Ended as at the time limit, once something is finished."""
     process = cluster.start(*arguments, **changes)
-
-    def is_kept():
-        journals = list(cluster.folder.glob(".c.h5.*.checkpoint"))
-        return len(journals) >= 2 and all('\n{"group":1}' in each.read_text() for each in journals)
-    wait_until(is_kept, process)
+    wait_until(lambda: 1 in finished_groups(cluster.folder, ranks=2), process)
     pids = list(ranks_below(process).values())
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
