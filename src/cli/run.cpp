@@ -336,7 +336,7 @@ measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
                                        const workloads::Outcome& outcome) {
   const std::string& pci = runtime.device->info().pci;
   auto telemetry = measure::gather_telemetry(
-      runtime.session, *runtime.telemetry, outcome.repetitions,
+      runtime.session, *runtime.telemetry, outcome.samples.repetitions,
       pci.empty() ? "" : fmt::format("{} {}", runtime.session.host(), pci));
   if (runtime.session.rank() == 0) {
     for (const auto& warning : telemetry.warnings) runtime.log.warn(warning);
@@ -436,6 +436,9 @@ ExitCode run_workload(const launch::Session& session, const Options& options, Lo
   const std::string change = change_of_inputs(session, work.inputs);
   if (!change.empty()) workloads::invalidate(outcome, change);
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
+  if (session.rank() == 0) {
+    measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);
+  }
   const auto telemetry = gather_telemetry(runtime, outcome);
   describe_rates(outcome, telemetry);
   outcome.metrics.push_back({"backend", runtime.device->info().backend});

@@ -16,12 +16,6 @@
 namespace shardstream::cli {
 namespace {
 
-std::vector<double> seconds_of(const workloads::Outcome& outcome) {
-  std::vector<double> seconds;
-  for (const auto& repetition : outcome.repetitions) seconds.push_back(repetition.seconds);
-  return seconds;
-}
-
 std::string origin_of(const measure::Energy& energy) {
   if (!std::isfinite(energy.joules)) return "nothing";
   return energy.counted ? "counter" : "power";
@@ -40,7 +34,7 @@ Work work_of(const workloads::Outcome& outcome) {
 /// Joules for one unit of work; NaN where energy is not known.
 double energy_per_unit(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   return telemetry.energy.joules /
-         (work_of(outcome).amount * static_cast<double>(outcome.repetitions.size()));
+         (work_of(outcome).amount * static_cast<double>(outcome.samples.repetitions.size()));
 }
 
 Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
@@ -51,7 +45,7 @@ Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry&
                        {"bytes", ColumnType::integer, "B"},
                        {"throttled", ColumnType::integer}});
   std::int64_t number = 0;
-  for (const auto& repetition : outcome.repetitions) {
+  for (const auto& repetition : outcome.samples.repetitions) {
     const auto [least, most] = std::ranges::minmax_element(repetition.ranks);
     const std::int64_t throttled = telemetry.throttled[static_cast<std::size_t>(number)];
     table.add({number++, repetition.seconds, *most - *least,
@@ -71,14 +65,17 @@ Table summary_table(const workloads::Outcome& outcome, const measure::RunTelemet
                           {"q1", ColumnType::real},
                           {"q3", ColumnType::real},
                           {"max", ColumnType::real},
-                          {"unit", ColumnType::text}});
+                          {"unit", ColumnType::text},
+                          {"sampling", ColumnType::text},
+                          {"autocorrelation", ColumnType::real}});
   const auto add = [&](const char* metric, const std::vector<double>& samples,
                        const std::string& unit) {
     const Summary s = summarize(samples);
     table.add({metric, static_cast<std::int64_t>(s.n), s.median, s.ci_lo, s.ci_hi, s.min, s.q1,
-               s.q3, s.max, unit});
+               s.q3, s.max, unit, measure::name_of(outcome.samples.convergence),
+               autocorrelation(samples)});
   };
-  const std::vector<double> seconds = seconds_of(outcome);
+  const std::vector<double> seconds = outcome.samples.seconds();
   const Work work = work_of(outcome);
   std::vector<double> rates;
   for (const double s : seconds) rates.push_back(work.amount / s);
@@ -186,7 +183,7 @@ Table ceilings_table(const std::vector<measure::Ceiling>& ceilings) {
 }
 
 void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
-  const Summary time = summarize(seconds_of(outcome));
+  const Summary time = summarize(outcome.samples.seconds());
   outcome.metrics.push_back({"time", fmt::format("{:.6g}", time.median), "s"});
   const Work work = work_of(outcome);
   outcome.metrics.push_back({"rate_aggregate", fmt::format("{:.4g}", work.amount / time.median),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/error.hpp"
 
@@ -49,6 +50,22 @@ Summary summarize(std::vector<double> samples) {
     summary.ci_hi = samples[samples.size() - rank];
   }
   return summary;
+}
+
+double autocorrelation(std::span<const double> samples) {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  if (samples.size() < 3) return unknown;
+  // Not by their squares: the mean of equal samples may be rounded to another number.
+  const auto [min, max] = std::ranges::minmax_element(samples);
+  if (*min == *max) return unknown;
+  const double mean =
+      std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+  double squares = 0, products = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    squares += (samples[i] - mean) * (samples[i] - mean);
+    if (i > 0) products += (samples[i - 1] - mean) * (samples[i] - mean);
+  }
+  return products / squares;
 }
 
 }  // namespace shardstream

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace shardstream {
@@ -18,5 +19,12 @@ struct Summary {
 
 /// Of one sample or more.
 Summary summarize(std::vector<double> samples);
+
+/// How much each sample resembles the one before it, from -1 to 1: the lag-1 autocorrelation
+/// r = sum (x[i] - m) (x[i+1] - m) / sum (x[i] - m)^2 around the mean m (Box, Jenkins, Reinsel and
+/// Ljung, Time Series Analysis, 5th edition, section 2.1.5). Of independent samples, 95 % lie
+/// within
+/// +-2 / sqrt(n). NaN for fewer than three samples, or if all are equal.
+double autocorrelation(std::span<const double> samples);
 
 }  // namespace shardstream

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <functional>
 #include <numeric>
 
@@ -14,11 +13,11 @@
 #include "kernels/gemm/panel.hpp"
 #include "kernels/math/multiply_add.hpp"
 #include "kernels/memory/memory.hpp"
+#include "measure/sample.hpp"
 
 namespace shardstream::measure {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using device::Buffer;
 using device::Memory;
 
@@ -33,40 +32,37 @@ struct Work {
       communicator != nullptr ? communicator->wait(*stream) : stream->synchronize();
     }
   }
-  /// Calls and waits for them in groups of a few until `seconds` have passed; seconds a call.
-  double for_seconds(double seconds) const {
-    constexpr int group = 4;
-    const auto start = Clock::now();
-    double passed = 0;
-    int calls = 0;
-    while (passed < seconds) {
-      for (int i = 0; i < group; ++i) enqueue();
-      synchronize();
-      calls += group;
-      passed = std::chrono::duration<double>(Clock::now() - start).count();
-    }
-    return passed / calls;
-  }
-  /// Seconds a call, of `calls` calls that are all enqueued before the first is waited for.
-  double for_calls(int calls) const {
-    const auto start = Clock::now();
+  /// Enqueues `calls` calls before it waits for the first.
+  void call(int calls) const {
     for (int i = 0; i < calls; ++i) enqueue();
     synchronize();
-    return std::chrono::duration<double>(Clock::now() - start).count() / calls;
   }
 };
+
+/// Calls before a wait while their number for the measurement is not known yet.
+constexpr int group = 4;
+
+/// The number of calls that takes `seconds`, if one takes `call` seconds.
+int calls_for(double seconds, double call) {
+  return static_cast<int>(std::clamp(seconds / call, 2.0, 1000.0));
+}
+
+/// `calls` calls, timed once on all ranks in step.
+Repetition timed(const launch::Session& session, const Work& work, int calls,
+                 std::uint64_t warmup = 0) {
+  return sample(session, {.warmup = warmup, .repetitions = 1}, [&](bool) { work.call(calls); })
+      .repetitions.front();
+}
 
 /// `amount` a call, in units of 10^9 a second. All ranks begin together; what was idle takes some
 /// tens of milliseconds to reach its full rate.
 Ceiling measured(const std::string& name, const std::string& unit, double amount,
                  const launch::Session& session, Effort effort, const Work& work) {
-  session.barrier();
-  const double call = work.for_seconds(effort.seconds);
-  const double calls =
-      session.max(effort.seconds / call);  // as many everywhere: all work to the end
-  session.barrier();
-  const double seconds = work.for_calls(static_cast<int>(std::clamp(calls, 2.0, 1000.0)));
-  const auto all = session.gather(std::vector<double>{amount / seconds / 1e9});
+  const double call = repeat_for(session, effort.seconds, [&] { work.call(group); }) / group;
+  // The fastest rank's number, on every rank: all work to the end.
+  const int calls = calls_for(effort.seconds, -session.max(-call));
+  std::vector<double> all = timed(session, work, calls).ranks;
+  for (double& rank : all) rank = amount * calls / rank / 1e9;
   return {.name = name,
           .least = *std::ranges::min_element(all),
           .aggregate = std::accumulate(all.begin(), all.end(), 0.0),
@@ -251,10 +247,9 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
     communicator.all_gather(*work.streams[0], send.data(), receive.data(), bytes);
   };
   // Every rank calls as often as the others: by number, not by time.
-  work.for_calls(4);
-  const double call = session.max(work.for_calls(4));
-  const int calls = static_cast<int>(std::clamp(effort.seconds / call, 2.0, 1000.0));
-  const double seconds = session.max(work.for_calls(calls));
+  const double call = timed(session, work, group, 1).seconds / group;
+  const int calls = calls_for(effort.seconds, call);
+  const double seconds = timed(session, work, calls).seconds / calls;
   const double rate = static_cast<double>(bytes * (ranks - 1)) / seconds / 1e9;
   return Ceiling{.name = "all_gather",
                  .least = rate,

@@ -10,16 +10,13 @@
 #include "device/host/pages.hpp"
 #include "io/direct_file.hpp"
 #include "io/page_cache.hpp"
+#include "measure/sample.hpp"
 
 namespace shardstream::measure {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Host memory in huge pages, none of which is left to be made in the timed part.
 class Memory {
@@ -80,20 +77,19 @@ double rate_of(const launch::Session& session, std::uint64_t places, unsigned th
   session.collectively([&] {
     if (places > 0) memory.emplace(room * threads, threads);
   });
-  session.barrier();
   std::atomic<std::uint64_t> next = 0, bytes = 0;
   double took = 0;
-  session.collectively([&] {
-    const auto start = Clock::now();
+  const auto read_all = [&] {
+    const auto begin = Clock::now();
     parallel_for(places > 0 ? threads : 0, threads, [&](std::uint64_t thread) {
       for (std::uint64_t place = next++; place < places; place = next++) {
         const std::uint64_t got = read(place, memory->data() + thread * room);
         bytes += got;
-        if (got == 0 || seconds_since(start) > seconds) return;
+        if (got == 0 || Interval{begin, Clock::now()}.seconds() > seconds) return;
       }
     });
-    took = seconds_since(start);
-  });
+  };
+  session.collectively([&] { took = time_in_step(session, read_all).seconds(); });
   return places == 0 ? nothing_to_read : static_cast<double>(bytes) / took / 1e9;
 }
 
@@ -103,17 +99,19 @@ double rate_of(const launch::Session& session, std::uint64_t places, unsigned th
 template <class Pass>
 Ceiling memory_rate(const launch::Session& session, std::string name, unsigned threads,
                     std::uint64_t bytes, std::uint64_t piece, const Pass& pass) {
-  session.barrier();
-  double best = cannot_read;
-  for (int i = 0; i < 4; ++i) {
+  const auto whole_pass = [&](bool) {
     std::atomic<std::uint64_t> next = 0;
-    const auto start = Clock::now();
     parallel_for(threads, threads, [&](std::uint64_t thread) {
       for (std::uint64_t number = next++; number * piece < bytes; number = next++) {
         pass(thread, number, intersection({number * piece, piece}, {0, bytes}));
       }
     });
-    best = std::max(best, static_cast<double>(bytes) / seconds_since(start) / 1e9);
+  };
+  const auto rank = static_cast<std::size_t>(session.rank());
+  const Samples passes = sample(session, {.warmup = 0, .repetitions = 4}, whole_pass);
+  double best = cannot_read;
+  for (const Repetition& once : passes.repetitions) {
+    best = std::max(best, static_cast<double>(bytes) / once.ranks[rank] / 1e9);
   }
   return *agree(session, std::move(name), best);
 }

@@ -17,7 +17,7 @@
 #include "core/table.hpp"
 #include "device/nvml.hpp"
 #include "launch/session.hpp"
-#include "measure/repeat.hpp"
+#include "measure/sample.hpp"
 
 namespace shardstream::measure {
 

@@ -11,7 +11,7 @@
 #include "io/checkpoint.hpp"
 #include "io/result_file.hpp"
 #include "measure/ceilings.hpp"
-#include "measure/repeat.hpp"
+#include "measure/sample.hpp"
 
 namespace shardstream::workloads {
 
@@ -58,7 +58,7 @@ struct Outcome {
   /// What options came to where the program chose or rounded, by key: this rank's own.
   std::vector<std::pair<std::string, io::Attribute>> resolved;
   std::vector<Metric> metrics;
-  std::vector<measure::Repetition> repetitions;
+  measure::Samples samples;               ///< the timed repetitions
   std::uint64_t elements = 0, bytes = 0;  ///< of work in one repetition, all ranks
   double flops = 0;  ///< likewise; 0 where the work is to move bytes, and these are counted
   std::vector<measure::Ceiling> ceilings;  ///< this machine's limits, measured in this run

@@ -11,7 +11,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/factor.hpp"
-#include "measure/repeat.hpp"
+#include "measure/sample.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/gemm_product.hpp"
 #include "workloads/normalizer.hpp"
@@ -270,7 +270,8 @@ io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options
 }
 
 bool leaves_checkpoint(const Options& options) {
-  return options.count("measure.warmup") == 0 && options.count("measure.repeat") == 1;
+  const measure::Sampling policy = measure::sampling(options);
+  return policy.warmup == 0 && policy.repetitions == 1;
 }
 
 Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
@@ -349,15 +350,16 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   Outcome outcome;
   std::optional<std::uint64_t> checksum;
   bool repeatable = true;
-  outcome.repetitions =
-      measure::repeat(runtime.options, session, runtime.recorder, [&](bool timed) {
-        const auto span = runtime.recorder.phase(timed ? "stream" : "warm-up", uploaded);
-        if (!product) return;
-        if (normalizer && !held) normalizer->run(*product);
-        product->run();
-        repeatable = repeatable && (!checksum || *checksum == product->checksum());
-        checksum = product->checksum();
-      });
+  const auto work = [&](bool timed) {
+    const auto span = runtime.recorder.phase(timed ? "stream" : "warm-up", uploaded);
+    if (!product) return;
+    if (normalizer && !held) normalizer->run(*product);
+    product->run();
+    repeatable = repeatable && (!checksum || *checksum == product->checksum());
+    checksum = product->checksum();
+  };
+  outcome.samples =
+      measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
   ProductRun ran{.computed = product.has_value(),
                  .uploaded = uploaded,
                  // Where all was taken over there are no slots: those that were asked for.

@@ -46,7 +46,7 @@ struct ProductRun {
   std::vector<io::FinishedTile> taken;              ///< those of them that this rank took over
 };
 
-/// Fills all of `outcome` but its repetitions, and warns on rank 0 of what a user should know.
+/// Fills all of `outcome` but its samples, and warns on rank 0 of what a user should know.
 /// `stored`: whether C is. Collective.
 void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
               const std::string& name, const GemmPlan& plan, const pipeline::Ring& staging,

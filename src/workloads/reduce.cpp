@@ -159,7 +159,8 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
     repeatable = repeatable && (!total || same_statistics(*total, again));
     total = again;
   };
-  outcome.repetitions = measure::repeat(runtime.options, session, runtime.recorder, work);
+  outcome.samples =
+      measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
   session.collectively([&] {
     if (request.nan != "error" || total->nans == 0) return;
     throw Error(

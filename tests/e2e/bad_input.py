@@ -40,6 +40,10 @@ def test_options():
         ([*reduce, "--pipeline.batches", "1000"], 2, ["'1000' is above 64", "1..64"]),
         ([*reduce, "--pipeline.readers", "many"], 2, ["'many'", "1..1024"]),
         (["run", "reduce", "--input.count", "0"], 2, ["'0' is below 1"]),
+        *(([*reduce, option, value], 2, [option, f"'{value}'"]) for option, value in (
+            ("--measure.repeat", "0"), ("--measure.repeat", "autox"),
+            ("--measure.precision", "0"), ("--measure.precision", "2"),
+            ("--measure.precision", "auto"), ("--measure.max-time", "60"))),
         (["run", "reduce", "--input.count", "2^64"], 2, ["'2^64'", "64 bits"]),
         ([*reduce, "--input.count", "2000"], 2,
          ["first as '--input.count 1000', then as '--input.count 2000'"]),

@@ -91,8 +91,9 @@ def test_checkpoints():
     expect(dry(*sizes, env=ON_HOST), "checkpoint: none before the end, since all of C is one ",
            f"resuming: no interrupted run of '{folder}/c.h5' has left anything\n")
     expect(dry(*sizes[:-2], env=ON_HOST), "finds nothing again: name the output with -o\n")
-    expect(dry(*sizes, "--measure.repeat", 2, env=ON_HOST),
-           "checkpoint: none, since the run repeats")
+    for repeat in (2, "auto"):
+        expect(dry(*sizes, "--measure.repeat", repeat, env=ON_HOST),
+               "checkpoint: none, since the run repeats")
     capped = [*sizes, "--pipeline.gpu-memory", "20MiB"]
     text = dry(*capped, env=ON_HOST)
     tiles = int(re.search(r"super-tiles: (\d+),", text)[1])

@@ -301,6 +301,49 @@ def test_result_file():
         assert units["reps"]["units_wall"] == "s" and units["phases"]["units_bytes"] == "B"
 
 
+def summary_of(path):
+    """The rows of /summary by metric, and the seconds of the repetitions."""
+    with h5py.File(path) as file:
+        rows = {row["metric"].decode(): row for row in file["summary"][()]}
+        return rows, file["timing/reps"]["wall"]
+
+
+def test_automatic_repetitions():
+    """A precision of 1 is soon reached, one of 0.0001 hardly ever."""
+    def check(ranks, options, expected):
+        folder = new_folder()
+        finished = run("run", "reduce", "--input.count", "2^20", "-o", folder / "out.h5",
+                       "--measure.repeat", *options, ranks=ranks).expect(0)
+        rows, wall = summary_of(folder / "out.h5")
+        time = rows["time"]
+        ended = time["sampling"].decode()
+        assert ended in expected and rows["rate_aggregate"]["sampling"] == time["sampling"], ended
+        assert time["n"] == len(wall), (time, wall)
+        set_to = dict(zip(options[1::2], options[2::2]))
+        if ended == "converged":
+            precision = set_to["--measure.precision"]
+            assert 6 <= time["n"] <= 1000, time
+            assert time["ci_lo"] >= time["median"] * (1 - precision), time
+            assert time["ci_hi"] <= time["median"] * (1 + precision), time
+        if ended == "unconverged":
+            warnings = [line for line in finished.err.splitlines() if "measure.max-time" in line]
+            assert len(warnings) == 1 and "measure.precision" in warnings[0], finished
+        else:
+            assert "measure.max-time" not in finished.err, finished
+        deviations = wall - wall.mean()
+        if len(wall) < 3:
+            assert math.isnan(time["autocorrelation"]), time
+        else:
+            r = (deviations[1:] * deviations[:-1]).sum() / (deviations**2).sum()
+            assert math.isclose(time["autocorrelation"], r, abs_tol=1e-9), (time, r)
+    precise = ("--measure.precision", 0.0001, "--measure.max-time")
+    each([(ranks, *case) for ranks in (1, 2) for case in (
+        (("auto", "--measure.precision", 1), {"converged"}),
+        (("auto", *precise, "1ms"), {"unconverged"}),
+        (("auto", *precise, "300ms"), {"converged", "unconverged"}),
+        ((4, *precise, "1ms"), {"fixed"}))], check)
+
+
 def test_pandas_opens_every_table():
     try:
         import pandas

@@ -12,7 +12,7 @@
 #include "io/result_file.hpp"
 #include "io/source.hpp"
 #include "launch/options.hpp"
-#include "measure/repeat.hpp"
+#include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"

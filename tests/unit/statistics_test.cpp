@@ -43,6 +43,21 @@ TEST(Summary, Quartiles) {
   EXPECT_EQ(summarize({7.0}).median, 7.0);
 }
 
+/// For n alternating values with mean 0 the n - 1 products are all -1 and the n squares 1.
+TEST(Autocorrelation, OfSeriesWithAKnownOne) {
+  EXPECT_DOUBLE_EQ(autocorrelation(std::vector{1.0, -1.0, 1.0, -1.0}), -0.75);
+  EXPECT_DOUBLE_EQ(autocorrelation(std::vector{1.0, 1.0, -1.0, -1.0}), 0.25);
+  // Deviations -2 -1 0 1 2: products 2 + 0 + 0 + 2, squares 10.
+  EXPECT_DOUBLE_EQ(autocorrelation(std::vector{1.0, 2.0, 3.0, 4.0, 5.0}), 0.4);
+  EXPECT_DOUBLE_EQ(autocorrelation(std::vector{3.0, 5.0, 1.0, 2.0, 4.0}), -0.3);
+}
+
+TEST(Autocorrelation, IsUnknownForFewSamplesOrNoVariance) {
+  EXPECT_TRUE(std::isnan(autocorrelation({})));
+  EXPECT_TRUE(std::isnan(autocorrelation(std::vector{1.0, 2.0})));
+  EXPECT_TRUE(std::isnan(autocorrelation(std::vector{0.1, 0.1, 0.1})));  // 0.1 + 0.1 + 0.1 > 0.3
+}
+
 TEST(Summary, OfNothingIsABrokenPromise) {
   EXPECT_THROW(summarize({}), ContractError);
 }
