@@ -25,10 +25,10 @@ int run(const Arguments& arguments, const char* const* environment);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
 
-/// Text for --help: of the program, or of one command.
+/// Text for --help: of the program, or of a command with what follows its name.
 std::string program_help();
-std::string run_help();
-std::string generate_help();
-std::string info_help();
+std::string run_help(const Arguments& arguments);
+std::string generate_help(const Arguments& arguments);
+std::string info_help(const Arguments& arguments);
 
 }  // namespace shardstream::cli

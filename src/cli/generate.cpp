@@ -5,7 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
-#include "cli/options_of_others.hpp"
+#include "cli/option_scope.hpp"
 #include "core/parallel.hpp"
 #include "core/progress.hpp"
 #include "core/shard.hpp"
@@ -37,7 +37,9 @@ Options parse(const Arguments& arguments, const char* const* environment) {
                     excerpt(line.words[0])));
   }
   Options options = table.resolve(line, environment, std::nullopt);
-  refuse_options_of_run(options, options_of_generate);
+  constexpr std::array<std::string_view, 1> data = {"input.data"};
+  constexpr std::array<std::string_view, 2> sizes = {"input.count", "input.shape"};
+  reject_options_of_run(options, options_of_generate, data, sizes);
   return options;
 }
 

@@ -1,9 +1,14 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
+#include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/option_scope.hpp"
 #include "comm/options.hpp"
+#include "core/text.hpp"
 #include "io/matrix.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
@@ -12,17 +17,10 @@
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/gemm.hpp"
-#include "workloads/gram.hpp"
-#include "workloads/reduce.hpp"
+#include "workloads/registry.hpp"
 
 namespace shardstream::cli {
 namespace {
-
-constexpr std::array run_rows = {
-    OptionRow{"run.workload", OptionKind::choice, "", "reduce|gemm|gram",
-              "The workload; INI files name it, where no word of the command line does."},
-};
 
 constexpr std::array generate_rows = {
     OptionRow{"input.data", OptionKind::choice, "uniform", "uniform|ramp", "The generator."},
@@ -37,7 +35,7 @@ constexpr std::array generate_rows = {
 
 constexpr std::string_view sources =
     "Options come from the command line, then from SHARDSTREAM_* variables\n"
-    "(SHARDSTREAM_REDUCE_OPS for reduce.ops), then from an INI file, then from the defaults.\n"
+    "(SHARDSTREAM_OUTPUT_FILE for output.file), then from an INI file, then from the defaults.\n"
     "Variables that no option has are ignored with a warning.\n"
     "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
 constexpr std::string_view sources_of_generate =
@@ -46,14 +44,60 @@ constexpr std::string_view sources_of_generate =
     "Variables that no option has are ignored with a warning.\n"
     "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
 
+/// A command for each workload.
+std::string examples() {
+  std::string lines;
+  for (const workloads::Workload& workload : workloads::all()) {
+    lines += fmt::format("  mpirun -np 2 shardstream run {} {}\n", workload.name, workload.example);
+  }
+  return lines;
+}
+
+/// The options of a workload in full, and those of every run by name.
+std::string help_of(const workloads::Workload& workload) {
+  const OptionTable table = all_options();
+  std::vector<std::string_view> own = workload.honours, common;
+  for (const auto& section : workload.options) {
+    for (const OptionRow& row : section) own.push_back(row.key);
+  }
+  for (const OptionRow& row : table.rows()) {
+    if (!is_of_some_workload(row.key) && row.key != "run.workload") common.push_back(row.key);
+  }
+  return fmt::format(
+      "shardstream run {} [OPTIONS]\n"
+      "\n"
+      "{}.\n"
+      "\n"
+      "  mpirun -np 2 shardstream run {} {}\n"
+      "\n"
+      "{}\n"
+      "Options of every run (see shardstream run --help):\n"
+      "{}",
+      workload.name, workload.summary, workload.name, workload.example, table.help(own),
+      wrapped("  ", fmt::format("--{}", fmt::join(common, " --")), 2));
+}
+
+/// A line for each workload.
+std::string summaries() {
+  std::string lines;
+  for (const workloads::Workload& workload : workloads::all()) {
+    lines += fmt::format("  {:<11} {}\n", workload.name, workload.summary);
+  }
+  return lines;
+}
+
 }  // namespace
 
 OptionTable all_options() {
-  return OptionTable(
-      {run_rows, io::input_options(), io::matrix_options(), workloads::reduce_options(),
-       workloads::gemm_options(), workloads::gram_options(), launch::launch_options(),
-       runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
-       measure::measure_options(), measure::telemetry_options(), io::output_options()});
+  std::vector<std::span<const OptionRow>> rooms = {workloads::run_options(), io::input_options(),
+                                                   io::matrix_options()};
+  const auto of_workloads = workloads::options();
+  rooms.insert(rooms.end(), of_workloads.begin(), of_workloads.end());
+  rooms.insert(rooms.end(),
+               {launch::launch_options(), runtime::device_options(), comm::comm_options(),
+                pipeline::pipeline_options(), measure::measure_options(),
+                measure::telemetry_options(), io::output_options()});
+  return OptionTable(rooms);
 }
 
 OptionTable generate_options() {
@@ -70,27 +114,28 @@ std::string program_help() {
       "  shardstream COMMAND --help                      a command's options\n"
       "  shardstream --version\n"
       "\n"
-      "  mpirun -np 2 shardstream run reduce --input.data sea.h5:/elevation -o sea-stats.h5\n"
-      "  mpirun -np 2 shardstream run gemm --input.a a.h5:/A --input.b b.h5:/B -o c.h5\n"
-      "  mpirun -np 2 shardstream run gram --input.a samples.h5:/X --gram.center true -o cov.h5\n"
+      "{}"
       "\n"
       "{}"
       "\n"
-      "Exit codes: 0 done; 1 failed after work had started; 2 mend the command or the input;\n"
+      "Exit codes: 0 done; 1 failed after work had started; 2 fix the command or the input;\n"
       "3 the result did not pass its verification; 75 interrupted, with a checkpoint: run again.\n",
-      sources);
+      examples(), sources);
 }
 
-std::string run_help() {
+std::string run_help(const Arguments& arguments) {
+  for (const std::string& word : arguments) {
+    const auto workload = std::ranges::find(workloads::all(), word, &workloads::Workload::name);
+    if (workload != workloads::all().end()) return help_of(*workload);
+  }
   return fmt::format(
       "shardstream run WORKLOAD|CONFIG.ini [OPTIONS]\n"
       "shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]\n"
       "                [--rates RESULT.h5] [OPTIONS]\n"
       "\n"
       "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
-      "Workloads: reduce (statistics of all elements, in one pass), gemm (C = alpha A B + beta "
-      "C),\n"
-      "gram (a matrix times its transpose: covariance and correlation matrices).\n"
+      "Workloads:\n"
+      "{}"
       "\n"
       "  --dry-run         says how N ranks would do it, in which memory and about how long it\n"
       "                    would take, and does nothing; starts no MPI and needs no GPU\n"
@@ -99,13 +144,13 @@ std::string run_help() {
       "  --rates           a result of the same machine, whose measured ceilings count; what it\n"
       "                    does not have is assumed\n"
       "\n"
-      "--dry-run takes no value; every other option does, a flag true or false.\n"
+      "  shardstream run WORKLOAD --help   the options of one workload\n"
       "\n"
       "{}\n{}",
-      sources, all_options().help());
+      summaries(), sources, all_options().help());
 }
 
-std::string generate_help() {
+std::string generate_help(const Arguments&) {
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"
@@ -115,7 +160,7 @@ std::string generate_help() {
       sources_of_generate, generate_options().help(options_of_generate));
 }
 
-std::string info_help() {
+std::string info_help(const Arguments&) {
   constexpr std::array<std::string_view, 5> sections = {"launch", "device", "comm", "input",
                                                         "pipeline"};
   return fmt::format(

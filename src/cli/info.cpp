@@ -8,20 +8,21 @@
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
-#include "cli/input.hpp"
-#include "cli/store.hpp"
+#include "core/shard.hpp"
 #include "core/standard_output.hpp"
 #include "core/table_json.hpp"
 #include "core/text.hpp"
 #include "launch/affinity.hpp"
+#include "launch/gather.hpp"
 #include "launch/options.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
+#include "run/record.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "runtime/topology.hpp"
-#include "workloads/reduce.hpp"
+#include "workloads/registry.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -58,10 +59,13 @@ struct Plan {
 
 /// Throws AgreedError where memory does not suffice. Collective.
 Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
-  Plan plan;
-  runtime.session.collectively([&] {
-    plan.mine = workloads::reduce_shard(runtime.session, source.order().count());
-    plan.sizes = workloads::plan_reduce(runtime, source.type(), plan.mine);
+  const launch::Session& session = runtime.session;
+  Plan plan{.mine = share(source.order().count(), static_cast<std::uint64_t>(session.rank()),
+                          static_cast<std::uint64_t>(session.size())),
+            .sizes = {}};
+  session.collectively([&] {
+    plan.sizes = pipeline::plan(runtime.options, runtime.resources, plan.mine.count,
+                                size_of(source.type()), 1, 0, 0);
   });
   return plan;
 }
@@ -113,45 +117,28 @@ Table versions(const device::Device* device, const device::Nvml& nvml,
   return table;
 }
 
-/// What this rank has to say beside the tables, a line each: kind, tab, sentence.
-std::string findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
-                          bool has_gpus, std::span<const launch::AgreedError> refusals) {
-  std::string lines;
+/// What this rank has to say beside the tables.
+Table findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
+                    bool has_gpus, std::span<const launch::AgreedError> refusals) {
+  Table table("findings", {{"kind", ColumnType::text}, {"finding", ColumnType::text}});
   if (session.local_rank() == 0) {
     if (has_gpus && !nvml.problem().empty()) {
-      lines += fmt::format("note\tNVML tells nothing of GPUs ({})\n", printable(nvml.problem()));
+      table.add(
+          {"note", printable(fmt::format("NVML tells nothing of GPUs ({})", nvml.problem()))});
     }
     for (const auto& gpu : nvml.gpus()) {
       const auto errors = gpu.ecc_errors().since_load;
       if (errors <= 0) continue;
-      lines += fmt::format(
-          "warning\tthe GPU at {} has met {} memory errors that it could not "
-          "correct: have it checked\n",
-          gpu.facts().pci, errors);
+      table.add(
+          {"warning",
+           fmt::format("the GPU at {} has met {} memory errors that it could not correct: have it "
+                       "checked",
+                       gpu.facts().pci, errors)});
     }
   }
-  for (const auto& warning : log.warnings()) {
-    lines += fmt::format("warning\t{}\n", printable(warning));
-  }
+  for (const auto& warning : log.warnings()) table.add({"warning", printable(warning)});
   for (const auto& refusal : refusals) {
-    if (refusal.speaks()) lines += fmt::format("problem\t{}\n", printable(refusal.what()));
-  }
-  return lines;
-}
-
-/// Collective.
-Table findings(const launch::Session& session, const std::string& here) {
-  Table table(
-      "findings",
-      {{"rank", ColumnType::integer}, {"kind", ColumnType::text}, {"finding", ColumnType::text}});
-  std::int64_t rank = 0;
-  for (const std::string& lines : session.gather(here)) {
-    for (const auto line : split(lines, '\n')) {
-      const auto tab = line.find('\t');
-      if (tab == line.npos) continue;  // the end of the text
-      table.add({rank, std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
-    }
-    ++rank;
+    if (refusal.speaks()) table.add({"problem", printable(refusal.what())});
   }
   return table;
 }
@@ -184,7 +171,10 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
   std::unique_ptr<io::Source> source;
   std::optional<runtime::Runtime> runtime;
   attempt([&] { session.collectively([&] { launch::check_expected_ranks(session, options); }); });
-  attempt([&] { source = open_input(session, options); });
+  attempt([&] {
+    session.collectively([&] { source = io::open_source(options); });
+    session.collectively([&] { workloads::expect_same_inputs(session, io::identity_of(*source)); });
+  });
   if (source && session.rank() == 0) {
     for (const std::string& warning : source->origin().warnings) log.warn(warning);
   }
@@ -207,10 +197,10 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
       if (!wishes.measure) return;
       const auto ceilings = measure_ceilings(*runtime, *source, plan);
       runtime::warn_of_slow_links(*runtime, ceilings);
-      tables.push_back(ceilings_table(ceilings));
+      tables.push_back(run::ceilings_table(ceilings));
     });
   }
-  tables.push_back(findings(
+  tables.push_back(launch::gather(
       session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), refusals)));
   session.collectively([&] {
     if (session.rank() == 0) print_output(wishes.json ? to_json(tables) : as_text(tables));

@@ -24,7 +24,7 @@ using namespace shardstream;
 struct Command {
   std::string_view name;
   int (*run)(const cli::Arguments&, const char* const*);
-  std::string (*help)();
+  std::string (*help)(const cli::Arguments&);
 };
 constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
                                  Command{"generate", cli::generate, cli::generate_help},
@@ -47,7 +47,8 @@ bool asks_for_help(const cli::Arguments& words) {
 int dispatch(const cli::Arguments& words) {
   if (words.empty()) throw UsageError("no command is named: see shardstream --help");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    print_output(words.size() > 1 ? command_named(words[1]).help() : cli::program_help());
+    print_output(words.size() > 1 ? command_named(words[1]).help({words.begin() + 2, words.end()})
+                                  : cli::program_help());
     return 0;
   }
   if (words[0] == "--version") {
@@ -57,7 +58,7 @@ int dispatch(const cli::Arguments& words) {
   const Command& command = command_named(words[0]);
   const cli::Arguments arguments(words.begin() + 1, words.end());
   if (asks_for_help(arguments)) {
-    print_output(command.help());
+    print_output(command.help(arguments));
     return 0;
   }
   return command.run(arguments, environ);

@@ -206,7 +206,7 @@ const OptionRow* find_row(const std::vector<OptionRow>& rows, std::string_view k
   return row == rows.end() ? nullptr : &*row;
 }
 
-/// The key that was meant, or nothing. A bare "ops" means "reduce.ops".
+/// The key that was meant, or nothing. A bare "file" means "output.file".
 std::string_view nearest_key(const std::vector<OptionRow>& rows, std::string_view word) {
   std::vector<std::string_view> keys;
   for (const OptionRow& row : rows) {
@@ -282,9 +282,23 @@ bool looks_like_option(std::string_view token) {
   return token[1] != '.' && (token[1] < '0' || token[1] > '9');
 }
 
-/// The words of one option, with blanks between them.
-std::string as_written(const std::vector<std::string>& tokens) {
-  return join(std::vector<std::string_view>(tokens.begin(), tokens.end()), " ");
+/// A flag may stand alone: gives each that does its value, true, and joins the others with theirs.
+std::vector<std::string> with_flags_joined(const std::vector<OptionRow>& rows,
+                                           const std::vector<std::string>& arguments) {
+  std::vector<std::string> joined;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const OptionRow* const row =
+        word.starts_with("--") ? find_row(rows, std::string_view(word).substr(2)) : nullptr;
+    if (row == nullptr || row->kind != OptionKind::flag) {
+      joined.push_back(word);
+      continue;
+    }
+    const bool has_value =
+        i + 1 < arguments.size() && (arguments[i + 1] == "true" || arguments[i + 1] == "false");
+    joined.push_back(fmt::format("{}={}", word, has_value ? arguments[++i] : "true"));
+  }
+  return joined;
 }
 
 po::options_description boost_options(const std::vector<OptionRow>& rows, const OwnWords& own) {
@@ -536,8 +550,6 @@ void check_effective(const OptionRow& row, const Options::Value& value) {
 
 // ---------------------------------------------------------------- the help
 
-constexpr std::size_t help_width = 100;
-
 std::string_view value_word(OptionKind kind) {
   switch (kind) {
     case OptionKind::text:
@@ -570,23 +582,6 @@ std::string help_right(const OptionRow& row) {
   return fmt::format("{} (default: {}{})", row.sentence,
                      row.fallback.empty() ? "none" : row.fallback,
                      range == "text" ? "" : "; " + range);
-}
-
-/// `left`, then the words of `right` from `column` on, in lines of at most help_width.
-std::string wrapped(const std::string& left, const std::string& right, std::size_t column) {
-  std::string text;
-  std::string line = left + std::string(column - left.size(), ' ');
-  std::size_t words = 0;
-  for (const std::string_view word : split(right, ' ')) {
-    if (words > 0 && line.size() + 1 + word.size() > help_width) {
-      text += line + '\n';
-      line = std::string(column, ' ');
-      words = 0;
-    }
-    if (words++ > 0) line += ' ';
-    line += word;
-  }
-  return text + line + '\n';
 }
 
 std::string_view section_of(const OptionRow& row) {
@@ -659,7 +654,7 @@ std::vector<std::string> Options::list(std::string_view key) const {
   return {items.begin(), items.end()};
 }
 
-OptionTable::OptionTable(std::initializer_list<std::span<const OptionRow>> rooms) {
+OptionTable::OptionTable(const std::vector<std::span<const OptionRow>>& rooms) {
   for (const auto& room : rooms) rows_.insert(rows_.end(), room.begin(), room.end());
 
   std::set<std::string> names;  // of the environment: "a.b-c" and "a.b.c" would share one
@@ -688,9 +683,8 @@ CommandLine OptionTable::parse_command_line(const std::vector<std::string>& argu
                                             Words switches, Words settings) const {
   const OwnWords own{switches, settings};
   CommandLine result;
-  std::map<std::string, std::string> given;  // by key, as the user wrote it
-  std::string last_switch;                   // if it is what stands before
-  for (const po::option& option : boost_parse(rows_, own, arguments)) {
+  std::string last_switch;  // if it is what stands before
+  for (const po::option& option : boost_parse(rows_, own, with_flags_joined(rows_, arguments))) {
     const std::vector<std::string>& tokens = option.original_tokens;
     const std::string before = std::exchange(last_switch, {});
     if (option.position_key >= 0) {
@@ -705,15 +699,9 @@ CommandLine OptionTable::parse_command_line(const std::vector<std::string>& argu
     // Boost takes whatever follows for the value, other options too.
     if (tokens.size() > 1 && looks_like_option(tokens[1])) fail_no_value(rows_, tokens[0]);
     const std::string& key = option.string_key;
-    const std::string words = as_written(tokens);
-    const auto [first, is_new] = given.emplace(key, words);
-    if (!is_new) {
-      throw UsageError(fmt::format("--{} is given twice, first as {}, then as {}: give it once",
-                                   key, excerpt(first->second), excerpt(words)));
-    }
     if (contain(switches, key)) {
       result.switches.insert(key);
-      last_switch = words;
+      last_switch = tokens.at(0);
       continue;
     }
     auto& values = contain(settings, key) ? result.settings : result.values;

@@ -83,13 +83,17 @@ struct CommandLine {
 /// unknown environment variable is a warning only.
 class OptionTable {
  public:
-  explicit OptionTable(std::initializer_list<std::span<const OptionRow>> rooms);
+  explicit OptionTable(const std::vector<std::span<const OptionRow>>& rooms);
+  explicit OptionTable(std::initializer_list<std::span<const OptionRow>> rooms)
+      : OptionTable(std::vector(rooms)) {}
 
   /// This table with `rows` in the places of those with the same keys: what an option is to one
   /// command, where that differs.
   OptionTable with(std::span<const OptionRow> rows) const;
 
-  /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations. `switches` are
+  /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations. A flag may stand
+  /// alone: it takes the next word only if that is true or false. Of an option that is given twice
+  /// the last value counts. `switches` are
   /// words of the command alone that take no value, "json" for --json, and `settings` such that
   /// take one. They say how to show, not what to do, so no environment variable, INI file or result
   /// knows them.

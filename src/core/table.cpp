@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "core/error.hpp"
 #include "core/text.hpp"
 
 namespace shardstream {
@@ -62,7 +61,18 @@ std::vector<std::vector<std::size_t>> blocks(const std::vector<std::size_t>& wid
   return all;
 }
 
+/// Throws ContractError if there is no such column.
+std::size_t place_of(const std::vector<Column>& columns, std::string_view name) {
+  const auto place = std::ranges::find(columns, name, &Column::name);
+  expect(place != columns.end(), "a column that is named is one of the table's");
+  return static_cast<std::size_t>(place - columns.begin());
+}
+
 }  // namespace
+
+const Cell& Row::operator[](std::string_view column) const {
+  return (*cells_)[place_of(*columns_, column)];
+}
 
 Table::Table(std::string name, std::vector<Column> columns)
     : name_(std::move(name)), columns_(std::move(columns)) {
@@ -82,10 +92,10 @@ void Table::add(std::vector<Cell> row) {
 }
 
 void Table::set(std::size_t row, std::string_view column, Cell cell) {
-  const auto place = std::ranges::find(columns_, column, &Column::name);
-  expect(place != columns_.end() && row < rows_.size() && fits(cell, *place),
+  const std::size_t place = place_of(columns_, column);
+  expect(row < rows_.size() && fits(cell, columns_[place]),
          "a cell that is set is one of the table's");
-  rows_[row][static_cast<std::size_t>(place - columns_.begin())] = std::move(cell);
+  rows_[row][place] = std::move(cell);
 }
 
 std::string to_text(const Cell& cell, int digits) {
@@ -105,9 +115,9 @@ std::string to_text(const Table& table, std::size_t width) {
     lines[0].push_back(column.unit.empty() ? column.name
                                            : fmt::format("{} [{}]", column.name, column.unit));
   }
-  for (const std::vector<Cell>& row : table.rows()) {
+  for (const Row& row : table.rows()) {
     std::vector<std::string>& line = lines.emplace_back();
-    for (const Cell& cell : row) {
+    for (const Cell& cell : row.cells()) {
       std::string& text = line.emplace_back(printable(to_text(cell)));
       if (text.empty()) text = '-';
     }

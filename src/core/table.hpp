@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "core/error.hpp"
 
 namespace shardstream {
 
@@ -21,6 +24,30 @@ struct Column {
 
 using Cell = std::variant<std::int64_t, double, std::string>;
 
+/// One row of a table, read by the names of its columns. Valid as long as the table is unchanged.
+class Row {
+ public:
+  Row(const std::vector<Column>& columns, const std::vector<Cell>& cells)
+      : columns_(&columns), cells_(&cells) {}
+
+  /// Throws ContractError if there is no such column.
+  const Cell& operator[](std::string_view column) const;
+  /// The cell as the type of its column: std::int64_t, double or std::string. Throws ContractError
+  /// if there is no such column or it has another type.
+  template <class T>
+  const T& get(std::string_view column) const {
+    const T* const value = std::get_if<T>(&(*this)[column]);
+    expect(value != nullptr, "a cell is read as the type of its column");
+    return *value;
+  }
+  /// In the order of the columns; for writers.
+  const std::vector<Cell>& cells() const { return *cells_; }
+
+ private:
+  const std::vector<Column>* columns_;
+  const std::vector<Cell>* cells_;
+};
+
 /// A named table. add() throws ContractError when a row does not fit the columns.
 class Table {
  public:
@@ -33,7 +60,11 @@ class Table {
 
   const std::string& name() const { return name_; }
   const std::vector<Column>& columns() const { return columns_; }
-  const std::vector<std::vector<Cell>>& rows() const { return rows_; }
+  /// A random-access range of Row.
+  auto rows() const {
+    return std::views::transform(
+        rows_, [this](const std::vector<Cell>& cells) { return Row(columns_, cells); });
+  }
 
  private:
   std::string name_;

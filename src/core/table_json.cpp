@@ -11,10 +11,10 @@ using Json = nlohmann::ordered_json;  // columns keep their order
 
 Json rows_of(const Table& table) {
   Json rows = Json::array();
-  for (const auto& row : table.rows()) {
+  for (const Row& row : table.rows()) {
     Json object = Json::object();
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      std::visit([&](const auto& value) { object[table.columns()[i].name] = value; }, row[i]);
+    for (const auto& [name, type, unit] : table.columns()) {
+      std::visit([&field = object[name]](const auto& value) { field = value; }, row[name]);
     }
     rows.push_back(std::move(object));
   }

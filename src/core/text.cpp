@@ -50,4 +50,27 @@ std::string excerpt(std::string_view text) {
   return fmt::format("'{}'... ({} bytes)", printable(text.substr(0, end)), text.size());
 }
 
+std::string join_or(const std::vector<std::string_view>& words) {
+  if (words.size() < 2) return join(words, "");
+  const std::vector<std::string_view> first(words.begin(), words.end() - 1);
+  return fmt::format("{} or {}", join(first, ", "), words.back());
+}
+
+std::string wrapped(const std::string& left, const std::string& right, std::size_t column) {
+  constexpr std::size_t width = 100;
+  std::string text;
+  std::string line = left + std::string(column - left.size(), ' ');
+  std::size_t words = 0;
+  for (const std::string_view word : split(right, ' ')) {
+    if (words > 0 && line.size() + 1 + word.size() > width) {
+      text += line + '\n';
+      line = std::string(column, ' ');
+      words = 0;
+    }
+    if (words++ > 0) line += ' ';
+    line += word;
+  }
+  return text + line + '\n';
+}
+
 }  // namespace shardstream

@@ -54,4 +54,10 @@ std::string printable(std::string_view text);
 /// A user's text in a message: 'printable(text)'; of a long one the beginning and its length.
 std::string excerpt(std::string_view text);
 
+/// "a, b or c"
+std::string join_or(const std::vector<std::string_view>& words);
+
+/// `left`, then the words of `right` from `column` on, in lines of at most 100 characters.
+std::string wrapped(const std::string& left, const std::string& right, std::size_t column);
+
 }  // namespace shardstream

@@ -29,10 +29,9 @@ struct Field {
   std::size_t offset, size;
 };
 
-hdf5::Type text_type(const Table& table, std::size_t column, std::size_t size) {
-  const bool ascii = std::all_of(table.rows().begin(), table.rows().end(), [&](const auto& row) {
-    return is_ascii(std::get<std::string>(row[column]));
-  });
+hdf5::Type text_type(const Table& table, const std::string& column, std::size_t size) {
+  const bool ascii = std::ranges::all_of(
+      table.rows(), [&](const Row& row) { return is_ascii(row.get<std::string>(column)); });
   hdf5::Type type(H5Tcopy(H5T_C_S1), "cannot make a string type");
   check(H5Tset_size(type.get(), size), "cannot size a string type");
   check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "cannot pad a string type");
@@ -42,19 +41,16 @@ hdf5::Type text_type(const Table& table, std::size_t column, std::size_t size) {
 }
 
 /// HDF5 has no strings of no bytes: the least is one.
-std::size_t longest_text(const Table& table, std::size_t column) {
+std::size_t longest_text(const Table& table, const std::string& column) {
   std::size_t size = 1;
-  for (const auto& row : table.rows()) {
-    size = std::max(size, std::get<std::string>(row[column]).size());
-  }
+  for (const Row& row : table.rows()) size = std::max(size, row.get<std::string>(column).size());
   return size;
 }
 
 std::vector<Field> fields_of(const Table& table) {
   std::vector<Field> fields;
   std::size_t offset = 0;
-  for (std::size_t c = 0; c < table.columns().size(); ++c) {
-    const Column& column = table.columns()[c];
+  for (const Column& column : table.columns()) {
     Field field{column.name, column.unit, {}, offset, 8};
     switch (column.type) {
       case ColumnType::integer:
@@ -64,8 +60,8 @@ std::vector<Field> fields_of(const Table& table) {
         field.type = hdf5::Type(H5Tcopy(H5T_IEEE_F64LE));
         break;
       case ColumnType::text:
-        field.size = longest_text(table, c);
-        field.type = text_type(table, c, field.size);
+        field.size = longest_text(table, column.name);
+        field.type = text_type(table, column.name, field.size);
     }
     offset += field.size;
     fields.push_back(std::move(field));
@@ -99,10 +95,10 @@ void put(const Cell& cell, std::byte* out) {
 std::vector<std::byte> records(const Table& table, const std::vector<Field>& fields) {
   const std::size_t size = fields.back().offset + fields.back().size;
   std::vector<std::byte> bytes(size * table.rows().size());  // zero: the padding of strings
-  for (std::size_t r = 0; r < table.rows().size(); ++r) {
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      put(table.rows()[r][f], bytes.data() + r * size + fields[f].offset);
-    }
+  std::byte* record = bytes.data();
+  for (const Row& row : table.rows()) {
+    for (std::size_t f = 0; f < fields.size(); ++f) put(row.cells()[f], record + fields[f].offset);
+    record += size;
   }
   return bytes;
 }

@@ -12,21 +12,22 @@ namespace {
 
 constexpr OptionRow named_rows[] = {
     {"input.a", OptionKind::text, "uniform", "",
-     "Matrix A of gemm and gram: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
+     "Matrix A: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
      "ramp."},
     {"input.b", OptionKind::text, "uniform", "",
-     "Matrix B of gemm, as input.a; uniform takes the seed after A's. Where one of A and B is a "
+     "Matrix B, as input.a; uniform takes the seed after A's. Where one of A and B is a "
      "file, the other is to be named too."},
     {"input.c", OptionKind::text, "", "",
-     "Matrix C of gemm that the product is added to, as input.a; uniform takes the second seed "
+     "Matrix C that the product is added to, as input.a; uniform takes the second seed "
      "after A's."},
 };
 
-/// So that matrices of one generator differ.
+/// Matrices of one generator differ; a workload's only matrix, input.data, has input.seed itself.
 std::uint64_t seed_of(const Options& options, std::string_view key) {
   const auto* const row = std::ranges::find(named_rows, key, &OptionRow::key);
-  expect(row != std::end(named_rows), "a matrix is named by one of its options");
-  return options.count("input.seed") + static_cast<std::uint64_t>(row - std::begin(named_rows));
+  const bool is_only = row == std::end(named_rows);
+  return options.count("input.seed") +
+         (is_only ? 0 : static_cast<std::uint64_t>(row - std::begin(named_rows)));
 }
 
 }  // namespace

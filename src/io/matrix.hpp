@@ -54,12 +54,12 @@ class Matrix {
   std::uint64_t rows_, columns_;
 };
 
-/// Opens what the option `key` names, one of matrix_options(). A generator makes `rows` x `columns`
-/// elements of `generated` where input.type is auto, element (i, j) being number i * columns + j
-/// after input.seed for input.a, input.seed + 1 for input.b, input.seed + 2 for input.c; a file has
-/// the extents that it has. `misfit_remedy` is what read() advises where a value does not fit
-/// input.type; empty: a better type. Throws UsageError for everything that can be seen before work
-/// starts, and where nothing is named.
+/// Opens what the option `key` names, one of matrix_options() or input.data. A generator makes
+/// `rows` x `columns` elements of `generated` where input.type is auto, element (i, j) being number
+/// i * columns + j after input.seed for input.data and input.a, input.seed + 1 for input.b,
+/// input.seed + 2 for input.c; a file has the extents that it has. `misfit_remedy` is what read()
+/// advises where a value does not fit input.type; empty: a better type. Throws UsageError for
+/// everything that can be seen before work starts, and where nothing is named.
 std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key,
                                     std::uint64_t rows, std::uint64_t columns,
                                     ElementType generated = ElementType::f32,

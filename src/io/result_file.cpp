@@ -160,6 +160,17 @@ struct ResultReader::Handle {
           error.where());
     }
   }
+
+  /// The value of `read` for the attribute `key` of `group`; an empty one if there is no such
+  /// group.
+  template <class Value>
+  Value attribute(const std::string& group, const std::string& key,
+                  Value (*read)(hid_t, const std::string&)) {
+    return guarded([&] {
+      const auto found = find_group(file, name, group);
+      return found ? read(found->get(), key) : Value();
+    });
+  }
 };
 
 ResultReader::ResultReader(const std::filesystem::path& file)
@@ -180,18 +191,12 @@ Table ResultReader::table(const std::string& path, const std::vector<Column>& co
 }
 
 std::string ResultReader::text(const std::string& group, const std::string& name) const {
-  return handle_->guarded([&] {
-    const auto found = find_group(handle_->file, handle_->name, group);
-    return found ? hdf5::read_text_attribute(found->get(), name) : std::string();
-  });
+  return handle_->attribute(group, name, hdf5::read_text_attribute);
 }
 
 std::optional<std::int64_t> ResultReader::integer(const std::string& group,
                                                   const std::string& name) const {
-  return handle_->guarded([&] {
-    const auto found = find_group(handle_->file, handle_->name, group);
-    return found ? hdf5::read_integer_attribute(found->get(), name) : std::nullopt;
-  });
+  return handle_->attribute(group, name, hdf5::read_integer_attribute);
 }
 
 std::string hdf5_version() {

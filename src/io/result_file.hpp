@@ -27,8 +27,9 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
 
-/// A complete result of this program, to be read. Every error is a UsageError that names the file,
-/// which may be anything. Takes the library's lock for every HDF5 call; for one thread.
+/// A complete result of this program, to be read. The file is opened once and stays open. Every
+/// error is a UsageError that names the file, which may be anything. Takes the library's lock for
+/// every HDF5 call; for one thread.
 class ResultReader {
  public:
   /// Throws unless `file` is a result of the schema that ResultFile writes, and complete.
@@ -40,9 +41,9 @@ class ResultReader {
   /// These columns of the table at `path` ("/ceilings"), which may have more; units are not read.
   /// Throws if one of them is missing or of another type, or if there are more than 2^20 rows.
   Table table(const std::string& path, const std::vector<Column>& columns) const;
-  /// The text attribute `name` of `group` ("/config"); empty if there is none.
+  /// The text attribute `name` of `group` ("/config"); empty if it has none of that type.
   std::string text(const std::string& group, const std::string& name) const;
-  /// The integer attribute `name` of `group`; nothing if there is none.
+  /// The integer attribute `name` of `group`; nothing if it has none of that type.
   std::optional<std::int64_t> integer(const std::string& group, const std::string& name) const;
 
  private:

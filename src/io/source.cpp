@@ -1,6 +1,6 @@
 #include "io/source.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <optional>
@@ -34,8 +34,8 @@ constexpr OptionRow rows[] = {
      "The shape of what a generator makes, its elements numbered row by row; instead of "
      "input.count."},
     {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8",
-     "What elements are converted to; auto is the file's own type, for a generator f32, or of gemm "
-     "and gram f64 with fp64, i8 with int8."},
+     "What elements are converted to; auto is the file's own type. Generated elements are f32, or "
+     "of matrices that are multiplied f64 with fp64 and i8 with int8."},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
 };
 
@@ -182,6 +182,12 @@ void Source::expect_rectangle(Range rows, Range columns, std::uint64_t stride) c
 
 std::span<const OptionRow> input_options() {
   return rows;
+}
+
+std::string identity_of(const Source& source) {
+  const ElementOrder& order = source.order();
+  return fmt::format("{}: {}, {} elements, {} of {}", source.name(), name_of(source.type()),
+                     order.count(), fmt::join(order.box(), " x "), fmt::join(order.shape(), " x "));
 }
 
 std::unique_ptr<Source> open_source(const Options& options) {

@@ -118,6 +118,9 @@ class Source {
 /// name. Throws UsageError for everything that can be seen before work starts.
 std::unique_ptr<Source> open_source(const Options& options);
 
+/// "x.h5:/T: f32, 1000 elements, 10 x 100 of 20 x 100": which data a source has, in words.
+std::string identity_of(const Source& source);
+
 /// What an option beside `input.data` names, and what a generator makes if it names one.
 struct NamedSource {
   std::string_view key;

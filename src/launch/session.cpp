@@ -135,62 +135,81 @@ std::uint64_t Session::sum(std::uint64_t value) const {
 }
 
 std::vector<std::string> Session::gather(const std::string& text) const {
-  const auto waiting = heartbeat_.waiting();
-  const auto ranks = static_cast<std::size_t>(size_);
-  const int length = static_cast<int>(text.size());
-  std::vector<int> lengths(ranks), starts(ranks);
-  check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD),
-            "MPI_Allgather");
-  int total = 0;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    starts[i] = total;
-    total += lengths[i];
-  }
-  std::string all(static_cast<std::size_t>(total), '\0');
-  check_mpi(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),
-                           MPI_CHAR, MPI_COMM_WORLD),
-            "MPI_Allgatherv");
+  const std::vector<int> lengths = gather_counts(text.size());
+  std::string all(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}), '\0');
+  gather_elements(text.data(), 1, lengths, all.data());
   std::vector<std::string> texts;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    texts.push_back(
-        all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+  std::size_t start = 0;
+  for (const int length : lengths) {
+    texts.push_back(all.substr(start, static_cast<std::size_t>(length)));
+    start += static_cast<std::size_t>(length);
   }
   return texts;
 }
 
-std::vector<double> Session::gather(const std::vector<double>& numbers) const {
+/// How many elements each rank has.
+std::vector<int> Session::gather_counts(std::size_t mine) const {
   const auto waiting = heartbeat_.waiting();
-  const int count = static_cast<int>(numbers.size());
-  std::vector<double> all(numbers.size() * static_cast<std::size_t>(size_));
-  check_mpi(MPI_Allgather(numbers.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE,
-                          MPI_COMM_WORLD),
+  const int count = static_cast<int>(mine);
+  std::vector<int> counts(static_cast<std::size_t>(size_));
+  check_mpi(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, MPI_COMM_WORLD),
             "MPI_Allgather");
-  return all;
+  return counts;
 }
 
-std::vector<std::string> Session::collect(const std::string& bytes) const {
+/// MPI counts with an int: it counts elements, so that more than 2 GiB can be gathered.
+void Session::gather_elements(const void* mine, std::size_t element_bytes,
+                              const std::vector<int>& counts, void* all) const {
   const auto waiting = heartbeat_.waiting();
-  constexpr std::size_t most = std::size_t{1} << 30;  // MPI counts with an int
-  constexpr int tag = 2;
-  const auto size = static_cast<std::uint64_t>(bytes.size());
+  std::vector<int> starts(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), 0);
+  MPI_Datatype element = MPI_DATATYPE_NULL;
+  check_mpi(MPI_Type_contiguous(static_cast<int>(element_bytes), MPI_BYTE, &element),
+            "MPI_Type_contiguous");
+  check_mpi(MPI_Type_commit(&element), "MPI_Type_commit");
+  check_mpi(MPI_Allgatherv(mine, counts[static_cast<std::size_t>(rank_)], element, all,
+                           counts.data(), starts.data(), element, MPI_COMM_WORLD),
+            "MPI_Allgatherv");
+  check_mpi(MPI_Type_free(&element), "MPI_Type_free");
+}
+
+/// How many bytes each rank has, on rank 0; nothing on the others.
+std::vector<std::size_t> Session::collect_sizes(std::size_t mine) const {
+  const auto waiting = heartbeat_.waiting();
+  const std::uint64_t size = mine;
   std::vector<std::uint64_t> sizes(rank_ == 0 ? static_cast<std::size_t>(size_) : 0);
   check_mpi(MPI_Gather(&size, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, 0, MPI_COMM_WORLD),
             "MPI_Gather");
-  for (std::size_t at = 0; rank_ != 0 && at < bytes.size(); at += most) {
-    const int count = static_cast<int>(std::min(most, bytes.size() - at));
-    check_mpi(MPI_Send(bytes.data() + at, count, MPI_CHAR, 0, tag, MPI_COMM_WORLD), "MPI_Send");
-  }
-  std::vector<std::string> all;
-  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
-    std::string& theirs = all.emplace_back(rank == 0 ? bytes : std::string(sizes[rank], '\0'));
-    for (std::size_t at = 0; rank != 0 && at < theirs.size(); at += most) {
-      const int count = static_cast<int>(std::min(most, theirs.size() - at));
-      check_mpi(MPI_Recv(theirs.data() + at, count, MPI_CHAR, static_cast<int>(rank), tag,
-                         MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-                "MPI_Recv");
+  return sizes;
+}
+
+void Session::collect_bytes(const void* mine, std::size_t size,
+                            const std::vector<std::size_t>& sizes, void* all) const {
+  const auto waiting = heartbeat_.waiting();
+  constexpr std::size_t max_piece = std::size_t{1} << 30;  // MPI counts with an int
+  constexpr int tag = 2;
+  const auto in_pieces = [&](std::size_t whole, const auto& move) {
+    for (std::size_t at = 0; at < whole; at += max_piece) {
+      move(at, static_cast<int>(std::min(max_piece, whole - at)));
     }
+  };
+  if (rank_ != 0) {
+    in_pieces(size, [&](std::size_t at, int count) {
+      check_mpi(
+          MPI_Send(static_cast<const char*>(mine) + at, count, MPI_CHAR, 0, tag, MPI_COMM_WORLD),
+          "MPI_Send");
+    });
+    return;
   }
-  return all;
+  char* to = static_cast<char*>(all);
+  if (size > 0) std::memcpy(to, mine, size);
+  for (int rank = 1; rank < size_; ++rank) {
+    to += sizes[static_cast<std::size_t>(rank) - 1];
+    in_pieces(sizes[static_cast<std::size_t>(rank)], [&](std::size_t at, int count) {
+      check_mpi(MPI_Recv(to + at, count, MPI_CHAR, rank, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                "MPI_Recv");
+    });
+  }
 }
 
 std::string Session::broadcast(std::string text) const {

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/error.hpp"
@@ -73,10 +75,24 @@ class Session {
   std::uint64_t sum(std::uint64_t value) const;  ///< of all ranks', on every rank
   /// Every rank's text, in rank order, on every rank.
   std::vector<std::string> gather(const std::string& text) const;
-  /// Every rank's numbers (as many on each), in rank order, on every rank.
-  std::vector<double> gather(const std::vector<double>& numbers) const;
-  /// Every rank's bytes, in rank order, on rank 0 alone; nothing on the others.
-  std::vector<std::string> collect(const std::string& bytes) const;
+  /// Every rank's elements, in rank order, on every rank. Ranks may have different numbers of them.
+  template <class T>
+  std::vector<T> gather(const std::vector<T>& mine) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::vector<int> counts = gather_counts(mine.size());
+    std::vector<T> all(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+    gather_elements(mine.data(), sizeof(T), counts, all.data());
+    return all;
+  }
+  /// The same on rank 0 alone, and nothing on the others: for many elements.
+  template <class T>
+  std::vector<T> collect(const std::vector<T>& mine) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::vector<std::size_t> sizes = collect_sizes(mine.size() * sizeof(T));
+    std::vector<T> all(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) / sizeof(T));
+    collect_bytes(mine.data(), mine.size() * sizeof(T), sizes, all.data());
+    return all;
+  }
   std::string broadcast(std::string text) const;  ///< rank 0's, on every rank
 
   /// Ends all ranks at once with `code`.
@@ -87,6 +103,12 @@ class Session {
 
  private:
   void refuse_silent_singleton() const;
+  std::vector<int> gather_counts(std::size_t mine) const;
+  void gather_elements(const void* mine, std::size_t element_bytes, const std::vector<int>& counts,
+                       void* all) const;
+  std::vector<std::size_t> collect_sizes(std::size_t mine) const;
+  void collect_bytes(const void* mine, std::size_t size, const std::vector<std::size_t>& sizes,
+                     void* all) const;
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::string host_;

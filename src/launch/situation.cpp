@@ -2,33 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
-#include "core/error.hpp"
-#include "core/text.hpp"
+#include "core/table.hpp"
 #include "launch/affinity.hpp"
+#include "launch/gather.hpp"
 #include "launch/gpu_locality.hpp"
 
 namespace shardstream::launch {
-namespace {
-
-/// One field of the text: tabs and line ends separate.
-std::string field(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return c == '\t' || c == '\n'; }, ' ');
-  return text;
-}
-
-int integer(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  expect(error == std::errc{} && end == text.data() + text.size(), "a rank's text holds numbers");
-  return value;
-}
-
-}  // namespace
 
 Situation observe(const Session& session) {
   Situation mine;
@@ -45,48 +26,55 @@ Situation observe(const Session& session) {
   return mine;
 }
 
-std::string to_text(const Situation& situation) {
-  std::string text =
-      fmt::format("{}\t{}\t{}\t{}\t{}\n", field(situation.host), list_of(situation.cpus),
-                  situation.host_cpus, situation.built_with_cuda ? 1 : 0, field(situation.problem));
-  for (const auto& entry : situation.environment) text += fmt::format("env\t{}\n", field(entry));
-  for (const Gpu& gpu : situation.gpus) {
-    text += fmt::format("gpu\t{}\t{}\t{}\t{}\t{}\n", field(gpu.uuid), field(gpu.pci),
-                        field(gpu.name), gpu.numa_node, list_of(gpu.cpus));
+std::vector<Situation> gather(const Session& session, const Situation& mine) {
+  Table facts("facts", {{"host", ColumnType::text},
+                        {"cpus", ColumnType::text},
+                        {"host_cpus", ColumnType::integer},
+                        {"built_with_cuda", ColumnType::integer},
+                        {"problem", ColumnType::text}});
+  Table environment("environment", {{"entry", ColumnType::text}});
+  Table gpus("gpus", {{"uuid", ColumnType::text},
+                      {"pci", ColumnType::text},
+                      {"name", ColumnType::text},
+                      {"numa_node", ColumnType::integer},
+                      {"cpus", ColumnType::text}});
+  facts.add({mine.host, list_of(mine.cpus), std::int64_t{mine.host_cpus},
+             std::int64_t{mine.built_with_cuda}, mine.problem});
+  for (const auto& entry : mine.environment) environment.add({entry});
+  for (const Gpu& gpu : mine.gpus) {
+    gpus.add({gpu.uuid, gpu.pci, gpu.name, std::int64_t{gpu.numa_node}, list_of(gpu.cpus)});
   }
-  return text;
-}
 
-Situation situation_of(std::string_view text) {
-  Situation situation;
-  const auto lines = split(text, '\n');  // trims, so an empty last field of a line is missing
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const auto f = split(lines[i], '\t');
-    if (i == 0) {
-      expect(f.size() >= 4, "a rank's text begins with its host");
-      situation.host = f[0];
-      situation.cpus = cpus_of(f[1]);
-      situation.host_cpus = integer(f[2]);
-      situation.built_with_cuda = f[3] == "1";
-      if (f.size() > 4) situation.problem = f[4];
-    } else if (f[0] == "env") {
-      situation.environment.emplace_back(f.at(1));
-    } else if (f[0] == "gpu") {
-      situation.gpus.push_back({std::string(f.at(1)), std::string(f.at(2)), std::string(f.at(3)),
-                                integer(f.at(4)), f.size() > 5 ? cpus_of(f[5]) : Cpus{}});
-    }
+  std::vector<Situation> all(static_cast<std::size_t>(session.size()));
+  const auto rank_of = [&](const Row& row) -> Situation& {
+    return all[static_cast<std::size_t>(row.get<std::int64_t>("rank"))];
+  };
+  const Table all_facts = gather(session, facts), all_environment = gather(session, environment),
+              all_gpus = gather(session, gpus);
+  for (const Row& row : all_facts.rows()) {
+    Situation& rank = rank_of(row);
+    rank.host = row.get<std::string>("host");
+    rank.cpus = cpus_of(row.get<std::string>("cpus"));
+    rank.host_cpus = static_cast<int>(row.get<std::int64_t>("host_cpus"));
+    rank.built_with_cuda = row.get<std::int64_t>("built_with_cuda") != 0;
+    rank.problem = row.get<std::string>("problem");
   }
-  return situation;
+  for (const Row& row : all_environment.rows()) {
+    rank_of(row).environment.push_back(row.get<std::string>("entry"));
+  }
+  for (const Row& row : all_gpus.rows()) {
+    rank_of(row).gpus.push_back({row.get<std::string>("uuid"), row.get<std::string>("pci"),
+                                 row.get<std::string>("name"),
+                                 static_cast<int>(row.get<std::int64_t>("numa_node")),
+                                 cpus_of(row.get<std::string>("cpus"))});
+  }
+  return all;
 }
 
 Plan take_places(const Session& session, const Situation& mine, const Wishes& wishes, Log& log) {
-  const auto texts = session.gather(to_text(mine));
+  const std::vector<Situation> all = gather(session, mine);
   Plan plan;
-  session.collectively([&] {
-    std::vector<Situation> all;
-    for (const std::string& text : texts) all.push_back(situation_of(text));
-    plan = place(all, wishes);
-  });
+  session.collectively([&] { plan = place(all, wishes); });
   if (session.rank() == 0) {
     for (const auto& warning : plan.warnings) log.warn(warning);
     for (const auto& note : plan.notes) log.info(note);

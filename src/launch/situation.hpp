@@ -1,8 +1,7 @@
 // Records what a rank finds around it, and carries out the plan that all ranks make of it.
 #pragma once
 
-#include <string>
-#include <string_view>
+#include <vector>
 
 #include "core/log.hpp"
 #include "launch/placement.hpp"
@@ -13,9 +12,8 @@ namespace shardstream::launch {
 /// This rank's host, CPUs and environment; its GPUs are the caller's to add.
 Situation observe(const Session& session);
 
-/// A situation as text, to be gathered, and back.
-std::string to_text(const Situation& situation);
-Situation situation_of(std::string_view text);
+/// Every rank's situation, in rank order, on every rank. Collective.
+std::vector<Situation> gather(const Session& session, const Situation& mine);
 
 /// The places of all ranks, the same plan on each; binds the calling thread to its rank's CPUs, so
 /// it is called before other threads are started. Rank 0 prints the warnings. Collective; throws

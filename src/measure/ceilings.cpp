@@ -8,9 +8,6 @@
 #include <numeric>
 
 #include "device/buffer.hpp"
-#include "kernels/data/generate.hpp"
-#include "kernels/gemm/multiply.hpp"
-#include "kernels/gemm/panel.hpp"
 #include "kernels/math/multiply_add.hpp"
 #include "kernels/memory/memory.hpp"
 #include "measure/sample.hpp"
@@ -21,24 +18,6 @@ namespace {
 using device::Buffer;
 using device::Memory;
 
-/// Streams that work side by side, and what one call gives them to do.
-struct Work {
-  std::vector<std::unique_ptr<device::Stream>> streams;
-  std::function<void()> enqueue;
-  comm::Communicator* communicator = nullptr;  // if what the streams do waits for other ranks
-
-  void synchronize() const {
-    for (const auto& stream : streams) {
-      communicator != nullptr ? communicator->wait(*stream) : stream->synchronize();
-    }
-  }
-  /// Enqueues `calls` calls before it waits for the first.
-  void call(int calls) const {
-    for (int i = 0; i < calls; ++i) enqueue();
-    synchronize();
-  }
-};
-
 /// Calls before a wait while their number for the measurement is not known yet.
 constexpr int group = 4;
 
@@ -48,16 +27,23 @@ int calls_for(double seconds, double call) {
 }
 
 /// `calls` calls, timed once on all ranks in step.
-Repetition timed(const launch::Session& session, const Work& work, int calls,
+Repetition timed(const launch::Session& session, const StreamWork& work, int calls,
                  std::uint64_t warmup = 0) {
   return sample(session, {.warmup = warmup, .repetitions = 1}, [&](bool) { work.call(calls); })
       .repetitions.front();
 }
 
-/// `amount` a call, in units of 10^9 a second. All ranks begin together; what was idle takes some
-/// tens of milliseconds to reach its full rate.
+}  // namespace
+
+void StreamWork::call(int calls) const {
+  for (int i = 0; i < calls; ++i) enqueue();
+  for (const auto& stream : streams) {
+    communicator != nullptr ? communicator->wait(*stream) : stream->synchronize();
+  }
+}
+
 Ceiling measured(const std::string& name, const std::string& unit, double amount,
-                 const launch::Session& session, Effort effort, const Work& work) {
+                 const launch::Session& session, Effort effort, const StreamWork& work) {
   const double call = repeat_for(session, effort.seconds, [&] { work.call(group); }) / group;
   // The fastest rank's number, on every rank: all work to the end.
   const int calls = calls_for(effort.seconds, -session.max(-call));
@@ -70,8 +56,6 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
           .by_rank = all,
           .seconds = effort.seconds};
 }
-
-}  // namespace
 
 Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
                   std::uint64_t host_sample, std::uint64_t device_limit) {
@@ -92,7 +76,7 @@ Effort effort_for(const device::Device& device, const launch::Session& session, 
 Ceiling link(Way way, device::Device& device, const launch::Session& session, Effort effort) {
   constexpr std::array names = {"link_up", "link_down", "link_both"};
   Buffer<std::byte> host, there, host2, there2;
-  Work work;
+  StreamWork work;
   session.collectively([&] {
     const bool both = way == Way::both;
     host = {device, Memory::pinned, effort.host_bytes};
@@ -116,7 +100,7 @@ Ceiling link(Way way, device::Device& device, const launch::Session& session, Ef
 Ceiling device_read(device::Device& device, const launch::Session& session, Effort effort) {
   Buffer<std::byte> data;
   Buffer<std::uint64_t> sink;
-  Work work;
+  StreamWork work;
   session.collectively([&] {
     data = {device, Memory::device, effort.device_bytes};
     sink = {device, Memory::device, 1};
@@ -131,7 +115,7 @@ Ceiling device_read(device::Device& device, const launch::Session& session, Effo
 
 Ceiling device_copy(device::Device& device, const launch::Session& session, Effort effort) {
   Buffer<std::byte> from, to;
-  Work work;
+  StreamWork work;
   session.collectively([&] {
     from = {device, Memory::device, effort.device_bytes};
     to = {device, Memory::device, effort.device_bytes};
@@ -151,7 +135,7 @@ Ceiling arithmetic(device::Device& device, const launch::Session& session, Effor
   const std::uint64_t elements = math::elements_together * (on_host ? 16 : 2048);
   constexpr std::uint64_t steps = 4096;
   Buffer<T> sink;
-  Work work;
+  StreamWork work;
   session.collectively([&] {
     sink = {device, Memory::device, 1};
     work.streams.push_back(device.make_stream());
@@ -166,77 +150,13 @@ Ceiling arithmetic(device::Device& device, const launch::Session& session, Effor
 template Ceiling arithmetic<float>(device::Device&, const launch::Session&, Effort);
 template Ceiling arithmetic<double>(device::Device&, const launch::Session&, Effort);
 
-Ceiling multiply(device::Device& device, const launch::Session& session, Effort effort,
-                 gemm::Precision precision, const gemm::Tile& tile) {
-  const bool on_host = device.info().backend == "host";
-  const std::size_t element = gemm::panel_element_bytes(precision, on_host);
-  // The elements of factors; those of split floats are tf32.
-  const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
-  const gemm::Precision of_factors = gemm::splits(precision) ? gemm::Precision::tf32 : precision;
-  const ElementType from =
-      gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
-  const std::uint64_t lda = gemm::a_ld(precision, depth, on_host), a_elements = tile.m * lda;
-  const std::uint64_t b_elements = depth * tile.n;
-  const std::uint64_t c_bytes = tile.m * tile.n * gemm::accumulator_bytes(precision);
-  // Two tiles, which a GPU computes side by side, if there is room for them.
-  const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
-  const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
-  const std::uint64_t streams = std::min<std::uint64_t>(tiles, gemm::multiply_streams(on_host));
-  std::unique_ptr<gemm::MultiplyPlan> plan;
-  Buffer<float> random, raw;
-  Buffer<std::byte> a, b, c;
-  Work work;
-  session.collectively([&] {
-    plan = gemm::make_multiply_plan(precision, tile, on_host);
-    const std::uint64_t most = std::max(a_elements, b_elements);
-    random = {device, Memory::pinned, most};
-    raw = {device, Memory::device, most};
-    a = {device, Memory::device, tiles * a_elements * element};
-    b = {device, Memory::device, b_elements * element};
-    c = {device, Memory::device, tiles * c_bytes};
-    for (std::uint64_t i = 0; i < streams; ++i) work.streams.push_back(device.make_stream());
-    device::Stream& stream = *work.streams[0];
-    generate(Generator::uniform, from, 1, 0, most, reinterpret_cast<std::byte*>(random.data()));
-    stream.upload(raw.data(), random.data(), most * size_of(from));
-    for (std::uint64_t i = 0; i < tiles; ++i) {
-      stream.launch(gemm::canonicalize_kernel(),
-                    {raw.data(), from, false, a.data() + i * a_elements * element, of_factors,
-                     tile.m, depth, lda});
-    }
-    stream.launch(gemm::canonicalize_kernel(),
-                  {raw.data(), from, false, b.data(), of_factors, depth, tile.n, tile.n});
-    stream.synchronize();
-  });
-  const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, on_host) ? depth : tile.n;
-  const std::vector<gemm::TileAt> at = gemm::all_tiles(tiles, 1);
-  work.enqueue = [&] {
-    const std::uint64_t each = tiles / streams;
-    for (unsigned i = 0; i < streams; ++i) {
-      work.streams[i]->launch(gemm::multiply_kernel(), {.plan = plan.get(),
-                                                        .k = tile.k,
-                                                        .a = a.data(),
-                                                        .b = b.data(),
-                                                        .ldb = ldb,
-                                                        .tiles = c.data() + i * each * c_bytes,
-                                                        .at = at.data() + i * each,
-                                                        .count = each,
-                                                        .first = true,
-                                                        .workspace = i});
-    }
-  };
-  const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *
-                      static_cast<double>(tile.k);
-  return measured(fmt::format("multiply_{}", name_of(precision)), "Gflop/s", flop, session, effort,
-                  work);
-}
-
 std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
                                   const launch::Session& session, Effort effort,
                                   std::size_t bytes) {
   if (session.size() == 1) return std::nullopt;
   const auto ranks = static_cast<std::size_t>(session.size());
   Buffer<std::byte> send, receive;
-  Work work;
+  StreamWork work;
   session.collectively([&] {
     send = {device, Memory::device, bytes};
     receive = {device, Memory::device, bytes * ranks};

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,7 +11,6 @@
 
 #include "comm/communicator.hpp"
 #include "device/device.hpp"
-#include "kernels/gemm/grid.hpp"
 #include "launch/session.hpp"
 
 namespace shardstream::measure {
@@ -24,6 +25,8 @@ struct Ceiling {
   double load = 0;  ///< what all ranks take through it in a repetition, in `unit` times seconds
   std::vector<double> by_rank = {};  ///< each rank's, where ranks can be told apart
   double seconds = 0;                ///< of measuring by_rank, after as long a warm-up
+  /// What the rate depends on beside the machine, in words; empty: nothing.
+  std::string conditions = {};
 };
 
 /// How much a measurement may take: more for a long run than for a short one.
@@ -40,6 +43,21 @@ struct Effort {
 Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
                   std::uint64_t host_sample, std::uint64_t device_limit);
 
+/// Streams that work side by side, and what one call gives them to do.
+struct StreamWork {
+  std::vector<std::unique_ptr<device::Stream>> streams = {};
+  std::function<void()> enqueue = {};
+  comm::Communicator* communicator = nullptr;  ///< if what the streams do waits for other ranks
+
+  /// Enqueues `calls` calls before it waits for the first.
+  void call(int calls) const;
+};
+
+/// The rate of `work`, which does `amount` a call, in units of 10^9 a second. All ranks begin
+/// together; what was idle takes some tens of milliseconds to reach its full rate. Collective.
+Ceiling measured(const std::string& name, const std::string& unit, double amount,
+                 const launch::Session& session, Effort effort, const StreamWork& work);
+
 /// Which way copies between pinned memory and the device go; `both` counts one way's bytes.
 enum class Way { up, down, both };
 
@@ -55,11 +73,6 @@ Ceiling device_copy(device::Device& device, const launch::Session& session, Effo
 /// Multiply-adds in registers, in Gflop/s: arithmetic_f32, arithmetic_f64. Collective.
 template <class T>
 Ceiling arithmetic(device::Device& device, const launch::Session& session, Effort effort);
-
-/// Products of tiles that stay in device memory, in Gflop/s: multiply_fp64, multiply_tf32, ... The
-/// panels are random, since products of zeros run faster. Collective.
-Ceiling multiply(device::Device& device, const launch::Session& session, Effort effort,
-                 gemm::Precision precision, const gemm::Tile& tile);
 
 /// An all-gather of `bytes` bytes a rank, in GB/s of bytes that arrive from other ranks; nothing
 /// with one rank. Collective.

@@ -29,6 +29,9 @@ struct Sampling {
   std::optional<std::uint64_t> repetitions = {};  ///< an exact number of timed calls, 1 or more
   double precision = 0.01;                        ///< a share of the median
   double max_time = 60;  ///< seconds since the first timed call began; checked after each call
+
+  /// Whether the work is done exactly once: such a run leaves checkpoints, a study does not.
+  bool is_single() const { return warmup == 0 && repetitions == 1; }
 };
 /// As measure.warmup, repeat, precision and max-time say.
 Sampling sampling(const Options& options);

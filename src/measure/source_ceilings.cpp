@@ -1,5 +1,7 @@
 #include "measure/source_ceilings.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -225,6 +227,7 @@ std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::S
   };
   if (!as_wanted) {
     add(decode(session, source, shard, readers));
+    for (auto& ceiling : ceilings) ceiling.conditions = reading_of(source.type(), source.access());
   } else {
     if (past_cache || cache.state == "cold" || cache.state == "partly") {
       add(storage_read(session, source, shard, readers));
@@ -235,6 +238,12 @@ std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::S
     }
   }
   return ceilings;
+}
+
+std::string reading_of(ElementType type, const std::string& access) {
+  const bool has_details = access.starts_with("contiguous") || access.starts_with("generated");
+  return fmt::format("{}, {}", name_of(type),
+                     has_details ? access.substr(0, access.find(',')) : access);
 }
 
 std::uint64_t host_memory_sample(std::uint64_t cache, std::uint64_t free, unsigned ranks_on_host) {

@@ -55,6 +55,11 @@ Ceiling reading(const launch::Session& session, const std::string& name, unsigne
                 std::uint64_t room, double seconds,
                 const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read);
 
+/// What readers do for elements of this type, with access() of their source, in words: "f32,
+/// contiguous". Rates of the same words are comparable. Neither the seed of a generator nor the
+/// page cache is in them.
+std::string reading_of(ElementType type, const std::string& access);
+
 /// Those of the three that limit a run which reads the source as it is prepared.
 std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,
                                      Range shard, Readers readers, const PageCache& cache);

@@ -9,7 +9,7 @@
 #include <set>
 #include <system_error>
 
-#include "core/text.hpp"
+#include "launch/gather.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -72,59 +72,38 @@ void merge_neighbours(std::vector<Sample>& samples) {
   samples.resize(kept);
 }
 
-std::string text_of(std::optional<std::uint64_t> reasons) {
-  return reasons ? fmt::format("{}", *reasons) : "unknown";
-}
-
-std::optional<std::uint64_t> reasons_of(std::string_view text) {
-  if (text == "unknown") return {};
-  return std::stoull(std::string(text));
-}
-
-double real(std::string_view text) {
-  return std::stod(std::string(text));
-}
-
-/// One rank's part of the gathering: a line of its GPU, energy and errors, a line of its
-/// repetitions' throttling, a line a sample.
-std::string lines_of(const Telemetry& telemetry, std::span<const Repetition> repetitions,
-                     const std::string& gpu) {
-  const auto& samples = telemetry.samples();
-  const Time zero = repetitions.empty() ? Time() : repetitions.front().begin;
-  const Energy energy =
-      repetitions.empty() ? Energy() : energy_between(samples, zero, repetitions.back().end);
-  std::string text = fmt::format("{}\t{}\t{}\t{}\n", gpu.empty() ? "none" : gpu, energy.joules,
-                                 energy.counted ? 1 : 0, telemetry.new_ecc_errors());
-  for (const auto& repetition : repetitions) {
-    text += text_of(throttled_between(samples, repetition.begin, repetition.end)) + '\t';
-  }
+/// This rank's samples; `zero` is second 0.
+Table samples_table(std::span<const Sample> samples, Time zero) {
+  Table table("gpu", {{"seconds", ColumnType::real, "s"},
+                      {"power", ColumnType::real, "W"},
+                      {"sm_clock", ColumnType::real, "MHz"},
+                      {"memory_clock", ColumnType::real, "MHz"},
+                      {"temperature", ColumnType::real, "degC"},
+                      {"throttled", ColumnType::integer},
+                      {"clock_reasons", ColumnType::text},
+                      {"took", ColumnType::real, "s"}});
   for (const auto& [time, reading, took] : samples) {
-    text += fmt::format("\n{:.6f}\t{}\t{}\t{}\t{}\t{}\t{:.6f}", seconds_between(zero, time),
-                        reading.power, reading.sm_clock, reading.memory_clock, reading.temperature,
-                        text_of(reading.clock_reasons), took);
+    const auto& reasons = reading.clock_reasons;
+    table.add({seconds_between(zero, time), reading.power, reading.sm_clock, reading.memory_clock,
+               reading.temperature,
+               reasons ? std::int64_t{device::throttling(*reasons) != 0} : std::int64_t{-1},
+               reasons ? device::describe_clock_reasons(*reasons) : "unknown", took});
   }
-  return text;
+  return table;
 }
 
-Table empty_table() {
-  return Table("gpu", {{"rank", ColumnType::integer},
-                       {"seconds", ColumnType::real, "s"},
-                       {"power", ColumnType::real, "W"},
-                       {"sm_clock", ColumnType::real, "MHz"},
-                       {"memory_clock", ColumnType::real, "MHz"},
-                       {"temperature", ColumnType::real, "degC"},
-                       {"throttled", ColumnType::integer},
-                       {"clock_reasons", ColumnType::text},
-                       {"took", ColumnType::real, "s"}});
-}
-
-void add_sample(Table& table, std::int64_t rank, std::string_view line) {
-  const auto field = split(line, '\t');
-  const auto reasons = reasons_of(field[5]);
-  table.add({rank, real(field[0]), real(field[1]), real(field[2]), real(field[3]), real(field[4]),
-             reasons ? std::int64_t{device::throttling(*reasons) != 0} : std::int64_t{-1},
-             reasons ? device::describe_clock_reasons(*reasons) : std::string("unknown"),
-             real(field[6])});
+/// The energy of all GPUs; of ranks that share one, the first counts. Collective.
+Energy gather_energy(const launch::Session& session, const Energy& mine, const std::string& gpu) {
+  Energy all{.joules = 0, .counted = true};
+  std::set<std::string> known;
+  const auto energies = session.gather(std::vector{mine});
+  const auto gpus = session.gather(gpu);
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
+    if (!known.insert(gpus[rank]).second) continue;
+    all.joules += energies[rank].joules;
+    all.counted = all.counted && energies[rank].counted;
+  }
+  return all;
 }
 
 /// "power-cap: ranks 0,1; thermal: ranks 3".
@@ -230,30 +209,31 @@ std::size_t most_samples(int ranks) {
 
 RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& telemetry,
                               std::span<const Repetition> repetitions, const std::string& gpu) {
-  RunTelemetry run{.samples = empty_table(),
+  const auto& samples = telemetry.samples();
+  const bool ran = !repetitions.empty();
+  const Time zero = ran ? repetitions.front().begin : Time();
+  const Energy energy = ran ? energy_between(samples, zero, repetitions.back().end) : Energy();
+  RunTelemetry run{.samples = launch::gather(session, samples_table(samples, zero)),
                    .throttled = std::vector<std::int64_t>(repetitions.size(), -1),
-                   .energy = {.joules = 0, .counted = true},
+                   .energy = gather_energy(session, energy, gpu),
                    .warnings = {}};
-  std::set<std::string> gpus;
+  std::vector<std::optional<std::uint64_t>> mine;  // why this GPU was throttled, by repetition
+  for (const auto& repetition : repetitions) {
+    mine.push_back(throttled_between(samples, repetition.begin, repetition.end));
+  }
+  const auto throttled = session.gather(mine);
+  const auto errors = session.gather(std::vector{telemetry.new_ecc_errors()});
   std::map<std::string, std::string> throttled_ranks;
-  std::int64_t rank = 0;
-  for (const std::string& text : session.gather(lines_of(telemetry, repetitions, gpu))) {
-    const auto lines = split(text, '\n');
-    const auto facts = split(lines[0], '\t');
-    if (gpus.insert(std::string(facts[0])).second) {
-      run.energy.joules += real(facts[1]);
-      run.energy.counted = run.energy.counted && facts[2] == "1";
-    }
-    if (const double errors = real(facts[3]); errors > 0) {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    if (errors[rank] > 0) {
       run.warnings.push_back(fmt::format(
           "the GPU of rank {} met {} memory errors that it could not correct: have it checked "
           "before you trust its results",
-          rank, errors));
+          rank, errors[rank]));
     }
     std::uint64_t reasons = 0;
-    const auto masks = split(lines[1], '\t');
     for (std::size_t i = 0; i < repetitions.size(); ++i) {
-      if (const auto mask = reasons_of(masks[i])) {
+      if (const auto mask = throttled[rank * repetitions.size() + i]) {
         run.throttled[i] = std::max(run.throttled[i], std::int64_t{*mask != 0});
         reasons |= *mask;
       }
@@ -262,8 +242,6 @@ RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& t
       std::string& ranks = throttled_ranks[device::describe_clock_reasons(reasons)];
       ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
     }
-    for (std::size_t i = 2; i < lines.size(); ++i) add_sample(run.samples, rank, lines[i]);
-    ++rank;
   }
   if (!throttled_ranks.empty()) {
     run.warnings.push_back(

@@ -1,27 +1,24 @@
 #include "measure/timeline.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
-#include <string>
 
 namespace shardstream::measure {
 namespace {
 
-/// One rank's, on rank 0's clock, ready to be sent.
-std::string packed_spans(const Recorder& recorder, std::uint32_t rank,
-                         const ClockAlignment& clock) {
-  std::string bytes;
+/// One rank's, on rank 0's clock.
+std::vector<Timeline::Span> spans_of(const Recorder& recorder, std::uint32_t rank,
+                                     const ClockAlignment& clock) {
+  std::vector<Timeline::Span> spans;
   std::uint32_t first_phase = 0;
   for (const Track* track : tracks_of(recorder)) {
     for (const KeptSpan& kept : track->spans()) {
-      const Timeline::Span span{rank, first_phase + kept.phase, kept.batch,
-                                clock.on_rank0(kept.start_ns), kept.dur_ns};
-      bytes.append(reinterpret_cast<const char*>(&span), sizeof(span));
+      spans.push_back(
+          {rank, first_phase + kept.phase, kept.batch, clock.on_rank0(kept.start_ns), kept.dur_ns});
     }
     first_phase += static_cast<std::uint32_t>(track->phases().size());
   }
-  return bytes;
+  return spans;
 }
 
 }  // namespace
@@ -40,12 +37,7 @@ Timeline gather_timeline(const launch::Session& session, const Recorder& recorde
   const std::int64_t error_ns = clock.error() + recorder.device_clock_error();
   timeline.alignment_error = session.max(static_cast<double>(error_ns) / 1e9);
   const auto rank = static_cast<std::uint32_t>(session.rank());
-  for (std::string& bytes : session.collect(packed_spans(recorder, rank, clock))) {
-    const std::size_t before = timeline.spans.size(), count = bytes.size() / sizeof(Timeline::Span);
-    timeline.spans.resize(before + count);
-    if (count > 0) std::memcpy(&timeline.spans[before], bytes.data(), bytes.size());
-    bytes = {};
-  }
+  timeline.spans = session.collect(spans_of(recorder, rank, clock));
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const auto& span : timeline.spans) first = std::min(first, span.start_ns);
   for (auto& span : timeline.spans) span.start_ns -= first;

@@ -20,25 +20,25 @@ constexpr std::array rows = {
         "stream|pageable|pinned|write-combined|mapped|resident",
         "Where the data is when timing begins: at its source (stream), loaded beforehand into "
         "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident); gemm and gram take stream and "
-        "pageable."},
+        "read over the link (mapped), or on the device (resident). Matrix products take stream "
+        "and pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
-              "Bytes that one kernel call of reduce gets, rounded up to whole leaves; auto is "
+              "Bytes that one kernel call gets, rounded up to whole leaves; auto is "
               "64MiB, or the whole shard when it is resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
-              "Batches of reduce in device memory: one computes while the others fill."},
-    OptionRow{
-        "pipeline.slot", OptionKind::size, "auto", "auto|1..",
-        "Bytes of one pinned staging slot, rounded up to whole leaves of reduce, to some rows of a "
-        "matrix; auto keeps the ring in the last-level cache: 1 to 4MiB for readers, 2 to 4MiB for "
-        "what comes back."},
+              "Batches in device memory: one computes while the others fill."},
+    OptionRow{"pipeline.slot", OptionKind::size, "auto", "auto|1..",
+              "Bytes of one pinned staging slot, rounded up to whole leaves, or to some rows of a "
+              "matrix; "
+              " auto keeps the ring in the last-level cache: 1 to 4MiB for readers, 2 to 4MiB for "
+              "what comes back."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{
         "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
         "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
-        "several ranks share the host; with gemm and gram, whose readers round and sum, all but an "
-        "eighth of them, up to 16."},
+        "several ranks share the host. Readers of matrices that are multiplied also round and sum: "
+        "auto is then all but an eighth of the CPUs, up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };

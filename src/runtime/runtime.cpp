@@ -67,9 +67,9 @@ launch::Situation look(const launch::Session& session, const std::string& wanted
 /// which is after all of them have opened it, in equal parts. Collective.
 std::uint64_t part_of_free_memory(const launch::Session& session, const launch::Place& place,
                                   std::uint64_t free) {
-  const auto found = session.gather(std::vector<double>{static_cast<double>(free)});
+  const auto found = session.gather(std::vector{free});
   for (const int rank : place.sharers) {
-    free = std::min(free, static_cast<std::uint64_t>(found[static_cast<std::size_t>(rank)]));
+    free = std::min(free, found[static_cast<std::size_t>(rank)]);
   }
   return free / std::max<std::size_t>(1, place.sharers.size());
 }

@@ -1,12 +1,12 @@
-// Each rank writes what it sees as a JSON object, whose fields are named as the tables' columns
-// are; every rank makes the tables from all ranks' objects.
+// Each rank lists what it sees in tables, which all ranks gather; every rank merges the rows that
+// tell of the same GPU.
 #include "runtime/topology.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -15,13 +15,12 @@
 #include "device/cuda/peers.hpp"
 #include "device/pcie.hpp"
 #include "launch/affinity.hpp"
+#include "launch/gather.hpp"
 #include "launch/gpu_locality.hpp"
 #include "launch/memory_nodes.hpp"
 
 namespace shardstream::runtime {
 namespace {
-
-using Json = nlohmann::json;
 
 /// Where pinned memory of this rank lands.
 std::string pinned_nodes(device::Device* device) {
@@ -34,46 +33,66 @@ std::string pinned_nodes(device::Device* device) {
   }
 }
 
-Json rank_seen(const Viewpoint& from) {
+Table rank_seen(const Viewpoint& from) {
+  Table table("ranks", {{"host", ColumnType::text},
+                        {"local_rank", ColumnType::integer},
+                        {"pid", ColumnType::integer},
+                        {"cpus", ColumnType::text},
+                        {"cpu_nodes", ColumnType::text},
+                        {"threads", ColumnType::integer},
+                        {"backend", ColumnType::text},
+                        {"device", ColumnType::text},
+                        {"gpu_uuid", ColumnType::text},
+                        {"gpu_pci", ColumnType::text},
+                        {"gpu_node", ColumnType::integer},
+                        {"pinned_nodes", ColumnType::text}});
   device::DeviceInfo none;
   none.backend = "none";
   const auto& device = from.device != nullptr ? from.device->info() : none;
-  return {{"host", from.session.host()},
-          {"local_rank", from.session.local_rank()},
-          {"pid", getpid()},
-          {"cpus", launch::granted_cpu_list()},
-          {"cpu_nodes", launch::numa_nodes_of_cpus(launch::granted_cpus())},
-          {"threads", from.threads},
-          {"backend", device.backend},
-          {"device", device.name},
-          {"gpu_uuid", device.uuid},
-          {"gpu_pci", device.pci},
-          {"gpu_node", device.pci.empty() ? -1 : launch::locality_of(device.pci).numa_node},
-          {"pinned_nodes", pinned_nodes(from.device)}};
+  const int node = device.pci.empty() ? -1 : launch::locality_of(device.pci).numa_node;
+  table.add({from.session.host(), std::int64_t{from.session.local_rank()}, std::int64_t{getpid()},
+             launch::granted_cpu_list(), launch::numa_nodes_of_cpus(launch::granted_cpus()),
+             std::int64_t{from.threads}, device.backend, device.name, device.uuid, device.pci,
+             std::int64_t{node}, pinned_nodes(from.device)});
+  return table;
 }
 
 /// Who tells of a GPU; the first knows the most.
-enum class Origin { bound, visible, nvml };
+enum class Origin : std::int64_t { bound, visible, nvml };
 
-Json gpu_seen(Origin origin, const device::GpuFacts& f) {
-  return {{"origin", origin},
-          {"pci", f.pci},
-          {"uuid", f.uuid},
-          {"numa_node", launch::locality_of(f.pci).numa_node},
-          {"name", f.name},
-          {"compute_capability", f.compute_capability},
-          {"multiprocessors", f.multiprocessors},
-          {"memory", f.memory},
-          {"sm_clock_max", f.sm_clock_max},
-          {"memory_clock_max", f.memory_clock_max},
-          {"power_limit", f.power_limit},
-          {"ecc", f.ecc},
-          {"pcie_generation", f.pcie_generation},
-          {"pcie_width", f.pcie_width},
-          {"pcie_generation_max", f.pcie_generation_max},
-          {"pcie_width_max", f.pcie_width_max},
-          {"pcie_rate_max", device::pcie_rate(f.pcie_generation_max, f.pcie_width_max)},
-          {"nvlinks", f.nvlinks}};
+/// What is told of a GPU, the same where it is seen and where all is gathered.
+std::vector<Column> fact_columns() {
+  return {{"numa_node", ColumnType::integer},
+          {"name", ColumnType::text},
+          {"compute_capability", ColumnType::integer},
+          {"multiprocessors", ColumnType::integer},
+          {"memory", ColumnType::integer, "B"},
+          {"sm_clock_max", ColumnType::integer, "MHz"},
+          {"memory_clock_max", ColumnType::integer, "MHz"},
+          {"power_limit", ColumnType::real, "W"},
+          {"ecc", ColumnType::text},
+          {"pcie_generation", ColumnType::integer},
+          {"pcie_width", ColumnType::integer},
+          {"pcie_generation_max", ColumnType::integer},
+          {"pcie_width_max", ColumnType::integer},
+          {"pcie_rate_max", ColumnType::real, "GB/s"},
+          {"nvlinks", ColumnType::integer}};
+}
+
+/// `columns`, and then those of the facts.
+std::vector<Column> with_facts(std::vector<Column> columns) {
+  std::ranges::move(fact_columns(), std::back_inserter(columns));
+  return columns;
+}
+
+void add_gpu(Table& seen, const std::string& host, Origin origin, const device::GpuFacts& f) {
+  const auto integer = [](std::int64_t value) { return Cell(value); };
+  seen.add({integer(static_cast<std::int64_t>(origin)), host, f.pci, f.uuid,
+            integer(launch::locality_of(f.pci).numa_node), f.name, integer(f.compute_capability),
+            integer(f.multiprocessors), integer(f.memory), integer(f.sm_clock_max),
+            integer(f.memory_clock_max), f.power_limit, f.ecc, integer(f.pcie_generation),
+            integer(f.pcie_width), integer(f.pcie_generation_max), integer(f.pcie_width_max),
+            device::pcie_rate(f.pcie_generation_max, f.pcie_width_max), integer(f.nvlinks)});
 }
 
 /// What CUDA knows, and NVML's word for the rest.
@@ -89,8 +108,14 @@ device::GpuFacts completed(const device::GpuFacts& cuda, const device::Nvml& nvm
   return facts;
 }
 
-Json gpus_seen(const Viewpoint& from) {
-  Json all = Json::array();
+Table gpus_seen(const Viewpoint& from) {
+  Table seen("gpus", with_facts({{"origin", ColumnType::integer},
+                                 {"host", ColumnType::text},
+                                 {"pci", ColumnType::text},
+                                 {"uuid", ColumnType::text}}));
+  const auto add = [&](Origin origin, const device::GpuFacts& facts) {
+    add_gpu(seen, from.session.host(), origin, facts);
+  };
   if (from.device != nullptr && !from.device->info().uuid.empty()) {
     const auto& info = from.device->info();
     device::GpuFacts facts;
@@ -100,17 +125,17 @@ Json gpus_seen(const Viewpoint& from) {
     facts.compute_capability = info.compute_capability;
     facts.multiprocessors = info.multiprocessors;
     facts.memory = static_cast<std::int64_t>(info.memory_total);
-    all.push_back(gpu_seen(Origin::bound, completed(facts, from.nvml)));
+    add(Origin::bound, completed(facts, from.nvml));
   }
   if constexpr (built_with_cuda) {
     if (from.ask_cuda) {
       for (const auto& gpu : device::cuda::inventory().gpus) {
-        all.push_back(gpu_seen(Origin::visible, completed(gpu, from.nvml)));
+        add(Origin::visible, completed(gpu, from.nvml));
       }
     }
   }
-  for (const auto& gpu : from.nvml.gpus()) all.push_back(gpu_seen(Origin::nvml, gpu.facts()));
-  return all;
+  for (const auto& gpu : from.nvml.gpus()) add(Origin::nvml, gpu.facts());
+  return seen;
 }
 
 /// "NVLink" or "PCIe"; "unknown" where NVML does not tell.
@@ -121,138 +146,86 @@ std::string link_between(const device::Nvml& nvml, const std::string& from, cons
   return *nvlink ? "NVLink" : "PCIe";
 }
 
-Json peers_seen(const Viewpoint& from) {
-  Json all = Json::array();
+Table peers_seen(const Viewpoint& from) {
+  Table seen("peers", {{"host", ColumnType::text},
+                       {"from", ColumnType::text},
+                       {"to", ColumnType::text},
+                       {"access", ColumnType::integer},
+                       {"performance_rank", ColumnType::integer},
+                       {"link", ColumnType::text}});
   if constexpr (built_with_cuda) {
-    if (!from.ask_cuda) return all;
+    if (!from.ask_cuda) return seen;
     for (const auto& pair : device::cuda::peer_access()) {
-      all.push_back({{"from", pair.from},
-                     {"to", pair.to},
-                     {"access", pair.can ? 1 : 0},
-                     {"performance_rank", pair.performance_rank},
-                     {"link", link_between(from.nvml, pair.from, pair.to)}});
+      seen.add({from.session.host(), pair.from, pair.to, std::int64_t{pair.can},
+                std::int64_t{pair.performance_rank}, link_between(from.nvml, pair.from, pair.to)});
     }
   }
-  return all;
+  return seen;
 }
 
-Table ranks_table() {
-  return Table("ranks", {{"rank", ColumnType::integer},
-                         {"host", ColumnType::text},
-                         {"local_rank", ColumnType::integer},
-                         {"pid", ColumnType::integer},
-                         {"cpus", ColumnType::text},
-                         {"cpu_nodes", ColumnType::text},
-                         {"threads", ColumnType::integer},
-                         {"backend", ColumnType::text},
-                         {"device", ColumnType::text},
-                         {"gpu_uuid", ColumnType::text},
-                         {"gpu_pci", ColumnType::text},
-                         {"gpu_node", ColumnType::integer},
-                         {"pinned_nodes", ColumnType::text}});
-}
-
-Table gpus_table() {
-  return Table("gpus", {{"gpu", ColumnType::integer},
-                        {"host", ColumnType::text},
-                        {"pci", ColumnType::text},
-                        {"uuid", ColumnType::text},
-                        {"rank", ColumnType::integer},
-                        {"visible", ColumnType::integer},
-                        {"numa_node", ColumnType::integer},
-                        {"name", ColumnType::text},
-                        {"compute_capability", ColumnType::integer},
-                        {"multiprocessors", ColumnType::integer},
-                        {"memory", ColumnType::integer, "B"},
-                        {"sm_clock_max", ColumnType::integer, "MHz"},
-                        {"memory_clock_max", ColumnType::integer, "MHz"},
-                        {"power_limit", ColumnType::real, "W"},
-                        {"ecc", ColumnType::text},
-                        {"pcie_generation", ColumnType::integer},
-                        {"pcie_width", ColumnType::integer},
-                        {"pcie_generation_max", ColumnType::integer},
-                        {"pcie_width_max", ColumnType::integer},
-                        {"pcie_rate_max", ColumnType::real, "GB/s"},
-                        {"nvlinks", ColumnType::integer}});
-}
-
-Table peers_table() {
-  return Table("peers", {{"gpu", ColumnType::integer},
-                         {"peer", ColumnType::integer},
-                         {"host", ColumnType::text},
-                         {"access", ColumnType::integer},
-                         {"performance_rank", ColumnType::integer},
-                         {"link", ColumnType::text}});
-}
-
-/// Adds `seen` as a row; JSON has no NaN, and writes null for it.
-void add_row(Table& table, const Json& seen) {
-  std::vector<Cell> row;
-  for (const Column& column : table.columns()) {
-    const Json& field = seen.at(column.name);
-    if (column.type == ColumnType::integer) row.emplace_back(field.get<std::int64_t>());
-    if (column.type == ColumnType::text) row.emplace_back(field.get<std::string>());
-    if (column.type == ColumnType::real) {
-      row.emplace_back(field.is_null() ? device::unknown : field.get<double>());
-    }
-  }
-  table.add(std::move(row));
-}
-
-/// Puts together what the ranks have seen; a GPU that several ranks tell of becomes one row.
-class Gathering {
+/// Merges what the ranks have seen: a GPU that several ranks tell of becomes one row.
+class Merging {
  public:
-  void add(Json seen) {
-    Json& own = seen["rank"];
-    own["rank"] = ranks_.rows().size();
-    add_row(ranks_, own);
-    for (Json& gpu : seen["gpus"]) {
-      gpu["host"] = own["host"];
-      gpu["visible"] = gpu["origin"] == Origin::nvml ? 0 : 1;
-      gpu["rank"] = gpu["origin"] == Origin::bound ? own["rank"] : Json(-1);
-      seen_.push_back(std::move(gpu));
-    }
-    for (Json& pair : seen["peers"]) {
-      pair["host"] = own["host"];
-      pairs_.push_back(std::move(pair));
+  void add_gpus(const Table& seen) {
+    for (const Origin origin : {Origin::bound, Origin::visible, Origin::nvml}) {
+      for (const Row& gpu : seen.rows()) {
+        if (gpu.get<std::int64_t>("origin") == static_cast<std::int64_t>(origin)) {
+          add_gpu(gpu, origin);
+        }
+      }
     }
   }
 
-  Topology tables() {
-    std::ranges::stable_sort(seen_, {},
-                             [](const Json& gpu) { return gpu["origin"].get<Origin>(); });
-    for (Json& gpu : seen_) add_gpu(gpu);
-    for (Json& pair : pairs_) add_pair(pair);
-    return {std::move(ranks_), std::move(gpus_), std::move(peers_)};
+  void add_peers(const Table& seen) {
+    for (const Row& pair : seen.rows()) {
+      const auto from = numbers_.find(place(pair, "from")), to = numbers_.find(place(pair, "to"));
+      if (from == numbers_.end() || to == numbers_.end()) continue;  // CUDA told no address
+      if (!told_.insert({from->second, to->second}).second) continue;
+      peers.add({from->second, to->second, pair["host"], pair["access"], pair["performance_rank"],
+                 pair["link"]});
+    }
   }
+
+  Table gpus{"gpus", with_facts({{"gpu", ColumnType::integer},
+                                 {"host", ColumnType::text},
+                                 {"pci", ColumnType::text},
+                                 {"uuid", ColumnType::text},
+                                 {"rank", ColumnType::integer},
+                                 {"visible", ColumnType::integer}})};
+  Table peers{"peers",
+              {{"gpu", ColumnType::integer},
+               {"peer", ColumnType::integer},
+               {"host", ColumnType::text},
+               {"access", ColumnType::integer},
+               {"performance_rank", ColumnType::integer},
+               {"link", ColumnType::text}}};
 
  private:
   using Place = std::pair<std::string, std::string>;  // host, and PCI address or uuid
 
-  static Place place(const Json& seen, const char* key) { return {seen["host"], seen[key]}; }
+  static Place place(const Row& seen, const char* key) {
+    return {seen.get<std::string>("host"), seen.get<std::string>(key)};
+  }
 
-  void add_gpu(Json& gpu) {
+  void add_gpu(const Row& seen, Origin origin) {
+    const bool bound = origin == Origin::bound;
     // Slices of one GPU share its address; each is bound by its own uuid.
-    if (gpu["origin"] == Origin::bound ? !uuids_.insert(place(gpu, "uuid")).second
-                                       : numbers_.contains(place(gpu, "pci"))) {
+    if (bound ? !uuids_.insert(place(seen, "uuid")).second
+              : numbers_.contains(place(seen, "pci"))) {
       return;
     }
-    gpu["gpu"] = gpus_.rows().size();
-    numbers_.insert({place(gpu, "pci"), gpu["gpu"]});
-    add_row(gpus_, gpu);
+    const auto number = static_cast<std::int64_t>(gpus.rows().size());
+    numbers_.insert({place(seen, "pci"), number});
+    std::vector<Cell> row = {number,
+                             seen["host"],
+                             seen["pci"],
+                             seen["uuid"],
+                             bound ? seen["rank"] : Cell(std::int64_t{-1}),
+                             std::int64_t{origin != Origin::nvml}};
+    for (const Column& fact : fact_columns()) row.push_back(seen[fact.name]);
+    gpus.add(std::move(row));
   }
 
-  void add_pair(Json& pair) {
-    const auto from = numbers_.find(place(pair, "from")), to = numbers_.find(place(pair, "to"));
-    if (from == numbers_.end() || to == numbers_.end()) return;  // CUDA told no address
-    if (!told_.insert({from->second, to->second}).second) return;
-    pair["gpu"] = from->second;
-    pair["peer"] = to->second;
-    add_row(peers_, pair);
-  }
-
-  Table ranks_ = ranks_table(), gpus_ = gpus_table(), peers_ = peers_table();
-  std::vector<Json> seen_, pairs_;
   std::set<Place> uuids_;
   std::map<Place, std::int64_t> numbers_;
   std::set<std::pair<std::int64_t, std::int64_t>> told_;
@@ -261,13 +234,11 @@ class Gathering {
 }  // namespace
 
 Topology observe(const Viewpoint& from) {
-  const Json mine = {
-      {"rank", rank_seen(from)}, {"gpus", gpus_seen(from)}, {"peers", peers_seen(from)}};
-  // What is no UTF-8 in a name is replaced.
-  const std::string text = mine.dump(-1, ' ', false, Json::error_handler_t::replace);
-  Gathering gathering;
-  for (const std::string& seen : from.session.gather(text)) gathering.add(Json::parse(seen));
-  return gathering.tables();
+  Table ranks = launch::gather(from.session, rank_seen(from));
+  Merging merging;
+  merging.add_gpus(launch::gather(from.session, gpus_seen(from)));
+  merging.add_peers(launch::gather(from.session, peers_seen(from)));
+  return {std::move(ranks), std::move(merging.gpus), std::move(merging.peers)};
 }
 
 Topology observe(const Runtime& runtime) {

@@ -3,12 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/table.hpp"
-#include "io/checkpoint.hpp"
 #include "io/result_file.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/sample.hpp"
@@ -17,24 +15,16 @@ namespace shardstream::workloads {
 
 /// One line of standard output: key=value unit.
 struct Metric {
-  std::string key, value, unit = {};
+  std::string key;
+  Cell value;
+  std::string unit = {};
+  const char* format = "{}";  ///< of fmt: with how many digits a real is printed, "{}" all of them
 };
 
 /// What is told of the data that came in: GROUP is /input, or /input/NAME where there are several.
 struct InputAttribute {
   std::string group, name;
   io::Attribute value;
-};
-
-/// What a workload needs to leave a checkpoint, and to go on from one.
-struct Resume {
-  io::Journal* journal;  ///< to be begun by every rank
-  /// What earlier runs have finished, the same on all ranks; null: nothing.
-  const io::Checkpoint* earlier;
-  /// Collective, where there is an earlier one: every rank has written the tiles that it takes over
-  /// and added them to its journal. When they are safe on disk, what the earlier runs have left is
-  /// removed. Throws AgreedError.
-  std::function<void()> taken_over;
 };
 
 /// What came of the verification of a result.
@@ -50,6 +40,21 @@ constexpr const char* word_of(Verification verification) {
   return words[static_cast<std::size_t>(verification)];
 }
 
+/// What a rate counts: the work of one repetition, all ranks.
+struct Work {
+  double amount = 0;
+  std::string unit = "GB";        ///< rates are in UNIT/s, energies in J/UNIT
+  std::string name = "gigabyte";  ///< the unit as a word, for the key energy_per_NAME
+};
+/// Work that moves data.
+inline Work moving(std::uint64_t bytes) {
+  return {static_cast<double>(bytes) / 1e9, "GB", "gigabyte"};
+}
+/// Work that computes.
+inline Work computing(double flops) {
+  return {flops / 1e12, "Tflop", "teraflop"};
+}
+
 /// The same on every rank.
 struct Outcome {
   std::vector<Table> results;                                     ///< become /results/NAME
@@ -58,9 +63,9 @@ struct Outcome {
   /// What options came to where the program chose or rounded, by key: this rank's own.
   std::vector<std::pair<std::string, io::Attribute>> resolved;
   std::vector<Metric> metrics;
-  measure::Samples samples;               ///< the timed repetitions
-  std::uint64_t elements = 0, bytes = 0;  ///< of work in one repetition, all ranks
-  double flops = 0;  ///< likewise; 0 where the work is to move bytes, and these are counted
+  measure::Samples samples;                ///< the timed repetitions
+  std::uint64_t elements = 0, bytes = 0;   ///< of work in one repetition, all ranks
+  Work work;                               ///< likewise, what rates count
   std::vector<measure::Ceiling> ceilings;  ///< this machine's limits, measured in this run
   Verification verified = Verification::failed;
   std::string verdict;  ///< one sentence on what was verified, or what failed

@@ -184,9 +184,9 @@ def test_generate_with_a_shape():
         assert f"elements={np.prod(shape)}\n" in finished.out, finished
         expected = generated("uniform", "f64", np.prod(shape), 1).reshape(shape)
         assert np.array_equal(read(folder / "a.h5", "x", len(shape)), expected)
-        # What a run generates and what it reads from the file is the same.
+        # What a run generates and what it reads from the file is the same, but for input=.
         values = [run("run", "reduce", *data, "-o", folder / f"{name}.h5").expect(0).out
-                  .split("\ntime=")[0].split("page_cache=")[0].rstrip()
+                  .split("\ntime=")[0].split("page_cache=")[0].rstrip().split("\n", 1)[1]
                   for name, data in (("file", ["--input.data", folder / "a.h5"]),
                                      ("none", ["--input.shape", text, "--input.type", "f64"]))]
         assert values[0] == values[1], values
@@ -272,8 +272,7 @@ def test_bad_targets():
         for word in words:
             assert word in finished.err, f"{word}: {finished}"
         assert sorted(path.name for path in folder.iterdir()) == ["folder.h5", "in.h5"]
-    sizes = (" (generate names the sizes of generated data with --input.shape 200x100, "
-             "--input.count)")
+    sizes = " (generate names the sizes of generated data with --input.count, --input.shape)"
     cases = [
         ([], ["-o FILE.h5:/PATH"]),
         (["-o", folder / "a.h5"], ["-o FILE.h5:/PATH", f"not -o {folder}/a.h5"]),
@@ -290,8 +289,9 @@ def test_bad_targets():
         *((["-o", f"{folder}/a.h5:/x", option, value],
            [f"{option} is for run{owner}, and this is generate: leave it out{instead}\n"])
           for option, value, owner, instead in (
-              ("--gram.rows", 5, " gram", sizes), ("--gemm.m", 5, " gemm", sizes),
-              ("--input.a", "a.h5", " gemm or gram",
+              ("--gram.rows", 5, " gram, covariance or correlation", sizes),
+              ("--gemm.m", 5, " gemm", sizes),
+              ("--input.a", "a.h5", " gemm",
                " (generate names data with --input.data)"),
               ("--reduce.ops", "sum", " reduce", ""), ("--run.workload", "gemm", "", ""),
               ("--measure.repeat", 3, "", ""))),

@@ -24,7 +24,7 @@ def compare(a, b, precision, *more, c=None, alpha=1.0, beta=0.0, transpose_a=Fal
     """The product of the matrices a and b, stored transposed if so told, against the model."""
     folder = new_folder()
     stored_matrices = {"a": a.T if transpose_a else a, "b": b.T if transpose_b else b}
-    options = ["--gemm.precision", precision]
+    options = ["--product.precision", precision]
     if c is not None:
         stored_matrices["c"] = c
         options += ["--gemm.beta", beta]
@@ -107,9 +107,9 @@ def test_int8_of_generated_matrices():
     for name, shape, seed in (("a", "77x300", 1), ("b", "300x55", 2)):
         run("generate", "-o", f"{folder}/{name}.h5:/x", "--input.shape", shape, "--input.type",
             "i8", "--input.seed", seed).expect(0)
-    first = gemm(folder / "generated.h5", *size, "--gemm.precision", "int8")
+    first = gemm(folder / "generated.h5", *size, "--product.precision", "int8")
     named = [word for name in "ab" for word in (f"--input.{name}", folder / f"{name}.h5")]
-    second = gemm(folder / "named.h5", *named, "--gemm.precision", "int8", ranks=2)
+    second = gemm(folder / "named.h5", *named, "--product.precision", "int8", ranks=2)
     assert stored(folder / "generated.h5").dtype == np.dtype("i4")
     assert first.values["c_checksum"] == second.values["c_checksum"], f"{first}\n{second}"
     a, b = (h5py.File(folder / f"{name}.h5")["x"][()].astype("i8") for name in "ab")
@@ -123,7 +123,7 @@ def test_fp32x3_errs_about_as_fp32_does():
         errors = {}
         for precision in ("fp32", "fp32x3", "tf32"):
             out = new_folder() / "c.h5"
-            gemm(out, *files, "--gemm.precision", precision)
+            gemm(out, *files, "--product.precision", precision)
             errors[precision] = np.linalg.norm(stored(out) - a.astype("f8") @ b.astype("f8"))
         assert errors["fp32x3"] <= 8 * errors["fp32"], errors
         assert errors["fp32x3"] <= errors["tf32"] / 50, errors
@@ -147,7 +147,7 @@ def test_vectors():
     def check(name, first, second, expected, options, ranks):
         out = folder / f"{name}-{ranks}.h5"
         own = new_folder()
-        gemm(out, *inputs(own, a=first, b=second), "--gemm.precision", "fp32", *options,
+        gemm(out, *inputs(own, a=first, b=second), "--product.precision", "fp32", *options,
              ranks=ranks)
         result = stored(out)
         assert result.shape == expected.shape, result.shape
@@ -184,7 +184,7 @@ def test_bytes_of_another_type():
     folder = new_folder()
     a, b = bytes_of(60, 70), bytes_of(70, 50)
     files = inputs(folder, a=a.astype("i4"), b=b.astype("f8"))
-    gemm(folder / "c.h5", *files, "--gemm.precision", "int8", "--input.type", "i8", ranks=2)
+    gemm(folder / "c.h5", *files, "--product.precision", "int8", "--input.type", "i8", ranks=2)
     assert np.array_equal(stored(folder / "c.h5"), a.astype("i8") @ b.astype("i8"))
 
 
@@ -213,7 +213,7 @@ def test_chunked_and_compressed():
 def test_not_stored():
     """The same checksum and norm without C in the file; generated matrices."""
     folder = new_folder()
-    size = ["--gemm.m", 263, "--gemm.n", 131, "--gemm.k", 97, "--gemm.precision", "fp32"]
+    size = ["--gemm.m", 263, "--gemm.n", 131, "--gemm.k", 97, "--product.precision", "fp32"]
     first = gemm(folder / "stored.h5", *size, env=ON_HOST)
     assert stored(folder / "stored.h5").shape == (263, 131)
 
@@ -233,7 +233,8 @@ def test_checksum_shows_every_change():
     size = ["--gemm.m", 128, "--gemm.n", 256, "--gemm.k", 32, "--output.store", "false"]
 
     def check(precision):
-        sums = [gemm(new_folder() / "out.h5", *size, "--gemm.precision", precision, "--gemm.alpha",
+        sums = [gemm(new_folder() / "out.h5", *size, "--product.precision", precision,
+                     "--gemm.alpha",
                      alpha, env=ON_HOST).values["c_checksum"] for alpha in (1, -1, 2, 0.5, -4)]
         assert len(set(sums)) == len(sums), sums
     each([("fp32",), ("fp64",)], check)
@@ -247,10 +248,11 @@ def test_fewer_slots_than_readers():
 def test_norms_of_any_size():
     """Squares that are subnormal, or overflow."""
     size = ["--gemm.m", 64, "--gemm.n", 64, "--gemm.k", 64]
-    small = gemm(new_folder() / "out.h5", *size, "--gemm.precision", "fp64", "--gemm.alpha",
+    small = gemm(new_folder() / "out.h5", *size, "--product.precision", "fp64", "--gemm.alpha",
                  "1e-162", env=ON_HOST)
     assert 0 < float(small.values["c_norm"]) < 1e-150, small
-    large = gemm(new_folder() / "out.h5", *size, "--gemm.precision", "fp32", "--gemm.alpha", "1e39",
+    large = gemm(new_folder() / "out.h5", *size, "--product.precision", "fp32", "--gemm.alpha",
+                 "1e39",
                  env=ON_HOST)
     assert large.values["c_norm"] == "inf" and "overflows" in large.err, large
 
@@ -309,13 +311,13 @@ def test_resolved_options():
         file["a"], file["b"] = whole_numbers(4, 3000, "f8"), bytes_of(3000, 5)
     out = folder / "out.h5"
     run("run", "gemm", "--input.a", f"{folder}/in.h5:/a", "--input.b", f"{folder}/in.h5:/b",
-        "--gemm.decomposition", "split-k", "-o", out, ranks=2).expect(0)
+        "--product.decomposition", "split-k", "-o", out, ranks=2).expect(0)
     found = results.resolved(out, "gemm")
     assert found["input.type"] == "f64,i8" and found["input.read"] == "cached", found
     run("run", "gemm", "--input.a", f"{folder}/in.h5:/a", "--input.b", f"{folder}/in.h5:/b",
         "--input.type", "f32", "-o", out, "--output.overwrite", "true").expect(0)
     found = results.resolved(out, "gemm")
-    assert found["input.type"] == "f32" and found["gemm.decomposition"] == "rows", found
+    assert found["input.type"] == "f32" and found["product.decomposition"] == "rows", found
 
 
 def test_other_options():
@@ -324,7 +326,7 @@ def test_other_options():
     files = inputs(folder, a=whole_numbers(5, 6), b=whole_numbers(6, 7))
     reduce, product = ["run", "reduce", "--input.count", 10], ["run", "gemm", *files]
     check_complaints([
-        ([*reduce, "--gemm.precision", "fp64"], 2, ["--gemm.precision is for gemm"]),
+        ([*reduce, "--product.precision", "fp64"], 2, ["--product.precision is for gemm"]),
         ([*reduce, *files], 2, ["--input.a is for gemm"]),
         ([*reduce, "--output.store", "true"], 2, ["--output.store is for gemm"]),
         ([*product, "--reduce.ops", "sum"], 2, ["--reduce.ops is for reduce"]),
@@ -334,7 +336,7 @@ def test_other_options():
         ([*product, "--gemm.k", 6], 2, ["gemm.k", "input.a"]),
         ([*product, "--gemm.n", 7], 2, ["gemm.n", "input.b"]),
         (["run", "gemm", "--gemm.m", "2^40", "--gemm.n", "2^40"], 2, ["C is", "2^63"]),
-        ([*reduce, "--gemm.decomposition", "rows"], 2, ["--gemm.decomposition is for gemm"]),
+        ([*reduce, "--product.decomposition", "rows"], 2, ["--product.decomposition is for gemm"]),
         ([*reduce, "--output.resume", "never"], 2, ["--output.resume is for gemm"]),
     ])
     run(*product, "-o", folder / "c.h5",
@@ -391,8 +393,9 @@ def test_bad_input():
          ["input.c", "11", "10"]),
         ([*good, "--gemm.beta", "0.5", "--input.c", f"{folder}/in.h5:/B"], 2,
          ["input.c", "31", "20"]),
-        ([*good, "--gemm.precision", "quadruple"], 2, ["gemm.precision", "'quadruple'", "fp64"]),
-        ([*good, "--gemm.transpose-a", "maybe"], 2, ["gemm.transpose-a", "'maybe'"]),
+        ([*good, "--product.precision", "quadruple"], 2, ["product.precision", "'quadruple'",
+                                                          "fp64"]),
+        ([*good, "--gemm.transpose-a=maybe"], 2, ["gemm.transpose-a", "'maybe'"]),
         ([*good, "--pipeline.gpu-memory", "1KiB"], 2,
          ["1 KiB", "--pipeline.gpu-memory", "B or more"]),
         (of("in.h5:/A", "in.h5:/cube"), 2, ["input.b", "in.h5:/cube", "3 dimensions"]),
@@ -418,23 +421,25 @@ def test_what_int8_cannot_do():
 
     def of(a, b, *more):
         return ["run", "gemm", "--input.a", f"{folder}/in.h5:/{a}", "--input.b",
-                f"{folder}/in.h5:/{b}", "--gemm.precision", "int8", *more]
+                f"{folder}/in.h5:/{b}", "--product.precision", "int8", *more]
 
     safe = {"f32": "fp32", "u8": "fp32", "f64": "fp64", "i32": "fp64", "i64": "fp64"}
     check_complaints([
-        *((of(kind, "i8"), 2, [f"in.h5:/{kind} is {kind}", f"--gemm.precision {precision},",
+        *((of(kind, "i8"), 2, [f"in.h5:/{kind} is {kind}", f"--product.precision {precision},",
                                "--input.type i8"]) for kind, precision in safe.items()),
-        (of("i8", "f64"), 2, ["in.h5:/f64 is f64", "--gemm.precision fp64"]),
+        (of("i8", "f64"), 2, ["in.h5:/f64 is f64", "--product.precision fp64"]),
         # What --input.type i8 comes to, where values are not so.
         (of("large", "i8", "--input.type", "i8"), 1,
-         ["300, which i8 cannot hold: pass --gemm.precision fp32 or fp64 in place of int8, and no "
-          "--input.type\n"]),
+         ["300, which i8 cannot hold: pass --product.precision fp32 or fp64 in place of int8, "
+          "and no --input.type\n"]),
         (of("long", "tall"), 2, ["131072 products", "at most 131071", "fp32 or fp64"]),
         (of("i8", "i8", "--gemm.alpha", 2), 2, ["int8", "leave out alpha", "fp32 or fp64"]),
         (of("i8", "i8", "--gemm.beta", 1, "--input.c", f"{folder}/in.h5:/C"), 2,
          ["int8", "beta"]),
-        (["run", "gemm", "--gemm.precision", "int8", "--gemm.k", 131072], 2, ["131072 products"]),
-        (["run", "gemm", "--gemm.precision", "int8", "--input.type", "f32"], 2, ["is f32"]),
+        (["run", "gemm", "--product.precision", "int8", "--gemm.k", 131072], 2,
+         ["131072 products"]),
+        (["run", "gemm", "--gemm.m", 9, "--product.precision", "int8", "--input.type", "f32"], 2,
+         ["is f32"]),
     ])
 
 

@@ -21,7 +21,7 @@ def test_same_bits_on_the_host():
     m, n, k = 2100, 1111, 2170
     a, b, c = normal(k, m), normal(k, n), normal(m, n)
     arguments = [*inputs(folder, a=a, b=b, c=c), "--gemm.transpose-a", "true", "--gemm.beta", 0.5,
-                 "--gemm.precision", "fp32"]
+                 "--product.precision", "fp32"]
     result = check_bits("gemm", arguments, [(1, 1), (1, 1.5), (2, 1), (2, None), (3, 1), (3, 1.5)],
                         ON_HOST, shallow=True)
     values, bound = model(a.T, b, "fp32", 1.0, 0.5, c)
@@ -35,7 +35,7 @@ def test_same_bits_in_each_precision():
 
     def check(precision):
         files = whole if precision == "int8" else floats
-        check_bits("gemm", [*files, "--gemm.precision", precision], [(2, 1), (3, 1.5)], ON_HOST)
+        check_bits("gemm", [*files, "--product.precision", precision], [(2, 1), (3, 1.5)], ON_HOST)
     each([(precision,) for precision in [*FLOATS, "int8"]], check, workers=2)
 
 
@@ -43,7 +43,7 @@ def test_same_bits_for_any_memory():
     """Where one rank computes: on a GPU if there is one."""
     edge = several_tiles()
     check_bits("gemm", ["--gemm.m", edge, "--gemm.n", edge + 13, "--gemm.k", edge,
-                        "--gemm.precision", "tf32"], [(1, 1), (1, 1.5)], None)
+                        "--product.precision", "tf32"], [(1, 1), (1, 1.5)], None)
 
 
 def test_same_bits_in_each_decomposition():
@@ -51,8 +51,8 @@ def test_same_bits_in_each_decomposition():
     folder = new_folder()
     a, b = normal(2100, 2170), normal(1700, 2170)
     files = inputs(folder, a=a, b=b)
-    arguments = [*files, "--gemm.transpose-b", "true", "--gemm.precision", "fp32"]
-    runs = [(ranks, factor, "--gemm.decomposition", way) for ranks, factor, way in
+    arguments = [*files, "--gemm.transpose-b", "true", "--product.precision", "fp32"]
+    runs = [(ranks, factor, "--product.decomposition", way) for ranks, factor, way in
             ((1, 1, "grid"), (2, None, "rows"), (2, 1, "grid"), (3, 1.2, "grid"), (3, 1, "rows"),
              (4, 1, "grid"), (4, None, "grid"), (4, 1.5, "rows"))]
     result = check_bits("gemm", arguments, runs, ON_HOST, shallow=True)
@@ -68,11 +68,11 @@ def test_same_bits_where_sums_are_split():
         ways = [word for name in transposes for word in (f"--gemm.transpose-{name}", "true")]
         files = inputs(new_folder(), a=a.T if "a" in transposes else a,
                        b=b.T if "b" in transposes else b)
-        runs = [(ranks, factor, "--gemm.decomposition", way) for ranks, factor, way in
+        runs = [(ranks, factor, "--product.decomposition", way) for ranks, factor, way in
                 ((1, 1, "split-k"), (2, 1, "split-k"), (3, None, "split-k"), (3, 1, "rows"),
                  (4, 1.5, "split-k"), (4, 1, "grid"))]
-        boxes = [(4, None, "--gemm.box", "2x1x2"), (4, 1.2, "--gemm.box", "1x2x2")]
-        result = check_bits("gemm", [*files, *ways, "--gemm.precision", precision],
+        boxes = [(4, None, "--product.box", "2x1x2"), (4, 1.2, "--product.box", "1x2x2")]
+        result = check_bits("gemm", [*files, *ways, "--product.precision", precision],
                             [*runs, *boxes, (3, None)], ON_HOST)
         values, bound = model(a, b, precision)
         assert (np.abs(result - values) <= bound).all()
@@ -85,8 +85,8 @@ def test_same_bits_in_each_box():
     def check(precision, m, n, k, boxes):
         a, b = normal(m, k), normal(k, n)
         files = inputs(new_folder(), a=a, b=b)
-        runs = [(ranks, factor, "--gemm.box", box) for ranks, factor, box in boxes]
-        result = check_bits("gemm", [*files, "--gemm.precision", precision], runs, ON_HOST)
+        runs = [(ranks, factor, "--product.box", box) for ranks, factor, box in boxes]
+        result = check_bits("gemm", [*files, "--product.precision", precision], runs, ON_HOST)
         values, bound = model(a, b, precision)
         assert (np.abs(result - values) <= bound).all()
     each([("fp32", 1600, 70, 13000, [(6, 1, "3x1x2"), (5, None, "2x1x2"), (4, 1.5, "1x1x4")]),
@@ -106,13 +106,15 @@ def plan_of(*arguments, ranks, warning=""):
 
 def test_the_box_is_told():
     sizes = ["--gemm.m", 1600, "--gemm.n", 70, "--gemm.k", 13000]
-    assert "decomposition: split-k 2 x 1 x 2, as gemm.box asks for; 1 of 5 ranks idle: 3 x 1 " in \
-        plan_of(*sizes, "--gemm.box", "2x1x2", ranks=5,
+    words = "decomposition: split-k 2 x 1 x 2, as product.box asks for; 1 of 5 ranks idle: 3 x 1 "
+    assert words in \
+        plan_of(*sizes, "--product.box", "2x1x2", ranks=5,
                 warning="rank 0: warning: 1 of 5 ranks are idle, rank 4 (they have no place in the "
-                        "box 2x1x2 that gemm.box asks for): start 4 ranks, or leave --gemm.box out")
+                        "box 2x1x2 that product.box asks for): start 4 ranks, or leave "
+                        "--product.box out")
     # Three tiles and four segments for six: all have one tile and two segments.
-    assert "decomposition: split-k 3 x 1 x 2, as gemm.decomposition asks for\n" in \
-        plan_of(*sizes, "--gemm.decomposition", "split-k", ranks=6)
+    assert "decomposition: split-k 3 x 1 x 2, as product.decomposition asks for\n" in \
+        plan_of(*sizes, "--product.decomposition", "split-k", ranks=6)
 
 
 def test_the_decomposition_is_told():
@@ -122,7 +124,7 @@ def test_the_decomposition_is_told():
 
     def check(sizes, ranks, way, told):
         out = new_folder() / "c.h5"
-        finished = product("gemm", out, *sizes, "--gemm.decomposition", way, ranks=ranks,
+        finished = product("gemm", out, *sizes, "--product.decomposition", way, ranks=ranks,
                            env=ON_HOST)
         assert finished.values["decomposition"] in told, finished
         with h5py.File(out) as file:
@@ -134,16 +136,18 @@ def test_the_decomposition_is_told():
           (flat, 4, "grid", ["grid"]), (flat, 1, "auto", ["rows"]),
           (deep, 1, "split-k", ["rows"])], check)
     check_complaints([
-        (["run", "gemm", *flat, "--gemm.decomposition", "split-k"], 2,
+        (["run", "gemm", *flat, "--product.decomposition", "split-k"], 2,
          ["split-k is not possible", "8 times", "rows or grid"]),
-        (["run", "gemm", "--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 4100, "--gemm.box", "1x1x3"],
-         2, ["--gemm.box 1x1x3 splits K among 3 layers, and it has 2 segments"]),
-        (["run", "gemm", *flat, "--gemm.box", "2x1x2"], 2, ["takes 4 ranks, and there are 3"]),
-        (["run", "gemm", *flat, "--gemm.box", "2x2"], 2, ["gemm.box", "'2x2'", "as 2x1x4"]),
-        (["run", "gemm", *flat, "--gemm.box", "2x0x1"], 2, ["not three numbers above 0"]),
-        (["run", "gemm", *flat, "--gemm.box", "2x1xmany"], 2, ["gemm.box", "written as 2x1x4"]),
-        (["run", "gemm", *flat, "--gemm.decomposition", "diagonal"], 2,
-         ["gemm.decomposition", "'diagonal'", "split-k"]),
+        (["run", "gemm", "--gemm.m", 20, "--gemm.n", 20, "--gemm.k", 4100, "--product.box",
+          "1x1x3"],
+         2, ["--product.box 1x1x3 splits K among 3 layers, and it has 2 segments"]),
+        (["run", "gemm", *flat, "--product.box", "2x1x2"], 2, ["takes 4 ranks, and there are 3"]),
+        (["run", "gemm", *flat, "--product.box", "2x2"], 2, ["product.box", "'2x2'", "as 2x1x4"]),
+        (["run", "gemm", *flat, "--product.box", "2x0x1"], 2, ["not three numbers above 0"]),
+        (["run", "gemm", *flat, "--product.box", "2x1xmany"], 2, ["product.box",
+                                                                  "written as 2x1x4"]),
+        (["run", "gemm", *flat, "--product.decomposition", "diagonal"], 2,
+         ["product.decomposition", "'diagonal'", "split-k"]),
     ], ranks=(3,))
 
 

@@ -62,7 +62,7 @@ def compare(x, precision="fp32", *more, of="columns", center=False, scale=False,
     """gram of the variables in the columns of x, which are stored so, or in rows."""
     folder = new_folder()
     samples = x.shape[0]
-    options = ["--gemm.precision", precision]
+    options = ["--product.precision", precision]
     if of == "rows":
         options += ["--gram.of", "rows"]
     for name, wanted in (("center", center), ("scale", scale)):
@@ -73,7 +73,7 @@ def compare(x, precision="fp32", *more, of="columns", center=False, scale=False,
     divisor = divisor or ("n-1" if center or scale else "1")
     alpha = 1 / {"1": 1, "n": samples, "n-1": samples - 1}[divisor]
     finished = product("gram", folder / "c.h5",
-                       *inputs(folder, how, a=x if of == "columns" else x.T), *options, *more,
+                       *inputs(folder, how, data=x if of == "columns" else x.T), *options, *more,
                        ranks=ranks)
     result = stored(folder / "c.h5")
     expected, bound = model(x, precision, alpha, center, scale)
@@ -134,7 +134,7 @@ def test_covariance_and_correlation_as_numpy_has_them():
 
     def check(name, expected, options, ranks):
         out = folder / f"{name}-{ranks}.h5"
-        product("gram", out, *inputs(new_folder(), a=x), "--gemm.precision", "fp64", *options,
+        product("gram", out, *inputs(new_folder(), data=x), "--product.precision", "fp64", *options,
                 ranks=ranks)
         assert np.allclose(stored(out), expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
         assert begins_shallow(out) or ranks == 1, out  # which may be on a GPU
@@ -194,8 +194,8 @@ def test_deviations_beyond_doubles():
     folder = new_folder()
     x = normal(60, 5, "f8")
     x[:, 2] *= 1e200
-    finished = run("run", "gram", *inputs(folder, a=x), "--gram.center", "true", "--gram.scale",
-                   "true", "--gemm.precision", "fp64", "-o", folder / "c.h5").expect(0)
+    finished = run("run", "gram", *inputs(folder, data=x), "--gram.center", "true", "--gram.scale",
+                   "true", "--product.precision", "fp64", "-o", folder / "c.h5").expect(0)
     result = stored(folder / "c.h5")
     assert np.isnan(result[2]).all() and np.isnan(result[:, 2]).all(), result
     assert (np.delete(np.diag(result), 2) == 1).all(), result
@@ -206,8 +206,8 @@ def test_what_is_not_a_number_stays_with_its_variable():
     folder = new_folder()
     x = normal(50, 12, "f8")
     x[7, 4] = np.nan
-    finished = run("run", "gram", *inputs(folder, a=x), "--gram.center", "true",
-                   "--gemm.precision", "fp64", "-o", folder / "c.h5").expect(0)
+    finished = run("run", "gram", *inputs(folder, data=x), "--gram.center", "true",
+                   "--product.precision", "fp64", "-o", folder / "c.h5").expect(0)
     result, others = stored(folder / "c.h5"), np.arange(12) != 4
     assert np.isnan(result[4]).all() and np.isnan(result[:, 4]).all(), result
     expected = np.cov(x[:, others].T)
@@ -245,7 +245,7 @@ def test_a_data_set_of_one_dimension():
     """Is a column: one variable, or one sample of many."""
     folder = new_folder()
     x = whole_numbers(263, 1)[:, 0]
-    files = inputs(folder, a=x)
+    files = inputs(folder, data=x)
     product("gram", folder / "columns.h5", *files)
     assert stored(folder / "columns.h5").tolist() == [[x @ x]]
     product("gram", folder / "rows.h5", *files, "--gram.of", "rows", ranks=2)
@@ -283,7 +283,7 @@ def test_same_bits_on_the_host():
     def check(variables, samples, of, more, runs):
         folder = new_folder()
         x = normal(samples, variables) + 1
-        files = inputs(folder, a=x if of == "columns" else x.T)
+        files = inputs(folder, data=x if of == "columns" else x.T)
         result = check_bits("gram", [*files, "--gram.of", of, *more], runs, ON_HOST,
                             shallow=samples == 2170)
         assert result.tobytes() == result.T.tobytes()
@@ -292,28 +292,29 @@ def test_same_bits_on_the_host():
            [(1, 1), (2, 1), (3, 1), (3, 1.4), (2, None, *pageable)]),
           (2500, 40, "rows", [], [(1, 1), (2, 1.2), (3, 1), (1, 1.5, *pageable)]),
           (1600, 263, "rows", ["--gram.center", "true", "--gram.scale", "true",
-                               "--gemm.precision", "fp64"], [(2, 1), (3, None)]),
-          (1500, 200, "columns", ["--gemm.precision", "fp32x3"], [(1, 1), (3, 1)])], check,
+                               "--product.precision", "fp64"], [(2, 1), (3, None)]),
+          (1500, 200, "columns", ["--product.precision", "fp32x3"], [(1, 1), (3, 1)])], check,
          workers=2)
 
 
 def test_same_bits_where_sums_are_split():
     """Many more samples than variables."""
     folder = new_folder()
-    files = inputs(folder, a=normal(17000, 40) + 1)
+    files = inputs(folder, data=normal(17000, 40) + 1)
     check_bits("gram", [*files, "--gram.center", "true"],
-               [(ranks, factor, "--gemm.decomposition", way) for ranks in (2, 3)
+               [(ranks, factor, "--product.decomposition", way) for ranks in (2, 3)
                 for factor, way in ((None, "rows"), (1, "split-k"))], ON_HOST)
-    files = inputs(new_folder(), a=normal(13000, 1600) + 1)
+    files = inputs(new_folder(), data=normal(13000, 1600) + 1)
     check_bits("gram", [*files, "--gram.center", "true"],
-               [(ranks, factor, "--gemm.box", box) for ranks, factor, box in
+               [(ranks, factor, "--product.box", box) for ranks, factor, box in
                 ((4, 1, "2x1x2"), (5, None, "2x1x2"), (6, None, "3x1x2"))], ON_HOST)
 
 
 def test_same_bits_for_any_memory():
     """Where one rank computes: on a GPU if there is one."""
     for edge in several_tiles():
-        check_bits("gram", ["--gram.rows", 99, "--gram.columns", edge, "--gemm.precision", "tf32",
+        check_bits("gram", ["--gram.rows", 99, "--gram.columns", edge, "--product.precision",
+                            "tf32",
                             "--gram.center", "true"], [(1, 1), (1, 1.5)], None)
 
 
@@ -339,20 +340,20 @@ def test_resolved_options():
 
     def check(ranks, options, expected):
         out = folder / f"{'-'.join(options.values())}.h5"
-        run("run", "gram", "--input.a", f"{folder}/in.h5:/x", "-o", out,
+        run("run", "gram", "--input.data", f"{folder}/in.h5:/x", "-o", out,
             *itertools.chain(*options.items()), ranks=ranks).expect(0)
         found = results.resolved(out, "gram")
         for key, value in {"input.type": "f64", "input.read": "cached", **expected}.items():
             assert found[key] == value, (key, found)
     each([
-        (1, {"--gram.center": "false"}, {"gram.divisor": "1", "gemm.decomposition": "rows"}),
-        (2, {"--gram.center": "true"}, {"gram.divisor": "n-1", "gemm.decomposition": "rows"}),
+        (1, {"--gram.center": "false"}, {"gram.divisor": "1", "product.decomposition": "rows"}),
+        (2, {"--gram.center": "true"}, {"gram.divisor": "n-1", "product.decomposition": "rows"}),
         (1, {"--gram.scale": "true", "--gram.divisor": "n"}, {"gram.divisor": "n"})], check)
 
 
 def test_other_options():
     folder = new_folder()
-    files = inputs(folder, a=whole_numbers(5, 6), b=whole_numbers(6, 7))
+    files = inputs(folder, data=whole_numbers(5, 6), b=whole_numbers(6, 7))
     gram, gemm = ["run", "gram", *files[:2]], ["run", "gemm", *files]
     check_complaints([
         ([*gemm, "--gram.center", "true"], 2, ["--gram.center is for gram"]),
@@ -363,8 +364,8 @@ def test_other_options():
         ([*gram, "--reduce.ops", "sum"], 2, ["--reduce.ops is for reduce"]),
         (["run", "reduce", "--input.count", 9, "--gram.scale", "true"], 2,
          ["--gram.scale is for gram"]),
-        ([*gram, "--gram.rows", 5], 2, ["gram.rows", "input.a", "leave it out"]),
-        ([*gram, "--gram.columns", 6], 2, ["gram.columns", "input.a", "leave it out"]),
+        ([*gram, "--gram.rows", 5], 2, ["gram.rows", "input.data", "leave it out"]),
+        ([*gram, "--gram.columns", 6], 2, ["gram.columns", "input.data", "leave it out"]),
         ([*gram, "--pipeline.mode", "pinned"], 2, ["gram", "--pipeline.mode stream"]),
     ])
     run(*gram, "-o", folder / "c.h5", env={"SHARDSTREAM_GRAM_ROWS": "9",
@@ -380,27 +381,30 @@ def test_bad_input():
     before = (folder / "in.h5").read_bytes()
 
     def of(name, *more):
-        return ["run", "gram", "--input.a", f"{folder}/in.h5:/{name}", *more]
+        return ["run", "gram", "--input.data", f"{folder}/in.h5:/{name}", *more]
 
     check_complaints([
         (of("sample", "--gram.center", "true"), 2,
          ["in.h5:/sample is 1 x 31", "one sample", "--gram.divisor n or 1"]),
         (of("sample", "--gram.divisor", "n-1"), 2, ["one sample", "--gram.divisor n or 1"]),
-        (of("x", "--gemm.decomposition", "grid"), 2,
-         ["grid, or a --gemm.box with columns, is not for gram", "rows or split-k"]),
-        (of("x", "--gemm.box", "1x1x1", "--gemm.decomposition", "split-k"), 2,
-         ["--gemm.box 1x1x1 is rows, and --gemm.decomposition is split-k"]),
-        (of("small", "--gemm.precision", "int8", "--gram.center", "true"), 2,
+        (of("x", "--product.decomposition", "grid"), 2,
+         ["grid, or a --product.box with columns, is not for gram", "rows or split-k"]),
+        (of("x", "--product.box", "1x1x1", "--product.decomposition", "split-k"), 2,
+         ["--product.box 1x1x1 is rows, and --product.decomposition is split-k"]),
+        (of("small", "--product.precision", "int8", "--gram.center", "true"), 2,
          ["int8", "centring", "fp32"]),
-        (of("small", "--gemm.precision", "int8", "--gram.scale", "true"), 2, ["int8", "scaling"]),
-        (of("small", "--gemm.precision", "int8", "--gram.divisor", "n"), 2, ["int8", "divisors"]),
-        (of("x", "--gemm.precision", "int8"), 2, ["in.h5:/x is f32", "--gemm.precision fp32"]),
-        (of("long", "--gemm.precision", "int8"), 2, ["131072", "131071", "fp32 or fp64"]),
+        (of("small", "--product.precision", "int8", "--gram.scale", "true"), 2, ["int8",
+                                                                                 "scaling"]),
+        (of("small", "--product.precision", "int8", "--gram.divisor", "n"), 2, ["int8",
+                                                                                "divisors"]),
+        (of("x", "--product.precision", "int8"), 2, ["in.h5:/x is f32",
+                                                     "--product.precision fp32"]),
+        (of("long", "--product.precision", "int8"), 2, ["131072", "131071", "fp32 or fp64"]),
         (of("x", "--gram.of", "diagonals"), 2, ["gram.of", "'diagonals'", "columns"]),
         (of("x", "--gram.divisor", "2"), 2, ["gram.divisor", "'2'", "n-1"]),
         (of("x", "--pipeline.gpu-memory", "1KiB"), 2,
          ["gram needs", "--pipeline.gpu-memory", "B or more"]),
-        (of("cube"), 2, ["input.a", "in.h5:/cube", "3 dimensions"]),
+        (of("cube"), 2, ["input.data", "in.h5:/cube", "3 dimensions"]),
         (of("texts"), 2, ["in.h5:/texts", "numbers"]),
         (of("xx"), 2, ["'/xx'"]),
         (["run", "gram", "--gram.rows", 0], 2, ["gram.rows"]),
@@ -408,7 +412,7 @@ def test_bad_input():
         (of("x", "-o", folder / "in.h5", "--output.overwrite", "true"), 2,
          [f"'{folder}/in.h5' is an input", "choose another output.file"]),
     ])
-    check_complaints([(of("x", "--gemm.decomposition", "split-k"), 2,
+    check_complaints([(of("x", "--product.decomposition", "split-k"), 2,
                        ["split-k is not possible", "8 times"])], ranks=(2, 3))
     assert (folder / "in.h5").read_bytes() == before
 

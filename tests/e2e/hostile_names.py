@@ -51,8 +51,7 @@ def test_runs():
         folder = new_folder()
         source = evil_file(folder)
         result = os.path.join(os.fsencode(folder), b"out" + EVIL + b".h5")
-        option = "--input.data" if workload == "reduce" else "--input.a"
-        finished = run_bytes("run", workload, option, source, "--measure.timeline", "true", "-o",
+        finished = run_bytes("run", workload, "--input.data", source, "--measure.timeline", "-o",
                              result, ranks=ranks).expect(0)
         expect_lines(finished, ["file", "timeline", "verified"])
         assert finished.values["file"].endswith(f"/out{ESCAPED}.h5"), finished
@@ -74,7 +73,7 @@ def test_generate():
 def test_dry_run():
     folder = new_folder()
     source = evil_file(folder)
-    for words in (["run", "reduce", "--input.data", source], ["run", "gram", "--input.a", source]):
+    for words in (["run", workload, "--input.data", source] for workload in ("reduce", "gram")):
         finished = run_bytes(*words, "--dry-run", "-o", EVIL + b"2.h5", cwd=folder).expect(0)
         assert all(": " in line for line in finished.out.splitlines()), finished
         assert ESCAPED in finished.out, finished

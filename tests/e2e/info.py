@@ -170,11 +170,11 @@ def test_input_that_a_run_would_be_refused_for():
 
 
 def test_what_a_run_accepts_has_no_problem():
-    """Memory is counted as the run counts it."""
+    """Data that must be resident has to fit, and does where the run says so."""
     small = ["--input.count", 1e6, "--pipeline.mode", "resident", "--pipeline.gpu-memory", "100MiB"]
     run("run", "reduce", *small, "-o", new_folder() / "out.h5").expect(0)
     run("info", *small).expect(0)
-    tight = ["--input.count", 2**20, "--pipeline.gpu-memory", "4MiB"]
+    tight = ["--input.count", 1e8, "--pipeline.mode", "resident", "--pipeline.gpu-memory", "100MiB"]
     run("run", "reduce", *tight, "-o", new_folder() / "out.h5").expect(2)
     run("info", *tight).expect(2)
 
@@ -255,7 +255,6 @@ def test_bad_arguments():
         (["--measures"], ["did you mean --measure?"]),
         (["--json=true"], ["--json takes no value"]),
         (["--json", "true"], ["--json takes no value, and 'true' is given"]),
-        (["--json", "--json"], ["--json is given twice"]),
         (["reduce"], ["'reduce'", "NAME.ini", "shardstream info --help"]),
         (["a.ini", "b.ini"], ["'b.ini'"]),
         (["none.ini"], ["none.ini"]),

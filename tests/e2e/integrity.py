@@ -85,8 +85,8 @@ def test_files_behind_files_are_not_replaced():
             cases.append((["run", "reduce", "--input.data", folder / name, "-o", folder / file,
                            *ANYWAY], 2, [f"'{folder / file}' is an input"]))
     for name, file in (("virtual.h5:/v", "hard.h5"), ("link.h5:/l", "soft.h5")):
-        cases.append((["run", "gram", "--input.a", folder / name, "-o", folder / file, *ANYWAY], 2,
-                      [f"'{folder / file}' is an input"]))
+        cases.append((["run", "gram", "--input.data", folder / name, "-o", folder / file,
+                       *ANYWAY], 2, [f"'{folder / file}' is an input"]))
     cases.append((["run", "gemm", "--input.a", folder / "virtual.h5:/v", "--input.b",
                    folder / "raw.h5:/r", "--gemm.transpose-b", "true", "--dry-run", "-o",
                    folder / "raw.bin", *ANYWAY], 2, [f"'{folder / 'raw.bin'}' is an input"]))

@@ -254,7 +254,7 @@ def test_standard_output():
         energy = ["energy", "energy_per_gigabyte"] if "energy" in finished.values else []
         assert on_gpu or not energy, finished
         assert [line.split("=")[0] for line in lines] == [
-            "count", "sum", "mean", "variance", "stddev", "min", "min_position", "max",
+            "input", "count", "sum", "mean", "variance", "stddev", "min", "min_position", "max",
             "max_position", "time", "rate_aggregate", "link_up_aggregate",
             *(["device_read_aggregate"] if on_gpu else []),
             "decode_aggregate", "bound_by", "bound_share", *energy,

@@ -6,7 +6,7 @@ import h5py
 
 # Options that this workload has nothing to choose for; `auto` of output.resume is no choice
 # between values.
-NOT_FOR = {"reduce": ("gemm.", "gram.", "output.resume"),
+NOT_FOR = {"reduce": ("product.", "gemm.", "gram.", "output.resume"),
            "gemm": ("gram.", "pipeline.batch", "output.resume"),
            "gram": ("pipeline.batch", "output.resume")}
 

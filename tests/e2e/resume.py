@@ -191,7 +191,7 @@ def test_an_idle_rank():
     """Says of all super-tiles that its panels are right, having none."""
     left = Interrupted.get()
     folder = new_folder()
-    arguments = [*left.arguments, "--gemm.box", "2x1x1"]
+    arguments = [*left.arguments, "--product.box", "2x1x1"]
     interrupt("gemm", arguments, folder, 3, 3, kill(1))
     tiles = len(finished_tiles(folder, 3))
     assert tiles >= 6, journals(folder)
@@ -219,7 +219,7 @@ def test_not_stored():
 def test_gram():
     """A covariance of 6 x 6 tiles, half of which are computed; K begins with shallow blocks."""
     files = new_folder()
-    arguments = [*inputs(files, a=normal(2170, 4500) + 1), "--gram.center", "true"]
+    arguments = [*inputs(files, data=normal(2170, 4500) + 1), "--gram.center", "true"]
     whole = new_folder() / "c.h5"
     first = product("gram", whole, *arguments, env=ON_HOST)
     assert begins_shallow(whole), first
@@ -308,8 +308,9 @@ def test_another_product():
                                        "choose another output.file", "--output.resume never"])
     same = ["gemm", *left.arguments]
     b = left.arguments[2:4]
-    each([(["gemm.precision was 'fp32' and is 'tf32'"], [*same, "--gemm.precision", "tf32"], 1),
-          (["workload was 'gemm' and is 'gram'"], ["gram", *left.arguments[:2]], 1),
+    each([(["product.precision was 'fp32' and is 'tf32'"], [*same, "--product.precision", "tf32"],
+           1),
+          (["workload was 'gemm' and is 'gram'"], ["gram", "--input.data", left.arguments[1]], 1),
           (["input.a was '", "in.h5:/a'", "and is 'uniform'"],
            ["gemm", "--input.a", "uniform", *b, *GEMM], 2)],
          check, workers=1)

@@ -63,7 +63,6 @@ std::string judge(const Target& target, Shared& shared) {
   } catch (const Error& error) {
     const std::string_view message = error.what();
     if (message.empty()) return "an error without a message";
-    if (message.find('\n') != message.npos) return fmt::format("lines: {}", printable(message));
     const bool failed = error.code() == ExitCode::failed;
     if (failed && target.ends() == Ends::usage) return fmt::format("exit code 1: {}", message);
     ++(failed ? shared.failed : shared.refused);

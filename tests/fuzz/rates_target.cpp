@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "cli/commands.hpp"
-#include "cli/dry_run.hpp"
 #include "core/text.hpp"
 #include "fuzz/fuzz.hpp"
 #include "io/result_file.hpp"
+#include "run/dry_run.hpp"
 #include "unit/hdf5_inputs.hpp"
 
 namespace shardstream::fuzz {
@@ -27,6 +27,13 @@ constexpr std::array<const char*, 8> ceilings = {"link_up",       "link_down",  
                                                  "storage_read",  "device_read"};
 constexpr std::array<const char*, 3> workloads = {"gemm", "gram", "reduce"};
 
+/// What a result says of a rate, as the dry runs below compare it.
+std::string conditions_of(std::string_view ceiling) {
+  if (ceiling == "multiply_fp32") return "tiles of 256 x 256 x 1024";
+  if (ceiling == "panel_read") return "f32, generated in fp32";
+  return ceiling == "decode" ? "f32, generated" : "";
+}
+
 /// A result as the program writes it, of a GPU or of a host.
 std::string true_result(const fs::path& folder, const std::string& workload, bool on_gpu) {
   const fs::path path = folder / (workload + (on_gpu ? "-gpu.h5" : "-host.h5"));
@@ -36,8 +43,11 @@ std::string true_result(const fs::path& folder, const std::string& workload, boo
                              {"per_rank_min", ColumnType::real},
                              {"aggregate", ColumnType::real},
                              {"unit", ColumnType::text},
-                             {"on_path", ColumnType::integer}});
-    for (const char* name : ceilings) rates.add({name, 12.5, 25.0, "GB/s", std::int64_t{1}});
+                             {"on_path", ColumnType::integer},
+                             {"conditions", ColumnType::text}});
+    for (const char* name : ceilings) {
+      rates.add({name, 12.5, 25.0, "GB/s", std::int64_t{1}, conditions_of(name)});
+    }
     file.table("/", rates);
     Table ranks("ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
     for (std::int64_t rank = 0; rank < 2; ++rank) ranks.add({rank, "node"});
@@ -48,14 +58,6 @@ std::string true_result(const fs::path& folder, const std::string& workload, boo
     if (on_gpu) gpus.add({std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 36});
     file.table("/topology", gpus);
     file.attribute("/config", "run.workload", workload);
-    file.attribute("/config", "gemm.precision", std::string("fp32"));
-    for (const char* group : {"/input", "/input/a", "/input/b"}) {
-      file.attribute(group, "type", std::string("f32"));
-      file.attribute(group, "access", std::string("generated"));
-    }
-    for (const char* edge : {"tile_m", "tile_n", "tile_k"}) {
-      file.attribute("/results", edge, std::int64_t{256});
-    }
     file.publish();
   }
   return read_file(path);
@@ -147,7 +149,8 @@ void fill(std::byte* cell, const hdf5::Type& type, Random& random) {
     const double value = any_real(random);
     put(&value, sizeof value);
   } else if (H5Tget_class(type.get()) == H5T_STRING) {
-    std::string text = random.one_in(12) ? "node" : random.pick(ceilings);
+    const std::string name = random.pick(ceilings);
+    std::string text = random.one_in(6) ? conditions_of(name) : random.one_in(12) ? "node" : name;
     if (random.one_in(12)) mutate(text, random);
     put(text.data(), text.size());
   } else {
@@ -262,18 +265,12 @@ void put_all(const hdf5::File& file, Random& random) {
   put_attribute(id, "/", "schema_version", std::int64_t{1}, random);
   put_attribute(id, "/", "status", Text("complete"), random);
   put_attribute(id, "/config", "run.workload", Text(random.pick(workloads)), random);
-  put_attribute(id, "/config", "gemm.precision", Text("fp32"), random);
-  for (const char* group : {"/input", "/input/a", "/input/b", "/topology"}) {
-    put_attribute(id, group, "type", Text("f32"), random);
-    put_attribute(id, group, "access", Text("generated"), random);
-  }
-  for (const char* edge : {"tile_m", "tile_n", "tile_k"}) {
-    put_attribute(id, "/results", edge, std::int64_t{256}, random);
-  }
+  put_attribute(id, "/topology", "type", Text("f32"), random);  // makes the group
   put_table(id, "/ceilings",
             {{"ceiling", ColumnType::text},
              {"per_rank_min", ColumnType::real},
-             {"aggregate", ColumnType::real}},
+             {"aggregate", ColumnType::real},
+             {"conditions", ColumnType::text}},
             random);
   if (H5Lexists(id, "/topology", H5P_DEFAULT) <= 0) return;
   put_table(id, "/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}},
@@ -314,14 +311,17 @@ class Rates final : public Target {
   void run() const override {
     const std::string text = read_file(words_file);
     const auto words = split(text, ' ');
-    const CommandLine line = table_.parse_command_line(
-        {"--run.workload", std::string(words[0]), "--device.backend", std::string(words[1]),
-         "--gemm.m", "256", "--gemm.n", "256", "--gemm.k", "256", "-o", "out.h5"});
+    const std::string size = words[0] == "reduce" ? "--input.count"
+                             : words[0] == "gemm" ? "--gemm.m"
+                                                  : "--gram.rows";
+    const CommandLine line =
+        table_.parse_command_line({"--run.workload", std::string(words[0]), "--device.backend",
+                                   std::string(words[1]), size, "256", "-o", "out.h5"});
     const char* const nothing[] = {nullptr};
     const Options options = table_.resolve(line, nothing, std::nullopt);
     Log log("", silence_);
     try {
-      cli::dry_run(options, {.ranks = 2, .ranks_on_host = 2, .rates = rates_file}, log);
+      run::dry_run(options, {.ranks = 2, .ranks_on_host = 2, .rates = rates_file}, log);
     } catch (const UsageError& error) {
       const std::string message = error.what();
       if (message.starts_with("--rates: ") && message.find(rates_file) != message.npos) throw;

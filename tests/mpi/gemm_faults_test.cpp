@@ -20,7 +20,7 @@
 #include "mpi/host_options.hpp"
 #include "mpi/session.hpp"
 #include "unit/temporary_folder.hpp"
-#include "workloads/gemm_product.hpp"
+#include "workloads/product/engine/product.hpp"
 
 namespace shardstream::workloads {
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,19 +17,19 @@
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/gemm.hpp"
-#include "workloads/gram.hpp"
+#include "workloads/registry.hpp"
 
 namespace shardstream::test {
 
 /// Small slots, which so many readers fill; no process is bound to CPUs. `words` are added to the
 /// command line.
 inline Options host_options(unsigned readers, const std::vector<std::string>& words = {}) {
-  const OptionTable table({io::input_options(), io::matrix_options(), workloads::gemm_options(),
-                           workloads::gram_options(), launch::launch_options(),
-                           runtime::device_options(), comm::comm_options(),
-                           pipeline::pipeline_options(), measure::measure_options(),
-                           measure::telemetry_options(), io::output_options()});
+  std::vector<std::span<const OptionRow>> rooms = workloads::options();
+  rooms.insert(rooms.end(),
+               {io::input_options(), io::matrix_options(), launch::launch_options(),
+                runtime::device_options(), comm::comm_options(), pipeline::pipeline_options(),
+                measure::measure_options(), measure::telemetry_options(), io::output_options()});
+  const OptionTable table(rooms);
   std::vector<std::string> line{"--device.backend",   "host",
                                 "--launch.bind",      "none",
                                 "--pipeline.readers", std::to_string(readers),

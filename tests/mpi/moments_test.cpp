@@ -1,5 +1,5 @@
 // Means and squares of variables: right, and the same bits on any number of ranks.
-#include "workloads/moments.hpp"
+#include "workloads/product/engine/moments.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -16,52 +16,42 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using test::session;
 
-std::size_t column(const Table& table, std::string_view name) {
-  for (std::size_t i = 0; i < table.columns().size(); ++i) {
-    if (table.columns()[i].name == name) return i;
-  }
-  throw std::runtime_error("there is no column " + std::string(name));
-}
-
-template <class Type>
-Type cell(const Table& table, std::size_t row, std::string_view name) {
-  return std::get<Type>(table.rows().at(row).at(column(table, name)));
-}
-
 TEST(Topology, OfGpusThatNobodyCanUse) {
   test::fresh_fake_nvml();
   const device::Nvml nvml(FAKE_NVML);
   const auto topology = runtime::observe({.session = session(), .threads = 3, .nvml = nvml});
   ASSERT_EQ(topology.ranks.rows().size(), static_cast<std::size_t>(session().size()));
-  for (std::size_t rank = 0; rank < topology.ranks.rows().size(); ++rank) {
-    EXPECT_EQ(cell<std::int64_t>(topology.ranks, rank, "rank"), static_cast<std::int64_t>(rank));
-    EXPECT_EQ(cell<std::int64_t>(topology.ranks, rank, "threads"), 3);
-    EXPECT_EQ(cell<std::string>(topology.ranks, rank, "backend"), "none");
-    EXPECT_EQ(cell<std::string>(topology.ranks, rank, "gpu_uuid"), "");
-    EXPECT_EQ(cell<std::string>(topology.ranks, rank, "pinned_nodes"), "unknown");
+  std::int64_t rank = 0;
+  for (const Row& row : topology.ranks.rows()) {
+    EXPECT_EQ(row.get<std::int64_t>("rank"), rank++);
+    EXPECT_EQ(row.get<std::int64_t>("threads"), 3);
+    EXPECT_EQ(row.get<std::string>("backend"), "none");
+    EXPECT_EQ(row.get<std::string>("gpu_uuid"), "");
+    EXPECT_EQ(row.get<std::string>("pinned_nodes"), "unknown");
   }
   const Table& gpus = topology.gpus;
   ASSERT_EQ(gpus.rows().size(), 2U);  // once, whatever the number of ranks that see them
-  EXPECT_EQ(cell<std::int64_t>(gpus, 1, "gpu"), 1);
-  EXPECT_EQ(cell<std::string>(gpus, 0, "host"), session().host());
-  EXPECT_EQ(cell<std::string>(gpus, 0, "pci"), "0000:1b:00.0");
-  EXPECT_EQ(cell<std::string>(gpus, 1, "uuid"), "GPU-fake-43");
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "rank"), -1);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "visible"), 0);
-  EXPECT_EQ(cell<std::string>(gpus, 0, "name"), "Fake GPU");
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "compute_capability"), 90);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "multiprocessors"), -1);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "memory"), std::int64_t{80} << 30);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "sm_clock_max"), 1981);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "memory_clock_max"), 2619);
-  EXPECT_EQ(cell<double>(gpus, 0, "power_limit"), 700);
-  EXPECT_EQ(cell<std::string>(gpus, 1, "ecc"), "off");
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "pcie_generation"), 1);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "pcie_width"), 8);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "pcie_generation_max"), 5);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "pcie_width_max"), 16);
-  EXPECT_NEAR(cell<double>(gpus, 0, "pcie_rate_max"), 63.015, 0.001);
-  EXPECT_EQ(cell<std::int64_t>(gpus, 0, "nvlinks"), 17);
+  const Row first = gpus.rows()[0], second = gpus.rows()[1];
+  EXPECT_EQ(second.get<std::int64_t>("gpu"), 1);
+  EXPECT_EQ(first.get<std::string>("host"), session().host());
+  EXPECT_EQ(first.get<std::string>("pci"), "0000:1b:00.0");
+  EXPECT_EQ(second.get<std::string>("uuid"), "GPU-fake-43");
+  EXPECT_EQ(first.get<std::int64_t>("rank"), -1);
+  EXPECT_EQ(first.get<std::int64_t>("visible"), 0);
+  EXPECT_EQ(first.get<std::string>("name"), "Fake GPU");
+  EXPECT_EQ(first.get<std::int64_t>("compute_capability"), 90);
+  EXPECT_EQ(first.get<std::int64_t>("multiprocessors"), -1);
+  EXPECT_EQ(first.get<std::int64_t>("memory"), std::int64_t{80} << 30);
+  EXPECT_EQ(first.get<std::int64_t>("sm_clock_max"), 1981);
+  EXPECT_EQ(first.get<std::int64_t>("memory_clock_max"), 2619);
+  EXPECT_EQ(first.get<double>("power_limit"), 700);
+  EXPECT_EQ(second.get<std::string>("ecc"), "off");
+  EXPECT_EQ(first.get<std::int64_t>("pcie_generation"), 1);
+  EXPECT_EQ(first.get<std::int64_t>("pcie_width"), 8);
+  EXPECT_EQ(first.get<std::int64_t>("pcie_generation_max"), 5);
+  EXPECT_EQ(first.get<std::int64_t>("pcie_width_max"), 16);
+  EXPECT_NEAR(first.get<double>("pcie_rate_max"), 63.015, 0.001);
+  EXPECT_EQ(first.get<std::int64_t>("nvlinks"), 17);
   EXPECT_TRUE(topology.peers.rows().empty());
 }
 
@@ -71,13 +61,14 @@ TEST(Topology, WhatIsNotKnownStaysSo) {
   const device::Nvml nvml(FAKE_NVML);
   const Table gpus = runtime::observe({.session = session(), .nvml = nvml}).gpus;
   ASSERT_EQ(gpus.rows().size(), 2U);
+  const Row first = gpus.rows()[0];
   for (const char* name : {"power_limit", "pcie_rate_max"}) {
-    EXPECT_TRUE(std::isnan(cell<double>(gpus, 0, name))) << name;
+    EXPECT_TRUE(std::isnan(first.get<double>(name))) << name;
   }
   for (const char* name : {"sm_clock_max", "pcie_width_max", "nvlinks"}) {
-    EXPECT_EQ(cell<std::int64_t>(gpus, 0, name), -1) << name;
+    EXPECT_EQ(first.get<std::int64_t>(name), -1) << name;
   }
-  EXPECT_EQ(cell<std::string>(gpus, 0, "ecc"), "");
+  EXPECT_EQ(first.get<std::string>("ecc"), "");
 }
 
 /// One sampled repetition, and a second one that is too short for samples.
@@ -117,25 +108,23 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
   EXPECT_DOUBLE_EQ(run.energy.joules, sum);
   EXPECT_EQ(run.throttled, (std::vector<std::int64_t>{1, -1}));
 
-  const auto samples = session().sum(work.telemetry.samples().size());
-  ASSERT_EQ(run.samples.rows().size(), samples);
+  ASSERT_EQ(run.samples.rows().size(), session().sum(work.telemetry.samples().size()));
   std::int64_t rank = -1;
-  for (std::size_t row = 0; row < samples; ++row) {
-    const auto its = cell<std::int64_t>(run.samples, row, "rank");
+  for (const Row& row : run.samples.rows()) {
+    const auto its = row.get<std::int64_t>("rank");
     const bool first_of_rank = its != rank;
     EXPECT_EQ(its, rank + (first_of_rank ? 1 : 0));
     rank = its;
-    const double seconds = cell<double>(run.samples, row, "seconds");
+    const double seconds = row.get<double>("seconds");
     if (first_of_rank) {
       EXPECT_LT(seconds, 0);  // before the first repetition began
     }
-    EXPECT_EQ(cell<double>(run.samples, row, "power"), 250);
-    EXPECT_EQ(cell<double>(run.samples, row, "temperature"), 41);
-    EXPECT_GE(cell<double>(run.samples, row, "took"), 0.0005);
+    EXPECT_EQ(row.get<double>("power"), 250);
+    EXPECT_EQ(row.get<double>("temperature"), 41);
+    EXPECT_GE(row.get<double>("took"), 0.0005);
     const bool throttled = rank == session().size() - 1;
-    EXPECT_EQ(cell<std::int64_t>(run.samples, row, "throttled"), throttled ? 1 : 0);
-    EXPECT_EQ(cell<std::string>(run.samples, row, "clock_reasons"),
-              throttled ? "idle+power-cap" : "idle");
+    EXPECT_EQ(row.get<std::int64_t>("throttled"), throttled ? 1 : 0);
+    EXPECT_EQ(row.get<std::string>("clock_reasons"), throttled ? "idle+power-cap" : "idle");
   }
   EXPECT_EQ(rank, session().size() - 1);
 

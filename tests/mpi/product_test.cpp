@@ -1,6 +1,6 @@
 // A product takes the memory that was planned for it, and no more; tiles that get products while a
 // batch is waited for have the same bits; what readers reach is measured of both operands.
-#include "workloads/product.hpp"
+#include "workloads/product/product.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,8 +26,10 @@
 #include "mpi/forwarding_communicator.hpp"
 #include "mpi/host_options.hpp"
 #include "mpi/session.hpp"
-#include "workloads/gemm_reading.hpp"
-#include "workloads/normalizer.hpp"
+#include "workloads/gemm/gemm.hpp"
+#include "workloads/gram/gram.hpp"
+#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/engine/reading.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -128,8 +130,7 @@ struct Prepared {
   Prepared(bool gram, const std::vector<std::string>& words, unsigned side_by_side = 1)
       : options(test::host_options(2, words)), streams(side_by_side) {
     runtime.device = std::make_unique<CountingDevice>(std::move(runtime.device), peak, products);
-    operands =
-        open_product(session(), [&] { return gram ? open_gram(options) : open_gemm(options); });
+    operands = gram ? open_gram(options) : open_gemm(options);
     plan_with(std::uint64_t{1} << 30);
     library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, true);
   }
@@ -179,7 +180,7 @@ std::vector<Case> cases() {
   const std::vector<std::string> unstored{"--output.store", "false"};
   std::vector<Case> all;
   for (const gemm::Precision precision : gemm::all_precisions) {
-    const std::vector<std::string> of{"--gemm.precision", std::string(name_of(precision)),
+    const std::vector<std::string> of{"--product.precision", std::string(name_of(precision)),
                                       "--output.store", "false"};
     all.push_back({"gemm", false, with(sizes, of)});
     all.push_back({"gram", true, with(samples, of)});
@@ -198,11 +199,13 @@ std::vector<Case> cases() {
       {"transposed", false,
        with(with(sizes, unstored), {"--gemm.transpose-a", "true", "--gemm.transpose-b", "true"})});
   if (session().size() > 1) {
-    all.push_back({"grid", false, with(with(sizes, unstored), {"--gemm.decomposition", "grid"})});
+    all.push_back(
+        {"grid", false, with(with(sizes, unstored), {"--product.decomposition", "grid"})});
     all.push_back({"split-k", false,
-                   with(unstored, {"--gemm.decomposition", "split-k", "--gemm.m", "800", "--gemm.n",
-                                   "70", "--gemm.k", "6500"})});
-    const std::vector<std::string> one{"--gemm.box", "1x1x1"};  // all ranks but the first are idle
+                   with(unstored, {"--product.decomposition", "split-k", "--gemm.m", "800",
+                                   "--gemm.n", "70", "--gemm.k", "6500"})});
+    const std::vector<std::string> one{"--product.box",
+                                       "1x1x1"};  // all ranks but the first are idle
     all.push_back({"idle", false, with(with(sizes, unstored), one)});
     all.push_back({"idle, with C", false,
                    with(with(sizes, one), {"--gemm.beta", "1", "--input.c", "uniform"})});
@@ -269,7 +272,7 @@ TEST(Product, LessHostMemoryThanItTakesIsRefused) {
 /// Where most of it are slots, less device memory would not help.
 TEST(Product, TheRemedyIsWhatTakesTheMemory) {
   Prepared prepared(false, {"--pipeline.slots", "64", "--gemm.m", "10", "--gemm.n", "10",
-                            "--gemm.decomposition", "rows"});  // of which no rank is idle
+                            "--product.decomposition", "rows"});  // of which no rank is idle
   auto& resources = prepared.runtime.resources;
   resources.host_memory = (std::uint64_t{64} << 20) * resources.ranks_on_host;
   try {
@@ -347,7 +350,7 @@ enum class Sweep { none, one, all };
 std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams = 1) {
   Prepared prepared(false,
                     {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "2560",
-                     "--gemm.decomposition", "rows", "--output.store", "false"},
+                     "--product.decomposition", "rows", "--output.store", "false"},
                     streams);
   GemmPlan& plan = prepared.plan;
   for (std::uint64_t memory = plan.device_bytes; plan.super_tiles() < super_tiles;) {
@@ -412,7 +415,7 @@ class LateGathers final : public test::ForwardingCommunicator {
 TEST(Product, WhereGathersBlockTheDeviceIsGivenWorkBefore) {
   if (session().size() == 1) GTEST_SKIP() << "nothing is gathered";
   Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "5000",
-                            "--gemm.decomposition", "rows", "--output.store", "false"});
+                            "--product.decomposition", "rows", "--output.store", "false"});
   ASSERT_FALSE(prepared.plan.idle);
   prepared.plan.window = prepared.plan.ring = prepared.plan.own_blocks.count;
   prepared.runtime.communicator =

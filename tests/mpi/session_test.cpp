@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
+#include <limits>
+
 #include "launch/affinity.hpp"
+#include "launch/gather.hpp"
 #include "launch/situation.hpp"
 #include "runtime/provenance.hpp"
 
@@ -107,12 +112,102 @@ TEST(Session, BroadcastsRankZeros) {
   EXPECT_NE(runtime::make_run_uuid(session()), uuid);
 }
 
-TEST(Session, CollectsBytesOnRank0) {
-  const std::string mine(static_cast<std::size_t>(session().rank()) * 100000, 'x');
-  const auto all = session().collect(mine + '\0');
-  ASSERT_EQ(all.size(), session().rank() == 0 ? static_cast<std::size_t>(session().size()) : 0U);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    EXPECT_EQ(all[rank], std::string(rank * 100000, 'x') + '\0');
+/// One with padding, so that elements are not their fields' bytes one after another.
+struct Numbered {
+  std::int8_t rank;
+  std::int64_t number;
+  bool operator==(const Numbered&) const = default;
+};
+
+/// 100 000 more on each rank, and none on rank 0.
+std::vector<Numbered> numbered(int rank) {
+  std::vector<Numbered> all;
+  for (std::int64_t i = 0; i < rank * 100000; ++i) {
+    all.push_back({static_cast<std::int8_t>(rank), i});
+  }
+  return all;
+}
+
+TEST(Session, GathersStructsOfRanksThatHaveMoreOrFewer) {
+  std::vector<Numbered> expected;
+  for (int rank = 0; rank < session().size(); ++rank) {
+    const auto theirs = numbered(rank);
+    expected.insert(expected.end(), theirs.begin(), theirs.end());
+  }
+  const auto mine = numbered(session().rank());
+  EXPECT_TRUE(session().gather(mine) == expected);
+  const auto collected = session().collect(mine);
+  EXPECT_TRUE(session().rank() == 0 ? collected == expected : collected.empty());
+  EXPECT_TRUE(session().gather(std::vector<Numbered>()).empty());
+}
+
+/// Each rank has as many rows as its number.
+TEST(GatherTable, KeepsEveryBit) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto odd_nan = std::bit_cast<double>(std::uint64_t{0xFFF8'0000'DEAD'BEEF});
+  const std::vector<std::int64_t> integers = {INT64_MIN, -1, (std::int64_t{1} << 53) + 1,
+                                              INT64_MAX};
+  const std::vector<double> reals = {odd_nan, -infinity, -0.0, 5e-324};
+  const std::vector<std::string> texts = {"", std::string("a\tb\n\0c", 6), "\xff", "é"};
+  Table mine(
+      "t", {{"i", ColumnType::integer, "B"}, {"text", ColumnType::text}, {"x", ColumnType::real}});
+  for (int row = 0; row < session().rank(); ++row) {
+    const auto n = static_cast<std::size_t>(session().rank() + row) % 4;
+    mine.add({integers[n], texts[n], reals[n]});
+  }
+  const Table all = launch::gather(session(), mine);
+  EXPECT_EQ(all.name(), "t");
+  ASSERT_EQ(all.columns().size(), 4U);
+  EXPECT_EQ(all.columns()[0].name, "rank");
+  EXPECT_EQ(all.columns()[1].unit, "B");
+  const auto ranks = static_cast<std::size_t>(session().size());
+  ASSERT_EQ(all.rows().size(), ranks * (ranks - 1) / 2);
+  std::size_t row = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t i = 0; i < rank; ++i, ++row) {
+      const Row here = all.rows()[row];
+      const std::size_t n = (rank + i) % 4;
+      EXPECT_EQ(here.get<std::int64_t>("rank"), static_cast<std::int64_t>(rank));
+      EXPECT_EQ(here.get<std::int64_t>("i"), integers[n]);
+      EXPECT_EQ(here.get<std::string>("text"), texts[n]);
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(here.get<double>("x")),
+                std::bit_cast<std::uint64_t>(reals[n]));
+    }
+  }
+}
+
+TEST(Situation, IsGatheredAsItIs) {
+  const auto of_rank = [](int rank) {
+    launch::Situation one;
+    one.host = "node" + std::to_string(rank);
+    if (rank == 0) return one;
+    one.cpus = launch::cpus_of("0,32,1,33");
+    one.host_cpus = rank;
+    one.built_with_cuda = true;
+    one.gpus = {{"GPU-1", "", "", -1, {}}, {"GPU-2", "0000:1b:00.0", "a GPU", 3, {4, 5}}};
+    one.problem = "two\nlines";
+    one.environment = {"CUDA_VISIBLE_DEVICES=0,1", "SLURM_GPU_BIND="};
+    return one;
+  };
+  const auto all = launch::gather(session(), of_rank(session().rank()));
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(session().size()));
+  for (int rank = 0; rank < session().size(); ++rank) {
+    const launch::Situation& read = all[static_cast<std::size_t>(rank)];
+    const launch::Situation one = of_rank(rank);
+    EXPECT_EQ(read.host, one.host);
+    EXPECT_EQ(read.cpus, one.cpus);
+    EXPECT_EQ(read.host_cpus, one.host_cpus);
+    EXPECT_EQ(read.built_with_cuda, one.built_with_cuda);
+    EXPECT_EQ(read.problem, one.problem);
+    EXPECT_EQ(read.environment, one.environment);
+    ASSERT_EQ(read.gpus.size(), one.gpus.size());
+    for (std::size_t i = 0; i < one.gpus.size(); ++i) {
+      EXPECT_EQ(read.gpus[i].uuid, one.gpus[i].uuid);
+      EXPECT_EQ(read.gpus[i].pci, one.gpus[i].pci);
+      EXPECT_EQ(read.gpus[i].name, one.gpus[i].name);
+      EXPECT_EQ(read.gpus[i].numa_node, one.gpus[i].numa_node);
+      EXPECT_EQ(read.gpus[i].cpus, one.gpus[i].cpus);
+    }
   }
 }
 

@@ -93,7 +93,7 @@ def test_what_goes_wrong_is_not_tried_again():
     cluster = Cluster()
     for arguments, changes, words in (
             (["gemm", "--gemm.k", 0], {}, "'0' is below 1"),
-            (["gemm", "-o", "none/c.h5"], {}, "there is no folder"),
+            (["gemm", "--gemm.m", 9, "-o", "none/c.h5"], {}, "there is no folder"),
             ([], {}, "what to run is missing"),
             (["gemm"], {"SLURM_JOB_ID": None}, "this is no Slurm job")):
         finished = finish(cluster.start(*arguments, **changes)).expect(2)

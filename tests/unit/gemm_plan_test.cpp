@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
-#include "workloads/gemm_plan.hpp"
+#include "workloads/product/plan/plan.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -784,13 +784,13 @@ TEST(GemmPlan, BoxesThatCannotBeAreRefused) {
   };
   GemmProblem problem = small_tiles(60, 60, 4 * 128, 6);
   ASSERT_EQ(plan_gemm(problem, rates, 0).segments, 16U);
-  refused(problem, {2, 2, 2}, "--gemm.box 2x2x2 takes 8 ranks, and there are 6");
+  refused(problem, {2, 2, 2}, "--product.box 2x2x2 takes 8 ranks, and there are 6");
   refused(problem, {UINT64_MAX, 3, 2}, "and there are 6");
   problem.decomposition = Decomposition::rows;
-  refused(problem, {2, 1, 3}, "2x1x3 is split-k, and --gemm.decomposition is rows");
+  refused(problem, {2, 1, 3}, "2x1x3 is split-k, and --product.decomposition is rows");
   problem.decomposition = Decomposition::automatic;
   problem.symmetric = true;
-  refused(problem, {1, 3, 2}, "a --gemm.box with columns, is not for gram");
+  refused(problem, {1, 3, 2}, "a --product.box with columns, is not for gram");
   problem = small_tiles(16, 16, 4 * 32, 5);
   refused(problem, {1, 1, 5}, "splits K among 5 layers, and it has 4 segments");
   refused(small_tiles(400, 400, 400, 4), {1, 1, 2}, "is not possible (K is split where");

@@ -1,5 +1,5 @@
 // How readers cut the rows of a matrix into pieces.
-#include "workloads/gemm_reading.hpp"
+#include "workloads/product/engine/reading.hpp"
 
 #include <gtest/gtest.h>
 

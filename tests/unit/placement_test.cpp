@@ -394,27 +394,5 @@ TEST(Cpus, ListsAreReadAsTheyAreWritten) {
   for (const char* wrong : {"a", "1-", "-1", "1,,2", "1 2"}) EXPECT_THROW(cpus_of(wrong), Error);
 }
 
-TEST(Situation, IsGatheredAsItIs) {
-  Situation full = rank_on("node01", {gpu("a", 0), gpu("a", 3)}, cpus_of("0,32,1,33"));
-  full.environment = {"CUDA_VISIBLE_DEVICES=0,1", "SLURM_GPU_BIND="};
-  full.problem = "two\nlines";
-  Situation bare;
-  bare.host = "b";
-  Situation unknown = rank_on("c", {{"GPU-1", "", "", -1, {}}}, {});
-  for (const Situation& one : {full, bare, unknown}) {
-    const Situation read = situation_of(to_text(one));
-    EXPECT_EQ(to_text(read), to_text(one));
-    EXPECT_EQ(read.cpus, one.cpus);
-    EXPECT_EQ(read.environment, one.environment);
-    ASSERT_EQ(read.gpus.size(), one.gpus.size());
-    for (std::size_t i = 0; i < one.gpus.size(); ++i) {
-      EXPECT_EQ(read.gpus[i].uuid, one.gpus[i].uuid);
-      EXPECT_EQ(read.gpus[i].numa_node, one.gpus[i].numa_node);
-      EXPECT_EQ(read.gpus[i].cpus, one.gpus[i].cpus);
-    }
-  }
-  EXPECT_EQ(situation_of(to_text(full)).problem, "two lines");
-}
-
 }  // namespace
 }  // namespace shardstream::launch

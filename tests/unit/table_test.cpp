@@ -23,9 +23,26 @@ TEST(Table, KeepsItsRows) {
   table.add({"upload", std::int64_t{3}, 54.1, ""});
   EXPECT_EQ(table.name(), "phases");
   ASSERT_EQ(table.rows().size(), 1u);
-  EXPECT_EQ(std::get<std::string>(table.rows()[0][0]), "upload");
-  EXPECT_EQ(std::get<std::int64_t>(table.rows()[0][1]), 3);
-  EXPECT_EQ(std::get<double>(table.rows()[0][2]), 54.1);
+  const Row row = table.rows()[0];
+  EXPECT_EQ(row.get<std::string>("phase"), "upload");
+  EXPECT_EQ(row.get<std::int64_t>("calls"), 3);
+  EXPECT_EQ(row.get<double>("rate"), 54.1);
+  EXPECT_EQ(row["note"], Cell(""));
+  table.set(0, "calls", std::int64_t{4});
+  EXPECT_EQ(table.rows()[0].get<std::int64_t>("calls"), 4);
+}
+
+TEST(Table, RejectsCellsThatItDoesNotHave) {
+  Table table = phases();
+  table.add({"upload", std::int64_t{3}, 54.1, ""});
+  const Row row = table.rows()[0];
+  EXPECT_THROW(row["call"], ContractError);
+  EXPECT_THROW(row.get<double>("calls"), ContractError);
+  EXPECT_THROW(row.get<std::int64_t>("rate"), ContractError);
+  EXPECT_THROW(row.get<std::int64_t>("phase"), ContractError);
+  EXPECT_THROW(table.set(0, "call", std::int64_t{4}), ContractError);
+  EXPECT_THROW(table.set(0, "calls", 4.0), ContractError);
+  EXPECT_THROW(table.set(1, "calls", std::int64_t{4}), ContractError);
 }
 
 TEST(Table, RefusesARowThatDoesNotFit) {

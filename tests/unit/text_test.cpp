@@ -51,5 +51,12 @@ TEST(Excerpt, CutsLongTextBetweenCharacters) {
   EXPECT_LT(excerpt(rotten).size(), 400u);
 }
 
+TEST(Text, JoinsWordsAsChoices) {
+  EXPECT_EQ(join_or({}), "");
+  EXPECT_EQ(join_or({"a"}), "a");
+  EXPECT_EQ(join_or({"a", "b"}), "a or b");
+  EXPECT_EQ(join_or({"a", "b", "c"}), "a, b or c");
+}
+
 }  // namespace
 }  // namespace shardstream

@@ -75,7 +75,7 @@ class GemmRows:
 
     def arguments(self, workload, precision, n, *options):
         repeat = ["--measure.warmup", 1, "--measure.repeat", 3] if n <= SHORT else []
-        return ["run", workload, "--gemm.precision", precision, "-o", self.result,
+        return ["run", workload, "--product.precision", precision, "-o", self.result,
                 "--output.overwrite", "true", "--output.resume", "never",
                 "--output.store", "false", *repeat, *options]
 

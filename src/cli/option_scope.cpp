@@ -1,0 +1,86 @@
+#include "cli/option_scope.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "workloads/registry.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+using workloads::Workload;
+using Keys = std::span<const std::string_view>;
+
+bool contains(Keys keys, std::string_view key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+bool takes(const Workload& workload, std::string_view key) {
+  return contains(workload.honours, key) ||
+         std::ranges::any_of(workload.options, [&](std::span<const OptionRow> rows) {
+           return std::ranges::find(rows, key, &OptionRow::key) != rows.end();
+         });
+}
+
+/// The workloads that take an option which not every workload takes: "NAME, NAME or NAME". Empty
+/// for options of every workload.
+std::string owners_of(std::string_view key) {
+  std::vector<std::string_view> owners;
+  for (const Workload& workload : workloads::all()) {
+    if (takes(workload, key)) owners.push_back(workload.name);
+  }
+  return join_or(owners);
+}
+
+/// The options of `name` for what `key` is to a workload, data or sizes, as a sentence's end; empty
+/// if it is neither, or the workload has no such option.
+std::string own_options(std::string_view key, std::string_view name, Keys data, Keys sizes) {
+  const auto all = workloads::all();
+  const bool is_data = std::ranges::any_of(all, [&](auto& w) { return contains(w.data, key); });
+  const bool is_size = std::ranges::any_of(all, [&](auto& w) { return contains(w.sizes, key); });
+  const Keys own_keys = is_data ? data : sizes;
+  if ((!is_data && !is_size) || own_keys.empty()) return {};
+  std::vector<std::string> words;
+  for (const std::string_view own : own_keys) words.push_back(fmt::format("--{}", own));
+  return fmt::format(" ({} names {} with {})", name,
+                     is_data ? "data" : "the sizes of generated data",
+                     join(std::vector<std::string_view>(words.begin(), words.end()), ", "));
+}
+
+}  // namespace
+
+bool is_of_some_workload(std::string_view key) {
+  return std::ranges::any_of(workloads::all(), [&](const auto& each) { return takes(each, key); });
+}
+
+void reject_options_of_other_workloads(const Options& options) {
+  const Workload& workload = workloads::named(options.text("run.workload"));
+  for (const auto& [key, value] : options.all()) {
+    if (!options.is_on_command_line(key) || takes(workload, key)) continue;
+    const std::string owners = owners_of(key);
+    if (owners.empty()) continue;
+    throw UsageError(fmt::format(
+        "--{} is for {}, and this run is {}: leave it out{}, or run {}", key, owners, workload.name,
+        own_options(key, workload.name, workload.data, workload.sizes), owners));
+  }
+}
+
+void reject_options_of_run(const Options& options, Keys own, Keys data, Keys sizes) {
+  for (const auto& [key, value] : options.all()) {
+    const auto is_own = [&](std::string_view name) {
+      return key == name || key.substr(0, key.find('.')) == name;
+    };
+    if (!options.is_on_command_line(key) || std::ranges::any_of(own, is_own)) continue;
+    const std::string owners = owners_of(key);
+    throw UsageError(fmt::format("--{} is for run{}{}, and this is generate: leave it out{}", key,
+                                 owners.empty() ? "" : " ", owners,
+                                 own_options(key, "generate", data, sizes)));
+  }
+}
+
+}  // namespace shardstream::cli

@@ -1,0 +1,25 @@
+// What stands on the command line is meant for this command and workload; variables and INI files
+// may serve several.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/options.hpp"
+
+namespace shardstream::cli {
+
+/// Whether an option is a workload's, and not one of every run.
+bool is_of_some_workload(std::string_view key);
+
+/// Of `run`: throws UsageError for the first option of the command line that is not for
+/// run.workload.
+void reject_options_of_other_workloads(const Options& options);
+
+/// Of `generate`: throws UsageError for the first option of the command line that is not among its
+/// `own`, keys or whole sections. `data` and `sizes` are its keys for data and for sizes.
+void reject_options_of_run(const Options& options, std::span<const std::string_view> own,
+                           std::span<const std::string_view> data,
+                           std::span<const std::string_view> sizes);
+
+}  // namespace shardstream::cli

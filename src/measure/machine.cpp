@@ -1,0 +1,271 @@
+#include "measure/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "device/host/memory.hpp"
+#include "kernels/kernel.hpp"
+
+namespace shardstream::measure {
+namespace {
+
+/// About an H100's. Of a host this machine tells.
+constexpr std::uint64_t assumed_gpu_memory = 80'000'000'000;
+constexpr double assumed_gpu_gather = 200, assumed_host_gather = 5;  // GB/s, within a host
+constexpr double assumed_network_gather = 20;                        // GB/s of a rank
+
+// What a result can say, with much room.
+constexpr std::size_t max_ceilings = 1000;
+constexpr double min_rate = 1e-12, max_rate = 1e9;  // 10^9 bytes or operations a second
+constexpr std::int64_t min_memory = 1LL << 26, max_memory = 1LL << 50;
+
+/// Names are listed in warnings.
+bool is_plain(std::string_view name) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  return !name.empty() && name.size() <= 64 && name.find_first_not_of(letters) == name.npos;
+}
+
+/// For a warning: a file's text may be of any length.
+std::string cut(const std::string& text) {
+  constexpr std::size_t max = 300;
+  return text.size() <= max ? text : text.substr(0, max) + "...";
+}
+
+/// What a rank reaches of the ceilings that any run may have, in GB/s: about an H100 and its link,
+/// and a few cores of a host.
+double assumed_rate(const std::string& ceiling, bool on_host) {
+  if (ceiling == "link_up" || ceiling == "link_down") return on_host ? 10 : 50;
+  if (ceiling == "device_read") return 2500;
+  if (ceiling == "host_memory_read") return 10;
+  throw ContractError(fmt::format("nothing is assumed of the ceiling {}", ceiling));
+}
+
+}  // namespace
+
+Machine::Machine(const Options& options, const Request& request) : request_(request) {
+  if (!request_.rates.empty()) {
+    try {
+      read(io::ResultReader(request_.rates));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
+    }
+  }
+  choose_backend(options.text("device.backend"));
+  // The program that will run there may have NCCL where this one has not.
+  transport_ = comm::choose_transport(
+      options.text("comm.transport"),
+      {.on_gpus = !on_host_, .has_nccl = true, .ranks = static_cast<int>(ranks())});
+}
+
+void Machine::go_by(const std::set<std::string>& ceilings) {
+  for (const auto& [ceiling, rate] : rates_) {
+    if (!ceilings.contains(ceiling)) unused_.push_back(ceiling);
+  }
+}
+
+void Machine::compare(const std::string& ceiling, const std::string& now,
+                      const std::function<bool(const std::string& then)>& same) {
+  const auto found = rates_.find(ceiling);
+  if (found == rates_.end() || same(found->second.conditions)) return;
+  const std::string& then = found->second.conditions;
+  refuse(ceiling, fmt::format("which was of {} and is of {}",
+                              then.empty() ? "unknown conditions" : cut(then), now));
+}
+
+void Machine::compare(const std::string& ceiling, const std::string& now) {
+  compare(ceiling, now, [&](const std::string& then) { return then == now; });
+}
+
+double Machine::rate(const std::string& ceiling, double assumed, std::string_view unit) {
+  const bool known = knows(ceiling);
+  if (known) {
+    taken_.push_back(ceiling);
+  } else if (!refused_.contains(ceiling)) {
+    missing_.push_back(ceiling);
+  }
+  const double value = known ? rates_.at(ceiling).value : assumed;
+  const std::string number =
+      value < 1e4 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+  note(known, fmt::format("{} {} {}", ceiling, number, unit));
+  return value * 1e9;
+}
+
+double Machine::rate(const std::string& ceiling) {
+  return rate(ceiling, assumed_rate(ceiling, on_host_), "GB/s");
+}
+
+bool Machine::knows(const std::string& ceiling) const {
+  const auto found = rates_.find(ceiling);
+  return found != rates_.end() && !refused_.contains(ceiling);
+}
+
+double Machine::limited(double value, const std::string& ceiling, std::string_view unit) {
+  return knows(ceiling) ? std::min(value, rate(ceiling, value, unit)) : value;
+}
+
+double Machine::gather_rate() {
+  const bool between_hosts = ranks() > ranks_on_host();
+  if (between_hosts && !several_hosts_) refuse("all_gather", "within a host");
+  const double here = on_host_ ? assumed_host_gather : assumed_gpu_gather;
+  return rate("all_gather", between_hosts ? std::min(here, assumed_network_gather) : here,
+              between_hosts ? "GB/s between hosts" : "GB/s");
+}
+
+void Machine::miss(const std::vector<std::string>& ceilings) {
+  const auto was_refused = [&](const std::string& each) { return refused_.contains(each); };
+  if (std::ranges::any_of(ceilings, was_refused)) return;
+  missing_.push_back(join(std::vector<std::string_view>(ceilings.begin(), ceilings.end()), " or "));
+}
+
+std::uint64_t Machine::device_memory(const Options& options) {
+  if (!options.is_auto("pipeline.gpu-memory")) return 0;  // the option says what may be used
+  if (on_host_) {
+    const std::uint64_t bytes = device::host::available_memory() / ranks_on_host();
+    found_here_ =
+        fmt::format("device memory {} (of this machine's, {})", format_size(bytes),
+                    ranks_on_host() == 1 ? "all that is free"
+                                         : fmt::format("one of {} shares", ranks_on_host()));
+    return bytes;
+  }
+  const std::uint64_t bytes = gpu_memory_.value_or(assumed_gpu_memory);
+  note(gpu_memory_.has_value(), fmt::format("device memory {}", format_size(bytes)));
+  return bytes;
+}
+
+std::vector<std::string> Machine::lines() const {
+  std::vector<std::string> lines{
+      fmt::format("backend: {}, {}", on_host_ ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
+  if (!measured_.empty()) {
+    lines.push_back(
+        fmt::format("measured of a rank, in {}: {}", request_.rates.string(), measured_));
+  }
+  if (!assumed_.empty()) {
+    lines.push_back(fmt::format("assumed of a rank: {}{}", assumed_,
+                                request_.rates.empty()
+                                    ? "; a run measures its machine: pass its result with --rates"
+                                    : ""));
+  }
+  if (!found_here_.empty()) lines.push_back(fmt::format("taken of a rank: {}", found_here_));
+  return lines;
+}
+
+std::string Machine::warning() const {
+  if (request_.rates.empty() || (refused_.empty() && missing_.empty())) return {};
+  std::string text;
+  const auto add = [&](std::string_view what, const std::string& ceilings) {
+    if (ceilings.empty()) return;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, ceilings);
+  };
+  const auto listed = [](const std::vector<std::string>& words) {
+    return join(std::vector<std::string_view>(words.begin(), words.end()), ", ");
+  };
+  add("taken", taken_.empty() ? "nothing" : listed(taken_));
+  for (const auto& [ceiling, why] : refused_) {
+    add("not taken", fmt::format("{}, {}", ceiling, why));
+  }
+  add("no limit of this run", listed(unused_));
+  add("not in it", listed(missing_));
+  const bool guessed = !main_.empty() && !knows(main_);
+  return fmt::format(
+      "--rates: {}'{}' is a result of {} and tells only in part of this run ({}): pass a result of "
+      "a run more like it, or take the rest as assumed",
+      guessed ? fmt::format("{} is assumed, and so is the prediction: ", main_) : "",
+      request_.rates.string(), workload_, text);
+}
+
+void Machine::read(const io::ResultReader& result) {
+  workload_ = result.text("/config", "run.workload");
+  if (!is_plain(workload_)) fail(fmt::format("its workload is {}", excerpt(workload_)));
+  read_rates(result);
+  read_topology(result);
+}
+
+void Machine::read_rates(const io::ResultReader& result) {
+  const Table table = result.table("/ceilings", {{"ceiling", ColumnType::text},
+                                                 {"per_rank_min", ColumnType::real},
+                                                 {"conditions", ColumnType::text}});
+  if (table.rows().empty() || table.rows().size() > max_ceilings) {
+    fail(fmt::format("its table /ceilings has {} rows", table.rows().size()));
+  }
+  for (const Row& row : table.rows()) {
+    const auto& name = row.get<std::string>("ceiling");
+    const double rate = row.get<double>("per_rank_min");
+    if (!is_plain(name)) fail(fmt::format("it has a ceiling of the name {}", excerpt(name)));
+    if (!(rate >= min_rate && rate <= max_rate)) {
+      fail(fmt::format("its ceiling {} is {} of 10^9 a second", name, rate));
+    }
+    const auto& conditions = row.get<std::string>("conditions");
+    if (!rates_.emplace(name, Rate{rate, conditions}).second) {
+      fail(fmt::format("it has the ceiling {} twice", name));
+    }
+  }
+}
+
+void Machine::read_topology(const io::ResultReader& result) {
+  const Table ranks =
+      result.table("/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
+  const auto count = static_cast<std::int64_t>(ranks.rows().size());
+  if (count == 0) fail("its table /topology/ranks has no rows");
+  std::set<std::string> hosts;
+  for (const Row& row : ranks.rows()) {
+    const auto rank = row.get<std::int64_t>("rank");
+    if (rank < 0 || rank >= count) fail(fmt::format("it has the rank {} of {}", rank, count));
+    hosts.insert(row.get<std::string>("host"));
+  }
+  several_hosts_ = hosts.size() > 1;
+  const Table gpus = result.table("/topology/gpus",
+                                  {{"rank", ColumnType::integer}, {"memory", ColumnType::integer}});
+  for (const Row& row : gpus.rows()) {
+    const auto rank = row.get<std::int64_t>("rank"), bytes = row.get<std::int64_t>("memory");
+    if (rank >= count) fail(fmt::format("it has a GPU of rank {} of {}", rank, count));
+    if (rank < 0 || bytes <= 0) continue;  // no rank's, or not known
+    if (bytes < min_memory || bytes > max_memory) {
+      fail(fmt::format("it has a GPU of {} bytes", bytes));
+    }
+    gpu_memory_ = std::min(gpu_memory_.value_or(UINT64_MAX), static_cast<std::uint64_t>(bytes));
+  }
+}
+
+void Machine::fail(const std::string& what) const {
+  throw UsageError(
+      fmt::format("'{}' has values that no run can have measured ({}): name the result of a run of "
+                  "this program",
+                  request_.rates.string(), what));
+}
+
+void Machine::choose_backend(const std::string& wish) {
+  if (wish != "auto") {
+    on_host_ = wish == "host";
+    why_backend_ = "as device.backend asks for";
+  } else if (!request_.rates.empty()) {
+    on_host_ = !gpu_memory_;
+    why_backend_ = "as the result of --rates";
+  } else {
+    on_host_ = !built_with_cuda;
+    why_backend_ = on_host_ ? "since this program was built without CUDA; --device.backend cuda "
+                              "plans for GPUs"
+                            : "since this program was built with CUDA; --device.backend host "
+                              "plans for CPUs";
+  }
+  if (request_.rates.empty() || on_host_ == !gpu_memory_) return;
+  throw UsageError(fmt::format(
+      "--rates: '{}' was measured on {}, which tells nothing of {}, where the run is planned "
+      "(device.backend is {}): pass a result of these, or leave --rates out",
+      request_.rates.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
+}
+
+void Machine::refuse(const std::string& ceiling, const std::string& why) {
+  if (rates_.contains(ceiling)) refused_.emplace(ceiling, why);
+}
+
+void Machine::note(bool known, const std::string& words) {
+  std::string& list = known ? measured_ : assumed_;
+  list += (list.empty() ? "" : ", ") + words;
+}
+
+}  // namespace shardstream::measure

@@ -1,0 +1,210 @@
+#include "run/run.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/standard_output.hpp"
+#include "core/text.hpp"
+#include "io/dataset_file.hpp"
+#include "io/origin.hpp"
+#include "launch/options.hpp"
+#include "run/output.hpp"
+#include "run/record.hpp"
+#include "run/result_path.hpp"
+#include "run/resumption.hpp"
+#include "run/timeline.hpp"
+#include "runtime/provenance.hpp"
+#include "runtime/slow_links.hpp"
+#include "workloads/registry.hpp"
+
+namespace shardstream::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The most memory that this process has had in use so far, in bytes.
+double peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
+  }
+  // Elsewhere; on Linux this would count what the process that started this one had in use.
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+void print(const workloads::Outcome& outcome, const fs::path& file) {
+  std::string lines;
+  for (const auto& metric : outcome.metrics) {
+    const std::string value =
+        std::visit([&](const auto& cell) { return fmt::format(fmt::runtime(metric.format), cell); },
+                   metric.value);
+    lines += fmt::format("{}={}{}{}\n", metric.key, printable(value),
+                         metric.unit.empty() ? "" : " ", metric.unit);
+  }
+  print_output(fmt::format("{}file={}\n", lines, printable(file.string())),
+               fmt::format("; the result is complete in {}", file.string()));
+}
+
+/// What has changed of the inputs since they were opened, as the first rank to see it says; empty
+/// if nothing has. Collective.
+std::string change_of_inputs(const launch::Session& session, const io::Origin& inputs) {
+  std::string mine;
+  for (const io::InputFile& file : inputs.files) {
+    if (mine.empty()) mine = io::change_of(file);
+  }
+  for (const std::string& change : session.gather(mine)) {
+    if (!change.empty()) return change;
+  }
+  return {};
+}
+
+/// The result is published: a trace that cannot be written does not undo it.
+void publish_trace(report::TraceFile& trace, const Record& record, Log& log,
+                   workloads::Outcome& outcome) {
+  try {
+    write_trace(trace, *record.timeline, record.rank_phase, record.processes);
+    trace.publish();
+  } catch (const Error& error) {
+    log.warn(fmt::format("the result is complete, but its timeline is not: {}", error.what()));
+    return;
+  }
+  outcome.metrics.push_back({"timeline", trace.path().string()});
+  outcome.metrics.push_back(
+      {"alignment_error", record.timeline->alignment_error * 1e6, "us", "{:.1f}"});
+}
+
+/// How often this work was begun again: as checkpoints count the runs before (`resumed`), or as the
+/// batch system says of the job, of which some may have left nothing to go on from.
+std::int64_t restart_count(std::uint64_t resumed) {
+  const char* const count = std::getenv("SLURM_RESTART_COUNT");
+  return std::max(static_cast<std::int64_t>(resumed),
+                  count != nullptr ? std::int64_t{std::atoll(count)} : 0);
+}
+
+/// What all GPUs did in the run; rank 0 says what was not right with them. Collective.
+measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
+                                       const workloads::Outcome& outcome) {
+  const std::string& pci = runtime.device->info().pci;
+  auto telemetry = measure::gather_telemetry(
+      runtime.session, *runtime.telemetry, outcome.samples.repetitions,
+      pci.empty() ? "" : fmt::format("{} {}", runtime.session.host(), pci));
+  if (runtime.session.rank() == 0) {
+    for (const auto& warning : telemetry.warnings) runtime.log.warn(warning);
+  }
+  return telemetry;
+}
+
+/// "a.h5:/A, b.h5:/B"
+std::string names_of_inputs(const workloads::Outcome& outcome) {
+  std::string names;
+  for (const auto& [group, name, value] : outcome.input) {
+    if (name != "name") continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", std::get<std::string>(value));
+  }
+  return names;
+}
+
+/// Lays the matrix out in the result file and opens it on every rank. Collective.
+std::optional<io::RangeWriter> open_matrix(const launch::Session& session,
+                                           const workloads::Task& task, io::ResultFile* file) {
+  const auto output = task.output();
+  if (!output) return std::nullopt;
+  const auto& [name, type, rows, columns] = *output;
+  std::string place;  // of the file's bytes, and the file
+  session.collectively([&] {
+    if (file == nullptr) return;
+    place = fmt::format("{} {}", file->dataset("/results", name, type, rows, columns),
+                        file->part_path().string());
+  });
+  place = session.broadcast(place);
+  const auto space = place.find(' ');
+  std::optional<io::RangeWriter> writer;
+  session.collectively([&] {
+    writer.emplace(place.substr(space + 1), std::stoull(place.substr(0, space)), type, columns);
+  });
+  return writer;
+}
+
+}  // namespace
+
+void run_workload(const launch::Session& session, const Options& options, Log& log,
+                  const Invocation& invocation) {
+  session.collectively([&] { launch::check_expected_ranks(session, options); });
+  const std::string uuid = runtime::make_run_uuid(session);
+  const std::unique_ptr<workloads::Task> task = workloads::open(session, options);
+  const io::Origin inputs = task->inputs();
+  std::vector<io::InputFile> protected_files = inputs.files;
+  if (session.rank() == 0) {
+    for (const std::string& warning : inputs.warnings) log.warn(warning);
+    if (!invocation.ini.empty()) protected_files.push_back(io::look_at(invocation.ini));
+  }
+  std::optional<Output> output;
+  // Names by the time differ between ranks.
+  const fs::path path =
+      session.broadcast(result_path(options, static_cast<std::uint64_t>(session.size())).string());
+  session.collectively([&] { output.emplace(session, options, protected_files, path, uuid, log); });
+  std::optional<Resumption> resumption;
+  if (task->resumable()) resumption.emplace(session, options, path, log);
+  const std::optional<io::RangeWriter> matrix = open_matrix(session, *task, output->file());
+  const io::RangeWriter* const to = matrix ? &*matrix : nullptr;
+  std::optional<workloads::Resume> resume;
+  if (resumption) resume = resumption->begin(*output, uuid, to);
+
+  runtime::Runtime runtime(session, options, log);
+  runtime.telemetry->start();
+  workloads::Outcome outcome = task->run(runtime, {to, resume ? &*resume : nullptr});
+  runtime.telemetry->stop();
+  const std::string change = change_of_inputs(session, inputs);
+  if (!change.empty()) workloads::invalidate(outcome, change);
+  runtime::warn_of_slow_links(runtime, outcome.ceilings);
+  if (session.rank() == 0) {
+    measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);
+  }
+  const auto telemetry = gather_telemetry(runtime, outcome);
+  describe_rates(outcome, telemetry);
+  if (const std::string input = names_of_inputs(outcome); !input.empty()) {
+    outcome.metrics.insert(outcome.metrics.begin(), {"input", input});
+  }
+  outcome.metrics.push_back({"backend", runtime.device->info().backend});
+  outcome.metrics.push_back(
+      {"host_memory_peak", static_cast<std::int64_t>(session.max(peak_memory())), "B"});
+  session.heartbeat().enter("store");
+  if (matrix) session.collectively([&] { matrix->sync(); });
+  const Record record = gather(runtime, outcome, telemetry);
+  const bool failed = outcome.verified == workloads::Verification::failed;
+  const auto failure = !failed          ? Output::Failure::none
+                       : change.empty() ? Output::Failure::of_tiles
+                                        : Output::Failure::of_input;
+  session.collectively([&] {
+    io::ResultFile* file = output->file();
+    if (file == nullptr) return;
+    file->attribute("/", "argv", invocation.command_line);
+    file->attribute("/", "restart_count", restart_count(resumption ? resumption->restarts() : 0));
+    store(*file, runtime, record, outcome, inputs);
+    output->publish(failure);
+    if (resumption && !failed) resumption->remove_earlier();
+    if (output->trace() != nullptr && !failed)
+      publish_trace(*output->trace(), record, log, outcome);
+    print(outcome, file->path());
+  });
+  session.collectively([&] {
+    if (!failed) return;
+    throw Unverified(
+        fmt::format("the result in '{}' has not passed its verification ({}): run the same command "
+                    "again, which replaces it{}",
+                    path.string(), outcome.verdict,
+                    change.empty() ? "; if it fails again, check the data and the hardware"
+                                   : ", when nothing writes to its inputs any more"));
+  });
+}
+
+}  // namespace shardstream::run

@@ -1,0 +1,79 @@
+#include "run/timeline.hpp"
+
+#include <cstdint>
+
+namespace shardstream::run {
+namespace {
+
+/// What a span belongs to, by the rows of rank_phase: they come rank by rank and track by track.
+class Places {
+ public:
+  struct Place {
+    int rank;
+    std::uint32_t number;  ///< of the track, in its rank
+    const std::string& track;
+    const std::string& phase;
+  };
+
+  explicit Places(const Table& rank_phase) {
+    for (const Row& row : rank_phase.rows()) {
+      const int rank = static_cast<int>(row.get<std::int64_t>("rank"));
+      const auto& track = row.get<std::string>("track");
+      std::uint32_t number = 0;
+      if (!places_.empty() && places_.back().rank == rank) {
+        number = places_.back().number + (places_.back().track == track ? 0 : 1);
+      }
+      while (first_.size() <= static_cast<std::size_t>(rank)) first_.push_back(places_.size());
+      places_.push_back({rank, number, track, row.get<std::string>("phase")});
+    }
+  }
+
+  const std::vector<Place>& all() const { return places_; }
+  const Place& of(const measure::Timeline::Span& span) const {
+    return places_.at(first_.at(span.rank) + span.phase);
+  }
+
+ private:
+  std::vector<Place> places_;
+  std::vector<std::size_t> first_;  // row of each rank
+};
+
+}  // namespace
+
+Table spans_table(const measure::Timeline& timeline, const Table& rank_phase) {
+  Table table("spans", {{"rank", ColumnType::integer},
+                        {"track", ColumnType::text},
+                        {"phase", ColumnType::text},
+                        {"batch", ColumnType::integer},
+                        {"start_ns", ColumnType::integer, "ns"},
+                        {"dur_ns", ColumnType::integer, "ns"}});
+  const Places places(rank_phase);
+  for (const auto& span : timeline.spans) {
+    const auto& place = places.of(span);
+    table.add({std::int64_t{place.rank}, place.track, place.phase, span.batch, span.start_ns,
+               span.dur_ns});
+  }
+  return table;
+}
+
+void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
+                 const Table& rank_phase, const std::vector<std::string>& processes) {
+  const Places places(rank_phase);
+  trace.begin(timeline.alignment_error);
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    trace.process(static_cast<int>(rank), processes[rank]);
+  }
+  const Places::Place* before = nullptr;
+  for (const auto& place : places.all()) {
+    const bool known = before && before->rank == place.rank && before->number == place.number;
+    if (!known) trace.thread(place.rank, place.number, place.track);
+    before = &place;
+  }
+  for (const auto& span : timeline.spans) {
+    const auto& place = places.of(span);
+    trace.span(place.rank, place.number, place.phase, span.batch, span.start_ns, span.dur_ns);
+  }
+  trace.end();
+}
+
+}  // namespace shardstream::run

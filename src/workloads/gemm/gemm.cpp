@@ -1,0 +1,163 @@
+#include "workloads/gemm/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "workloads/product/task.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
+    OptionRow{"gemm.beta", OptionKind::number, "0", "",
+              "Factor of input.c, which is added; 0 adds nothing."},
+    OptionRow{"gemm.transpose-a", OptionKind::flag, "false", "",
+              "Whether input.a holds the transpose of A."},
+    OptionRow{"gemm.transpose-b", OptionKind::flag, "false", "",
+              "Whether input.b holds the transpose of B."},
+    OptionRow{"gemm.m", OptionKind::count, "4096", "1..", "Rows of A and C, where A is generated."},
+    OptionRow{"gemm.n", OptionKind::count, "4096", "1..",
+              "Columns of B and C, where B is generated."},
+    OptionRow{"gemm.k", OptionKind::count, "4096", "1..",
+              "Columns of A and rows of B, where both are generated."},
+};
+
+/// A matrix that is not named is generated, but hardly where its partner is somebody's data.
+void refuse_half_named(const Options& options) {
+  constexpr std::array<std::array<const char*, 2>, 2> pairs = {
+      {{"input.a", "input.b"}, {"input.b", "input.a"}}};
+  for (const auto& [named, other] : pairs) {
+    if (!io::names_file(options, named) || !options.is_default(other)) continue;
+    throw UsageError(fmt::format(
+        "{} is {}, but {} is not named: name it too, or pass --{} uniform to have it generated",
+        named, options.text(named), other, other));
+  }
+}
+
+/// The remedies where A and B do not fit as they are to be transposed: all that make the sizes
+/// agree.
+std::string what_would_fit(const GemmOperands& operands) {
+  const io::Matrix &a = *operands.a, &b = *operands.b;
+  std::string ways;
+  const auto add = [&](const std::string& way, std::uint64_t m, std::uint64_t n) {
+    ways += fmt::format("{}{} (C is then {} x {})", ways.empty() ? "" : ", or ", way, m, n);
+  };
+  const auto turned = [&](bool turn_a, bool turn_b) {
+    const bool at = operands.transpose_a != turn_a, bt = operands.transpose_b != turn_b;
+    if ((at ? a.rows() : a.columns()) != (bt ? b.columns() : b.rows())) return;
+    const std::string of_a = turn_a ? fmt::format("--gemm.transpose-a {}", at) : "";
+    const std::string of_b = turn_b ? fmt::format("--gemm.transpose-b {}", bt) : "";
+    add(fmt::format("pass {}{}{}", of_a, turn_a && turn_b ? " and " : "", of_b),
+        at ? a.columns() : a.rows(), bt ? b.rows() : b.columns());
+  };
+  // Named in the wrong order, each to be transposed as it was.
+  const std::uint64_t m = operands.transpose_b ? b.columns() : b.rows();
+  const std::uint64_t n = operands.transpose_a ? a.rows() : a.columns();
+  if ((operands.transpose_b ? b.rows() : b.columns()) ==
+      (operands.transpose_a ? a.columns() : a.rows())) {
+    add(fmt::format("swap input.a and input.b{}",
+                    operands.transpose_a == operands.transpose_b
+                        ? ""
+                        : fmt::format(" and pass --gemm.transpose-a {} and --gemm.transpose-b {}",
+                                      operands.transpose_b, operands.transpose_a)),
+        m, n);
+  }
+  turned(true, false);
+  turned(false, true);
+  turned(true, true);
+  return ways.empty() ? "neither swapping nor transposing makes them fit, so name other matrices"
+                      : ways;
+}
+
+/// Elsewhere than on the command line they may be for another run.
+void refuse_sizes_of_files(const Options& options) {
+  constexpr std::array<std::array<const char*, 2>, 4> sizes = {
+      {{"gemm.m", "input.a"}, {"gemm.k", "input.a"}, {"gemm.k", "input.b"}, {"gemm.n", "input.b"}}};
+  for (const auto& [size, matrix] : sizes) {
+    if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) continue;
+    throw UsageError(fmt::format(
+        "{} is for generated matrices, and {} is a data set that has its own size: leave it out",
+        size, matrix));
+  }
+}
+
+}  // namespace
+
+GemmOperands open_gemm(const Options& options) {
+  refuse_half_named(options);
+  GemmOperands operands;
+  operands.transpose_a = options.flag("gemm.transpose-a");
+  operands.transpose_b = options.flag("gemm.transpose-b");
+  operands.alpha = options.number("gemm.alpha");
+  operands.beta = options.number("gemm.beta");
+  constexpr std::array<std::string_view, 2> factors = {"input.a", "input.b"};
+  operands.precision = precision_of(options, factors);
+  operands.m = options.count("gemm.m");
+  operands.n = options.count("gemm.n");
+  operands.k = options.count("gemm.k");
+  const auto open_a = [&] {
+    const auto [down, across] = operands.transpose_a ? std::pair(operands.k, operands.m)
+                                                     : std::pair(operands.m, operands.k);
+    operands.a = open_operand(options, operands.precision, "input.a", down, across);
+    operands.m = operands.transpose_a ? operands.a->columns() : operands.a->rows();
+    operands.k = operands.transpose_a ? operands.a->rows() : operands.a->columns();
+  };
+  const auto open_b = [&] {
+    const auto [down, across] = operands.transpose_b ? std::pair(operands.n, operands.k)
+                                                     : std::pair(operands.k, operands.n);
+    operands.b = open_operand(options, operands.precision, "input.b", down, across);
+    operands.n = operands.transpose_b ? operands.b->rows() : operands.b->columns();
+    const std::uint64_t k = operands.transpose_b ? operands.b->columns() : operands.b->rows();
+    if (operands.a && k != operands.k) {
+      throw UsageError(fmt::format(
+          "the inner sizes {} and {} differ ({}{}, {}{}): {}", operands.k, k, extents(*operands.a),
+          operands.transpose_a ? ", transposed" : "", extents(*operands.b),
+          operands.transpose_b ? ", transposed" : "", what_would_fit(operands)));
+    }
+    operands.k = k;
+  };
+  // A generated operand takes the inner size of the other one's file.
+  if (io::names_file(options, "input.a") || !io::names_file(options, "input.b")) {
+    open_a();
+    open_b();
+  } else {
+    open_b();
+    open_a();
+  }
+  refuse_sizes_of_files(options);
+  const bool named = !options.text("input.c").empty();
+  if (named != (operands.beta != 0)) {
+    throw UsageError(named ? "input.c is given, but gemm.beta is 0: pass --gemm.beta too"
+                           : fmt::format("gemm.beta is {}, but there is no C to add: name one "
+                                         "with --input.c",
+                                         options.text("gemm.beta")));
+  }
+  if (named) {
+    operands.c = open_operand(options, operands.precision, "input.c", operands.m, operands.n);
+    if (operands.c->rows() != operands.m || operands.c->columns() != operands.n) {
+      throw UsageError(
+          fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",
+                      extents(*operands.c), operands.m, operands.n));
+    }
+  }
+  return operands;
+}
+
+Workload gemm_workload() {
+  return {.name = "gemm",
+          .summary = "C = alpha A B + beta C",
+          .example = "--input.a a.h5:/A --input.b b.h5:/B -o c.h5",
+          .options = {product_options(), rows},
+          .honours = {"input.a", "input.b", "input.c", "output.resume", "output.store"},
+          .data = {"input.a", "input.b", "input.c"},
+          .sizes = {"gemm.m", "gemm.n", "gemm.k"},
+          .open = [](const Options& options) {
+            return open_product("gemm", options, open_gemm(options));
+          }};
+}
+
+}  // namespace shardstream::workloads

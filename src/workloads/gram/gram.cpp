@@ -1,0 +1,147 @@
+#include "workloads/gram/gram.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/error.hpp"
+#include "workloads/product/task.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"gram.of", OptionKind::choice, "columns", "columns|rows",
+              "Which are the variables that are multiplied with one another: columns of the data, "
+              "with a sample a row, or rows."},
+    OptionRow{"gram.center", OptionKind::flag, "false", "",
+              "Whether each variable's mean, found in a first pass over the data, is taken off it: "
+              "C is then the covariance matrix."},
+    OptionRow{"gram.scale", OptionKind::flag, "false", "",
+              "Whether each variable is divided by its deviation, found likewise: with gram.center "
+              "C is the correlation matrix."},
+    OptionRow{"gram.divisor", OptionKind::choice, "auto", "auto|1|n|n-1",
+              "What the sums of products, and of squares for a deviation, are divided by, n being "
+              "the number of samples; auto is n-1 where the data are centred or scaled, else 1."},
+    OptionRow{"gram.rows", OptionKind::count, "4096", "1..", "Rows of generated data."},
+    OptionRow{"gram.columns", OptionKind::count, "4096", "1..", "Columns of generated data."},
+};
+
+void refuse_sizes_of_files(const Options& options) {
+  if (!io::names_file(options, "input.data")) return;
+  for (const char* const size : {"gram.rows", "gram.columns"}) {
+    if (!options.is_on_command_line(size)) continue;
+    throw UsageError(
+        fmt::format("{} is for a generated matrix, and input.data is a data set that has its own "
+                    "size: leave it "
+                    "out",
+                    size));
+  }
+}
+
+/// Of gram.divisor; "1", "n" or "n-1".
+std::string chosen_divisor(const Options& options, const GemmOperands& operands) {
+  if (!options.is_auto("gram.divisor")) return options.text("gram.divisor");
+  return operands.center || operands.scale ? "n-1" : "1";
+}
+
+double divisor(const std::string& wish, const GemmOperands& operands) {
+  if (wish == "1") return 1;
+  const auto samples = static_cast<double>(operands.k);
+  if (wish == "n") return samples;
+  if (operands.k > 1) return samples - 1;
+  throw UsageError(
+      fmt::format("{}, which is one sample, and gram.divisor is n-1, which is 0: pass "
+                  "--gram.divisor n or 1",
+                  extents(*operands.a)));
+}
+
+/// What is done to each variable.
+struct Normalizes {
+  bool center, scale;
+};
+
+/// `wanted`, unless the options say otherwise.
+Normalizes fixed(const Options& options, std::string_view name, const Normalizes& wanted) {
+  const auto check = [&](std::string_view key, bool value) {
+    if (options.is_default(key) || options.flag(key) == value) return;
+    throw UsageError(fmt::format("{} is {}, but {} is gram with {} = {}: leave it out, or run gram",
+                                 key, options.text(key), name, key, value));
+  };
+  check("gram.center", wanted.center);
+  check("gram.scale", wanted.scale);
+  return wanted;
+}
+
+GemmOperands open_data(const Options& options, const Normalizes& normalizes) {
+  GemmOperands operands;
+  constexpr std::array<std::string_view, 1> data = {"input.data"};
+  operands.precision = precision_of(options, data);
+  operands.symmetric = true;
+  operands.center = normalizes.center;
+  operands.scale = normalizes.scale;
+  operands.transpose_a = options.text("gram.of") == "columns";
+  operands.transpose_b = !operands.transpose_a;
+  for (auto* matrix : {&operands.a, &operands.b}) {
+    *matrix = open_operand(options, operands.precision, "input.data", options.count("gram.rows"),
+                           options.count("gram.columns"));
+  }
+  refuse_sizes_of_files(options);
+  const io::Matrix& a = *operands.a;
+  operands.m = operands.n = operands.transpose_a ? a.columns() : a.rows();
+  operands.k = operands.transpose_a ? a.rows() : a.columns();
+  const std::string chosen = chosen_divisor(options, operands);
+  operands.alpha = 1 / divisor(chosen, operands);
+  const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
+  operands.resolved = {{"gram.divisor", chosen},
+                       {"gram.center", yes(operands.center)},
+                       {"gram.scale", yes(operands.scale)}};
+  return operands;
+}
+
+}  // namespace
+
+GemmOperands open_gram(const Options& options) {
+  return open_data(options, {options.flag("gram.center"), options.flag("gram.scale")});
+}
+
+Workload gram_workload() {
+  return {.name = "gram",
+          .summary = "a matrix times its transpose, C = X^T X",
+          .example = "--input.data samples.h5:/X -o gram.h5",
+          .options = {product_options(), rows},
+          .honours = {"input.data", "output.resume", "output.store"},
+          .data = {"input.data"},
+          .sizes = {"gram.rows", "gram.columns"},
+          .open = [](const Options& options) {
+            return open_product("gram", options, open_gram(options));
+          }};
+}
+
+Workload covariance_workload() {
+  Workload workload = gram_workload();
+  workload.name = "covariance";
+  workload.summary = "the covariance matrix of a data set's variables: gram, centred";
+  workload.example = "--input.data samples.h5:/X -o covariance.h5";
+  workload.open = [](const Options& options) {
+    return open_product(
+        "gram", options,
+        open_data(options, fixed(options, "covariance", {.center = true, .scale = false})));
+  };
+  return workload;
+}
+
+Workload correlation_workload() {
+  Workload workload = gram_workload();
+  workload.name = "correlation";
+  workload.summary = "the correlation matrix of a data set's variables: gram, centred and scaled";
+  workload.example = "--input.data samples.h5:/X -o correlation.h5";
+  workload.open = [](const Options& options) {
+    return open_product(
+        "gram", options,
+        open_data(options, fixed(options, "correlation", {.center = true, .scale = true})));
+  };
+  return workload;
+}
+
+}  // namespace shardstream::workloads

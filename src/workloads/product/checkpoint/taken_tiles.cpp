@@ -1,0 +1,212 @@
+#include "workloads/product/checkpoint/taken_tiles.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <unordered_map>
+
+#include "core/parallel.hpp"
+#include "kernels/gemm/words.hpp"
+#include "workloads/product/engine/tiles.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+/// A tile of this rank's that an earlier run has finished.
+struct Found {
+  GemmTile at;
+  const io::Checkpoint::Tile* tile;
+  io::FinishedTile finished;  ///< as this run journals it
+};
+
+/// This rank's tiles of each super-tile; of one that the checkpoint has not whole, nothing.
+struct Whole {
+  bool whole = true;
+  std::vector<Found> tiles = {};
+};
+
+std::vector<Whole> find(const GemmPlan& plan, const io::Checkpoint& earlier) {
+  std::unordered_map<std::uint64_t, const io::Checkpoint::Tile*> by_number;
+  for (const io::Checkpoint::Tile& tile : earlier.tiles) {
+    // A tile has no more rows to leave unchecked.
+    if (tile.unchecked <= plan.problem.tile.m) by_number[tile.tile] = &tile;
+  }
+  std::vector<Whole> all;
+  for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
+    const std::vector<GemmTile> tiles = plan.tiles(plan.super_tile(number));
+    Whole here;
+    for (std::uint64_t i = 0; i < tiles.size(); ++i) {
+      if (!plan.owns(i)) continue;
+      const auto found = by_number.find(tiles[i].row * plan.tile_columns + tiles[i].column);
+      here.whole = here.whole && found != by_number.end();
+      if (!here.whole) break;
+      io::FinishedTile finished = *found->second;
+      finished.group.reset();
+      here.tiles.push_back({tiles[i], found->second, finished});
+    }
+    all.push_back(std::move(here));
+  }
+  return all;
+}
+
+/// A super-tile is whole where every rank has found it so. Collective.
+void agree(const launch::Session& session, std::vector<Whole>& all) {
+  std::vector<char> mine;
+  for (const Whole& one : all) mine.push_back(one.whole ? 1 : 0);
+  const std::vector<char> ranks = session.gather(mine);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] == 0) all[i % all.size()].whole = false;
+  }
+}
+
+/// Copies tiles from part files to C. Their checksum and squares come from what was copied, as
+/// GemmTiles takes them from what leaves the device.
+class Copy {
+ public:
+  Copy(const GemmOperands& operands, const io::CheckpointReader& reader, const io::RangeWriter& to,
+       unsigned threads, launch::Heartbeat& heartbeat)
+      : operands_(operands),
+        type_(gemm::accumulator_type(operands.precision)),
+        reader_(reader),
+        to_(to),
+        threads_(threads),
+        heartbeat_(heartbeat) {}
+
+  /// False if the tile cannot be read, or is not what its checksum says.
+  bool tile(const Found& found, const gemm::Tile& edges, double& squares) const {
+    const Range rows = elements_of({found.at.row, 1}, edges.m, operands_.m);
+    const Range columns = elements_of({found.at.column, 1}, edges.n, operands_.n);
+    const bool mirrored = operands_.symmetric && found.at.row != found.at.column;
+    std::uint64_t weighted = 0;
+    if (!rectangle(*found.tile, rows, columns, weighted, squares)) return false;
+    double squares_of_mirror = 0;
+    if (mirrored && !rectangle(*found.tile, columns, rows, weighted, squares_of_mirror)) {
+      return false;
+    }
+    squares *= mirrored ? 2 : 1;
+    return weighted == found.tile->weighted;
+  }
+
+ private:
+  bool rectangle(const io::Checkpoint::Tile& tile, Range rows, Range columns,
+                 std::uint64_t& weighted, double& squares) const {
+    const std::size_t row_bytes = columns.count * size_of(type_);
+    const std::uint64_t step = std::max<std::uint64_t>(1, piece_bytes / row_bytes);
+    std::vector<double> row_squares(rows.count);
+    std::atomic<std::uint64_t> sum = 0;
+    std::atomic<bool> good = true;
+    parallel_for(ceil_div(rows.count, step), threads_, [&](std::uint64_t number) {
+      const Range some = intersection(rows, {rows.first + number * step, step});
+      std::vector<std::byte> piece(some.count * row_bytes);
+      if (!good || !reader_.read(tile, some, columns, piece.data(), row_bytes)) {
+        good = false;
+        return;
+      }
+      for (std::uint64_t i = 0; i < some.count; ++i) {
+        const gemm::RowSums sums =
+            gemm::row_sums(type_, piece.data() + i * row_bytes, columns.count, columns.count);
+        sum += sums.weighted((some.first + i) * operands_.n + columns.first);
+        row_squares[some.first + i - rows.first] = sums.squares;
+      }
+      to_.write(some, columns, piece.data(), row_bytes);
+      heartbeat_.move();
+    });
+    weighted += sum;
+    squares = std::accumulate(row_squares.begin(), row_squares.end(), 0.0);
+    return good;
+  }
+
+  static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+
+  const GemmOperands& operands_;
+  ElementType type_;
+  const io::CheckpointReader& reader_;
+  const io::RangeWriter& to_;
+  unsigned threads_;
+  launch::Heartbeat& heartbeat_;
+};
+
+}  // namespace
+
+std::vector<io::FinishedTile> take_over(const launch::Session& session,
+                                        const GemmOperands& operands, const io::Checkpoint& earlier,
+                                        const io::RangeWriter* to, io::Journal& journal, Log& log,
+                                        unsigned threads, GemmPlan& plan) {
+  const gemm::Tile& edges = plan.problem.tile;
+  const io::CheckpointReader reader(earlier, operands.n,
+                                    gemm::accumulator_bytes(operands.precision));
+  std::vector<Whole> all = find(plan, earlier);
+  agree(session, all);
+  std::uint64_t kept = 0;
+  for (const Whole& one : all) kept += one.whole ? one.tiles.size() : 0;
+  kept = session.sum(kept);
+  if (session.rank() == 0) {
+    const std::string words =
+        "resuming from a checkpoint: " + kept_tiles(kept, earlier.tiles.size());
+    if (kept < earlier.tiles.size()) {
+      log.warn(words);
+    } else {
+      log.info(words);
+    }
+  }
+  session.collectively([&] {
+    for (Whole& one : all) {
+      if (to == nullptr || !one.whole) continue;
+      const Copy copy(operands, reader, *to, threads, session.heartbeat());
+      one.whole = std::ranges::all_of(
+          one.tiles, [&](Found& found) { return copy.tile(found, edges, found.finished.squares); });
+    }
+  });
+  agree(session, all);
+  std::vector<io::FinishedTile> taken;
+  std::vector<std::uint64_t> left;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].whole) {
+      left.push_back(plan.passes[i]);
+      continue;
+    }
+    for (const Found& found : all[i].tiles) {
+      taken.push_back(found.finished);
+      journal.add(taken.back());
+    }
+  }
+  plan.passes = std::move(left);
+  const std::uint64_t right = session.sum(taken.size());
+  if (right < kept && session.rank() == 0) {
+    log.warn(fmt::format(
+        "{} finished tiles were damaged where they were stored, and are computed again with the "
+        "rest of their super-tiles: check the disk",
+        kept - right));
+  }
+  return taken;
+}
+
+std::string kept_tiles(std::uint64_t kept, std::uint64_t finished) {
+  if (kept == finished) return fmt::format("{0} of {0} finished tiles are kept", finished);
+  return fmt::format(
+      "{} of {} finished tiles are kept, and {} are computed again, since on this number of ranks "
+      "and with this --pipeline.gpu-memory their super-tiles are not complete (start as many ranks "
+      "as before, with as much memory, to keep more)",
+      kept, finished, finished - kept);
+}
+
+std::uint64_t count_kept(const std::vector<GemmPlan>& plans, const io::Checkpoint& earlier) {
+  std::vector<bool> whole;
+  std::vector<std::uint64_t> tiles;
+  for (const GemmPlan& plan : plans) {
+    const std::vector<Whole> of_rank = find(plan, earlier);
+    whole.resize(of_rank.size(), true);
+    tiles.resize(of_rank.size());
+    for (std::size_t i = 0; i < of_rank.size(); ++i) {
+      whole[i] = whole[i] && of_rank[i].whole;
+      tiles[i] += of_rank[i].tiles.size();
+    }
+  }
+  std::uint64_t kept = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) kept += whole[i] ? tiles[i] : 0;
+  return kept;
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,522 @@
+#include "workloads/product/engine/panels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "kernels/gemm/check.hpp"
+#include "kernels/gemm/factor.hpp"
+#include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/words.hpp"
+#include "workloads/product/engine/reading.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using device::Buffer;
+using device::Memory;
+
+/// Super-tiles have whole tiles; what belongs to no variable is used by nobody.
+std::uint64_t whole_variables(const GemmOperands& operands, const gemm::Tile& tile) {
+  return ceil_div(operands.n, tile.n) * tile.n;
+}
+
+gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
+  return gemm::panel_work(operands.matrix(of_b).type(), operands.precision, on_host,
+                          operands.transposed(of_b), operands.normalizes());
+}
+
+/// The first of a gathered panel's parts that came otherwise than it was sent. `sums`: of all parts
+/// as they were sent, then as they came.
+std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t parts) {
+  const auto* const wrong = std::mismatch(sums, sums + parts, sums + parts).first;
+  if (wrong == sums + parts) return std::nullopt;
+  return static_cast<std::uint64_t>(wrong - sums);
+}
+
+}  // namespace
+
+GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host) {
+  const gemm::PanelWork work = panel_work(operands, of_b, on_host);
+  const bool as_stored = work == gemm::PanelWork::canonicalize;
+  return {as_stored ? size_of(operands.matrix(of_b).type())
+                    : gemm::panel_element_bytes(operands.precision, on_host),
+          work != gemm::PanelWork::none};
+}
+
+GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
+                       const GemmPlan& plan, const pipeline::Ring& staging,
+                       std::uint64_t other_host_bytes)
+    : runtime_(runtime),
+      operands_(operands),
+      plan_(plan),
+      staging_(staging),
+      on_host_(runtime.resources.device_is_host),
+      element_(gemm::panel_element_bytes(operands.precision, on_host_)),
+      read_(plan.batches()) {
+  measure_ring();
+  open_parts();  // by all ranks, before one may be refused
+  if (pipeline::mode(runtime.options) == pipeline::Mode::pageable) {
+    hold_operands(other_host_bytes);
+  } else {
+    check_host_memory(0, other_host_bytes);
+  }
+  device::Device& device = *runtime.device;
+  const auto bytes = [&](std::uint64_t count) {
+    return Buffer<std::byte>(device, Memory::device, count);
+  };
+  const GemmBuffers& buffers = plan.buffers;
+  for (std::uint64_t i = 0; i < plan.ring; ++i) {
+    Own own;
+    if (plan.problem.a.raw) own.a = bytes(buffers.a_panel);
+    if (plan.problem.b.raw) own.b = bytes(buffers.b_panel);
+    own.a_factor = bytes(buffers.a_factor);
+    own.b_factor = bytes(buffers.b_factor);
+    own.y = {device, Memory::device, buffers.y / sizeof(double)};
+    own_.push_back(std::move(own));
+  }
+  const std::uint64_t variables = plan.idle ? 0 : whole_variables(operands, plan.problem.tile);
+  if (operands.center) shift_ = {device, Memory::device, variables};
+  if (operands.scale) scale_ = {device, Memory::device, variables};
+  sums_ = {device, Memory::device, plan.batches() * plan.batch_sums()};
+}
+
+void GemmPanels::open_parts() {
+  comm::Communicator& all = *runtime_.communicator;
+  const Box& box = plan_.box;
+  // Idle ranks are a part of their own, in which nothing is gathered.
+  const auto split = [&](std::uint64_t part, std::uint64_t of, std::uint64_t key) {
+    const std::uint64_t color = plan_.idle ? box.depth * of : plan_.layer * of + part;
+    return all.split(static_cast<int>(color), static_cast<int>(key));
+  };
+  if (box.columns > 1) {
+    own_row_ = split(plan_.row, box.rows, plan_.column);
+    a_parts_ = own_row_.get();
+  }
+  if (box.rows > 1 && box.rows < plan_.problem.ranks) {
+    own_column_ = split(plan_.column, box.columns, plan_.row);
+    b_parts_ = own_column_.get();
+  } else if (box.rows > 1) {
+    b_parts_ = &all;
+  }
+}
+
+/// Also fills what pieces go by.
+void GemmPanels::measure_ring() {
+  first_piece_ = {0};
+  sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
+            .slots = staging_.slots,
+            .readers = staging_.readers,
+            .batches = plan_.ring,
+            .arrivals = true};
+  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
+    const GemmSuperTile tiles = plan_.super_tile(number);
+    extents_.push_back({tiles, plan_.a_part(tiles), plan_.a_from_b(tiles)});
+  }
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const Upload one = upload(batch);
+    for (const Rectangle* each : {&one.a, &one.b}) {
+      const std::size_t least = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
+      sizes_.slot_bytes = std::max(sizes_.slot_bytes, least);
+    }
+  }
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const Upload one = upload(batch);
+    first_piece_.push_back(first_piece_.back() + one.pieces());
+    sizes_.batch_bytes = std::max(sizes_.batch_bytes, one.bytes);
+    uploaded_ += one.a.bytes() + one.b.bytes();
+  }
+}
+
+// ---------------------------------------------------------------- what is uploaded
+
+/// This rank's parts of all panels.
+void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
+  const auto [first_block, blocks] = plan_.own_blocks;
+  const Range depth = intersection(plan_.depth(plan_.own_blocks), {0, operands_.k});
+  const Range columns = elements_of(plan_.columns, plan_.problem.tile.n, operands_.n);
+  std::vector<Range> a_rows, b_rows;
+  for (const Extent& extent : extents_) {
+    const Range part = extent.a_part.valid;
+    if (part.count > 0 && (a_rows.empty() || part != a_rows.back())) a_rows.push_back(part);
+  }
+  for (std::uint64_t block = first_block; block < first_block + blocks; ++block) {
+    b_rows.push_back(plan_.b_part(block).valid);
+  }
+  check_host_memory(HeldMatrix::bytes(*operands_.a, a_rows, depth) +
+                        HeldMatrix::bytes(*operands_.b, b_rows, columns),
+                    other_host_bytes);
+  held_a_.emplace(*runtime_.device, *operands_.a, !operands_.transpose_a, a_rows, depth);
+  held_b_.emplace(*runtime_.device, *operands_.b, !operands_.transpose_b, b_rows, columns);
+}
+
+/// With `held` bytes of A and B, the slots, and what a host has in place of a device.
+void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
+  const auto& resources = runtime_.resources;
+  const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
+  const std::uint64_t in_place = on_host_ ? plan_.device_bytes : 0;
+  const std::uint64_t need = held + staging + in_place;
+  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
+  if (need <= have) return;
+  const std::string remedy = held > 0 ? "--pipeline.mode stream"
+                             : in_place > 0 && have > staging
+                                 ? fmt::format("--pipeline.gpu-memory {}B", have - staging)
+                                 : "fewer --pipeline.readers and --pipeline.slots";
+  throw UsageError(
+      fmt::format("a rank needs {} of host memory and has {}: use {}, or fewer ranks on a host",
+                  format_size(need), format_size(have), remedy));
+}
+
+void GemmPanels::load() {
+  for (auto* const held : {&held_a_, &held_b_}) {
+    if (!*held) continue;
+    Progress progress(held == &held_a_ ? "loading A" : "loading B",
+                      static_cast<double>((*held)->bytes()), runtime_.session.rank() == 0);
+    (*held)->load(staging_.readers, runtime_.session.heartbeat(), progress);
+  }
+}
+
+std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,
+                                              const gemm::Tile& tile) {
+  const std::uint64_t each = aligned(whole_variables(operands, tile) * sizeof(double));
+  return (operands.center ? each : 0) + (operands.scale ? each : 0);
+}
+
+void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
+                           std::vector<double> scale) {
+  if (plan_.idle) return;
+  const auto fill = [&](std::vector<double>& values, Buffer<double>& there) {
+    expect(values.empty() == (there.size() == 0),
+           "what is centred has means, what is scaled scales");
+    if (values.empty()) return;
+    values.resize(there.size());
+    stream.upload(there.data(), values.data(), there.bytes());
+  };
+  fill(shift, shift_);
+  fill(scale, scale_);
+  stream.synchronize();
+}
+
+/// Of op(A) or op(B); in the file it may lie transposed.
+GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
+                                            Range valid_columns) const {
+  const io::Matrix& matrix = operands_.matrix(of_b);
+  const std::optional<HeldMatrix>& held = of_b ? held_b_ : held_a_;
+  const bool rounded = readers_round(operands_, of_b, on_host_);
+  Rectangle made{.matrix = &matrix,
+                 .held = held ? &*held : nullptr,
+                 .rows = rows,
+                 .columns = columns,
+                 .valid_rows = valid_rows,
+                 .valid_columns = valid_columns,
+                 .element = rounded ? element_ : size_of(matrix.type()),
+                 .rounded = rounded};
+  if (operands_.transposed(of_b)) {
+    std::swap(made.rows, made.columns);
+    std::swap(made.valid_rows, made.valid_columns);
+  }
+  return made;
+}
+
+/// Parts stand one behind another in a panel; B's panel begins at a multiple of 256 bytes.
+GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const auto [super_tile, block] = plan_.batch(batch);
+  const Extent& extent = extents_[super_tile];
+  const Range columns = elements_of(extent.tiles.columns, tile.n), depth = plan_.depth({block, 1});
+  Upload made{};
+  made.k = depth.count;
+  made.a_ld = gemm::a_ld(operands_.precision, made.k, on_host_);
+  made.a_part = extent.a_part;
+  made.b_part = plan_.b_part(block);
+  made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
+                     intersection(depth, {0, operands_.k}));
+  made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
+                     elements_of(extent.tiles.columns, tile.n, operands_.n));
+  const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
+  made.a_apart = raw_a ? made.a.row_bytes() : made.a_ld * element_;
+  const std::size_t a = made.a.rows.count * made.a_apart, b = made.b.bytes();
+  made.a_offset = raw_a ? 0 : plan_.column * a;
+  // What is turned out of B's panel stands where an uploaded A's would.
+  const bool turned = !raw_a && extent.a_from_b;
+  const std::size_t a_panel =
+      turned ? extent.tiles.rows.count * tile.m * made.a_ld * element_ : plan_.box.columns * a;
+  made.b_panel = aligned(raw_a ? a : a_panel);
+  made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
+  made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
+  const auto step = [&](const Rectangle& each) {
+    return rows_a_piece(sizes_.slot_bytes, each.stored_row_bytes(), each.row_bytes());
+  };
+  made.a_step = step(made.a);
+  made.b_step = step(made.b);
+  made.a_pieces = a > 0 ? ceil_div(made.a.rows.count, made.a_step) : 0;
+  made.b_pieces = b > 0 ? ceil_div(made.b.rows.count, made.b_step) : 0;
+  return made;
+}
+
+GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
+  const auto after = std::ranges::upper_bound(first_piece_, piece);
+  const auto batch = static_cast<std::uint64_t>(after - first_piece_.begin()) - 1;
+  const std::uint64_t within = piece - first_piece_[batch];
+  const Upload all = upload(batch);
+  const bool of_a = within < all.a_pieces;
+  const Rectangle& rectangle = of_a ? all.a : all.b;
+  const std::uint64_t step = of_a ? all.a_step : all.b_step;
+  const std::uint64_t first = (of_a ? within : within - all.a_pieces) * step;
+  const std::size_t apart = of_a ? all.a_apart : rectangle.row_bytes();
+  return {batch, rectangle, intersection(rectangle.rows, {rectangle.rows.first + first, step}),
+          (of_a ? all.a_offset : all.b_offset) + first * apart, apart};
+}
+
+pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
+  const Rows some = locate(number);
+  const Lines they = lines(some.rows.count, some.rectangle.row_bytes(), some.apart);
+  return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.apart};
+}
+
+const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
+  const Rows some = locate(number);
+  const Rectangle& from = some.rectangle;
+  const Bringing bringing{.type = from.matrix->type(),
+                          .precision = operands_.precision,
+                          .on_host = on_host_,
+                          .rounded = from.rounded,
+                          .from_memory = from.held != nullptr,
+                          .columns = from.columns.count,
+                          .element = from.element};
+  read_[some.batch] += bring(bringing, some.rows.count, slot, [&](Range rows, std::byte* to) {
+    return stored_rows(from, {some.rows.first + rows.first, rows.count}, to);
+  });
+  return slot;
+}
+
+/// As stored and dense, with zeros for what is not valid: where they are held, or `to`.
+const std::byte* GemmPanels::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
+  const Range valid = intersection(rows, from.valid_rows);
+  const std::size_t row = from.stored_row_bytes();
+  const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
+  if (whole && from.held != nullptr) {
+    if (const std::byte* const there = from.held->dense(rows, from.columns)) return there;
+  }
+  if (!whole) std::memset(to, 0, rows.count * row);
+  if (valid.count == 0 || from.valid_columns.count == 0) return to;
+  std::byte* const first =
+      to + (valid.first - rows.first) * row +
+      (from.valid_columns.first - from.columns.first) * size_of(from.matrix->type());
+  from.held != nullptr ? from.held->read(valid, from.valid_columns, first, row)
+                       : from.matrix->read(valid, from.valid_columns, first, row);
+  return to;
+}
+
+// ---------------------------------------------------------------- what arrives
+
+void GemmPanels::begin(device::Stream& stream) {
+  stream.launch(gemm::zero_kernel(), {sums_.data(), sums_.bytes()});
+  stream.synchronize();
+  for (auto& sum : read_) sum = 0;
+}
+
+/// What was uploaded becomes panels, which become whole on every rank, and what is multiplied.
+void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte* data) {
+  const Extent& extent = extents_[plan_.batch(number).super_tile];
+  const GemmSuperTile& super_tile = extent.tiles;
+  const Upload uploaded = upload(number);
+  const auto add = [&](const Rectangle& rectangle, std::size_t offset, std::size_t apart) {
+    if (rectangle.bytes() == 0) return;
+    add_words(stream, data + offset, lines(rectangle.rows.count, rectangle.row_bytes(), apart),
+              sums_of(number));
+  };
+  add(uploaded.a, uploaded.a_offset, uploaded.a_apart);
+  add(uploaded.b, uploaded.b_offset, uploaded.b.row_bytes());
+  Own& own = own_[number % own_.size()];
+  own.now = {};
+  own.now.k = uploaded.k;
+  own.now.a_ld = uploaded.a_ld;
+  own.now.y = own.y.data();
+  own.sums = sums_of(number);
+  own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
+  own.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
+  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+    turn_b(stream, super_tile, own);
+  }
+  own.now.a = own.now.a_factor = extent.a_from_b ? turn_into_a(stream, super_tile, data, own)
+                                                 : arrive_a(stream, uploaded, data, own);
+  if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
+}
+
+GemmPanels::Lines GemmPanels::lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart) {
+  if (apart == row_bytes) return {1, rows * row_bytes, rows * row_bytes};
+  return {rows, row_bytes, apart};
+}
+
+void GemmPanels::add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
+                           std::uint64_t* sum) {
+  stream.launch(gemm::word_sum_kernel(), {first, lines.row_bytes, sum, lines.rows, lines.apart});
+}
+
+const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uploaded,
+                                      std::byte* data, Own& own) {
+  const bool raw = plan_.problem.a.raw;
+  std::byte* const panel = raw ? own.a.data() : data;
+  const Lines part =
+      lines(uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_);
+  std::byte* const mine = panel + plan_.column * part.bytes();
+  if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
+  if (a_parts_ != nullptr && part.bytes() > 0) {
+    gather(stream, *a_parts_, panel, part, own.sums + 1);
+  }
+  return panel;
+}
+
+/// Of a panel that would be on both sides of C's check: sums of its parts tell what came otherwise.
+/// This rank's part is in its place. `sums`: of all parts as sent, then as they came.
+void GemmPanels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
+                        const Lines& part, std::uint64_t* sums) const {
+  const auto own = static_cast<std::uint64_t>(parts.rank());
+  const auto count = static_cast<std::uint64_t>(parts.size());
+  std::byte* const mine = panel + own * part.bytes();
+  add_words(stream, mine, part, sums + own);
+  parts.all_gather(stream, mine, panel, part.bytes());
+  parts.all_gather(stream, sums + own, sums, sizeof(*sums));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    add_words(stream, panel + i * part.bytes(), part, sums + count + i);
+  }
+}
+
+/// With what C is checked by.
+const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uploaded,
+                                      std::byte* data, Own& own, const GemmSuperTile& super_tile) {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t tiles = super_tile.columns.count, columns = tiles * tile.n;
+  const std::uint64_t rows = uploaded.b_part.rows.count;
+  const bool raw = plan_.problem.b.raw;
+  std::byte* const panel = raw ? own.b.data() : data + uploaded.b_panel;
+  const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
+  std::byte* const mine = panel + plan_.row * part;
+  double* const own_y = own.y.data() + plan_.row * y_part;
+  if (raw) make_panel(stream, true, uploaded, data + uploaded.b_offset, mine);
+  stream.launch(gemm::signed_sums_kernel(),
+                {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
+                 super_tile.columns.first * tile.n, own_y});
+  if (b_parts_ != nullptr) {
+    if (operands_.symmetric && part > 0) {  // A is made of it
+      gather(stream, *b_parts_, panel, lines(1, part, part),
+             own.sums + plan_.box.batch_sums(false));
+    } else {
+      b_parts_->all_gather(stream, mine, panel, part);
+    }
+    b_parts_->all_gather(stream, own_y, own.y.data(), y_part * sizeof(double));
+  }
+  return panel;
+}
+
+/// Of this rank's part.
+void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& uploaded,
+                            const std::byte* from, std::byte* to) const {
+  const Rectangle& stored = of_b ? uploaded.b : uploaded.a;
+  const bool transposed = operands_.transposed(of_b);
+  const Range rows = transposed ? stored.columns : stored.rows;
+  const Range columns = transposed ? stored.rows : stored.columns;
+  const std::uint64_t ld = of_b ? columns.count : uploaded.a_ld;
+  if (rows.count == 0 || columns.count == 0) return;
+  if (panel_work(operands_, of_b, on_host_) == gemm::PanelWork::transpose) {
+    stream.launch(gemm::transpose_kernel(), {from, columns.count, rows.count, rows.count, to, ld,
+                                             static_cast<unsigned>(element_)});
+    return;
+  }
+  const Range variables = of_b ? columns : rows;
+  stream.launch(gemm::canonicalize_kernel(),
+                {.raw = from,
+                 .from = stored.matrix->type(),
+                 .transpose = transposed,
+                 .panel = to,
+                 .precision = operands_.precision,
+                 .rows = rows.count,
+                 .columns = columns.count,
+                 .ld = ld,
+                 .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
+                 .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
+                 .by_row = !of_b,
+                 .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
+                 .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
+}
+
+/// B's factor is its panel's transpose.
+void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
+  const std::uint64_t columns = super_tile.columns.count * plan_.problem.tile.n, k = own.now.k;
+  own.now.b_factor = own.b_factor.data();
+  own.now.b_factor_ld = k;
+  if (columns == 0) return;
+  stream.launch(gemm::transpose_kernel(), {own.now.b, k, columns, columns, own.b_factor.data(), k,
+                                           static_cast<unsigned>(element_)});
+}
+
+/// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there
+/// already if that is B's factor.
+const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
+                                         std::byte* data, Own& own) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
+  const std::uint64_t rows = super_tile.rows.count * tile.m;
+  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+    return own.now.b_factor + across * own.now.k * element_;
+  }
+  std::byte* const panel = plan_.problem.a.raw ? own.a.data() : data;
+  if (rows > 0) {
+    stream.launch(gemm::transpose_kernel(), {own.now.b + across * element_, own.now.k, rows,
+                                             super_tile.columns.count * tile.n, panel, own.now.a_ld,
+                                             static_cast<unsigned>(element_)});
+  }
+  return panel;
+}
+
+/// Both factors are split panels.
+void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const std::uint64_t rows = super_tile.rows.count * tile.m;
+  const std::uint64_t columns = super_tile.columns.count * tile.n;
+  own.now.a_factor = own.a_factor.data();
+  own.now.b_factor = own.b_factor.data();
+  if (rows == 0 || columns == 0) return;
+  const std::uint64_t k = own.now.k;
+  stream.launch(gemm::split_kernel(),
+                {own.now.a, false, rows, k, own.now.a_ld, own.a_factor.data()});
+  stream.launch(gemm::split_kernel(), {own.now.b, true, k, columns, columns, own.b_factor.data()});
+}
+
+void GemmPanels::wait(device::Stream& stream) {
+  for (comm::Communicator* each : {a_parts_, b_parts_}) {
+    if (each != nullptr) each->wait(stream);
+  }
+  stream.synchronize();
+}
+
+std::string GemmPanels::failure(Range batches, const std::uint64_t* there) const {
+  const Box& box = plan_.box;
+  for (std::uint64_t i = 0; i < batches.count; ++i, there += plan_.batch_sums()) {
+    const std::uint64_t block = plan_.batch(batches.first + i).block;
+    if (read_[batches.first + i] != there[0]) {
+      return fmt::format(
+          "the panels of block {} of K are not on the device as they were read on rank {}", block,
+          plan_.rank);
+    }
+    const auto came_otherwise = [&](const char* panel, std::uint64_t giver) {
+      return fmt::format(
+          "what rank {} sent of {}'s panel of block {} of K came to rank {} otherwise", giver,
+          panel, block, plan_.rank);
+    };
+    if (const auto part = wrong_part(there + 1, box.columns > 1 ? box.columns : 0)) {
+      return came_otherwise("A", plan_.rank - plan_.column + *part);
+    }
+    const bool b_summed = operands_.symmetric && box.rows > 1;
+    if (const auto part = wrong_part(there + box.batch_sums(false), b_summed ? box.rows : 0)) {
+      return came_otherwise("B", plan_.rank - plan_.row * box.columns + *part * box.columns);
+    }
+  }
+  return "";
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,191 @@
+// What a product is fed with: the pieces of A and B that a rank reads and uploads, and how a batch
+// of them becomes panels on arrival, whole on every rank that multiplies them, and checked.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "device/buffer.hpp"
+#include "io/matrix.hpp"
+#include "pipeline/options.hpp"
+#include "pipeline/upload_ring.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/product/engine/held_matrix.hpp"
+#include "workloads/product/operands.hpp"
+#include "workloads/product/plan/plan.hpp"
+
+namespace shardstream::workloads {
+
+/// The seed of the signs that every product is checked with.
+inline constexpr std::uint64_t sign_seed = 0x73686172;
+
+/// How A, or B, comes to the device: what GemmPanels uploads of it.
+GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host);
+
+/// Allocates once; a run begins with begin(). Runtime, operands and plan must outlive it.
+class GemmPanels {
+ public:
+  /// A batch's panels, as they stand once its arrival has been enqueued: those that the check goes
+  /// by, and what is multiplied, which may be the same memory.
+  struct Batch {
+    std::uint64_t k = 0;  ///< columns of A's panel and rows of B's, without padding of parts
+    const std::byte *a = nullptr, *b = nullptr;
+    std::uint64_t a_ld = 0;     ///< elements from one row of A's panel to the next
+    const double* y = nullptr;  ///< of gemm::SignedSumsArgs, for all rows of the B panel
+    const std::byte *a_factor = nullptr, *b_factor = nullptr;
+    std::uint64_t b_factor_ld = 0;  ///< as in gemm::MultiplyArgs
+  };
+
+  /// Throws UsageError where the host's memory does not hold what this rank reads, and
+  /// pipeline.mode wants it there. `other_host_bytes`: what else the product takes of it.
+  GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,
+             const pipeline::Ring& staging, std::uint64_t other_host_bytes);
+
+  /// Brings A and B to where pipeline.mode wants them before timing begins.
+  void load();
+
+  /// Of the device memory for what normalize() brings, which is taken from the beginning.
+  static std::uint64_t normalization_bytes(const GemmOperands& operands, const gemm::Tile& tile);
+  /// Of all variables, what is taken off them and what the rest is multiplied by
+  /// (gemm::CanonicalizeArgs); empty: nothing. Before a run.
+  void normalize(device::Stream& stream, std::vector<double> shift, std::vector<double> scale);
+
+  pipeline::RingSizes ring_sizes() const { return sizes_; }
+  /// Pieces of a whole run.
+  std::uint64_t pieces() const { return first_piece_.back(); }
+  /// What readers do: "copy" or "read".
+  const char* phase() const { return held_b_ ? "copy" : "read"; }
+  /// Bytes that this rank uploads in a run.
+  std::uint64_t uploaded() const { return uploaded_; }
+
+  /// Before a run, while no stream uses anything of this.
+  void begin(device::Stream& stream);
+  pipeline::Piece piece(std::uint64_t number) const;
+  /// By readers.
+  const std::byte* read(std::uint64_t number, std::byte* slot);
+  /// Enqueues all that makes panels of what was uploaded to `data`. Called by all ranks, batch by
+  /// batch, by the thread that owns the MPI session.
+  void arrive(device::Stream& stream, std::uint64_t number, std::byte* data);
+  const Batch& batch(std::uint64_t number) const { return own_[number % own_.size()].now; }
+
+  /// On the device: plan.batch_sums() word sums of each batch, in order, complete once they have
+  /// arrived: of its upload; where a panel is gathered that both sides of C's check go by, also of
+  /// all its parts as they were sent, then of all as they came.
+  const std::uint64_t* sums_there() const { return sums_.data(); }
+  /// What is wrong with the uploads of the batches and with what was gathered, whose sums on the
+  /// device were `there`; empty if nothing. After their pieces have been read.
+  std::string failure(Range batches, const std::uint64_t* there) const;
+
+  /// Waits for a stream whose work has gone through arrive().
+  void wait(device::Stream& stream);
+
+ private:
+  /// A dense rectangle of a stored matrix. What of it is not valid (past the matrix, or another
+  /// block's) becomes zeros.
+  struct Rectangle {
+    const io::Matrix* matrix;
+    const HeldMatrix* held;  ///< where its elements are in memory, if they are
+    Range rows, columns, valid_rows, valid_columns;
+    std::size_t element;  ///< bytes, as uploaded
+    bool rounded;         ///< whether readers make panel elements of what is stored
+
+    std::size_t row_bytes() const { return columns.count * element; }
+    std::size_t bytes() const { return rows.count * row_bytes(); }
+    std::size_t stored_row_bytes() const { return columns.count * size_of(matrix->type()); }
+  };
+  /// What a batch uploads: this rank's parts of A's panel and of B's. A part to which nothing has
+  /// to be done goes to its place among all parts of its panel.
+  struct Upload {
+    std::uint64_t k, a_ld;  ///< of the block, and of its A panel
+    GemmPart a_part, b_part;
+    Rectangle a, b;
+    // Bytes from the start of the batch: of this rank's parts; of B's panel, or its raw part.
+    std::size_t a_offset, b_offset, b_panel;
+    std::size_t a_apart;           ///< bytes from one row of A's part to the next
+    std::size_t bytes;             ///< of the batch, with room for the others' parts
+    std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
+    std::uint64_t a_pieces, b_pieces;
+
+    std::uint64_t pieces() const { return a_pieces + b_pieces; }
+  };
+  /// What pieces go by, super-tile by super-tile.
+  struct Extent {
+    GemmSuperTile tiles;
+    GemmPart a_part;
+    bool a_from_b;
+  };
+  /// Some rows of one rectangle, and where they go.
+  struct Rows {
+    std::uint64_t batch;
+    Rectangle rectangle;
+    Range rows;
+    std::size_t offset, apart;  ///< bytes
+  };
+  /// Rows as they lie on the device: dense ones are one row, others whole words of 8 bytes each.
+  struct Lines {
+    std::uint64_t rows;
+    std::size_t row_bytes, apart;  ///< from one row to the next
+
+    std::size_t bytes() const { return rows * apart; }
+  };
+  /// What a batch in the ring has besides what is uploaded.
+  struct Own {
+    device::Buffer<std::byte> a, b, a_factor, b_factor;
+    device::Buffer<double> y;
+    std::uint64_t* sums = nullptr;  ///< of the batch that it holds
+    Batch now;
+  };
+
+  void hold_operands(std::uint64_t other_host_bytes);
+  void check_host_memory(std::uint64_t held, std::uint64_t other) const;
+  void measure_ring();
+  void open_parts();
+  Rectangle rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
+                      Range valid_columns) const;
+  Upload upload(std::uint64_t batch) const;
+  Rows locate(std::uint64_t piece) const;
+  static const std::byte* stored_rows(const Rectangle& from, Range rows, std::byte* to);
+  const std::byte* arrive_a(device::Stream& stream, const Upload& uploaded, std::byte* data,
+                            Own& own);
+  const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
+                            Own& own, const GemmSuperTile& super_tile);
+  static Lines lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart);
+  static void add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
+                        std::uint64_t* sum);
+  void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
+              const Lines& part, std::uint64_t* sums) const;
+  void make_panel(device::Stream& stream, bool of_b, const Upload& uploaded, const std::byte* from,
+                  std::byte* to) const;
+  void turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
+  const std::byte* turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
+                               std::byte* data, Own& own) const;
+  void split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
+  std::uint64_t* sums_of(std::uint64_t batch) { return sums_.data() + batch * plan_.batch_sums(); }
+
+  runtime::Runtime& runtime_;
+  const GemmOperands& operands_;
+  const GemmPlan& plan_;
+  pipeline::Ring staging_;
+  bool on_host_;
+  std::size_t element_;  ///< bytes, of panels
+  std::vector<Extent> extents_;
+  pipeline::RingSizes sizes_;
+  std::vector<std::uint64_t> first_piece_;  ///< of each batch, and one past the last
+  std::uint64_t uploaded_ = 0;
+  std::optional<HeldMatrix> held_a_, held_b_;
+  // Who shares this rank's A panels, and its B panels: all ranks, or a part; none if nobody does.
+  std::unique_ptr<comm::Communicator> own_row_, own_column_;
+  comm::Communicator *a_parts_ = nullptr, *b_parts_ = nullptr;
+  device::Buffer<double> shift_, scale_;
+  std::vector<Own> own_;
+  device::Buffer<std::uint64_t> sums_;            ///< on the device, as sums_there() has them
+  std::vector<std::atomic<std::uint64_t>> read_;  ///< likewise, by the readers
+};
+
+}  // namespace shardstream::workloads

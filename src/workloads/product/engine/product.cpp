@@ -1,0 +1,351 @@
+#include "workloads/product/engine/product.hpp"
+
+#include <algorithm>
+
+#include "kernels/gemm/check.hpp"
+#include "kernels/gemm/factor.hpp"
+#include "kernels/memory/memory.hpp"
+#include "workloads/product/engine/moments.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using device::Memory;
+
+/// Tiles of one launch. A host's plan deals out whole tiles to its threads.
+std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
+  if (!runtime.resources.device_is_host) return 1;
+  return std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
+}
+
+/// Collective. None where there is one layer.
+std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const GemmPlan& plan) {
+  const Box& box = plan.box;
+  if (box.depth == 1) return nullptr;
+  const std::uint64_t idle_ones = box.layer(), own = plan.row * box.columns + plan.column;
+  return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
+}
+
+/// Besides that of the panels: of the tiles, and of a first pass over the data.
+std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+                               const pipeline::Ring& staging) {
+  const std::uint64_t of_tiles = GemmTiles::host_bytes(operands, plan, staging);
+  if (!operands.normalizes()) return of_tiles;
+  return of_tiles + Moments::host_bytes(*operands.a, !operands.transpose_a, staging);
+}
+
+}  // namespace
+
+GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands, GemmPlan plan,
+                         const gemm::MultiplyPlan& library, const pipeline::Ring& staging,
+                         const io::RangeWriter* to, io::Journal* journal)
+    : runtime_(runtime),
+      operands_(operands),
+      plan_(std::move(plan)),
+      library_(library),
+      row_bytes_(plan_.problem.tile.n * gemm::accumulator_bytes(operands.precision)),
+      tile_bytes_(plan_.problem.tile.m * row_bytes_),
+      together_(tiles_at_once(runtime)),
+      gathers_block_(runtime.communicator->size() > 1 && runtime.communicator->blocks()),
+      layers_(layers_of(*runtime.communicator, plan_)),
+      panels_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
+      tiles_(runtime, operands, plan_, staging, to, journal),
+      ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()),
+      streams_(*runtime.device, plan_.problem.streams) {
+  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
+    const GemmSuperTile extent = plan_.super_tile(number);
+    SuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};
+    for (const GemmTile tile : made.tiles) {
+      made.at.push_back({tile.row - extent.rows.first, tile.column - extent.columns.first});
+    }
+    super_tiles_.push_back(std::move(made));
+  }
+  device::Device& device = *runtime.device;
+  const GemmBuffers& buffers = plan_.buffers;
+  accumulators_ = {device, Memory::device, buffers.accumulators};
+  for (std::uint64_t i = 0; i < plan_.most_tiles; ++i) stations_.emplace_back(device);
+  constexpr std::size_t size = sizeof(double);
+  check_ = {device, Memory::device,
+            (buffers.z + buffers.row_squares + buffers.column_squares) / size};
+  z_ = check_.data();
+  row_squares_ = z_ + buffers.z / size;
+  column_squares_ = row_squares_ + buffers.row_squares / size;
+  checks_ = {device, Memory::device, buffers.gathered_z / size};
+  send_ = {device, Memory::device, buffers.send};
+  receive_ = {device, Memory::device, buffers.receive};
+  computed_ = device.make_event();
+  computed_before_ = device.make_event();
+  given_ = device.make_event();
+  received_ = device.make_event();
+}
+
+void GemmProduct::normalize(std::vector<double> shift, std::vector<double> scale) {
+  panels_.normalize(ring_.compute(), std::move(shift), std::move(scale));
+}
+
+void GemmProduct::run() {
+  device::Stream& stream = ring_.compute();
+  waiting_ = {};
+  swept_.tiles = 0;
+  std::uint64_t products = 0;  // of blocks of K, tile by tile
+  for (const SuperTile& each : super_tiles_) products += each.tiles.size() * plan_.own_blocks.count;
+  tiles_.begin(stream, products);
+  panels_.begin(stream);
+  ring_.run(
+      {.batches = plan_.batches(),
+       .pieces = panels_.pieces(),
+       .piece = [this](std::uint64_t number) { return panels_.piece(number); },
+       .phase = panels_.phase(),
+       .read = [this](std::uint64_t number, std::byte* slot) { return panels_.read(number, slot); },
+       .on_arrival = [this](device::Stream& arrive, std::uint64_t number,
+                            std::byte* data) { panels_.arrive(arrive, number, data); },
+       .on_batch = [&](device::Stream& on, std::uint64_t number,
+                       const std::byte*) { compute(on, number); },
+       .last_use = [this](std::uint64_t batch) { return last_use(batch); },
+       .meanwhile = [this] { return multiply_meanwhile(); }});
+  tiles_.finish();
+  panels_.wait(stream);
+  if (layers_) layers_->wait(ring_.arrivals());
+}
+
+/// The window's batches may be computed with the last one.
+std::uint64_t GemmProduct::last_use(std::uint64_t batch) const {
+  const std::uint64_t blocks = plan_.own_blocks.count, place = batch % blocks;
+  return place + plan_.window < blocks ? batch : batch - place + blocks - 1;
+}
+
+/// Batches of the window wait for the super-tile's last one, with which they are computed tile by
+/// tile, so that tiles leave while others are computed. While the device has nothing else to do
+/// some of them are taken by multiply_meanwhile(), or, where it will not be called while the next
+/// batch is gathered, at once.
+void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
+  const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
+  add_products(stream, number);
+  ++waiting_.count;
+  if (place + 1 < blocks) {
+    const bool in_window = place + plan_.window >= blocks;
+    if (!in_window || (gathers_block_ && computed_->reached())) multiply_present(stream);
+    return;
+  }
+  const std::uint64_t super_number = plan_.batch(number).super_tile;
+  if (splits_k()) {
+    multiply_present(stream);
+    exchange(stream, super_number);
+  } else {
+    finish_super_tile(stream);
+  }
+  tiles_.finish_group(stream, super_number, panels_);
+}
+
+/// All that wait, block by block.
+void GemmProduct::multiply_present(device::Stream& stream) {
+  while (swept_.tiles > 0) sweep(stream);
+  std::uint64_t products = 0;
+  streams_.fork(stream);
+  for (; waiting_.count > 0; waiting_ = {waiting_.first + 1, waiting_.count - 1}) {
+    multiply(waiting_.first, {0, tiles_of(waiting_.first)});
+    products += tiles_of(waiting_.first);
+  }
+  streams_.join();
+  tiles_.multiplied(stream, products);
+  record_computed(stream);
+}
+
+/// While a batch of the window is not there yet: whenever the device has nothing else to do, some
+/// tiles get the products of those that wait, so that they lack the last batches alone.
+bool GemmProduct::multiply_meanwhile() {
+  tiles_.report_progress();
+  if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;
+  if (!computed_before_->reached()) return true;  // one step is always behind the one at work
+  ring_.run_kernels(waiting_.end() - 1, nullptr, 0,
+                    [this](device::Stream& stream, std::uint64_t, const std::byte*) {
+                      sweep(stream);
+                      record_computed(stream);
+                    });
+  return true;
+}
+
+/// The next tiles, those of one launch on each stream, get the products of all batches that waited
+/// when the sweep began.
+void GemmProduct::sweep(device::Stream& stream) {
+  const std::uint64_t tiles = tiles_of(waiting_.first), step = streams_.count() * together_;
+  if (swept_.tiles == 0) swept_.end = waiting_.end();
+  std::uint64_t products = 0;
+  streams_.fork(stream);
+  for (std::uint64_t batch = waiting_.first; batch < swept_.end; ++batch) {
+    const Range some = intersection({swept_.tiles, step}, {0, tiles});
+    multiply(batch, some);
+    products += some.count;
+  }
+  streams_.join();
+  tiles_.multiplied(stream, products);
+  swept_.tiles += step;
+  if (swept_.tiles < tiles) return;
+  waiting_ = {swept_.end, waiting_.end() - swept_.end};
+  swept_.tiles = 0;
+}
+
+void GemmProduct::record_computed(device::Stream& stream) {
+  std::swap(computed_, computed_before_);
+  stream.record(*computed_);
+}
+
+/// Those that wait, of which the last one is the super-tile's, tile by tile, and the tiles leave.
+/// One stream checks its tile while the other one multiplies.
+void GemmProduct::finish_super_tile(device::Stream& stream) {
+  const std::uint64_t end = waiting_.end(), super_number = plan_.batch(end - 1).super_tile;
+  const std::uint64_t tiles = tiles_of(end - 1);
+  streams_.fork(stream);
+  for (std::uint64_t i = 0; i < tiles; i += together_) {
+    const Range some = intersection({i, together_}, {0, tiles});
+    const std::uint64_t begin = i < swept_.tiles ? swept_.end : waiting_.first;
+    for (std::uint64_t batch = begin; batch < end; ++batch) multiply(batch, some);
+    for (std::uint64_t t = some.first; t < some.end(); ++t) {
+      finish_tile(streams_[turn_of(t)], turn_of(t), super_number, t, end - begin);
+    }
+  }
+  streams_.join();
+  waiting_ = {end, 0};
+  swept_.tiles = 0;
+  record_computed(stream);
+}
+
+/// What the check compares C with.
+void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
+  const auto [super_number, block] = plan_.batch(number);
+  const GemmSuperTile& extent = super_tiles_[super_number].extent;
+  const gemm::Tile& tile = plan_.problem.tile;
+  const GemmPanels::Batch& panels = panels_.batch(number);
+  if (super_tiles_[super_number].tiles.empty()) return;
+  stream.launch(
+      gemm::add_products_kernel(),
+      {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld, panels.y,
+       extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first});
+}
+
+/// Some of the super-tile's tiles get the products of the batch, each on its stream: in its first
+/// batch once what stood in their place has left, and where a segment of K ends their sums are
+/// folded. On one stream, where nothing has to leave, all of them in one launch.
+void GemmProduct::multiply(std::uint64_t number, Range tiles) {
+  const auto [super_number, block] = plan_.batch(number);
+  const GemmPanels::Batch& panels = panels_.batch(number);
+  const GemmStep step = plan_.step(block);
+  const bool begins = block == plan_.own_blocks.first;
+  const std::uint64_t at_once = begins || streams_.count() > 1 ? together_ : tiles.count;
+  const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
+  for (std::uint64_t first = tiles.first; first < tiles.end(); first += at_once) {
+    const Range some = intersection({first, at_once}, tiles);
+    const unsigned turn = turn_of(first);
+    device::Stream& stream = streams_[turn];
+    if (begins) {
+      for (std::uint64_t i = some.first; i < some.end(); ++i) tiles_.wait(stream, stations_[i]);
+    }
+    stream.launch(gemm::multiply_kernel(), {.plan = &library_,
+                                            .k = panels.k,
+                                            .a = panels.a_factor,
+                                            .b = panels.b_factor,
+                                            .ldb = panels.b_factor_ld,
+                                            .tiles = accumulator(step.level, some.first),
+                                            .at = super_tiles_[super_number].at.data() + some.first,
+                                            .count = some.count,
+                                            .first = step.begins,
+                                            .workspace = turn});
+    for (std::uint64_t level = step.level; level > step.level - step.folds; --level) {
+      std::byte* const left = accumulator(level - 1, some.first);
+      stream.launch(gemm::add_kernel(), {left, accumulator(level, some.first), left,
+                                         operands_.precision, some.count * elements});
+    }
+  }
+}
+
+/// Behind all the tile's products, with scratch memory that the stream has for itself. The last
+/// `products` of them have not been given to multiplied().
+void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
+                              std::uint64_t index, std::uint64_t products) {
+  const SuperTile& all = super_tiles_[super_tile];
+  const auto [row, column] = all.at[index];
+  const std::uint64_t across = all.extent.columns.count, edge = plan_.problem.tile.m;
+  tiles_.finish_tile(stream, scratch, super_tile, all.tiles[index], accumulator(0, index),
+                     {.z = z_ + row * edge * across + column,
+                      .z_stride = across,
+                      .row_squares = row_squares_ + row * edge,
+                      .column_squares = column_squares_ + column},
+                     stations_[index], products);
+}
+
+// ---------------------------------------------------------------- split-k
+
+/// All collectives go to the stream that the gathers of panels go to, since ranks belong to several
+/// communicators. So the next super-tile's gathers come behind this.
+template <class Call>
+void GemmProduct::among_layers(device::Stream& stream, const Call& call) {
+  device::Stream& collectives = ring_.arrivals();
+  stream.record(*given_);
+  collectives.wait(*given_);
+  call(collectives);
+  collectives.record(*received_);
+  stream.wait(*received_);
+}
+
+/// The sums of all layers, added in their order.
+void GemmProduct::gather_check(device::Stream& stream) {
+  const std::uint64_t count = check_.size();
+  among_layers(stream, [&](device::Stream& on) {
+    layers_->all_gather(on, check_.data(), checks_.data(), check_.bytes());
+  });
+  const double* sum = checks_.data();
+  for (std::uint64_t layer = 1; layer < plan_.box.depth; ++layer) {
+    stream.launch(gemm::add_kernel(), {sum, checks_.data() + layer * count, check_.data(),
+                                       gemm::Precision::fp64, count});
+    sum = check_.data();
+  }
+}
+
+/// Tiles go to their owners, which fold all layers' nodes of them. Where this rank has no tiles
+/// those that it would exchange with have none either.
+void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
+  const SuperTile& super_tile = super_tiles_[super_number];
+  const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
+  if (super_tile.tiles.empty()) return;
+  gather_check(stream);
+  for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += layers) {
+    for (std::uint64_t row = 0; row < edge; row += plan_.exchange_rows) {
+      exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));
+    }
+    const std::uint64_t mine = first + plan_.layer;
+    if (mine < super_tile.tiles.size()) finish_tile(stream, 0, super_number, mine, 0);
+  }
+}
+
+/// Some rows of tiles `first` and so on, one for each layer.
+void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_tile,
+                                std::uint64_t first, Range rows) {
+  const std::uint64_t nodes = plan_.most_nodes;
+  const std::size_t bytes = rows.count * row_bytes_, offset = rows.first * row_bytes_;
+  const auto place = [&](const device::Buffer<std::byte>& buffer, std::uint64_t layer,
+                         std::uint64_t node) {
+    return buffer.data() + (layer * nodes + node) * bytes;
+  };
+  const std::uint64_t there = std::min(plan_.box.depth, super_tile.tiles.size() - first);
+  for (std::uint64_t layer = 0; layer < there; ++layer) {
+    for (std::uint64_t node = 0; node < plan_.nodes.size(); ++node) {
+      stream.launch(memory::copy_kernel(),
+                    {accumulator(node, first + layer) + offset, place(send_, layer, node), bytes});
+    }
+  }
+  among_layers(stream, [&](device::Stream& on) {
+    layers_->all_to_all(on, send_.data(), receive_.data(), nodes * bytes);
+  });
+  if (plan_.layer >= there) return;
+  const std::vector<GemmAdd> fold = plan_.fold();
+  for (const GemmAdd& add : fold) {
+    const bool root = &add == &fold.back();
+    std::byte* const left = place(receive_, add.left_layer, add.left_node);
+    stream.launch(gemm::add_kernel(), {left, place(receive_, add.right_layer, add.right_node),
+                                       root ? accumulator(0, first + plan_.layer) + offset : left,
+                                       operands_.precision, rows.count * plan_.problem.tile.n});
+  }
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,109 @@
+#include "workloads/product/engine/reading.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "device/buffer.hpp"
+#include "kernels/gemm/words.hpp"
+#include "measure/source_ceilings.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+/// An operand in pieces such as readers bring: some rows of some columns.
+struct Pieces {
+  const io::Matrix* matrix;
+  Bringing bringing;
+  std::uint64_t rows;  ///< of one
+
+  Pieces(const GemmOperands& operands, bool of_b, bool on_host, bool held, std::size_t slot)
+      : matrix(&operands.matrix(of_b)),
+        bringing{.type = matrix->type(),
+                 .precision = operands.precision,
+                 .on_host = on_host,
+                 .rounded = readers_round(operands, of_b, on_host),
+                 .from_memory = held,
+                 .columns = std::min<std::uint64_t>(matrix->columns(), 8192),
+                 .element = 0} {
+    bringing.element = bringing.rounded ? gemm::panel_element_bytes(operands.precision, on_host)
+                                        : size_of(matrix->type());
+    rows = std::min(matrix->rows(),
+                    rows_a_piece(slot, stored_row(), bringing.columns * bringing.element));
+  }
+
+  std::size_t stored_row() const { return bringing.columns * size_of(bringing.type); }
+  std::size_t stored_bytes() const { return rows * stored_row(); }
+  /// With the rest that is no whole piece.
+  double count() const {
+    return static_cast<double>(matrix->rows()) / static_cast<double>(rows) *
+           (static_cast<double>(matrix->columns()) / static_cast<double>(bringing.columns));
+  }
+
+  /// Brings piece `number`, from the beginning again behind the last one; returns its bytes as they
+  /// are uploaded. `held`: where it comes from, if not from its source.
+  std::uint64_t bring(std::uint64_t number, const std::byte* held, std::byte* room) const {
+    const std::uint64_t down = matrix->rows() / rows, across = matrix->columns() / bringing.columns;
+    const std::uint64_t row = number % down * rows;
+    const std::uint64_t column = number / down % across * bringing.columns;
+    (void)workloads::bring(bringing, rows, room, [&](Range some, std::byte* to) {
+      if (held != nullptr) return held + some.first * stored_row();
+      matrix->read({row + some.first, some.count}, {column, bringing.columns}, to, stored_row());
+      return static_cast<const std::byte*>(to);
+    });
+    return rows * bringing.columns * bringing.element;
+  }
+};
+
+}  // namespace
+
+std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to) {
+  if (how.rounded) {
+    return gemm::round_elements(how.type, how.precision, how.on_host, from, count, to);
+  }
+  // Some whole words at a time, which a core's nearest cache holds until they are summed.
+  constexpr std::uint64_t cached = 8192;
+  const std::uint64_t bytes = count * how.element;
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < bytes; first += cached) {
+    const std::uint64_t some = std::min(cached, bytes - first);
+    if (from != to) std::memcpy(to + first, from + first, some);
+    sum += gemm::word_sum(to + first, some);
+  }
+  return sum;
+}
+
+bool readers_round(const GemmOperands& operands, bool of_b, bool on_host) {
+  return !operands.normalizes() &&
+         gemm::readers_round(operands.matrix(of_b).type(), operands.precision, on_host);
+}
+
+measure::Ceiling panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
+                            const pipeline::Ring& staging, std::uint64_t sample, double seconds) {
+  const bool on_host = runtime.resources.device_is_host;
+  const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
+  const Pieces a(operands, false, on_host, held, staging.slot_bytes);
+  const Pieces b(operands, true, on_host, held, staging.slot_bytes);
+  const std::size_t room = std::max(a.stored_bytes(), b.stored_bytes());
+  device::Buffer<std::byte> memory;
+  runtime.session.collectively([&] {
+    if (held)
+      memory = {*runtime.device, device::Memory::pageable, std::max<std::size_t>(sample, room)};
+  });
+  // B of a symmetric product is A once more.
+  const double share = operands.symmetric ? 0 : b.count() / (a.count() + b.count());
+  const auto of_b_before = [&](std::uint64_t place) {
+    return static_cast<std::uint64_t>(share * static_cast<double>(place));
+  };
+  return measure::reading(runtime.session, "panel_read", staging.readers, room, seconds,
+                          [&](std::uint64_t place, std::byte* to) {
+                            const std::uint64_t of_b = of_b_before(place);
+                            const bool is_b = of_b_before(place + 1) > of_b;
+                            const Pieces& pieces = is_b ? b : a;
+                            const std::byte* const from =
+                                held ? memory.data() + place % (memory.size() / room) * room
+                                     : nullptr;
+                            return pieces.bring(is_b ? of_b : place - of_b, from, to);
+                          });
+}
+
+}  // namespace shardstream::workloads

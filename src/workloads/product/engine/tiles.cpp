@@ -1,0 +1,363 @@
+#include "workloads/product/engine/tiles.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/words.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using device::Memory;
+
+std::size_t row_bytes_of(const GemmPlan& plan) {
+  return plan.problem.tile.n * gemm::accumulator_bytes(plan.problem.precision);
+}
+
+/// Of the drain: as wanted, or eight rows of a tile.
+std::size_t slot_bytes_of(const GemmPlan& plan, const pipeline::Ring& staging) {
+  if (plan.idle) return 0;
+  return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
+}
+
+}  // namespace
+
+void GemmVerdict::add(const io::FinishedTile& tile) {
+  worst = std::max(worst, tile.worst);
+  smallest_caught = std::max(smallest_caught, tile.smallest_caught);
+  unchecked += tile.unchecked;
+  checksum += tile.weighted;
+  squares.push_back({tile.tile, tile.squares});
+}
+
+std::uint64_t GemmTiles::host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+                                    const pipeline::Ring& staging) {
+  const gemm::Tile& tile = plan.problem.tile;
+  const ElementType type = gemm::accumulator_type(operands.precision);
+  std::uint64_t of_c = 0;
+  if (operands.c && plan.numbered_tiles() > 0) {
+    const bool differs = operands.c->type() != type;
+    of_c = tile.m * tile.n * (size_of(type) + (differs ? size_of(operands.c->type()) : 0));
+  }
+  return slot_bytes_of(plan, staging) * staging.slots + of_c;
+}
+
+GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,
+                     const pipeline::Ring& staging, const io::RangeWriter* to, io::Journal* journal)
+    : runtime_(runtime),
+      operands_(operands),
+      plan_(plan),
+      to_(to),
+      journal_(journal),
+      type_(gemm::accumulator_type(operands.precision)),
+      element_(gemm::accumulator_bytes(operands.precision)),
+      row_bytes_(row_bytes_of(plan)),
+      tile_bytes_(plan.problem.tile.m * row_bytes_),
+      tiles_(plan.numbered_tiles()),
+      groups_(plan.super_tiles()),
+      drain_(*runtime.device, runtime.recorder, slot_bytes_of(plan, staging), staging.slots,
+             staging.readers, &runtime.session.heartbeat()) {
+  device::Device& device = *runtime.device;
+  for (Group& group : groups_) {
+    group.finished = device.make_event();
+    group.sums.resize(plan.own_blocks.count * plan.batch_sums());
+  }
+  if (tiles_.empty()) return;
+  row_verdicts_ = {device, Memory::device, plan.problem.streams * plan.problem.tile.m};
+  reports_ = {device, Memory::device, tiles_.size()};
+  if (operands.c) {
+    c_there_ = {device, Memory::device, tile_bytes_};
+    c_here_ = {device, Memory::pinned, tile_bytes_};
+    c_read_ = device.make_event();
+    c_added_ = device.make_event();
+  }
+  if (plan.buffers.mirrors == 0) return;
+  mirrors_ = {device, Memory::device, plan.buffers.mirrors};
+  for (std::uint64_t i = 0; i < mirrors_on_their_way; ++i) mirror_stations_.emplace_back(device);
+}
+
+void GemmTiles::begin(device::Stream& stream, std::uint64_t products) {
+  progress_.emplace("multiplying", static_cast<double>(products), runtime_.session.rank() == 0);
+  enqueued_.clear();
+  stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
+  for (Tile& tile : tiles_) {
+    tile.present = false;
+    tile.words = tile.mirror_words = tile.weighted = 0;
+    tile.c_words = 0;
+  }
+  for (std::uint64_t number = 0; number < groups_.size(); ++number) {
+    groups_[number].failure.clear();
+    // Without panels none can be wrong, and finish_group() is not called.
+    if (plan_.idle && journal_ != nullptr) journal_->add_group(number);
+  }
+  mirrored_ = 0;
+}
+
+void GemmTiles::multiplied(device::Stream& stream, std::uint64_t products) {
+  if (runtime_.session.rank() != 0) return;  // which alone shows progress
+  if (idle_events_.empty()) idle_events_.push_back(runtime_.device->make_event());
+  enqueued_.push_back({std::move(idle_events_.back()), products});
+  idle_events_.pop_back();
+  stream.record(*enqueued_.back().computed);
+  report_progress();
+}
+
+void GemmTiles::report_progress() {
+  std::uint64_t products = 0;
+  while (!enqueued_.empty() && enqueued_.front().computed->reached()) {
+    products += enqueued_.front().products;
+    idle_events_.push_back(std::move(enqueued_.front().computed));
+    enqueued_.pop_front();
+  }
+  progress_->add(static_cast<double>(products));
+}
+
+void GemmTiles::finish() {
+  drain_.finish([this] { report_progress(); });
+  progress_.reset();
+}
+
+// ---------------------------------------------------------------- on the device
+
+void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
+                            GemmTile at, std::byte* data, const Sums& sums, Station& station,
+                            std::uint64_t products) {
+  const gemm::Tile& edges = plan_.problem.tile;
+  const std::uint64_t number = plan_.number_of(at);
+  Tile& tile = tiles_[number];
+  Report* const report = reports_.data() + number;
+  tile.number = at.row * plan_.tile_columns + at.column;
+  tile.group = group;
+  tile.rows = elements_of({at.row, 1}, edges.m, operands_.m);
+  tile.columns = elements_of({at.column, 1}, edges.n, operands_.n);
+  tile.present = true;
+  tile.products = products;
+  tile.mirrored = operands_.symmetric && at.row != at.column;
+  tile.row_squares.resize(tile.rows.count);
+  const bool mirrors_leave = tile.mirrored && to_ != nullptr;
+  tile.missing = tile.rows.count + (mirrors_leave ? tile.columns.count : 0) + 1;
+
+  check(stream, scratch, tile, data, sums, report);
+  if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, tile, data, report);
+  if (operands_.scale) {  // after the check, which is of the products as they were computed
+    stream.launch(gemm::correlate_kernel(), {data, operands_.precision, tile.rows.count,
+                                             tile.columns.count, edges.n, at.row == at.column});
+  }
+  if (operands_.symmetric && !tile.mirrored) {
+    stream.launch(gemm::mirror_kernel(),
+                  {data, tile.rows.count, edges.n, static_cast<unsigned>(element_)});
+  }
+  stream.launch(gemm::word_sum_kernel(), {data, tile.rows.count * row_bytes_, &report->words});
+  if (mirrors_leave) mirror(stream, tile, data, report);
+  stream.record(*station.finished_);
+  drain_.push(*station.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
+              [this, &tile](Range, const std::byte* there) {
+                std::copy_n(there, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
+                arrived(tile, 1);
+              });
+  station.pushed_ =
+      drain_.push(*station.finished_, data, tile.rows.count, row_bytes_,
+                  [this, &tile](Range rows, const std::byte* here) { take(tile, rows, here); });
+}
+
+/// Before alpha and beta.
+void GemmTiles::check(device::Stream& stream, unsigned scratch, const Tile& tile,
+                      const std::byte* data, const Sums& sums, Report* report) {
+  const gemm::CheckTileArgs args{
+      .tile = data,
+      .precision = operands_.precision,
+      .rows = tile.rows.count,
+      .columns = tile.columns.count,
+      .ld = plan_.problem.tile.n,
+      .seed = sign_seed,
+      .first_column = tile.columns.first,
+      .k = operands_.k,
+      .z = sums.z,
+      .z_stride = sums.z_stride,
+      .row_squares = sums.row_squares,
+      .column_squares = sums.column_squares,
+      .row_verdicts = row_verdicts_.data() + scratch * plan_.problem.tile.m,
+      .verdict = &report->verdict};
+  stream.launch(gemm::check_rows_kernel(), args);
+  stream.launch(gemm::verdict_kernel(), args);
+}
+
+void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report) {
+  const std::uint64_t ld = plan_.problem.tile.n;
+  const std::byte* c = nullptr;
+  if (operands_.c) {
+    c_read_->synchronize();  // the tile before has been uploaded
+    read_c(tile);
+    runtime_.session.heartbeat().move();
+    const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
+    tile.c_words = gemm::word_sum(c_here_.data(), bytes);
+    stream.wait(*c_added_);  // perhaps on another stream
+    stream.upload(c_there_.data(), c_here_.data(), bytes);
+    stream.record(*c_read_);
+    stream.launch(gemm::word_sum_kernel(), {c_there_.data(), bytes, &report->c_words});
+    c = c_there_.data();
+  }
+  stream.launch(gemm::finish_kernel(),
+                {data, operands_.precision, tile.rows.count, tile.columns.count, ld,
+                 operands_.alpha, operands_.beta, c, data, ld});
+  if (operands_.c) stream.record(*c_added_);
+}
+
+/// Into c_here_, dense, in C's type.
+void GemmTiles::read_c(const Tile& tile) {
+  const std::uint64_t columns = tile.columns.count, count = tile.rows.count * columns;
+  const ElementType type = operands_.c->type();
+  if (type == type_) {
+    return operands_.c->read(tile.rows, tile.columns, c_here_.data(), columns * element_);
+  }
+  c_stored_.resize(count * size_of(type));
+  operands_.c->read(tile.rows, tile.columns, c_stored_.data(), columns * size_of(type));
+  with_element_type(type, [&](auto of) {
+    using T = typename decltype(of)::type;
+    const auto* const from = reinterpret_cast<const T*>(c_stored_.data());
+    if (type_ == ElementType::f64) {
+      std::transform(from, from + count, reinterpret_cast<double*>(c_here_.data()),
+                     [](T x) { return static_cast<double>(x); });
+    } else {
+      std::transform(from, from + count, reinterpret_cast<float*>(c_here_.data()),
+                     [](T x) { return static_cast<float>(x); });
+    }
+  });
+}
+
+/// Has the tile's mirror leave too.
+void GemmTiles::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
+  const std::uint64_t edge = plan_.problem.tile.n;
+  const std::uint64_t turn = mirrored_++ % mirrors_on_their_way;
+  Station& station = mirror_stations_[turn];
+  std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
+  drain_.wait(stream, station.pushed_);
+  // All of it, so that what pads its rows is what padded the tile's columns.
+  stream.launch(gemm::transpose_kernel(),
+                {data, edge, edge, edge, turned, edge, static_cast<unsigned>(element_)});
+  stream.launch(gemm::word_sum_kernel(),
+                {turned, tile.columns.count * row_bytes_, &report->mirror_words});
+  stream.record(*station.finished_);
+  station.pushed_ = drain_.push(
+      *station.finished_, turned, tile.columns.count, row_bytes_,
+      [this, &tile](Range rows, const std::byte* here) { take_mirror(tile, rows, here); });
+}
+
+void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number,
+                             const GemmPanels& panels) {
+  Group& group = groups_[number];
+  const Range batches{number * plan_.own_blocks.count, plan_.own_blocks.count};
+  const std::uint64_t each = plan_.batch_sums();
+  group.missing = batches.count;
+  stream.record(*group.finished);
+  drain_.push(*group.finished,
+              reinterpret_cast<const std::byte*>(panels.sums_there() + batches.first * each),
+              batches.count, each * sizeof(std::uint64_t),
+              [this, &group, &panels, number, batches, each](Range some, const std::byte* sums) {
+                std::copy_n(sums, some.count * each * sizeof(std::uint64_t),
+                            reinterpret_cast<std::byte*>(group.sums.data() + some.first * each));
+                if ((group.missing -= some.count) > 0) return;
+                group.failure = panels.failure(batches, group.sums.data());
+                if (group.failure.empty() && journal_ != nullptr) journal_->add_group(number);
+              });
+}
+
+// ---------------------------------------------------------------- on the host, by writers
+
+void GemmTiles::take(Tile& tile, Range rows, const std::byte* data) {
+  const Range of_c{tile.rows.first + rows.first, rows.count};
+  if (to_ != nullptr) to_->write(of_c, tile.columns, data, row_bytes_);
+  std::uint64_t words = 0, weighted = 0;
+  for (std::uint64_t i = 0; i < rows.count; ++i) {
+    const gemm::RowSums sums =
+        gemm::row_sums(type_, data + i * row_bytes_, tile.columns.count, plan_.problem.tile.n);
+    const std::uint64_t row = of_c.first + i, column = tile.columns.first;
+    words += sums.words;
+    weighted += sums.weighted(row * operands_.n + column);
+    if (tile.mirrored) weighted += sums.weighted(column * operands_.n + row, operands_.n);
+    tile.row_squares[rows.first + i] = sums.squares;
+  }
+  tile.words += words;
+  tile.weighted += weighted;
+  arrived(tile, rows.count);
+}
+
+void GemmTiles::take_mirror(Tile& tile, Range rows, const std::byte* data) {
+  to_->write({tile.columns.first + rows.first, rows.count}, tile.rows, data, row_bytes_);
+  tile.mirror_words += gemm::word_sum(data, rows.count * row_bytes_);
+  arrived(tile, rows.count);
+}
+
+/// The last of the tile joins its parts: rows are added in their order.
+void GemmTiles::arrived(Tile& tile, std::uint64_t parts) {
+  if ((tile.missing -= parts) > 0) return;
+  tile.squares = std::accumulate(tile.row_squares.begin(), tile.row_squares.end(), 0.0) *
+                 (tile.mirrored ? 2 : 1);
+  tile.row_squares = {};
+  progress_->add(static_cast<double>(tile.products));
+  if (journal_ != nullptr && failure(tile).empty()) journal_->add(finished(tile));
+}
+
+io::FinishedTile GemmTiles::finished(const Tile& tile) const {
+  return {.tile = tile.number,
+          .group = tile.group,
+          .weighted = tile.weighted,
+          .squares = tile.squares,
+          .worst = tile.report.verdict.worst,
+          .smallest_caught = tile.report.verdict.smallest_caught,
+          .unchecked = tile.report.verdict.unchecked};
+}
+
+// ---------------------------------------------------------------- whether it is right
+
+std::string GemmTiles::failure(const Tile& tile) const {
+  const gemm::TileVerdict& verdict = tile.report.verdict;
+  const auto last = [](Range range) { return range.end() - 1; };
+  if (verdict.failures > 0) {
+    return fmt::format(
+        "{} rows of C in columns {} to {} are wrong, the worst of them row {} "
+        "({:.3g} times the bound)",
+        verdict.failures, tile.columns.first, last(tile.columns),
+        tile.rows.first + verdict.worst_row, verdict.worst);
+  }
+  if (tile.c_words != tile.report.c_words) {
+    return fmt::format("rows {} to {} of input.c are not on the device as they were read",
+                       tile.rows.first, last(tile.rows));
+  }
+  const bool mirrored = tile.mirrored && to_ != nullptr;
+  if (tile.words == tile.report.words &&
+      (!mirrored || tile.mirror_words == tile.report.mirror_words)) {
+    return "";
+  }
+  const Range rows = tile.words != tile.report.words ? tile.rows : tile.columns;
+  return fmt::format("rows {} to {} of C came to the host otherwise than they left the device",
+                     rows.first, last(rows));
+}
+
+GemmVerdict GemmTiles::verdict() const {
+  GemmVerdict verdict;
+  const auto fail = [&](const std::string& failure) {
+    if (verdict.failure.empty()) verdict.failure = failure;
+  };
+  for (const Group& group : groups_) fail(group.failure);
+  for (const Tile& tile : tiles_) {
+    if (!tile.present) continue;
+    fail(failure(tile));
+    verdict.add(finished(tile));
+  }
+  return verdict;
+}
+
+std::uint64_t GemmTiles::checksum() const {
+  std::uint64_t sum = 0;
+  for (const Tile& tile : tiles_) {
+    if (tile.present) sum += tile.weighted;
+  }
+  return sum;
+}
+
+}  // namespace shardstream::workloads

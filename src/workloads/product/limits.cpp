@@ -1,0 +1,201 @@
+#include "workloads/product/limits.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "device/buffer.hpp"
+#include "kernels/data/generate.hpp"
+#include "kernels/gemm/multiply.hpp"
+#include "kernels/gemm/panel.hpp"
+#include "measure/source_ceilings.hpp"
+#include "workloads/product/engine/reading.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr std::string_view tiles_of = "tiles of ";
+
+/// Of the whole product, without padding; of a symmetric one the half that is computed.
+double whole_flops(const GemmOperands& operands) {
+  const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
+                     static_cast<double>(operands.k);
+  return operands.symmetric ? all / 2 : all;
+}
+
+/// Products of tiles that stay in device memory, in Gflop/s: multiply_fp64, multiply_tf32, ... The
+/// panels are random, since products of zeros run faster. Collective.
+measure::Ceiling multiply(device::Device& device, const launch::Session& session,
+                          measure::Effort effort, gemm::Precision precision,
+                          const gemm::Tile& tile) {
+  const bool on_host = device.info().backend == "host";
+  const std::size_t element = gemm::panel_element_bytes(precision, on_host);
+  // The elements of factors; those of split floats are tf32.
+  const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
+  const gemm::Precision of_factors = gemm::splits(precision) ? gemm::Precision::tf32 : precision;
+  const ElementType from =
+      gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
+  const std::uint64_t lda = gemm::a_ld(precision, depth, on_host), a_elements = tile.m * lda;
+  const std::uint64_t b_elements = depth * tile.n;
+  const std::uint64_t c_bytes = tile.m * tile.n * gemm::accumulator_bytes(precision);
+  // Two tiles, which a GPU computes side by side, if there is room for them.
+  const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
+  const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
+  const std::uint64_t streams = std::min<std::uint64_t>(tiles, gemm::multiply_streams(on_host));
+  std::unique_ptr<gemm::MultiplyPlan> plan;
+  device::Buffer<float> random, raw;
+  device::Buffer<std::byte> a, b, c;
+  measure::StreamWork work;
+  session.collectively([&] {
+    plan = gemm::make_multiply_plan(precision, tile, on_host);
+    const std::uint64_t most = std::max(a_elements, b_elements);
+    random = {device, device::Memory::pinned, most};
+    raw = {device, device::Memory::device, most};
+    a = {device, device::Memory::device, tiles * a_elements * element};
+    b = {device, device::Memory::device, b_elements * element};
+    c = {device, device::Memory::device, tiles * c_bytes};
+    for (std::uint64_t i = 0; i < streams; ++i) work.streams.push_back(device.make_stream());
+    device::Stream& stream = *work.streams[0];
+    generate(Generator::uniform, from, 1, 0, most, reinterpret_cast<std::byte*>(random.data()));
+    stream.upload(raw.data(), random.data(), most * size_of(from));
+    for (std::uint64_t i = 0; i < tiles; ++i) {
+      stream.launch(gemm::canonicalize_kernel(),
+                    {raw.data(), from, false, a.data() + i * a_elements * element, of_factors,
+                     tile.m, depth, lda});
+    }
+    stream.launch(gemm::canonicalize_kernel(),
+                  {raw.data(), from, false, b.data(), of_factors, depth, tile.n, tile.n});
+    stream.synchronize();
+  });
+  const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, on_host) ? depth : tile.n;
+  const std::vector<gemm::TileAt> at = gemm::all_tiles(tiles, 1);
+  work.enqueue = [&] {
+    const std::uint64_t each = tiles / streams;
+    for (unsigned i = 0; i < streams; ++i) {
+      work.streams[i]->launch(gemm::multiply_kernel(), {.plan = plan.get(),
+                                                        .k = tile.k,
+                                                        .a = a.data(),
+                                                        .b = b.data(),
+                                                        .ldb = ldb,
+                                                        .tiles = c.data() + i * each * c_bytes,
+                                                        .at = at.data() + i * each,
+                                                        .count = each,
+                                                        .first = true,
+                                                        .workspace = i});
+    }
+  };
+  const double flop = 2.0 * static_cast<double>(tiles * tile.m) * static_cast<double>(tile.n) *
+                      static_cast<double>(tile.k);
+  return measure::measured(fmt::format("multiply_{}", name_of(precision)), "Gflop/s", flop, session,
+                           effort, work);
+}
+
+/// Measured again for a while if the product takes long: a GPU that has reached its power limit is
+/// slower than one that has just begun. Collective.
+measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& operands,
+                                const gemm::Tile& tile, measure::Effort effort) {
+  const auto measured = [&] {
+    return multiply(*runtime.device, runtime.session, effort, operands.precision, tile);
+  };
+  measure::Ceiling ceiling = measured();
+  const double seconds = whole_flops(operands) / (ceiling.aggregate * 1e9);
+  if (seconds < 4 * effort.seconds) return ceiling;
+  effort.seconds = std::min(seconds / 2, 0.4);
+  return measured();
+}
+
+}  // namespace
+
+GemmRates ProductLimits::rates() const {
+  return {.link_up = std::min(read.least, up.least) * 1e9,
+          .link_down = down.least * 1e9,
+          .gather = gather ? gather->least * 1e9 : 1e12,
+          .flops = multiply.least * 1e9,
+          .gathers_block = gathers_block};
+}
+
+std::string reading_of(const GemmOperands& operands, const Options& options) {
+  std::set<std::string> kinds;
+  for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
+    kinds.insert(measure::reading_of(matrix->type(), matrix->access()));
+  }
+  return fmt::format("{} in {}{}{}", fmt::join(kinds, " and "), name_of(operands.precision),
+                     pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
+                     operands.normalizes() ? ", to be normalized" : "");
+}
+
+std::string words_of(const gemm::Tile& tile) {
+  return fmt::format("{}{} x {} x {}", tiles_of, tile.m, tile.n, tile.k);
+}
+
+bool is_similar(const std::string& words, const gemm::Tile& tile) {
+  if (!words.starts_with(tiles_of)) return false;
+  std::vector<std::uint64_t> edges;
+  try {
+    for (const auto edge : split(std::string_view(words).substr(tiles_of.size()), 'x'))
+      edges.push_back(parse_count(trim(edge)));
+  } catch (const UsageError&) {
+    return false;  // no tile, in a file that anybody may have written
+  }
+  constexpr std::uint64_t max_edge = 1 << 20;
+  if (edges.size() != 3 || *std::ranges::max_element(edges) > max_edge) return false;
+  const auto near = [](std::uint64_t x, std::uint64_t y) { return x <= 2 * y && y <= 2 * x; };
+  return near(edges[0], tile.m) && near(edges[1], tile.n) && near(edges[2], tile.k) &&
+         near(edges[0] * edges[1] * edges[2], tile.m * tile.n * tile.k);
+}
+
+ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& operands,
+                             const gemm::Tile& tile, const pipeline::Ring& staging,
+                             std::uint64_t device_limit) {
+  const auto span = runtime.recorder.phase("ceilings");
+  const launch::Session& session = runtime.session;
+  device::Device& device = *runtime.device;
+  const double bytes =
+      4.0 *
+      (static_cast<double>(operands.m + operands.n) * static_cast<double>(operands.k) +
+       static_cast<double>(operands.m) * static_cast<double>(operands.n)) /
+      session.size();
+  const std::uint64_t sample = measure::host_memory_sample(
+      runtime.resources.cache, runtime.resources.host_memory, runtime.resources.ranks_on_host);
+  const auto effort =
+      measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
+  constexpr std::size_t most_gathered = std::size_t{64} << 20;
+  ProductLimits limits{
+      .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
+                         effort.seconds),
+      .up = measure::link(measure::Way::up, device, session, effort),
+      .down = measure::link(measure::Way::down, device, session, effort),
+      .multiply = multiply_limit(runtime, operands, tile, effort),
+      .gather = measure::all_gather(
+          device, *runtime.communicator, session, effort,
+          std::clamp<std::uint64_t>(
+              effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
+              most_gathered)),
+      .gathers_block = runtime.communicator->blocks()};
+  limits.read.conditions = reading_of(operands, runtime.options);
+  limits.multiply.conditions = words_of(tile);
+  return limits;
+}
+
+std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads& loads) {
+  std::vector<measure::Ceiling> ceilings;
+  const auto add = [&](measure::Ceiling&& ceiling, double load) {
+    ceiling.on_path = true;
+    ceiling.load = load / 1e9;
+    ceilings.push_back(std::move(ceiling));
+  };
+  add(std::move(limits.read), loads.uploaded);
+  add(std::move(limits.up), loads.uploaded);
+  add(std::move(limits.down), loads.downloaded);
+  if (limits.gather) add(std::move(*limits.gather), loads.received);
+  add(std::move(limits.multiply), loads.flops);
+  return ceilings;
+}
+
+}  // namespace shardstream::workloads

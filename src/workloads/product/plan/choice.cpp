@@ -1,0 +1,328 @@
+#include "workloads/product/plan/choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr double as_good = 1.08;  // predictions are no better than that
+constexpr double alike = 1.002, uploads_alike = 1.01;
+constexpr std::uint64_t usual_ring = 3, longest_ring = 8;  // one batch in each of three stages
+constexpr std::uint64_t grid_ranks = 8;  // below, the panels of rows are gathered as quickly
+
+std::uint64_t batches_of(const Shape& shape, const Extents& extents) {
+  return product({extents.super_tiles, shape.most_blocks});
+}
+
+/// Of batches in device memory; the longest ones hide a slow download behind their windows.
+std::pair<std::uint64_t, std::uint64_t> rings_of(const Shape& shape, const Extents& extents) {
+  const std::uint64_t batches = batches_of(shape, extents);
+  return {std::min<std::uint64_t>(2, batches), std::min(longest_ring, batches)};
+}
+
+struct Candidate {
+  Cut cut;
+  Extents extents;
+  std::uint64_t ring, window;
+  Prediction prediction;
+  std::uint64_t uploads;
+
+  double seconds() const { return prediction.seconds; }
+};
+
+std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
+  std::uint64_t bytes = 0;
+  for (const Pass& pass : passes) {
+    const std::uint64_t of_pass = of_blocks(upload_bytes, shape, pass, shape.most_blocks);
+    bytes = sum({bytes, product({pass.count, of_pass})});
+  }
+  return bytes;
+}
+
+/// Of all cuts and rings that fit.
+std::vector<Candidate> candidates_of(const Shape& shape, const GemmRates& rates) {
+  std::vector<Candidate> candidates;
+  std::uint64_t work = 0;
+  const auto fits = [&](const Extents& extents, std::uint64_t ring) {
+    return device_bytes(shape, extents, ring) <= shape.problem.device_memory;
+  };
+  for (const Cut& cut : cuts_of(shape)) {
+    if (work > most_work && !candidates.empty()) break;
+    if (!fits(least_extents(shape, cut), 1)) continue;
+    work += work_of(shape, cut);
+    const std::vector<Pass> passes = passes_of(shape, cut);
+    const Extents extents = extents_of(passes);
+    const std::uint64_t uploads = uploads_of(shape, passes);
+    const auto [shortest, longest] = rings_of(shape, extents);
+    for (std::uint64_t ring = shortest; ring <= longest && fits(extents, ring); ++ring) {
+      const std::uint64_t windows = most_window(shape, ring);
+      for (std::uint64_t window = 1; window <= windows; ++window) {
+        candidates.push_back(
+            {cut, extents, ring, window, predict(shape, rates, passes, ring, window), uploads});
+      }
+    }
+  }
+  return candidates;
+}
+
+/// The least that any cut needs.
+std::uint64_t least_memory(const Shape& shape) {
+  std::uint64_t least = UINT64_MAX;
+  std::vector<Cut> cuts = cuts_of(shape);
+  std::ranges::reverse(cuts);
+  for (const Cut& cut : cuts) {
+    if (device_bytes(shape, least_extents(shape, cut), 1) >= least) continue;
+    const Extents extents = extents_of(passes_of(shape, cut));
+    least = std::min(least, device_bytes(shape, extents, rings_of(shape, extents).first));
+  }
+  return least;
+}
+
+void keep_fast(std::vector<Candidate>& candidates, double tolerance) {
+  const double fastest = std::ranges::min_element(candidates, {}, &Candidate::seconds)->seconds();
+  std::erase_if(candidates,
+                [&](const Candidate& each) { return each.seconds() > tolerance * fastest; });
+}
+
+/// None if nothing fits.
+std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
+  if (candidates.empty()) return std::nullopt;
+  keep_fast(candidates, as_good);
+  const std::uint64_t least =
+      std::ranges::min_element(candidates, {}, &Candidate::uploads)->uploads;
+  std::erase_if(candidates, [&](const Candidate& each) {
+    return static_cast<double>(each.uploads) > uploads_alike * static_cast<double>(least);
+  });
+  keep_fast(candidates, alike);
+  return *std::ranges::min_element(candidates, {}, [](const Candidate& each) {
+    const std::uint64_t ring = each.ring < usual_ring ? longest_ring + 1 : each.ring;
+    return std::tuple(each.uploads, UINT64_MAX - each.extents.tiles, ring, each.window);
+  });
+}
+
+using Place = std::pair<Decomposition, Box>;
+
+std::vector<Place> grids(std::uint64_t ranks) {
+  std::vector<Place> all;
+  for (std::uint64_t rows = 1; rows <= ranks; ++rows) {
+    const bool is_grid = rows > 1 && rows < ranks;
+    if (ranks % rows == 0 && is_grid) all.push_back({Decomposition::grid, {rows, ranks / rows, 1}});
+  }
+  if (all.empty()) all.push_back({Decomposition::grid, {1, ranks, 1}});  // columns alone
+  return all;
+}
+
+/// Those that could be best, the smallest layers first and the fewest of them. Layers that have no
+/// fewer segments each than in a box of fewer layers, or rows and columns of ranks without tiles,
+/// would leave nobody less to compute; the latter may upload less.
+std::vector<Place> layered(const GemmProblem& problem) {
+  const Shape whole(problem, {});
+  const bool has_columns = problem.decomposition == Decomposition::split_k
+                               ? problem.ranks > 1
+                               : problem.ranks >= grid_ranks;
+  std::vector<Place> all;
+  for (const std::uint64_t depth : numbers_of_parts(whole.segments)) {
+    const std::uint64_t layer = problem.ranks / depth;
+    if (depth == 1 || layer == 0) continue;
+    const std::uint64_t most_columns =
+        has_columns && !problem.symmetric ? std::min(layer, whole.tile_columns) : 1;
+    for (std::uint64_t columns = 1; columns <= most_columns; ++columns) {
+      const std::uint64_t rows = layer / columns, busy = std::min(rows, whole.tile_rows);
+      all.push_back({Decomposition::split_k, {busy, columns, depth}});
+      if (rows > busy) all.push_back({Decomposition::split_k, {rows, columns, depth}});
+    }
+  }
+  std::ranges::stable_sort(all, {}, [](const Place& place) {
+    const Box& box = place.second;
+    return std::tuple(box.layer(), box.columns, box.depth);
+  });
+  return all;
+}
+
+/// Why K can't be split among ranks; empty if it can.
+std::string why_not_split(const GemmProblem& problem) {
+  if (segments_of(problem) > 1) return {};
+  return "K is split where it is at least 8 times M and N, in two blocks or more, and C has at "
+         "most 64 tiles";
+}
+
+void refuse_grid_of_symmetric(const GemmProblem& problem) {
+  if (!problem.symmetric) return;
+  throw UsageError(
+      "--product.decomposition grid, or a --product.box with columns, is not for gram, whose tiles "
+      "would "
+      "be unevenly spread over the columns of ranks: pass auto, rows or split-k");
+}
+
+/// The box that is asked for.
+Place place_of(const GemmProblem& problem, const Box& box) {
+  const Decomposition kind = box.depth > 1     ? Decomposition::split_k
+                             : box.columns > 1 ? Decomposition::grid
+                                               : Decomposition::rows;
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(
+        fmt::format("--product.box {} {}: pass another one, or leave it out", name_of(box), why));
+  };
+  if (box.columns > 1) refuse_grid_of_symmetric(problem);
+  if (problem.decomposition != Decomposition::automatic && problem.decomposition != kind) {
+    refuse(fmt::format("is {}, and --product.decomposition is {}", name_of(kind),
+                       name_of(problem.decomposition)));
+  }
+  if (box.ranks() > problem.ranks) {
+    refuse(fmt::format("takes {} ranks, and there are {}", box.ranks(), problem.ranks));
+  }
+  if (const std::uint64_t segments = segments_of(problem); box.depth > segments) {
+    refuse(segments == 1 ? fmt::format("is not possible ({})", why_not_split(problem))
+                         : fmt::format("splits K among {} layers, and it has {} segments",
+                                       box.depth, segments));
+  }
+  return {kind, box};
+}
+
+/// The boxes to look at; what is asked for and impossible is refused.
+std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlternative>& considered) {
+  if (problem.box) return {place_of(problem, *problem.box)};
+  const std::uint64_t ranks = problem.ranks;
+  const Place rows{Decomposition::rows, {ranks, 1, 1}};
+  const std::string why_not = why_not_split(problem);
+  switch (problem.decomposition) {
+    case Decomposition::rows:
+      return {rows};
+    case Decomposition::grid:
+      refuse_grid_of_symmetric(problem);
+      return grids(ranks);
+    case Decomposition::split_k:
+      if (why_not.empty()) return ranks > 1 ? layered(problem) : std::vector{rows};
+      throw UsageError(fmt::format(
+          "--product.decomposition split-k is not possible ({}): pass auto, rows or grid",
+          why_not));
+    case Decomposition::automatic:
+      break;
+  }
+  std::vector<Place> places{rows};
+  if (ranks >= grid_ranks && !problem.symmetric) {
+    for (const Place& grid : grids(ranks)) places.push_back(grid);
+  }
+  if (why_not.empty()) {
+    for (const Place& split : layered(problem)) places.push_back(split);
+  } else if (ranks > 1) {
+    considered.push_back({Decomposition::split_k, {}, 0, why_not});
+  }
+  return places;
+}
+
+/// Leaves of split-k the first box that is about as fast as the fastest: with smaller layers fewer
+/// ranks wait for one another. Returns whether it is the fastest itself.
+bool keep_one_split(std::vector<Choice>& possible) {
+  const auto is_split = [](const Choice& each) {
+    return each.decomposition == Decomposition::split_k;
+  };
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Choice& each : possible) {
+    if (is_split(each)) fastest = std::min(fastest, each.prediction.seconds);
+  }
+  std::optional<double> kept;
+  std::erase_if(possible, [&](const Choice& each) {
+    if (!is_split(each)) return false;
+    if (kept || each.prediction.seconds > as_good * fastest) return true;
+    kept = each.prediction.seconds;
+    return false;
+  });
+  return kept == fastest;
+}
+
+/// Leaves of split-k's boxes a few to tell of: the chosen one and the fastest, or where none is
+/// possible the first.
+void shorten(std::vector<GemmAlternative>& considered, const Choice& chosen) {
+  constexpr std::size_t told = 3;
+  std::vector<GemmAlternative> splits;
+  std::erase_if(considered, [&](const GemmAlternative& each) {
+    if (each.decomposition != Decomposition::split_k) return false;
+    splits.push_back(each);
+    return true;
+  });
+  std::ranges::stable_sort(splits, {}, [&](const GemmAlternative& each) {
+    const bool is_chosen =
+        chosen.decomposition == Decomposition::split_k && each.box == chosen.shape.box;
+    return std::tuple(!is_chosen, !each.why_not.empty(), each.seconds);
+  });
+  for (std::size_t i = 0; i < std::min(told, splits.size()); ++i) {
+    if (i > 0 && !splits[i].why_not.empty()) break;
+    considered.push_back(splits[i]);
+  }
+}
+
+[[noreturn]] void refuse(const GemmProblem& problem, std::uint64_t need) {
+  throw UsageError(fmt::format(
+      "{} needs {} of device memory for a tile of {} x {} in {} and its panels, of which {} may "
+      "be used: allow --pipeline.gpu-memory {}B or more",
+      problem.symmetric ? "gram" : "gemm", format_size(need), problem.tile.m, problem.tile.n,
+      name_of(problem.precision), format_size(problem.device_memory), need));
+}
+
+}  // namespace
+
+Choices choose(const GemmProblem& problem, const GemmRates& rates) {
+  std::vector<GemmAlternative> impossible;
+  const std::vector<Place> places = places_of(problem, impossible);
+  std::vector<Choice> possible;
+  Choices choices;
+  std::uint64_t need = UINT64_MAX;
+  for (const Place& place : places) {
+    const Shape shape(problem, place.second);
+    const std::optional<Candidate> best = best_of(candidates_of(shape, rates));
+    if (!best) {
+      const std::uint64_t least = least_memory(shape);
+      need = std::min(need, least);
+      choices.considered.push_back(
+          {place.first, place.second, 0,
+           fmt::format("it needs {} of device memory", format_size(least))});
+      continue;
+    }
+    choices.considered.push_back({place.first, place.second, best->seconds(), {}});
+    possible.push_back(
+        {place.first, shape, best->cut, best->extents, best->ring, best->window, best->prediction});
+  }
+  if (possible.empty()) refuse(problem, need);
+  std::ranges::move(impossible, std::back_inserter(choices.considered));
+  const bool fastest_split = keep_one_split(possible);
+  const auto seconds = [](const Choice& each) { return each.prediction.seconds; };
+  const auto fastest = std::ranges::min_element(possible, {}, seconds);
+  const bool rows_do = possible.front().decomposition == Decomposition::rows &&
+                       seconds(possible.front()) <= as_good * seconds(*fastest);
+  choices.chosen = rows_do ? possible.front() : *fastest;
+  shorten(choices.considered, *choices.chosen);
+  const Decomposition wish = problem.decomposition;
+  if (problem.box) {
+    choices.why = "as product.box asks for";
+  } else if (wish == Decomposition::split_k && problem.ranks == 1) {
+    choices.why = "one rank has all of K, so that split-k has nothing to share";
+  } else if (wish != Decomposition::automatic) {
+    choices.why = "as product.decomposition asks for";
+  } else if (possible.size() == 1) {
+    choices.why = problem.ranks == 1 ? "one rank has all rows" : "auto considers nothing else here";
+  } else if (rows_do && fastest != possible.begin()) {
+    choices.why =
+        fmt::format("the simplest, and no more than {:.0f} % slower than {}", (as_good - 1) * 100,
+                    words_of(fastest->decomposition, fastest->shape.box));
+  } else if (choices.chosen->decomposition == Decomposition::split_k && !fastest_split) {
+    choices.why =
+        fmt::format("no more than {:.0f} % above the least predicted time, in the smallest layers",
+                    (as_good - 1) * 100);
+  } else {
+    choices.why = "the least predicted time";
+  }
+  return choices;
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,36 @@
+// Which way to cut a product, and which box of ranks. Behind gemm_plan.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workloads/product/plan/cost.hpp"
+
+namespace shardstream::workloads {
+
+/// A way to compute a product in one box.
+struct Choice {
+  Decomposition decomposition = Decomposition::rows;
+  Shape shape;
+  Cut cut;
+  Extents extents;
+  std::uint64_t ring = 1, window = 1;
+  Prediction prediction;
+};
+
+/// All that were considered, and the chosen one with a sentence on why.
+struct Choices {
+  std::optional<Choice> chosen;
+  std::string why;
+  std::vector<GemmAlternative> considered;
+};
+
+/// "rows", "grid 2 x 4", "split-k 2 x 1 x 4".
+std::string words_of(Decomposition decomposition, const Box& box);
+
+/// As plan_gemm() says, and with its errors; there is a chosen one.
+Choices choose(const GemmProblem& problem, const GemmRates& rates);
+
+}  // namespace shardstream::workloads

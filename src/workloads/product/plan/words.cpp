@@ -1,0 +1,178 @@
+// A plan in words.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/units.hpp"
+#include "workloads/product/plan/choice.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+std::string passes(std::uint64_t count, std::string_view of) {
+  return fmt::format("{} {} pass{}", count, of, count == 1 ? "" : "es");
+}
+
+std::string tiles(std::string_view of, Range range) {
+  if (range.count == 0) return fmt::format("no {} of tiles", of);
+  return fmt::format("{} of tiles {} to {}", of, range.first, range.end() - 1);
+}
+
+/// "rows: 12.1 s; grid 2 x 4: 11.8 s; split-k: not possible (...)".
+std::string alternatives(const GemmPlan& plan) {
+  std::string text;
+  for (const GemmAlternative& each : plan.alternatives) {
+    text +=
+        fmt::format("{}{}: {}", text.empty() ? "" : "; ", words_of(each.decomposition, each.box),
+                    each.why_not.empty() ? format_duration(each.seconds)
+                                         : fmt::format("not possible ({})", each.why_not));
+  }
+  return text;
+}
+
+std::string of_the_rank(const GemmPlan& plan) {
+  std::string text = fmt::format("rank {} of {}: ", plan.rank, plan.problem.ranks);
+  if (plan.idle) return text + "idle";
+  text += tiles("rows", plan.rows);
+  if (plan.box.columns > 1) text += ", " + tiles("columns", plan.columns);
+  if (plan.box.depth > 1) {
+    text += fmt::format(", blocks of K {} to {}", plan.own_blocks.first, plan.own_blocks.end() - 1);
+  }
+  return text;
+}
+
+/// With the ranks that it leaves idle, and what there is to share.
+std::string of_decomposition(const GemmPlan& plan) {
+  std::string text =
+      fmt::format("decomposition: {}, {}", words_of(plan.decomposition, plan.box), plan.why);
+  if (const std::uint64_t idle = plan.problem.ranks - plan.box.ranks(); idle > 0) {
+    text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segment{} of K are shared",
+                        idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns, plan.segments,
+                        plan.segments == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string of_k(const GemmPlan& plan) {
+  std::string text = fmt::format("K: {}, in {} block{} of {}", plan.problem.k, plan.blocks,
+                                 plan.blocks == 1 ? "" : "s", plan.problem.tile.k);
+  if (plan.begins_shallow) text += " (the first three: a quarter, a quarter and half of that)";
+  if (plan.segments > 1) {
+    text += fmt::format("; {} segments, whose sums are folded by a tree", plan.segments);
+  }
+  return text;
+}
+
+/// The largest batch's.
+std::string of_batches(const GemmPlan& plan) {
+  const GemmProblem& problem = plan.problem;
+  const Shape shape(problem, plan.box);
+  std::uint64_t a_rows = 0, columns = 0;
+  for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
+    const GemmSuperTile tiles = plan.super_tile(number);
+    if (!plan.a_from_b(tiles)) a_rows = std::max(a_rows, tiles.rows.count);
+    columns = std::max(columns, tiles.columns.count);
+  }
+  return fmt::format(
+      "batches: {}, {} in device memory; each of up to {} of A and {} of B uploaded; the last {} "
+      "of a super-tile tile by tile",
+      plan.batches(), plan.ring,
+      format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
+      format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)), plan.window);
+}
+
+std::string of_memory(const GemmPlan& plan) {
+  const GemmBuffers& buffers = plan.buffers;
+  const std::uint64_t exchange = sum({buffers.send, buffers.receive});
+  return fmt::format(
+      "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
+      format_size(plan.device_bytes), format_size(plan.problem.device_memory),
+      format_size(buffers.accumulators), format_size(product({plan.ring, batch_bytes(buffers)})),
+      format_size(check_bytes(buffers)),
+      exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
+      format_size(sum({plan.problem.other_bytes, buffers.c_tile, buffers.mirrors})),
+      plan.box.ranks() < plan.problem.ranks && !plan.idle
+          ? fmt::format("; an idle rank's: {}", format_size(plan.problem.other_bytes))
+          : "");
+}
+
+/// What the rank receives from others; nothing with one rank.
+std::string of_messages(const GemmPlan& plan) {
+  struct Kind {
+    std::uint64_t bytes;
+    std::string_view of;
+  };
+  std::string text;
+  for (const Kind& kind : std::array<Kind, 3>{{{plan.a_gathered, "of A in all-gathers"},
+                                               {plan.b_gathered, "of B in all-gathers"},
+                                               {plan.exchanged, "of partial sums"}}}) {
+    if (kind.bytes == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_size(kind.bytes), kind.of);
+  }
+  return text;
+}
+
+std::string of_time(const GemmPlan& plan) {
+  std::string parts = fmt::format("computing {}, uploads {}", format_duration(plan.compute_seconds),
+                                  format_duration(plan.upload_seconds));
+  if (plan.gather_seconds > 0) {
+    parts += fmt::format(", all-gathers {}", format_duration(plan.gather_seconds));
+  }
+  if (plan.exchange_seconds > 0) {
+    parts += fmt::format(", exchange {}", format_duration(plan.exchange_seconds));
+  }
+  return fmt::format("predicted: {}, bound by {} ({}, download {})", format_duration(plan.seconds),
+                     plan.bound_by(), parts, format_duration(plan.drain_seconds));
+}
+
+}  // namespace
+
+std::string words_of(Decomposition decomposition, const Box& box) {
+  if (decomposition == Decomposition::grid) {
+    return fmt::format("grid {} x {}", box.rows, box.columns);
+  }
+  std::string text(name_of(decomposition));
+  if (box.depth > 1) text += fmt::format(" {} x {} x {}", box.rows, box.columns, box.depth);
+  return text;
+}
+
+std::string name_of(const Box& box) {
+  return fmt::format("{}x{}x{}", box.rows, box.columns, box.depth);
+}
+
+std::string_view name_of(Decomposition decomposition) {
+  constexpr std::array<std::string_view, 4> names = {"auto", "rows", "grid", "split-k"};
+  return names[static_cast<std::size_t>(decomposition)];
+}
+
+std::vector<std::string> describe(const GemmPlan& plan) {
+  const GemmProblem& problem = plan.problem;
+  std::vector<std::string> lines{
+      fmt::format("C: {} x {} in {}, {} x {} tiles of {} x {}{}", problem.m, problem.n,
+                  name_of(problem.precision), plan.tile_rows, plan.tile_columns, problem.tile.m,
+                  problem.tile.n,
+                  problem.symmetric ? ", of which one of each pair is computed" : ""),
+      of_k(plan), of_decomposition(plan)};
+  if (plan.alternatives.size() > 1) lines.push_back("considered: " + alternatives(plan));
+  lines.push_back(of_the_rank(plan));
+  lines.push_back(fmt::format(
+      "super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(), plan.most_rows,
+      plan.most_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
+  if (!plan.idle) lines.push_back(of_batches(plan));
+  lines.push_back(of_memory(plan));
+  if (plan.uploads > 0) {
+    lines.push_back(fmt::format(
+        "uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at least",
+        plan.rank, format_size(plan.uploads),
+        static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads),
+        format_size(plan.least_uploads)));
+  }
+  if (const std::string received = of_messages(plan); !received.empty()) {
+    lines.push_back("from other ranks: " + received);
+  }
+  lines.push_back(of_time(plan));
+  return lines;
+}
+
+}  // namespace shardstream::workloads

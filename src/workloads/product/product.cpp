@@ -1,0 +1,387 @@
+#include "workloads/product/product.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "kernels/gemm/factor.hpp"
+#include "measure/sample.hpp"
+#include "pipeline/options.hpp"
+#include "workloads/product/checkpoint/taken_tiles.hpp"
+#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/engine/product.hpp"
+#include "workloads/product/limits.hpp"
+#include "workloads/product/report.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"product.precision", OptionKind::choice, "auto",
+              "auto|fp64|fp32|fp32x3|tf32|bf16|fp16|int8",
+              "The format that A and B are rounded to before they are multiplied. Sums and C are "
+              "doubles with fp64, 32-bit integers with int8 (which takes only i8), else floats. "
+              "fp32x3 has nearly the accuracy of fp32, from three products of tf32. auto keeps the "
+              "input's values: fp64 for f64, i32 and i64, else fp32."},
+    OptionRow{"product.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
+              "How ranks share the work: rows of C, rows and columns of C, or parts of the sums "
+              "over k, where it is much larger than m and n; C has the same bits. auto takes what "
+              "a model predicts to be fastest (--dry-run shows it), a grid from 8 ranks on. A "
+              "symmetric product takes no grid."},
+    OptionRow{
+        "product.box", OptionKind::text, "", "such as 2x1x4",
+        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place of "
+        "the best of the decomposition; ranks beyond their product are idle. A symmetric "
+        "product takes one column."},
+};
+
+// ---------------------------------------------------------------- what is multiplied
+
+/// What generated matrices are made of for a precision.
+ElementType generated_type(gemm::Precision precision) {
+  if (precision == gemm::Precision::fp64) return ElementType::f64;
+  return precision == gemm::Precision::int8 ? ElementType::i8 : ElementType::f32;
+}
+
+/// The precision that holds all values of a type.
+gemm::Precision safe_precision(ElementType type) {
+  return type == ElementType::f32 || type == ElementType::u8 || type == ElementType::i8
+             ? gemm::Precision::fp32
+             : gemm::Precision::fp64;
+}
+
+void check_whole_numbers(const GemmOperands& operands) {
+  for (const io::Matrix* matrix : {operands.a.get(), operands.b.get()}) {
+    if (matrix->type() == ElementType::i8) continue;
+    throw UsageError(fmt::format(
+        "int8 multiplies whole numbers of 8 bits (i8), and {} is {}: pass --product.precision {}, "
+        "or "
+        "--input.type i8 if its values are whole and from -128 to 127",
+        matrix->name(), name_of(matrix->type()), name_of(safe_precision(matrix->type()))));
+  }
+  if (operands.k > gemm::most_int8_k) {
+    throw UsageError(
+        fmt::format("sums of {} products in int8 can exceed 32 bits, in which they are added; at "
+                    "most {} cannot: pass --product.precision fp32 or fp64, or cut the matrices",
+                    operands.k, gemm::most_int8_k));
+  }
+  if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
+    throw UsageError(
+        "int8 gives the sums of products as they are, whole numbers: leave out alpha, beta, "
+        "centring, scaling and divisors, or pass --product.precision fp32 or fp64");
+  }
+}
+
+/// The files of an operand as they were when it was opened. Values are short, so that a message can
+/// show them.
+void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& origin) {
+  if (!origin.files.empty()) to.emplace_back(key + "'s layout", origin.layout);
+  for (std::size_t i = 0; i < origin.files.size(); ++i) {
+    const io::InputFile& file = origin.files[i];
+    const std::string name =
+        i == 0 ? key + "'s" : fmt::format("{}'s source '{}':", key, file.path.string());
+    if (i > 0) to.emplace_back(name + " data set", file.dataset);
+    to.emplace_back(name + " size", fmt::format("{} bytes", file.size));
+    to.emplace_back(name + " time of writing", fmt::format("{} ns since 1970", file.modified));
+  }
+}
+
+/// To be raised when tiles that an earlier version of the program has finished would now have other
+/// bits, which nothing else in the fingerprint tells.
+constexpr int arithmetic_version = 1;
+
+void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
+  if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
+    throw UsageError(
+        fmt::format("this program was built without a CBLAS, so that {} needs GPUs: install "
+                    "OpenBLAS and build again, or pass --device.backend cuda",
+                    name));
+  }
+  const auto mode = pipeline::mode(runtime.options);
+  if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
+    throw UsageError(fmt::format(
+        "{} takes matrices from where they are or from ordinary memory: pass --pipeline.mode "
+        "stream or pageable, not {}",
+        name, runtime.options.text("pipeline.mode")));
+  }
+}
+
+/// Says what this process will read. Of A its own rows, of B all, since each block has a part.
+void prepare(const GemmOperands& operands, const GemmPlan& plan) {
+  const gemm::Tile& tile = plan.problem.tile;
+  Range own = elements_of(plan.rows, tile.m, operands.m);
+  if (own.count == 0) own.first = 0;
+  operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
+  operands.b->prepare({0, operands.b->rows()});
+}
+
+/// product.box.
+std::optional<Box> box_of(const Options& options) {
+  const std::string& text = options.text("product.box");
+  if (text.empty()) return std::nullopt;
+  std::vector<std::uint64_t> sides;
+  try {
+    for (const std::string_view side : split(text, 'x')) sides.push_back(parse_count(side));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("product.box: {} (a box is written as 2x1x4)", error.what()));
+  }
+  if (sides.size() != 3 || std::ranges::count(sides, 0U) > 0) {
+    throw UsageError(fmt::format(
+        "product.box is {}, not three numbers above 0: write rows x columns x parts of k, as 2x1x4",
+        excerpt(text)));
+  }
+  return Box{sides[0], sides[1], sides[2]};
+}
+
+}  // namespace
+
+std::span<const OptionRow> product_options() {
+  return rows;
+}
+
+gemm::Precision precision_of(const Options& options, std::span<const std::string_view> keys) {
+  if (!options.is_auto("product.precision")) {
+    return *gemm::precision_named(options.text("product.precision"));
+  }
+  gemm::Precision precision = gemm::Precision::fp32;
+  for (const std::string_view key : keys) {
+    const bool is_named = io::names_file(options, key) || !options.is_auto("input.type");
+    if (is_named &&
+        safe_precision(io::open_matrix(options, key, 1, 1)->type()) == gemm::Precision::fp64) {
+      precision = gemm::Precision::fp64;
+    }
+  }
+  return precision;
+}
+
+std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
+                                         std::string_view key, std::uint64_t rows,
+                                         std::uint64_t columns) {
+  // The type that would hold the value is none that int8 takes.
+  const bool bytes = precision == gemm::Precision::int8;
+  return io::open_matrix(
+      options, key, rows, columns, generated_type(precision),
+      bytes ? "pass --product.precision fp32 or fp64 in place of int8, and no --input.type" : "");
+}
+
+std::string extents(const io::Matrix& matrix) {
+  return fmt::format("{} is {} x {}", matrix.name(), matrix.rows(), matrix.columns());
+}
+
+io::Origin inputs_of(const GemmOperands& operands) {
+  io::Origin inputs;
+  for (const io::Matrix* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
+    if (matrix != nullptr) io::add(inputs, matrix->origin());
+  }
+  return inputs;
+}
+
+void check_operands(const GemmOperands& operands) {
+  if (saturating_product(saturating_product(operands.m, operands.n),
+                         gemm::accumulator_bytes(operands.precision)) > INT64_MAX) {
+    throw UsageError(
+        fmt::format("C is {} x {}, which is more than 2^63 bytes: choose smaller sizes", operands.m,
+                    operands.n));
+  }
+  if (operands.precision == gemm::Precision::int8) check_whole_numbers(operands);
+}
+
+GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
+                       std::uint64_t device_memory, bool on_host) {
+  constexpr std::array wishes = {Decomposition::automatic, Decomposition::rows, Decomposition::grid,
+                                 Decomposition::split_k};
+  const auto wish = std::ranges::find(wishes, options.text("product.decomposition"),
+                                      [](Decomposition each) { return name_of(each); });
+  const gemm::Tile tile =
+      gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host);
+  return {.m = operands.m,
+          .n = operands.n,
+          .k = operands.k,
+          .precision = operands.precision,
+          .a = uploaded_operand(operands, false, on_host),
+          .b = uploaded_operand(operands, true, on_host),
+          .reads_c = operands.c != nullptr,
+          .stores_c = options.flag("output.store"),
+          .symmetric = operands.symmetric,
+          .decomposition = *wish,
+          .box = box_of(options),
+          .ranks = ranks,
+          .device_memory = device_memory,
+          .other_bytes =
+              (on_host ? 0 : gemm::most_workspace) + Normalizer::device_bytes(operands, tile),
+          .on_host = on_host,
+          .streams = gemm::multiply_streams(on_host),
+          .tile = tile};
+}
+
+std::string idle_ranks(const GemmPlan& plan) {
+  const std::uint64_t ranks = plan.problem.ranks, inside = plan.box.ranks();
+  if (inside < ranks) {
+    const bool asked = plan.problem.box.has_value();
+    return fmt::format(
+        "{} of {} ranks are idle, {} (they have no place in the box {}{}): start {} ranks{}",
+        ranks - inside, ranks,
+        inside + 1 == ranks ? fmt::format("rank {}", inside)
+                            : fmt::format("ranks {} to {}", inside, ranks - 1),
+        name_of(plan.box), asked ? " that product.box asks for" : ", the best for these sizes",
+        inside, asked ? ", or leave --product.box out" : "");
+  }
+  const Box busy_box{std::min(plan.box.rows, plan.tile_rows),
+                     std::min(plan.box.columns, plan.tile_columns), plan.box.depth};
+  const std::uint64_t busy = busy_box.ranks();
+  if (busy == ranks) return {};
+  return fmt::format(
+      "{} of {} ranks compute nothing (C has {} x {} tiles, the ranks are {} x {}): start {} {}",
+      ranks - busy, ranks, plan.tile_rows, plan.tile_columns, plan.box.rows, plan.box.columns, busy,
+      busy == 1 ? "rank" : "ranks");
+}
+
+io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,
+                            const std::string& name, const GemmPlan& plan) {
+  const gemm::Tile& tile = plan.problem.tile;
+  io::Fingerprint made{{"workload", name}};
+  const auto add = [&](const std::string& key, const io::Matrix* matrix) {
+    if (matrix == nullptr) return;
+    // The path from the root, however the user has written it.
+    const auto& files = matrix->origin().files;
+    made.emplace_back(key, files.empty()
+                               ? matrix->name()
+                               : fmt::format("{}:{}", files[0].path.string(), files[0].dataset));
+    made.emplace_back(key + "'s shape", fmt::format("{} x {} {}", matrix->rows(), matrix->columns(),
+                                                    name_of(matrix->type())));
+    add_files(made, key, matrix->origin());
+  };
+  add(operands.symmetric ? "input.data" : "input.a", operands.a.get());
+  if (!operands.symmetric) add("input.b", operands.b.get());
+  add("input.c", operands.c.get());
+  const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
+  made.insert(made.end(), {{"input.seed", options.text("input.seed")},
+                           {"product.precision", std::string(name_of(operands.precision))},
+                           {"transposed A", yes(operands.transpose_a)},
+                           {"transposed B", yes(operands.transpose_b)},
+                           {"centred", yes(operands.center)},
+                           {"scaled", yes(operands.scale)},
+                           {"alpha", fmt::format("{}", operands.alpha)},
+                           {"beta", fmt::format("{}", operands.beta)},
+                           {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
+                           {"segments of K", fmt::format("{}", plan.segments)},
+                           {"blocks of K", fmt::format("{}", plan.blocks)},
+                           {"arithmetic", fmt::format("version {}", arithmetic_version)}});
+  return made;
+}
+
+Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
+                    const std::string& name, const Sinks& sinks) {
+  const io::RangeWriter* const to = sinks.matrix;
+  const Resume& resume = *sinks.resume;
+  const launch::Session& session = runtime.session;
+  const bool on_host = runtime.resources.device_is_host;
+  session.collectively([&] { refuse_modes(runtime, name); });
+  const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
+  const auto least_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
+  const auto rank = static_cast<std::uint64_t>(session.rank());
+  GemmProblem problem;
+  // What never fits is refused before anything is measured.
+  session.collectively([&] {
+    problem = problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
+                         least_limit, on_host);
+    (void)plan_gemm(problem, {1, 1, 1, 1}, rank);
+  });
+  const pipeline::Ring staging =
+      pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
+  ProductLimits limits = measure_limits(runtime, operands, problem.tile, staging, limit);
+  GemmPlan plan;
+  std::unique_ptr<gemm::MultiplyPlan> library;
+  session.collectively([&] {
+    plan = plan_gemm(problem, limits.rates(), rank);
+    prepare(operands, plan);
+    library = gemm::make_multiply_plan(operands.precision, problem.tile, on_host);
+  });
+
+  if (const std::string idle = idle_ranks(plan); !idle.empty() && session.rank() == 0) {
+    runtime.log.warn(idle);
+  }
+
+  // Of a study of repetitions there is nothing to go on from.
+  const bool once = measure::sampling(runtime.options).is_single();
+  const io::Checkpoint* const earlier = once ? resume.earlier : nullptr;
+  std::vector<io::FinishedTile> taken;
+  if (once) {
+    io::Fingerprint print = fingerprint(operands, runtime.options, name, plan);
+    print.emplace_back(of_machine[0], runtime.device->info().name);
+    print.emplace_back(of_machine[1], library->algorithm());
+    for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
+    session.collectively([&] {
+      resume.journal->begin(std::move(print), earlier, plan.numbered_tiles(), plan.super_tiles());
+    });
+  } else if (resume.earlier != nullptr && session.rank() == 0) {
+    runtime.log.warn(
+        "an interrupted run has left a checkpoint, but a run that repeats starts over");
+  }
+  if (earlier != nullptr) {
+    const auto span = runtime.recorder.phase("resume");
+    taken = take_over(session, operands, *earlier, to, *resume.journal, runtime.log,
+                      staging.readers, plan);
+    resume.taken_over();
+  }
+
+  std::optional<GemmProduct> product;
+  std::optional<Normalizer> normalizer;
+  if (plan.super_tiles() > 0) {
+    const auto span = runtime.recorder.phase("allocate");
+    session.collectively([&] {
+      product.emplace(runtime, operands, plan, *library, staging, to,
+                      once ? resume.journal : nullptr);
+    });
+    if (operands.normalizes()) {
+      session.collectively([&] { normalizer.emplace(runtime, operands, staging); });
+    }
+  }
+  const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
+  if (product) {
+    const auto span = runtime.recorder.phase("load");
+    product->load();
+    if (normalizer && held) normalizer->run(*product);
+  }
+  const std::uint64_t uploaded =
+      (product ? product->uploaded() : 0) + (normalizer && !held ? normalizer->uploaded() : 0);
+  Outcome outcome;
+  std::optional<std::uint64_t> checksum;
+  bool repeatable = true;
+  const auto work = [&](bool timed) {
+    const auto span = runtime.recorder.phase(timed ? "stream" : "warm-up", uploaded);
+    if (!product) return;
+    if (normalizer && !held) normalizer->run(*product);
+    product->run();
+    repeatable = repeatable && (!checksum || *checksum == product->checksum());
+    checksum = product->checksum();
+  };
+  outcome.samples =
+      measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
+  ProductRun ran{.computed = product.has_value(),
+                 .uploaded = uploaded,
+                 // Where all was taken over there are no slots: those that were asked for.
+                 .slot_bytes = product ? product->slot_bytes() : staging.slot_bytes,
+                 .constant_variables = {},
+                 .resumed = earlier != nullptr,
+                 .taken = std::move(taken)};
+  if (normalizer) ran.constant_variables = normalizer->constant();
+  Agreed agreed;
+  {
+    const auto span = runtime.recorder.phase("verify");
+    GemmVerdict verdict = product ? product->verdict() : GemmVerdict{};
+    for (const io::FinishedTile& tile : ran.taken) verdict.add(tile);
+    agreed = agree(session, plan, verdict, repeatable);
+  }
+  conclude(runtime, operands, name, plan, staging, std::move(limits), to != nullptr, ran, agreed,
+           outcome);
+  return outcome;
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,258 @@
+#include "workloads/product/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+std::int64_t integer(std::uint64_t x) {
+  return static_cast<std::int64_t>(x);
+}
+
+/// Operations of products that a tile was made of, without padding.
+double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
+  const GemmProblem& problem = plan.problem;
+  const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
+  const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
+  const Range columns = elements_of({column, 1}, problem.tile.n, problem.n);
+  return 2.0 * static_cast<double>(rows.count) * static_cast<double>(columns.count) *
+         static_cast<double>(problem.k);
+}
+
+/// Of all computed tiles.
+std::uint64_t rows_of_tiles(const GemmPlan& plan) {
+  const GemmProblem& problem = plan.problem;
+  std::uint64_t rows = 0;
+  for (std::uint64_t row = 0; row < plan.tile_rows; ++row) {
+    rows += elements_of({row, 1}, problem.tile.m, problem.m).count *
+            plan.count_tiles({{row, 1}, {0, plan.tile_columns}});
+  }
+  return rows;
+}
+
+/// What `of` says of each operand; once where it says the same of all.
+template <class Of>
+std::string of_all(const GemmOperands& operands, const Of& of) {
+  std::vector<std::string_view> said;
+  for (const auto* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
+    if (matrix != nullptr) said.push_back(of(*matrix));
+  }
+  const bool alike = std::ranges::all_of(said, [&](const auto& one) { return one == said[0]; });
+  return alike ? std::string(said[0]) : join(said, ",");
+}
+
+/// What options came to, but for those that only the product knows.
+void resolve(const GemmOperands& operands, const GemmPlan& plan, const pipeline::Ring& staging,
+             Outcome& outcome) {
+  outcome.resolved = {
+      {"product.precision", std::string(name_of(operands.precision))},
+      {"product.decomposition", std::string(name_of(plan.decomposition))},
+      {"product.box", name_of(plan.box)},
+      {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
+      {"input.read", of_all(operands,
+                            [](const auto& matrix) {
+                              return std::string_view(matrix.past_cache() ? "direct" : "cached");
+                            })},
+      {"pipeline.slots", integer(staging.slots)},
+      {"pipeline.readers", integer(staging.readers)},
+      {"pipeline.gpu-memory", integer(plan.problem.device_memory)}};
+  for (const auto& [key, value] : operands.resolved) outcome.resolved.emplace_back(key, value);
+}
+
+void describe(const io::Matrix& matrix, const std::string& group, bool transposed,
+              Outcome& outcome) {
+  outcome.input.push_back({group, "name", matrix.name()});
+  outcome.input.push_back({group, "type", std::string(name_of(matrix.type()))});
+  outcome.input.push_back(
+      {group, "shape", std::vector{integer(matrix.rows()), integer(matrix.columns())}});
+  outcome.input.push_back({group, "transposed", std::int64_t{transposed}});
+  outcome.input.push_back({group, "access", matrix.access()});
+  outcome.input.push_back({group, "stored_bytes", integer(matrix.stored_bytes())});
+}
+
+/// What the plan came to and why, for people.
+std::string lines(const GemmPlan& plan) {
+  std::string text;
+  for (const std::string& line : describe(plan)) text += line + '\n';
+  return text;
+}
+
+std::string verdict_of(const Agreed& agreed) {
+  constexpr const char* why =
+      "their operands are not all finite, or too small for their squares, or their products are "
+      "too large for C's type";
+  switch (agreed.verification()) {
+    case Verification::failed:
+      return agreed.failure;
+    case Verification::impossible:
+      return fmt::format("no row of C could be checked: {}", why);
+    case Verification::partly:
+      return fmt::format(
+          "{} of {} rows of tiles could not be checked: {}; all others agree with A (B x), at most "
+          "{:.2g} of the bound away",
+          agreed.unchecked, agreed.rows, why, agreed.worst);
+    case Verification::passed:
+      return fmt::format(
+          "every row of C agrees with A (B x) in each column of tiles, at most {:.2g} of the bound "
+          "away",
+          agreed.worst);
+  }
+  throw ContractError("a verification without a word");
+}
+
+void report(const GemmOperands& operands, const std::string& name, const GemmPlan& plan,
+            const Agreed& agreed, Outcome& outcome) {
+  const double norm = std::sqrt(agreed.squares);
+  const double rms =
+      norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const bool checked = outcome.verified != Verification::impossible;
+  // The check is of the product itself; alpha scales what it catches in C. It is no share of what
+  // is not finite.
+  double caught = rms > 0 ? std::abs(operands.alpha) * agreed.smallest_caught / rms : 0;
+  if (!checked || !std::isfinite(rms)) caught = nan;
+  const std::string checksum = fmt::format("{:016x}", agreed.checksum);
+  Table table(name, {{"output", ColumnType::text},
+                     {"norm", ColumnType::real},
+                     {"checksum", ColumnType::text},
+                     {"validated", ColumnType::integer},
+                     {"max_error", ColumnType::real},
+                     {"tolerance", ColumnType::real},
+                     {"smallest_caught", ColumnType::real}});
+  table.add({std::string("C"), norm, checksum,
+             std::int64_t{outcome.verified == Verification::passed}, checked ? agreed.worst : nan,
+             1.0, caught});
+  outcome.results.push_back(std::move(table));
+  const auto number = [&](const char* key, std::uint64_t value) {
+    outcome.metrics.push_back({key, integer(value)});
+  };
+  number("m", operands.m);
+  number("n", operands.n);
+  number("k", operands.k);
+  outcome.metrics.push_back({"precision", std::string(name_of(operands.precision))});
+  outcome.metrics.push_back({"decomposition", std::string(name_of(plan.decomposition))});
+  outcome.metrics.push_back({"c_norm", norm});
+  outcome.metrics.push_back({"c_checksum", checksum});
+  if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
+  outcome.metrics.push_back({"smallest_caught", caught, "", "{:.3g}"});
+  outcome.metrics.push_back(
+      {"uploads_by_least",
+       static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads), "", "{:.4f}"});
+  outcome.attributes.insert(outcome.attributes.end(),
+                            {{"m", integer(operands.m)},
+                             {"n", integer(operands.n)},
+                             {"k", integer(operands.k)},
+                             {"precision", std::string(name_of(operands.precision))},
+                             {"decomposition", std::string(name_of(plan.decomposition))},
+                             {"box", name_of(plan.box)},
+                             {"alpha", operands.alpha},
+                             {"unchecked_rows", integer(agreed.unchecked)},
+                             {"tile_m", integer(plan.problem.tile.m)},
+                             {"tile_n", integer(plan.problem.tile.n)},
+                             {"tile_k", integer(plan.problem.tile.k)},
+                             {"blocks_of_k", integer(plan.blocks)},
+                             {"plan", lines(plan)}});
+}
+
+/// Of the product without what was taken over, which its time does not have either.
+void count_work(const launch::Session& session, const GemmOperands& operands, const GemmPlan& plan,
+                ProductLimits&& limits, bool stored, const ProductRun& ran, Outcome& outcome) {
+  const auto all_ranks = [&](double mine) {
+    double sum = 0;
+    for (const double one : session.gather(std::vector{mine})) sum += one;
+    return sum;
+  };
+  const double whole = all_ranks(plan.flops);
+  double taken = 0;
+  for (const io::FinishedTile& tile : ran.taken) taken += flops_of(tile, plan);
+  outcome.elements = operands.m * operands.n;
+  const double flops = whole - all_ranks(taken);
+  const double left = flops / whole;
+  const double received = all_ranks(static_cast<double>(plan.received()));
+  const double sent_up = all_ranks(static_cast<double>(ran.uploaded));
+  if (!ran.computed) return;
+  outcome.work = computing(flops);
+  const GemmProblem& problem = plan.problem;
+  const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);
+  outcome.bytes = operands.m * operands.k * problem.a.element_bytes + c_bytes;
+  if (!operands.symmetric) outcome.bytes += operands.k * operands.n * problem.b.element_bytes;
+  const double down = static_cast<double>(c_bytes) / (operands.symmetric && !stored ? 2 : 1);
+  outcome.ceilings = loaded(std::move(limits), {sent_up, left * down, left * received, flops});
+}
+
+/// Of what is no failure.
+void warn(Log& log, const Agreed& agreed, const ProductRun& ran, const Outcome& outcome) {
+  if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
+    log.warn("C, or the sum of its squares, is not finite: it overflows");
+  }
+  if (outcome.verified == Verification::partly || outcome.verified == Verification::impossible) {
+    log.warn(outcome.verdict);
+  }
+  if (const std::uint64_t constant = ran.constant_variables.value_or(0); constant > 0) {
+    log.warn(fmt::format(
+        "{} variables are constant and have no deviation to be divided by: they count as 0",
+        constant));
+  }
+}
+
+}  // namespace
+
+Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVerdict& mine,
+             bool repeatable) {
+  Agreed all{.failure = {},
+             .worst = session.max(mine.worst),
+             .smallest_caught = session.max(mine.smallest_caught),
+             .rows = rows_of_tiles(plan),
+             .unchecked = session.sum(mine.unchecked),
+             .checksum = session.sum(mine.checksum)};
+  for (const std::string& failure : session.gather(mine.failure)) {
+    if (all.failure.empty()) all.failure = failure;
+  }
+  if (session.max(repeatable ? 0 : 1) > 0 && all.failure.empty()) {
+    all.failure = "the repetitions differ from one another";
+  }
+  // In the order of the tiles, whoever had them.
+  std::vector<GemmVerdict::Squares> squares = session.gather(mine.squares);
+  std::ranges::sort(squares, {}, &GemmVerdict::Squares::tile);
+  for (const auto& [tile, sum] : squares) all.squares += sum;
+  return all;
+}
+
+void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
+              const std::string& name, const GemmPlan& plan, const pipeline::Ring& staging,
+              ProductLimits&& limits, bool stored, const ProductRun& ran, const Agreed& agreed,
+              Outcome& outcome) {
+  count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
+  outcome.verified = agreed.verification();
+  outcome.verdict = verdict_of(agreed);
+  if (runtime.session.rank() == 0) warn(runtime.log, agreed, ran, outcome);
+  resolve(operands, plan, staging, outcome);
+  outcome.resolved.emplace_back("pipeline.slot", integer(ran.slot_bytes));
+  if (ran.constant_variables) {
+    outcome.attributes.emplace_back("constant_variables", integer(*ran.constant_variables));
+  }
+  if (ran.resumed) {
+    const std::uint64_t tiles = runtime.session.sum(ran.taken.size());
+    outcome.metrics.push_back({"resumed_tiles", integer(tiles)});
+    outcome.attributes.emplace_back("resumed_tiles", integer(tiles));
+  }
+  report(operands, name, plan, agreed, outcome);
+  if (operands.symmetric) {
+    describe(*operands.a, "/input", operands.transpose_a, outcome);
+    return;
+  }
+  describe(*operands.a, "/input/a", operands.transpose_a, outcome);
+  describe(*operands.b, "/input/b", operands.transpose_b, outcome);
+  if (operands.c) describe(*operands.c, "/input/c", false, outcome);
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,56 @@
+// What came of a product: all ranks' verdicts as one, and what is told of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint.hpp"
+#include "pipeline/options.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/outcome.hpp"
+#include "workloads/product/engine/tiles.hpp"
+#include "workloads/product/limits.hpp"
+#include "workloads/product/operands.hpp"
+#include "workloads/product/plan/plan.hpp"
+
+namespace shardstream::workloads {
+
+/// All ranks' verdicts as one, the same on every rank.
+struct Agreed {
+  std::string failure;  ///< empty: everything agrees
+  double worst = 0, smallest_caught = 0, squares = 0;
+  std::uint64_t rows = 0;  ///< of all computed tiles, which are checked one by one
+  std::uint64_t unchecked = 0, checksum = 0;
+
+  Verification verification() const {
+    if (!failure.empty()) return Verification::failed;
+    if (unchecked == 0) return Verification::passed;
+    return unchecked < rows ? Verification::partly : Verification::impossible;
+  }
+};
+
+/// `mine` is of this rank's tiles, those included that it took over; `repeatable`: whether its
+/// repetitions have made the same of them. Collective.
+Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVerdict& mine,
+             bool repeatable);
+
+/// What a rank did for a product, in each repetition.
+struct ProductRun {
+  bool computed = false;       ///< else all tiles were taken over, on every rank
+  std::uint64_t uploaded = 0;  ///< bytes
+  std::size_t slot_bytes = 0;  ///< of staging
+  std::optional<std::uint64_t> constant_variables;  ///< where data are normalized
+  bool resumed;                                     ///< from an earlier run
+  std::vector<io::FinishedTile> taken;              ///< those of them that this rank took over
+};
+
+/// Fills all of `outcome` but its samples, and warns on rank 0 of what a user should know.
+/// `stored`: whether C is. Collective.
+void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
+              const std::string& name, const GemmPlan& plan, const pipeline::Ring& staging,
+              ProductLimits&& limits, bool stored, const ProductRun& ran, const Agreed& agreed,
+              Outcome& outcome);
+
+}  // namespace shardstream::workloads

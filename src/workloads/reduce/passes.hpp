@@ -1,0 +1,229 @@
+// The two passes of `reduce`: one rank over its shard, then all ranks to the root of the tree.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/progress.hpp"
+#include "core/shard.hpp"
+#include "kernels/reduce/reduce.hpp"
+#include "kernels/reduce/reference.hpp"
+#include "kernels/reduce/tree.hpp"
+#include "pipeline/feed.hpp"
+#include "runtime/runtime.hpp"
+#include "workloads/product/engine/samples.hpp"
+
+namespace shardstream::workloads {
+
+using reduce::leaf_elements;
+using reduce::Partial;
+
+inline std::uint64_t leaves_in(Range elements) {
+  return ceil_div(elements.count, leaf_elements);
+}
+
+/// Equal bits, but any NaN is as good as another.
+template <class T>
+bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
+  const auto same = [](auto x, auto y) {
+    return (x != x && y != y) || std::memcmp(&x, &y, sizeof(x)) == 0;
+  };
+  return same(a.sum, b.sum) && same(a.m2, b.m2) && same(a.count, b.count) && same(a.nans, b.nans) &&
+         same(a.first_nan, b.first_nan) && same(a.min, b.min) && same(a.max, b.max) &&
+         same(a.min_index, b.min_index) && same(a.max_index, b.max_index);
+}
+
+/// One rank's pass over its shard: its leaves and their tree a batch, few nodes a batch, one list
+/// at the end.
+template <class T>
+class ShardReduction {
+ public:
+  using Class = reduce::Extreme<T>;
+
+  /// Sizes that leave room for a partial of each leaf of a batch, and for all nodes.
+  static pipeline::Sizes plan(const runtime::Runtime& runtime, Range shard) {
+    return pipeline::plan(runtime.options, runtime.resources, shard.count, sizeof(T), leaf_elements,
+                          sizeof(Partial<Class>), leaves_in(shard) * sizeof(Partial<Class>));
+  }
+
+  ShardReduction(runtime::Runtime& runtime, const io::Source& source, Range shard,
+                 const pipeline::Sizes& sizes, reduce::Want want)
+      : runtime_(runtime),
+        shard_(shard),
+        want_(want),
+        samples_(shard, leaf_elements, sizeof(T)),
+        feed_(*runtime.device, runtime.recorder, source, shard, sizes,
+              &runtime.session.heartbeat()) {
+    for (std::uint64_t i = 0; i < feed_.batches(); ++i) {
+      const Range batch = feed_.batch(i);
+      first_node_.push_back(nodes_.size());
+      const auto list = reduce::subtrees({batch.first / leaf_elements, leaves_in(batch)});
+      nodes_.insert(nodes_.end(), list.begin(), list.end());
+    }
+    const std::uint64_t leaves_a_batch = sizes.batch / leaf_elements;
+    leaf_partials_ = buffer(device::Memory::device, leaves_a_batch);
+    scratch_ = buffer(device::Memory::device, reduce::scratch_nodes(leaves_a_batch));
+    node_partials_ = buffer(device::Memory::device, nodes_.size());
+    sample_partials_ = buffer(device::Memory::device, samples_.ranges().size());
+    downloaded_nodes_ = buffer(device::Memory::pinned, nodes_.size());
+    downloaded_samples_ = buffer(device::Memory::pinned, samples_.ranges().size());
+    if (feed_.batches() > 0 && leaves_in(feed_.batch(0)) <= most_leaves_folded_again) {
+      downloaded_leaves_ = buffer(device::Memory::pinned, leaves_in(feed_.batch(0)));
+    }
+  }
+
+  void load() {
+    Progress progress("loading", static_cast<double>(shard_.count), runtime_.session.rank() == 0);
+    feed_.load([&](Range elements, const std::byte* data) {
+      samples_.keep(elements, data);
+      progress.add(static_cast<double>(elements.count));
+    });
+  }
+
+  /// One pass; afterwards the largest whole subtrees of the shard, left to right.
+  std::vector<Partial<Class>> run() {
+    Progress progress("streaming", static_cast<double>(shard_.count), runtime_.session.rank() == 0);
+    feed_.run(
+        [&](device::Stream& compute, const pipeline::Batch& batch) {
+          enqueue(compute, batch);
+          progress.add(static_cast<double>(batch.elements.count));
+        },
+        [this](Range elements, const std::byte* data) { samples_.keep(elements, data); });
+    if (feed_.batches() == 1) download_first_leaves();
+    feed_.compute().download(downloaded_nodes_.data(), node_partials_.data(),
+                             node_partials_.bytes());
+    feed_.compute().download(downloaded_samples_.data(), sample_partials_.data(),
+                             sample_partials_.bytes());
+    feed_.compute().synchronize();
+    reduce::TreeFold<Class> fold;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) fold.push(nodes_[i], downloaded_nodes_[i]);
+    std::vector<Partial<Class>> own;
+    for (const auto& node : fold.nodes()) own.push_back(node.partial);
+    return own;
+  }
+
+  /// The sampled leaves' partials against their references, and the first batch's nodes against
+  /// its leaves, folded again on the host.
+  reduce::LeafCheck verify() const {
+    reduce::LeafCheck worst;
+    worst.exact = {first_batch_is_folded_right() ? 0.0 : 1.0, 0.0};
+    for (std::size_t i = 0; i < samples_.ranges().size(); ++i) {
+      const Range leaf = samples_.ranges()[i];
+      worst = reduce::LeafCheck::worse(
+          worst,
+          reduce::check_leaf(reinterpret_cast<const T*>(samples_.data(i)), leaf.count,
+                             static_cast<std::int64_t>(leaf.first), want_, downloaded_samples_[i]));
+    }
+    return worst;
+  }
+
+  std::size_t samples() const { return samples_.ranges().size(); }
+  device::Stream& compute() { return feed_.compute(); }
+
+ private:
+  device::Buffer<Partial<Class>> buffer(device::Memory kind, std::size_t count) {
+    return {*runtime_.device, kind, count};
+  }
+
+  /// The leaves of the batch, then of those its largest subtrees and the samples.
+  void enqueue(device::Stream& compute, const pipeline::Batch& batch) {
+    if (batch.number == 1) download_first_leaves();  // they are about to be overwritten
+    compute.launch(reduce::leaves_kernel<T>(),
+                   {reinterpret_cast<const T*>(batch.data), batch.elements.count,
+                    batch.elements.first, leaf_partials_.data(), want_});
+    const reduce::Leaves stretch{batch.elements.first / leaf_elements, leaves_in(batch.elements)};
+    reduce::JoinArgs<Class> join{.leaves = leaf_partials_.data(),
+                                 .scratch = scratch_.data(),
+                                 .largest = node_partials_.data() + first_node_[batch.number],
+                                 .samples = sample_partials_.data(),
+                                 .stretch = stretch,
+                                 .subtrees = reduce::subtrees(stretch),
+                                 .sample_count = 0,
+                                 .sampled = {}};
+    const auto& ranges = samples_.ranges();
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      if (intersection(batch.elements, ranges[i]).count == 0) continue;
+      if (join.sample_count == 0) join.samples += i;  // in order: those of a batch are neighbours
+      join.sampled[join.sample_count++] =
+          static_cast<std::uint32_t>((ranges[i].first - batch.elements.first) / leaf_elements);
+    }
+    compute.launch(reduce::join_kernel<Class>(), join);
+  }
+  static_assert(LeafSamples::most <= reduce::JoinArgs<Class>::most_samples);
+
+  void download_first_leaves() {
+    if (downloaded_leaves_.size() == 0) return;
+    feed_.compute().download(downloaded_leaves_.data(), leaf_partials_.data(),
+                             downloaded_leaves_.bytes());
+  }
+
+  bool first_batch_is_folded_right() const {
+    if (downloaded_leaves_.size() == 0) return true;
+    const std::uint64_t first_leaf = shard_.first / leaf_elements;
+    reduce::TreeFold<Class> fold;
+    for (std::size_t i = 0; i < downloaded_leaves_.size(); ++i) {
+      fold.push({first_leaf + i, 0}, downloaded_leaves_[i]);
+    }
+    for (std::size_t i = 0; i < fold.nodes().size(); ++i) {
+      if (!same_statistics(fold.nodes()[i].partial, downloaded_nodes_[i])) return false;
+    }
+    return true;
+  }
+
+  /// Leaves of a first batch that is checked so; a resident shard in one batch can have far more.
+  static constexpr std::uint64_t most_leaves_folded_again = 4096;
+
+  runtime::Runtime& runtime_;
+  Range shard_;
+  reduce::Want want_;
+  LeafSamples samples_;
+  std::vector<reduce::Subtree> nodes_;                      // of all batches, in order
+  std::vector<std::size_t> first_node_;                     // of each batch
+  device::Buffer<Partial<Class>> leaf_partials_, scratch_;  // of the batch at work
+  device::Buffer<Partial<Class>> node_partials_, sample_partials_;
+  device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
+  pipeline::Feed feed_;  // last: its streams end before the buffers go
+};
+
+/// Gathers the ranks' subtrees and folds them into the root, on every rank.
+template <class Class>
+class RootFold {
+ public:
+  RootFold(runtime::Runtime& runtime, std::uint64_t elements)
+      : runtime_(runtime),
+        elements_(elements),
+        send_(*runtime.device, device::Memory::device, most),
+        receive_(*runtime.device, device::Memory::device, most * ranks()),
+        staged_(*runtime.device, device::Memory::pinned, most * ranks()) {}
+
+  Partial<Class> run(device::Stream& stream, const std::vector<Partial<Class>>& own) {
+    expect(own.size() <= most, "a shard is at most two subtrees of each level");
+    std::ranges::copy(own, staged_.data());
+    stream.upload(send_.data(), staged_.data(), own.size() * sizeof(Partial<Class>));
+    runtime_.communicator->all_gather(stream, send_.data(), receive_.data(), send_.bytes());
+    stream.download(staged_.data(), receive_.data(), receive_.bytes());
+    runtime_.communicator->wait(stream);
+    reduce::TreeFold<Class> fold;
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      const Range part = shard(elements_, leaf_elements, rank, ranks());
+      const auto places = reduce::subtrees({part.first / leaf_elements, leaves_in(part)});
+      for (std::size_t i = 0; i < places.count; ++i) {
+        fold.push(places[i], staged_[rank * most + i]);
+      }
+    }
+    return fold.root();
+  }
+
+ private:
+  static constexpr std::size_t most = 128;
+  std::size_t ranks() const { return static_cast<std::size_t>(runtime_.session.size()); }
+
+  runtime::Runtime& runtime_;
+  std::uint64_t elements_;
+  device::Buffer<Partial<Class>> send_, receive_, staged_;
+};
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,311 @@
+#include "workloads/reduce/reduce.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "core/units.hpp"
+#include "io/source.hpp"
+#include "measure/source_ceilings.hpp"
+#include "workloads/reduce/passes.hpp"
+#include "workloads/reduce/report.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"reduce.ops", OptionKind::list, "count,sum,mean,variance,stddev,min,max",
+              "count|sum|mean|variance|stddev|min|max",
+              "What to compute, in one pass; variance and stddev are those of the population."},
+    OptionRow{"reduce.nan", OptionKind::choice, "propagate", "propagate|ignore|error",
+              "NaNs make every result but count NaN, are left out, or end the run."},
+};
+
+/// The worst deviation of any rank. Collective.
+Deviation worst_of(const launch::Session& session, const Deviation& mine) {
+  const auto all = session.gather(std::vector{mine});
+  return std::accumulate(all.begin() + 1, all.end(), all[0], Deviation::worse);
+}
+
+/// How the ranks read, each way once and with its ranks if there are several. Collective.
+std::string access_of_all(const launch::Session& session, const io::Source& source) {
+  std::map<std::string, int> ranks;
+  for (const std::string& access : session.gather(source.access())) ++ranks[access];
+  if (ranks.size() == 1) return source.access();
+  std::string text;
+  for (const auto& [access, count] : ranks) {
+    text += fmt::format("{}{} ({} of {} ranks)", text.empty() ? "" : "; ", access, count,
+                        session.size());
+  }
+  return text;
+}
+
+/// What was read, and how. Collective.
+void describe(const launch::Session& session, const io::Source& source, Outcome& outcome) {
+  const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
+    return std::vector<std::int64_t>(extents.begin(), extents.end());
+  };
+  const std::string type(name_of(source.type()));
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, io::Attribute>>{
+           {"name", source.name()},
+           {"type", type},
+           {"shape", as_integers(source.order().shape())},
+           {"box", as_integers(source.order().box())},
+           {"access", access_of_all(session, source)},
+           {"stored_bytes", static_cast<std::int64_t>(source.stored_bytes())}}) {
+    outcome.input.push_back({"/input", name, value});
+  }
+  outcome.resolved.emplace_back("input.type", type);
+  const auto stored = source.stored({0, 1});
+  outcome.resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
+}
+
+/// What the file's state was when the run began.
+void report(const measure::PageCache& cache, Outcome& outcome) {
+  if (cache.state.empty()) return;
+  outcome.input.push_back({"/input", "page_cache", cache.state});
+  if (cache.share) outcome.input.push_back({"/input", "page_cache_share", *cache.share});
+  outcome.metrics.push_back({"page_cache", cache.state});
+}
+
+/// What limits data that is in memory already, on its way into the kernels.
+std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
+                                              const pipeline::Sizes& sizes, std::uint64_t element,
+                                              std::uint64_t shard_bytes) {
+  using pipeline::Mode;
+  const auto& resources = runtime.resources;
+  const launch::Session& session = runtime.session;
+  const std::uint64_t bytes =
+      measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
+  // Slots stay in the cache; what goes through none comes from memory.
+  const measure::Effort effort = measure::effort_for(
+      *runtime.device, session, shard_bytes,
+      pipeline::is_staged(sizes.mode) ? sizes.slots * sizes.slot * element : bytes,
+      sizes.device_limit);
+  std::vector<measure::Ceiling> ceilings;
+  const bool read_in_place = sizes.mode == Mode::mapped && resources.device_is_host;
+  if (sizes.mode != Mode::resident && !read_in_place) {
+    ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
+  }
+  if (!resources.device_is_host && sizes.mode != Mode::mapped) {
+    ceilings.push_back(measure::device_read(*runtime.device, session, effort));
+  }
+  // A smaller shard could stay in the processor's caches.
+  const bool too_small = session.max(bytes > shard_bytes ? 1 : 0) > 0;
+  const bool copied = sizes.mode == Mode::pageable, read = resources.device_is_host;
+  if (sizes.mode == Mode::stream || too_small || !(copied || read)) return ceilings;
+  const measure::HostMemory memory(session, resources.threads, bytes);
+  if (copied) ceilings.push_back(memory.copy({sizes.readers, sizes.slots, sizes.slot * element}));
+  if (read) ceilings.push_back(memory.read());
+  return ceilings;
+}
+
+template <class T>
+Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
+  using Class = reduce::Extreme<T>;
+  const launch::Session& session = runtime.session;
+  const Request request{runtime.options.list("reduce.ops"), runtime.options.text("reduce.nan")};
+  const std::uint64_t elements = source.order().count();
+  const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
+                           static_cast<std::uint64_t>(session.size()));
+  pipeline::Sizes sizes;
+  session.collectively([&] { sizes = ShardReduction<T>::plan(runtime, mine); });
+  Outcome outcome;
+  {
+    const auto span = runtime.recorder.phase("ceilings");
+    outcome.ceilings = memory_ceilings(runtime, sizes, sizeof(T), mine.count * sizeof(T));
+    for (auto& ceiling : outcome.ceilings) ceiling.on_path = true;
+  }
+  const measure::PageCache cache = measure::page_cache(session, source, mine);
+  session.collectively([&] { source.prepare(mine); });
+  std::optional<ShardReduction<T>> shard_reduction;
+  std::optional<RootFold<Class>> root_fold;
+  {
+    const auto span = runtime.recorder.phase("allocate");
+    session.collectively([&] {
+      shard_reduction.emplace(runtime, source, mine, sizes, request.want());
+      root_fold.emplace(runtime, elements);
+    });
+  }
+  if (sizes.mode == pipeline::Mode::stream) {
+    const auto span = runtime.recorder.phase("ceilings");
+    for (auto& ceiling :
+         measure::source_ceilings(session, source, mine, {sizes.readers, sizes.slot}, cache)) {
+      outcome.ceilings.push_back(std::move(ceiling));
+    }
+  }
+  {
+    const auto span = runtime.recorder.phase("load");
+    shard_reduction->load();
+  }
+  std::optional<Partial<Class>> total;
+  bool repeatable = true;
+  const auto work = [&](bool timed) {
+    std::vector<Partial<Class>> own;
+    {
+      const auto span =
+          runtime.recorder.phase(timed ? "stream" : "warm-up", mine.count * sizeof(T));
+      own = shard_reduction->run();
+    }
+    const auto span = runtime.recorder.phase("combine");
+    const Partial<Class> again = root_fold->run(shard_reduction->compute(), own);
+    repeatable = repeatable && (!total || same_statistics(*total, again));
+    total = again;
+  };
+  outcome.samples =
+      measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
+  session.collectively([&] {
+    if (request.nan != "error" || total->nans == 0) return;
+    throw Error(
+        fmt::format("{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan "
+                    "ignore or propagate",
+                    total->nans, elements, source.name(), place(source, total->first_nan)));
+  });
+  const auto span = runtime.recorder.phase("verify");
+  reduce::LeafCheck check = shard_reduction->verify();
+  for (Deviation* deviation :
+       {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {
+    *deviation = worst_of(session, *deviation);
+  }
+  const std::uint64_t samples = session.sum(shard_reduction->samples());
+  const std::int64_t seen = total->count + (request.want().skip_nans ? total->nans : 0);
+  outcome.elements = elements;
+  outcome.bytes = elements * sizeof(T);
+  outcome.work = moving(outcome.bytes);
+  const bool whole =
+      repeatable && check.exact.passes() && seen == static_cast<std::int64_t>(elements);
+  if (!repeatable) {
+    outcome.verdict = "the repetitions differ from one another";
+  } else if (seen != static_cast<std::int64_t>(elements)) {
+    outcome.verdict = fmt::format("{} of {} elements were counted", seen, elements);
+  } else if (!check.exact.passes()) {
+    outcome.verdict =
+        "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
+  }
+  report_values<T>(source, request, *total, check, whole, outcome);
+  report(cache, outcome);
+  if (outcome.verified == Verification::passed) {
+    outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
+  }
+  for (auto& ceiling : outcome.ceilings) {
+    if (ceiling.on_path) ceiling.load = static_cast<double>(outcome.bytes) / 1e9;
+  }
+  describe(session, source, outcome);
+  for (const auto& [key, value] : pipeline::resolved(sizes, sizeof(T))) {
+    outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
+  }
+  outcome.attributes = {{"nan", request.nan},
+                        {"nans", total->nans},
+                        {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
+                        {"lanes", static_cast<std::int64_t>(reduce::lanes)}};
+  return outcome;
+}
+
+/// What the data passes on its way, as far as it is known, and the lowest of it.
+struct Bound {
+  std::string name = {};
+  double rate = 0;  // bytes/s
+  bool knows_source = true;
+
+  void lower(const std::string& other, double other_rate) {
+    if (!name.empty() && other_rate >= rate) return;
+    name = other;
+    rate = other_rate;
+  }
+};
+
+Bound bound_of(const Options& options, const io::Source& source, measure::Machine& machine) {
+  const auto mode = pipeline::mode(options);
+  Bound bound;
+  if (mode == pipeline::Mode::resident) {
+    const std::string name = machine.on_host() ? "host_memory_read" : "device_read";
+    machine.go_by({name});
+    bound.lower(name, machine.rate(name));
+    return bound;
+  }
+  const auto stored = source.stored({0, source.order().count()});
+  const std::vector<std::string> ways =
+      stored && stored->as_wanted ? std::vector<std::string>{"page_cache_read", "storage_read"}
+                                  : std::vector<std::string>{"decode"};
+  std::set<std::string> limits(ways.begin(), ways.end());
+  if (mode != pipeline::Mode::stream) limits.clear();
+  limits.insert("link_up");
+  machine.go_by(limits);
+  machine.compare("decode", measure::reading_of(source.type(), source.access()));
+  bound.lower("link_up", machine.rate("link_up"));
+  if (mode != pipeline::Mode::stream) return bound;
+  bound.knows_source = false;
+  for (const std::string& way : ways) {
+    if (!machine.knows(way)) continue;
+    bound.knows_source = true;
+    bound.lower(way, machine.rate(way, 0, "GB/s"));
+  }
+  if (!bound.knows_source) machine.miss(ways);
+  return bound;
+}
+
+class ReduceTask : public Task {
+ public:
+  explicit ReduceTask(const Options& options)
+      : options_(options), source_(io::open_source(options)) {}
+
+  io::Origin inputs() const override { return source_->origin(); }
+
+  std::string identity() const override { return io::identity_of(*source_); }
+
+  Prediction predict(measure::Machine& machine) const override {
+    const std::uint64_t elements = source_->order().count(), element = size_of(source_->type());
+    const Range own = shard(elements, leaf_elements, 0, machine.ranks());
+    const Bound bound = bound_of(options_, *source_, machine);
+    const std::uint64_t bytes = own.count * element;
+    const double seconds = static_cast<double>(bytes) / bound.rate;
+    return {.lines = {fmt::format("data: {}, {} elements of {}, {}", source_->name(), elements,
+                                  name_of(source_->type()), format_size(elements * element)),
+                      fmt::format("leaves: {} of {} elements; shard of rank 0: {} of them, {}",
+                                  ceil_div(elements, leaf_elements), leaf_elements,
+                                  ceil_div(own.count, leaf_elements), format_size(bytes)),
+                      fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds),
+                                  bound.name,
+                                  bound.knows_source ? "" : "; reading the source may be slower")},
+            .warnings = {},
+            .seconds = seconds};
+  }
+
+  Outcome run(runtime::Runtime& runtime, const Sinks&) override {
+    return with_element_type(source_->type(), [&](auto type) {
+      return reduce_as<typename decltype(type)::type>(runtime, *source_);
+    });
+  }
+
+ private:
+  const Options& options_;
+  const std::unique_ptr<io::Source> source_;
+};
+
+}  // namespace
+
+Workload reduce_workload() {
+  return {
+      .name = "reduce",
+      .summary = "statistics of all elements, in one pass",
+      .example = "--input.data sea.h5:/elevation -o sea-stats.h5",
+      .options = {rows},
+      .honours = {"input.data", "input.count", "input.shape", "pipeline.batch", "pipeline.batches"},
+      .data = {"input.data"},
+      .sizes = {"input.count", "input.shape"},
+      .open = [](const Options& options) -> std::unique_ptr<Task> {
+        return std::make_unique<ReduceTask>(options);
+      }};
+}
+
+}  // namespace shardstream::workloads

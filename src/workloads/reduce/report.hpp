@@ -1,0 +1,152 @@
+// What `reduce` reports: the values of its operations, exactly, and how far they were verified.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "io/source.hpp"
+#include "kernels/reduce/reduce.hpp"
+#include "kernels/reduce/reference.hpp"
+#include "workloads/outcome.hpp"
+
+namespace shardstream::workloads {
+
+using reduce::Deviation;
+using reduce::Partial;
+
+/// The [reduce] options.
+struct Request {
+  std::vector<std::string> ops;
+  std::string nan;
+
+  bool has(std::string_view op) const { return std::ranges::find(ops, op) != ops.end(); }
+  reduce::Want want() const {
+    return {.extremes = has("min") || has("max"),
+            .variance = has("variance") || has("stddev"),
+            .skip_nans = nan == "ignore"};
+  }
+};
+
+/// What each operation's value is, and how exactly it prints.
+template <class T>
+class Values {
+ public:
+  using Class = reduce::Extreme<T>;
+  struct Value {
+    double real;
+    std::string exact;  ///< all digits: the bits can be read back from it
+    std::int64_t index = reduce::no_index;
+  };
+
+  Values(const Partial<Class>& total, bool propagate) : total_(total) {
+    nan_ = propagate && total.nans > 0;
+  }
+
+  Value operator[](std::string_view op) const {
+    if (op == "count") return integer(total_.count);
+    if (op == "sum") return sum();
+    if (op == "mean") return real(mean());
+    if (op == "variance") return real(variance());
+    if (op == "stddev") return real(std::sqrt(variance()));
+    return op == "min" ? extreme(total_.min, total_.min_index)
+                       : extreme(total_.max, total_.max_index);
+  }
+
+ private:
+  static constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
+
+  static Value real(double x) {
+    if (std::isnan(x)) x = quiet_nan;  // one NaN: neither sign nor payload tells anything
+    return {x, fmt::format("{}", x)};
+  }
+  template <class Integer>
+  static Value integer(Integer x) {
+    return {static_cast<double>(x), fmt::format("{}", x)};
+  }
+  Value sum() const {
+    if constexpr (std::integral<T>)
+      return integer(total_.sum);
+    else
+      return real(total_.sum);
+  }
+  double mean() const {
+    return total_.count == 0 ? quiet_nan
+                             : reduce::to_double(total_.sum) / static_cast<double>(total_.count);
+  }
+  double variance() const {
+    return total_.count == 0 ? quiet_nan : total_.m2 / static_cast<double>(total_.count);
+  }
+  Value extreme(Class value, std::int64_t index) const {
+    if (nan_) return {quiet_nan, "nan", total_.first_nan};
+    if (index == reduce::no_index) return {quiet_nan, "nan"};
+    if constexpr (std::integral<T>) {
+      return {static_cast<double>(value), fmt::format("{}", value), index};
+    } else {
+      return {value, fmt::format("{}", static_cast<T>(value)), index};
+    }
+  }
+
+  Partial<Class> total_;
+  bool nan_;
+};
+
+/// Coordinates of element `index`, "12,34"; empty for no_index.
+inline std::string place(const io::Source& source, std::int64_t index) {
+  if (index == reduce::no_index) return "";
+  std::string text;
+  for (const auto x : source.order().coordinates(static_cast<std::uint64_t>(index))) {
+    text += fmt::format("{}{}", text.empty() ? "" : ",", x);
+  }
+  return text;
+}
+
+/// The deviation that speaks for an operation; those that are exact have one in common.
+inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& check) {
+  if (op == "sum") return check.sum;
+  if (op == "mean") return check.mean;
+  if (op == "variance") return check.variance;
+  if (op == "stddev") return check.stddev;
+  return check.exact;
+}
+
+/// Fills the table and the printed lines. Verified is what is `whole`, unless an operation deviates
+/// too much.
+template <class T>
+void report_values(const io::Source& source, const Request& request,
+                   const Partial<reduce::Extreme<T>>& total, const reduce::LeafCheck& check,
+                   bool whole, Outcome& outcome) {
+  Table table("reduce", {{"op", ColumnType::text},
+                         {"value", ColumnType::real},
+                         {"exact", ColumnType::text},
+                         {"index", ColumnType::integer},
+                         {"position", ColumnType::text},
+                         {"validated", ColumnType::integer},
+                         {"max_error", ColumnType::real},
+                         {"tolerance", ColumnType::real}});
+  const Values<T> values(total, request.nan == "propagate");
+  for (const std::string& op : request.ops) {
+    const auto value = values[op];
+    const Deviation deviation = deviation_of(op, check);
+    const std::string position = place(source, value.index);
+    table.add({op, value.real, value.exact, value.index, position,
+               std::int64_t{whole && deviation.passes()}, deviation.error, deviation.bound});
+    outcome.metrics.push_back({op, value.exact});
+    if (!position.empty()) outcome.metrics.push_back({op + "_position", position});
+    if (!deviation.passes() && outcome.verdict.empty()) {
+      outcome.verdict = fmt::format(
+          "the {} of a sampled leaf is {:.3g} away from its reference, "
+          "more than {:.3g}",
+          op, deviation.error, deviation.bound);
+    }
+  }
+  outcome.results.push_back(std::move(table));
+  if (total.nans > 0) outcome.metrics.push_back({"nans", total.nans});
+  if (whole && outcome.verdict.empty()) outcome.verified = Verification::passed;
+}
+
+}  // namespace shardstream::workloads

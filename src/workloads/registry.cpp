@@ -1,0 +1,96 @@
+#include "workloads/registry.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "workloads/gemm/gemm.hpp"
+#include "workloads/gram/gram.hpp"
+#include "workloads/reduce/reduce.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+/// Nobody computes with random numbers by mistake.
+void expect_data(const Workload& workload, const Options& options) {
+  const auto is_default = [&](std::string_view key) { return options.is_default(key); };
+  if (workload.data.empty() || !std::ranges::all_of(workload.data, is_default) ||
+      !std::ranges::all_of(workload.sizes, is_default)) {
+    return;
+  }
+  throw UsageError(fmt::format(
+      "{} has no data: name a data set (shardstream run {} {}), or give the size of random data "
+      "(--{})",
+      workload.name, workload.name, workload.example, fmt::join(workload.sizes, ", --")));
+}
+
+}  // namespace
+
+std::span<const Workload> all() {
+  static const std::array workloads = {
+      reduce_workload(),       //
+      gemm_workload(),         //
+      gram_workload(),         //
+      covariance_workload(),   //
+      correlation_workload(),
+  };
+  return workloads;
+}
+
+std::span<const OptionRow> run_options() {
+  static const std::string choices = [] {
+    std::vector<std::string_view> names;
+    for (const Workload& workload : all()) names.push_back(workload.name);
+    return join(names, "|");
+  }();
+  static const std::array rows = {
+      OptionRow{"run.workload", OptionKind::choice, "", choices,
+                "The workload; INI files name it, where no word of the command line does."}};
+  return rows;
+}
+
+std::vector<std::span<const OptionRow>> options() {
+  std::vector<std::span<const OptionRow>> sections;
+  for (const Workload& workload : all()) {
+    for (const auto& section : workload.options) {
+      const auto is_it = [&](const auto& each) { return each.data() == section.data(); };
+      if (std::ranges::none_of(sections, is_it)) sections.push_back(section);
+    }
+  }
+  return sections;
+}
+
+const Workload& named(std::string_view name) {
+  const auto found = std::ranges::find(all(), name, &Workload::name);
+  expect(found != all().end(), "run.workload names a workload");
+  return *found;
+}
+
+void expect_same_inputs(const launch::Session& session, const std::string& identity) {
+  const auto all = session.gather(identity);
+  const auto other = std::ranges::find_if(all, [&](const auto& each) { return each != all[0]; });
+  if (other == all.end()) return;
+  throw UsageError(fmt::format(
+      "the input is not the same on ranks 0 and {} ({} and {}): use files that all hosts share",
+      other - all.begin(), all[0], *other));
+}
+
+std::unique_ptr<Task> open(const Options& options) {
+  const Workload& workload = named(options.text("run.workload"));
+  expect_data(workload, options);
+  return workload.open(options);
+}
+
+std::unique_ptr<Task> open(const launch::Session& session, const Options& options) {
+  std::unique_ptr<Task> task;
+  session.collectively([&] { task = open(options); });
+  session.collectively([&] { expect_same_inputs(session, task->identity()); });
+  return task;
+}
+
+}  // namespace shardstream::workloads
