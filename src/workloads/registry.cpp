@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "workloads/gemm/gemm.hpp"
 #include "workloads/gram/gram.hpp"
+#include "workloads/model/model.hpp"
 #include "workloads/reduce/reduce.hpp"
 
 namespace shardstream::workloads {
@@ -37,7 +38,8 @@ std::span<const Workload> all() {
       gemm_workload(),         //
       gram_workload(),         //
       covariance_workload(),   //
-      correlation_workload(),
+      correlation_workload(),  //
+      model_workload(),
   };
   return workloads;
 }

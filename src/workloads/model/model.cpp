@@ -1,0 +1,173 @@
+#include "workloads/model/model.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/units.hpp"
+#include "measure/sample.hpp"
+#include "workloads/model/law.hpp"
+#include "workloads/model/report.hpp"
+#include "workloads/model/spinner.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using namespace model;
+
+constexpr std::array rows = {
+    OptionRow{"model.work", OptionKind::duration, "1s", "1ms..1000h",
+              "Time of the whole on one rank."},
+    OptionRow{"model.serial", OptionKind::number, "0.05", "0..1",
+              "Serial share of model.work: rank 0 runs it alone while the others wait."},
+    OptionRow{"model.overhead", OptionKind::duration, "0s", "0s..1000h",
+              "Time that each doubling of the ranks adds, on every rank, as communication would."},
+    OptionRow{"model.imbalance", OptionKind::number, "0", "0..1",
+              "Share by which the slowest rank's parallel part exceeds the mean."},
+    OptionRow{"model.noise", OptionKind::number, "0", "0..1",
+              "Relative standard deviation of each rank's parallel part; the prediction has none."},
+    OptionRow{"model.seed", OptionKind::count, "1", "0..", "Seed of model.noise."},
+    OptionRow{"model.spin", OptionKind::choice, "busy", "busy|sleep",
+              "How time is spent: busy occupies the GPU or all CPUs of a rank; sleep is for more "
+              "ranks than cores."},
+};
+
+Law law_of(const Options& options) {
+  return {.work = options.seconds("model.work"),
+          .serial = options.number("model.serial"),
+          .overhead = options.seconds("model.overhead"),
+          .imbalance = options.number("model.imbalance")};
+}
+
+Noise noise_of(const Options& options) {
+  return {.deviation = options.number("model.noise"), .seed = options.count("model.seed")};
+}
+
+/// The repetitions of one rank.
+class Repetitions {
+ public:
+  Repetitions(runtime::Runtime& runtime, const Law& law, const Noise& noise, Spin spin)
+      : runtime_(runtime), law_(law), noise_(noise), spinner_(runtime, spin) {}
+
+  /// Collective.
+  void run(bool timed) {
+    const launch::Session& session = runtime_.session;
+    const auto ranks = static_cast<std::uint64_t>(session.size());
+    const auto repetition = timed ? std::optional(done_) : std::nullopt;
+    const Parts mine =
+        parts_of(law_, noise_, static_cast<std::uint64_t>(session.rank()), ranks, repetition);
+    const auto phase = [&](const char* name) { return timed ? name : warm_up; };
+    spinner_.reset();
+    if (session.rank() == 0) spend(phase("serial"), mine.serial, Counts::work);
+    {
+      const auto span = runtime_.recorder.phase(phase("wait"));
+      session.barrier();
+    }
+    spend(phase("parallel"), mine.parallel, Counts::work);
+    std::int64_t counted = 0;
+    {
+      const auto span = runtime_.recorder.phase(phase("combine"));
+      counted = spinner_.sum_of_all();
+    }
+    spend(phase("overhead"), mine.overhead, Counts::nothing);
+    const std::int64_t asked = counted_of_all(law_, noise_, ranks, repetition);
+    if (counted != asked && !wrong_) wrong_ = WrongSum{done_, counted, asked};
+    if (!timed) return;
+    report_.counted += mine.counted();
+    ++done_;
+  }
+
+  const RankReport& report() const { return report_; }
+  const std::optional<WrongSum>& wrong() const { return wrong_; }
+
+ private:
+  using Counts = Spinner::Counts;
+  static constexpr const char* warm_up = "warm-up";
+
+  void spend(const char* phase, std::int64_t nanoseconds, Counts counts) {
+    const std::int64_t lasted = spinner_.spend(phase, nanoseconds, counts);
+    if (phase != warm_up) report_.spent.add(nanoseconds, lasted);
+  }
+
+  runtime::Runtime& runtime_;
+  const Law law_;
+  const Noise noise_;
+  Spinner spinner_;
+  RankReport report_;
+  std::optional<WrongSum> wrong_;
+  std::uint64_t done_ = 0;  // timed repetitions
+};
+
+class ModelTask : public Task {
+ public:
+  explicit ModelTask(const Options& options)
+      : law_(law_of(options)),
+        noise_(noise_of(options)),
+        spin_(options.text("model.spin") == "sleep" ? Spin::sleep : Spin::busy) {}
+
+  io::Origin inputs() const override { return {}; }
+
+  std::string identity() const override {
+    return fmt::format(
+        "a model of {} s, serial share {}, overhead {} s, imbalance {}, noise {} of seed {}",
+        law_.work, law_.serial, law_.overhead, law_.imbalance, noise_.deviation, noise_.seed);
+  }
+
+  Prediction predict(measure::Machine& machine) const override {
+    const Seconds seconds = model::predict(law_, machine.ranks());
+    const double serial = law_.serial * law_.work;
+    return {
+        .lines = {fmt::format("law: {} + {} / p{} + {} * log2(p) on p ranks{}",
+                              format_duration(serial), format_duration(law_.work - serial),
+                              law_.imbalance > 0 ? fmt::format(" * {}", 1 + law_.imbalance) : "",
+                              format_duration(law_.overhead),
+                              noise_.deviation > 0 ? ", without the noise" : ""),
+                  fmt::format("predicted: {} (serial {}, parallel {}, overhead {})",
+                              format_duration(seconds.total()), format_duration(seconds.serial),
+                              format_duration(seconds.parallel), format_duration(seconds.overhead)),
+                  fmt::format("speedup: {:.4g}, efficiency {:.4g}", speedup(law_, machine.ranks()),
+                              efficiency(law_, machine.ranks()))},
+        .warnings = {},
+        .seconds = seconds.total()};
+  }
+
+  Outcome run(runtime::Runtime& runtime, const Sinks&) override {
+    const launch::Session& session = runtime.session;
+    std::optional<Repetitions> repetitions;
+    {
+      const auto span = runtime.recorder.phase("allocate");
+      session.collectively([&] { repetitions.emplace(runtime, law_, noise_, spin_); });
+    }
+    Outcome outcome;
+    outcome.samples = measure::sample(
+        session, measure::sampling(runtime.options), [&](bool timed) { repetitions->run(timed); },
+        &runtime.recorder);
+    report(law_, session.gather(std::vector{repetitions->report()}), repetitions->wrong(), outcome);
+    return outcome;
+  }
+
+ private:
+  const Law law_;
+  const Noise noise_;
+  const Spin spin_;
+};
+
+}  // namespace
+
+Workload model_workload() {
+  return {.name = "model",
+          .summary = "spends time as Amdahl's law says: a known answer for scaling studies",
+          .example = "--model.work 2s --model.serial 0.1 -o model.h5",
+          .options = {rows},
+          .honours = {},
+          .data = {},
+          .sizes = {},
+          .open = [](const Options& options) -> std::unique_ptr<Task> {
+            return std::make_unique<ModelTask>(options);
+          }};
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,211 @@
+#!/usr/bin/python3
+"""`run model`: its prediction against the law in numpy, its time against the prediction, its noise,
+what it prints and stores, bad input, and the commands that its README shows."""
+
+import pathlib
+import re
+import shlex
+
+import h5py
+import numpy as np
+
+from harness import (check_complaints, each, expect_gone, finish, main, new_folder, ranks_below,
+                     run, start, wait_until)
+
+README = pathlib.Path(__file__).resolve().parents[2] / "src/workloads/model/README.md"
+ROUNDING = 1e-8  # each part is rounded to a nanosecond
+
+
+def parallel(work, serial, imbalance, ranks):
+    """Each rank's parallel part in seconds."""
+    spread = np.linspace(-1, 1, ranks) if ranks > 1 else np.zeros(1)
+    return (1 - serial) * work / ranks * (1 + imbalance * spread)
+
+
+def predicted(ranks, work=1.0, serial=0.05, overhead=0.0, imbalance=0.0):
+    return (serial * work + parallel(work, serial, imbalance, ranks).max() +
+            overhead * np.log2(ranks))
+
+
+def mix(z):
+    """SplitMix64's finaliser."""
+    z %= 2**64
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb % 2**64
+    return z ^ (z >> 31)
+
+
+def noise(deviation, seed, rank, repetition):
+    """What a part is multiplied by: log-normal, from two values of the generator `uniform`."""
+    stream, index = mix(seed ^ 0x6a09e667f3bcc909), (repetition << 32) + 2 * rank
+    uniform = [(mix(stream + i * 0x9e3779b97f4a7c15) >> 11) / 2**53 for i in (index, index + 1)]
+    normal = np.sqrt(-2 * np.log(1 - uniform[0])) * np.cos(2 * np.pi * uniform[1])
+    variance = np.log1p(deviation**2)
+    return np.exp(np.sqrt(variance) * normal - variance / 2)
+
+
+def model(*arguments, ranks=1, **how):
+    """A run that must succeed, and the path of its result."""
+    path = new_folder() / "out.h5"
+    return run("run", "model", *arguments, "-o", path, ranks=ranks, **how).expect(0), path
+
+
+def seconds(value):
+    return f"{value * 1e3:.6f}ms"
+
+
+def test_the_law():
+    """On 1, 2 and 4 ranks that sleep."""
+    def check(ranks, law):
+        finished, path = model(*(word for key, value in law.items() for word in (
+            f"--model.{key}", seconds(value) if key in ("work", "overhead") else value)),
+                               "--model.spin", "sleep", "--measure.repeat", 2, ranks=ranks)
+        expected = predicted(ranks, **law)
+        with h5py.File(path) as file:
+            assert len(file["results/model"]) == 1
+            row, of_ranks = file["results/model"][0], file["results/model_ranks"][()]
+            reps, rate = file["timing/reps"]["wall"], file["summary"][1]
+            assert file["config"].attrs["work_total"] == round(law["work"] * 1e9)
+            assert file["results"].attrs["verified"] == 1
+            assert len(file["ceilings"]) == len(file["input/files"]) == 0
+        assert row["ranks"] == ranks == int(finished.values["ranks"])
+        assert np.isclose(row["predicted"], expected, rtol=1e-12), (row, expected)
+        assert np.isclose(row["predicted"], row["serial_seconds"] + row["parallel_seconds"] +
+                          row["overhead_seconds"], rtol=1e-12), row
+        assert np.isclose(row["efficiency_predicted"],
+                          predicted(1, **law) / (ranks * expected), rtol=1e-12), row
+        assert np.isclose(row["speedup_predicted"], ranks * row["efficiency_predicted"]), row
+        assert np.isclose(float(finished.values["predicted"]), expected, rtol=1e-5), finished
+        assert (reps >= expected - ROUNDING).all() and reps.max() < 60, (reps, expected)
+        assert np.isclose(row["measured"], np.median(reps), rtol=1e-12), row
+        assert rate["metric"] == b"rate_aggregate" and rate["unit"] == b"s/s", rate
+        assert np.isclose(rate["median"], np.median(law["work"] / reps)), rate
+        parts = parallel(law["work"], law["serial"], law.get("imbalance", 0), ranks)
+        parts[0] += law["serial"] * law["work"]
+        assert np.allclose(of_ranks["counted"], 2 * parts * 1e9, rtol=0, atol=4), of_ranks
+        assert (of_ranks["lasted"] >= of_ranks["asked"]).all(), of_ranks
+        assert (of_ranks["least_excess"] >= 0).all() and of_ranks["validated"].all(), of_ranks
+        assert finished.values["verified"] == "true" and " s/s\n" in finished.out, finished
+    laws = [{"work": 0.2, "serial": 0.05}, {"work": 0.1, "serial": 0}, {"work": 0.1, "serial": 1},
+            {"work": 0.2, "serial": 0.25, "overhead": 0.02, "imbalance": 0.5}]
+    each([(ranks, law) for ranks in (1, 2, 4) for law in laws], check)
+
+
+def test_a_busy_device():
+    finished, path = model("--model.work", "100ms", "--measure.repeat", 3, "--measure.warmup", 1)
+    with h5py.File(path) as file:
+        assert (file["timing/reps"]["wall"] >= 0.1 - ROUNDING).all()
+        phases = {(row["track"].decode(), row["phase"].decode()): row
+                  for row in file["timing/phases"]}
+    assert finished.values["verified"] == "true", finished
+    for phase in ("serial", "parallel", "warm-up"):
+        assert phases["compute", phase]["gpu_seconds"] > 0, phases
+        assert phases["main", phase]["calls"] > 0, phases
+    assert phases["main", "parallel"]["host_seconds"] >= 3 * 0.095, phases
+    assert phases["main", "parallel"]["calls"] == 3, phases  # the warm-up has its own name
+
+
+def counted(*arguments, ranks):
+    with h5py.File(model("--model.work", "20ms", "--model.spin", "sleep", *arguments,
+                         ranks=ranks)[1]) as file:
+        return file["results/model_ranks"]["counted"]
+
+
+def test_noise():
+    noisy = ["--model.noise", 0.5, "--measure.repeat", 3]
+    first = counted(*noisy, "--model.seed", 9, ranks=2)
+    again = counted(*noisy, "--model.seed", 9, "--measure.warmup", 2, ranks=2)
+    assert np.array_equal(first, again), (first, again)
+    assert not np.array_equal(first, counted(*noisy, "--model.seed", 10, ranks=2))
+    expected = [sum(9.5e6 * noise(0.5, 9, rank, repetition) for repetition in range(3)) +
+                (3e6 if rank == 0 else 0) for rank in range(2)]
+    assert np.allclose(first, expected, rtol=0, atol=4), (first, expected)
+
+
+def test_long_parts_are_no_hang():
+    """Each of the parts in which a rank waits is longer than the watchdog's patience."""
+    finished, _ = model("--model.work", "3s", "--model.serial", 0.5, "--model.imbalance", 1,
+                        "--model.spin", "sleep", "--comm.timeout", "1s", ranks=2)
+    assert finished.values["verified"] == "true" and finished.err == "", finished
+
+
+def test_a_signal_ends_it():
+    folder = new_folder()
+    process = start("run", "model", "--model.work", "1h", "--model.spin", "sleep", "-o",
+                    folder / "out.h5", ranks=2)
+    wait_until(lambda: len(ranks_below(process)) == 2 and any(folder.iterdir()), process)
+    ranks = ranks_below(process)
+    process.terminate()
+    assert finish(process, timeout=30).code != 0
+    expect_gone(ranks.values())
+    assert list(folder.iterdir()) == [], list(folder.iterdir())
+
+
+def test_dry_run():
+    def dry(*arguments, ranks):
+        return run("run", "model", "--dry-run", "--ranks", ranks, *arguments,
+                   env={"OMPI_MCA_pml": "nonsense"}).expect(0).out
+    text = dry(ranks=2)
+    for words in ("dry run of model on 2 ranks", "law: 50 ms + 950 ms / p",
+                  "predicted: 525 ms (serial 50 ms, parallel 475 ms, overhead 0 s)",
+                  "speedup: 1.905, efficiency 0.9524"):
+        assert words in text, text
+    assert "assumed" not in text and "noise" not in text, text
+    text = dry("--model.imbalance", 0.2, "--model.noise", 0.1, "--model.overhead", "10ms", ranks=4)
+    for words in ("950 ms / p * 1.2 + 10 ms * log2(p)", "without the noise",
+                  "(serial 50 ms, parallel 285 ms, overhead 20 ms)"):
+        assert words in text, text
+
+
+def test_a_configuration_file():
+    ini = new_folder() / "law.ini"
+    ini.write_text("[run]\nworkload = model\n[model]\nwork = 50ms\nspin = sleep\n")
+    path = ini.parent / "out.h5"
+    assert run("run", ini, "-o", path).expect(0).values["predicted"] == "0.05"
+
+
+def test_bad_input():
+    check_complaints([
+        *((["run", "model", f"--model.{key}", value], 2, [f"--model.{key}: ", *words])
+          for key, value, words in (
+              ("work", "0s", ["0s", "1ms"]), ("work", "1", ["'1' has no unit"]),
+              ("work", "-1s", ["negative"]), ("work", "1001h", ["1000h"]),
+              ("serial", "1.01", ["1.01", "0..1"]), ("serial", "-0.1", ["-0.1", "0..1"]),
+              ("serial", "nan", ["nan"]), ("overhead", "5", ["unit"]),
+              ("imbalance", "2", ["0..1"]), ("noise", "1.5", ["0..1"]), ("seed", "-1", ["-1"]),
+              ("spin", "idle", ["idle", "busy", "sleep"]))),
+        (["run", "model", "--model.serail", "0"], 2, ["did you mean --model.serial?"]),
+        (["run", "reduce", "--model.work", "1s"], 2, ["--model.work is for model", "run model"]),
+        (["run", "model", "--input.data", "x.h5"], 2,
+         ["--input.data is for reduce", "and this run is model: leave it out, or run reduce"]),
+    ], ranks=(1,))
+    check_complaints([(["run", "model", "--model.work", "0s"], 2, ["--model.work: ", "1ms"])])
+
+
+def shown_commands():
+    """Those of the README's indented lines that run the program, as (ranks, arguments)."""
+    text = README.read_text().replace("\\\n", " ")
+    for line in re.findall(r"^    (.*\bshardstream .*)$", text, flags=re.MULTILINE):
+        words = shlex.split(line)
+        program = words.index("shardstream")
+        ranks = words[words.index("-np") + 1] if program > 0 else 1
+        yield int(ranks), words[program + 1:]
+
+
+def test_shown_commands():
+    """They end well, and standard output has what the README shows."""
+    commands = list(shown_commands())
+    assert len(commands) == README.read_text().count("shardstream run model"), commands
+    keys = set()
+
+    def check(ranks, words):
+        finished = run(*words, ranks=ranks, cwd=new_folder()).expect(0)
+        if "--dry-run" not in words:
+            keys.update(finished.values)
+            assert finished.values["verified"] == "true", finished
+    each(commands, check)
+    shown = set(re.findall(r"^    ([a-z_]+)=", README.read_text(), flags=re.MULTILINE))
+    assert shown and shown <= keys, shown - keys
+
+
+main(on_gpu=True)

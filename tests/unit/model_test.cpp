@@ -1,0 +1,151 @@
+// The law of `model` against values worked out by hand, its noise, its kernel on the host backend,
+// and what its verification reports.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+#include "device/buffer.hpp"
+#include "device/host/host_device.hpp"
+#include "workloads/model/law.hpp"
+#include "workloads/model/report.hpp"
+#include "workloads/model/spin.hpp"
+
+namespace shardstream::workloads::model {
+namespace {
+
+/// T(8) = 0.05 + 0.95 / 8 = 0.16875, and 1 / 0.16875 = 160 / 27.
+TEST(ModelLaw, FixedWorkFollowsAmdahl) {
+  const Law law{.work = 1, .serial = 0.05};
+  EXPECT_DOUBLE_EQ(predict(law, 1).total(), 1);
+  EXPECT_DOUBLE_EQ(predict(law, 8).serial, 0.05);
+  EXPECT_DOUBLE_EQ(predict(law, 8).parallel, 0.11875);
+  EXPECT_DOUBLE_EQ(predict(law, 8).total(), 0.16875);
+  EXPECT_DOUBLE_EQ(speedup(law, 8), 160.0 / 27);
+  EXPECT_DOUBLE_EQ(efficiency(law, 8), 20.0 / 27);
+  EXPECT_NEAR(speedup(law, 1'000'000'000), 20, 1e-6);  // 1 / s
+}
+
+TEST(ModelLaw, ExtremeSharesAreNoSpeedupAndIdealSpeedup) {
+  const Law serial{.work = 3, .serial = 1}, parallel{.work = 3, .serial = 0};
+  EXPECT_DOUBLE_EQ(speedup(serial, 7), 1);
+  EXPECT_EQ(predict(serial, 7).parallel, 0);
+  EXPECT_DOUBLE_EQ(speedup(parallel, 7), 7);
+  EXPECT_DOUBLE_EQ(efficiency(parallel, 7), 1);
+}
+
+/// T(8) = 0.16875 + 3 * 0.01; three doublings. T(6) has log2(6) = 2.584962500721156 of them.
+TEST(ModelLaw, OverheadGrowsWithEachDoubling) {
+  const Law law{.work = 1, .serial = 0.05, .overhead = 0.01};
+  EXPECT_EQ(predict(law, 1).overhead, 0);
+  EXPECT_DOUBLE_EQ(predict(law, 8).total(), 0.19875);
+  EXPECT_DOUBLE_EQ(predict(law, 6).overhead, 0.02584962500721156);
+}
+
+/// Four parts of 1 s: 0.2, 0.2333, 0.2667 and 0.3 s.
+TEST(ModelLaw, ImbalanceKeepsTheMean) {
+  const Law law{.work = 1, .serial = 0, .imbalance = 0.2};
+  EXPECT_DOUBLE_EQ(predict(law, 4).parallel, 0.3);
+  const std::vector<std::int64_t> expected = {200'000'000, 233'333'333, 266'666'667, 300'000'000};
+  for (std::uint64_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(parts_of(law, {}, rank, 4, 0).parallel, expected[rank]) << rank;
+  }
+  EXPECT_EQ(counted_of_all(law, {}, 4, 0), 1'000'000'000);
+  EXPECT_DOUBLE_EQ(predict(law, 1).total(), 1);  // a lone rank is the mean
+}
+
+/// W(8) = 0.05 + 8 * 0.95 = 7.65 = 8 - 0.05 * 7, in the time of one rank.
+TEST(ModelLaw, ScaledWorkFollowsGustafson) {
+  const Law law{.work = 1, .serial = 0.05};
+  const Law scaled_law = scaled(law, 8);
+  EXPECT_DOUBLE_EQ(counted_work(scaled_law), 7.65);
+  EXPECT_DOUBLE_EQ(predict(scaled_law, 8).serial, 0.05);
+  EXPECT_DOUBLE_EQ(predict(scaled_law, 8).total(), 1);
+  EXPECT_DOUBLE_EQ(counted_work(scaled(law, 1)), 1);
+}
+
+TEST(ModelLaw, OnlyRankZeroIsSerialAndOverheadIsNoWork) {
+  const Law law{.work = 2, .serial = 0.25, .overhead = 0.5};
+  EXPECT_EQ(parts_of(law, {}, 0, 2, 0).serial, 500'000'000);
+  EXPECT_EQ(parts_of(law, {}, 1, 2, 0).serial, 0);
+  EXPECT_EQ(parts_of(law, {}, 1, 2, 0).overhead, 500'000'000);
+  EXPECT_EQ(parts_of(law, {}, 0, 2, 0).counted(), 1'250'000'000);
+  EXPECT_EQ(counted_of_all(law, {}, 2, 0), 2'000'000'000);
+}
+
+TEST(ModelNoise, DependsOnSeedRankAndRepetitionAlone) {
+  const Noise noise{.deviation = 0.3, .seed = 7};
+  EXPECT_EQ(factor(noise, 3, 5), factor(noise, 3, 5));
+  EXPECT_NE(factor(noise, 3, 5), factor(noise, 5, 3));
+  EXPECT_NE(factor(noise, 3, 5), factor({.deviation = 0.3, .seed = 8}, 3, 5));
+  EXPECT_EQ(factor({.deviation = 0, .seed = 7}, 3, 5), 1);
+}
+
+/// Of 200 000 values the mean is uncertain by 0.0007 (one sigma); a log-normal deviation by 0.001.
+TEST(ModelNoise, HasTheMeanAndDeviationThatWereAskedFor) {
+  const Noise noise{.deviation = 0.3, .seed = 1};
+  double sum = 0, squares = 0;
+  constexpr int count = 200'000;
+  for (int i = 0; i < count; ++i) {
+    const double x =
+        factor(noise, static_cast<std::uint64_t>(i % 8), static_cast<std::uint64_t>(i / 8));
+    ASSERT_GT(x, 0);
+    sum += x;
+    squares += x * x;
+  }
+  const double mean = sum / count;
+  EXPECT_NEAR(mean, 1, 0.004);
+  EXPECT_NEAR(std::sqrt(squares / count - mean * mean), 0.3, 0.006);
+}
+
+TEST(ModelNoise, LeavesWarmUpsAlone) {
+  const Law law{.work = 1, .serial = 0};
+  const Noise noise{.deviation = 0.5, .seed = 1};
+  EXPECT_EQ(parts_of(law, noise, 0, 2, std::nullopt).parallel, 500'000'000);
+  EXPECT_NE(parts_of(law, noise, 0, 2, 0).parallel, 500'000'000);
+}
+
+TEST(ModelSpin, LastsAsLongAsAskedAndCountsOnce) {
+  using Clock = std::chrono::steady_clock;
+  const auto device = device::host::make_device(3);
+  const auto stream = device->make_stream();
+  const device::Buffer<std::int64_t> counter(*device, device::Memory::device, 1);
+  counter[0] = 5;
+  const auto begin = Clock::now();
+  for (const std::int64_t nanoseconds : {3'000'000, 0}) {
+    stream->launch(spin_kernel(), {nanoseconds, 1, 1000, counter.data()});
+  }
+  stream->synchronize();
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(3));
+  EXPECT_EQ(counter[0], 2005);
+}
+
+RankReport reported(std::int64_t asked, std::int64_t lasted) {
+  RankReport report{.counted = asked};
+  report.spent.add(10, 11);
+  report.spent.add(asked, lasted);
+  return report;
+}
+
+TEST(ModelVerification, PassesWhatLastedLongEnough) {
+  EXPECT_EQ(fault({reported(100, 100), reported(100, 105)}, std::nullopt), "");
+}
+
+/// Not even if the other parts make up for it.
+TEST(ModelVerification, ReportsAPartThatEndedEarly) {
+  RankReport report = reported(100, 98);
+  report.spent.add(100, 500);
+  const std::string found = fault({reported(100, 100), report}, std::nullopt);
+  EXPECT_NE(found.find("rank 1 ended 2 ns"), std::string::npos) << found;
+}
+
+TEST(ModelVerification, ReportsAWrongSum) {
+  const std::string found = fault({reported(100, 100)}, WrongSum{4, 99, 100});
+  for (const char* const word : {"repetition 4", "99 ns", "100 ns"}) {
+    EXPECT_NE(found.find(word), std::string::npos) << found;
+  }
+}
+
+}  // namespace
+}  // namespace shardstream::workloads::model
