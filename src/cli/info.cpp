@@ -117,7 +117,7 @@ Table versions(const device::Device* device, const device::Nvml& nvml,
   return table;
 }
 
-/// What this rank has to say beside the tables.
+/// The findings of this rank: notes, warnings and problems.
 Table findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
                     bool has_gpus, std::span<const launch::AgreedError> refusals) {
   Table table("findings", {{"kind", ColumnType::text}, {"finding", ColumnType::text}});

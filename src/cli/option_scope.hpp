@@ -1,5 +1,5 @@
-// What stands on the command line is meant for this command and workload; variables and INI files
-// may serve several.
+// Rejects options of the command line that another command or workload takes. Variables and INI
+// files may serve several commands and workloads, so their options are not checked.
 #pragma once
 
 #include <span>

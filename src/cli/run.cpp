@@ -41,8 +41,8 @@ std::uint64_t positive_count(const CommandLine& line, std::string_view name,
                                found->second));
 }
 
-/// What a dry run is asked for; nothing without --dry-run. Throws UsageError for values that cannot
-/// be, and if the other words are given without it.
+/// The request for a dry run; nothing without --dry-run. Throws UsageError if a value is not
+/// possible, or if --ranks, --gpus-per-node or --rates is given without --dry-run.
 std::optional<measure::Request> request_of(const CommandLine& line) {
   if (!line.switches.contains("dry-run")) {
     if (line.settings.empty()) return std::nullopt;

@@ -92,8 +92,8 @@ class OptionTable {
   OptionTable with(std::span<const OptionRow> rows) const;
 
   /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations. A flag may stand
-  /// alone: it takes the next word only if that is true or false. Of an option that is given twice
-  /// the last value counts. `switches` are
+  /// alone: it takes the next word only if that is true or false. If an option is given twice, the
+  /// last value counts. `switches` are
   /// words of the command alone that take no value, "json" for --json, and `settings` such that
   /// take one. They say how to show, not what to do, so no environment variable, INI file or result
   /// knows them.

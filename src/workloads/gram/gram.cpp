@@ -62,11 +62,11 @@ struct Normalizes {
 };
 
 /// `wanted`, unless the options say otherwise.
-Normalizes fixed(const Options& options, std::string_view name, const Normalizes& wanted) {
+Normalizes fixed(const Options& options, const Normalizes& wanted) {
   const auto check = [&](std::string_view key, bool value) {
     if (options.is_default(key) || options.flag(key) == value) return;
     throw UsageError(fmt::format("{} is {}, but {} is gram with {} = {}: leave it out, or run gram",
-                                 key, options.text(key), name, key, value));
+                                 key, options.text(key), options.text("run.workload"), key, value));
   };
   check("gram.center", wanted.center);
   check("gram.scale", wanted.scale);
@@ -99,6 +99,21 @@ GemmOperands open_data(const Options& options, const Normalizes& normalizes) {
   return operands;
 }
 
+/// `gram` with centred variables, which are scaled too if `scaled`.
+template <bool scaled>
+Workload centred_workload(std::string_view name, std::string_view summary,
+                          std::string_view example) {
+  Workload workload = gram_workload();
+  workload.name = name;
+  workload.summary = summary;
+  workload.example = example;
+  workload.open = [](const Options& options) {
+    return open_product("gram", options,
+                        open_data(options, fixed(options, {.center = true, .scale = scaled})));
+  };
+  return workload;
+}
+
 }  // namespace
 
 GemmOperands open_gram(const Options& options) {
@@ -119,29 +134,15 @@ Workload gram_workload() {
 }
 
 Workload covariance_workload() {
-  Workload workload = gram_workload();
-  workload.name = "covariance";
-  workload.summary = "the covariance matrix of a data set's variables: gram, centred";
-  workload.example = "--input.data samples.h5:/X -o covariance.h5";
-  workload.open = [](const Options& options) {
-    return open_product(
-        "gram", options,
-        open_data(options, fixed(options, "covariance", {.center = true, .scale = false})));
-  };
-  return workload;
+  return centred_workload<false>("covariance",
+                                 "the covariance matrix of a data set's variables: gram, centred",
+                                 "--input.data samples.h5:/X -o covariance.h5");
 }
 
 Workload correlation_workload() {
-  Workload workload = gram_workload();
-  workload.name = "correlation";
-  workload.summary = "the correlation matrix of a data set's variables: gram, centred and scaled";
-  workload.example = "--input.data samples.h5:/X -o correlation.h5";
-  workload.open = [](const Options& options) {
-    return open_product(
-        "gram", options,
-        open_data(options, fixed(options, "correlation", {.center = true, .scale = true})));
-  };
-  return workload;
+  return centred_workload<true>(
+      "correlation", "the correlation matrix of a data set's variables: gram, centred and scaled",
+      "--input.data samples.h5:/X -o correlation.h5");
 }
 
 }  // namespace shardstream::workloads
