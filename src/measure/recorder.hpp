@@ -23,9 +23,9 @@ class Recorder {
   explicit Recorder(bool keeps_spans = false, launch::Heartbeat* heartbeat = nullptr);
 
   /// A phase of the main thread, until the span goes.
-  [[nodiscard]] HostTrack::Span phase(std::string_view name, std::uint64_t bytes = 0) {
+  [[nodiscard]] HostTrack::Span phase(std::string_view name, Kind kind, std::uint64_t bytes = 0) {
     if (heartbeat_ != nullptr) heartbeat_->enter(name);
-    return main().phase(name, bytes);
+    return main().phase(name, kind, bytes);
   }
   HostTrack& main() { return host_tracks_.front(); }
 

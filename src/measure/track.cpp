@@ -1,6 +1,7 @@
 #include "measure/track.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/error.hpp"
@@ -18,10 +19,17 @@ constexpr std::size_t ready_events = 16;
 
 }  // namespace
 
-std::size_t Track::find_or_add(std::string_view phase) {
-  const auto found = std::ranges::find(phases_, phase, &Phase::name);
+std::string_view word_of(Kind kind) {
+  constexpr std::array<std::string_view, 4> words = {"useful", "transfer", "communication",
+                                                     "waiting"};
+  return words.at(static_cast<std::size_t>(kind));
+}
+
+std::size_t Track::find_or_add(std::string_view phase, Kind kind) {
+  const auto found = std::ranges::find_if(
+      phases_, [&](const Phase& known) { return known.name == phase && known.kind == kind; });
   const auto index = static_cast<std::size_t>(found - phases_.begin());
-  if (found == phases_.end()) phases_.push_back({.name = std::string(phase)});
+  if (found == phases_.end()) phases_.push_back({.name = std::string(phase), .kind = kind});
   return index;
 }
 
@@ -55,10 +63,10 @@ DeviceTrack::DeviceTrack(std::string name, device::Device& device, const DeviceC
   for (std::size_t i = 0; i < ready_events; ++i) free_.push_back(make_events());
 }
 
-void DeviceTrack::begin(device::Stream& stream, std::string_view phase, std::uint64_t bytes,
-                        std::int64_t batch) {
+void DeviceTrack::begin(device::Stream& stream, std::string_view phase, Kind kind,
+                        std::uint64_t bytes, std::int64_t batch) {
   Events events = open_ ? std::move(open_->events) : take_events();
-  open_ = Span{std::move(events), find_or_add(phase), bytes, batch};
+  open_ = Span{std::move(events), find_or_add(phase, kind), bytes, batch};
   stream.record(*open_->events.start);
 }
 

@@ -18,9 +18,19 @@ namespace shardstream::measure {
 
 inline constexpr std::int64_t no_batch = -1;
 
-/// The sum of a track's spans of one name.
+/// What the time of a phase is spent on, for efficiencies.
+enum class Kind : std::uint8_t {
+  useful,         ///< kernels, reading, generating, converting and writing data, and setting up
+  transfer,       ///< copies between host and device, those into pinned slots included
+  communication,  ///< collectives and other MPI calls, and setting them up
+  waiting         ///< for another stage, thread or rank
+};
+std::string_view word_of(Kind kind);
+
+/// The sum of a track's spans of one name and kind.
 struct Phase {
   std::string name;
+  Kind kind = Kind::useful;
   double seconds = 0;  ///< between the spans' begin and end
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;  ///< moved, as the callers counted them
@@ -44,7 +54,7 @@ class Track {
   const std::deque<KeptSpan>& spans() const { return spans_; }
 
  protected:
-  std::size_t find_or_add(std::string_view phase);
+  std::size_t find_or_add(std::string_view phase, Kind kind);
   void add(std::size_t phase, double seconds, std::uint64_t bytes);
 
   std::string name_;
@@ -73,9 +83,9 @@ class HostTrack : public Track {
   };
 
   using Track::Track;
-  [[nodiscard]] Span phase(std::string_view name, std::uint64_t bytes = 0,
+  [[nodiscard]] Span phase(std::string_view name, Kind kind, std::uint64_t bytes = 0,
                            std::int64_t batch = no_batch) {
-    return {*this, find_or_add(name), bytes, batch};
+    return {*this, find_or_add(name, kind), bytes, batch};
   }
 };
 
@@ -88,7 +98,7 @@ class DeviceTrack : public Track {
 
   /// The span begins after, and with end() ends after, what `stream` has been given so far. One at
   /// a time; a span that was begun and not ended is forgotten.
-  void begin(device::Stream& stream, std::string_view phase, std::uint64_t bytes,
+  void begin(device::Stream& stream, std::string_view phase, Kind kind, std::uint64_t bytes,
              std::int64_t batch);
   void end(device::Stream& stream);
   /// Folds all that have ended; waits for them.

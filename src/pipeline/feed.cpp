@@ -66,7 +66,7 @@ Feed::Read Feed::from_source(const OnRead& on_read) const {
 void Feed::load(const OnRead& on_read) {
   if (sizes_.mode == Mode::stream) return;
   if (sizes_.mode != Mode::resident) return load_host_memory(on_read);
-  stage("read", from_source(on_read), {});
+  stage(reads, from_source(on_read), {});
   compute().synchronize();
 }
 
@@ -77,10 +77,10 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
   };
   switch (sizes_.mode) {
     case Mode::stream:
-      return stage("read", from_source(on_read), on_bytes);
+      return stage(reads, from_source(on_read), on_bytes);
     case Mode::pageable:
       return stage(
-          "copy",
+          copies,
           [&](Range elements, std::byte* to) {
             std::copy_n(loaded_data(elements), elements.count * element_, to);
             return to;
@@ -105,7 +105,8 @@ void Feed::load_host_memory(const OnRead& on_read) {
   });
 }
 
-void Feed::stage(const char* phase, const Read& read, const UploadRing::OnBatch& on_batch) {
+void Feed::stage(const ReaderPhase& reading, const Read& read,
+                 const UploadRing::OnBatch& on_batch) {
   UploadRing::Work work;
   work.batches = batches();
   work.pieces = pieces();
@@ -115,7 +116,7 @@ void Feed::stage(const char* phase, const Read& read, const UploadRing::OnBatch&
     return Piece{in_batch, (elements.first - batch(in_batch).first) * element_,
                  elements.count * element_};
   };
-  work.phase = phase;
+  work.reading = reading;
   work.read = [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); };
   work.on_batch = on_batch;
   ring_.run(work);

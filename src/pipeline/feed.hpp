@@ -63,8 +63,8 @@ class Feed {
   /// Reads and tells `on_read`, which must outlive the result.
   Read from_source(const OnRead& on_read) const;
   void load_host_memory(const OnRead& on_read);
-  /// Through the slots; `phase` is what the readers' reading is called.
-  void stage(const char* phase, const Read& read, const UploadRing::OnBatch& on_batch);
+  /// Through the slots.
+  void stage(const ReaderPhase& reading, const Read& read, const UploadRing::OnBatch& on_batch);
   void upload_loaded(const UploadRing::OnBatch& on_batch);
   void run_where_it_is(const UploadRing::OnBatch& on_batch);
   std::byte* loaded_data(Range elements) const;

@@ -54,7 +54,7 @@ void Staging::read_pieces(unsigned reader) {
          piece = next_++) {
       std::byte* const memory = memory_.data() + slot * slot_bytes_;
       {
-        const auto span = track.phase("wait-for-slot");
+        const auto span = track.phase("wait-for-slot", measure::Kind::waiting);
         emptied_[slot]->synchronize();
       }
       const std::byte* const data = read_(piece, memory, track);

@@ -10,6 +10,7 @@ namespace shardstream::pipeline {
 
 using device::Buffer;
 using device::Memory;
+using measure::Kind;
 
 UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
                        launch::Heartbeat* heartbeat)
@@ -79,8 +80,8 @@ void UploadRing::start_readers() {
       [this](std::uint64_t number, std::byte* slot, measure::HostTrack& reader) {
         const Piece piece = work_->piece(number);
         expect(piece.bytes <= sizes_.slot_bytes, "a piece fits into a slot");
-        const auto span =
-            reader.phase(work_->phase, piece.bytes, static_cast<std::int64_t>(piece.batch));
+        const auto span = reader.phase(work_->reading.name, work_->reading.kind, piece.bytes,
+                                       static_cast<std::int64_t>(piece.batch));
         return work_->read(number, slot);
       },
       [this](std::uint64_t number, const std::byte* data, device::Event& emptied,
@@ -96,7 +97,7 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
   const auto in_batch = static_cast<std::int64_t>(piece.batch);
   std::unique_lock lock(mutex_, std::defer_lock);
   {
-    const auto span = reader.phase("wait-for-batch", 0, in_batch);
+    const auto span = reader.phase("wait-for-batch", Kind::waiting, 0, in_batch);
     // Held for some 10 us, so that falling asleep for it and waking up would take longer.
     while (!lock.try_lock()) std::this_thread::yield();
     const bool may =
@@ -104,7 +105,7 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
     if (!may) return;
   }
   {
-    const auto span = reader.phase("enqueue", piece.bytes, in_batch);
+    const auto span = reader.phase("enqueue", Kind::transfer, piece.bytes, in_batch);
     while (opened_ <= piece.batch) open_next();
     upload(piece, data);
     upload_->record(emptied);
@@ -117,7 +118,8 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
 
 /// Until all pieces of the batch are enqueued. A batch without pieces has no reader to open it.
 void UploadRing::await_uploads(std::uint64_t batch) {
-  const auto span = main_track_.phase("wait-for-readers", 0, static_cast<std::int64_t>(batch));
+  const auto span =
+      main_track_.phase("wait-for-readers", Kind::waiting, 0, static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
   if (opened_ == batch && next_is_empty()) open_next();
   const auto all = [&] { return batch < opened_ && buffer(batch).missing == 0; };
@@ -176,7 +178,8 @@ void UploadRing::open_next() {
   here.missing = here.bytes;
   upload_->wait(*here.free);
   if (here.missing == 0) return filled(number);
-  upload_track_.begin(*upload_, "upload", here.bytes, static_cast<std::int64_t>(number));
+  upload_track_.begin(*upload_, "upload", Kind::transfer, here.bytes,
+                      static_cast<std::int64_t>(number));
   uploading_ = number;
 }
 
@@ -213,12 +216,14 @@ void UploadRing::filled(std::uint64_t batch) {
 void UploadRing::arrive_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
   arrive_->wait(*here.filled);
-  arrive_track_->begin(*arrive_, "arrive", here.bytes, static_cast<std::int64_t>(batch));
+  arrive_track_->begin(*arrive_, "arrive", work_->arrival, here.bytes,
+                       static_cast<std::int64_t>(batch));
   work_->on_arrival(*arrive_, batch, here.memory.data());
   arrive_track_->end(*arrive_);
   arrive_->record(*here.arrived);
   if (!work_->meanwhile) return;
-  const auto span = main_track_.phase("wait-for-arrival", 0, static_cast<std::int64_t>(batch));
+  const auto span =
+      main_track_.phase("wait-for-arrival", Kind::waiting, 0, static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
   pass_time(lock, [&] { return here.arrived->reached(); });
 }
@@ -253,7 +258,7 @@ std::uint64_t UploadRing::last_use(std::uint64_t batch) const {
 
 void UploadRing::run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,
                              const OnBatch& on_batch) {
-  compute_track_.begin(*compute_, "kernels", bytes, static_cast<std::int64_t>(batch));
+  compute_track_.begin(*compute_, "kernels", Kind::useful, bytes, static_cast<std::int64_t>(batch));
   on_batch(*compute_, batch, data);
   compute_track_.end(*compute_);
 }

@@ -32,6 +32,15 @@ struct Piece {
   std::size_t extent() const { return (rows - 1) * apart + bytes / rows; }
 };
 
+/// What readers do: the phase of their tracks.
+struct ReaderPhase {
+  const char* name;
+  measure::Kind kind;
+};
+inline constexpr ReaderPhase reads{"read", measure::Kind::useful};
+/// From host memory that holds the data already.
+inline constexpr ReaderPhase copies{"copy", measure::Kind::transfer};
+
 /// What an UploadRing allocates, once.
 struct RingSizes {
   std::size_t slot_bytes = 0;  ///< pinned; the largest piece or more, as `read` needs
@@ -58,12 +67,13 @@ class UploadRing {
     std::uint64_t pieces = 0;
     /// Piece `number`; their batches never fall. A batch may have none. Cheap and thread-safe.
     std::function<Piece(std::uint64_t number)> piece;
-    const char* phase = "read";  ///< what the readers' reading is called
+    ReaderPhase reading = reads;  ///< what the readers do
     /// Brings a piece into `slot` and returns where in the slot it begins; called by readers,
     /// several at once. Without readers `slot` is null, the caller of run() calls it, and what it
     /// returns must stay until the batch's work on compute() is done. It may use all of the slot,
     /// also more than the piece's bytes, which are what is uploaded.
     std::function<const std::byte*(std::uint64_t piece, std::byte* slot)> read;
+    measure::Kind arrival = measure::Kind::useful;  ///< of on_arrival's work
     /// Goes with `arrivals`: its work comes after the batch's uploads and before on_batch's, on a
     /// stream of its own, and may write to the batch.
     OnArrival on_arrival;

@@ -91,12 +91,13 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
                             {"host_seconds", ColumnType::real, "s"},
                             {"gpu_seconds", ColumnType::real, "s"},
                             {"calls", ColumnType::integer},
-                            {"bytes", ColumnType::integer, "B"}});
+                            {"bytes", ColumnType::integer, "B"},
+                            {"kind", ColumnType::text}});
   const auto list = [&mine](const measure::Track& track, bool on_device) {
     for (const auto& phase : track.phases()) {
       mine.add({track.name(), phase.name, on_device ? 0 : phase.seconds,
                 on_device ? phase.seconds : 0, static_cast<std::int64_t>(phase.calls),
-                static_cast<std::int64_t>(phase.bytes)});
+                static_cast<std::int64_t>(phase.bytes), std::string(word_of(phase.kind))});
     }
   };
   const std::size_t of_host = runtime.recorder.host_tracks().size();
@@ -108,7 +109,7 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
 /// Each phase of any rank, with the slowest rank's times and calls and all ranks' bytes.
 Table phases_table(const Table& rank_phase) {
   struct Sum {
-    std::string track, phase;
+    std::string track, phase, kind;
     double host_seconds = 0, gpu_seconds = 0;
     std::int64_t calls = 0, bytes = 0;
   };
@@ -116,9 +117,10 @@ Table phases_table(const Table& rank_phase) {
   for (const Row& row : rank_phase.rows()) {
     const auto& track = row.get<std::string>("track");
     const auto& phase = row.get<std::string>("phase");
+    const auto& kind = row.get<std::string>("kind");
     auto sum = std::ranges::find_if(
-        sums, [&](const Sum& s) { return s.track == track && s.phase == phase; });
-    if (sum == sums.end()) sum = sums.insert(sum, {.track = track, .phase = phase});
+        sums, [&](const Sum& s) { return s.track == track && s.phase == phase && s.kind == kind; });
+    if (sum == sums.end()) sum = sums.insert(sum, {.track = track, .phase = phase, .kind = kind});
     sum->host_seconds = std::max(sum->host_seconds, row.get<double>("host_seconds"));
     sum->gpu_seconds = std::max(sum->gpu_seconds, row.get<double>("gpu_seconds"));
     sum->calls = std::max(sum->calls, row.get<std::int64_t>("calls"));
@@ -129,9 +131,11 @@ Table phases_table(const Table& rank_phase) {
                          {"host_seconds", ColumnType::real, "s"},
                          {"gpu_seconds", ColumnType::real, "s"},
                          {"calls", ColumnType::integer},
-                         {"bytes", ColumnType::integer, "B"}});
+                         {"bytes", ColumnType::integer, "B"},
+                         {"kind", ColumnType::text}});
   for (const auto& sum : sums) {
-    table.add({sum.track, sum.phase, sum.host_seconds, sum.gpu_seconds, sum.calls, sum.bytes});
+    table.add(
+        {sum.track, sum.phase, sum.host_seconds, sum.gpu_seconds, sum.calls, sum.bytes, sum.kind});
   }
   return table;
 }

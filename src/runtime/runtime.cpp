@@ -108,7 +108,7 @@ std::size_t mpi_piece(const launch::Session& session) {
 
 /// The communicator that comm.transport asks for. Collective.
 std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
-  const auto span = runtime.recorder.phase("communicator");
+  const auto span = runtime.recorder.phase("communicator", measure::Kind::communication);
   const launch::Session& session = runtime.session;
   const bool has_nccl = !comm::nccl_version().empty();
   auto transport = comm::Transport::mpi;
@@ -154,7 +154,7 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
 }
 
 void Runtime::open() {
-  const auto span = recorder.phase("device");
+  const auto span = recorder.phase("device", measure::Kind::useful);
   const std::string& wanted = options.text("device.backend");
   const launch::Wishes wishes{.backend = wanted,
                               .oversubscribe = options.flag("device.oversubscribe"),

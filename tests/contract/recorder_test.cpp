@@ -73,7 +73,7 @@ TEST(DeviceTrack, FoldsSpansIntoSums) {
   DeviceTrack& track = recorder.device_track("upload", *device);
   EXPECT_EQ(&recorder.device_track("upload", *device), &track);
   for (int i = 0; i < 50; ++i) {
-    track.begin(*stream, i < 40 ? "upload" : "other", 3, i);
+    track.begin(*stream, i < 40 ? "upload" : "other", Kind::transfer, 3, i);
     work.enqueue(*stream);
     track.end(*stream);
   }
@@ -98,7 +98,7 @@ TEST(DeviceTrack, UsesItsEventsAgain) {
   const int before = device.events;
   EXPECT_GT(before, 0);
   for (int i = 0; i < 1000; ++i) {
-    track.begin(*stream, "nothing", 0, i);
+    track.begin(*stream, "nothing", Kind::transfer, 0, i);
     track.end(*stream);
     stream->synchronize();
   }
@@ -113,7 +113,7 @@ TEST(DeviceTrack, UsesItsEventsAgain) {
   busy->record(*gate);
   stream->wait(*gate);
   for (int i = 0; i < 1000; ++i) {
-    track.begin(*stream, "nothing", 0, i);
+    track.begin(*stream, "nothing", Kind::transfer, 0, i);
     track.end(*stream);
   }
   recorder.settle();
@@ -134,12 +134,12 @@ TEST(DeviceTrack, KeepsSpansOnTheHostsClock) {
     const std::size_t done = first.spans().size();
     const std::int64_t begin = steady_ns();
     for (int i = 0; i < spans; ++i) {
-      first.begin(*upload, "upload", Work::bytes, i);
+      first.begin(*upload, "upload", Kind::transfer, Work::bytes, i);
       work.enqueue(*upload);
       first.end(*upload);
       upload->record(*filled);
       compute->wait(*filled);
-      second.begin(*compute, "kernels", Work::bytes, i);
+      second.begin(*compute, "kernels", Kind::useful, Work::bytes, i);
       more_work.enqueue(*compute);
       second.end(*compute);
     }
@@ -174,8 +174,8 @@ TEST(DeviceTrack, ASpanThatWasNotEndedIsForgotten) {
   const auto stream = device->make_stream();
   DeviceTrack& track = recorder.device_track("upload", *device);
   EXPECT_THROW(track.end(*stream), ContractError);
-  track.begin(*stream, "failed", 1, 0);
-  track.begin(*stream, "upload", 2, 1);
+  track.begin(*stream, "failed", Kind::transfer, 1, 0);
+  track.begin(*stream, "upload", Kind::transfer, 2, 1);
   track.end(*stream);
   EXPECT_THROW(track.end(*stream), ContractError);
   recorder.settle();

@@ -393,6 +393,15 @@ def test_pandas_opens_every_table():
     link = frames["/ceilings"].set_index("ceiling").loc["link_up"]
     assert 0 < link["per_rank_min"] <= link["aggregate"] / ranks * (1 + 1e-9), link
     assert link["unit"] == "GB/s" and link["on_path"] == 1, link
+    kinds = {"useful", "transfer", "communication", "waiting"}  # all occur in a stream of any ranks
+    for rank in range(ranks):
+        assert set(by_rank[by_rank["rank"] == rank]["kind"]) == kinds, (rank, by_rank)
+    assert set(frames["/timing/phases"]["kind"]) == kinds
+    kind_of = dict(zip(by_rank["phase"], by_rank["kind"]))
+    for phase, kind in (("stream", "useful"), ("read", "useful"), ("kernels", "useful"),
+                        ("upload", "transfer"), ("combine", "communication"),
+                        ("wait-for-slot", "waiting"), ("wait-for-readers", "waiting")):
+        assert kind_of[phase] == kind, kind_of
     phases = frames["/timing/phases"].set_index("phase")
     assert phases.loc["stream", "host_seconds"] == streamed["host_seconds"].max()
     return None

@@ -38,8 +38,9 @@ void Spinner::reset() {
   stream_->synchronize();
 }
 
-std::int64_t Spinner::spend(std::string_view phase, std::int64_t asked, Counts counts) {
-  const auto span = runtime_.recorder.phase(phase);
+std::int64_t Spinner::spend(std::string_view phase, measure::Kind kind, std::int64_t asked,
+                            Counts counts) {
+  const auto span = runtime_.recorder.phase(phase, kind);
   const auto begin = Clock::now();
   std::uint64_t number = 0;
   for (std::int64_t done = 0; done < asked; ++number) {
@@ -47,12 +48,13 @@ std::int64_t Spinner::spend(std::string_view phase, std::int64_t asked, Counts c
     const std::int64_t part = std::min(piece, asked - done);
     done += part;
     // Deadlines count from the beginning: what launching one piece takes shortens the next.
-    spend_until(begin + std::chrono::nanoseconds(done), phase, counts == Counts::work ? part : 0);
+    spend_until(begin + std::chrono::nanoseconds(done), phase, kind,
+                counts == Counts::work ? part : 0);
   }
   return nanoseconds(Clock::now() - begin);
 }
 
-void Spinner::spend_until(Clock::time_point deadline, std::string_view phase,
+void Spinner::spend_until(Clock::time_point deadline, std::string_view phase, measure::Kind kind,
                           std::int64_t counted) {
   // A second round is rare: a GPU's clock may run a little faster than the host's.
   do {
@@ -60,7 +62,7 @@ void Spinner::spend_until(Clock::time_point deadline, std::string_view phase,
       std::this_thread::sleep_until(deadline);
       launch(0, counted);
     } else {
-      track_.begin(*stream_, phase, 0, measure::no_batch);
+      track_.begin(*stream_, phase, kind, 0, measure::no_batch);
       launch(std::max<std::int64_t>(0, nanoseconds(deadline - Clock::now())), counted);
       track_.end(*stream_);
     }

@@ -35,16 +35,19 @@ class Spinner {
 
   /// Sets the counter to 0. To be called before each repetition.
   void reset();
-  /// Spends `nanoseconds` as host phase `phase`, in short pieces, so that the heartbeat moves; the
-  /// device counts them if they are `work`. Returns the time that passed, in nanoseconds.
+  /// Spends `nanoseconds` as host phase `phase` of `kind`, in short pieces, so that the heartbeat
+  /// moves; the device counts them if they are `work`. Returns the time that passed, in
+  /// nanoseconds.
   enum class Counts : bool { nothing, work };
-  std::int64_t spend(std::string_view phase, std::int64_t nanoseconds, Counts counts);
+  std::int64_t spend(std::string_view phase, measure::Kind kind, std::int64_t nanoseconds,
+                     Counts counts);
   /// What the devices of all ranks have counted since reset(). Collective.
   std::int64_t sum_of_all();
 
  private:
   using Clock = std::chrono::steady_clock;
-  void spend_until(Clock::time_point deadline, std::string_view phase, std::int64_t counted);
+  void spend_until(Clock::time_point deadline, std::string_view phase, measure::Kind kind,
+                   std::int64_t counted);
   void launch(std::int64_t nanoseconds, std::int64_t counted);
 
   runtime::Runtime& runtime_;

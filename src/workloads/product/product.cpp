@@ -325,7 +325,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
         "an interrupted run has left a checkpoint, but a run that repeats starts over");
   }
   if (earlier != nullptr) {
-    const auto span = runtime.recorder.phase("resume");
+    const auto span = runtime.recorder.phase("resume", measure::Kind::useful);
     taken = take_over(session, operands, *earlier, to, *resume.journal, runtime.log,
                       staging.readers, plan);
     resume.taken_over();
@@ -334,7 +334,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   std::optional<GemmProduct> product;
   std::optional<Normalizer> normalizer;
   if (plan.super_tiles() > 0) {
-    const auto span = runtime.recorder.phase("allocate");
+    const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
     session.collectively([&] {
       product.emplace(runtime, operands, plan, *library, staging, to,
                       once ? resume.journal : nullptr);
@@ -345,7 +345,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   }
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
   if (product) {
-    const auto span = runtime.recorder.phase("load");
+    const auto span = runtime.recorder.phase("load", measure::Kind::useful);
     product->load();
     if (normalizer && held) normalizer->run(*product);
   }
@@ -355,7 +355,8 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   std::optional<std::uint64_t> checksum;
   bool repeatable = true;
   const auto work = [&](bool timed) {
-    const auto span = runtime.recorder.phase(timed ? "stream" : "warm-up", uploaded);
+    const auto span =
+        runtime.recorder.phase(timed ? "stream" : "warm-up", measure::Kind::useful, uploaded);
     if (!product) return;
     if (normalizer && !held) normalizer->run(*product);
     product->run();
@@ -374,7 +375,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   if (normalizer) ran.constant_variables = normalizer->constant();
   Agreed agreed;
   {
-    const auto span = runtime.recorder.phase("verify");
+    const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
     GemmVerdict verdict = product ? product->verdict() : GemmVerdict{};
     for (const io::FinishedTile& tile : ran.taken) verdict.add(tile);
     agreed = agree(session, plan, verdict, repeatable);

@@ -122,7 +122,7 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   session.collectively([&] { sizes = ShardReduction<T>::plan(runtime, mine); });
   Outcome outcome;
   {
-    const auto span = runtime.recorder.phase("ceilings");
+    const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
     outcome.ceilings = memory_ceilings(runtime, sizes, sizeof(T), mine.count * sizeof(T));
     for (auto& ceiling : outcome.ceilings) ceiling.on_path = true;
   }
@@ -131,21 +131,21 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   std::optional<ShardReduction<T>> shard_reduction;
   std::optional<RootFold<Class>> root_fold;
   {
-    const auto span = runtime.recorder.phase("allocate");
+    const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
     session.collectively([&] {
       shard_reduction.emplace(runtime, source, mine, sizes, request.want());
       root_fold.emplace(runtime, elements);
     });
   }
   if (sizes.mode == pipeline::Mode::stream) {
-    const auto span = runtime.recorder.phase("ceilings");
+    const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
     for (auto& ceiling :
          measure::source_ceilings(session, source, mine, {sizes.readers, sizes.slot}, cache)) {
       outcome.ceilings.push_back(std::move(ceiling));
     }
   }
   {
-    const auto span = runtime.recorder.phase("load");
+    const auto span = runtime.recorder.phase("load", measure::Kind::useful);
     shard_reduction->load();
   }
   std::optional<Partial<Class>> total;
@@ -153,11 +153,11 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   const auto work = [&](bool timed) {
     std::vector<Partial<Class>> own;
     {
-      const auto span =
-          runtime.recorder.phase(timed ? "stream" : "warm-up", mine.count * sizeof(T));
+      const auto span = runtime.recorder.phase(timed ? "stream" : "warm-up", measure::Kind::useful,
+                                               mine.count * sizeof(T));
       own = shard_reduction->run();
     }
-    const auto span = runtime.recorder.phase("combine");
+    const auto span = runtime.recorder.phase("combine", measure::Kind::communication);
     const Partial<Class> again = root_fold->run(shard_reduction->compute(), own);
     repeatable = repeatable && (!total || same_statistics(*total, again));
     total = again;
@@ -171,7 +171,7 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
                     "ignore or propagate",
                     total->nans, elements, source.name(), place(source, total->first_nan)));
   });
-  const auto span = runtime.recorder.phase("verify");
+  const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
   reduce::LeafCheck check = shard_reduction->verify();
   for (Deviation* deviation :
        {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {

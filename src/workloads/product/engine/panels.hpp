@@ -59,8 +59,12 @@ class GemmPanels {
   pipeline::RingSizes ring_sizes() const { return sizes_; }
   /// Pieces of a whole run.
   std::uint64_t pieces() const { return first_piece_.back(); }
-  /// What readers do: "copy" or "read".
-  const char* phase() const { return held_b_ ? "copy" : "read"; }
+  pipeline::ReaderPhase reading() const { return held_b_ ? pipeline::copies : pipeline::reads; }
+  /// What arrivals are: communication if panels are gathered, beside which their kernels are short.
+  measure::Kind arrival() const {
+    const bool gathers = a_parts_ != nullptr || b_parts_ != nullptr;
+    return gathers ? measure::Kind::communication : measure::Kind::useful;
+  }
   /// Bytes that this rank uploads in a run.
   std::uint64_t uploaded() const { return uploaded_; }
 
