@@ -58,10 +58,10 @@ bool is_of_some_workload(std::string_view key) {
   return std::ranges::any_of(workloads::all(), [&](const auto& each) { return takes(each, key); });
 }
 
-void reject_options_of_other_workloads(const Options& options) {
+void reject_options_of_other_workloads(const Options& options, Keys always) {
   const Workload& workload = workloads::named(options.text("run.workload"));
   for (const auto& [key, value] : options.all()) {
-    if (!options.is_on_command_line(key) || takes(workload, key)) continue;
+    if (!options.is_on_command_line(key) || takes(workload, key) || contains(always, key)) continue;
     const std::string owners = owners_of(key);
     if (owners.empty()) continue;
     throw UsageError(fmt::format(

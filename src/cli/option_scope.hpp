@@ -13,8 +13,9 @@ namespace shardstream::cli {
 bool is_of_some_workload(std::string_view key);
 
 /// Of `run`: throws UsageError for the first option of the command line that is not for
-/// run.workload.
-void reject_options_of_other_workloads(const Options& options);
+/// run.workload. `always` are keys that count for every workload, as some do in a dry run.
+void reject_options_of_other_workloads(const Options& options,
+                                       std::span<const std::string_view> always);
 
 /// Of `generate`: throws UsageError for the first option of the command line that is not among its
 /// `own`, keys or whole sections. `data` and `sizes` are its keys for data and for sizes.

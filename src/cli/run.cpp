@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The words of the command line that are for a dry run alone.
+/// Words of the command line that are no options. `rates` is short for measure.rates, the others
+/// are for a dry run.
 constexpr std::array<std::string_view, 1> switches = {"dry-run"};
 constexpr std::array<std::string_view, 3> settings = {"ranks", "gpus-per-node", "rates"};
 constexpr std::uint64_t usual_ranks_on_host = 8;
@@ -42,14 +43,14 @@ std::uint64_t positive_count(const CommandLine& line, std::string_view name,
 }
 
 /// The request for a dry run; nothing without --dry-run. Throws UsageError if a value is not
-/// possible, or if --ranks, --gpus-per-node or --rates is given without --dry-run.
+/// possible, or if --ranks or --gpus-per-node is given without --dry-run.
 std::optional<measure::Request> request_of(const CommandLine& line) {
   if (!line.switches.contains("dry-run")) {
     if (line.settings.empty()) return std::nullopt;
-    const std::string& word = line.settings.begin()->first;
-    throw UsageError(
-        fmt::format("--{} is for planning a run: pass --dry-run too, or leave it out{}", word,
-                    word == "rates" ? "" : " (mpirun or srun says how many ranks there are)"));
+    throw UsageError(fmt::format(
+        "--{} is for planning a run: pass --dry-run too, or leave it out (mpirun or srun says how "
+        "many ranks there are)",
+        line.settings.begin()->first));
   }
   measure::Request request;
   const auto launched = launch::launched().value_or(launch::Launched{1, 1, ""});
@@ -57,9 +58,6 @@ std::optional<measure::Request> request_of(const CommandLine& line) {
   const std::uint64_t on_host =
       request.ranks == launched.ranks ? launched.ranks_on_host : usual_ranks_on_host;
   request.ranks_on_host = std::min(request.ranks, positive_count(line, "gpus-per-node", on_host));
-  if (const auto rates = line.settings.find("rates"); rates != line.settings.end()) {
-    request.rates = rates->second;
-  }
   return request;
 }
 
@@ -76,6 +74,9 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
               std::optional<measure::Request>& dry) {
   const OptionTable table = all_options();
   CommandLine line = table.parse_command_line(arguments, switches, settings);
+  if (auto rates = line.settings.extract("rates")) {
+    line.values["measure.rates"] = std::move(rates.mapped());
+  }
   dry = request_of(line);
   if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
     throw UsageError(fmt::format(
@@ -112,7 +113,9 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
         "the command line (--run.workload {})",
         excerpt(ini.string()), names_of_workloads(), workloads::all()[0].name));
   }
-  reject_options_of_other_workloads(options);
+  constexpr std::array<std::string_view, 1> of_dry_runs = {"measure.rates"};
+  reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(of_dry_runs)
+                                                 : std::span<const std::string_view>());
   return options;
 }
 

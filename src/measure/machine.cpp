@@ -47,15 +47,16 @@ double assumed_rate(const std::string& ceiling, bool on_host) {
 
 }  // namespace
 
-Machine::Machine(const Options& options, const Request& request) : request_(request) {
-  if (!request_.rates.empty()) {
+Machine::Machine(const Options& options, const Request& request)
+    : request_(request), path_(options.text("measure.rates")) {
+  if (!path_.empty()) {
     try {
-      read(io::ResultReader(request_.rates));
+      read(io::ResultReader(path_));
     } catch (const UsageError& error) {
       throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
     }
   }
-  choose_backend(options.text("device.backend"));
+  choose_backend(request_.backend.empty() ? options.text("device.backend") : request_.backend);
   // The program that will run there may have NCCL where this one has not.
   transport_ = comm::choose_transport(
       options.text("comm.transport"),
@@ -95,8 +96,8 @@ double Machine::rate(const std::string& ceiling, double assumed, std::string_vie
   return value * 1e9;
 }
 
-double Machine::rate(const std::string& ceiling) {
-  return rate(ceiling, assumed_rate(ceiling, on_host_), "GB/s");
+double Machine::rate(const std::string& ceiling, std::optional<double> measured) {
+  return rate(ceiling, measured ? *measured / 1e9 : assumed_rate(ceiling, on_host_), "GB/s");
 }
 
 bool Machine::knows(const std::string& ceiling) const {
@@ -108,11 +109,12 @@ double Machine::limited(double value, const std::string& ceiling, std::string_vi
   return knows(ceiling) ? std::min(value, rate(ceiling, value, unit)) : value;
 }
 
-double Machine::gather_rate() {
+double Machine::gather_rate(std::optional<double> measured) {
   const bool between_hosts = ranks() > ranks_on_host();
   if (between_hosts && !several_hosts_) refuse("all_gather", "within a host");
-  const double here = on_host_ ? assumed_host_gather : assumed_gpu_gather;
-  return rate("all_gather", between_hosts ? std::min(here, assumed_network_gather) : here,
+  const double within = on_host_ ? assumed_host_gather : assumed_gpu_gather;
+  const double assumed = between_hosts ? std::min(within, assumed_network_gather) : within;
+  return rate("all_gather", measured ? *measured / 1e9 : assumed,
               between_hosts ? "GB/s between hosts" : "GB/s");
 }
 
@@ -141,21 +143,19 @@ std::vector<std::string> Machine::lines() const {
   std::vector<std::string> lines{
       fmt::format("backend: {}, {}", on_host_ ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
   if (!measured_.empty()) {
-    lines.push_back(
-        fmt::format("measured of a rank, in {}: {}", request_.rates.string(), measured_));
+    lines.push_back(fmt::format("measured of a rank, in {}: {}", path_.string(), measured_));
   }
   if (!assumed_.empty()) {
-    lines.push_back(fmt::format("assumed of a rank: {}{}", assumed_,
-                                request_.rates.empty()
-                                    ? "; a run measures its machine: pass its result with --rates"
-                                    : ""));
+    lines.push_back(fmt::format(
+        "assumed of a rank: {}{}", assumed_,
+        path_.empty() ? "; a run measures its machine: pass its result with --rates" : ""));
   }
   if (!found_here_.empty()) lines.push_back(fmt::format("taken of a rank: {}", found_here_));
   return lines;
 }
 
 std::string Machine::warning() const {
-  if (request_.rates.empty() || (refused_.empty() && missing_.empty())) return {};
+  if (path_.empty() || (refused_.empty() && missing_.empty())) return {};
   std::string text;
   const auto add = [&](std::string_view what, const std::string& ceilings) {
     if (ceilings.empty()) return;
@@ -170,12 +170,15 @@ std::string Machine::warning() const {
   }
   add("no limit of this run", listed(unused_));
   add("not in it", listed(missing_));
+  text = fmt::format("'{}' is a result of {} and tells only in part of this run ({})",
+                     path_.string(), workload_, text);
+  if (!request_.backend.empty()) {  // a run, which has measured all of it
+    return fmt::format("--rates: {}: the rest is as this run has measured it", text);
+  }
   const bool guessed = !main_.empty() && !knows(main_);
   return fmt::format(
-      "--rates: {}'{}' is a result of {} and tells only in part of this run ({}): pass a result of "
-      "a run more like it, or take the rest as assumed",
-      guessed ? fmt::format("{} is assumed, and so is the prediction: ", main_) : "",
-      request_.rates.string(), workload_, text);
+      "--rates: {}{}: pass a result of a run more like it, or take the rest as assumed",
+      guessed ? fmt::format("{} is assumed, and so is the prediction: ", main_) : "", text);
 }
 
 void Machine::read(const io::ResultReader& result) {
@@ -235,14 +238,14 @@ void Machine::fail(const std::string& what) const {
   throw UsageError(
       fmt::format("'{}' has values that no run can have measured ({}): name the result of a run of "
                   "this program",
-                  request_.rates.string(), what));
+                  path_.string(), what));
 }
 
 void Machine::choose_backend(const std::string& wish) {
   if (wish != "auto") {
     on_host_ = wish == "host";
     why_backend_ = "as device.backend asks for";
-  } else if (!request_.rates.empty()) {
+  } else if (!path_.empty()) {
     on_host_ = !gpu_memory_;
     why_backend_ = "as the result of --rates";
   } else {
@@ -252,11 +255,11 @@ void Machine::choose_backend(const std::string& wish) {
                             : "since this program was built with CUDA; --device.backend host "
                               "plans for CPUs";
   }
-  if (request_.rates.empty() || on_host_ == !gpu_memory_) return;
+  if (path_.empty() || on_host_ == !gpu_memory_) return;
   throw UsageError(fmt::format(
       "--rates: '{}' was measured on {}, which tells nothing of {}, where the run is planned "
       "(device.backend is {}): pass a result of these, or leave --rates out",
-      request_.rates.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
+      path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
 }
 
 void Machine::refuse(const std::string& ceiling, const std::string& why) {

@@ -1,5 +1,5 @@
 // What a rank of a planned run can do in a second and how much memory it has: as an earlier run has
-// measured it (--rates), or assumed. For plans without MPI and without a device.
+// measured it (measure.rates), or assumed. For plans without MPI and without a device.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 
 namespace shardstream::measure {
 
-/// What is asked of a dry run.
+/// The ranks of the run that is planned.
 struct Request {
   std::uint64_t ranks = 1;
   std::uint64_t ranks_on_host = 1;  ///< at most `ranks`
-  std::filesystem::path rates;      ///< a result whose /ceilings count; empty: none
+  std::string backend = {};         ///< host or cuda, if it is running; empty: not yet chosen
 };
 
 /// Remembers what it was asked for. Rates and memory are a rank's.
 class Machine {
  public:
-  /// Throws UsageError, which names --rates and the file, unless `request.rates` is empty or a
+  /// Throws UsageError, which names --rates and the file, unless measure.rates is empty or names a
   /// complete result with values that can be, and of the backend of the run that is planned.
   Machine(const Options& options, const Request& request);
 
@@ -50,15 +50,16 @@ class Machine {
 
   /// Something a second: 10^9 times what the result has, or what is `assumed`, in `unit`.
   double rate(const std::string& ceiling, double assumed, std::string_view unit);
-  /// Likewise, bytes/s of link_up, link_down, device_read or host_memory_read.
-  double rate(const std::string& ceiling);
+  /// Likewise, bytes/s of link_up, link_down, device_read or host_memory_read. Without `measured`
+  /// (bytes/s) a usual rate is assumed.
+  double rate(const std::string& ceiling, std::optional<double> measured = {});
   /// Whether the result has measured this ceiling, and it counts.
   bool knows(const std::string& ceiling) const;
   /// The lower of two, if knows(ceiling).
   double limited(double value, const std::string& ceiling, std::string_view unit);
   /// Bytes/s that arrive from other ranks. A result of one host does not tell how ranks of several
   /// reach each other.
-  double gather_rate();
+  double gather_rate(std::optional<double> measured = {});
   /// Reports that the result has none of these.
   void miss(const std::vector<std::string>& ceilings);
 
@@ -83,6 +84,7 @@ class Machine {
   void note(bool known, const std::string& words);
 
   Request request_;
+  std::filesystem::path path_;  ///< of the result; empty: none
   std::string workload_;  ///< the result's
   struct Rate {
     double value;

@@ -16,7 +16,7 @@
 
 namespace shardstream::measure {
 
-/// The rows of [measure]: warmup, repeat, precision, max-time, timeline.
+/// The rows of [measure]: warmup, repeat, precision, max-time, rates, timeline.
 std::span<const OptionRow> measure_options();
 
 /// How often work is timed. Without an exact number of repetitions, until the 95 % interval of the

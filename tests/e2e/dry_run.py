@@ -412,8 +412,9 @@ def test_bad_input():
         ([*gemm, "--ranks", "many"], 2, ["--ranks", "'many'"]),
         (["run", "gemm", "--ranks", 2], 2, ["--ranks is for planning", "--dry-run",
                                             "leave it out (mpirun or srun says how many ranks"]),
-        (["run", "gemm", "--rates", "c.h5"], 2,
-         ["--rates is for planning a run: pass --dry-run too, or leave it out\n"]),
+        (["run", *with_sizes("reduce"), "--rates", "c.h5"], 2, ["--measure.rates", "gemm, gram"]),
+        (["run", *with_sizes("gemm"), "--rates", f"{folder}/none.h5"], 2,
+         ["--rates", f"{folder}/none.h5"]),
         *((["run", "gemm", *words], 2, ["--dry-run takes no value, and 'true' is given: pass "
                                         "--dry-run alone"])
           for words in (["--dry-run=true"], ["--dry-run", "true"])),

@@ -314,14 +314,14 @@ class Rates final : public Target {
     const std::string size = words[0] == "reduce" ? "--input.count"
                              : words[0] == "gemm" ? "--gemm.m"
                                                   : "--gram.rows";
-    const CommandLine line =
-        table_.parse_command_line({"--run.workload", std::string(words[0]), "--device.backend",
-                                   std::string(words[1]), size, "256", "-o", "out.h5"});
+    const CommandLine line = table_.parse_command_line(
+        {"--run.workload", std::string(words[0]), "--device.backend", std::string(words[1]), size,
+         "256", "-o", "out.h5", "--measure.rates", rates_file});
     const char* const nothing[] = {nullptr};
     const Options options = table_.resolve(line, nothing, std::nullopt);
     Log log("", silence_);
     try {
-      run::dry_run(options, {.ranks = 2, .ranks_on_host = 2, .rates = rates_file}, log);
+      run::dry_run(options, {.ranks = 2, .ranks_on_host = 2}, log);
     } catch (const UsageError& error) {
       const std::string message = error.what();
       if (message.starts_with("--rates: ") && message.find(rates_file) != message.npos) throw;

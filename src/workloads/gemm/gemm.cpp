@@ -152,7 +152,8 @@ Workload gemm_workload() {
           .summary = "C = alpha A B + beta C",
           .example = "--input.a a.h5:/A --input.b b.h5:/B -o c.h5",
           .options = {product_options(), rows},
-          .honours = {"input.a", "input.b", "input.c", "output.resume", "output.store"},
+          .honours = {"input.a", "input.b", "input.c", "measure.rates", "output.resume",
+                      "output.store"},
           .data = {"input.a", "input.b", "input.c"},
           .sizes = {"gemm.m", "gemm.n", "gemm.k"},
           .open = [](const Options& options) {

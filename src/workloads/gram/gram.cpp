@@ -125,7 +125,7 @@ Workload gram_workload() {
           .summary = "a matrix times its transpose, C = X^T X",
           .example = "--input.data samples.h5:/X -o gram.h5",
           .options = {product_options(), rows},
-          .honours = {"input.data", "output.resume", "output.store"},
+          .honours = {"input.data", "measure.rates", "output.resume", "output.store"},
           .data = {"input.data"},
           .sizes = {"gram.rows", "gram.columns"},
           .open = [](const Options& options) {

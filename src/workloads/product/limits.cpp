@@ -22,6 +22,26 @@ namespace {
 
 constexpr std::string_view tiles_of = "tiles of ";
 
+/// Gflop/s of products of tiles, about an H100's; on the host backend those of a few cores.
+double assumed_gflops(gemm::Precision precision, bool on_host) {
+  switch (precision) {
+    case gemm::Precision::fp64:
+      return on_host ? 200 : 55'000;
+    case gemm::Precision::fp32:
+      return on_host ? 400 : 50'000;
+    case gemm::Precision::tf32:
+      return on_host ? 400 : 330'000;
+    case gemm::Precision::bf16:
+    case gemm::Precision::fp16:
+      return on_host ? 400 : 650'000;
+    case gemm::Precision::int8:
+      return on_host ? 350 : 1'200'000;
+    case gemm::Precision::fp32x3:
+      return on_host ? 130 : 110'000;
+  }
+  throw ContractError("every precision has an assumed rate");
+}
+
 /// Of the whole product, without padding; of a symmetric one the half that is computed.
 double whole_flops(const GemmOperands& operands) {
   const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
@@ -181,6 +201,50 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
   limits.read.conditions = reading_of(operands, runtime.options);
   limits.multiply.conditions = words_of(tile);
   return limits;
+}
+
+GemmRates rates_of(measure::Machine& machine, const GemmOperands& operands, const Options& options,
+                   const GemmRates* measured) {
+  const gemm::Precision precision = operands.precision;
+  const std::string multiply = fmt::format("multiply_{}", name_of(precision));
+  machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
+  machine.compare("panel_read", reading_of(operands, options));
+  const gemm::Tile tile =
+      gemm::tile_for(operands.m, operands.n, operands.k, precision, machine.on_host());
+  machine.compare(multiply, words_of(tile),
+                  [&](const std::string& then) { return is_similar(then, tile); });
+  machine.mind(multiply);
+  const auto otherwise = [&](double GemmRates::*rate) {
+    return measured == nullptr ? std::nullopt : std::optional(measured->*rate);
+  };
+  const double gflops =
+      otherwise(&GemmRates::flops).value_or(assumed_gflops(precision, machine.on_host()) * 1e9) /
+      1e9;
+  return {.link_up = machine.limited(machine.rate("link_up", otherwise(&GemmRates::link_up)),
+                                     "panel_read", "GB/s"),
+          .link_down = machine.rate("link_down", otherwise(&GemmRates::link_down)),
+          .gather = machine.ranks() > 1 ? machine.gather_rate(otherwise(&GemmRates::gather)) : 1e12,
+          .flops = machine.rate(multiply, gflops, "Gflop/s"),
+          .gathers_block = measured == nullptr ? machine.transport() == comm::Transport::mpi
+                                               : measured->gathers_block};
+}
+
+GemmRates planning_rates(runtime::Runtime& runtime, const GemmOperands& operands,
+                         const ProductLimits& limits) {
+  const GemmRates measured = limits.rates();
+  if (runtime.options.text("measure.rates").empty()) return measured;
+  const launch::Session& session = runtime.session;
+  std::vector<GemmRates> given;
+  session.collectively([&] {
+    if (session.rank() != 0) return;
+    measure::Machine machine(runtime.options,
+                             {.ranks = static_cast<std::uint64_t>(session.size()),
+                              .ranks_on_host = static_cast<std::uint64_t>(session.local_size()),
+                              .backend = runtime.device->info().backend});
+    given = {rates_of(machine, operands, runtime.options, &measured)};
+    if (const std::string warning = machine.warning(); !warning.empty()) runtime.log.warn(warning);
+  });
+  return session.gather(given).at(0);
 }
 
 std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads& loads) {

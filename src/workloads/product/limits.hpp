@@ -9,6 +9,7 @@
 #include "core/options.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "measure/ceilings.hpp"
+#include "measure/machine.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/operands.hpp"
@@ -31,6 +32,15 @@ struct ProductLimits {
 ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& operands,
                              const gemm::Tile& tile, const pipeline::Ring& staging,
                              std::uint64_t device_limit);
+
+/// The rates to plan with, from an earlier result or else `measured`; null: assumed.
+GemmRates rates_of(measure::Machine& machine, const GemmOperands& operands, const Options& options,
+                   const GemmRates* measured = nullptr);
+/// The rates that a run plans with: those of the result that measure.rates names, as rank 0 reads
+/// it, and those of `limits` that it lacks. The same on every rank. Collective; throws AgreedError
+/// if the result is not usable.
+GemmRates planning_rates(runtime::Runtime& runtime, const GemmOperands& operands,
+                         const ProductLimits& limits);
 
 /// What the readers do: rates of panel_read are comparable if this is the same.
 std::string reading_of(const GemmOperands& operands, const Options& options);

@@ -296,10 +296,11 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   const pipeline::Ring staging =
       pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
   ProductLimits limits = measure_limits(runtime, operands, problem.tile, staging, limit);
+  const GemmRates rates = planning_rates(runtime, operands, limits);
   GemmPlan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
   session.collectively([&] {
-    plan = plan_gemm(problem, limits.rates(), rank);
+    plan = plan_gemm(problem, rates, rank);
     prepare(operands, plan);
     library = gemm::make_multiply_plan(operands.precision, problem.tile, on_host);
   });

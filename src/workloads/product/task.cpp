@@ -22,28 +22,6 @@
 namespace shardstream::workloads {
 namespace {
 
-using gemm::Precision;
-
-/// Gflop/s of products of tiles, about an H100's; on the host backend those of a few cores.
-double assumed_gflops(Precision precision, bool on_host) {
-  switch (precision) {
-    case Precision::fp64:
-      return on_host ? 200 : 55'000;
-    case Precision::fp32:
-      return on_host ? 400 : 50'000;
-    case Precision::tf32:
-      return on_host ? 400 : 330'000;
-    case Precision::bf16:
-    case Precision::fp16:
-      return on_host ? 400 : 650'000;
-    case Precision::int8:
-      return on_host ? 350 : 1'200'000;
-    case Precision::fp32x3:
-      return on_host ? 130 : 110'000;
-  }
-  throw ContractError("every precision has an assumed rate");
-}
-
 std::uint64_t tiles_of(const GemmPlan& plan) {
   return plan.count_tiles({{0, plan.tile_rows}, {0, plan.tile_columns}});
 }
@@ -72,7 +50,7 @@ class ProductTask : public Task {
   bool resumable() const override { return true; }
 
   Prediction predict(measure::Machine& machine) const override {
-    const GemmRates rates = rates_of(machine);
+    const GemmRates rates = rates_of(machine, operands_, options_);
     const std::uint64_t limit =
         pipeline::device_limit(options_, {.device_memory = machine.device_memory(options_)});
     const GemmProblem problem =
@@ -105,24 +83,6 @@ class ProductTask : public Task {
   }
 
  private:
-  GemmRates rates_of(measure::Machine& machine) const {
-    const Precision precision = operands_.precision;
-    const bool on_host = machine.on_host();
-    const std::string multiply = fmt::format("multiply_{}", name_of(precision));
-    machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
-    machine.compare("panel_read", reading_of(operands_, options_));
-    const gemm::Tile tile =
-        gemm::tile_for(operands_.m, operands_.n, operands_.k, precision, on_host);
-    machine.compare(multiply, words_of(tile),
-                    [&](const std::string& then) { return is_similar(then, tile); });
-    machine.mind(multiply);
-    return {.link_up = machine.limited(machine.rate("link_up"), "panel_read", "GB/s"),
-            .link_down = machine.rate("link_down"),
-            .gather = machine.ranks() > 1 ? machine.gather_rate() : 1e12,
-            .flops = machine.rate(multiply, assumed_gflops(precision, on_host), "Gflop/s"),
-            .gathers_block = machine.transport() == comm::Transport::mpi};
-  }
-
   const std::string name_;
   const Options& options_;
   const GemmOperands operands_;
