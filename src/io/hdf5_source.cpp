@@ -30,6 +30,7 @@ struct Description {
   ElementType natural, delivered,
       wanted;  // what fits it, what HDF5 is asked for, what read() gives
   Extents shape, box;
+  std::uint64_t stored_rows;  // of the leading dimension; `shape` may have fewer
   bool scalar;
   std::size_t stored_size;  // bytes of one element in the file
   H5D_layout_t layout;
@@ -121,6 +122,7 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   about.shape = shape_of(dataset, name);
   about.scalar = about.shape.empty();
   if (about.scalar) about.shape = {1};
+  about.stored_rows = about.shape[0];
   about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
   about.box = about.layout == H5D_CHUNKED ? chunk_of(dataset, name) : about.shape;
   if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
@@ -128,6 +130,16 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   about.stored_bytes = H5Dget_storage_size(dataset.get());
   expect_filters(creation.get(), about.filters, name);
   return about;
+}
+
+/// Leaves the first `rows` of the leading dimension.
+void take_rows(Description& about, std::uint64_t rows) {
+  if (rows > about.stored_rows) {
+    throw UsageError(fmt::format("input.rows is {}, but {} has {}: choose at most that many", rows,
+                                 about.name, about.stored_rows));
+  }
+  about.shape[0] = rows;
+  if (about.layout != H5D_CHUNKED) about.box = about.shape;
 }
 
 /// The source that reads without HDF5, or null when the bytes must pass through it: they are not
@@ -138,7 +150,8 @@ std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Descripti
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
                                   "cannot get the layout of " + about.name);
   ElementOrder order(about.shape, about.box);
-  const std::uint64_t bytes = order.count() * size_of(about.wanted);
+  const std::uint64_t bytes =
+      order.count() / about.shape[0] * about.stored_rows * size_of(about.wanted);
   if (about.layout != H5D_CONTIGUOUS || about.filters != 0 || about.converted ||
       H5Pget_external_count(creation.get()) != 0 || about.stored_bytes != bytes) {
     return nullptr;
@@ -235,7 +248,11 @@ class Hdf5Source final : public Source {
   ElementType type() const override { return about_.wanted; }
   const ElementOrder& order() const override { return order_; }
   const std::string& access() const override { return access_; }
-  std::uint64_t stored_bytes() const override { return about_.stored_bytes; }
+  std::uint64_t stored_bytes() const override {
+    return static_cast<std::uint64_t>(static_cast<double>(about_.stored_bytes) *
+                                      static_cast<double>(about_.shape[0]) /
+                                      static_cast<double>(about_.stored_rows));
+  }
   std::optional<StoredBytes> stored(Range elements) const override;
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
   void read_rectangle(Range rows, Range columns, std::byte* out,
@@ -451,7 +468,7 @@ void Hdf5Source::fail_to_convert(const std::string& what, const std::string& com
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
                                          std::optional<ElementType> type, ReadWay way,
                                          ReadOrder read_order, Unwritten unwritten,
-                                         const std::string& misfit_remedy) {
+                                         const std::string& misfit_remedy, std::uint64_t rows) {
   const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
@@ -460,6 +477,7 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   Origin origin = trace_origin(file, path, unwritten);
   auto dataset = open_dataset(opened, file.string(), path);
   auto about = describe(dataset, file.string() + ":" + path, type);
+  if (rows > 0) take_rows(about, rows);
   std::unique_ptr<Source> source = try_direct(dataset, about, way);
   if (!source) {
     if (way == ReadWay::direct) {

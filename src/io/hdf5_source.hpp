@@ -21,11 +21,12 @@ enum class ReadOrder {
 /// Opens the data set at `path` of `file`, the file's only one if `path` is empty. Without `type`
 /// the elements have the type that fits the stored one. `way` is how a contiguous data set is read.
 /// `misfit_remedy` is what a message advises where a value does not fit `type`; empty: a better
-/// type. `unwritten` is as for trace_origin(). Throws UsageError, before which the caller names the
+/// type. `unwritten` is as for trace_origin(). Only the first `rows` of the leading dimension are
+/// taken; 0: all. Throws UsageError, before which the caller names the
 /// option.
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
                                          std::optional<ElementType> type, ReadWay way,
                                          ReadOrder read_order, Unwritten unwritten,
-                                         const std::string& misfit_remedy);
+                                         const std::string& misfit_remedy, std::uint64_t rows = 0);
 
 }  // namespace shardstream::io

@@ -29,6 +29,9 @@ constexpr OptionRow rows[] = {
     {"input.unwritten", OptionKind::choice, "fill", "fill|error",
      "Elements of a data set that were never written: fill takes the data set's fill value and "
      "warns, error rejects the data set."},
+    {"input.rows", OptionKind::count, "auto", "auto|1..",
+     "How many rows of the data set of input.data are taken, from the first on: the extent of its "
+     "leading dimension; auto takes all."},
     {"input.count", OptionKind::count, "2^28", "1..", "How many elements a generator makes."},
     {"input.shape", OptionKind::text, "", "such as 4096x2048",
      "The shape of what a generator makes, its elements numbered row by row; instead of "
@@ -62,6 +65,13 @@ FileAndPath file_and_path(const std::string& data) {
 ReadWay read_way(const Options& options) {
   const std::string& text = options.text("input.read");
   return text == "auto" ? ReadWay::automatic : text == "cached" ? ReadWay::cached : ReadWay::direct;
+}
+
+void reject_rows_of_generator(const Options& options, std::string_view key) {
+  if (key != "input.data" || !options.is_on_command_line("input.rows")) return;
+  throw UsageError(
+      fmt::format("input.rows is for data sets of files, and input.data is {}: leave it out",
+                  options.text(key)));
 }
 
 std::optional<Generator> generator_named(const std::string& data) {
@@ -105,6 +115,7 @@ std::unique_ptr<Source> make_generator(Generator generator, ElementType type, co
 }
 
 std::unique_ptr<Source> open_generator(Generator generator, const Options& options) {
+  reject_rows_of_generator(options, "input.data");
   if (read_way(options) == ReadWay::direct) {
     throw UsageError(fmt::format(
         "input.read: the generator {} has no file that could be read direct: leave it at auto",
@@ -138,11 +149,13 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
         fmt::format("{}: there is no file '{}': the path of a data set begins with /, as in {}:/{}",
                     key, data, data.substr(0, colon), data.substr(colon + 1)));
   }
+  const bool all = key != "input.data" || options.is_auto("input.rows");
+  const std::uint64_t rows = all ? 0 : options.count("input.rows");
   try {
     const Unwritten unwritten =
         options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject;
     auto source = open_hdf5_source(file, path, requested_type(options), read_way(options), order,
-                                   unwritten, misfit_remedy);
+                                   unwritten, misfit_remedy, rows);
     Origin origin = source->origin();
     for (InputFile& each : origin.files) each.option = key;
     source->come_from(std::move(origin));
@@ -211,6 +224,7 @@ std::unique_ptr<Source> open_source(const Options& options, const NamedSource& n
   }
   const std::string& data = options.text(named.key);
   const auto generator = generator_named(data);
+  if (generator) reject_rows_of_generator(options, named.key);
   return generator
              ? make_generator(*generator, requested_type(options).value_or(named.type), named.shape,
                               named.key, named.seed)

@@ -85,7 +85,7 @@ class Machine {
 
   Request request_;
   std::filesystem::path path_;  ///< of the result; empty: none
-  std::string workload_;  ///< the result's
+  std::string workload_;        ///< the result's
   struct Rate {
     double value;
     std::string conditions;

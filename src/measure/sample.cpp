@@ -27,9 +27,10 @@ constexpr std::array rows = {
     OptionRow{"measure.max-time", OptionKind::duration, "60s", "1ms..",
               "measure.repeat auto stops when this time has passed since the first timed run "
               "began, whether the median is precise or not."},
-    OptionRow{"measure.rates", OptionKind::text, "", "",
-              "A result of the same machine. Products plan with the rates that its run has measured "
-              "instead of their own, so that all runs with it have the same plan."},
+    OptionRow{
+        "measure.rates", OptionKind::text, "", "",
+        "A result of the same machine. Products plan with the rates that its run has measured "
+        "instead of their own, so that all runs with it have the same plan."},
     OptionRow{"measure.timeline", OptionKind::flag, "false", "",
               "Keep every span of time, in the result file and as a trace for Perfetto beside it; "
               "takes some 400 bytes of rank 0's memory for each."},

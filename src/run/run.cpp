@@ -145,7 +145,9 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   std::vector<io::InputFile> protected_files = inputs.files;
   if (session.rank() == 0) {
     for (const std::string& warning : inputs.warnings) log.warn(warning);
-    if (!invocation.ini.empty()) protected_files.push_back(io::look_at(invocation.ini));
+    for (const fs::path& file : {invocation.ini, fs::path(options.text("measure.rates"))}) {
+      if (fs::exists(file)) protected_files.push_back(io::look_at(file));
+    }
   }
   std::optional<Output> output;
   // Names by the time differ between ranks.

@@ -4,6 +4,7 @@ ends with the errors that the run would end with."""
 
 import os
 import re
+import shutil
 
 import h5py
 import numpy as np
@@ -206,6 +207,39 @@ def test_the_backend_that_is_planned_for():
            "backend: host (CPUs), as the result of --rates", "multiply_fp32 400 Gflop/s")
     check_complaints([(["run", *with_sizes("gemm"), "--dry-run", "--rates", result], 2,
                        ["was measured on CPUs", "GPUs", "leave --rates out"], ON_GPUS)], ranks=(1,))
+
+
+def test_runs_plan_with_given_rates():
+    """With --rates the stored plan, its predicted seconds too, is the same in every run, and comes
+    from the file; without, each run has measured its own."""
+    folder = new_folder()
+    cases = {"gemm": ["--gemm.m", 900, "--gemm.n", 800, "--gemm.k", 700],
+             "gram": ["--gram.rows", 20000, "--gram.columns", 300]}
+
+    def plan_of(workload, number, rates):
+        out = folder / f"{workload}-{number}.h5"
+        finished = run("run", workload, *cases[workload], "--pipeline.gpu-memory", "256MiB",
+                       *(["--rates", rates] if rates else []), "-o", out, ranks=2, env=ON_HOST)
+        finished.expect(0)
+        assert "--rates" not in finished.err, finished
+        with h5py.File(out) as file:
+            assert file["config"].attrs["measure.rates"] == str(rates or "")
+            return str(file["results"].attrs["plan"])
+    for workload in cases:
+        plan_of(workload, "own", None)
+        own, slow = folder / f"{workload}-own.h5", folder / f"{workload}-slow.h5"
+        plans = {plan_of(workload, number, own) for number in range(3)}
+        assert len(plans) == 1, plans
+        shutil.copy(own, slow)
+        with h5py.File(slow, "r+") as file:
+            ceilings = file["ceilings"][:]
+            ceilings["per_rank_min"][ceilings["ceiling"] == b"link_down"] = 1e-6
+            file["ceilings"][:] = ceilings
+        plan, = {plan_of(workload, number, slow) for number in ("a", "b")}
+        assert "bound by download" in plan, plan
+        # The file is an input, which a result does not replace.
+        check_complaints([(["run", workload, *cases[workload], "--rates", own, "-o", own,
+                            "--output.overwrite", "true"], 2, [str(own)], ON_HOST)], ranks=(1,))
 
 
 def test_a_reduction_by_measured_rates():

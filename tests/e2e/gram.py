@@ -241,6 +241,18 @@ def test_chunked_and_compressed():
           ({"chunks": (99, 9), "fletcher32": True}, "rows", False, 1)], check)
 
 
+def test_first_rows():
+    """input.rows takes the first samples, or with gram.of rows the first variables."""
+    x = whole_numbers(263, 40)
+    for how in (None, {"chunks": (50, 30)}):
+        folder = new_folder()
+        files = inputs(folder, how, data=x)
+        product("gram", folder / "columns.h5", *files, "--input.rows", 101, ranks=2)
+        assert np.array_equal(stored(folder / "columns.h5"), x[:101].T @ x[:101])
+        product("gram", folder / "rows.h5", *files, "--input.rows", 101, "--gram.of", "rows")
+        assert np.array_equal(stored(folder / "rows.h5"), x[:101] @ x[:101].T)
+
+
 def test_a_data_set_of_one_dimension():
     """Is a column: one variable, or one sample of many."""
     folder = new_folder()

@@ -14,7 +14,8 @@ import numpy as np
 import harness
 import model
 import results
-from harness import LEAF, OPS, TYPES, each, main, new_folder, reduce, run, skip_part
+from harness import (LEAF, OPS, TYPES, check_complaints, each, main, new_folder, reduce, run,
+                     skip_part)
 
 
 def seeded(*what):
@@ -95,6 +96,28 @@ def test_shapes():
              ((3, 5, 7, 11), {"chunks": (2, 2, 3, 4)}),
              ((1, 200001), {"chunks": (1, 70000)}), ((200001, 1), {"chunks": (70000, 1)})]
     each(cases, lambda shape, layout: check_reduced(spread_out(shape, "f4"), layout, ranks=2))
+
+
+def test_first_rows():
+    """input.rows takes a prefix of the leading dimension, whatever way the elements are stored."""
+    array = spread_out((300, 7, 40), "f4")
+    ways = [({}, "f4"), ({}, ">f8"), ({"chunks": (64, 7, 11), "compression": "gzip"}, "f4")]
+
+    def check(layout, stored_type, rows):
+        folder = new_folder()
+        source = write(array.astype(stored_type), folder / "in.h5", **layout)
+        finished = reduce(source, folder / "out.h5", "--input.rows", rows, ranks=2)
+        results.check(array[:rows].astype(stored_type), folder / "out.h5", finished,
+                      layout.get("chunks"))
+    each([(layout, stored_type, rows) for layout, stored_type in ways for rows in (1, 65, 300)],
+         check)
+    source = write(array, new_folder() / "in.h5")
+    check_complaints([
+        (["run", "reduce", "--input.data", source, "--input.rows", 301], 2, ["input.rows", "301",
+                                                                             "300"]),
+        (["run", "reduce", "--input.count", 9, "--input.rows", 3], 2, ["input.rows", "uniform"]),
+        (["run", "gemm", "--gemm.m", 9, "--input.rows", 3], 2, ["--input.rows", "gemm"]),
+    ], ranks=(1,))
 
 
 def test_against_numpy():

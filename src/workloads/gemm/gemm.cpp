@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "kernels/gemm/grid.hpp"
 #include "workloads/product/task.hpp"
 
 namespace shardstream::workloads {
@@ -85,6 +88,46 @@ void refuse_sizes_of_files(const Options& options) {
   }
 }
 
+/// `value` as a multiple of `granule`, at least one.
+std::uint64_t nearest_multiple(double value, std::uint64_t granule) {
+  const double multiples = std::round(value / static_cast<double>(granule));
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(multiples)) * granule;
+}
+
+/// All three sizes grow by the cube root: m and n to whole tiles of the base, so that all ranks
+/// have tiles of one size, and k to what comes closest to `factor`.
+Scaled scaled_sizes(const Options& options, double factor) {
+  const auto m = options.count("gemm.m"), n = options.count("gemm.n"), k = options.count("gemm.k");
+  const std::string& backend = options.text("device.backend");
+  const bool on_host = backend == "host" || (backend == "auto" && !built_with_cuda);
+  constexpr std::array<std::string_view, 2> factors = {"input.a", "input.b"};
+  const gemm::Tile tile = gemm::tile_for(m, n, k, precision_of(options, factors), on_host);
+  const double edge = std::cbrt(factor), area = static_cast<double>(m) * static_cast<double>(n);
+  const std::uint64_t to_m = nearest_multiple(static_cast<double>(m) * edge, tile.m);
+  const std::uint64_t to_n = nearest_multiple(static_cast<double>(n) * edge, tile.n);
+  const double to_area = static_cast<double>(to_m) * static_cast<double>(to_n);
+  const std::uint64_t granule = on_host ? 8 : 256;
+  const std::uint64_t to_k =
+      nearest_multiple(static_cast<double>(k) * factor * area / to_area, granule);
+  return {.options = {{"gemm.m", std::to_string(to_m)},
+                      {"gemm.n", std::to_string(to_n)},
+                      {"gemm.k", std::to_string(to_k)}},
+          .factor = to_area * static_cast<double>(to_k) / (area * static_cast<double>(k))};
+}
+
+Scaled scaled_gemm(const Options& options, double factor, std::string_view grow) {
+  for (const std::string_view key : {"input.a", "input.b", "input.c"}) {
+    if (!io::names_file(options, key)) continue;
+    throw UsageError(fmt::format(
+        "{} is a file, whose matrix cannot grow in a weak scaling study: use generated matrices "
+        "(uniform)",
+        key));
+  }
+  if (factor == 1) return {};
+  if (grow == "sizes") return scaled_sizes(options, factor);
+  return scaled_count(options, fmt::format("gemm.{}", grow), factor);
+}
+
 }  // namespace
 
 GemmOperands open_gemm(const Options& options) {
@@ -148,17 +191,19 @@ GemmOperands open_gemm(const Options& options) {
 }
 
 Workload gemm_workload() {
-  return {.name = "gemm",
-          .summary = "C = alpha A B + beta C",
-          .example = "--input.a a.h5:/A --input.b b.h5:/B -o c.h5",
-          .options = {product_options(), rows},
-          .honours = {"input.a", "input.b", "input.c", "measure.rates", "output.resume",
-                      "output.store"},
-          .data = {"input.a", "input.b", "input.c"},
-          .sizes = {"gemm.m", "gemm.n", "gemm.k"},
-          .open = [](const Options& options) {
-            return open_product("gemm", options, open_gemm(options));
-          }};
+  return {
+      .name = "gemm",
+      .summary = "C = alpha A B + beta C",
+      .example = "--input.a a.h5:/A --input.b b.h5:/B -o c.h5",
+      .options = {product_options(), rows},
+      .honours = {"input.a", "input.b", "input.c", "measure.rates", "output.resume",
+                  "output.store"},
+      .data = {"input.a", "input.b", "input.c"},
+      .sizes = {"gemm.m", "gemm.n", "gemm.k"},
+      .open =
+          [](const Options& options) { return open_product("gemm", options, open_gemm(options)); },
+      .grows = {"sizes", "m", "n", "k"},
+      .scaled = scaled_gemm};
 }
 
 }  // namespace shardstream::workloads

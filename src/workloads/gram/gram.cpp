@@ -99,6 +99,18 @@ GemmOperands open_data(const Options& options, const Normalizes& normalizes) {
   return operands;
 }
 
+/// The work is linear in the number of samples.
+Scaled scaled_gram(const Options& options, double factor, std::string_view) {
+  const bool samples_are_rows = options.text("gram.of") == "columns";
+  if (!io::names_file(options, "input.data")) {
+    return scaled_count(options, samples_are_rows ? "gram.rows" : "gram.columns", factor);
+  }
+  if (samples_are_rows) return scaled_rows(options, factor);
+  throw UsageError(
+      "gram.of is rows, so the samples are columns of a file, whose number cannot grow in a weak "
+      "scaling study: store one sample a row");
+}
+
 /// `gram` with centred variables, which are scaled too if `scaled`.
 template <bool scaled>
 Workload centred_workload(std::string_view name, std::string_view summary,
@@ -121,16 +133,18 @@ GemmOperands open_gram(const Options& options) {
 }
 
 Workload gram_workload() {
-  return {.name = "gram",
-          .summary = "a matrix times its transpose, C = X^T X",
-          .example = "--input.data samples.h5:/X -o gram.h5",
-          .options = {product_options(), rows},
-          .honours = {"input.data", "measure.rates", "output.resume", "output.store"},
-          .data = {"input.data"},
-          .sizes = {"gram.rows", "gram.columns"},
-          .open = [](const Options& options) {
-            return open_product("gram", options, open_gram(options));
-          }};
+  return {
+      .name = "gram",
+      .summary = "a matrix times its transpose, C = X^T X",
+      .example = "--input.data samples.h5:/X -o gram.h5",
+      .options = {product_options(), rows},
+      .honours = {"input.data", "input.rows", "measure.rates", "output.resume", "output.store"},
+      .data = {"input.data"},
+      .sizes = {"gram.rows", "gram.columns"},
+      .open =
+          [](const Options& options) { return open_product("gram", options, open_gram(options)); },
+      .grows = {"samples"},
+      .scaled = scaled_gram};
 }
 
 Workload covariance_workload() {

@@ -168,6 +168,13 @@ Workload model_workload() {
           .sizes = {},
           .open = [](const Options& options) -> std::unique_ptr<Task> {
             return std::make_unique<ModelTask>(options);
+          },
+          .grows = {"parallel"},
+          .scaled = [](const Options& options, double factor, std::string_view) -> Scaled {
+            const Law base = law_of(options), law = model::scaled(base, factor);
+            return {.options = {{"model.work", fmt::format("{}s", law.work)},
+                                {"model.serial", fmt::format("{}", law.serial)}},
+                    .factor = counted_work(law) / counted_work(base)};
           }};
 }
 

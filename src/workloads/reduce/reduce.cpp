@@ -292,20 +292,28 @@ class ReduceTask : public Task {
   const std::unique_ptr<io::Source> source_;
 };
 
+Scaled scaled_reduce(const Options& options, double factor, std::string_view) {
+  if (io::names_file(options, "input.data")) return scaled_rows(options, factor);
+  if (options.text("input.shape").empty()) return scaled_count(options, "input.count", factor);
+  throw UsageError("input.shape cannot grow in a weak scaling study: pass --input.count instead");
+}
+
 }  // namespace
 
 Workload reduce_workload() {
-  return {
-      .name = "reduce",
-      .summary = "statistics of all elements, in one pass",
-      .example = "--input.data sea.h5:/elevation -o sea-stats.h5",
-      .options = {rows},
-      .honours = {"input.data", "input.count", "input.shape", "pipeline.batch", "pipeline.batches"},
-      .data = {"input.data"},
-      .sizes = {"input.count", "input.shape"},
-      .open = [](const Options& options) -> std::unique_ptr<Task> {
-        return std::make_unique<ReduceTask>(options);
-      }};
+  return {.name = "reduce",
+          .summary = "statistics of all elements, in one pass",
+          .example = "--input.data sea.h5:/elevation -o sea-stats.h5",
+          .options = {rows},
+          .honours = {"input.data", "input.rows", "input.count", "input.shape", "pipeline.batch",
+                      "pipeline.batches"},
+          .data = {"input.data"},
+          .sizes = {"input.count", "input.shape"},
+          .open = [](const Options& options) -> std::unique_ptr<Task> {
+            return std::make_unique<ReduceTask>(options);
+          },
+          .grows = {"elements"},
+          .scaled = scaled_reduce};
 }
 
 }  // namespace shardstream::workloads
