@@ -17,6 +17,7 @@
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "study/labels.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::cli {
@@ -61,7 +62,8 @@ std::string help_of(const workloads::Workload& workload) {
     for (const OptionRow& row : section) own.push_back(row.key);
   }
   for (const OptionRow& row : table.rows()) {
-    if (!is_of_some_workload(row.key) && row.key != "run.workload") common.push_back(row.key);
+    if (!workloads::is_of_some_workload(row.key) && row.key != "run.workload")
+      common.push_back(row.key);
   }
   return fmt::format(
       "shardstream run {} [OPTIONS]\n"
@@ -96,7 +98,7 @@ OptionTable all_options() {
   rooms.insert(rooms.end(),
                {launch::launch_options(), runtime::device_options(), comm::comm_options(),
                 pipeline::pipeline_options(), measure::measure_options(),
-                measure::telemetry_options(), io::output_options()});
+                measure::telemetry_options(), io::output_options(), study::label_options()});
   return OptionTable(rooms);
 }
 
@@ -109,6 +111,7 @@ std::string program_help() {
       "shardstream streams data larger than a GPU through it, on one rank or many.\n"
       "\n"
       "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   one workload over all ranks\n"
+      "  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] a scaling study: many runs, one folder\n"
       "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
       "  shardstream info [OPTIONS]                      what a run would have, and what is wrong\n"
       "  shardstream COMMAND --help                      a command's options\n"
@@ -149,6 +152,23 @@ std::string run_help(const Arguments& arguments) {
       "\n"
       "{}\n{}",
       summaries(), sources, all_options().help());
+}
+
+std::string scale_help(const Arguments&) {
+  constexpr std::array<std::string_view, 1> sections = {"scale"};
+  return fmt::format(
+      "shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]\n"
+      "\n"
+      "Measures how a workload scales: launches shardstream run at each number of ranks, several\n"
+      "times and in random order, and keeps the results in one folder. Every option of run counts\n"
+      "for these runs. Start it once, without mpirun or srun. The same command again launches "
+      "only\n"
+      "what is missing.\n"
+      "\n"
+      "  --list      shows the commands of all launches with their predicted times\n"
+      "\n"
+      "{}\n{}",
+      sources, scale_table().help(sections));
 }
 
 std::string generate_help(const Arguments&) {

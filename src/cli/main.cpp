@@ -27,6 +27,7 @@ struct Command {
   std::string (*help)(const cli::Arguments&);
 };
 constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
+                                 Command{"scale", cli::scale, cli::scale_help},
                                  Command{"generate", cli::generate, cli::generate_help},
                                  Command{"info", cli::info, cli::info_help}};
 

@@ -20,19 +20,12 @@ bool contains(Keys keys, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-bool takes(const Workload& workload, std::string_view key) {
-  return contains(workload.honours, key) ||
-         std::ranges::any_of(workload.options, [&](std::span<const OptionRow> rows) {
-           return std::ranges::find(rows, key, &OptionRow::key) != rows.end();
-         });
-}
-
 /// The workloads that take an option which not every workload takes: "NAME, NAME or NAME". Empty
 /// for options of every workload.
 std::string owners_of(std::string_view key) {
   std::vector<std::string_view> owners;
   for (const Workload& workload : workloads::all()) {
-    if (takes(workload, key)) owners.push_back(workload.name);
+    if (workload.takes(key)) owners.push_back(workload.name);
   }
   return join_or(owners);
 }
@@ -54,14 +47,10 @@ std::string own_options(std::string_view key, std::string_view name, Keys data, 
 
 }  // namespace
 
-bool is_of_some_workload(std::string_view key) {
-  return std::ranges::any_of(workloads::all(), [&](const auto& each) { return takes(each, key); });
-}
-
 void reject_options_of_other_workloads(const Options& options, Keys always) {
   const Workload& workload = workloads::named(options.text("run.workload"));
   for (const auto& [key, value] : options.all()) {
-    if (!options.is_on_command_line(key) || takes(workload, key) || contains(always, key)) continue;
+    if (!options.is_on_command_line(key) || workload.takes(key) || contains(always, key)) continue;
     const std::string owners = owners_of(key);
     if (owners.empty()) continue;
     throw UsageError(fmt::format(

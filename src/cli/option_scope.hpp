@@ -9,9 +9,6 @@
 
 namespace shardstream::cli {
 
-/// Whether an option is a workload's, and not one of every run.
-bool is_of_some_workload(std::string_view key);
-
 /// Of `run`: throws UsageError for the first option of the command line that is not for
 /// run.workload. `always` are keys that count for every workload, as some do in a dry run.
 void reject_options_of_other_workloads(const Options& options,

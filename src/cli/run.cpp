@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"
 #include "cli/option_scope.hpp"
+#include "cli/workload_arguments.hpp"
 #include "core/standard_output.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
@@ -61,13 +62,6 @@ std::optional<measure::Request> request_of(const CommandLine& line) {
   return request;
 }
 
-/// "NAME, NAME or NAME"
-std::string names_of_workloads() {
-  std::vector<std::string_view> names;
-  for (const workloads::Workload& workload : workloads::all()) names.push_back(workload.name);
-  return join_or(names);
-}
-
 /// `ini` becomes the INI file that the arguments name, and `dry` the request for a dry run, if
 /// there is one.
 Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
@@ -78,60 +72,11 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
     line.values["measure.rates"] = std::move(rates.mapped());
   }
   dry = request_of(line);
-  if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
-    throw UsageError(fmt::format(
-        "run takes a workload or a configuration file, not both: leave out {}, since {} names its "
-        "workload by itself (workload in the section [run])",
-        excerpt(line.words[0]), excerpt(line.words[1])));
-  }
-  if (line.words.size() != 1) {
-    throw UsageError(
-        line.words.empty()
-            ? fmt::format("run needs a workload ({}) or a configuration file (NAME.ini): see "
-                          "shardstream run --help",
-                          names_of_workloads())
-            : fmt::format("run takes one workload or configuration file, but {} "
-                          "follows {}: check the spelling of the options",
-                          excerpt(line.words[1]), excerpt(line.words[0])));
-  }
-  if (!line.words[0].ends_with(".ini")) {
-    if (fs::is_regular_file(line.words[0])) {
-      throw UsageError(
-          fmt::format("{} is not taken for a configuration file: give it a name that "
-                      "ends in .ini",
-                      excerpt(line.words[0])));
-    }
-    line.values["run.workload"] = line.words[0];
-  } else {
-    ini = line.words[0];
-  }
-  Options options =
-      table.resolve(line, environment, ini.empty() ? std::nullopt : std::optional(ini));
-  if (options.text("run.workload").empty()) {
-    throw UsageError(fmt::format(
-        "{} names no workload: add one to it (workload = {} in the section [run]), or name it on "
-        "the command line (--run.workload {})",
-        excerpt(ini.string()), names_of_workloads(), workloads::all()[0].name));
-  }
+  const Options options = resolve_workload("run", table, std::move(line), environment, ini);
   constexpr std::array<std::string_view, 1> of_dry_runs = {"measure.rates"};
   reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(of_dry_runs)
                                                  : std::span<const std::string_view>());
   return options;
-}
-
-/// The command as a shell would read it again.
-std::string command_line(const Arguments& arguments) {
-  std::string line = "shardstream run";
-  for (const std::string& word : arguments) {
-    const bool plain =
-        !word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!") == word.npos;
-    std::string quoted = word;
-    for (auto at = quoted.find('\''); at != quoted.npos; at = quoted.find('\'', at + 4)) {
-      quoted.replace(at, 1, "'\\''");
-    }
-    line += plain ? fmt::format(" {}", word) : fmt::format(" '{}'", quoted);
-  }
-  return line;
 }
 
 }  // namespace
@@ -148,11 +93,12 @@ int run(const Arguments& arguments, const char* const* environment) {
     if (dry) print_output(run::dry_run(options, *dry, log));
     return static_cast<int>(ExitCode::done);
   }
-  return in_session([&] { return parse(arguments, environment, ini, dry); },
-                    [&](const launch::Session& session, const Options& options, Log& log) {
-                      run::run_workload(session, options, log, {command_line(arguments), ini});
-                      return ExitCode::done;
-                    });
+  return in_session(
+      [&] { return parse(arguments, environment, ini, dry); },
+      [&](const launch::Session& session, const Options& options, Log& log) {
+        run::run_workload(session, options, log, {"shardstream run " + shell_line(arguments), ini});
+        return ExitCode::done;
+      });
 }
 
 }  // namespace shardstream::cli

@@ -50,6 +50,20 @@ std::string excerpt(std::string_view text) {
   return fmt::format("'{}'... ({} bytes)", printable(text.substr(0, end)), text.size());
 }
 
+std::string shell_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    const bool plain =
+        !word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!{}") == word.npos;
+    std::string quoted = word;
+    for (auto at = quoted.find('\''); at != quoted.npos; at = quoted.find('\'', at + 4)) {
+      quoted.replace(at, 1, "'\\''");
+    }
+    line += (line.empty() ? "" : " ") + (plain ? word : "'" + quoted + "'");
+  }
+  return line;
+}
+
 std::string join_or(const std::vector<std::string_view>& words) {
   if (words.size() < 2) return join(words, "");
   const std::vector<std::string_view> first(words.begin(), words.end() - 1);

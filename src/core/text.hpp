@@ -57,6 +57,9 @@ std::string excerpt(std::string_view text);
 /// "a, b or c"
 std::string join_or(const std::vector<std::string_view>& words);
 
+/// The words as a shell would read them again, on one line.
+std::string shell_line(const std::vector<std::string>& words);
+
 /// `left`, then the words of `right` from `column` on, in lines of at most 100 characters.
 std::string wrapped(const std::string& left, const std::string& right, std::size_t column);
 

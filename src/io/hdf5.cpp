@@ -157,6 +157,17 @@ std::string read_text_attribute(hid_t object, const std::string& name) {
   return value.substr(0, std::strlen(value.c_str()));
 }
 
+std::vector<std::string> attribute_names(hid_t object) {
+  std::vector<std::string> names;
+  const auto add = [](hid_t, const char* name, const H5A_info_t*, void* to) -> herr_t {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+    return 0;
+  };
+  check(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names),
+        "cannot list attributes");
+  return names;
+}
+
 std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name) {
   if (H5Aexists(object, name.c_str()) <= 0) return std::nullopt;
   const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));

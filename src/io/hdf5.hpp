@@ -120,6 +120,8 @@ void write_fixed_attribute(hid_t object, const std::string& name, const std::str
 /// The string attribute `name` of `object`, or an empty string when it has none. Throws Error if it
 /// is longer than 1 MiB.
 std::string read_text_attribute(hid_t object, const std::string& name);
+/// The names of all attributes of `object`, in alphabetical order.
+std::vector<std::string> attribute_names(hid_t object);
 /// The integer attribute `name` of `object`, or nothing when it has none.
 std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name);
 

@@ -194,6 +194,18 @@ std::string ResultReader::text(const std::string& group, const std::string& name
   return handle_->attribute(group, name, hdf5::read_text_attribute);
 }
 
+std::map<std::string, std::string> ResultReader::texts(const std::string& group) const {
+  return handle_->guarded([&] {
+    std::map<std::string, std::string> texts;
+    const auto found = find_group(handle_->file, handle_->name, group);
+    if (!found) return texts;
+    for (const std::string& name : hdf5::attribute_names(found->get())) {
+      texts[name] = hdf5::read_text_attribute(found->get(), name);
+    }
+    return texts;
+  });
+}
+
 std::optional<std::int64_t> ResultReader::integer(const std::string& group,
                                                   const std::string& name) const {
   return handle_->attribute(group, name, hdf5::read_integer_attribute);

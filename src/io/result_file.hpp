@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,6 +44,8 @@ class ResultReader {
   Table table(const std::string& path, const std::vector<Column>& columns) const;
   /// The text attribute `name` of `group` ("/config"); empty if it has none of that type.
   std::string text(const std::string& group, const std::string& name) const;
+  /// All text attributes of `group`, by name.
+  std::map<std::string, std::string> texts(const std::string& group) const;
   /// The integer attribute `name` of `group`; nothing if it has none of that type.
   std::optional<std::int64_t> integer(const std::string& group, const std::string& name) const;
 

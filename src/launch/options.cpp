@@ -13,6 +13,9 @@ constexpr std::array rows = {
     OptionRow{"launch.bind", OptionKind::choice, "auto", "auto|none",
               "auto binds each rank to CPUs near its GPU and apart from those of other ranks, "
               "never beyond the launcher's; none leaves it on all of the launcher's."},
+    OptionRow{"launch.cpus-per-rank", OptionKind::count, "auto", "auto|1..65536",
+              "The most CPUs that a rank takes; auto takes its share of all. A scaling study gives "
+              "ranks the same at every size."},
 };
 
 }  // namespace

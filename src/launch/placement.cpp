@@ -253,6 +253,10 @@ void share_out(Situations ranks, const Cpus& mask, const Ranks& group, const Wis
         place.cpus.assign(first, first + static_cast<std::ptrdiff_t>(part.count));
         place.threads = static_cast<unsigned>(part.count);
       }
+      if (wishes.max_cpus > 0) {
+        if (wishes.bind && place.cpus.size() > wishes.max_cpus) place.cpus.resize(wishes.max_cpus);
+        place.threads = std::min(place.threads, static_cast<unsigned>(wishes.max_cpus));
+      }
       std::ranges::sort(place.cpus);
     }
   }

@@ -35,6 +35,7 @@ struct Wishes {
   std::string backend = "auto";  ///< auto|cuda|host
   bool oversubscribe = false;    ///< may ranks share a GPU?
   bool bind = true;              ///< may a rank be bound to a part of its CPUs?
+  std::size_t max_cpus = 0;      ///< of a rank; 0: its share of all
 };
 
 /// Where one rank goes.

@@ -77,6 +77,7 @@ Session::Session() {
   int length = 0;
   check_mpi(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
   host_.assign(name.data(), static_cast<std::size_t>(length));
+  ready_ = std::chrono::steady_clock::now();
 }
 
 /// With the wrong PMI each of N processes is an MPI world of its own.

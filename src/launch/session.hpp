@@ -1,6 +1,7 @@
 // The MPI session: who this rank is, and how ranks agree. One thread makes all MPI calls.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -55,6 +56,9 @@ class Session {
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+
+  /// When MPI was ready, on all ranks.
+  std::chrono::steady_clock::time_point ready() const { return ready_; }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -112,6 +116,7 @@ class Session {
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::string host_;
+  std::chrono::steady_clock::time_point ready_;
   mutable Heartbeat heartbeat_;
 };
 

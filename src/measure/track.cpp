@@ -50,8 +50,10 @@ HostTrack::Span::Span(HostTrack& track, std::size_t phase, std::uint64_t bytes, 
 
 HostTrack::Span::~Span() {
   using std::chrono::nanoseconds;
-  const auto duration = Clock::now() - start_;
+  const auto end = Clock::now();
+  const auto duration = end - start_;
   pop_range();
+  track_.phases_[phase_].last_end = end;
   track_.add(phase_, std::chrono::duration<double>(duration).count(), bytes_);
   if (kept_ == nullptr) return;
   kept_->start_ns = nanoseconds(start_.time_since_epoch()).count();

@@ -34,6 +34,8 @@ struct Phase {
   double seconds = 0;  ///< between the spans' begin and end
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;  ///< moved, as the callers counted them
+  /// When its last span ended; of host tracks only.
+  std::chrono::steady_clock::time_point last_end = {};
 };
 
 /// Times are nanoseconds of this process's steady clock.

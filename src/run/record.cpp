@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <string_view>
+#include <variant>
 
 #include "core/statistics.hpp"
 #include "launch/affinity.hpp"
 #include "launch/gather.hpp"
+#include "run/startup.hpp"
 #include "run/timeline.hpp"
 #include "runtime/provenance.hpp"
 
@@ -39,14 +42,15 @@ Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry&
                        {"skew", ColumnType::real, "s"},
                        {"elements", ColumnType::integer},
                        {"bytes", ColumnType::integer, "B"},
-                       {"throttled", ColumnType::integer}});
+                       {"throttled", ColumnType::integer},
+                       {"work", ColumnType::real, outcome.work.unit}});
   std::int64_t number = 0;
   for (const auto& repetition : outcome.samples.repetitions) {
     const auto [least, most] = std::ranges::minmax_element(repetition.ranks);
     const std::int64_t throttled = telemetry.throttled[static_cast<std::size_t>(number)];
     table.add({number++, repetition.seconds, *most - *least,
                static_cast<std::int64_t>(outcome.elements),
-               static_cast<std::int64_t>(outcome.bytes), throttled});
+               static_cast<std::int64_t>(outcome.bytes), throttled, outcome.work.amount});
   }
   return table;
 }
@@ -140,6 +144,23 @@ Table phases_table(const Table& rank_phase) {
   return table;
 }
 
+/// What is printed, for readers of the file.
+Table metrics_table(const workloads::Outcome& outcome) {
+  Table table("metrics", {{"metric", ColumnType::text},
+                          {"value", ColumnType::text},
+                          {"number", ColumnType::real},
+                          {"unit", ColumnType::text}});
+  for (const workloads::Metric& metric : outcome.metrics) {
+    double number = std::numeric_limits<double>::quiet_NaN();
+    if (const auto* real = std::get_if<double>(&metric.value)) number = *real;
+    if (const auto* integer = std::get_if<std::int64_t>(&metric.value)) {
+      number = static_cast<double>(*integer);
+    }
+    table.add({metric.key, to_text(metric.value, 17), number, metric.unit});
+  }
+  return table;
+}
+
 /// The files that the inputs came from.
 Table files_table(const io::Origin& inputs) {
   Table table("files", {{"option", ColumnType::text},
@@ -210,6 +231,7 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
           .phases = std::move(phases),
           .rank_phase = std::move(rank_phase),
           .reps = reps_table(outcome, telemetry),
+          .startup = startup_table(runtime, outcome.samples),
           .summary = summary_table(outcome, telemetry),
           .telemetry = telemetry.samples,
           .energy_from = origin_of(telemetry.energy),
@@ -246,10 +268,12 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.table("/timing", record.phases);
   file.table("/timing", record.reps);
   file.table("/timing", record.rank_phase);
+  file.table("/timing", record.startup);
   if (record.timeline) file.table("/timeline", spans_table(*record.timeline, record.rank_phase));
   file.table("/telemetry", record.telemetry);
   file.attribute("/telemetry", "energy_from", record.energy_from);
   file.table("/", record.summary);
+  file.table("/", metrics_table(outcome));
   file.table("/", ceilings_table(outcome.ceilings));
   for (const Table& table : outcome.results) file.table("/results", table);
   for (const auto& [name, value] : outcome.attributes) file.attribute("/results", name, value);

@@ -21,7 +21,7 @@ namespace shardstream::run {
 /// What all ranks know of a run and one of them writes.
 struct Record {
   runtime::Topology topology;
-  Table phases, rank_phase, reps, summary, telemetry;
+  Table phases, rank_phase, reps, startup, summary, telemetry;
   std::string energy_from;                    ///< counter, power or nothing
   std::optional<measure::Timeline> timeline;  ///< with measure.timeline
   std::vector<std::string> processes;         ///< what each rank is

@@ -158,7 +158,10 @@ void Runtime::open() {
   const std::string& wanted = options.text("device.backend");
   const launch::Wishes wishes{.backend = wanted,
                               .oversubscribe = options.flag("device.oversubscribe"),
-                              .bind = launch::may_bind(options)};
+                              .bind = launch::may_bind(options),
+                              .max_cpus = options.is_auto("launch.cpus-per-rank")
+                                              ? 0
+                                              : options.count("launch.cpus-per-rank")};
   const launch::Plan plan = launch::take_places(session, look(session, wanted), wishes, log);
   const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   session.collectively([&] { device = open_device(place.gpu, place.threads); });

@@ -21,6 +21,9 @@ std::span<const OptionRow> run_options();
 /// The rows of all workloads; sections that several share come once.
 std::vector<std::span<const OptionRow>> options();
 
+/// Whether an option is a workload's, and not one of every run.
+bool is_of_some_workload(std::string_view key);
+
 /// Throws ContractError for a name that is none of all(): the row of run.workload admits no other.
 const Workload& named(std::string_view name);
 

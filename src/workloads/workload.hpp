@@ -96,6 +96,8 @@ struct Workload {
   std::vector<std::span<const OptionRow>> options;
   /// Keys of common sections that it honours, but not every workload does.
   std::vector<std::string_view> honours;
+  /// Whether it has or honours the option `key`.
+  bool takes(std::string_view key) const;
   /// Of all these, the keys that name its data, and those that size generated data.
   std::vector<std::string_view> data, sizes;
   /// Opens the inputs. `options` must outlive the task. Throws UsageError.

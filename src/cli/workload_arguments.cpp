@@ -1,0 +1,67 @@
+#include "cli/workload_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "workloads/registry.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "NAME, NAME or NAME"
+std::string names_of_workloads() {
+  std::vector<std::string_view> names;
+  for (const workloads::Workload& workload : workloads::all()) names.push_back(workload.name);
+  return join_or(names);
+}
+
+}  // namespace
+
+Options resolve_workload(std::string_view command, const OptionTable& table, CommandLine line,
+                         const char* const* environment, fs::path& ini) {
+  if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
+    throw UsageError(fmt::format(
+        "{} takes a workload or a configuration file, not both: leave out {}, since {} names its "
+        "workload by itself (workload in the section [run])",
+        command, excerpt(line.words[0]), excerpt(line.words[1])));
+  }
+  if (line.words.size() != 1) {
+    throw UsageError(
+        line.words.empty()
+            ? fmt::format("{} needs a workload ({}) or a configuration file (NAME.ini): see "
+                          "shardstream {} --help",
+                          command, names_of_workloads(), command)
+            : fmt::format("{} takes one workload or configuration file, but {} "
+                          "follows {}: check the spelling of the options",
+                          command, excerpt(line.words[1]), excerpt(line.words[0])));
+  }
+  if (!line.words[0].ends_with(".ini")) {
+    if (fs::is_regular_file(line.words[0])) {
+      throw UsageError(
+          fmt::format("{} is not taken for a configuration file: give it a name that "
+                      "ends in .ini",
+                      excerpt(line.words[0])));
+    }
+    line.values["run.workload"] = line.words[0];
+  } else {
+    ini = line.words[0];
+  }
+  Options options =
+      table.resolve(line, environment, ini.empty() ? std::nullopt : std::optional(ini));
+  if (options.text("run.workload").empty()) {
+    throw UsageError(fmt::format(
+        "{} names no workload: add one to it (workload = {} in the section [run]), or name it on "
+        "the command line (--run.workload {})",
+        excerpt(ini.string()), names_of_workloads(), workloads::all()[0].name));
+  }
+  return options;
+}
+
+}  // namespace shardstream::cli

@@ -1,0 +1,146 @@
+#include "report/run_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <set>
+
+#include "core/error.hpp"
+#include "core/statistics.hpp"
+#include "core/text.hpp"
+#include "io/result_file.hpp"
+
+namespace shardstream::report {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+[[noreturn]] void fail(const RunFile& run, const std::string& why) {
+  throw UsageError(fmt::format("'{}' has values that no run can have measured ({}): leave it out",
+                               run.path.string(), why));
+}
+
+void read_times(const io::ResultReader& file, RunFile& run) {
+  const Table reps = file.table(
+      "/timing/reps",
+      {{"wall", ColumnType::real}, {"throttled", ColumnType::integer}, {"work", ColumnType::real}});
+  for (const Row& row : reps.rows()) {
+    const double seconds = row.get<double>("wall");
+    if (!(seconds > 0) || !std::isfinite(seconds)) {
+      fail(run, fmt::format("a repetition of {} s", seconds));
+    }
+    run.repetitions.push_back(seconds);
+    run.throttled += row.get<std::int64_t>("throttled") == 1 ? 1 : 0;
+    run.work = row.get<double>("work");
+    if (!(run.work > 0) || !std::isfinite(run.work)) fail(run, fmt::format("work of {}", run.work));
+  }
+  if (run.repetitions.empty()) fail(run, "no repetition");
+  run.seconds = summarize(run.repetitions).median;
+  const Table summary = file.table(
+      "/summary",
+      {{"metric", ColumnType::text}, {"unit", ColumnType::text}, {"sampling", ColumnType::text}});
+  for (const Row& row : summary.rows()) {
+    if (row.get<std::string>("metric") != "rate_aggregate") continue;
+    const auto& unit = row.get<std::string>("unit");  // "Tflop/s"
+    run.work_unit = unit.substr(0, unit.rfind('/'));
+    run.sampling = row.get<std::string>("sampling");
+  }
+}
+
+void read_tables(const io::ResultReader& file, RunFile& run) {
+  const Table metrics = file.table("/metrics", {{"metric", ColumnType::text},
+                                                {"value", ColumnType::text},
+                                                {"number", ColumnType::real},
+                                                {"unit", ColumnType::text}});
+  for (const Row& row : metrics.rows()) {
+    run.metrics[row.get<std::string>("metric")] = {
+        row.get<std::string>("value"), row.get<double>("number"), row.get<std::string>("unit")};
+  }
+  const Table phases = file.table("/timing/phases", {{"track", ColumnType::text},
+                                                     {"phase", ColumnType::text},
+                                                     {"kind", ColumnType::text},
+                                                     {"host_seconds", ColumnType::real},
+                                                     {"gpu_seconds", ColumnType::real}});
+  for (const Row& row : phases.rows()) {
+    run.phases.push_back({row.get<std::string>("track"), row.get<std::string>("phase"),
+                          row.get<std::string>("kind"),
+                          row.get<double>("host_seconds") + row.get<double>("gpu_seconds")});
+  }
+  const Table startup = file.table("/timing/startup", {{"step", ColumnType::text},
+                                                       {"first", ColumnType::real},
+                                                       {"last", ColumnType::real},
+                                                       {"utc", ColumnType::real}});
+  for (const Row& row : startup.rows()) {
+    run.startup.push_back({row.get<std::string>("step"), row.get<double>("first"),
+                           row.get<double>("last"), row.get<double>("utc")});
+  }
+}
+
+void read_ranks(const io::ResultReader& file, RunFile& run) {
+  const Table ranks = file.table("/topology/ranks", {{"host", ColumnType::text},
+                                                     {"backend", ColumnType::text},
+                                                     {"device", ColumnType::text},
+                                                     {"gpu_uuid", ColumnType::text}});
+  std::set<std::string> hosts, gpus;
+  for (const Row& row : ranks.rows()) {
+    hosts.insert(row.get<std::string>("host"));
+    const auto& gpu = row.get<std::string>("gpu_uuid");
+    if (!gpu.empty()) gpus.insert(gpu);
+    run.device = row.get<std::string>("device");
+  }
+  run.ranks = ranks.rows().size();
+  run.hosts = hosts.size();
+  run.gpus = gpus.size();
+  if (run.ranks == 0) fail(run, "no rank");
+}
+
+}  // namespace
+
+std::string RunFile::text(const std::string& metric) const {
+  const auto found = metrics.find(metric);
+  return found == metrics.end() ? "" : found->second.value;
+}
+
+double RunFile::number(const std::string& metric) const {
+  const auto found = metrics.find(metric);
+  return found == metrics.end() ? unknown : found->second.number;
+}
+
+std::string RunFile::option(const std::string& key) const {
+  const auto found = config.find(key);
+  return found == config.end() ? "" : found->second;
+}
+
+double RunFile::step(const std::string& name) const {
+  const auto found = std::ranges::find(startup, name, &Step::name);
+  return found == startup.end() ? unknown : found->last;
+}
+
+RunFile read_run_file(const std::filesystem::path& path) {
+  const io::ResultReader file(path);
+  RunFile run;
+  run.path = path;
+  run.config = file.texts("/config");
+  run.workload = run.option("run.workload");
+  if (run.workload.empty()) {
+    throw UsageError(
+        fmt::format("'{}' is the result of no workload: name results of run", path.string()));
+  }
+  run.study = run.option("study.name");
+  run.mode = run.option("study.mode");
+  run.point = run.option("study.point");
+  run.replicate = std::strtoull(run.option("study.replicate").c_str(), nullptr, 10);
+  run.command = file.text("/", "argv");
+  run.created = file.text("/", "created_utc");
+  run.commit = file.text("/provenance", "git_commit");
+  run.resumed = file.integer("/", "restart_count").value_or(0) > 0;
+  read_times(file, run);
+  read_tables(file, run);
+  read_ranks(file, run);
+  return run;
+}
+
+}  // namespace shardstream::report

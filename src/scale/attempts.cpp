@@ -1,0 +1,40 @@
+#include "scale/attempts.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+
+namespace shardstream::scale {
+
+Attempts::Attempts(const std::filesystem::path& folder)
+    : path_(folder / "attempts.jsonl"), file_(path_, O_WRONLY | O_CREAT | O_APPEND, 0644) {
+  if (file_.valid()) return;
+  throw UsageError(
+      fmt::format("output.file: cannot write '{}': {}", path_.string(), errno_text(errno)));
+}
+
+void Attempts::add(const Attempt& attempt) {
+  const nlohmann::ordered_json line = {{"point", attempt.point},
+                                       {"ranks", attempt.ranks},
+                                       {"replicate", attempt.replicate},
+                                       {"attempt", attempt.number},
+                                       {"utc_start", attempt.ended.utc_start},
+                                       {"utc_end", attempt.ended.utc_end},
+                                       {"exit_code", attempt.ended.code},
+                                       {"timed_out", attempt.ended.timed_out},
+                                       {"interrupted", attempt.ended.interrupted},
+                                       {"result", attempt.result.filename().string()},
+                                       {"log", attempt.log.filename().string()},
+                                       {"problem", attempt.problem}};
+  using Replace = nlohmann::json::error_handler_t;
+  const std::string text = line.dump(-1, ' ', true, Replace::replace) + '\n';
+  if (write(file_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return;
+  throw Error(fmt::format("cannot write '{}': {}", path_.string(), errno_text(errno)));
+}
+
+}  // namespace shardstream::scale

@@ -1,0 +1,148 @@
+#include "scale/launcher.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "core/text.hpp"
+#include "launch/session.hpp"
+#include "scale/process.hpp"
+
+namespace shardstream::scale {
+namespace {
+
+constexpr std::string_view srun =
+    "srun --mpi=pmix --nodes={nodes} --ntasks={ranks} --ntasks-per-node={per-node} "
+    "--cpus-per-task={cpus} --exact --gpu-bind=none --mem=0 --immediate=60 --kill-on-bad-exit=1";
+
+std::uint64_t number_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+}
+
+bool in_slurm_job() {
+  return std::getenv("SLURM_JOB_ID") != nullptr && find_program("srun").has_value();
+}
+
+std::string default_template(const Request& request) {
+  if (in_slurm_job()) {
+    const std::uint64_t gpus = number_of("SLURM_GPUS_ON_NODE");
+    return std::string(srun) + (gpus > 0 ? fmt::format(" --gpus-per-node={}", gpus) : "") +
+           (request.oversubscribe ? " --overcommit" : "");
+  }
+  // The program binds each rank to CPUs of its own, near its GPU.
+  return fmt::format("mpirun -np {{ranks}} --bind-to none{}{}",
+                     request.ranks_per_node ? " --map-by ppr:{per-node}:node" : "",
+                     request.oversubscribe ? " --oversubscribe" : "");
+}
+
+/// Open MPI's mpirun starts nothing as root unless two variables are set.
+void reject_root(const std::string& program) {
+  if (geteuid() != 0 || !launch::Session::library_version().starts_with("Open MPI")) return;
+  const auto name = program.substr(program.rfind('/') + 1);
+  if (name != "mpirun" && name != "mpiexec") return;
+  constexpr std::array names = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
+  if (std::ranges::all_of(names, [](const char* each) { return std::getenv(each) != nullptr; })) {
+    return;
+  }
+  throw UsageError(
+      fmt::format("Open MPI's {} starts nothing as root: use another account, or set {}=1 and {}=1",
+                  name, names[0], names[1]));
+}
+
+/// `text` with a value for each {KEY}. Throws UsageError for a key that is not in `values`.
+std::string filled(const std::string& text, const std::map<std::string, std::uint64_t>& values) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto open = text.find('{', at), close = text.find('}', at);
+    if (open == text.npos && close == text.npos) return result + text.substr(at);
+    const bool is_pair = open != text.npos && close != text.npos && open < close;
+    const std::string key = is_pair ? text.substr(open + 1, close - open - 1) : text.substr(at);
+    const auto found = values.find(key);
+    if (found == values.end()) {
+      throw UsageError(
+          fmt::format("scale.launcher: unknown key {} (known: {{ranks}}, {{nodes}}, {{per-node}} "
+                      "and {{cpus}})",
+                      excerpt(key)));
+    }
+    result += text.substr(at, open - at) + std::to_string(found->second);
+    at = close + 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+Launcher::Launcher(const Request& request)
+    : template_(request.launcher == "auto" ? default_template(request) : request.launcher) {
+  const std::uint64_t most = request.max_ranks();
+  const std::uint64_t nodes = std::max<std::uint64_t>(1, number_of("SLURM_JOB_NUM_NODES"));
+  const std::uint64_t tasks = number_of("SLURM_NTASKS_PER_NODE");
+  per_node_ = request.ranks_per_node.value_or(tasks > 0 ? tasks : ceil_div(most, nodes));
+  const std::uint64_t cpus_of_node = number_of("SLURM_CPUS_ON_NODE");
+  cpus_ = number_of("SLURM_CPUS_PER_TASK");
+  if (cpus_ == 0) cpus_ = std::max<std::uint64_t>(1, cpus_of_node / std::min(per_node_, most));
+  const std::vector<std::string> first = words(most);
+  if (first.empty()) {
+    throw UsageError("scale.launcher is empty: give a command, such as mpirun -np {ranks}");
+  }
+  if (!find_program(first[0])) {
+    throw UsageError(fmt::format(
+        "scale.launcher: there is no program '{}': load the MPI module, or name another "
+        "launcher (--scale.launcher 'COMMAND {{ranks}}')",
+        first[0]));
+  }
+  reject_root(first[0]);
+}
+
+std::uint64_t Launcher::ranks_on_node(std::uint64_t ranks) const {
+  return std::min(ranks, per_node_);
+}
+
+std::vector<std::string> Launcher::words(std::uint64_t ranks) const {
+  const std::uint64_t on_node = ranks_on_node(ranks);
+  const std::string line = filled(template_, {{"ranks", ranks},
+                                              {"nodes", ceil_div(ranks, on_node)},
+                                              {"per-node", on_node},
+                                              {"cpus", cpus_}});
+  std::vector<std::string> words;
+  for (const auto word : split(line, ' ')) {
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
+
+void reject_many_copies() {
+  const auto launched = launch::launched();
+  if (!launched || launched->ranks <= 1) return;
+  throw UsageError(
+      fmt::format("scale starts the ranks of each run itself, but a launcher has started it {} "
+                  "times ({}): start it once, without mpirun or srun",
+                  launched->ranks, launched->variable));
+}
+
+std::vector<std::string> environment_of_runs(const char* const* environment) {
+  constexpr std::array prefixes = {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_ess",
+                                   "OMPI_MCA_orte_",   "OMPI_MCA_pmix",      "PMI",
+                                   "SLURM_STEP",       "SLURM_PROCID",       "SLURM_LOCALID",
+                                   "SLURM_NODEID",     "SLURM_GTIDS",        "SLURM_LAUNCH_",
+                                   "SLURM_SRUN_COMM_", "SLURM_TASK_PID",     "SLURM_CPU_BIND",
+                                   "SLURM_MEM_",       "SHARDSTREAM_"};
+  std::vector<std::string> kept;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const bool is_left_out =
+        std::ranges::any_of(prefixes, [&](const char* each) { return entry.starts_with(each); });
+    if (!is_left_out) kept.emplace_back(entry);
+  }
+  return kept;
+}
+
+}  // namespace shardstream::scale

@@ -1,0 +1,95 @@
+#include "scale/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+
+namespace shardstream::scale {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"scale.ranks", OptionKind::text, "", "",
+              "The numbers of ranks to run on, such as 1,2,4,8."},
+    OptionRow{"scale.mode", OptionKind::choice, "strong", "strong|weak",
+              "strong keeps the work of all ranks together, weak keeps the work of each rank."},
+    OptionRow{"scale.replicates", OptionKind::count, "3", "1..1000",
+              "Launches at each number of ranks; intervals need two or more."},
+    OptionRow{"scale.launcher", OptionKind::text, "auto", "",
+              "The command that starts ranks, in which {ranks}, {nodes}, {per-node} and {cpus} are "
+              "replaced; auto is srun inside a Slurm job, else mpirun."},
+    OptionRow{"scale.ranks-per-node", OptionKind::count, "auto", "auto|1..",
+              "Ranks on each node, for {per-node} and {nodes}; auto fills a node's tasks under "
+              "Slurm and leaves it to mpirun elsewhere."},
+    OptionRow{"scale.oversubscribe", OptionKind::flag, "false", "",
+              "Whether mpirun may start more ranks than there are cores; for trying out, not for "
+              "measurements."},
+    OptionRow{"scale.timeout", OptionKind::duration, "auto", "auto|1s..",
+              "The most time that one launch may take; auto allows ten times the expected time and "
+              "five minutes."},
+    OptionRow{
+        "scale.cache", OptionKind::choice, "warm", "warm|cold",
+        "Whether input files are read into the page cache before each launch, or dropped from "
+        "it."},
+    OptionRow{"scale.grow", OptionKind::text, "auto", "",
+              "What weak scaling makes larger, such as sizes, m, n or k of a matrix product; auto "
+              "is the workload's usual choice."},
+    OptionRow{"scale.seed", OptionKind::count, "1", "",
+              "The seed of the random order of the points."},
+};
+
+}  // namespace
+
+std::span<const OptionRow> scale_options() {
+  return rows;
+}
+
+std::vector<std::uint64_t> parse_ranks(std::string_view text) {
+  constexpr std::uint64_t max = 1 << 24;
+  std::vector<std::uint64_t> ranks;
+  if (trim(text).empty()) {
+    throw UsageError(
+        "scale.ranks: the study has no points: name the numbers of ranks (--scale.ranks 1,2,4)");
+  }
+  for (const std::string_view word : split(text, ',')) {
+    std::uint64_t count = 0;
+    try {
+      count = parse_count(trim(word));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("scale.ranks: {}", error.what()));
+    }
+    if (count == 0 || count > max) {
+      throw UsageError(
+          fmt::format("scale.ranks: {} is no number of ranks: give 1 to {}", word, max));
+    }
+    ranks.push_back(count);
+  }
+  std::ranges::sort(ranks);
+  const auto twice = std::ranges::adjacent_find(ranks);
+  if (twice != ranks.end()) {
+    throw UsageError(fmt::format("scale.ranks: {} stands there twice: leave one out", *twice));
+  }
+  return ranks;
+}
+
+Request request_of(const Options& options) {
+  Request request{.ranks = parse_ranks(options.text("scale.ranks")),
+                  .weak = options.text("scale.mode") == "weak",
+                  .replicates = options.count("scale.replicates"),
+                  .launcher = options.text("scale.launcher"),
+                  .oversubscribe = options.flag("scale.oversubscribe"),
+                  .cold = options.text("scale.cache") == "cold",
+                  .grow = options.text("scale.grow"),
+                  .seed = options.count("scale.seed")};
+  if (!options.is_auto("scale.ranks-per-node")) {
+    request.ranks_per_node = options.count("scale.ranks-per-node");
+  }
+  if (!options.is_auto("scale.timeout")) request.timeout = options.seconds("scale.timeout");
+  return request;
+}
+
+}  // namespace shardstream::scale
