@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/panel.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {

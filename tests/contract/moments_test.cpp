@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "kernels/gemm/moments.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {

@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {

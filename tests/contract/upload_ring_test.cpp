@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "core/error.hpp"
 #include "kernels/memory/memory.hpp"
 #include "pipeline/upload_ring.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::pipeline {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "measure/timeline.hpp"
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 namespace shardstream::measure {
 namespace {

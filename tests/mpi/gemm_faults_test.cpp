@@ -18,8 +18,8 @@
 #include "io/generator_source.hpp"
 #include "mpi/faulty_backend.hpp"
 #include "mpi/host_options.hpp"
-#include "mpi/session.hpp"
-#include "unit/temporary_folder.hpp"
+#include "support/session.hpp"
+#include "support/temporary_folder.hpp"
 #include "workloads/product/engine/product.hpp"
 
 namespace shardstream::workloads {

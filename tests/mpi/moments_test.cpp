@@ -14,7 +14,7 @@
 #include "io/generator_source.hpp"
 #include "mpi/faulty_backend.hpp"
 #include "mpi/host_options.hpp"
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 namespace shardstream::workloads {
 namespace {

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "measure/telemetry.hpp"
-#include "mpi/session.hpp"
 #include "runtime/topology.hpp"
-#include "unit/fake_nvml.hpp"
+#include "support/fake_nvml.hpp"
+#include "support/session.hpp"
 
 namespace shardstream {
 namespace {

@@ -1,5 +1,5 @@
 // How ranks agree, on any number of them.
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 #include <gtest/gtest.h>
 

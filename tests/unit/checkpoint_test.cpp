@@ -22,7 +22,7 @@
 #include "core/error.hpp"
 #include "io/part_file.hpp"
 #include "io/result_file.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {

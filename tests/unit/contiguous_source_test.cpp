@@ -14,7 +14,7 @@
 #include "core/error.hpp"
 #include "io/aligned_bytes.hpp"
 #include "kernels/data/generate.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {

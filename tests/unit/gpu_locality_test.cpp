@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launch/memory_nodes.hpp"
-#include "unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::launch {
 namespace {

@@ -18,8 +18,8 @@
 #include "fuzz/sealed.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_source.hpp"
-#include "tests/unit/hdf5_inputs.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/hdf5_inputs.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io::hdf5 {
 namespace {

@@ -10,8 +10,8 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "kernels/data/generate.hpp"
-#include "tests/unit/hdf5_inputs.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/hdf5_inputs.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "device/pcie.hpp"
-#include "unit/fake_nvml.hpp"
+#include "support/fake_nvml.hpp"
 
 namespace shardstream::device {
 namespace {

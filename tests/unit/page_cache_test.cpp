@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "tests/unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {

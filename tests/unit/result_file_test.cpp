@@ -18,8 +18,8 @@
 #include "io/part_file.hpp"
 #include "io/source.hpp"
 #include "kernels/data/generate.hpp"
-#include "tests/unit/hdf5_inputs.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/hdf5_inputs.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -21,8 +21,8 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
-#include "tests/unit/hdf5_inputs.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/hdf5_inputs.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "unit/fake_nvml.hpp"
+#include "support/fake_nvml.hpp"
 
 namespace shardstream::measure {
 namespace {

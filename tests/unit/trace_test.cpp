@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "core/error.hpp"
-#include "unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::report {
 namespace {
