@@ -146,7 +146,7 @@ def test_missing_files():
         return ["run", "reduce", "--input.data", folder / name]
     check_complaints([
         (of("virtual.h5:/v"), 2, ["virtual.h5:/v", "'source1.h5'"]),
-        (of("link.h5:/l"), 2, ["link.h5:/l", "'target.h5'"]),
+        (of("link.h5:/l"), 2, ["link.h5", "'target.h5'"]),
         (of("nested.h5:/v"), 2, ["nested.h5:/v", "'target.h5'"]),
         (of("raw.h5:/r"), 2, ["raw.bin'", 100]),
         (of("circle.h5:/v"), 2, ["circle.h5:/v", "itself"]),
