@@ -365,7 +365,7 @@ TEST(Drain, AnErrorOfAWriterEndsAWait) {
   }
 }
 
-TEST(Drain, RefusesWhatFitsIntoNoSlot) {
+TEST(Drain, RejectsRowsLargerThanASlot) {
   const auto device = test::make_backend();
   measure::Recorder recorder;
   Producer producer(*device, 1);

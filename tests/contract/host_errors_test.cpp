@@ -40,7 +40,7 @@ TEST(Team, CallsEveryPartOnce) {
   }
 }
 
-TEST(Team, ThrowsWhatAPartThrewAndGoesOn) {
+TEST(Team, RethrowsAndStaysUsable) {
   Team team(3);
   EXPECT_THROW(team.run([](unsigned part, unsigned) {
     if (part == 2) throw std::runtime_error("no");

@@ -325,7 +325,7 @@ def test_rates_that_are_no_result_of_a_run():
     check_complaints(complaints, ranks=(1,))
 
 
-def test_what_is_wrong_with_the_output():
+def test_bad_output():
     """Is seen as the run would see it, and nothing is written."""
     folder = new_folder()
     small = ["run", "gemm", "--gemm.m", 10, "--gemm.n", 10, "--gemm.k", 10]

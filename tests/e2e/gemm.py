@@ -258,7 +258,7 @@ def test_norms_of_any_size():
     expect_warning(large, ["C"])
 
 
-def test_what_is_not_finite_is_not_verified():
+def test_non_finite_rows_are_unchecked():
     """It is no failure: what is printed, stored and warned of agree on how much could be
     checked."""
     a, b = normal(800, 90), normal(90, 60, seed=2)
@@ -406,7 +406,7 @@ def test_bad_input():
     assert (folder / "in.h5").read_bytes() == before
 
 
-def test_what_int8_cannot_do():
+def test_limits_of_int8():
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         for dtype, kind in (("f4", "f32"), ("f8", "f64"), ("i4", "i32"), ("i8", "i64"),

@@ -106,7 +106,7 @@ def plan_of(*arguments, ranks, warning=()):
         return file["results"].attrs["plan"]
 
 
-def test_the_box_is_told():
+def test_the_plan_names_the_box():
     sizes = ["--gemm.m", 1600, "--gemm.n", 70, "--gemm.k", 13000]
     expect_words(plan_of(*sizes, "--product.box", "2x1x2", ranks=5,
                          warning=["rank 0", "1 of 5 ranks", "rank 4", "product.box", "2x1x2",
@@ -117,7 +117,7 @@ def test_the_box_is_told():
                  ["decomposition: split-k 3 x 1 x 2", "product.decomposition"])
 
 
-def test_the_decomposition_is_told():
+def test_the_result_names_the_decomposition():
     """In the result and on standard output: what was asked for, or what was chosen."""
     deep, flat = [["--gemm.m", edge, "--gemm.n", edge, "--gemm.k", k]
                   for edge, k in ((20, 9000), (300, 40))]

@@ -203,7 +203,7 @@ def test_deviations_beyond_doubles():
     assert "constant" not in finished.err and finished.values["verified"] == "unchecked", finished
 
 
-def test_what_is_not_a_number_stays_with_its_variable():
+def test_nan_stays_in_its_variable():
     folder = new_folder()
     x = normal(50, 12, "f8")
     x[7, 4] = np.nan

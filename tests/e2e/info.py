@@ -144,7 +144,7 @@ def test_measure():
     assert [row["ceiling"] for row in shown["ceilings"]][-1] == "decode", shown
 
 
-def test_input_that_a_run_would_be_refused_for():
+def test_shows_the_input_error_of_a_run():
     missing = ["--input.data", new_folder() / "none.h5"]
     too_little = ["--input.count", 10 * LEAF, "--pipeline.gpu-memory", 1]
 
@@ -212,7 +212,7 @@ def test_nothing_is_sampled_on_the_host():
         assert b"energy" not in file["summary"]["metric"]
 
 
-def test_what_a_run_would_be_refused_for():
+def test_shows_the_error_of_a_run():
     """Everything is shown all the same, and then the run's own sentence and code."""
     if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON":
         hidden = {"CUDA_VISIBLE_DEVICES": ""}

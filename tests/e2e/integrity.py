@@ -155,7 +155,7 @@ def test_missing_files():
     check_complaints([(of("virtual.h5:/v"), 2, ["'source1.h5'"])], ranks=(2,))
 
 
-def test_what_is_no_regular_file_behind_one():
+def test_special_files_behind_a_file():
     """An error at once: HDF5 would wait for somebody to write into the FIFO."""
     folder = new_folder()
     for name in ("source0.h5", "target.h5", "raw.bin"):

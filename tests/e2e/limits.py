@@ -9,8 +9,8 @@ import re
 import shutil
 import subprocess
 
-from harness import (LAUNCHER, PROGRAM, each, environment, expect_complaint, expect_words, finish, main,
-                     new_folder, part_files, skip_part)
+from harness import (LAUNCHER, PROGRAM, each, environment, expect_complaint, expect_words, finish,
+                     main, new_folder, part_files, skip_part)
 
 RANKS = (1, 2)
 SOON = 60  # seconds; a rank that spins does so until comm.timeout

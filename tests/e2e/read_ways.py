@@ -111,7 +111,7 @@ def test_auto():
     return None
 
 
-def test_what_is_in_no_file_or_not_contiguous():
+def test_generated_and_chunked_data():
     out = new_folder() / "out.h5"
     finished = run("run", "reduce", "--input.count", 10 * LEAF, "-o", out).expect(0)
     assert "page_cache" not in finished.values and "page_cache" not in input_of(out), finished

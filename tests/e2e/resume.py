@@ -237,7 +237,7 @@ def test_gram():
         assert finished.values["c_checksum"] == first.values["c_checksum"], finished
 
 
-def test_what_has_failed_its_verification():
+def test_failed_verification():
     """Is stored and marked, and the next run replaces it, taking over what was right. Here sums
     overflow that are finite in the end: so they do in the next run."""
     a, b = normal(M, K), normal(N, K, seed=2)
@@ -279,7 +279,7 @@ def test_what_has_failed_its_verification():
 
 # ---------------------------------------------------------------- what is not resumed
 
-def test_begun_anew():
+def test_resume_never_starts_over():
     """With output.resume never the checkpoint is of no use any more, whatever it is of."""
     left = Interrupted.get()
 
@@ -364,7 +364,7 @@ def test_a_file_behind_an_input_that_has_changed_since():
     shutil.rmtree(folder)
 
 
-def test_what_has_rotten_is_computed_again():
+def test_damaged_tiles_are_computed_again():
     """A bit of C, a part file that has lost its end, a group without one rank's word."""
     left = Interrupted.get()
     tiles = len(left.tiles)

@@ -58,7 +58,7 @@ TEST(Timeline, HasEveryRanksSpansOnOneClock) {
   }
 }
 
-TEST(Timeline, IsEmptyWhereNothingWasKept) {
+TEST(Timeline, IsEmptyWithoutKeptSpans) {
   Recorder recorder;
   { const auto span = recorder.phase("work"); }
   EXPECT_TRUE(gather_timeline(session(), recorder, {}).spans.empty());

@@ -306,7 +306,7 @@ TEST_P(Collectives, CountAsWaitingForWhoIsLateInAPart) {
 }
 
 /// Those of even and of odd rank, the highest first. The whole may go before its parts.
-TEST_P(Collectives, OfAPartAreAmongItsRanks) {
+TEST_P(Collectives, OfAPartInvolveItsRanksOnly) {
   const auto own = own_rank(), parity = own % 2;
   std::vector<std::size_t> members;
   for (std::size_t rank = parity; rank < ranks(); rank += 2) members.insert(members.begin(), rank);

@@ -276,7 +276,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   int last_with_tiles_ = -1;
 };
 
-TEST_P(GemmFaults, NoneIsSeenWhereThereIsNone) {
+TEST_P(GemmFaults, RunsWithoutFaultsPass) {
   const auto expect_none = [&](std::uint64_t gathers, std::uint64_t exchanges) {
     const GemmVerdict verdict = run();
     EXPECT_EQ(verdict.failure, "");
@@ -322,7 +322,7 @@ TEST_P(GemmFaults, NoneIsSeenWhereThereIsNone) {
 }
 
 /// Wherever its ranks stand, and where some of them are idle.
-TEST_P(GemmFaults, NoneIsSeenInAnyBox) {
+TEST_P(GemmFaults, RunsWithoutFaultsPassInAnyBox) {
   const auto ranks = static_cast<std::uint64_t>(session().size());
   const auto expect_none = [&](const Box& box, const Sizes& sizes, bool symmetric) {
     multiply_in(box, sizes, symmetric);
@@ -350,7 +350,7 @@ TEST_P(GemmFaults, NoneIsSeenInAnyBox) {
   }
 }
 
-TEST_P(GemmFaults, APanelThatArrivesOtherwiseIsNamed) {
+TEST_P(GemmFaults, ACorruptedUploadNamesBlockAndRank) {
   multiply(usual);
   const gemm::Tile& tile = problem_.tile;
   // In each block a rank's rows of A go first.
@@ -422,13 +422,13 @@ void GemmFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) 
   }
 }
 
-TEST_P(GemmFaults, WhatIsGatheredOtherwiseMakesRowsWrong) {
+TEST_P(GemmFaults, ACorruptedGatherMakesRowsWrong) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual);
   expect_gathered_b_to_be_checked(2);
 }
 
-TEST_P(GemmFaults, WhatAGridGathersOfBIsChecked) {
+TEST_P(GemmFaults, GathersOfBInAGridAreChecked) {
   if (session().size() < 4) GTEST_SKIP() << "a grid of rows and columns has four ranks";
   multiply(usual, Decomposition::grid);
   ASSERT_EQ(plan_.box, (Box{2, 2, 1}));
@@ -437,7 +437,7 @@ TEST_P(GemmFaults, WhatAGridGathersOfBIsChecked) {
 
 /// A's rows that other ranks have given: both sides of C's check go by them, so that they have one
 /// of their own.
-TEST_P(GemmFaults, WhatAGridGathersOfAIsChecked) {
+TEST_P(GemmFaults, GathersOfAInAGridAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual, Decomposition::grid);
   const int where = last_with_tiles_;
@@ -463,7 +463,7 @@ TEST_P(GemmFaults, WhatAGridGathersOfAIsChecked) {
 
 /// What C is compared with is gathered too, of each row of B a sum for every column of tiles, then
 /// the squares that the bound is made of.
-TEST_P(GemmFaults, WhatTheCheckGoesByIsGatheredToo) {
+TEST_P(GemmFaults, GathersOfCheckVectorsAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual);
   const int where = last_with_tiles_, giver = (where + 1) % session().size();
@@ -536,7 +536,7 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
   }
 }
 
-TEST_P(GemmFaults, WhatIsExchangedOtherwiseMakesARowWrong) {
+TEST_P(GemmFaults, ACorruptedExchangeMakesARowWrong) {
   if (session().size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   const auto expect_checked = [&] {
     for (int where = 0; where <= last_with_tiles_; ++where) expect_exchanged_to_be_checked(where);
@@ -625,7 +625,7 @@ TEST_P(GemmFaults, AWrongDiagonalOfCorrelationsIsCaught) {
   }
 }
 
-TEST_P(GemmFaults, ATileThatComesToTheHostOtherwiseIsNamed) {
+TEST_P(GemmFaults, ACorruptedDownloadNamesItsRows) {
   const auto expect_named = [&] {
     const int where = last_with_tiles_;
     for (const Download& one : downloads(plan_of(where))) {
@@ -652,7 +652,7 @@ TEST_P(GemmFaults, ATileThatComesToTheHostOtherwiseIsNamed) {
 }
 
 /// What the device says of tiles and panels may be spoilt as well: then more seems wrong than is.
-TEST_P(GemmFaults, AVerdictThatComesToTheHostOtherwiseIsNoneOfARightTile) {
+TEST_P(GemmFaults, ACorruptedVerdictIsNeverAPass) {
   multiply(usual);
   const int where = last_with_tiles_;
   for (const Download& one : downloads(plan_of(where))) {
@@ -670,7 +670,7 @@ TEST_P(GemmFaults, AVerdictThatComesToTheHostOtherwiseIsNoneOfARightTile) {
 
 /// A symmetric product's A is made of the gathered B, so that a wrong element is on both sides of
 /// C's check. As small as it may be.
-TEST_P(GemmFaults, WhatASymmetricProductGathersIsChecked) {
+TEST_P(GemmFaults, GathersOfASymmetricProductAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(square, Decomposition::rows, true);
   const int where = last_with_tiles_;
@@ -690,7 +690,7 @@ TEST_P(GemmFaults, WhatASymmetricProductGathersIsChecked) {
 }
 
 /// Else a run that goes on would take it over.
-TEST_P(GemmFaults, WhatIsWrongIsNoPartOfACheckpoint) {
+TEST_P(GemmFaults, WrongTilesAreNotInTheCheckpoint) {
   const auto journal_with = [&](const Faults& faults, const std::string& uuid) {
     io::Journal journal(folder_ / "C.h5", uuid, 0, 1, nullptr, log_, [] {});
     journal.begin({}, nullptr, 100, 10);

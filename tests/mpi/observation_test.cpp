@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using test::session;
 
-TEST(Topology, OfGpusThatNobodyCanUse) {
+TEST(Topology, ListsUnusableGpus) {
   test::fresh_fake_nvml();
   const device::Nvml nvml(FAKE_NVML);
   const auto topology = runtime::observe({.session = session(), .threads = 3, .nvml = nvml});
@@ -56,7 +56,7 @@ TEST(Topology, OfGpusThatNobodyCanUse) {
   EXPECT_TRUE(topology.peers.rows().empty());
 }
 
-TEST(Topology, WhatIsNotKnownStaysSo) {
+TEST(Topology, UnknownValuesStayUnknown) {
   auto& knobs = test::fresh_fake_nvml();
   knobs.power_supported = knobs.others_supported = false;
   const device::Nvml nvml(FAKE_NVML);

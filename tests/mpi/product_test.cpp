@@ -201,7 +201,7 @@ std::string told(const Case& each) {
                      each.words[1], each.words.back());
 }
 
-TEST(Product, DeviceMemoryIsWhatThePlanSays) {
+TEST(Product, DeviceMemoryIsAsPlanned) {
   for (const Case& each : cases()) {
     Prepared prepared(each.gram, each.words, 2);
     prepared.run();
@@ -220,7 +220,7 @@ TEST(Product, DeviceMemoryIsWhatThePlanSays) {
   }
 }
 
-TEST(Product, LessHostMemoryThanItTakesIsRefused) {
+TEST(Product, TooLittleHostMemoryIsAnError) {
   for (const Case& each : cases()) {
     for (const char* const mode : {"stream", "pageable"}) {
       std::vector<std::string> words = each.words;
@@ -247,7 +247,7 @@ TEST(Product, LessHostMemoryThanItTakesIsRefused) {
 }
 
 /// Where most of it are slots, less device memory would not help.
-TEST(Product, TheRemedyIsWhatTakesTheMemory) {
+TEST(Product, TheErrorNamesTheOptionThatTakesTheMemory) {
   Prepared prepared(false, {"--pipeline.slots", "64", "--gemm.m", "10", "--gemm.n", "10",
                             "--product.decomposition", "rows"});  // of which no rank is idle
   auto& resources = prepared.runtime.resources;
@@ -383,7 +383,7 @@ class LateGathers final : public test::ForwardingCommunicator {
   std::uint64_t gathers_ = 0;
 };
 
-TEST(Product, WhereGathersBlockTheDeviceIsGivenWorkBefore) {
+TEST(Product, TheDeviceHasWorkWhileAGatherBlocks) {
   if (session().size() == 1) GTEST_SKIP() << "nothing is gathered";
   Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "5000",
                             "--product.decomposition", "rows", "--output.store", "false"});
@@ -435,7 +435,7 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   return {a, b};
 }
 
-TEST(PanelRead, TakesOfBothOperandsWhatTheyHave) {
+TEST(PanelRead, ReadsBothOperandsInProportion) {
   constexpr std::uint64_t piece = 1 << 20;
   const Counted wide = counted(1024, 8192, 512, 0.3);  // B has eight times as much as A
   EXPECT_GE(wide.a, piece);

@@ -26,7 +26,7 @@ TEST(Session, KnowsItsRanks) {
   EXPECT_FALSE(session().host().empty());
 }
 
-TEST(Session, WhatSucceedsEverywhereIsSilent) {
+TEST(Session, SuccessOnAllRanksThrowsNothing) {
   int calls = 0;
   session().collectively([&] { ++calls; });
   EXPECT_EQ(calls, 1);

@@ -90,7 +90,7 @@ def test_a_job_gives_up():
     assert len(list(cluster.folder.glob(".c.h5.*.checkpoint"))) == 2, finished
 
 
-def test_what_goes_wrong_is_not_tried_again():
+def test_errors_are_not_requeued():
     cluster = Cluster()
     for arguments, changes, words in (
             (["gemm", "--gemm.k", 0], {}, ["--gemm.k", 0]),

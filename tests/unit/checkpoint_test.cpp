@@ -149,7 +149,7 @@ class Checkpoints : public testing::Test {
 
 // ---------------------------------------------------------------- what is left
 
-TEST_F(Checkpoints, HoldWhatAKilledRunHasFinished) {
+TEST_F(Checkpoints, HoldTheFinishedTilesOfAKilledRun) {
   leave_run();
   const auto checkpoint = read();
   ASSERT_EQ(numbers(checkpoint), (Numbers{0, 1}));
@@ -463,7 +463,7 @@ TEST_F(Checkpoints, OfSeveralRunsAreOne) {
   EXPECT_EQ(numbers(read()), (Numbers{1, 7}));
 }
 
-TEST_F(Checkpoints, OfWhatIsNotStoredHoldTheSums) {
+TEST_F(Checkpoints, WithoutStoredTilesHoldTheirSums) {
   in_killed_process([&] {
     Run& run = *new Run(*this, "old", 1, false);
     run.begin();
@@ -569,7 +569,7 @@ TEST_F(Checkpoints, NeedRoomForTheirJournals) {
   });
 }
 
-TEST_F(Checkpoints, OnAFullDiskKeepWhatWasWritten) {
+TEST_F(Checkpoints, SurviveAFullDisk) {
   in_killed_process([&] {
     Run& run = *new Run(*this, "old", 1);
     run.begin();

@@ -164,7 +164,7 @@ TEST_F(ContiguousSources, TheWayThatIsAskedForStays) {
 }
 
 /// A file of /proc is one that no system reads past its cache.
-TEST_F(ContiguousSources, WhereItCannotBeDoneDirectIsRefusedAndSaysWhatWorks) {
+TEST_F(ContiguousSources, UnsupportedDirectReadsNameTheAlternatives) {
   const ElementOrder order({10}, {10});
   const auto proc = [] { return Descriptor("/proc/self/status", O_RDONLY); };
   ASSERT_FALSE(DirectFile(proc()).valid());

@@ -758,7 +758,7 @@ TEST(GemmPlan, OneRankNeverSplitsK) {
   EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
 }
 
-TEST(GemmPlan, SplittingWhereThereIsNothingToSplitIsRefused) {
+TEST(GemmPlan, RejectsSplitKWithoutSegments) {
   GemmProblem problem = small_tiles(400, 400, 400, 2);
   problem.decomposition = Decomposition::split_k;
   EXPECT_TRUE(names(refusal(problem), "split-k", "auto", "rows", "grid"));
@@ -768,7 +768,7 @@ TEST(GemmPlan, SplittingWhereThereIsNothingToSplitIsRefused) {
   EXPECT_TRUE(plan_gemm(problem, rates, 4).idle);
 }
 
-TEST(GemmPlan, BoxesThatCannotBeAreRefused) {
+TEST(GemmPlan, RejectsImpossibleBoxes) {
   const auto refused = [](GemmProblem problem, const Box& box, const auto&... words) {
     problem.box = box;
     EXPECT_TRUE(names(refusal(problem), "--product.box", words...));
@@ -857,7 +857,7 @@ std::uint64_t least_of_all_cuts(const GemmProblem& problem, std::uint64_t a, std
   return least;
 }
 
-TEST(GemmPlan, LargeProductsUploadNextToTheLeast) {
+TEST(GemmPlan, LargeProductsUploadNearTheMinimum) {
   for (const std::uint64_t ranks : {1, 4}) {
     for (const double flops : {55e12, 60e12, 67e12}) {
       const GemmProblem problem =
@@ -875,7 +875,7 @@ TEST(GemmPlan, LargeProductsUploadNextToTheLeast) {
 }
 
 /// Less memory never fits where more does not; what the refusal names does, and a byte less not.
-TEST(GemmPlan, RefusalsNameWhatFits) {
+TEST(GemmPlan, ErrorsNameTheMemoryThatFits) {
   for (const auto& [roomy, plans] : many_planned()) {
     GemmProblem problem = roomy;
     problem.device_memory = 1;
@@ -896,7 +896,7 @@ TEST(GemmPlan, ErrorsNameTileAndMemory) {
   EXPECT_TRUE(names(refusal(problem), "3072 x 3072", "fp64", "1 MiB", "--pipeline.gpu-memory"));
 }
 
-TEST(GemmPlan, SizesBeyondAllMemoryAreRefused) {
+TEST(GemmPlan, RejectsSizesBeyondAllMemory) {
   GemmProblem problem = small_tiles(UINT64_MAX / 2, 1, UINT64_MAX / 2, 1);
   problem.tile = {std::uint64_t{1} << 40, 16, std::uint64_t{1} << 40};
   EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);

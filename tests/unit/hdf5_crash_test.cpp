@@ -106,7 +106,7 @@ TEST_F(Hdf5Crash, EndsWithASentenceThatNamesTheFile) {
   }
 }
 
-TEST_F(Hdf5Crash, OfAThreadThatReadsEndsWithExitCodeOne) {
+TEST_F(Hdf5Crash, InAReadingThreadEndsWithExitCodeOne) {
   const End end = in_child(install_earlier, [] {
     std::thread([] {
       const AtWork outer("other.h5", Stage::opening);

@@ -316,7 +316,7 @@ TEST_F(Matrices, TheirFilesAreInputs) {
 
 // ---------------------------------------------------------------- what is refused
 
-TEST_F(Matrices, RefusalsNameTheOption) {
+TEST_F(Matrices, ErrorsNameTheOption) {
   EXPECT_TRUE(names(refusal({{"input.b", folder_ / "none.h5"}}, "input.b"), "input.b",
                     folder_ / "none.h5"));
   EXPECT_TRUE(names(refusal({}, "input.c"), "input.c", "''"));
@@ -338,7 +338,7 @@ TEST_F(Matrices, HaveAtMostTwoDimensions) {
   EXPECT_TRUE(names(message, "input.a", file_ + ":/x", "3x4x5"));
 }
 
-TEST_F(Matrices, WhatDoesNotFitIsNamedByItsPlace) {
+TEST_F(Matrices, ErrorsNameThePlaceOfAValueThatDoesNotFit) {
   std::vector<double> values = counting<double>(m * n);
   values[5 * n + 7] = 0.5;
   make_dataset(make_file(file_), "x", H5T_NATIVE_DOUBLE, {{m, n}}, H5T_NATIVE_DOUBLE,

@@ -106,7 +106,7 @@ TEST(Nvml, ReadsAGpu) {
   EXPECT_EQ(gpu->ecc_errors().ever, 103);
 }
 
-TEST(Nvml, WhatIsNotSupportedIsUnknown) {
+TEST(Nvml, UnsupportedValuesAreUnknown) {
   FakeNvml& knobs = fresh_fake_nvml();
   knobs.energy_supported = knobs.power_supported = knobs.others_supported = false;
   const Nvml nvml(FAKE_NVML);

@@ -219,13 +219,13 @@ TEST(Resolve, TakesTheBoundsThemselves) {
   EXPECT_EQ(resolve({"--comm.timeout", "1000ms"}).seconds("comm.timeout"), 1.0);
 }
 
-TEST(Options, OfAnUnknownKeyOrAnAutoNumberIsADefect) {
+TEST(Options, UnknownKeysAndAutoNumbersAreDefects) {
   const Options options = resolve({});
   EXPECT_THROW(options.text("no.such"), ContractError);
   EXPECT_THROW(options.count("pipeline.slots"), ContractError);  // it is auto
 }
 
-TEST(Resolve, RefusesBadValues) {
+TEST(Resolve, ErrorsNameKeyValueAndRange) {
   struct Bad {
     std::string key;
     std::string value;
@@ -278,7 +278,7 @@ TEST(Resolve, NamesTheOriginOfABadValue) {
   EXPECT_NO_THROW(resolve({"--pipeline.slots", "2"}, {}, ini.path()));  // not effective: not judged
 }
 
-TEST(Resolve, RefusesAnUnknownKeyOfACommandLineMadeByHand) {
+TEST(Resolve, RejectsUnknownKeys) {
   CommandLine line;
   line.values["reduce.opps"] = "sum";
   EXPECT_TRUE(names(error_of([&] { option_table().resolve(line, nullptr, {}); }), "reduce.opps",
@@ -316,7 +316,7 @@ TEST(Environment, UnknownNamesAreWarnings) {
 
 // ---------------------------------------------------------------- INI file
 
-TEST(Ini, TakesWhatBoostWouldSpoil) {
+TEST(Ini, ReadsCommentsQuotesAndByteOrderMarks) {
   const IniFile ini(
       "\xEF\xBB\xBF# a byte-order mark before this comment\r\n"
       "; and a comment of the other kind\r\n"
@@ -464,7 +464,7 @@ TEST(Settings, AreWordsWithValues) {
   EXPECT_TRUE(names(error({"--dryrun"}), "--dryrun", "--dry-run"));
 }
 
-TEST(OptionTable, RefusesBadDeclarations) {
+TEST(OptionTable, RejectsBadDeclarations) {
   using enum OptionKind;
   for (const OptionRow& row : {
            OptionRow{"plain", text, "", "", "No section."},
@@ -509,7 +509,7 @@ TEST(OptionTable, MayDifferForOneCommand) {
   EXPECT_THROW((void)option_table().with({&bad, 1}), ContractError);
 }
 
-TEST(OptionTable, RefusesTwoRowsOfOneName) {
+TEST(OptionTable, RejectsTwoRowsOfOneName) {
   using enum OptionKind;
   const std::array same = {OptionRow{"a.b", text, "", "", ""}, OptionRow{"a.b", flag, "1", "", ""}};
   EXPECT_THROW(OptionTable{same}, ContractError);
@@ -559,7 +559,7 @@ TEST(Help, HoldsEveryOptionWithinItsWidth) {
   }
 }
 
-TEST(Help, RefusesAnUnknownSection) {
+TEST(Help, RejectsAnUnknownSection) {
   constexpr std::array wanted = {std::string_view("reduse")};
   EXPECT_TRUE(names(error_of([&] { option_table().help(wanted); }), "reduse", "reduce"));
 }

@@ -153,7 +153,7 @@ TEST(Placement, MigDevicesAreDevices) {
                     "2 ranks on a see 1 GPU", "MIG", "CUDA_VISIBLE_DEVICES"));
 }
 
-TEST(Placement, TheHostWhereItIsAskedFor) {
+TEST(Placement, TheHostBackendIgnoresGpus) {
   auto ranks = like("a", 2, 1);
   ranks[1].problem = "nobody looks";
   const Plan plan = place(ranks, {.backend = "host"});
@@ -162,7 +162,7 @@ TEST(Placement, TheHostWhereItIsAskedFor) {
   EXPECT_FALSE(plan.shares_gpu());
 }
 
-TEST(Placement, RefusalsNameTheRemedy) {
+TEST(Placement, ErrorsNameTheRemedy) {
   const std::string host = "--device.backend host", share = "--device.oversubscribe true";
   EXPECT_TRUE(names(refusal(like("a", 2, 1)), "2 ranks on a", "1 GPU", "-np 1", host, share));
   EXPECT_TRUE(names(refusal(like("a", 3, 2)), "3 ranks on a", "2 GPUs", "-np 2", host, share));
@@ -197,7 +197,7 @@ TEST(Placement, AProblemOfOneRankIsAProblem) {
 
 // ---------------------------------------------------------------- warnings
 
-TEST(Placement, WhatIsAsItShouldBeIsSilent) {
+TEST(Placement, GoodPlacementsHaveNoWarnings) {
   for (const auto& ranks : {like("a", 1, 1), like("a", 4, 4), like("a", 2, 0),
                             joined(like("a", 4, 4), like("b", 4, 4))}) {
     const Plan plan = place(ranks, {});
@@ -217,7 +217,7 @@ TEST(Placement, UnlikeModelsAreNamed) {
   EXPECT_EQ(place(std::vector{spare}, {}).warnings, Texts{});
 }
 
-TEST(Placement, HiddenPeersAreToldOf) {
+TEST(Placement, HiddenPeersAreWarnedAbout) {
   std::vector<Situation> ranks;
   for (const std::string host : {"a", "b"}) {
     for (int i = 0; i < 4; ++i) ranks.push_back(rank_on(host, {gpu(host, i)}));
@@ -351,7 +351,7 @@ TEST(Placement, CpusNearTheGpuAndApartFromOthers) {
   }
 }
 
-TEST(Placement, NothingIsBoundWhereThatIsOff) {
+TEST(Placement, BindingCanBeTurnedOff) {
   for (const Sharing& sharing : sharings()) {
     const Plan plan = place(sharing.ranks, {.bind = false});
     for (std::size_t r = 0; r < sharing.ranks.size(); ++r) {
@@ -363,7 +363,7 @@ TEST(Placement, NothingIsBoundWhereThatIsOff) {
   EXPECT_EQ(place(like("a", 4, 4), {.bind = false}).places[3].threads, 16U);
 }
 
-TEST(Placement, FarFromItsGpuIsKeptAndToldOf) {
+TEST(Placement, DistantCpusAreKeptWithAWarning) {
   std::vector<Situation> ranks;
   for (int i = 0; i < 4; ++i) ranks.push_back(rank_on("a", gpus_of("a", 4), {16 + i, 48 + i}));
   const Plan plan = place(ranks, {});

@@ -105,7 +105,7 @@ TEST_F(ResultFiles, MayBePublishedAsUnverified) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(ResultFiles, GiveBackWhatTheyReservedAndDidNotUse) {
+TEST_F(ResultFiles, ReleaseUnusedRoom) {
   ResultFile(file_, Overwrite::never, uuid, 64 << 20).publish();
   struct stat status {};
   ASSERT_EQ(::stat(file_.c_str(), &status), 0);
@@ -312,7 +312,7 @@ TEST_F(ResultFiles, AndGeneratedDataDoNotReplaceEachOther) {
   publish_one(Overwrite::own);
 }
 
-TEST_F(ResultFiles, ReplaceWhatALinkLeadsToOnlyIfThatIsARegularFile) {
+TEST_F(ResultFiles, ReplaceOnlyLinksToRegularFiles) {
   std::filesystem::create_symlink("/dev/null", file_);
   EXPECT_TRUE(names(error_of([&] { publish_one(Overwrite::own); }), file_, "character device"));
   EXPECT_TRUE(std::filesystem::is_symlink(file_));
@@ -341,7 +341,7 @@ TEST_F(ResultFiles, ReplaceAPartialOne) {
   EXPECT_EQ(root_text(file_, "status"), "complete");
 }
 
-TEST_F(ResultFiles, DoNotReplaceWhatAppearedMeanwhile) {
+TEST_F(ResultFiles, DoNotReplaceAFileThatAppearedMeanwhile) {
   {
     ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     std::ofstream(file_) << "someone else's";
@@ -351,7 +351,7 @@ TEST_F(ResultFiles, DoNotReplaceWhatAppearedMeanwhile) {
   EXPECT_EQ(std::filesystem::file_size(file_), 14u);
 }
 
-TEST_F(ResultFiles, NameWhatIsWrongWithTheFolder) {
+TEST_F(ResultFiles, ErrorsNameTheFolder) {
   // Both that which makes the file and that which only looks.
   const auto refusal = [&](const std::string& path) {
     const auto message = error_of([&] { ResultFile(path, Overwrite::never, uuid, 0); });

@@ -88,7 +88,7 @@ TEST_F(Sources, GeneratorsHaveTheirCountAndType) {
   EXPECT_THROW(ramp->read(4, 2, nullptr), ContractError);
 }
 
-TEST_F(Sources, AGeneratorOfNothingIsRefused) {
+TEST_F(Sources, AnEmptyGeneratorIsAnError) {
   error_of([] { open("ramp", "auto", "0"); });
 }
 
@@ -131,7 +131,7 @@ std::string refusal_elsewhere(const std::string& data, const std::string& type =
   return message;
 }
 
-TEST_F(Sources, ChunksThatCannotBeAreRefused) {
+TEST_F(Sources, ImpossibleChunksAreErrors) {
   const auto values = counting<float>(11 * 13);
   const std::vector<std::uint32_t> chunk = {5, 7, 4};  // and an element's bytes
   for (const auto& [to, words] : std::map<std::vector<std::uint32_t>, std::string>{
@@ -144,7 +144,7 @@ TEST_F(Sources, ChunksThatCannotBeAreRefused) {
   }
 }
 
-TEST_F(Sources, TypesWithBitsOutsideTheirBytesAreRefused) {
+TEST_F(Sources, TypesWithBitsOutsideTheirBytesAreErrors) {
   const auto values = counting<float>(16);
   // Size; offset and precision in bits.
   for (const auto& to : {std::vector<std::uint32_t>{4, 32 << 16 | 2048}, {4 | 8 << 24, 32 << 16}}) {
@@ -481,12 +481,12 @@ TEST_F(Sources, AFileAloneIsItsOnlyUsableDataSet) {
   EXPECT_EQ(open(file_)->name(), file_ + ":/deep/er/x");
 }
 
-TEST_F(Sources, APathWithoutItsSlashIsMended) {
+TEST_F(Sources, AMissingSlashIsSuggested) {
   make_file(file_);
   EXPECT_TRUE(names(refusal(file_ + ":x"), file_ + ":/x"));
 }
 
-TEST_F(Sources, WhatIsForGeneratorsIsNotTypedForAFile) {
+TEST_F(Sources, OptionsOfGeneratorsAreErrorsForAFile) {
   make_file(file_);
   const char* const variables[] = {"SHARDSTREAM_INPUT_COUNT=7", nullptr};
   for (const char* key : {"input.count", "input.seed"}) {
@@ -543,7 +543,7 @@ TEST_F(Sources, MissingPathsNameNearOnes) {
 
 // ---------------------------------------------------------------- files that cannot be used
 
-TEST_F(Sources, FilesThatAreNoneAreNamed) {
+TEST_F(Sources, UnusableFilesAreNamed) {
   EXPECT_TRUE(names(refusal(folder_ / "missing.h5"), folder_ / "missing.h5"));
   EXPECT_TRUE(names(refusal(folder_ / "missing.h5:/x"), "missing.h5'"));
   EXPECT_TRUE(names(refusal("unifrom"), "unifrom", "uniform"));
@@ -636,7 +636,7 @@ TEST_F(Sources, DataSetsWithoutNumbersAreNamed) {
   EXPECT_TRUE(names(refusal(file_), file_, "numbers"));
 }
 
-TEST_F(Sources, EmptyDataSetsAreRefused) {
+TEST_F(Sources, EmptyDataSetsAreErrors) {
   {
     const auto file = make_file(file_);
     make_dataset(file, "zero", H5T_NATIVE_FLOAT, {{3, 0}}, H5T_NATIVE_FLOAT, nullptr);
@@ -648,7 +648,7 @@ TEST_F(Sources, EmptyDataSetsAreRefused) {
   EXPECT_TRUE(names(refusal(file_ + ":/null"), file_ + ":/null", "elements"));
 }
 
-TEST_F(Sources, TooManyElementsAreRefused) {
+TEST_F(Sources, TooManyElementsAreAnError) {
   const hsize_t wide = hsize_t{1} << 32;
   make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{wide, wide / 2}, {4, 4}},
                H5T_NATIVE_FLOAT, nullptr);

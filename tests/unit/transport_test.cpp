@@ -31,7 +31,7 @@ TEST(Transport, AutoIsNcclBetweenGpusAndMpiElsewhere) {
   }
 }
 
-TEST(Transport, WhatIsAskedForIsTaken) {
+TEST(Transport, TakesTheTransportThatIsAskedFor) {
   EXPECT_EQ(choose_transport("mpi", four_gpus), Transport::mpi);
   EXPECT_EQ(choose_transport("nccl", four_gpus), Transport::nccl);
   Circumstances one = four_gpus;
@@ -39,7 +39,7 @@ TEST(Transport, WhatIsAskedForIsTaken) {
   EXPECT_EQ(choose_transport("nccl", one), Transport::nccl);
 }
 
-TEST(Transport, NcclThatCannotBeIsRefusedWithTheRemedy) {
+TEST(Transport, ImpossibleNcclNamesTheRemedy) {
   Circumstances host = four_gpus, shared = four_gpus, without = four_gpus;
   host.on_gpus = false;
   shared.shared_gpus = true;

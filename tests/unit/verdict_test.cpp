@@ -31,7 +31,7 @@ std::string sentence(const std::vector<RankState>& all) {
   return verdict ? verdict->sentence : "";
 }
 
-TEST(Verdict, NoneWhileAnyRankMoves) {
+TEST(Verdict, AbsentWhileAnyRankMoves) {
   auto all = ranks(3, 2 * timeout);
   EXPECT_NE(sentence(all), "");
   all[2].still = timeout - 0.1;
@@ -41,7 +41,7 @@ TEST(Verdict, NoneWhileAnyRankMoves) {
   EXPECT_EQ(sentence({}), "");
 }
 
-TEST(Verdict, TheOneThatWaitsForNobodyHangs) {
+TEST(Verdict, TheRankThatDoesNotWaitHangs) {
   auto all = ranks(3);
   all[2].pulse = {.phase = "stream", .step = "batch 17", .moves = 3, .waiting = false};
   const std::string text = sentence(all);
@@ -73,7 +73,7 @@ TEST(Verdict, ABeatThatIsLateIsNoSilence) {
   EXPECT_EQ(judge_stillness(all, timeout, interval)->silent, std::vector<int>{1});
 }
 
-TEST(Verdict, WhereAllWaitAllAreNamed) {
+TEST(Verdict, NamesAllRanksIfAllWait) {
   auto all = ranks(2);
   all[1].pulse.phase = "verify";
   const std::string text = sentence(all);
@@ -82,7 +82,7 @@ TEST(Verdict, WhereAllWaitAllAreNamed) {
   EXPECT_FALSE(names(text, "hangs"));
 }
 
-TEST(Verdict, OfManyAFewAreNamed) {
+TEST(Verdict, NamesAFewOfManyRanks) {
   auto all = ranks(9);
   for (auto& rank : all) rank.pulse.waiting = rank.rank < 2;
   const std::string text = sentence(all);
@@ -99,7 +99,7 @@ TEST(Verdict, OthersInSeveralPhasesWait) {
   EXPECT_TRUE(names(sentence(all), "rank 1 waits", "load"));
 }
 
-TEST(Verdict, OfADeadRank) {
+TEST(Verdict, NamesADeadRank) {
   auto all = ranks(2);
   all[1].pulse = {.phase = "stream", .step = "batch 3", .moves = 3, .waiting = false};
   EXPECT_TRUE(names(obituary(all[1]), "rank 1", "node1", "pid 4001", "stream", "batch 3"));
