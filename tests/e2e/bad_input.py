@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What can be wrong with a command, its input, its output and its surroundings: one error that
-names the option, the value and the remedy, once for all ranks, the right exit code, nothing left behind, an
-end within seconds."""
+names the option, the value and the remedy, once for all ranks; the right exit code, nothing left
+behind, and an end within seconds."""
 
 import itertools
 import os
