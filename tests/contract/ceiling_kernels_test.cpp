@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "contract/backend.hpp"
 #include "device/buffer.hpp"
 #include "kernels/math/multiply_add.hpp"
 #include "kernels/memory/memory.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream {
 namespace {

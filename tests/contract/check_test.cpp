@@ -9,10 +9,10 @@
 #include <random>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/rounding.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {

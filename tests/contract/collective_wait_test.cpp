@@ -79,7 +79,7 @@ TEST_F(CollectiveWaitTest, LastsFromTheEndOfTheRanksOwnWorkToThatOfTheCollective
   }
 }
 
-TEST_F(CollectiveWaitTest, GoesOnInTheNextCollective) {
+TEST_F(CollectiveWaitTest, ContinuesInTheNextCollective) {
   std::atomic<bool> first = false, second = false;
   collective(*stream_, first);
   collective(*stream_, second);
@@ -124,7 +124,7 @@ TEST_F(CollectiveWaitTest, IsOverOnceAllIsDone) {
   }
 }
 
-TEST_F(CollectiveWaitTest, WithoutACollectiveNobodyIsWaitedFor) {
+TEST_F(CollectiveWaitTest, NeedsACollective) {
   std::atomic<bool> own = false;
   enqueue(*stream_, own);
   EXPECT_FALSE(waits_for_a_while());

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "core/error.hpp"
 #include "device/forked_streams.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream {
 namespace {

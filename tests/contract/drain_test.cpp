@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "core/error.hpp"
 #include "kernels/memory/memory.hpp"
 #include "pipeline/drain.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::pipeline {
 namespace {
@@ -365,7 +365,7 @@ TEST(Drain, AnErrorOfAWriterEndsAWait) {
   }
 }
 
-TEST(Drain, RefusesWhatFitsIntoNoSlot) {
+TEST(Drain, RejectsRowsLargerThanASlot) {
   const auto device = test::make_backend();
   measure::Recorder recorder;
   Producer producer(*device, 1);

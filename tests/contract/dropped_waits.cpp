@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "contract/faulty_device.hpp"
-#include "contract/pipeline_inputs.hpp"
 #include "device/forked_streams.hpp"
 #include "pipeline/drain.hpp"
 #include "pipeline/feed.hpp"
 #include "pipeline/upload_ring.hpp"
+#include "support/pipeline_inputs.hpp"
 
 namespace {
 

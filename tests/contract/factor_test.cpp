@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "kernels/gemm/factor.hpp"
 #include "kernels/gemm/panel.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {
@@ -87,7 +87,7 @@ TEST_F(Factors, SplitFloatsStandInThreeBlocks) {
   }
 }
 
-TEST_F(Factors, WhatIsNotFiniteLeavesNaN) {
+TEST_F(Factors, NonFiniteValuesGiveNaN) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> values = {infinity, -infinity, std::nanf("")};
   const auto panel = test::on_device(*device_, *stream_, values);

@@ -11,6 +11,8 @@
 
 #include "device/device.hpp"
 #include "device/host/host_device.hpp"
+#include "support/forwarding_device.hpp"
+#include "support/forwarding_stream.hpp"
 
 namespace shardstream::test {
 
@@ -79,47 +81,43 @@ class FaultyEvent final : public device::Event {
   Plan& plan_;
 };
 
-class FaultyStream final : public device::Stream {
+class FaultyStream final : public ForwardingStream {
  public:
   FaultyStream(std::unique_ptr<device::Stream> inner, Plan& plan, int number)
-      : inner_(std::move(inner)), plan_(plan), number_(number) {}
+      : ForwardingStream(std::move(inner)), plan_(plan), number_(number) {}
 
   void upload(void* device, const void* host, std::size_t bytes) override {
     delay();
-    inner_->upload(device, host, bytes);
+    ForwardingStream::upload(device, host, bytes);
   }
   void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
     delay();
-    inner_->upload_rows(device, apart, host, row_bytes, rows);
+    ForwardingStream::upload_rows(device, apart, host, row_bytes, rows);
   }
   void download(void* host, const void* device, std::size_t bytes) override {
     delay();
-    inner_->download(host, device, bytes);
+    ForwardingStream::download(host, device, bytes);
   }
   void record(device::Event& event) override {
     auto& faulty = static_cast<FaultyEvent&>(event);
     faulty.signaller = number_;
-    inner_->record(faulty.inner());
+    ForwardingStream::record(faulty.inner());
   }
   void wait(const device::Event& event) override {
     const auto& faulty = static_cast<const FaultyEvent&>(event);
     if (!plan_.leaves_out(static_cast<Waiter>(number_), faulty.signaller)) {
-      inner_->wait(faulty.inner());
+      ForwardingStream::wait(faulty.inner());
     }
   }
   void synchronize() override {
-    if (!plan_.leaves_out(Waiter::thread, number_)) inner_->synchronize();
+    if (!plan_.leaves_out(Waiter::thread, number_)) ForwardingStream::synchronize();
   }
 
  protected:
   void launch_erased(const device::Launch& launch) override {
     delay();
-    class Forward : public device::Stream {
-     public:
-      using device::Stream::launch_erased;
-    };
-    (static_cast<device::Stream&>(*inner_).*(&Forward::launch_erased))(launch);
+    ForwardingStream::launch_erased(launch);
   }
 
  private:
@@ -128,40 +126,33 @@ class FaultyStream final : public device::Stream {
     if (!plan_.slow(number_)) return;
     from_.resize(delay_bytes);
     to_.resize(delay_bytes);
-    inner_->upload(to_.data(), from_.data(), delay_bytes);
+    inner().upload(to_.data(), from_.data(), delay_bytes);
   }
 
   static constexpr std::size_t delay_bytes = std::size_t{1} << 22;
-  std::unique_ptr<device::Stream> inner_;
   Plan& plan_;
   int number_;
   std::vector<std::byte> from_, to_;
 };
 
-class FaultyDevice final : public device::Device {
+class FaultyDevice final : public ForwardingDevice {
  public:
-  explicit FaultyDevice(Fault fault) : plan_(fault) {}
+  explicit FaultyDevice(Fault fault)
+      : ForwardingDevice(device::host::make_device(2)), plan_(fault) {}
 
-  const device::DeviceInfo& info() const override { return inner_->info(); }
   std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
-    return std::make_unique<FaultyStream>(inner_->make_stream(priority), plan_, streams_++);
+    return std::make_unique<FaultyStream>(ForwardingDevice::make_stream(priority), plan_,
+                                          streams_++);
   }
   std::unique_ptr<device::Event> make_event() override {
-    return std::make_unique<FaultyEvent>(inner_->make_event(), plan_);
+    return std::make_unique<FaultyEvent>(ForwardingDevice::make_event(), plan_);
   }
   std::unique_ptr<device::Event> make_timed_event() override {
-    return std::make_unique<FaultyEvent>(inner_->make_timed_event(), plan_);
-  }
-  void* allocate(device::Memory kind, std::size_t bytes) override {
-    return inner_->allocate(kind, bytes);
-  }
-  void release(device::Memory kind, void* data, std::size_t bytes) noexcept override {
-    inner_->release(kind, data, bytes);
+    return std::make_unique<FaultyEvent>(ForwardingDevice::make_timed_event(), plan_);
   }
   Plan& plan() { return plan_; }
 
  private:
-  std::unique_ptr<device::Device> inner_ = device::host::make_device(2);
   Plan plan_;
   int streams_ = 0;
 };

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <set>
 
-#include "contract/backend.hpp"
-#include "contract/pipeline_inputs.hpp"
 #include "pipeline/feed.hpp"
+#include "support/backend.hpp"
+#include "support/pipeline_inputs.hpp"
 
 namespace shardstream::pipeline {
 namespace {

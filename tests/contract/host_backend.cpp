@@ -1,5 +1,5 @@
-#include "contract/backend.hpp"
 #include "device/host/host_device.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::test {
 

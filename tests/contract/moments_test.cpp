@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "kernels/gemm/moments.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {
@@ -77,7 +77,7 @@ TEST_F(MomentsKernel, WholeNumbersAreExactInBothLayouts) {
 }
 
 /// A value that is not finite stays in its variable.
-TEST_F(MomentsKernel, WhatIsNotFiniteIsSeenInItsVariableAlone) {
+TEST_F(MomentsKernel, NonFiniteValuesStayInTheirVariable) {
   constexpr std::uint64_t variables = 40, samples = 100;
   for (const bool rows : {false, true}) {
     std::vector<float> raw(variables * samples, 1);

@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "device/forked_streams.hpp"
 #include "kernels/gemm/multiply.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {

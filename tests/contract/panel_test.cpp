@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::gemm {
 namespace {
@@ -456,7 +456,7 @@ TEST_F(PanelKernels, WordSumsTakeEveryByte) {
   }
 }
 
-TEST_F(PanelKernels, WordSumsOfRowsLeaveOutWhatStandsBetween) {
+TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGapsBetween) {
   const Bytes bytes = random_bytes(6'000'000, 4);
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);

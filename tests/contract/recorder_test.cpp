@@ -4,9 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "contract/backend.hpp"
 #include "core/error.hpp"
 #include "measure/clock.hpp"
+#include "support/backend.hpp"
+#include "support/forwarding_device.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -14,27 +15,16 @@ namespace {
 using device::Buffer;
 using device::Memory;
 
-/// A device that counts the timed events that it was asked for.
-class CountingDevice final : public device::Device {
+/// Counts the timed events that it makes.
+class CountingDevice final : public test::ForwardingDevice {
  public:
-  const device::DeviceInfo& info() const override { return inner_->info(); }
-  std::unique_ptr<device::Stream> make_stream(
-      device::Priority priority = device::Priority::normal) override {
-    return inner_->make_stream(priority);
-  }
-  std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
+  CountingDevice() : ForwardingDevice(test::make_backend()) {}
+
   std::unique_ptr<device::Event> make_timed_event() override {
     ++events;
-    return inner_->make_timed_event();
-  }
-  void* allocate(Memory kind, std::size_t bytes) override { return inner_->allocate(kind, bytes); }
-  void release(Memory kind, void* data, std::size_t bytes) noexcept override {
-    inner_->release(kind, data, bytes);
+    return ForwardingDevice::make_timed_event();
   }
   int events = 0;
-
- private:
-  std::unique_ptr<device::Device> inner_ = test::make_backend();
 };
 
 /// Something that takes a stream a while: 8 MiB, which no machine copies at 1 TB/s from the host.

@@ -8,12 +8,12 @@
 #include <limits>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "core/shard.hpp"
 #include "kernels/data/generate.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
 #include "kernels/reduce/tree.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::reduce {
 namespace {

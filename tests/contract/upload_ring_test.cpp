@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "contract/backend.hpp"
 #include "core/error.hpp"
 #include "kernels/memory/memory.hpp"
 #include "pipeline/upload_ring.hpp"
+#include "support/backend.hpp"
 
 namespace shardstream::pipeline {
 namespace {
@@ -151,7 +151,7 @@ TEST(UploadRing, BringsEveryPieceToItsPlace) {
 }
 
 /// Arrivals copy the first half of a batch to its second half, which is what the kernels look at.
-TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsSeeWhatTheyWrote) {
+TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsTheirWrites) {
   constexpr std::size_t half = batch_bytes / 2;
   const auto device = test::make_backend();
   for (const Layout& layout :
@@ -231,7 +231,7 @@ TEST(UploadRing, ABatchStaysUntilItsLastUse) {
 }
 
 /// A reader holds a batch back until the one before it has been worked on twice.
-TEST(UploadRing, WorksOnWhatIsThereWhileItWaits) {
+TEST(UploadRing, ComputesWhileItWaits) {
   const auto device = test::make_backend();
   const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
   const auto source = source_for(*device, layout.batches);
@@ -290,7 +290,7 @@ void gate(const GateArgs& args, unsigned part, unsigned) {
 }
 
 /// An arrival lasts until the batch before it has been worked on twice.
-TEST(UploadRing, WorksOnWhatIsThereWhileABatchArrives) {
+TEST(UploadRing, ComputesWhileABatchArrives) {
   const auto device = test::make_backend();
   if (device->info().backend != "host") GTEST_SKIP() << "no kernel of a GPU waits for the host";
   const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
@@ -329,7 +329,7 @@ TEST(UploadRing, WorksOnWhatIsThereWhileABatchArrives) {
 
 /// A last use that never comes, or comes when the buffer is needed for the next batch, would make
 /// readers wait for ever.
-TEST(UploadRing, RefusesALastUseThatIsTooLate) {
+TEST(UploadRing, RejectsALastUseThatIsTooLate) {
   const auto device = test::make_backend();
   const Layout layout = in_order("batches", 6, batch_bytes, {slot_bytes});
   const auto source = source_for(*device, layout.batches);
@@ -409,7 +409,7 @@ TEST(UploadRing, AnErrorAnywhereEndsTheRun) {
   }
 }
 
-TEST(UploadRing, RefusesPiecesThatAreNone) {
+TEST(UploadRing, RejectsImpossiblePieces) {
   const auto device = test::make_backend();
   const auto source = source_for(*device, 3);
   for (const std::vector<Piece>& pieces : std::vector<std::vector<Piece>>{

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What can be wrong with a command, its input, its output and its surroundings: one sentence that
-names the value and the remedy, once for all ranks, the right exit code, nothing left behind, an
-end within seconds."""
+"""What can be wrong with a command, its input, its output and its surroundings: one error that
+names the option, the value and the remedy, once for all ranks; the right exit code, nothing left
+behind, and an end within seconds."""
 
 import itertools
 import os
@@ -16,9 +16,9 @@ import time
 import h5py
 import numpy as np
 
-from harness import (PROGRAM, check_complaints, command_line, each, expect_complaint, expect_gone,
-                     finish, main, new_folder, part_files, ranks_below, run, skip_part, start,
-                     wait_until, write_sparse)
+from harness import (OPS, PROGRAM, check_complaints, command_line, each, expect_complaint,
+                     expect_gone, expect_words, finish, main, new_folder, part_files, ranks_below,
+                     run, skip_part, start, wait_until, write_sparse)
 
 RANKS = (1, 2)
 RANDOM = np.random.default_rng(8)
@@ -29,26 +29,25 @@ RANDOM = np.random.default_rng(8)
 def test_options():
     reduce = ["run", "reduce", "--input.count", "1000"]
     cases = [
-        ([*reduce, "--reduce.opps", "sum"], 2, ["'--reduce.opps'", "did you mean --reduce.ops?"]),
-        ([*reduce, "--ops", "sum"], 2, ["'--ops'", "did you mean --reduce.ops?"]),
-        ([*reduce, "--pipeline.batc=4MiB"], 2, ["'--pipeline.batc'", "--pipeline.batch?"]),
-        ([*reduce, "--xyzzy", "1"], 2, ["unknown option '--xyzzy'"]),
+        ([*reduce, "--reduce.opps", "sum"], 2, ["--reduce.opps", "--reduce.ops"]),
+        ([*reduce, "--ops", "sum"], 2, ["--ops", "--reduce.ops"]),
+        ([*reduce, "--pipeline.batc=4MiB"], 2, ["--pipeline.batc", "--pipeline.batch"]),
+        ([*reduce, "--xyzzy", "1"], 2, ["--xyzzy"]),
         ([*reduce, "--pipeline.batch", "64M"], 2,
-         ["--pipeline.batch", "'64M' has two readings: write 64MB (64000000 bytes) or 64MiB"]),
-        ([*reduce, "--pipeline.slot", "12parsecs"], 2, ["'12parsecs'", "MiB"]),
-        ([*reduce, "--pipeline.slot", "-4MiB"], 2, ["'-4MiB'", "negative"]),
-        ([*reduce, "--pipeline.batches", "1000"], 2, ["'1000' is above 64", "1..64"]),
-        ([*reduce, "--pipeline.readers", "many"], 2, ["'many'", "1..1024"]),
-        (["run", "reduce", "--input.count", "0"], 2, ["'0' is below 1"]),
-        *(([*reduce, option, value], 2, [option, f"'{value}'"]) for option, value in (
+         ["--pipeline.batch", "64M", "64MB", 64000000, "64MiB"]),
+        ([*reduce, "--pipeline.slot", "12parsecs"], 2, ["--pipeline.slot", "12parsecs", "MiB"]),
+        ([*reduce, "--pipeline.slot", "-4MiB"], 2, ["--pipeline.slot", "-4MiB"]),
+        ([*reduce, "--pipeline.batches", "1000"], 2, ["--pipeline.batches", 1000, "1..64"]),
+        ([*reduce, "--pipeline.readers", "many"], 2, ["--pipeline.readers", "many", "1..1024"]),
+        (["run", "reduce", "--input.count", "0"], 2, ["--input.count", 0, 1]),
+        *(([*reduce, option, value], 2, [option, value]) for option, value in (
             ("--measure.repeat", "0"), ("--measure.repeat", "autox"),
             ("--measure.precision", "0"), ("--measure.precision", "2"),
             ("--measure.precision", "auto"), ("--measure.max-time", "60"))),
-        (["run", "reduce", "--input.count", "2^64"], 2, ["'2^64'", "64 bits"]),
+        (["run", "reduce", "--input.count", "2^64"], 2, ["--input.count", "2^64"]),
         (["run", "gemm", "--input.shape", "10x10"], 2,
-         ["--input.shape is for reduce", "gemm names the sizes of generated data with --gemm.m, "
-          "--gemm.n, --gemm.k)"]),
-        (["run", "gram", "--input.a", "x.h5"], 2, ["gram names data with --input.data)"]),
+         ["--input.shape", "reduce", "gemm", "--gemm.m", "--gemm.n", "--gemm.k"]),
+        (["run", "gram", "--input.a", "x.h5"], 2, ["--input.a", "gram", "--input.data"]),
         *((["run", workload], 2, [workload, "--input."])
           for workload in ("reduce", "gemm", "gram", "covariance", "correlation")),
         (["run", "covariance", "--gram.rows", 9, "--gram.center", "false"], 2,
@@ -56,19 +55,22 @@ def test_options():
         (["run", "covariance", "--gram.rows", 9, "--gram.scale"], 2, ["gram.scale", "covariance"]),
         (["run", "correlation", "--gram.rows", 9, "--gram.scale=no"], 2,
          ["gram.scale", "correlation"]),
-        (["run", "gram", "--gram.rows", 9, "--gram.center", "yes"], 2, ["'yes'", "gram"]),
+        (["run", "gram", "--gram.rows", 9, "--gram.center", "yes"], 2, ["yes", "gram"]),
         (["run", "reduce", "--gram.rows", 5], 2,
-         ["with --input.count, --input.shape), or run gram"]),
-        ([*reduce, "--input.type", "f16"], 2, ["'f16'", "f32", "u8"]),
-        ([*reduce, "--reduce.ops", "sum,medain"], 2, ["'medain'", "variance, stddev, min, max"]),
-        ([*reduce, "--reduce.ops", "sum,meen"], 2, ["'meen'", "did you mean mean?"]),
-        ([*reduce, "--reduce.ops", "sum,sum"], 2, ["'sum' is listed twice"]),
+         ["--gram.rows", "--input.count", "--input.shape", "gram"]),
+        ([*reduce, "--input.type", "f16"], 2, ["--input.type", "f16", "f32", "u8"]),
+        ([*reduce, "--reduce.ops", "sum,medain"], 2, ["--reduce.ops", "medain", *OPS]),
+        ([*reduce, "--reduce.ops", "sum,meen"], 2, ["--reduce.ops", "meen", "mean"]),
+        ([*reduce, "--reduce.ops", "sum,sum"], 2, ["--reduce.ops", "sum", "twice"]),
         ([*reduce, "--reduce.ops", ""], 2, ["--reduce.ops", "empty"]),
-        ([*reduce, "--reduce.nan", "skip"], 2, ["'skip'", "propagate, ignore, error"]),
-        ([*reduce, "--pipeline.mode", "residant"], 2, ["did you mean resident?"]),
-        ([*reduce, "--output.overwrite", "maybe"], 2, ["'maybe'", "false, true, anything"]),
-        ([*reduce, "--output.resume", "never"], 2, ["--output.resume is for gemm"]),
-        ([*reduce, "--reduce.ops"], 2, ["--reduce.ops needs a value", "count, sum"]),
+        ([*reduce, "--reduce.nan", "skip"], 2,
+         ["--reduce.nan", "skip", "propagate", "ignore", "error"]),
+        ([*reduce, "--pipeline.mode", "residant"], 2,
+         ["--pipeline.mode", "residant", "resident"]),
+        ([*reduce, "--output.overwrite", "maybe"], 2,
+         ["--output.overwrite", "maybe", "false", "true", "anything"]),
+        ([*reduce, "--output.resume", "never"], 2, ["--output.resume", "reduce", "gemm"]),
+        ([*reduce, "--reduce.ops"], 2, ["--reduce.ops", *OPS]),
     ]
     check_complaints(cases, ranks=(1,))
     check_complaints(cases[::4], ranks=(2,))  # the same way for all, once MPI has started
@@ -76,12 +78,12 @@ def test_options():
 
 def test_words():
     check_complaints([
-        (["runn", "reduce"], 2, ["'runn'", "did you mean run?"]),
-        (["run", "reduc"], 2, ["'reduc'", "did you mean reduce?"]),
-        (["run", "reduce", "sum"], 2, ["'sum' follows 'reduce'"]),
-        (["run"], 2, ["run needs a workload"]),
+        (["runn", "reduce"], 2, ["runn", "run"]),
+        (["run", "reduc"], 2, ["reduc", "reduce"]),
+        (["run", "reduce", "sum"], 2, ["sum", "reduce"]),
+        (["run"], 2, ["run", "workload"]),
     ], ranks=(1,))
-    expect_complaint(run(), 2, ["no command", "--help"])
+    expect_complaint(run(), 2, ["command", "--help"])
 
 
 def test_environment_and_ini():
@@ -97,25 +99,25 @@ def test_environment_and_ini():
     os.truncate(sparse, 2**30)
     reduce = ["run", "reduce", "--input.count", "1000"]
     check_complaints([
-        (reduce, 2, ["SHARDSTREAM_PIPELINE_BATCH", "'64M' has two readings"],
+        (reduce, 2, ["SHARDSTREAM_PIPELINE_BATCH", "64M", "64MB", "64MiB"],
          {"SHARDSTREAM_PIPELINE_BATCH": "64M"}),
         (ini("key.ini", "[reduce]\nops = sum\n[input]\ncuont = 5\n"), 2,
-         [f"{folder}/key.ini:4", "'input.cuont'", "did you mean input.count?"]),
-        (ini("value.ini", "[pipeline]\n\nbatch = 64M\n"), 2, [f"{folder}/value.ini:3", "'64M'"]),
-        (ini("line.ini", "[pipeline]\nbatch 64MiB\n"), 2, ["line.ini:2", "'batch 64MiB'"]),
+         [f"{folder}/key.ini:4", "input.cuont", "input.count"]),
+        (ini("value.ini", "[pipeline]\n\nbatch = 64M\n"), 2, [f"{folder}/value.ini:3", "64M"]),
+        (ini("line.ini", "[pipeline]\nbatch 64MiB\n"), 2, ["line.ini:2", "batch 64MiB"]),
         (ini("twice.ini", "[input]\ncount=1\ncount=2\n"), 2,
-         ["twice.ini:3", "as '1' at line 2 and as '2' here"]),
-        (["run", random], 2, ["random.ini:1", "'\\x89\\xff\\xfe\\x9b31m\\xc3' is neither"]),
-        (["run", sparse], 2, ["sparse.ini", "1 GiB", "name an INI file"]),
+         ["twice.ini:3", "input.count", 1, "line 2", 2]),
+        (["run", random], 2, ["random.ini:1", "\\x89\\xff\\xfe\\x9b31m\\xc3"]),
+        (["run", sparse], 2, ["sparse.ini", "1 GiB", "INI"]),
         ([*reduce, "--pipeline.batch", "\x1b[31m" + 100000 * "x"], 2,
-         ["--pipeline.batch: '\\x1b[31mxxx", "x'... (100005 bytes)"]),
-        (reduce, 2, ["SHARDSTREAM_REDUCE_NAN): '\\x1b[2J'"],
+         ["--pipeline.batch", "'\\x1b[", 100005]),
+        (reduce, 2, ["SHARDSTREAM_REDUCE_NAN", "\\x1b[2J"],
          {"SHARDSTREAM_REDUCE_NAN": "\x1b[2J"}),
-        (["run", "reduce", "--input.data", "\x1b[31m\n.h5"], 2, ["'\\x1b[31m\\x0a.h5'"]),
-        (ini("binary.ini", "\x7fELF\2\1\1\0"), 2, ["binary.ini:1", "not a line of text"]),
-        (["run", folder / "none.ini"], 2, ["none.ini", "no file"]),
+        (["run", "reduce", "--input.data", "\x1b[31m\n.h5"], 2, ["\\x1b[31m\\x0a.h5"]),
+        (ini("binary.ini", "\x7fELF\2\1\1\0"), 2, ["binary.ini:1"]),
+        (["run", folder / "none.ini"], 2, [folder / "none.ini"]),
         (ini("nameless.ini", "[gemm]\nm = 5\n"), 2,
-         [f"'{folder}/nameless.ini' names no workload: add one to it (workload = reduce, gemm"]),
+         [f"{folder}/nameless.ini", "workload", "reduce", "gemm"]),
     ], ranks=(1, 3))
 
 
@@ -127,8 +129,7 @@ def test_unknown_variables_are_warnings():
         finished = run(*arguments, ranks=ranks, env=env, cwd=new_folder()).expect(0)
         lines = [line for line in finished.err.splitlines() if "SHARDSTREAM_" in line]
         assert len(lines) == 2 and all("warning: " in line for line in lines), finished
-        assert "'SHARDSTREAM_ROOT'" in finished.err, finished
-        assert "did you mean SHARDSTREAM_REDUCE_OPS?" in finished.err, finished
+        expect_words(finished.err, [*env, "SHARDSTREAM_REDUCE_OPS"], finished)
         if arguments[0] == "info":
             assert finished.out.count("SHARDSTREAM_ROOT") == 1, finished
     reduce = ["run", "reduce", "--input.count", "1000", "-o", "out.h5"]
@@ -169,15 +170,15 @@ def test_inputs():
         return ["run", "reduce", "--input.data", f"{folder}/{name}", *more]
 
     check_complaints([
-        (data("none.h5"), 2, ["none.h5", "no file", "check the path"]),
-        (data("none.h5:/x"), 2, ["none.h5", "no file"]),
-        (["run", "reduce", "--input.data", "unifrom"], 2, ["'unifrom'", "generator uniform?"]),
-        (data("good.h5:/a/b/dta"), 2, ["'/a/b/dta'", "did you mean /a/b/data?"]),
-        (data("good.h5:/data"), 2, ["'/data'", "did you mean /a/b/data?"]),
-        (data("good.h5:/xyzzy"), 2, ["'/xyzzy'", "its data sets are", "/a/b/data", "/strings"]),
-        (data("good.h5"), 2, ["name one", "/a/b/data", "/a/other"]),
-        (data("good.h5:/a"), 2, ["'/a'", "is a group", "/a/b/data, /a/other"]),
-        (data("good.h5:/"), 2, ["is a group"]),
+        (data("none.h5"), 2, [folder / "none.h5"]),
+        (data("none.h5:/x"), 2, [folder / "none.h5"]),
+        (["run", "reduce", "--input.data", "unifrom"], 2, ["unifrom", "uniform"]),
+        (data("good.h5:/a/b/dta"), 2, ["'/a/b/dta'", "/a/b/data"]),
+        (data("good.h5:/data"), 2, ["'/data'", "/a/b/data"]),
+        (data("good.h5:/xyzzy"), 2, ["'/xyzzy'", "/a/b/data", "/strings"]),
+        (data("good.h5"), 2, ["good.h5", "/a/b/data", "/a/other"]),
+        (data("good.h5:/a"), 2, ["'/a'", "group", "/a/b/data", "/a/other"]),
+        (data("good.h5:/"), 2, ["good.h5", "group"]),
         (data("good.h5:/strings"), 2, ["good.h5:/strings", "strings", "numbers"]),
         (data("good.h5:/texts"), 2, ["good.h5:/texts", "strings", "numbers"]),
         (data("good.h5:/compound"), 2, ["good.h5:/compound", "compound", "numbers"]),
@@ -185,14 +186,14 @@ def test_inputs():
         (data("good.h5:/opaque"), 2, ["good.h5:/opaque", "opaque", "numbers"]),
         (data("good.h5:/empty"), 2, ["good.h5:/empty", "no elements"]),
         (data("good.h5:/nothing"), 2, ["good.h5:/nothing", "no elements"]),
-        (data("good.h5:/ragged"), 2, ["'/ragged'", "leads nowhere"]),
-        (data("text.h5"), 2, ["text.h5", "not an HDF5 file"]),
-        (data("zero.h5:/x"), 2, ["zero.h5", "empty file"]),
-        (data("folder.h5"), 2, ["folder.h5", "is a folder"]),
-        (data("cut.h5:/a/b/data"), 2, ["cut.h5", "truncated", "copy or write it again"]),
+        (data("good.h5:/ragged"), 2, ["good.h5", "'/ragged'"]),
+        (data("text.h5"), 2, ["text.h5", "HDF5"]),
+        (data("zero.h5:/x"), 2, ["zero.h5", "empty"]),
+        (data("folder.h5"), 2, ["folder.h5", "folder"]),
+        (data("cut.h5:/a/b/data"), 2, ["cut.h5", "truncated"]),
         (data("stump.h5:/a/b/data"), 2, ["stump.h5", "truncated"]),
         # Only to be seen once it is read:
-        (data("good.h5:/large", "--input.type", "i32"), 1, ["good.h5:/large", "i32", "choose"]),
+        (data("good.h5:/large", "--input.type", "i32"), 1, ["good.h5:/large", "i32"]),
     ])
 
 
@@ -214,12 +215,12 @@ def test_damaged_chunks():
             file.write(b"\xff" * 64)
     check_complaints([
         (["run", "reduce", "--input.data", f"{path}:/summed"], 1,
-         [f"{path}:/summed", "[700000]", "damaged", "copy or write it again"]),
+         [f"{path}:/summed", "[700000]"]),
         (["run", "reduce", "--input.data", f"{path}:/zipped", "--pipeline.mode", "resident"], 1,
-         [f"{path}:/zipped", "inflate() failed", "damaged"]),
+         [f"{path}:/zipped", "inflate()"]),
         # Each rank meets an error of its own here; one speaks.
         (["run", "reduce", "--input.data", f"{path}:/thrice"], 1,
-         [f"{path}:/thrice", "inflate() failed", "damaged"]),
+         [f"{path}:/thrice", "inflate()"]),
     ], ranks=(1, 3))
 
 
@@ -273,16 +274,16 @@ def test_outputs():
     def to(name, *more):
         return ["run", "reduce", "--input.count", "1000", "-o", name, *more]
 
-    remedy = "--output.overwrite true"
     check_complaints([
-        (to(folder / "done.h5"), 2, [f"'{folder}/done.h5' already exists (complete", remedy]),
-        (to(folder / "text"), 2, [f"'{folder}/text' already exists", "overwrite anything"]),
-        (to("{out}/none/out.h5"), 2, ["there is no folder", "/none'", "make it first"]),
-        (to(folder / "text" / "out.h5"), 2, [f"'{folder}/text'", "choose another output.file"]),
-        (to(folder / "folder.h5"), 2, [f"'{folder}/folder.h5' is a folder"]),
-        (to(folder / "folder.h5", "--output.overwrite", "true"), 2, ["is a folder"]),
-        (to("{out}/"), 2, ["names no file"]),
-        (to("{out}/" + 250 * "x"), 2, ["too long"]),
+        (to(folder / "done.h5"), 2, [folder / "done.h5", "--output.overwrite true"]),
+        (to(folder / "text"), 2, [folder / "text", "--output.overwrite anything"]),
+        (to("{out}/none/out.h5"), 2, ["/none'"]),
+        (to(folder / "text" / "out.h5"), 2, [f"'{folder}/text'", "output.file"]),
+        (to(folder / "folder.h5"), 2, [f"'{folder}/folder.h5'", "folder"]),
+        (to(folder / "folder.h5", "--output.overwrite", "true"), 2,
+         [f"'{folder}/folder.h5'", "folder"]),
+        (to("{out}/"), 2, ["/'"]),
+        (to("{out}/" + 250 * "x"), 2, [250 * "x", "long"]),
         (to(""), 2, ["output.file"]),
     ])
     for path, contents in before.items():
@@ -301,17 +302,16 @@ def test_output_that_is_no_regular_file():
     listener.bind(f"/proc/self/fd/{here}/socket")
     os.close(here)
     cases = []
-    for name, kind in (("fifo", "a FIFO"), ("null", "a character device"), ("socket", "a socket")):
+    for name, kind in (("fifo", "FIFO"), ("null", "character device"), ("socket", "socket")):
         path = folder / name
-        refusal = f"'{path}' is {kind}, not a regular file: choose another output.file"
+        words = [f"'{path}'", kind, "output.file"]
         for more in ([], ["--output.overwrite", "true"]):
             cases += [
                 (["run", "reduce", "--input.count", 1000, "-o", path, *more], 2,
-                 [f"{refusal}, and pass --output.store false if"]),
+                 [*words, "--output.store false"]),
                 (["run", "gemm", "--gemm.m", 8, "--gemm.n", 8, "--gemm.k", 8, "--dry-run", "-o",
-                  path, *more], 2, [f"{refusal}, and pass --output.store false if"]),
-                (["generate", "--input.count", 1000, "-o", f"{path}:/x", *more], 2,
-                 [f"{refusal}\n"]),
+                  path, *more], 2, [*words, "--output.store false"]),
+                (["generate", "--input.count", 1000, "-o", f"{path}:/x", *more], 2, words),
             ]
     check_complaints(cases, ranks=(1,))
     check_complaints(cases[3:6:2], ranks=(2,))
@@ -327,8 +327,7 @@ def test_generate_onto_generated():
     run(*generate, f"{path}:/A").expect(0)
     before = path.read_bytes()
     check_complaints([([*generate, f"{path}:/B"], 2,
-                       [f"'{path}' already exists", "choose another output.file",
-                        "--output.overwrite true"])])
+                       [f"'{path}'", "output.file", "--output.overwrite true"])])
     assert path.read_bytes() == before
     run(*generate, f"{path}:/B", "--output.overwrite", "true").expect(0)
     with h5py.File(path) as file:
@@ -352,7 +351,7 @@ def test_output_onto_input():
         return ["run", "reduce", "--input.data", folder / source, "-o", folder / target, *more]
 
     def refuses(name):
-        return [f"'{folder}/{name}' is an input", "choose another output.file"]
+        return [f"'{folder}/{name}'", "input", "output.file"]
     check_complaints([
         (of("in.h5", "in.h5", *anyway), 2, refuses("in.h5")),
         (of("in.h5:/x", "in.h5", *anyway), 2, refuses("in.h5")),
@@ -410,9 +409,8 @@ def test_full_disk_and_read_only_folder():
     result = ["run", "reduce", "--input.count", 1e6, "-o", "{mount}/out.h5"]
     data = ["generate", "--input.count", 1e6, "-o", "{mount}/out.h5:/x"]
     each([case + (ranks,) for ranks in RANKS for case in (
-        ("size=1m", result, ["no room for", "free"]), ("size=2m", data, ["no room for", "free"]),
-        ("size=9m,ro", result, ["not writable", "Read-only"]),
-        ("size=9m,ro", data, ["not writable", "Read-only"]))], check)
+        ("size=1m", result, ["MiB", "free"]), ("size=2m", data, ["MiB", "free"]),
+        ("size=9m,ro", result, ["Read-only"]), ("size=9m,ro", data, ["Read-only"]))], check)
     # And with just enough of it:
     finished, left = in_small_mount("size=5m", command_line(result, 2))
     assert finished.expect(0) and left == "out.h5\n", left
@@ -437,10 +435,10 @@ def test_permissions():
         folder.chmod(0o555)
         env = {"HOME": "/tmp"}
         expect_complaint(run("run", "reduce", "--input.count", 10, "-o", folder / "out.h5",
-                             prefix=prefix, env=env), 2, [f"'{folder}' is not writable"])
+                             prefix=prefix, env=env), 2, [f"'{folder}'", "writable"])
         expect_complaint(run("run", "reduce", "--input.data", folder / "in.h5", "-o",
                              folder / "out.h5", prefix=prefix, env=env), 2,
-                         [f"'{folder}/in.h5' cannot be read", "permissions"])
+                         [f"'{folder}/in.h5'", "permissions"])
         assert [path.name for path in folder.iterdir()] == ["in.h5"]
     finally:
         folder.chmod(0o755)
@@ -452,7 +450,7 @@ def test_full_standard_output():
     out = new_folder() / "out.h5"
     expect_complaint(run("run", "reduce", "--input.count", 10, "-o", out,
                          prefix=["sh", "-c", "exec \"$@\" >/dev/full", "sh"]), 1,
-                     ["standard output cannot be written", f"complete in {out}"])
+                     ["standard output", out])
     with h5py.File(out) as file:
         assert file.attrs["status"] == "complete"
 
@@ -467,13 +465,13 @@ def test_expected_ranks():
         return [*arguments, "--launch.expect-ranks", str(ranks)]
 
     check_complaints([(expecting(2, reduce), 2,
-                       ["expect-ranks is 2", "MPI sees 1 rank:", "mpirun"]),
-                      (expecting(4, data), 2, ["expect-ranks is 4", "MPI sees 1 rank:"]),
-                      (expecting("two", reduce), 2, ["--launch.expect-ranks", "'two'"]),
-                      ([*reduce, "--launch.bind", "core"], 2, ["--launch.bind", "'core'"])],
+                       ["launch.expect-ranks", 2, "1 rank", "mpirun"]),
+                      (expecting(4, data), 2, ["launch.expect-ranks", 4, "1 rank"]),
+                      (expecting("two", reduce), 2, ["--launch.expect-ranks", "two"]),
+                      ([*reduce, "--launch.bind", "core"], 2, ["--launch.bind", "core"])],
                      ranks=(1,))
-    check_complaints([(expecting(1, reduce), 2, ["expect-ranks is 1", "MPI sees 2 ranks:"]),
-                      (reduce, 2, ["expect-ranks is 3", "MPI sees 2 ranks:"],
+    check_complaints([(expecting(1, reduce), 2, ["launch.expect-ranks", 1, "2 ranks"]),
+                      (reduce, 2, ["launch.expect-ranks", 3, "2 ranks"],
                        {"SHARDSTREAM_LAUNCH_EXPECT_RANKS": "3"})], ranks=(2,))
     for ranks in RANKS:
         run(*expecting(ranks, reduce), "-o", new_folder() / "out.h5", ranks=ranks).expect(0)
@@ -482,7 +480,7 @@ def test_expected_ranks():
 def test_silent_singletons():
     """Two were started, says the launcher's environment, and each is a world of its own."""
     check_complaints([(["run", "reduce", "--input.count", "1000"], 2,
-                       ["2 processes were started (PMI_SIZE), but MPI sees one", "srun --mpi=pmix"],
+                       ["2 processes", "PMI_SIZE", "srun --mpi=pmix"],
                        {"PMI_SIZE": "2"})], ranks=(1,))
 
 
@@ -496,15 +494,16 @@ def test_no_gpu():
 def test_memory():
     reduce = ["run", "reduce", "--input.count"]
     check_complaints([
-        ([*reduce, "2^48", "--pipeline.batch", "100TiB"], 2, ["100 TiB", "of device memory"]),
+        ([*reduce, "2^48", "--pipeline.batch", "100TiB"], 2, ["100 TiB", "--pipeline.gpu-memory"]),
         ([*reduce, "2^48", "--pipeline.slot", "100TiB", "--pipeline.batch", "100TiB",
-          "--pipeline.gpu-memory", "1PiB"], 2, ["host memory", "--pipeline.slot"]),
-        ([*reduce, "2^48", "--pipeline.mode", "resident"], 2, ["does not fit", "mode stream"]),
+          "--pipeline.gpu-memory", "1PiB"], 2, ["host", "--pipeline.slot"]),
+        ([*reduce, "2^48", "--pipeline.mode", "resident"], 2, ["--pipeline.mode stream"]),
         ([*reduce, "2^45", "--pipeline.mode", "pinned"], 2, ["memory"]),
         ([*reduce, "1e7", "--pipeline.gpu-memory", "1MiB"], 2,
-         ["1 MiB may be used", "--pipeline.batch"]),
-        ([*reduce, "1e7", "--pipeline.gpu-memory", "1KiB"], 2, ["1 KiB may be used", "allow"]),
-        ([*reduce, "2^62"], 2, [f"{2**62} elements of f32 cannot be generated"]),
+         ["1 MiB", "--pipeline.batch"]),
+        ([*reduce, "1e7", "--pipeline.gpu-memory", "1KiB"], 2,
+         ["1 KiB", "--pipeline.gpu-memory"]),
+        ([*reduce, "2^62"], 2, [2**62, "f32"]),
     ])
     # A batch larger than all data is just that.
     run("run", "reduce", "--input.count", 1e6, "--pipeline.batch", "100TiB", "-o",
@@ -516,7 +515,7 @@ def test_memory_remedies():
     def check(arguments, limit, ranks):
         arguments = ["run", "reduce", *arguments, "-o", new_folder() / "out.h5"]
         finished = run(*arguments, "--pipeline.gpu-memory", limit, ranks=ranks).expect(2)
-        remedy = re.search(r"(?:use|allow) (--\S+) (\S+) or (?:less|more)\n", finished.err)
+        remedy = re.search(r"(--pipeline\.\S+) (\d\S*)", finished.err)
         assert remedy, finished
         options = {"--pipeline.gpu-memory": limit, remedy[1]: remedy[2]}
         run(*arguments, *itertools.chain(*options.items()), ranks=ranks).expect(0)

@@ -9,7 +9,7 @@ import shutil
 import h5py
 import numpy as np
 
-from harness import check_complaints, expect_complaint, main, new_folder, run
+from harness import check_complaints, expect_complaint, expect_words, main, new_folder, run
 
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 ON_GPUS = {"SHARDSTREAM_DEVICE_BACKEND": "cuda"}  # none is needed
@@ -27,36 +27,34 @@ def with_sizes(workload, *arguments):
 
 
 def dry(*arguments, env=None, ranks=1, warnings=()):
-    """What it tells; on standard error so many warnings, each with its words, and nothing else."""
+    """What it tells; on standard error so many warnings, each of which names its words, and nothing
+    else."""
     finished = run("run", *with_sizes(*arguments), "--dry-run", env=env, ranks=ranks).expect(0)
     said = finished.err.splitlines()
     assert len(said) == len(warnings), finished
     for line, words in zip(said, warnings):
-        assert line.startswith("warning: ") and all(word in line for word in words), finished
+        assert line.startswith("warning: "), finished
+        expect_words(line, words, finished)
     return finished.out
 
 
 def expect(text, *words):
-    for word in words:
-        assert word in text, f"{word!r} is missing in\n{text}"
+    expect_words(text, words)
 
 
 def test_a_product_on_gpus_that_are_elsewhere():
     sizes = ["--gemm.m", "65536", "--gemm.n", "65536", "--gemm.k", "65536", "--output.store",
              "false"]  # 16 GiB, which the disk here need not have
     text = dry("gemm", *sizes, "--ranks", 16, "--gpus-per-node", 4, env=ON_GPUS)
-    expect(text, "dry run of gemm on 16 ranks, 4 on a host: nothing is computed or written",
-           "backend: cuda (GPUs), as device.backend asks for",
-           "assumed of a rank: link_up 50 GB/s", "all_gather 20 GB/s between hosts",
-           "multiply_fp32 50000 Gflop/s", "device memory", "--rates",
-           "C: 65536 x 65536 in fp32, 16 x 16 tiles of 4096 x 4096", "decomposition: ",
-           "considered: rows: ", "grid 4 x 4: ", "split-k: not possible", "rank 0 of 16",
-           "predicted: ")
+    expect(text, "dry run of gemm on 16 ranks, 4 on a host", "backend: cuda", "device.backend",
+           "link_up 50 GB/s", "all_gather 20 GB/s", "multiply_fp32 50000 Gflop/s", "device memory",
+           "--rates", "C: 65536 x 65536 in fp32, 16 x 16 tiles of 4096 x 4096", "decomposition: ",
+           "considered: rows: ", "grid 4 x 4: ", "split-k: ", "rank 0 of 16", "predicted: ")
     assert "of disk" not in text, text
-    expect(dry("gemm", env=ON_GPUS), "result: C takes 64 MiB of disk")
+    expect(dry("gemm", env=ON_GPUS), "result: ", "64 MiB of disk")
     assert "all_gather" not in dry("gemm", *sizes, env=ON_GPUS)  # one rank
     small = dry("gemm", *sizes, "--pipeline.gpu-memory", "2GiB", env=ON_GPUS)
-    expect(small, "of 2 GiB: accumulators")
+    expect(small, "of 2 GiB: ")
     assert "device memory 74" not in small, small  # an assumption that is not needed
     long_sums = dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--ranks", 8,
                     env=ON_GPUS)
@@ -66,18 +64,15 @@ def test_a_product_on_gpus_that_are_elsewhere():
     expect(tall, "decomposition: split-k 4 x 1 x 64", "all-gathers ")
     boxed = dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--product.box",
                 "2x1x16", "--ranks", 40, env=ON_GPUS,
-                warnings=[["8 of 40 ranks are idle, ranks 32 to 39 (they have no place in the box "
-                           "2x1x16 that product.box asks for): start 32 ranks, or leave "
-                           "--product.box"]])
+                warnings=[["8 of 40 ranks", "ranks 32 to 39", "product.box", "2x1x16", "32 ranks"]])
     dry("gemm", "--gemm.m", 4096, "--gemm.n", 4096, "--gemm.k", "2^22", "--ranks", 65, env=ON_GPUS,
-        warnings=[[" of 65 ranks are idle, rank", " 64 (", "the best for these sizes): start "]])
-    expect(boxed, "decomposition: split-k 2 x 1 x 16, as product.box asks for; 8 of 40 ranks idle: "
-           "1 x 1 tiles and 64 segments of K are shared")
+        warnings=[["of 65 ranks", 64]])
+    expect(boxed, "decomposition: split-k 2 x 1 x 16", "product.box", "8 of 40 ranks idle",
+           "1 x 1 tiles", "64 segments")
     forced = dry("gemm", *sizes, "--product.decomposition", "grid", "--ranks", 4, env=ON_GPUS)
-    expect(forced, "decomposition: grid 2 x 2, as product.decomposition asks for")
+    expect(forced, "decomposition: grid 2 x 2", "product.decomposition")
     dry("gemm", "--gemm.m", 5000, "--gemm.n", 100, "--gemm.k", 100, "--ranks", 4, env=ON_GPUS,
-        warnings=[["2 of 4 ranks compute nothing (C has 2 x 1 tiles, the ranks are 4 x 1): start 2 "
-                   "ranks"]])
+        warnings=[["2 of 4 ranks", "2 x 1 tiles", "4 x 1", "2 ranks"]])
 
 
 def test_memory_of_a_host():
@@ -89,9 +84,7 @@ def test_memory_of_a_host():
         used = int(file["config/resolved"].attrs["pipeline.gpu-memory"])
     for ranks in (1, 4):
         text = dry(*small, "--ranks", ranks, "--gpus-per-node", ranks, env=ON_HOST)
-        shares = "all that is free" if ranks == 1 else "one of 4 shares"
-        expect(text, "taken of a rank: device memory ", f" (of this machine's, {shares})\n",
-               "Gflop/s; a run measures its machine: pass its result with --rates\n")
+        expect(text, "device memory", "--rates", *(["one of 4 shares"] if ranks == 4 else []))
         number, unit = re.search(r"device memory: \S+ \S+ of ([0-9.]+) (GiB|MiB):", text).groups()
         told = float(number) * (2**30 if unit == "GiB" else 2**20) * ranks
         assert 0.8 < told / used < 1.25, (told, used)  # others take and give back meanwhile
@@ -101,27 +94,25 @@ def test_checkpoints():
     """When a run would leave one, and how large; what is there is looked at and left alone."""
     folder = new_folder()
     sizes = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500, "-o", folder / "c.h5"]
-    expect(dry(*sizes, env=ON_HOST), "checkpoint: none before the end, since all of C is one ",
-           f"resuming: no interrupted run of '{folder}/c.h5' has left anything\n")
-    expect(dry(*sizes[:-2], env=ON_HOST), "finds nothing again: name the output with -o\n")
+    expect(dry(*sizes, env=ON_HOST), "checkpoint: none", "resuming: ", folder / "c.h5")
+    expect(dry(*sizes[:-2], env=ON_HOST), "resuming: ", "-o")
     for repeat in (2, "auto"):
-        expect(dry(*sizes, "--measure.repeat", repeat, env=ON_HOST),
-               "checkpoint: none, since the run repeats")
+        expect(dry(*sizes, "--measure.repeat", repeat, env=ON_HOST), "checkpoint: none")
     capped = [*sizes, "--pipeline.gpu-memory", "20MiB"]
     text = dry(*capped, env=ON_HOST)
     tiles = int(re.search(r"super-tiles: (\d+),", text)[1])
     assert tiles > 1, text
-    expect(text, f"checkpoint: after each of {tiles} super-tiles, in '{folder}/.c.h5.UUID.part' "
-           f"with C, 15.26 MiB from the beginning, and '{folder}/.c.h5.UUID.RANK.checkpoint', a "
-           "journal a rank, about ")
-    expect(dry(*capped, "--output.store", "false", env=ON_HOST),
-           f"in '{folder}/.c.h5.UUID.part', the beginning of the result, and ")
+    expect(text, "checkpoint: ", f"{tiles} super-tiles", f"'{folder}/.c.h5.UUID.part'", "15.26 MiB",
+           f"'{folder}/.c.h5.UUID.RANK.checkpoint'")
+    text = dry(*capped, "--output.store", "false", env=ON_HOST)
+    expect(text, "checkpoint: ", f"'{folder}/.c.h5.UUID.part'")
+    assert "15.26 MiB" not in text, text
     assert not list(folder.iterdir())
 
 
 def test_gram():
     text = dry("gram", "--gram.rows", 20000, "--gram.columns", 10000, "--ranks", 2, env=ON_GPUS)
-    expect(text, "dry run of gram", "of which one of each pair is computed", "0 B of A")
+    expect(text, "dry run of gram", "0 B of A")
 
 
 def test_files_and_measured_rates():
@@ -136,21 +127,15 @@ def test_files_and_measured_rates():
     with h5py.File(result) as file:
         rates = {row["ceiling"].decode(): row["per_rank_min"] for row in file["ceilings"][:]}
     text = dry("gemm", *inputs, "--rates", result)
-    expect(text, "C: 100 x 60 in fp32", f"measured of a rank, in {result}: ",
-           f"link_up {rates['link_up']:.4g} GB/s",
-           f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s",
-           "\ntaken of a rank: device memory ")
-    assert "assumed of a rank" not in text and "with --rates" not in text, text
+    expect(text, "C: 100 x 60 in fp32", result, f"link_up {rates['link_up']:.4g} GB/s",
+           f"multiply_fp32 {rates['multiply_fp32']:.4g} Gflop/s", "device memory")
+    assert "assumed" not in text and "--rates" not in text, text
     # What was not measured is assumed: two ranks' gathers, another precision.
     text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--product.precision", "fp64",
-               warnings=[["1 of 2 ranks compute nothing"],
-                         ["warning: --rates: multiply_fp64 is assumed, and so is the prediction: "
-                          f"'{result}' is a result of gemm and tells only in part",
-                          "taken: link_up, link_down; not taken: panel_read, which was of f32, "
-                          "contiguous and f64, contiguous in fp32 and is of ", " in fp64; ",
-                          "no limit of this run: multiply_fp32",
-                          "not in it: all_gather, multiply_fp64)"]])
-    expect(text, "assumed of a rank: all_gather 5 GB/s, multiply_fp64 200 Gflop/s\n")
+               warnings=[["1 of 2 ranks"],
+                         ["--rates", "multiply_fp64", result, "link_up, link_down;", "panel_read",
+                          "fp32", "fp64", "multiply_fp32", "all_gather, multiply_fp64"]])
+    expect(text, "assumed", "all_gather 5 GB/s", "multiply_fp64 200 Gflop/s")
     assert "all_gather 5 GB/s between" not in text, text
     assert sorted(path.name for path in folder.iterdir()) == ["in.h5", "out.h5"]
 
@@ -162,8 +147,7 @@ def test_files_and_measured_rates():
     for others in (["--input.a", "uniform", "--gemm.m", 100, *inputs[2:]],
                    [*inputs, "--pipeline.mode", "pageable"]):
         text = dry("gemm", *others, "--rates", result,
-                   warnings=[["taken: link_up, link_down, multiply_fp32; not taken: panel_read, "
-                              "which was of f32"]])
+                   warnings=[["link_up, link_down, multiply_fp32", "panel_read", "f32"]])
         assert "panel_read" not in text, text
     expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 on a host", "C: 100 x 60 in fp32")
 
@@ -176,11 +160,8 @@ def test_rates_of_other_tiles():
         return ["--gemm.m", m, "--gemm.n", n, "--gemm.k", k]
     run("run", "gemm", *sizes(1, 1, 1), "-o", result, env=ON_HOST).expect(0)
     text = dry("gemm", "--rates", result, env=ON_HOST,
-               warnings=[[f"warning: --rates: multiply_fp32 is assumed, and so is the prediction: "
-                          f"'{result}' is a result of gemm",
-                          "; not taken: multiply_fp32, which was of tiles of 2 x 2 x 1 and is of "
-                          ]])
-    expect(text, "assumed of a rank: multiply_fp32 400 Gflop/s\n")
+               warnings=[["--rates", "multiply_fp32", result, "2 x 2 x 1"]])
+    expect(text, "assumed", "multiply_fp32 400 Gflop/s")
     result = result.with_name("300.h5")
     run("run", "gemm", *sizes(300, 300, 300), "-o", result, env=ON_HOST).expect(0)
     with h5py.File(result) as file:
@@ -188,25 +169,23 @@ def test_rates_of_other_tiles():
     expect(dry("gemm", *sizes(260, 310, 270), "--rates", result, env=ON_HOST), "multiply_fp32 ")
     for others in ((20, 300, 300), (300, 20, 300), (300, 300, 20)):
         dry("gemm", *sizes(*others), "--rates", result, env=ON_HOST,
-            warnings=[[f"; not taken: multiply_fp32, which was of tiles of {tile} and is of "]])
+            warnings=[["--rates", "multiply_fp32", tile]])
 
 
 def test_the_backend_that_is_planned_for():
     """Without a word of it that which the program was built for, or a result's."""
     unset = {"SHARDSTREAM_DEVICE_BACKEND": None}
-    built = (["backend: cuda (GPUs), since this program was built with CUDA", "multiply_fp32 50000"]
+    built = (["backend: cuda", "multiply_fp32 50000 Gflop/s"]
              if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON" else
-             ["backend: host (CPUs), since this program was built without CUDA",
-              "multiply_fp32 400 Gflop/s"])
+             ["backend: host", "multiply_fp32 400 Gflop/s"])
     expect(dry("gemm", env=unset), *built)
     result = new_folder() / "out.h5"
     run("run", "reduce", "--input.count", 1000, "-o", result, env=ON_HOST).expect(0)
     expect(dry("gemm", "--rates", result, env=unset,
-               warnings=[[f"'{result}' is a result of reduce", "taken: link_up; no limit of this "
-                          "run: decode; not in it: link_down, multiply_fp32)"]]),
-           "backend: host (CPUs), as the result of --rates", "multiply_fp32 400 Gflop/s")
+               warnings=[[result, "reduce", "link_up", "decode", "link_down, multiply_fp32"]]),
+           "backend: host", "--rates", "multiply_fp32 400 Gflop/s")
     check_complaints([(["run", *with_sizes("gemm"), "--dry-run", "--rates", result], 2,
-                       ["was measured on CPUs", "GPUs", "leave --rates out"], ON_GPUS)], ranks=(1,))
+                       ["--rates", result, "CPUs", "GPUs"], ON_GPUS)], ranks=(1,))
 
 
 def test_runs_plan_with_given_rates():
@@ -258,26 +237,25 @@ def test_a_reduction_by_measured_rates():
         assert ("decode" in rates) == (name == "packed") and len(rates) >= 2, rates
         text = dry("reduce", *data, "--rates", result, env=ON_HOST)
         expect(text, *(f"{each} {rate:.4g} GB/s" for each, rate in rates.items()),
-               f"or more, bound by {bound}\n")
+               f"bound by {bound}\n")
         if name == "packed":  # that does not tell how plain data is read
             text = dry("reduce", "--input.data", f"{folder}/in.h5:/plain", "--rates", result,
-                       env=ON_HOST, warnings=[["no limit of this run: decode; not in it: "
-                                               "page_cache_read or storage_read)"]])
-            expect(text, "bound by link_up; reading the source may be slower")
+                       env=ON_HOST,
+                       warnings=[["decode", "page_cache_read", "storage_read"]])
+            expect(text, "bound by link_up;")
             # Nor how quickly others are generated.
             text = dry("reduce", "--rates", result, env=ON_HOST,
-                       warnings=[["taken: link_up; not taken: decode, which was of f32, ",
-                                  " and is of f32, generated)"]])
-            expect(text, "bound by link_up; reading the source may be slower")
+                       warnings=[["link_up", "decode", "f32", "generated"]])
+            expect(text, "bound by link_up;")
 
 
 def test_a_reduction():
     text = dry("reduce", "--input.count", "1e9", "--input.type", "f64", "--ranks", 2, env=ON_GPUS)
     expect(text, "dry run of reduce on 2 ranks", "data: uniform, 1000000000 elements of f64",
-           "leaves: 15259 of 65536 elements; shard of rank 0: 7630 of them, 3.726 GiB",
-           "predicted: 80", "or more, bound by link_up; reading the source may be slower")
+           "leaves: 15259 of 65536 elements", "rank 0: 7630", "3.726 GiB", "bound by link_up;")
+    assert re.search(r"predicted: 80", text), text
     resident = dry("reduce", "--pipeline.mode", "resident", env=ON_GPUS)
-    expect(resident, "device_read 2500 GB/s", "or more, bound by device_read\n")
+    expect(resident, "device_read 2500 GB/s", "bound by device_read\n")
 
 
 def test_one_process_of_a_launcher_tells_it():
@@ -293,8 +271,8 @@ def test_one_process_of_a_launcher_tells_it():
     expect(dry("reduce", env={**slurm, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}),
            "on 1 rank, 1 on a host")
     # Nor is what is wrong said by all.
-    check_complaints([(["run", "reduce", "--dry-run", "--input.count", 0], 2, ["is below 1"])],
-                     ranks=(3,))
+    check_complaints([(["run", "reduce", "--dry-run", "--input.count", 0], 2,
+                       ["--input.count", 0])], ranks=(3,))
 
 
 def test_rates_that_are_no_result_of_a_run():
@@ -345,27 +323,27 @@ def test_rates_that_are_no_result_of_a_run():
         file["topology/gpus"] = gpu
 
     cases = [
-        (with_attribute("/", "schema", "other"), ["is no result"]),
-        (with_attribute("/", "schema_version", 2), ["schema_version is 2"]),
+        (with_attribute("/", "schema", "other"), ["result"]),
+        (with_attribute("/", "schema_version", 2), ["schema_version", 2]),
         (with_attribute("/", "schema_version", "one"), ["schema_version"]),
         (with_attribute("/", "status", "a\nb"), ["status", "a\\x0ab"]),
-        (with_attribute("config", "run.workload", "a sort"), ["workload", "'a sort'"]),
-        (with_column("ceilings", "conditions", None), ["/ceilings", "column conditions"]),
-        (with_column("ceilings", "conditions", 5), ["column conditions"]),
+        (with_attribute("config", "run.workload", "a sort"), ["workload", "a sort"]),
+        (with_column("ceilings", "conditions", None), ["/ceilings", "conditions"]),
+        (with_column("ceilings", "conditions", 5), ["/ceilings", "conditions"]),
         (without("ceilings"), ["/ceilings"]),
         (without("topology"), ["/topology/ranks"]),
         (as_link, ["/ceilings", "link"]),
-        (with_column("ceilings", "ceiling", None), ["/ceilings", "column ceiling"]),
-        (with_column("ceilings", "ceiling", 5), ["column ceiling"]),
-        (with_column("ceilings", "ceiling", b"link up"), ["'link up'"]),
+        (with_column("ceilings", "ceiling", None), ["/ceilings", "ceiling"]),
+        (with_column("ceilings", "ceiling", 5), ["/ceilings", "ceiling"]),
+        (with_column("ceilings", "ceiling", b"link up"), ["link up"]),
         (with_column("ceilings", "ceiling", b"link_up"), ["link_up", "twice"]),
-        (with_column("ceilings", "per_rank_min", b"fast"), ["column per_rank_min"]),
+        (with_column("ceilings", "per_rank_min", b"fast"), ["/ceilings", "per_rank_min"]),
         *((with_column("ceilings", "per_rank_min", rate), [text])
-          for rate, text in ((np.nan, "nan"), (-1.0, "-1"), (0.0, "is 0"), (np.inf, "inf"),
+          for rate, text in ((np.nan, "nan"), (-1.0, "-1"), (0.0, 0), (np.inf, "inf"),
                              (1e300, "1e+300"))),
         (with_rows("ceilings", 0), ["/ceilings", "0 rows"]),
-        (with_rows("ceilings", 1_000_000), ["1000000 rows"]),
-        (with_rows("ceilings", 2**40), [f"{2**40} rows"]),
+        (with_rows("ceilings", 1_000_000), ["/ceilings", 1000000]),
+        (with_rows("ceilings", 2**40), ["/ceilings", 2**40]),
         (with_rows("topology/ranks", 0), ["/topology/ranks"]),
         (with_column("topology/ranks", "rank", 3), ["rank 3"]),
         (with_small_gpu, ["7 bytes"]),
@@ -377,11 +355,11 @@ def test_rates_that_are_no_result_of_a_run():
         with h5py.File(name, "r+") as file:
             change(file)
         complaints.append((["run", *with_sizes("gemm"), "--dry-run", "--rates", name], 2,
-                           ["--rates: ", f"'{name}'", *words]))
+                           ["--rates", name, *words]))
     check_complaints(complaints, ranks=(1,))
 
 
-def test_what_is_wrong_with_the_output():
+def test_bad_output():
     """Is seen as the run would see it, and nothing is written."""
     folder = new_folder()
     small = ["run", "gemm", "--gemm.m", 10, "--gemm.n", 10, "--gemm.k", 10]
@@ -393,27 +371,27 @@ def test_what_is_wrong_with_the_output():
     named = ["--input.a", f"{folder}/in.h5:/A", "--input.b", f"{folder}/in.h5:/A"]
     reduce = ["run", "reduce", "--input.data", f"{folder}/in.h5:/A"]
     for what, words in (
-            ([*small, "-o", folder / "c.h5"], ["already exists", "--output.overwrite"]),
-            ([*reduce, "-o", folder / "c.h5"], ["already exists", "--output.overwrite"]),
-            ([*small, "-o", folder / "none/c.h5"], ["there is no folder"]),
-            ([*small, "-o", folder], ["is a folder"]),
-            ([*small, "-o", f"{folder}/d.h5:/C"], ["names a data set", f"pass -o {folder}/d.h5\n"]),
-            ([*small, "-o", f"{folder}/{'c' * 240}.h5"], ["too long a name"]),
+            ([*small, "-o", folder / "c.h5"], [folder / "c.h5", "--output.overwrite"]),
+            ([*reduce, "-o", folder / "c.h5"], [folder / "c.h5", "--output.overwrite"]),
+            ([*small, "-o", folder / "none/c.h5"], [f"'{folder}/none'"]),
+            ([*small, "-o", folder], [f"'{folder}'"]),
+            ([*small, "-o", f"{folder}/d.h5:/C"], [f"'{folder}/d.h5:/C'", f"-o {folder}/d.h5\n"]),
+            ([*small, "-o", f"{folder}/{'c' * 240}.h5"], [240 * "c", "long"]),
             (["run", "gemm", *named, "-o", folder / "in.h5", "--output.overwrite", "true"],
-             ["is an input of this run"]),
+             [folder / "in.h5", "input"]),
             ([*reduce, "-o", folder / "in.h5", "--output.overwrite", "true"],
-             ["is an input of this run"]),
+             [folder / "in.h5", "input"]),
             (["run", "gemm", "-o", folder / "e.h5", "--gemm.m", 1e9, "--gemm.n", 1e6],
-             ["has no room for", "free"])):
+             ["free"])):
         said = run(*what, "--dry-run", env=ON_HOST)
         expect_complaint(said, 2, words)
-        if "has no room for" not in words:
+        if words != ["free"]:  # which changes
             assert run(*what, env=ON_HOST).expect(2).err == said.err, said
     run(*small, "-o", folder / "c.h5", "--output.overwrite", "true", "--dry-run").expect(0)
     run(*small, "-o", folder / "d.h5", "--measure.timeline", "true", "--dry-run").expect(0)
     (folder / "d.trace.json").write_text("of another run")
     expect_complaint(run(*small, "-o", folder / "d.h5", "--measure.timeline", "true", "--dry-run"),
-                     2, ["d.trace.json' already exists"])
+                     2, [folder / "d.trace.json"])
     (folder / "d.trace.json").unlink()
     assert sorted(path.name for path in folder.iterdir()) == names
 
@@ -428,36 +406,31 @@ def test_bad_input():
     a = f"{folder}/in.h5:/A"
     gemm = ["run", *with_sizes("gemm"), "--dry-run"]
     check_complaints([
-        ([*gemm, "--input.a", a, "--input.b", a], 2, ["the inner sizes 8 and 10 differ"]),
-        ([*gemm, "--input.a", f"{folder}/none.h5:/A", "--input.b", a], 2, ["there is no file"]),
-        ([*gemm, "--gemm.beta", 2], 2, ["there is no C to add"]),
-        ([*gemm, "--product.precision", "fp23"], 2, ["fp23"]),
-        ([*gemm, "--pipeline.gpu-memory", "4KiB"], 2, ["allow --pipeline.gpu-memory"]),
-        ([*gemm, "--product.decomposition", "split-k", "--ranks", 2], 2, ["is not possible"]),
-        *(([*gemm, "--rates", f"{folder}/{name}"], 2,
-           [f"--rates: '{folder}/{name}' is no result of a run ({why})", "that a run has written"])
-          for name, why in (("in.h5", "it is not marked as one"), ("none.h5", "No such file "
-                            "or directory"), ("text.h5", "HDF5 cannot open it"))),
-        ([*gemm, "--rates", f"{folder}/bad.h5"], 2,
-         [f"--rates: '{folder}/bad.h5' has not passed its verification (it is marked unverified)",
-          "run its command again"]),
-        ([*gemm, "--gpus-per-node", 0], 2, ["--gpus-per-node: 0 can't be: give a number of ranks"]),
-        ([*gemm, "--ranks", 0], 2, ["--ranks", "from 1"]),
-        ([*gemm, "--ranks", "many"], 2, ["--ranks", "'many'"]),
-        (["run", "gemm", "--ranks", 2], 2, ["--ranks is for planning", "--dry-run",
-                                            "leave it out (mpirun or srun says how many ranks"]),
-        (["run", *with_sizes("reduce"), "--rates", "c.h5"], 2, ["--measure.rates", "gemm, gram"]),
+        ([*gemm, "--input.a", a, "--input.b", a], 2, [a, "8 x 8", "10 x 10"]),
+        ([*gemm, "--input.a", f"{folder}/none.h5:/A", "--input.b", a], 2,
+         [folder / "none.h5"]),
+        ([*gemm, "--gemm.beta", 2], 2, ["gemm.beta"]),
+        ([*gemm, "--product.precision", "fp23"], 2, ["--product.precision", "fp23"]),
+        ([*gemm, "--pipeline.gpu-memory", "4KiB"], 2, ["--pipeline.gpu-memory"]),
+        ([*gemm, "--product.decomposition", "split-k", "--ranks", 2], 2, ["split-k"]),
+        *(([*gemm, "--rates", f"{folder}/{name}"], 2, ["--rates", folder / name, *why])
+          for name, why in (("in.h5", []), ("none.h5", ["No such file or directory"]),
+                            ("text.h5", ["HDF5"]))),
+        ([*gemm, "--rates", f"{folder}/bad.h5"], 2, ["--rates", folder / "bad.h5", "unverified"]),
+        ([*gemm, "--gpus-per-node", 0], 2, ["--gpus-per-node", 0]),
+        ([*gemm, "--ranks", 0], 2, ["--ranks", 1]),
+        ([*gemm, "--ranks", "many"], 2, ["--ranks", "many"]),
+        (["run", "gemm", "--ranks", 2], 2, ["--ranks", "--dry-run", "mpirun"]),
+        (["run", *with_sizes("reduce"), "--rates", "c.h5"], 2, ["--measure.rates", "gemm", "gram"]),
         (["run", *with_sizes("gemm"), "--rates", f"{folder}/none.h5"], 2,
          ["--rates", f"{folder}/none.h5"]),
-        *((["run", "gemm", *words], 2, ["--dry-run takes no value, and 'true' is given: pass "
-                                        "--dry-run alone"])
+        *((["run", "gemm", *words], 2, ["--dry-run", "true"])
           for words in (["--dry-run=true"], ["--dry-run", "true"])),
-        (["info", "--json", "false"], 2, ["--json takes no value, and 'false' is given"]),
-        (["run", "gemm", "--dryrun"], 2, ["did you mean --dry-run?"]),
+        (["info", "--json", "false"], 2, ["--json", "false"]),
+        (["run", "gemm", "--dryrun"], 2, ["--dryrun", "--dry-run"]),
         (["run", "reduce", "--dry-run", "--input.data", f"{folder}/none.h5"], 2,
-         ["there is no file"]),
-        *(([*words, "--device.backend", "host", "--comm.transport", "nccl"], 2,
-           ["NCCL works between GPUs, and this run is on the host backend"])
+         [folder / "none.h5"]),
+        *(([*words, "--device.backend", "host", "--comm.transport", "nccl"], 2, ["NCCL", "host"])
           for words in (gemm, ["run", *with_sizes("reduce"), "--dry-run"])),
     ], ranks=(1,))
 

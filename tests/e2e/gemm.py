@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 import results
-from harness import check_complaints, each, main, new_folder, ready_ini_files, run
+from harness import check_complaints, each, expect_warning, main, new_folder, ready_ini_files, run
 from products import (FLOATS, ON_HOST, bytes_of, expect_within, inputs, model, normal, output_type,
                       product, skip_without_blas, stored, whole_numbers)
 
@@ -254,10 +254,11 @@ def test_norms_of_any_size():
     large = gemm(new_folder() / "out.h5", *size, "--product.precision", "fp32", "--gemm.alpha",
                  "1e39",
                  env=ON_HOST)
-    assert large.values["c_norm"] == "inf" and "overflows" in large.err, large
+    assert large.values["c_norm"] == "inf", large
+    expect_warning(large, ["C"])
 
 
-def test_what_is_not_finite_is_not_verified():
+def test_non_finite_rows_are_unchecked():
     """It is no failure: what is printed, stored and warned of agree on how much could be
     checked."""
     a, b = normal(800, 90), normal(90, 60, seed=2)
@@ -326,18 +327,18 @@ def test_other_options():
     files = inputs(folder, a=whole_numbers(5, 6), b=whole_numbers(6, 7))
     reduce, product = ["run", "reduce", "--input.count", 10], ["run", "gemm", *files]
     check_complaints([
-        ([*reduce, "--product.precision", "fp64"], 2, ["--product.precision is for gemm"]),
-        ([*reduce, *files], 2, ["--input.a is for gemm"]),
-        ([*reduce, "--output.store", "true"], 2, ["--output.store is for gemm"]),
-        ([*product, "--reduce.ops", "sum"], 2, ["--reduce.ops is for reduce"]),
-        ([*product, "--input.data", "ramp"], 2, ["--input.data is for reduce"]),
-        ([*product, "--pipeline.batches", 2], 2, ["--pipeline.batches is for reduce"]),
+        ([*reduce, "--product.precision", "fp64"], 2, ["--product.precision", "gemm"]),
+        ([*reduce, *files], 2, ["--input.a", "gemm"]),
+        ([*reduce, "--output.store", "true"], 2, ["--output.store", "gemm"]),
+        ([*product, "--reduce.ops", "sum"], 2, ["--reduce.ops", "reduce"]),
+        ([*product, "--input.data", "ramp"], 2, ["--input.data", "reduce"]),
+        ([*product, "--pipeline.batches", 2], 2, ["--pipeline.batches", "reduce"]),
         ([*product, "--pipeline.mode", "pinned"], 2, ["--pipeline.mode stream"]),
         ([*product, "--gemm.k", 6], 2, ["gemm.k", "input.a"]),
         ([*product, "--gemm.n", 7], 2, ["gemm.n", "input.b"]),
-        (["run", "gemm", "--gemm.m", "2^40", "--gemm.n", "2^40"], 2, ["C is", "2^63"]),
-        ([*reduce, "--product.decomposition", "rows"], 2, ["--product.decomposition is for gemm"]),
-        ([*reduce, "--output.resume", "never"], 2, ["--output.resume is for gemm"]),
+        (["run", "gemm", "--gemm.m", "2^40", "--gemm.n", "2^40"], 2, ["C", 2**40, "2^63"]),
+        ([*reduce, "--product.decomposition", "rows"], 2, ["--product.decomposition", "gemm"]),
+        ([*reduce, "--output.resume", "never"], 2, ["--output.resume", "gemm"]),
     ])
     run(*product, "-o", folder / "c.h5",
         env={"SHARDSTREAM_GEMM_K": "9", "SHARDSTREAM_REDUCE_OPS": "sum"}).expect(0)
@@ -368,49 +369,44 @@ def test_bad_input():
     good = of("in.h5:/A", "in.h5:/B")
     check_complaints([
         (of("in.h5:/A", "in.h5:/short"), 2,
-         ["31", "29", "neither swapping nor transposing makes them fit"]),
+["in.h5:/A", "20 x 31", "in.h5:/short", "29 x 10"]),
         (of("in.h5:/B", "in.h5:/A"), 2,
-         ["10", "20", ": swap input.a and input.b (C is then 20 x 10), or pass --gemm.transpose-a "
-          "true and --gemm.transpose-b true (C is then 10 x 20)\n"]),
+         ["in.h5:/B", "31 x 10", "in.h5:/A", "20 x 31", "input.a", "input.b", "20 x 10",
+          "--gemm.transpose-a true", "--gemm.transpose-b true", "10 x 20"]),
         (of("in.h5:/B", "in.h5:/At", "--gemm.transpose-b", "true"), 2,
-         [": swap input.a and input.b and pass --gemm.transpose-a true and --gemm.transpose-b "
-          "false (C is then 20 x 10), or pass --gemm.transpose-a true and --gemm.transpose-b false "
-          "(C is then 10 x 20)\n"]),
+         ["in.h5:/B", "in.h5:/At", "input.a", "input.b", "20 x 10", "--gemm.transpose-a true",
+          "--gemm.transpose-b false", "10 x 20"]),
         (of("in.h5:/A", "in.h5:/A"), 2,
-         [": pass --gemm.transpose-a true (C is then 31 x 31), or pass --gemm.transpose-b true "
-          "(C is then 20 x 20)\n"]),
+         ["in.h5:/A", "--gemm.transpose-a true", "31 x 31", "--gemm.transpose-b true", "20 x 20"]),
         (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-a", "true"), 2,
-         ["20", "31", "pass --gemm.transpose-a false (C is then 20 x 10)"]),
+         ["in.h5:/A", "in.h5:/B", "--gemm.transpose-a false", "20 x 10"]),
         (of("in.h5:/A", "in.h5:/B", "--gemm.transpose-b", "true"), 2,
-         ["31", "10", "pass --gemm.transpose-b false (C is then 20 x 10)"]),
-        (["run", "gemm", *good[2:4]], 2,
-         ["input.a is ", "/in.h5:/A, but input.b is not named", "--input.b uniform"]),
-        (["run", "gemm", *good[4:6]], 2,
-         ["input.b is ", "/in.h5:/B, but input.a is not named", "--input.a uniform"]),
-        ([*good, "-o", "c.h5:/C"], 2, ["'c.h5:/C' names a data set", "pass -o c.h5\n"]),
+         ["in.h5:/A", "in.h5:/B", "--gemm.transpose-b false", "20 x 10"]),
+        (["run", "gemm", *good[2:4]], 2, ["input.a", "in.h5:/A", "--input.b"]),
+        (["run", "gemm", *good[4:6]], 2, ["input.b", "in.h5:/B", "--input.a"]),
+        ([*good, "-o", "c.h5:/C"], 2, ["c.h5:/C", "-o c.h5\n"]),
         ([*good, "--gemm.beta", "0.5"], 2, ["gemm.beta", "input.c"]),
         ([*good, "--gemm.beta", "0.5", "--input.c", f"{folder}/in.h5:/wide"], 2,
          ["input.c", "11", "10"]),
         ([*good, "--gemm.beta", "0.5", "--input.c", f"{folder}/in.h5:/B"], 2,
          ["input.c", "31", "20"]),
-        ([*good, "--product.precision", "quadruple"], 2, ["product.precision", "'quadruple'",
+        ([*good, "--product.precision", "quadruple"], 2, ["product.precision", "quadruple",
                                                           "fp64"]),
-        ([*good, "--gemm.transpose-a=maybe"], 2, ["gemm.transpose-a", "'maybe'"]),
-        ([*good, "--pipeline.gpu-memory", "1KiB"], 2,
-         ["1 KiB", "--pipeline.gpu-memory", "B or more"]),
-        (of("in.h5:/A", "in.h5:/cube"), 2, ["input.b", "in.h5:/cube", "3 dimensions"]),
+        ([*good, "--gemm.transpose-a=maybe"], 2, ["gemm.transpose-a", "maybe"]),
+        ([*good, "--pipeline.gpu-memory", "1KiB"], 2, ["1 KiB", "--pipeline.gpu-memory"]),
+        (of("in.h5:/A", "in.h5:/cube"), 2, ["input.b", "in.h5:/cube", 3]),
         (of("in.h5:/texts", "in.h5:/B"), 2, ["in.h5:/texts", "numbers"]),
         (of("in.h5:/AA", "in.h5:/B"), 2, ["'/AA'"]),
-        (of("none.h5:/A", "in.h5:/B"), 2, ["none.h5", "no file"]),
-        (of("in.h5:/A", "text.h5:/B"), 2, ["text.h5", "not an HDF5 file"]),
+        (of("none.h5:/A", "in.h5:/B"), 2, ["none.h5"]),
+        (of("in.h5:/A", "text.h5:/B"), 2, ["text.h5", "HDF5"]),
         (of("result.h5:/results/reduce", "in.h5:/B"), 2, ["result.h5:/results/reduce", "numbers"]),
         (of("in.h5:/A", "in.h5:/B", "-o", folder / "in.h5", "--output.overwrite", "true"), 2,
-         [f"'{folder}/in.h5' is an input", "choose another output.file"]),
+         [f"'{folder}/in.h5'", "input", "output.file"]),
     ])
     assert (folder / "in.h5").read_bytes() == before
 
 
-def test_what_int8_cannot_do():
+def test_limits_of_int8():
     folder = new_folder()
     with h5py.File(folder / "in.h5", "w") as file:
         for dtype, kind in (("f4", "f32"), ("f8", "f64"), ("i4", "i32"), ("i8", "i64"),
@@ -425,21 +421,20 @@ def test_what_int8_cannot_do():
 
     safe = {"f32": "fp32", "u8": "fp32", "f64": "fp64", "i32": "fp64", "i64": "fp64"}
     check_complaints([
-        *((of(kind, "i8"), 2, [f"in.h5:/{kind} is {kind}", f"--product.precision {precision},",
+        *((of(kind, "i8"), 2, [f"in.h5:/{kind}", f"--product.precision {precision}",
                                "--input.type i8"]) for kind, precision in safe.items()),
-        (of("i8", "f64"), 2, ["in.h5:/f64 is f64", "--product.precision fp64"]),
+        (of("i8", "f64"), 2, ["in.h5:/f64", "--product.precision fp64"]),
         # What --input.type i8 comes to, where values are not so.
         (of("large", "i8", "--input.type", "i8"), 1,
-         ["300, which i8 cannot hold: pass --product.precision fp32 or fp64 in place of int8, "
-          "and no --input.type\n"]),
-        (of("long", "tall"), 2, ["131072 products", "at most 131071", "fp32 or fp64"]),
-        (of("i8", "i8", "--gemm.alpha", 2), 2, ["int8", "leave out alpha", "fp32 or fp64"]),
+         ["in.h5:/large", 300, "i8", "--product.precision", "fp32", "fp64", "--input.type"]),
+        (of("long", "tall"), 2, ["int8", 131072, 131071, "fp32", "fp64"]),
+        (of("i8", "i8", "--gemm.alpha", 2), 2, ["int8", "alpha", "fp32", "fp64"]),
         (of("i8", "i8", "--gemm.beta", 1, "--input.c", f"{folder}/in.h5:/C"), 2,
          ["int8", "beta"]),
         (["run", "gemm", "--product.precision", "int8", "--gemm.k", 131072], 2,
-         ["131072 products"]),
+         ["int8", 131072]),
         (["run", "gemm", "--gemm.m", 9, "--product.precision", "int8", "--input.type", "f32"], 2,
-         ["is f32"]),
+         ["int8", "f32"]),
     ])
 
 

@@ -124,13 +124,29 @@ def each(cases, check, workers=4):
     assert not failures, f"{len(failures)} of {len(futures)} cases:\n" + "\n".join(failures)
 
 
+def expect_words(text, words, told=None):
+    """The text has each of `words`, and not only as a part of a longer word: `--gemm.k` isn't in
+    `--gemm.kk`, nor `1` in `16`. On failure `told` is shown, or the text."""
+    for word in map(str, words):
+        whole = re.sub(r"^\b|\b$", r"\\b", re.escape(word))
+        assert re.search(whole, text), f"'{word}' is missing:\n{told or text}"
+
+
 def expect_complaint(finished, code, words):
-    """One line from the program, by one rank if there are several, and nothing else."""
+    """One error from the program, in one line and by one rank, and nothing else. `words` are what
+    it must name, however it is phrased: options, files, values, and a standard term if another
+    error has the same code, option and value."""
     finished.expect(code)
     assert finished.out == "", finished
     assert re.fullmatch(r"(rank \d+: )?error: [^\n]+\n", finished.err), finished
-    for word in words:
-        assert word in finished.err, f"'{word}' is missing:\n{finished}"
+    expect_words(finished.err, words, finished)
+
+
+def expect_warning(finished, words):
+    """Exactly one warning; it names `words`, as in expect_complaint()."""
+    warnings = [line for line in finished.err.splitlines() if "warning: " in line]
+    assert len(warnings) == 1, finished
+    expect_words(warnings[0], words, finished)
 
 
 def check_complaint(arguments, code, words, ranks, env=None):
@@ -145,7 +161,7 @@ def check_complaint(arguments, code, words, ranks, env=None):
 
 
 def check_complaints(cases, ranks=(1, 2)):
-    """Cases of (arguments, exit code, words of the message[, environment]), on several ranks. After
+    """Cases of (arguments, exit code, what is named[, environment]), on several ranks. After
     an error Open MPI's launcher sleeps for a second, so that there is time for many."""
     each([(case[0], case[1], case[2], n, *case[3:]) for case in cases for n in ranks],
          check_complaint, workers=8)

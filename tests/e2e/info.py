@@ -10,7 +10,8 @@ import subprocess
 import h5py
 import numpy as np
 
-from harness import LEAF, command_line, each, environment, main, new_folder, run, skip_part
+from harness import (LEAF, command_line, each, environment, expect_complaint, expect_words, main,
+                     new_folder, run, skip_part)
 
 TABLES = ["versions", "ranks", "gpus", "peers", "findings"]
 
@@ -122,7 +123,7 @@ def test_measure():
 
     def check(ranks, source, options, expected):
         finished = run("info", "--measure", "--json", "--input.data", source, *options, ranks=ranks)
-        if expected == "storage_read" and "cannot read past the page cache" in finished.err:
+        if expected == "storage_read" and finished.code == 2 and "input.read" in finished.err:
             return skip_part("this file system refuses O_DIRECT")
         told = tables_of(finished.expect(0))
         assert list(told) == ["versions", "ranks", "gpus", "peers", "ceilings", "findings",
@@ -143,7 +144,7 @@ def test_measure():
     assert [row["ceiling"] for row in shown["ceilings"]][-1] == "decode", shown
 
 
-def test_input_that_a_run_would_be_refused_for():
+def test_shows_the_input_error_of_a_run():
     missing = ["--input.data", new_folder() / "none.h5"]
     too_little = ["--input.count", 10 * LEAF, "--pipeline.gpu-memory", 1]
 
@@ -155,13 +156,13 @@ def test_input_that_a_run_would_be_refused_for():
             told = tables_of(finished)
             problem, = [row["finding"] for row in told["findings"] if row["kind"] == "problem"]
             assert finished.err.endswith(f"error: {problem}\n"), finished
-            for word in words:
-                assert word in finished.err and word in refused.err, f"{finished}\n{refused}"
+            for each_run in (finished, refused):
+                expect_words(each_run.err, words, each_run)
             assert [row["backend"] for row in told["ranks"]] == ["host"] * ranks, finished
             assert "ceilings" not in told or switches == ["--json", "--measure"], finished
     each([(ranks, arguments, words) for ranks in (1, 2)
           for arguments, words in ((missing, ["none.h5"]), (too_little, ["--pipeline.gpu-memory"]),
-                                   (["--launch.expect-ranks", 8], ["expect-ranks is 8"]))],
+                                   (["--launch.expect-ranks", 8], ["launch.expect-ranks", 8]))],
          check)
     both = [*missing, "--device.backend", "cuda"]
     finished = run("info", "--measure", "--json", *both, env={"CUDA_VISIBLE_DEVICES": ""}).expect(2)
@@ -211,7 +212,7 @@ def test_nothing_is_sampled_on_the_host():
         assert b"energy" not in file["summary"]["metric"]
 
 
-def test_what_a_run_would_be_refused_for():
+def test_shows_the_error_of_a_run():
     """Everything is shown all the same, and then the run's own sentence and code."""
     if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON":
         hidden = {"CUDA_VISIBLE_DEVICES": ""}
@@ -245,24 +246,20 @@ def test_an_ini_file_counts():
 
 def test_bad_arguments():
     def check(arguments, words, ranks):
-        finished = run("info", *arguments, ranks=ranks).expect(2)
-        assert re.fullmatch(r"(rank \d: )?error: [^\n]+\n", finished.err), finished
-        assert finished.out == "", finished
-        for word in words:
-            assert word in finished.err, f"{word}: {finished}"
+        expect_complaint(run("info", *arguments, ranks=ranks), 2, words)
     cases = [
-        (["--jsn"], ["unknown option '--jsn'", "did you mean --json?"]),
-        (["--measures"], ["did you mean --measure?"]),
-        (["--json=true"], ["--json takes no value"]),
-        (["--json", "true"], ["--json takes no value, and 'true' is given"]),
-        (["reduce"], ["'reduce'", "NAME.ini", "shardstream info --help"]),
-        (["a.ini", "b.ini"], ["'b.ini'"]),
+        (["--jsn"], ["--jsn", "--json"]),
+        (["--measures"], ["--measures", "--measure"]),
+        (["--json=true"], ["--json", "true"]),
+        (["--json", "true"], ["--json", "true"]),
+        (["reduce"], ["reduce", "NAME.ini", "shardstream info --help"]),
+        (["a.ini", "b.ini"], ["b.ini"]),
         (["none.ini"], ["none.ini"]),
-        (["--device.backend", "gpu"], ["--device.backend", "cuda, host, or auto"]),
-        (["--device.backend", "--json"], ["--device.backend needs a value"]),
+        (["--device.backend", "gpu"], ["--device.backend", "gpu", "cuda", "host", "auto"]),
+        (["--device.backend", "--json"], ["--device.backend", "cuda", "host", "auto"]),
     ]
     each([(*case, ranks) for case in cases for ranks in (1, 2)], check)
-    assert "unknown option '--json'" in run("run", "reduce", "--json").expect(2).err
+    expect_complaint(run("run", "reduce", "--json"), 2, ["--json"])
 
 
 def test_output_that_cannot_be_written():
@@ -274,7 +271,7 @@ def test_output_that_cannot_be_written():
         # With a launcher between, the pipe to it takes all; whether it tells is its affair.
         if ranks == 1:
             assert finished.returncode == 1, finished
-            assert "standard output cannot be written (No space left" in finished.stderr, finished
+            expect_words(finished.stderr, ["standard output", "No space left on device"])
     each([(1, []), (1, ["--json"])], check)
 
 

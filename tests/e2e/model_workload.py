@@ -9,8 +9,8 @@ import shlex
 import h5py
 import numpy as np
 
-from harness import (check_complaints, each, expect_gone, finish, main, new_folder, ranks_below,
-                     run, start, wait_until)
+from harness import (check_complaints, each, expect_gone, expect_words, finish, main, new_folder,
+                     ranks_below, run, start, wait_until)
 
 README = pathlib.Path(__file__).resolve().parents[2] / "src/workloads/model/README.md"
 ROUNDING = 1e-8  # each part is rounded to a nanosecond
@@ -146,15 +146,13 @@ def test_dry_run():
         return run("run", "model", "--dry-run", "--ranks", ranks, *arguments,
                    env={"OMPI_MCA_pml": "nonsense"}).expect(0).out
     text = dry(ranks=2)
-    for words in ("dry run of model on 2 ranks", "law: 50 ms + 950 ms / p",
-                  "predicted: 525 ms (serial 50 ms, parallel 475 ms, overhead 0 s)",
-                  "speedup: 1.905, efficiency 0.9524"):
-        assert words in text, text
+    expect_words(text, ["dry run of model on 2 ranks", "law: 50 ms + 950 ms / p",
+                        "predicted: 525 ms", "serial 50 ms", "parallel 475 ms", "overhead 0 s",
+                        "speedup: 1.905", "efficiency 0.9524"])
     assert "assumed" not in text and "noise" not in text, text
     text = dry("--model.imbalance", 0.2, "--model.noise", 0.1, "--model.overhead", "10ms", ranks=4)
-    for words in ("950 ms / p * 1.2 + 10 ms * log2(p)", "without the noise",
-                  "(serial 50 ms, parallel 285 ms, overhead 20 ms)"):
-        assert words in text, text
+    expect_words(text, ["950 ms / p * 1.2 + 10 ms * log2(p)", "noise", "serial 50 ms",
+                        "parallel 285 ms", "overhead 20 ms"])
 
 
 def test_a_configuration_file():
@@ -166,20 +164,18 @@ def test_a_configuration_file():
 
 def test_bad_input():
     check_complaints([
-        *((["run", "model", f"--model.{key}", value], 2, [f"--model.{key}: ", *words])
+        *((["run", "model", f"--model.{key}", value], 2, [f"--model.{key}", value, *words])
           for key, value, words in (
-              ("work", "0s", ["0s", "1ms"]), ("work", "1", ["'1' has no unit"]),
-              ("work", "-1s", ["negative"]), ("work", "1001h", ["1000h"]),
-              ("serial", "1.01", ["1.01", "0..1"]), ("serial", "-0.1", ["-0.1", "0..1"]),
-              ("serial", "nan", ["nan"]), ("overhead", "5", ["unit"]),
-              ("imbalance", "2", ["0..1"]), ("noise", "1.5", ["0..1"]), ("seed", "-1", ["-1"]),
-              ("spin", "idle", ["idle", "busy", "sleep"]))),
-        (["run", "model", "--model.serail", "0"], 2, ["did you mean --model.serial?"]),
-        (["run", "reduce", "--model.work", "1s"], 2, ["--model.work is for model", "run model"]),
-        (["run", "model", "--input.data", "x.h5"], 2,
-         ["--input.data is for reduce", "and this run is model: leave it out, or run reduce"]),
+              ("work", "0s", ["1ms"]), ("work", "1", ["unit"]), ("work", "-1s", []),
+              ("work", "1001h", ["1000h"]), ("serial", "1.01", ["0..1"]),
+              ("serial", "-0.1", ["0..1"]), ("serial", "nan", []), ("overhead", "5", ["unit"]),
+              ("imbalance", "2", ["0..1"]), ("noise", "1.5", ["0..1"]), ("seed", "-1", []),
+              ("spin", "idle", ["busy", "sleep"]))),
+        (["run", "model", "--model.serail", "0"], 2, ["--model.serail", "--model.serial"]),
+        (["run", "reduce", "--model.work", "1s"], 2, ["--model.work", "reduce", "model"]),
+        (["run", "model", "--input.data", "x.h5"], 2, ["--input.data", "model", "reduce"]),
     ], ranks=(1,))
-    check_complaints([(["run", "model", "--model.work", "0s"], 2, ["--model.work: ", "1ms"])])
+    check_complaints([(["run", "model", "--model.work", "0s"], 2, ["--model.work", "0s", "1ms"])])
 
 
 def shown_commands():

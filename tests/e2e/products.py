@@ -134,7 +134,7 @@ def least_memory(workload, arguments, ranks=1, env=None):
     """What the program itself says would do, for a rank that may use next to nothing."""
     finished = run("run", workload, *arguments, "--pipeline.gpu-memory", "1KiB", "--dry-run",
                    "--ranks", ranks, env=env).expect(2)
-    return int(re.search(r"--pipeline\.gpu-memory (\d+)B or more", finished.err)[1])
+    return int(re.search(r"--pipeline\.gpu-memory (\d+)B", finished.err)[1])
 
 
 def check_bits(workload, arguments, runs, env, shallow=False):

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 import results
-from harness import each, main, new_folder, reduce, run, skip_all
+from harness import each, expect_complaint, main, new_folder, reduce, run, skip_all
 
 FILE = pathlib.Path("/usr/share/gmt-gshhg/binned_GSHHS_i.nc")
 if not FILE.exists():
@@ -65,8 +65,8 @@ def test_every_data_set():
 
 
 def test_several_must_be_named():
-    finished = run("run", "reduce", "--input.data", FILE, "-o", "out.h5").expect(2)
-    assert f"has {len(DATASETS)} data sets" in finished.err, finished
+    expect_complaint(run("run", "reduce", "--input.data", FILE, "-o", "out.h5"), 2,
+                     [FILE, f"{len(DATASETS)} data sets"])
 
 
 main(on_gpu=True)

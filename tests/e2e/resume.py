@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 
 from checkpoints import GEMM, expect_only_result, finished_groups, hidden, journals
-from harness import (each, expect_complaint, expect_gone, finish, main, new_folder, ranks_below,
-                     run, start, wait_until)
+from harness import (each, expect_complaint, expect_gone, expect_words, finish, main, new_folder,
+                     ranks_below, run, start, wait_until)
 from products import (ON_HOST, begins_shallow, inputs, least_memory, normal, product,
                       skip_without_blas, stored)
 
@@ -64,7 +64,7 @@ def look(workload, arguments, folder, ranks):
     text = run("run", workload, *arguments, *cap(workload, arguments, ranks), "-o",
                folder / "c.h5", "--dry-run", "--ranks", ranks, env=ON_HOST).expect(0).out
     assert state() == before, text
-    number, unit = re.search(r"a journal a rank, about ([0-9.]+) (\w+) in all", text).groups()
+    number, unit = re.search(r"\.checkpoint'.* ([0-9.]+) (B|[KM]iB)\b", text).groups()
     units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
     return re.search("^resuming: (.*)$", text, re.MULTILINE)[1], float(number) * units[unit]
 
@@ -130,7 +130,7 @@ class Interrupted:
         for key in ("c_checksum", "c_norm"):
             assert finished.values[key] == self.whole.values[key], said
         assert least <= tiles <= most, said
-        assert re.search(r"\d+ of \d+ finished tiles are kept", finished.err), said
+        assert re.search(r"\d+ of \d+ finished tiles", finished.err), said
         shutil.rmtree(folder)
 
 
@@ -141,13 +141,13 @@ def test_a_killed_rank():
     left = Interrupted.get()
     tiles = len(left.tiles)
     said, told = look("gemm", left.arguments, left.folder, 2)
-    assert f"{tiles} of {tiles} finished tiles are kept" in said, said
+    expect_words(said, [f"{tiles} of {tiles} finished tiles"])
     taken = sum(path.stat().st_size for path in hidden(left.folder, "checkpoint"))
     assert 0.3 * tiles / 24 < taken / told < 1, (taken, told)  # of all tiles, once they are done
     said, _ = look("gemm", [*left.arguments, "--output.resume", "never"], left.folder, 3)
-    assert said.startswith(f"{tiles} finished tiles "), said
+    expect_words(said, [f"{tiles} finished tiles"])
     said, _ = look("gemm", left.arguments, new_folder(), 2)
-    assert said.endswith("c.h5' has left anything"), said
+    assert "tiles" not in said, said
     each([(left.copy(), 2, tiles, tiles), (left.copy(), 1, tiles, tiles),
           (left.copy(), 3, 4, tiles)], left.check, workers=2)
 
@@ -158,9 +158,8 @@ def test_terminated_twice():
     folder = new_folder()
     for _ in range(2):
         finished = interrupt("gemm", left.arguments, folder, 1, 3, terminate).expect(CHECKPOINTED)
-        assert finished.err.splitlines()[-1].startswith("interrupted by SIGTERM"), finished
-        assert finished.err.count("is kept: run the same command") == 1, finished
-        assert f"-o {folder}/c.h5 to resume" in finished.err, finished
+        assert finished.err.count("SIGTERM") == 1, finished
+        expect_words(finished.err.splitlines()[-1], ["SIGTERM", f"-o {folder}/c.h5"], finished)
     tiles = len(finished_tiles(folder, 1))
     assert tiles >= 6, journals(folder)
     left.check(folder, 1, tiles, tiles, restarts=2)
@@ -170,7 +169,7 @@ def test_all_ranks_terminated():
     left = Interrupted.get()
     folder = new_folder()
     finished = interrupt("gemm", left.arguments, folder, 2, 3, terminate).expect(CHECKPOINTED)
-    assert finished.err.count("interrupted by SIGTERM: the run is not complete") == 1, finished
+    assert finished.err.count("SIGTERM") == 1, finished
     tiles = len(finished_tiles(folder, 2))
     left.check(folder, 2, tiles, tiles)
 
@@ -208,7 +207,7 @@ def test_not_stored():
     assert hidden(folder, "part")[0].stat().st_size < 2**20
     again = [*left.arguments, *cap("gemm", arguments, 2), "-o", folder / "c.h5"]
     expect_complaint(run("run", "gemm", *again, ranks=2, env=ON_HOST), 2,
-                     ["output.store was 'false' and is 'true'", "--output.resume never"])
+                     ["output.store", "false", "true", "--output.resume never"])
     tiles = len(finished_tiles(folder, 2))
     finished, taken = go_on("gemm", arguments, folder, 2)
     assert taken == tiles >= 6, finished
@@ -238,7 +237,7 @@ def test_gram():
         assert finished.values["c_checksum"] == first.values["c_checksum"], finished
 
 
-def test_what_has_failed_its_verification():
+def test_failed_verification():
     """Is stored and marked, and the next run replaces it, taking over what was right. Here sums
     overflow that are finite in the end: so they do in the next run."""
     a, b = normal(M, K), normal(N, K, seed=2)
@@ -253,12 +252,12 @@ def test_what_has_failed_its_verification():
                        env=ON_HOST).expect(3)
         assert finished.values["verified"] == "false", finished
         assert finished.values.get("resumed_tiles") == resumed, finished
-        said = "1 rows of C in columns 0 to "
-        assert finished.err.count(said) == 1 and "run the same command again" in finished.err
+        verdict = "1 rows of C in columns 0 to"
+        assert finished.err.count(verdict) == 1, finished
         with h5py.File(folder / "c.h5") as file:
             assert file.attrs["status"] == "unverified", finished
             assert file["/results"].attrs["verified"] == 0, finished
-            assert said in file["/results"].attrs["verdict"], finished
+            assert verdict in file["/results"].attrs["verdict"], finished
             assert file["/results/gemm"][0]["validated"] == 0, finished
             c = file["/results/C"][()]
         assert len(hidden(folder, "part")) == 1 and len(hidden(folder, "checkpoint")) == ranks
@@ -271,7 +270,8 @@ def test_what_has_failed_its_verification():
     with h5py.File(files / "in.h5", "r+") as file:
         file["b"][0, :2] = 0
     again = ["run", "gemm", *arguments, "-o", folder / "c.h5"]
-    expect_complaint(run(*again, env=ON_HOST), 2, ["time of writing", "--output.resume never"])
+    expect_complaint(run(*again, env=ON_HOST), 2,
+                     ["input.a", "ns", "--output.resume never"])
     product("gemm", folder / "c.h5", *arguments, "--output.resume", "never", env=ON_HOST)
     expect_only_result(folder)
     assert np.isfinite(stored(folder / "c.h5")).all()
@@ -279,7 +279,7 @@ def test_what_has_failed_its_verification():
 
 # ---------------------------------------------------------------- what is not resumed
 
-def test_begun_anew():
+def test_resume_never_starts_over():
     """With output.resume never the checkpoint is of no use any more, whatever it is of."""
     left = Interrupted.get()
 
@@ -304,15 +304,13 @@ def test_another_product():
 
     def check(words, arguments, ranks):
         finished = run("run", *arguments, "-o", folder / "c.h5", ranks=ranks, env=ON_HOST)
-        expect_complaint(finished, 2, [*words, f"a checkpoint of {len(left.tiles)} tiles",
-                                       "choose another output.file", "--output.resume never"])
+        expect_complaint(finished, 2, [*words, f"{len(left.tiles)} tiles", "output.file",
+                                       "--output.resume never"])
     same = ["gemm", *left.arguments]
     b = left.arguments[2:4]
-    each([(["product.precision was 'fp32' and is 'tf32'"], [*same, "--product.precision", "tf32"],
-           1),
-          (["workload was 'gemm' and is 'gram'"], ["gram", "--input.data", left.arguments[1]], 1),
-          (["input.a was '", "in.h5:/a'", "and is 'uniform'"],
-           ["gemm", "--input.a", "uniform", *b, *GEMM], 2)],
+    each([(["product.precision", "fp32", "tf32"], [*same, "--product.precision", "tf32"], 1),
+          (["workload", "gemm", "gram"], ["gram", "--input.data", left.arguments[1]], 1),
+          (["input.a", "in.h5:/a", "uniform"], ["gemm", "--input.a", "uniform", *b, *GEMM], 2)],
          check, workers=1)
     assert {path: path.read_bytes() for path in hidden(folder, "checkpoint")} == before
     assert len(hidden(folder, "part")) == 1 and not (folder / "c.h5").exists()
@@ -335,11 +333,11 @@ def test_input_that_has_changed_since():
         expect_complaint(finished, 2, [*words, "--output.resume never"])
     at = source.stat()
     os.utime(source, ns=(at.st_atime_ns, at.st_mtime_ns + 1000))
-    refused("input.a's time of writing was", "and is", " ns since 1970")
+    refused("input.a", at.st_mtime_ns, at.st_mtime_ns + 1000)
     dry = run("run", "gemm", *left.arguments, "-o", folder / "c.h5", "--dry-run", env=ON_HOST)
-    expect_complaint(dry, 2, ["input.a's time of writing was", "--output.resume never"])
+    expect_complaint(dry, 2, ["input.a", at.st_mtime_ns, "--output.resume never"])
     inputs(left.files, a=normal(M - 1, K), b=normal(N, K, seed=2))
-    refused("input.a's shape was", f"{M} x {K}", f"{M - 1} x {K}")
+    refused("input.a", "shape", f"{M} x {K}", f"{M - 1} x {K}")
     shutil.copy2(kept, source)  # with its time
     kept.unlink()
     assert len(finished_tiles(folder, 2)) == len(left.tiles)
@@ -362,11 +360,11 @@ def test_a_file_behind_an_input_that_has_changed_since():
     interrupt("gemm", arguments, folder, 1, 3, lambda process: process.kill())
     os.utime(source)
     finished = run("run", "gemm", *arguments, "-o", folder / "c.h5", env=ON_HOST)
-    expect_complaint(finished, 2, [str(source), "time of writing was", "--output.resume never"])
+    expect_complaint(finished, 2, [source, "ns", "--output.resume never"])
     shutil.rmtree(folder)
 
 
-def test_what_has_rotten_is_computed_again():
+def test_damaged_tiles_are_computed_again():
     """A bit of C, a part file that has lost its end, a group without one rank's word."""
     left = Interrupted.get()
     tiles = len(left.tiles)

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "unit/hdf5_inputs.hpp"
+#include "support/hdf5_inputs.hpp"
 
 namespace shardstream::fuzz {
 namespace {

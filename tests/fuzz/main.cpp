@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "fuzz/driver.hpp"
-#include "unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 // A report has an exit code of its own; large allocations fail as they do on a machine without so
 // much memory.

@@ -11,7 +11,7 @@
 #include "fuzz/fuzz.hpp"
 #include "io/result_file.hpp"
 #include "run/dry_run.hpp"
-#include "unit/hdf5_inputs.hpp"
+#include "support/hdf5_inputs.hpp"
 
 namespace shardstream::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 #include "device/cuda/cuda_device.hpp"
 #include "gpu/need_gpus.hpp"
-#include "mpi/session.hpp"
-#include "mpi/transports.hpp"
+#include "support/session.hpp"
+#include "support/transports.hpp"
 
 namespace shardstream::test {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "measure/timeline.hpp"
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -58,7 +58,7 @@ TEST(Timeline, HasEveryRanksSpansOnOneClock) {
   }
 }
 
-TEST(Timeline, IsEmptyWhereNothingWasKept) {
+TEST(Timeline, IsEmptyWithoutKeptSpans) {
   Recorder recorder;
   { const auto span = recorder.phase("work", measure::Kind::useful); }
   EXPECT_TRUE(gather_timeline(session(), recorder, {}).spans.empty());

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "device/buffer.hpp"
-#include "mpi/session.hpp"
-#include "mpi/transports.hpp"
+#include "support/forwarding_device.hpp"
+#include "support/session.hpp"
+#include "support/transports.hpp"
 
 namespace shardstream {
 namespace {
@@ -80,28 +81,16 @@ std::vector<T> gathered(std::size_t count) {
   return all;
 }
 
-/// A device that can be full.
-class LimitedDevice final : public device::Device {
+/// This rank's device, which can be full.
+class LimitedDevice final : public test::ForwardingDevice {
  public:
-  explicit LimitedDevice(device::Device& inner) : inner_(inner) {}
+  LimitedDevice() : ForwardingDevice(test::make_own_device()) {}
   bool full = false;
 
-  const device::DeviceInfo& info() const override { return inner_.info(); }
-  std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
-    return inner_.make_stream(priority);
-  }
-  std::unique_ptr<device::Event> make_event() override { return inner_.make_event(); }
-  std::unique_ptr<device::Event> make_timed_event() override { return inner_.make_timed_event(); }
   void* allocate(Memory kind, std::size_t bytes) override {
     if (full) throw Error("the device is full");
-    return inner_.allocate(kind, bytes);
+    return ForwardingDevice::allocate(kind, bytes);
   }
-  void release(Memory kind, void* data, std::size_t bytes) noexcept override {
-    inner_.release(kind, data, bytes);
-  }
-
- private:
-  device::Device& inner_;
 };
 
 class Collectives : public testing::TestWithParam<std::string> {
@@ -317,7 +306,7 @@ TEST_P(Collectives, CountAsWaitingForWhoIsLateInAPart) {
 }
 
 /// Those of even and of odd rank, the highest first. The whole may go before its parts.
-TEST_P(Collectives, OfAPartAreAmongItsRanks) {
+TEST_P(Collectives, OfAPartInvolveItsRanksOnly) {
   const auto own = own_rank(), parity = own % 2;
   std::vector<std::size_t> members;
   for (std::size_t rank = parity; rank < ranks(); rank += 2) members.insert(members.begin(), rank);
@@ -368,7 +357,7 @@ TEST_P(Collectives, OfAPartAreAmongItsRanks) {
 
 /// What one rank lacks all know of, and the whole goes on.
 TEST_P(Collectives, APartThatCannotStartStartsNowhere) {
-  LimitedDevice limited(*device);
+  LimitedDevice limited;
   const auto whole = test::connect(GetParam(), limited, piece);
   limited.full = own_rank() == ranks() - 1;
   EXPECT_THROW(whole->split(session().rank() % 2, 0), launch::AgreedError);

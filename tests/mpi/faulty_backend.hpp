@@ -12,7 +12,9 @@
 
 #include "device/device.hpp"
 #include "kernels/gemm/check.hpp"
-#include "mpi/forwarding_communicator.hpp"
+#include "support/forwarding_communicator.hpp"
+#include "support/forwarding_device.hpp"
+#include "support/forwarding_stream.hpp"
 
 namespace shardstream::test {
 
@@ -92,48 +94,41 @@ inline void flip_message(device::Stream& stream, void* received, std::uint64_t& 
 
 }  // namespace detail
 
-class SpoilingStream final : public device::Stream {
+class SpoilingStream final : public ForwardingStream {
  public:
   SpoilingStream(std::unique_ptr<device::Stream> inner, Faults& faults, std::size_t number)
-      : inner_(std::move(inner)), faults_(faults), number_(number) {}
+      : ForwardingStream(std::move(inner)), faults_(faults), number_(number) {}
 
   void upload(void* device, const void* host, std::size_t bytes) override {
-    inner_->upload(device, host, bytes);
+    ForwardingStream::upload(device, host, bytes);
     spoil_upload(device, bytes);
   }
   void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
-    inner_->upload_rows(device, apart, host, row_bytes, rows);
+    ForwardingStream::upload_rows(device, apart, host, row_bytes, rows);
     for (std::size_t row = 0; row < rows; ++row) {
       spoil_upload(static_cast<std::byte*>(device) + row * apart, row_bytes);
     }
   }
   void download(void* host, const void* device, std::size_t bytes) override {
-    inner_->download(host, device, bytes);
+    ForwardingStream::download(host, device, bytes);
     if (number_ != download_stream) return;
-    detail::flip_within(*inner_, host, faults_.downloaded, bytes, faults_.download, faults_);
+    detail::flip_within(inner(), host, faults_.downloaded, bytes, faults_.download, faults_);
     faults_.downloaded += bytes;
   }
-  void record(device::Event& event) override { inner_->record(event); }
-  void wait(const device::Event& event) override { inner_->wait(event); }
-  void synchronize() override { inner_->synchronize(); }
 
  protected:
   void launch_erased(const device::Launch& launch) override {
     if (std::string_view(launch.name) == gemm::check_rows_kernel().name) {
       spoil(*static_cast<const gemm::CheckTileArgs*>(launch.args));
     }
-    class Forward : public device::Stream {
-     public:
-      using device::Stream::launch_erased;
-    };
-    (static_cast<device::Stream&>(*inner_).*(&Forward::launch_erased))(launch);
+    ForwardingStream::launch_erased(launch);
   }
 
  private:
   void spoil_upload(void* device, std::size_t bytes) {
     if (number_ != upload_stream) return;
-    detail::flip_within(*inner_, device, faults_.uploaded, bytes, faults_.upload, faults_);
+    detail::flip_within(inner(), device, faults_.uploaded, bytes, faults_.upload, faults_);
     faults_.uploaded += bytes;
   }
 
@@ -142,39 +137,28 @@ class SpoilingStream final : public device::Stream {
     const auto& change = faults_.change;
     if (!change || change->tile != number) return;
     const Kernel<detail::ChangeArgs> kernel{"change", detail::change, nullptr};
-    inner_->launch(
+    inner().launch(
         kernel, {check.tile, check.precision, change->row * check.ld + change->column, change->by});
     ++faults_.placed;
   }
 
-  std::unique_ptr<device::Stream> inner_;
   Faults& faults_;
   std::size_t number_;
 };
 
-/// Its events are those of the device inside, so that who has that one may use its streams.
-class SpoilingDevice final : public device::Device {
+class SpoilingDevice final : public ForwardingDevice {
  public:
-  /// `first`: what the next stream to be made is; the others follow.
+  /// `first`: the role of the next stream to be made; the others follow in order.
   SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults,
                  GemmStream first = download_stream)
-      : inner_(std::move(inner)), faults_(faults), streams_(first) {}
+      : ForwardingDevice(std::move(inner)), faults_(faults), streams_(first) {}
 
-  const device::DeviceInfo& info() const override { return inner_->info(); }
   std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
-    return std::make_unique<SpoilingStream>(inner_->make_stream(priority), faults_, streams_++ % 4);
-  }
-  std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
-  std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }
-  void* allocate(device::Memory kind, std::size_t bytes) override {
-    return inner_->allocate(kind, bytes);
-  }
-  void release(device::Memory kind, void* data, std::size_t bytes) noexcept override {
-    inner_->release(kind, data, bytes);
+    return std::make_unique<SpoilingStream>(ForwardingDevice::make_stream(priority), faults_,
+                                            streams_++ % 4);
   }
 
  private:
-  std::unique_ptr<device::Device> inner_;
   Faults& faults_;
   std::size_t streams_;
 };

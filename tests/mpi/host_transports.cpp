@@ -1,6 +1,6 @@
 #include "device/host/host_device.hpp"
-#include "mpi/session.hpp"
-#include "mpi/transports.hpp"
+#include "support/session.hpp"
+#include "support/transports.hpp"
 
 namespace shardstream::test {
 

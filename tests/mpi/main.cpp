@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 namespace shardstream::test {
 namespace {

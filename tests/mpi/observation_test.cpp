@@ -5,9 +5,10 @@
 #include <thread>
 
 #include "measure/telemetry.hpp"
-#include "mpi/session.hpp"
 #include "runtime/topology.hpp"
-#include "unit/fake_nvml.hpp"
+#include "support/errors.hpp"
+#include "support/fake_nvml.hpp"
+#include "support/session.hpp"
 
 namespace shardstream {
 namespace {
@@ -16,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using test::session;
 
-TEST(Topology, OfGpusThatNobodyCanUse) {
+TEST(Topology, ListsUnusableGpus) {
   test::fresh_fake_nvml();
   const device::Nvml nvml(FAKE_NVML);
   const auto topology = runtime::observe({.session = session(), .threads = 3, .nvml = nvml});
@@ -55,7 +56,7 @@ TEST(Topology, OfGpusThatNobodyCanUse) {
   EXPECT_TRUE(topology.peers.rows().empty());
 }
 
-TEST(Topology, WhatIsNotKnownStaysSo) {
+TEST(Topology, UnknownValuesStayUnknown) {
   auto& knobs = test::fresh_fake_nvml();
   knobs.power_supported = knobs.others_supported = false;
   const device::Nvml nvml(FAKE_NVML);
@@ -129,10 +130,8 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
   EXPECT_EQ(rank, session().size() - 1);
 
   ASSERT_EQ(run.warnings.size(), static_cast<std::size_t>(session().size()) + 1);
-  EXPECT_NE(run.warnings[0].find("rank 0 met 1 memory errors"), std::string::npos)
-      << run.warnings[0];
-  const std::string who = "power-cap: ranks " + std::to_string(session().size() - 1) + ")";
-  EXPECT_NE(run.warnings.back().find(who), std::string::npos) << run.warnings.back();
+  EXPECT_TRUE(test::names(run.warnings[0], "rank 0", "1 memory errors"));
+  EXPECT_TRUE(test::names(run.warnings.back(), "power-cap", session().size() - 1));
 }
 
 TEST(GatherTelemetry, CountsASharedGpuOnce) {

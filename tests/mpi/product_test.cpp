@@ -23,9 +23,12 @@
 #include "core/shard.hpp"
 #include "io/generator_source.hpp"
 #include "kernels/gemm/multiply.hpp"
-#include "mpi/forwarding_communicator.hpp"
 #include "mpi/host_options.hpp"
-#include "mpi/session.hpp"
+#include "support/errors.hpp"
+#include "support/forwarding_communicator.hpp"
+#include "support/forwarding_device.hpp"
+#include "support/forwarding_stream.hpp"
+#include "support/session.hpp"
 #include "workloads/gemm/gemm.hpp"
 #include "workloads/gram/gram.hpp"
 #include "workloads/product/engine/normalizer.hpp"
@@ -42,56 +45,34 @@ struct Peak {
   std::uint64_t device = 0, all = 0;
 };
 
-/// Forwards everything and counts the launches of products.
-class CountingStream final : public device::Stream {
+/// Counts the launches of products.
+class CountingStream final : public test::ForwardingStream {
  public:
   CountingStream(std::unique_ptr<device::Stream> inner, std::atomic<std::uint64_t>& products)
-      : inner_(std::move(inner)), products_(products) {}
-
-  void upload(void* device, const void* host, std::size_t bytes) override {
-    inner_->upload(device, host, bytes);
-  }
-  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
-                   std::size_t rows) override {
-    inner_->upload_rows(device, apart, host, row_bytes, rows);
-  }
-  void download(void* host, const void* device, std::size_t bytes) override {
-    inner_->download(host, device, bytes);
-  }
-  void record(device::Event& event) override { inner_->record(event); }
-  void wait(const device::Event& event) override { inner_->wait(event); }
-  void synchronize() override { inner_->synchronize(); }
+      : ForwardingStream(std::move(inner)), products_(products) {}
 
  protected:
   void launch_erased(const device::Launch& launch) override {
-    class Forward : public device::Stream {
-     public:
-      using device::Stream::launch_erased;
-    };
-    (static_cast<device::Stream&>(*inner_).*(&Forward::launch_erased))(launch);
+    ForwardingStream::launch_erased(launch);
     if (std::string_view(launch.name) == gemm::multiply_kernel().name) ++products_;
   }
 
  private:
-  std::unique_ptr<device::Stream> inner_;
   std::atomic<std::uint64_t>& products_;
 };
 
-/// Forwards everything and counts memory, and launches of products.
-class CountingDevice final : public device::Device {
+/// Counts memory, and launches of products.
+class CountingDevice final : public test::ForwardingDevice {
  public:
   CountingDevice(std::unique_ptr<device::Device> inner, Peak& peak,
                  std::atomic<std::uint64_t>& products)
-      : inner_(std::move(inner)), peak_(peak), products_(products) {}
+      : ForwardingDevice(std::move(inner)), peak_(peak), products_(products) {}
 
-  const device::DeviceInfo& info() const override { return inner_->info(); }
   std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {
-    return std::make_unique<CountingStream>(inner_->make_stream(priority), products_);
+    return std::make_unique<CountingStream>(ForwardingDevice::make_stream(priority), products_);
   }
-  std::unique_ptr<device::Event> make_event() override { return inner_->make_event(); }
-  std::unique_ptr<device::Event> make_timed_event() override { return inner_->make_timed_event(); }
   void* allocate(device::Memory kind, std::size_t bytes) override {
-    void* const data = inner_->allocate(kind, bytes);
+    void* const data = ForwardingDevice::allocate(kind, bytes);
     const std::lock_guard lock(mutex_);
     all_ += bytes;
     if (kind == device::Memory::device) device_ += aligned(bytes);
@@ -100,14 +81,13 @@ class CountingDevice final : public device::Device {
     return data;
   }
   void release(device::Memory kind, void* data, std::size_t bytes) noexcept override {
-    inner_->release(kind, data, bytes);
+    ForwardingDevice::release(kind, data, bytes);
     const std::lock_guard lock(mutex_);
     all_ -= bytes;
     if (kind == device::Memory::device) device_ -= aligned(bytes);
   }
 
  private:
-  std::unique_ptr<device::Device> inner_;
   Peak& peak_;
   std::atomic<std::uint64_t>& products_;
   std::mutex mutex_;
@@ -221,7 +201,7 @@ std::string told(const Case& each) {
                      each.words[1], each.words.back());
 }
 
-TEST(Product, DeviceMemoryIsWhatThePlanSays) {
+TEST(Product, DeviceMemoryIsAsPlanned) {
   for (const Case& each : cases()) {
     Prepared prepared(each.gram, each.words, 2);
     prepared.run();
@@ -240,7 +220,7 @@ TEST(Product, DeviceMemoryIsWhatThePlanSays) {
   }
 }
 
-TEST(Product, LessHostMemoryThanItTakesIsRefused) {
+TEST(Product, TooLittleHostMemoryIsAnError) {
   for (const Case& each : cases()) {
     for (const char* const mode : {"stream", "pageable"}) {
       std::vector<std::string> words = each.words;
@@ -258,31 +238,22 @@ TEST(Product, LessHostMemoryThanItTakesIsRefused) {
         EXPECT_TRUE(prepared.plan.idle) << "not refused: " << told(each) << ", " << mode;
       } catch (const UsageError& error) {
         EXPECT_FALSE(prepared.plan.idle) << told(each) << ", " << mode;
-        const std::string text = error.what();
         const bool holds_none = mode == std::string("stream");
-        EXPECT_NE(
-            text.find(holds_none ? "use --pipeline.gpu-memory " : "use --pipeline.mode stream"),
-            std::string::npos)
-            << text;
+        EXPECT_TRUE(test::names(error.what(),
+                                holds_none ? "--pipeline.gpu-memory" : "--pipeline.mode stream"));
       }
     }
   }
 }
 
 /// Where most of it are slots, less device memory would not help.
-TEST(Product, TheRemedyIsWhatTakesTheMemory) {
+TEST(Product, TheErrorNamesTheOptionThatTakesTheMemory) {
   Prepared prepared(false, {"--pipeline.slots", "64", "--gemm.m", "10", "--gemm.n", "10",
                             "--product.decomposition", "rows"});  // of which no rank is idle
   auto& resources = prepared.runtime.resources;
   resources.host_memory = (std::uint64_t{64} << 20) * resources.ranks_on_host;
-  try {
-    prepared.make();
-    FAIL() << "not refused";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("use fewer --pipeline.readers and --pipeline.slots"),
-              std::string::npos)
-        << error.what();
-  }
+  const std::string message = test::error_of([&] { prepared.make(); });
+  EXPECT_TRUE(test::names(message, "--pipeline.readers", "--pipeline.slots"));
 }
 
 /// Those whose tiles share scratch memory, C0's, or mirrors.
@@ -412,7 +383,7 @@ class LateGathers final : public test::ForwardingCommunicator {
   std::uint64_t gathers_ = 0;
 };
 
-TEST(Product, WhereGathersBlockTheDeviceIsGivenWorkBefore) {
+TEST(Product, TheDeviceHasWorkWhileAGatherBlocks) {
   if (session().size() == 1) GTEST_SKIP() << "nothing is gathered";
   Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "5000",
                             "--product.decomposition", "rows", "--output.store", "false"});
@@ -464,7 +435,7 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   return {a, b};
 }
 
-TEST(PanelRead, TakesOfBothOperandsWhatTheyHave) {
+TEST(PanelRead, ReadsBothOperandsInProportion) {
   constexpr std::uint64_t piece = 1 << 20;
   const Counted wide = counted(1024, 8192, 512, 0.3);  // B has eight times as much as A
   EXPECT_GE(wide.a, piece);

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 namespace shardstream::measure {
 namespace {

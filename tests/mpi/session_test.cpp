@@ -1,5 +1,5 @@
 // How ranks agree, on any number of them.
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST(Session, KnowsItsRanks) {
   EXPECT_FALSE(session().host().empty());
 }
 
-TEST(Session, WhatSucceedsEverywhereIsSilent) {
+TEST(Session, SuccessOnAllRanksThrowsNothing) {
   int calls = 0;
   session().collectively([&] { ++calls; });
   EXPECT_EQ(calls, 1);

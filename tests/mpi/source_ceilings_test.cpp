@@ -9,9 +9,9 @@
 
 #include "io/contiguous_source.hpp"
 #include "io/generator_source.hpp"
-#include "mpi/session.hpp"
-#include "tests/contract/pipeline_inputs.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/pipeline_inputs.hpp"
+#include "support/session.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::measure {
 namespace {

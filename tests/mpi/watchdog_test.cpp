@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "mpi/session.hpp"
+#include "support/session.hpp"
 
 namespace shardstream::comm {
 namespace {

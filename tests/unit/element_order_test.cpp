@@ -112,7 +112,7 @@ TEST(ElementOrder, CountsBeyond32Bits) {
   EXPECT_EQ(blocks[1].extent, (Extents{1, 8}));
 }
 
-TEST(ElementOrder, RefusesWhatItCannotNumber) {
+TEST(ElementOrder, RejectsWhatItCannotNumber) {
   EXPECT_THROW(ElementOrder({}, {}), ContractError);
   EXPECT_THROW(ElementOrder({4}, {4, 4}), ContractError);
   EXPECT_THROW(ElementOrder({4, 0}, {4, 1}), ContractError);

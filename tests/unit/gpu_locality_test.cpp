@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launch/memory_nodes.hpp"
-#include "unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::launch {
 namespace {
@@ -88,7 +88,7 @@ TEST_F(GpuLocality, TheWholeMachineIsNoPlace) {
   EXPECT_EQ(anywhere.numa_node, -1);
 }
 
-TEST_F(GpuLocality, WhatIsNotThereIsUnknown) {
+TEST_F(GpuLocality, MissingGpusAreUnknown) {
   for (const char* pci : {"0000:1b:00.1", "0000:c1:00.0", "", "GPU-1"}) {
     EXPECT_EQ(locality_of(pci).numa_node, -1) << pci;
     EXPECT_EQ(locality_of(pci).cpus, Cpus{}) << pci;

@@ -13,9 +13,12 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "support/errors.hpp"
 
 namespace shardstream {
 namespace {
+
+using test::names;
 
 /// Lowers one soft limit of this process for a while.
 class Lowered {
@@ -34,21 +37,17 @@ class Lowered {
   rlimit before_{};
 };
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(Limits, AreNamedAsAShellPrintsThem) {
   const Lowered size(RLIMIT_FSIZE, rlim_t{8000} << 10);
-  EXPECT_EQ(file_size_limit(), "ulimit -f is 8000 KiB");
-  EXPECT_TRUE(contains(errno_text(EFBIG), "; ulimit -f is 8000 KiB")) << errno_text(EFBIG);
-  EXPECT_FALSE(contains(errno_text(ENOSPC), "ulimit"));
+  EXPECT_TRUE(names(file_size_limit(), "ulimit -f", "8000 KiB"));
+  EXPECT_TRUE(names(errno_text(EFBIG), "ulimit -f", "8000 KiB"));
+  EXPECT_FALSE(names(errno_text(ENOSPC), "ulimit"));
 }
 
 TEST(Limits, ThatAreNotSetAreNotNamed) {
   const Lowered space(RLIMIT_AS, RLIM_INFINITY);
   EXPECT_EQ(address_space_limit(), "");
-  EXPECT_FALSE(contains(errno_text(ENOMEM), "ulimit"));
+  EXPECT_FALSE(names(errno_text(ENOMEM), "ulimit"));
 }
 
 TEST(Limits, AWriteBeyondTheFileSizeIsAnError) {
@@ -66,11 +65,10 @@ TEST(Limits, OfMemoryAndThreadsAreInTheMessage) {
   // Far above what this process has, so that it goes on.
   const Lowered space(RLIMIT_AS, rlim_t{1} << 60), threads(RLIMIT_NPROC, 10'000);
   const std::string memory = message_of(std::bad_alloc());
-  EXPECT_TRUE(contains(memory, "ulimit -v is 1125899906842624 KiB")) << memory;
+  EXPECT_TRUE(names(memory, "ulimit -v", "1125899906842624 KiB"));
   const std::string thread =
       message_of(std::system_error(EAGAIN, std::generic_category(), "thread"));
-  EXPECT_TRUE(contains(thread, "ulimit -v is 1125899906842624 KiB")) << thread;
-  EXPECT_TRUE(contains(thread, "ulimit -u is 10000")) << thread;
+  EXPECT_TRUE(names(thread, "ulimit -v", "1125899906842624 KiB", "ulimit -u", 10000));
 }
 
 TEST(Limits, OtherErrorsKeepTheirWords) {

@@ -10,19 +10,20 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "kernels/data/generate.hpp"
-#include "tests/unit/hdf5_inputs.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/errors.hpp"
+#include "support/hdf5_inputs.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {
 
 using test::counting;
+using test::error_of;
 using test::make_dataset;
 using test::make_file;
+using test::names;
 
 using Values = std::map<std::string, std::string, std::less<>>;
-
-#define EXPECT_MENTIONS(text, words) EXPECT_NE((text).find(words), std::string::npos) << (text)
 
 std::unique_ptr<Matrix> open(const Values& values, const std::string& key = "input.a",
                              std::uint64_t rows = 3, std::uint64_t columns = 4) {
@@ -33,20 +34,8 @@ std::unique_ptr<Matrix> open(const Values& values, const std::string& key = "inp
   return open_matrix(table.resolve(given, no_environment, {}), key, rows, columns);
 }
 
-template <class F>
-std::string failure(ExitCode code, F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "did not fail";
-  return {};
-}
-
 std::string refusal(const Values& values, const std::string& key = "input.a") {
-  return failure(ExitCode::usage, [&] { open(values, key); });
+  return error_of([&] { open(values, key); });
 }
 
 /// Reads a rectangle into memory whose rows have `gap` elements more, and compares it with
@@ -130,7 +119,7 @@ TEST_F(Matrices, MayBeReadPastThePageCache) {
     matrix = open({{"input.a", file_}, {"input.read", "direct"}});
   } catch (const UsageError& error) {
     const std::string message = error.what();
-    EXPECT_MENTIONS(message, "input.a: the file system of " + file_);
+    EXPECT_TRUE(names(message, "input.a", file_));
     GTEST_SKIP() << message;
   }
   EXPECT_EQ(matrix->access(), "contiguous, parallel O_DIRECT reads");
@@ -143,7 +132,7 @@ TEST_F(Matrices, ChunkedOnesAreCutAcrossTheirChunks) {
        {std::vector<hsize_t>{8, 10}, {1, n}, {m, 1}, {m, n}, {7, 53}}) {
     make(H5T_NATIVE_FLOAT, {{m, n}, chunk});
     const auto matrix = open({{"input.a", file_}});
-    EXPECT_MENTIONS(matrix->access(), "chunks");
+    EXPECT_TRUE(names(matrix->access(), "chunks"));
     expect_all_rectangles(*matrix, counting<float>(m * n));
   }
 }
@@ -154,7 +143,7 @@ TEST_F(Matrices, CompressedOnesAreDecoded) {
                             H5Pset_deflate(p, 6);
                           }});
   const auto matrix = open({{"input.a", file_}});
-  EXPECT_MENTIONS(matrix->access(), "filtered");
+  EXPECT_TRUE(names(matrix->access(), "filtered"));
   EXPECT_LT(matrix->stored_bytes(), m * n * 8);
   expect_all_rectangles(*matrix, counting<std::int64_t>(m * n));
 }
@@ -327,19 +316,18 @@ TEST_F(Matrices, TheirFilesAreInputs) {
 
 // ---------------------------------------------------------------- what is refused
 
-TEST_F(Matrices, RefusalsNameTheOption) {
-  EXPECT_MENTIONS(refusal({{"input.b", folder_ / "none.h5"}}, "input.b"),
-                  "input.b: there is no file '" + (folder_ / "none.h5") + "'");
-  EXPECT_MENTIONS(refusal({}, "input.c"), "input.c: '' names no file");
+TEST_F(Matrices, ErrorsNameTheOption) {
+  EXPECT_TRUE(names(refusal({{"input.b", folder_ / "none.h5"}}, "input.b"), "input.b",
+                    folder_ / "none.h5"));
+  EXPECT_TRUE(names(refusal({}, "input.c"), "input.c", "''"));
   make(H5T_NATIVE_DOUBLE);
-  EXPECT_MENTIONS(refusal({{"input.b", file_ + ":/y"}}, "input.b"),
-                  "input.b: there is no '/y' in '" + file_ + "'");
-  EXPECT_MENTIONS(refusal({{"input.b", file_ + ":x"}}, "input.b"), "as in " + file_ + ":/x");
-  EXPECT_MENTIONS(refusal({{"input.a", file_}, {"input.count", "7"}}), "input.count");
-  EXPECT_MENTIONS(refusal({{"input.a", "ramp"}, {"input.shape", "7x7"}}), "input.shape");
-  const auto too_large = failure(
-      ExitCode::usage, [] { open({}, "input.b", std::uint64_t{1} << 40, std::uint64_t{1} << 40); });
-  EXPECT_MENTIONS(too_large, "input.b: 1099511627776x1099511627776 elements");
+  EXPECT_TRUE(names(refusal({{"input.b", file_ + ":/y"}}, "input.b"), "input.b", "'/y'", file_));
+  EXPECT_TRUE(names(refusal({{"input.b", file_ + ":x"}}, "input.b"), file_ + ":/x"));
+  EXPECT_TRUE(names(refusal({{"input.a", file_}, {"input.count", "7"}}), "input.count"));
+  EXPECT_TRUE(names(refusal({{"input.a", "ramp"}, {"input.shape", "7x7"}}), "input.shape"));
+  const auto too_large =
+      error_of([] { open({}, "input.b", std::uint64_t{1} << 40, std::uint64_t{1} << 40); });
+  EXPECT_TRUE(names(too_large, "input.b", "1099511627776x1099511627776"));
 }
 
 TEST_F(Matrices, HaveAtMostTwoDimensions) {
@@ -347,10 +335,10 @@ TEST_F(Matrices, HaveAtMostTwoDimensions) {
   make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{3, 4, 5}}, H5T_NATIVE_FLOAT,
                values.data());
   const auto message = refusal({{"input.a", file_}});
-  EXPECT_MENTIONS(message, "input.a: " + file_ + ":/x has 3 dimensions (3x4x5)");
+  EXPECT_TRUE(names(message, "input.a", file_ + ":/x", "3x4x5"));
 }
 
-TEST_F(Matrices, WhatDoesNotFitIsNamedByItsPlace) {
+TEST_F(Matrices, ErrorsNameThePlaceOfAValueThatDoesNotFit) {
   std::vector<double> values = counting<double>(m * n);
   values[5 * n + 7] = 0.5;
   make_dataset(make_file(file_), "x", H5T_NATIVE_DOUBLE, {{m, n}}, H5T_NATIVE_DOUBLE,
@@ -362,18 +350,16 @@ TEST_F(Matrices, WhatDoesNotFitIsNamedByItsPlace) {
   {
     const auto matrix = open({{"input.a", file_}, {"input.type", "i64"}});
     read(*matrix, {0, 5}, {0, n});
-    const auto fraction = failure(ExitCode::failed, [&] { read(*matrix, {2, 10}, {3, 10}); });
-    EXPECT_MENTIONS(fraction, "row 5, columns 3 to 12 of " + file_ + ":/x (f64)");
-    EXPECT_MENTIONS(fraction, "element 7 is 0.5, which i64 cannot hold");
+    const auto fraction = error_of([&] { read(*matrix, {2, 10}, {3, 10}); }, ExitCode::failed);
+    EXPECT_TRUE(names(fraction, "row 5", "columns 3 to 12", file_ + ":/x", "f64"));
+    EXPECT_TRUE(names(fraction, "element 7", "0.5", "i64"));
   }
   std::vector<std::uint32_t> large(m * n, 1);
   large[5 * n + 7] = 1u << 31;
   make_dataset(make_file(file_), "x", H5T_STD_U32BE, {{m, n}}, H5T_NATIVE_UINT32, large.data());
-  const auto sign = failure(ExitCode::failed, [&] {
-    read(*open({{"input.a", file_}, {"input.type", "i32"}}), {2, 10}, {3, 10});
-  });
-  EXPECT_MENTIONS(sign, "too large for i32");
-  EXPECT_MENTIONS(sign, "columns 3 to 12 of");
+  const auto signed_matrix = open({{"input.a", file_}, {"input.type", "i32"}});
+  const auto sign = error_of([&] { read(*signed_matrix, {2, 10}, {3, 10}); }, ExitCode::failed);
+  EXPECT_TRUE(names(sign, "i32", "columns 3 to 12"));
 }
 
 TEST_F(Matrices, ADamagedChunkIsNamedByItsPlace) {
@@ -391,11 +377,9 @@ TEST_F(Matrices, ADamagedChunkIsNamedByItsPlace) {
   std::vector<double> memory(m * n);
   auto* const out = reinterpret_cast<std::byte*>(memory.data());
   matrix->read({0, 8}, {0, n}, out, n * 8);
-  const auto message = failure(ExitCode::failed, [&] {
-    matrix->read({10, 3}, {15, 30}, out, n * 8);
-  });
-  EXPECT_MENTIONS(message, "cannot read rows 10 to 12, columns 15 to 44 of " + file_ + ":/x");
-  EXPECT_MENTIONS(message, "damaged");
+  const auto read = [&] { matrix->read({10, 3}, {15, 30}, out, n * 8); };
+  const auto message = error_of(read, ExitCode::failed);
+  EXPECT_TRUE(names(message, "rows 10 to 12", "columns 15 to 44", file_ + ":/x"));
 }
 
 }  // namespace

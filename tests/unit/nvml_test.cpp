@@ -6,17 +6,20 @@
 #include <cmath>
 
 #include "device/pcie.hpp"
-#include "unit/fake_nvml.hpp"
+#include "support/errors.hpp"
+#include "support/fake_nvml.hpp"
 
 namespace shardstream::device {
 namespace {
+
+using test::names;
 
 using test::FakeNvml;
 using test::fresh_fake_nvml;
 
 TEST(Nvml, MissingIsNoError) {
   const Nvml nvml("libno-such-nvml.so.1");
-  EXPECT_NE(nvml.problem().find("libno-such-nvml.so.1"), std::string::npos) << nvml.problem();
+  EXPECT_TRUE(names(nvml.problem(), "libno-such-nvml.so.1"));
   EXPECT_TRUE(nvml.gpus().empty());
   EXPECT_FALSE(nvml.gpu_at("0000:1b:00.0"));
   EXPECT_EQ(nvml.driver_version(), "");
@@ -30,7 +33,7 @@ TEST(Nvml, NotLoadedIsWithoutGpus) {
 
 TEST(Nvml, AnotherLibraryIsNoNvml) {
   const Nvml nvml("libm.so.6");
-  EXPECT_NE(nvml.problem().find("nvmlInit_v2"), std::string::npos) << nvml.problem();
+  EXPECT_TRUE(names(nvml.problem(), "nvmlInit_v2"));
   EXPECT_TRUE(nvml.gpus().empty());
 }
 
@@ -103,7 +106,7 @@ TEST(Nvml, ReadsAGpu) {
   EXPECT_EQ(gpu->ecc_errors().ever, 103);
 }
 
-TEST(Nvml, WhatIsNotSupportedIsUnknown) {
+TEST(Nvml, UnsupportedValuesAreUnknown) {
   FakeNvml& knobs = fresh_fake_nvml();
   knobs.energy_supported = knobs.power_supported = knobs.others_supported = false;
   const Nvml nvml(FAKE_NVML);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "support/errors.hpp"
 
 namespace shardstream {
 namespace {
@@ -41,23 +42,8 @@ OptionTable option_table() {
   return OptionTable{pipeline_rows, other_rows};
 }
 
-/// The message of the UsageError that `call` throws.
-template <class Call>
-std::string usage_error(const Call& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    return error.what();
-  }
-  return "(no UsageError)";
-}
-
-testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != text.npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "'" << part << "' is not in: " << text;
-}
-
+using test::error_of;
+using test::names;
 using Words = std::vector<std::string>;
 
 CommandLine parse(const Words& arguments) {
@@ -122,41 +108,40 @@ TEST(CommandLine, TakesAllAfterTwoDashesAsWords) {
   EXPECT_TRUE(parse({}).words.empty());
 }
 
-TEST(CommandLine, RefusesWithTheReason) {
+TEST(CommandLine, ErrorsNameTheOptionAndWhatItTakes) {
   struct Bad {
     Words arguments;
-    std::string why;
+    Words named;
   };
   for (const Bad& bad : std::vector<Bad>{
-           {{"--reduce.opps", "sum"},
-            "unknown option '--reduce.opps' (did you mean --reduce.ops?)"},
-           {{"--reduce.opps=sum"}, "unknown option '--reduce.opps' (did you mean --reduce.ops?)"},
-           {{"-reduce.ops", "sum"}, "unknown option '-reduce.ops' (did you mean --reduce.ops?)"},
-           {{"--ops", "sum"}, "unknown option '--ops' (did you mean --reduce.ops?)"},
-           {{"--device.back", "host"}, "unknown option '--device.back'"},  // no abbreviations
-           {{"--REDUCE.OPS", "sum"}, "did you mean --reduce.ops?"},
-           {{"--entirely.different"}, "unknown option '--entirely.different'"},
-           {{"-x"}, "unknown option '-x'"},
-           {{"-5"}, "unknown option '-5'"},
-           {{"--=x"}, "unknown option '--'"},
-           {{"--reduce.ops"}, "--reduce.ops needs a value: one or more of sum, min, max, mean"},
-           {{"--reduce.ops="}, "--reduce.ops needs a value"},
-           {{"--pipeline.slots"}, "needs a value: a count in 1..4096, or auto"},
-           {{"--pipeline.slot-size"}, "needs a value: a size in 4KiB..1GiB"},
-           {{"--comm.timeout"}, "needs a value: a duration of at least 1s"},
-           {{"--verify.samples"}, "needs a value: a count of at most 1e6"},
-           {{"--device.backend"}, "needs a value: one of cuda, host, or auto"},
-           {{"--output.note"}, "--output.note needs a value: text"},
-           {{"-o"}, "needs a value"},
-           {{"-o", "--reduce.ops", "sum"}, "-o needs a value"},
+           {{"--reduce.opps", "sum"}, {"--reduce.opps", "--reduce.ops"}},
+           {{"--reduce.opps=sum"}, {"--reduce.opps", "--reduce.ops"}},
+           {{"-reduce.ops", "sum"}, {"'-reduce.ops'", "--reduce.ops"}},
+           {{"--ops", "sum"}, {"--ops", "--reduce.ops"}},
+           {{"--device.back", "host"}, {"--device.back"}},  // no abbreviations
+           {{"--REDUCE.OPS", "sum"}, {"--REDUCE.OPS", "--reduce.ops"}},
+           {{"--entirely.different"}, {"--entirely.different"}},
+           {{"-x"}, {"-x"}},
+           {{"-5"}, {"-5"}},
+           {{"--=x"}, {"'--'"}},
+           {{"--reduce.ops"}, {"--reduce.ops", "sum", "min", "max", "mean"}},
+           {{"--reduce.ops="}, {"--reduce.ops", "sum"}},
+           {{"--pipeline.slots"}, {"--pipeline.slots", "1..4096", "auto"}},
+           {{"--pipeline.slot-size"}, {"--pipeline.slot-size", "4KiB..1GiB"}},
+           {{"--comm.timeout"}, {"--comm.timeout", "1s"}},
+           {{"--verify.samples"}, {"--verify.samples", "1e6"}},
+           {{"--device.backend"}, {"--device.backend", "cuda", "host", "auto"}},
+           {{"--output.note"}, {"--output.note", "text"}},
+           {{"-o"}, {"--output.file", "text"}},
+           {{"-o", "--reduce.ops", "sum"}, {"-o", "text"}},
        }) {
-    EXPECT_TRUE(contains(usage_error([&] { parse(bad.arguments); }), bad.why)) << bad.arguments[0];
+    EXPECT_TRUE(names(error_of([&] { parse(bad.arguments); }), bad.named)) << bad.arguments[0];
   }
 }
 
 TEST(CommandLine, SuggestsNothingFarOff) {
-  EXPECT_EQ(usage_error([] { parse({"--entirely.different"}); }),
-            "unknown option '--entirely.different'");
+  const std::string message = error_of([] { parse({"--entirely.different"}); });
+  EXPECT_EQ(message.find("--"), message.rfind("--")) << message;
 }
 
 // ---------------------------------------------------------------- precedence and readers
@@ -234,70 +219,70 @@ TEST(Resolve, TakesTheBoundsThemselves) {
   EXPECT_EQ(resolve({"--comm.timeout", "1000ms"}).seconds("comm.timeout"), 1.0);
 }
 
-TEST(Options, OfAnUnknownKeyOrAnAutoNumberIsADefect) {
+TEST(Options, UnknownKeysAndAutoNumbersAreDefects) {
   const Options options = resolve({});
   EXPECT_THROW(options.text("no.such"), ContractError);
   EXPECT_THROW(options.count("pipeline.slots"), ContractError);  // it is auto
 }
 
-TEST(Resolve, RefusesBadValues) {
+TEST(Resolve, ErrorsNameKeyValueAndRange) {
   struct Bad {
     std::string key;
     std::string value;
-    std::string why;
+    Words named = {};
   };
   for (const Bad& bad : std::vector<Bad>{
-           {"pipeline.slots", "0", "'0' is below 1; give a count in 1..4096, or auto"},
-           {"pipeline.slots", "4097", "'4097' is above 4096"},
-           {"pipeline.slots", "-5", "'-5' is negative"},
-           {"pipeline.slots", "1.5", "'1.5' is not a whole number"},
-           {"pipeline.slots", "automatic", "'automatic' is not a count"},
-           {"pipeline.slots", "", "'' is not a count"},
-           {"verify.samples", "auto", "'auto' is not a count"},
-           {"verify.samples", "1000001", "above 1e6; give a count of at most 1e6"},
-           {"verify.factor", "0,5", "'0,5' is not a number"},
-           {"verify.factor", "-2", "'-2' is below 0.5; give a number in 0.5..1e3"},
-           {"verify.seed", "x", "; give a count such as 2^24, or auto"},
-           {"pipeline.slot-size", "64M", "64MB (64000000 bytes) or 64MiB (67108864 bytes)"},
-           {"pipeline.slot-size", "4095", "'4095' is below 4KiB; give a size in 4KiB..1GiB"},
-           {"pipeline.slot-size", "2GiB", "'2GiB' is above 1GiB"},
-           {"comm.timeout", "30", "'30' has no unit"},
-           {"comm.timeout", "999ms", "'999ms' is below 1s; give a duration of at least 1s"},
-           {"device.backend", "CUDA", "(did you mean cuda?); give one of cuda, host, or auto"},
-           {"device.backend", "aut", "(did you mean auto?)"},
-           {"device.backend", "tpu-v4", "'tpu-v4' is not among the choices; give one of"},
-           {"reduce.nan", "auto", "'auto' is not among the choices"},
-           {"reduce.ops", "sum,mx", "'mx' is not among the choices (did you mean max?)"},
-           {"reduce.ops", "", "the list is empty"},
-           {"reduce.ops", " ", "the list is empty"},
-           {"reduce.ops", "sum,,min", "'sum,,min' has an empty item"},
-           {"reduce.ops", "sum,", "'sum,' has an empty item"},
-           {"reduce.ops", "sum,min,sum", "'sum' is listed twice"},
-           {"scale.ranks", "1,auto", "'auto' is not a count"},
-           {"scale.ranks", "1,128", "'128' is above 64; give one or more counts in 1..64"},
-           {"scale.ranks", "4,2^2", "'2^2' is listed twice"},
-           {"scale.names", "a,b, a", "'a' is listed twice"},
+           {"pipeline.slots", "0", {"'0'", "1..4096", "auto"}},
+           {"pipeline.slots", "4097", {"'4097'", "4096"}},
+           {"pipeline.slots", "-5", {"'-5'", "1..4096"}},
+           {"pipeline.slots", "1.5", {"'1.5'", "1..4096"}},
+           {"pipeline.slots", "automatic", {"'automatic'", "1..4096"}},
+           {"pipeline.slots", "", {"''", "1..4096"}},
+           {"verify.samples", "auto", {"'auto'", "1e6"}},
+           {"verify.samples", "1000001", {"'1000001'", "1e6"}},
+           {"verify.factor", "0,5", {"'0,5'", "0.5..1e3"}},
+           {"verify.factor", "-2", {"'-2'", "0.5..1e3"}},
+           {"verify.seed", "x", {"'x'", "2^24", "auto"}},
+           {"pipeline.slot-size", "64M", {"'64M'", "64MB", "64000000", "64MiB", "67108864"}},
+           {"pipeline.slot-size", "4095", {"'4095'", "4KiB..1GiB"}},
+           {"pipeline.slot-size", "2GiB", {"'2GiB'", "1GiB"}},
+           {"comm.timeout", "30", {"'30'", "unit"}},
+           {"comm.timeout", "999ms", {"'999ms'", "1s"}},
+           {"device.backend", "CUDA", {"'CUDA'", "cuda", "host", "auto"}},
+           {"device.backend", "aut", {"'aut'", "auto"}},
+           {"device.backend", "tpu-v4", {"'tpu-v4'", "cuda", "host", "auto"}},
+           {"reduce.nan", "auto", {"'auto'", "propagate", "ignore", "error"}},
+           {"reduce.ops", "sum,mx", {"'mx'", "max"}},
+           {"reduce.ops", "", {"empty"}},
+           {"reduce.ops", " ", {"empty"}},
+           {"reduce.ops", "sum,,min", {"'sum,,min'", "empty"}},
+           {"reduce.ops", "sum,", {"'sum,'", "empty"}},
+           {"reduce.ops", "sum,min,sum", {"'sum'", "twice"}},
+           {"scale.ranks", "1,auto", {"'auto'", "1..64"}},
+           {"scale.ranks", "1,128", {"'128'", "1..64"}},
+           {"scale.ranks", "4,2^2", {"'2^2'", "twice"}},
+           {"scale.names", "a,b, a", {"'a'", "twice"}},
        }) {
-    const std::string message = usage_error([&] { resolve({"--" + bad.key, bad.value}); });
-    EXPECT_TRUE(contains(message, bad.why)) << bad.key;
-    EXPECT_TRUE(contains(message, "--" + bad.key + ": ")) << bad.key;
+    const std::string message = error_of([&] { resolve({"--" + bad.key, bad.value}); });
+    EXPECT_TRUE(names(message, bad.named)) << bad.key;
+    EXPECT_TRUE(names(message, "--" + bad.key)) << bad.key;
   }
 }
 
 TEST(Resolve, NamesTheOriginOfABadValue) {
-  EXPECT_TRUE(contains(usage_error([] { resolve({}, {"SHARDSTREAM_PIPELINE_SLOTS=0"}); }),
-                       "pipeline.slots (from the environment, SHARDSTREAM_PIPELINE_SLOTS): '0'"));
+  EXPECT_TRUE(names(error_of([] { resolve({}, {"SHARDSTREAM_PIPELINE_SLOTS=0"}); }),
+                    "pipeline.slots", "SHARDSTREAM_PIPELINE_SLOTS", "'0'"));
   const IniFile ini("\n\n[pipeline]\nslots = 0\n");
-  EXPECT_TRUE(contains(usage_error([&] { resolve({}, {}, ini.path()); }),
-                       ini.at(4) + ": pipeline.slots: '0' is below 1"));
+  EXPECT_TRUE(
+      names(error_of([&] { resolve({}, {}, ini.path()); }), ini.at(4), "pipeline.slots", "'0'"));
   EXPECT_NO_THROW(resolve({"--pipeline.slots", "2"}, {}, ini.path()));  // not effective: not judged
 }
 
-TEST(Resolve, RefusesAnUnknownKeyOfACommandLineMadeByHand) {
+TEST(Resolve, RejectsUnknownKeys) {
   CommandLine line;
   line.values["reduce.opps"] = "sum";
-  EXPECT_TRUE(contains(usage_error([&] { option_table().resolve(line, nullptr, {}); }),
-                       "(did you mean --reduce.ops?)"));
+  EXPECT_TRUE(names(error_of([&] { option_table().resolve(line, nullptr, {}); }), "reduce.opps",
+                    "--reduce.ops"));
 }
 
 // ---------------------------------------------------------------- environment
@@ -318,21 +303,20 @@ TEST(Environment, UnknownNamesAreWarnings) {
   const auto warnings = [](const char* variable) { return resolve({}, {variable}).warnings(); };
   const auto misspelt = warnings("SHARDSTREAM_REDUCE_OPPS=sum");
   ASSERT_EQ(misspelt.size(), 1U);
-  EXPECT_TRUE(contains(misspelt[0], "'SHARDSTREAM_REDUCE_OPPS'"));
-  EXPECT_TRUE(contains(misspelt[0], "did you mean SHARDSTREAM_REDUCE_OPS?"));
+  EXPECT_TRUE(names(misspelt[0], "SHARDSTREAM_REDUCE_OPPS", "SHARDSTREAM_REDUCE_OPS"));
   const auto lower = warnings("SHARDSTREAM_reduce_ops=sum");
   ASSERT_EQ(lower.size(), 1U);
-  EXPECT_TRUE(contains(lower[0], "did you mean SHARDSTREAM_REDUCE_OPS?"));
+  EXPECT_TRUE(names(lower[0], "SHARDSTREAM_reduce_ops", "SHARDSTREAM_REDUCE_OPS"));
   const auto of_site = warnings("SHARDSTREAM_ROOT=/opt");
   ASSERT_EQ(of_site.size(), 1U);
-  EXPECT_TRUE(contains(of_site[0], "'SHARDSTREAM_ROOT'"));
-  EXPECT_FALSE(contains(of_site[0], "did you mean"));
+  EXPECT_TRUE(names(of_site[0], "SHARDSTREAM_ROOT"));
+  EXPECT_EQ(of_site[0].find("SHARDSTREAM_"), of_site[0].rfind("SHARDSTREAM_")) << of_site[0];
   EXPECT_TRUE(warnings("SHARDSTREAM_REDUCE_OPS=sum").empty());
 }
 
 // ---------------------------------------------------------------- INI file
 
-TEST(Ini, TakesWhatBoostWouldSpoil) {
+TEST(Ini, ReadsCommentsQuotesAndByteOrderMarks) {
   const IniFile ini(
       "\xEF\xBB\xBF# a byte-order mark before this comment\r\n"
       "; and a comment of the other kind\r\n"
@@ -384,53 +368,51 @@ TEST(Ini, TakesASectionInTwoPieces) {
   EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.nan"), "error");
 }
 
-TEST(Ini, RefusesWithFileAndLine) {
+TEST(Ini, ErrorsNameFileAndLine) {
   struct Bad {
     std::string text;
     int line;
-    std::string why;
+    Words named;
   };
   for (const Bad& bad : std::vector<Bad>{
-           {"[reduce]\nopps = sum\n", 2, "unknown key 'reduce.opps' (did you mean reduce.ops?)"},
-           {"[reduse]\nops = sum\n", 2, "unknown key 'reduse.ops' (did you mean reduce.ops?)"},
-           {"[reduce]\nop = sum\n", 2, "unknown key 'reduce.op'"},  // prefixes are not guessed
-           {"ops = sum\n", 1, "unknown key 'ops' (did you mean reduce.ops?)"},
-           {"[reduce]\n= sum\n", 2, "unknown key 'reduce.'"},
-           {"[reduce]\nops#x = sum\n", 2, "unknown key 'reduce.ops#x'"},
-           {"[reduce]\n\nops = sum\nops = min\n", 4,
-            "given twice, as 'sum' at line 3 and as 'min' here: keep one"},
-           {"[reduce]\nops = sum\n[x\n", 3, "'[x' is no section"},
-           {"[]\nops = sum\n", 1, "'[]' is no section"},
-           {"[reduce]\nops sum#1\n", 2, "'ops sum#1' is neither [section] nor key = value"},
-           {"[output]\nnote = \"open # comment\n", 2, "the quote '\"open # comment' is not closed"},
-           {"[output]\nnote = a\x01\n", 2, "not a line of text"},
-           {"[output]\r\nnote = a\rb\r\n", 2, "not a line of text"},
-           {"\x89HDF\r\n\x1a\n", 1, "is neither [section] nor key = value"},
-           {"[reduce]\nops = sum,\n", 2, "reduce.ops: 'sum,' has an empty item"},
-           {"\xff\x9b[31m\n", 1, R"('\xff\x9b[31m' is neither)"},
-           {"[\xc2\x9b]\nops = sum\n", 2, R"(unknown key '\xc2\x9b.ops')"},
-           {"[reduce]\nnan = \xfe\n", 2, R"(reduce.nan: '\xfe' is not among)"},
-           {std::string(100, '\xfe') + "\n", 1, "'... (100 bytes) is neither"},
+           {"[reduce]\nopps = sum\n", 2, {"'reduce.opps'", "reduce.ops"}},
+           {"[reduse]\nops = sum\n", 2, {"'reduse.ops'", "reduce.ops"}},
+           {"[reduce]\nop = sum\n", 2, {"'reduce.op'"}},  // prefixes are not guessed
+           {"ops = sum\n", 1, {"'ops'", "reduce.ops"}},
+           {"[reduce]\n= sum\n", 2, {"'reduce.'"}},
+           {"[reduce]\nops#x = sum\n", 2, {"'reduce.ops#x'"}},
+           {"[reduce]\n\nops = sum\nops = min\n", 4, {"reduce.ops", "'sum'", "line 3", "'min'"}},
+           {"[reduce]\nops = sum\n[x\n", 3, {"'[x'"}},
+           {"[]\nops = sum\n", 1, {"'[]'"}},
+           {"[reduce]\nops sum#1\n", 2, {"'ops sum#1'"}},
+           {"[output]\nnote = \"open # comment\n", 2, {"'\"open # comment'", "quote"}},
+           {"[output]\nnote = a\x01\n", 2, {"text"}},
+           {"[output]\r\nnote = a\rb\r\n", 2, {"text"}},
+           {"\x89HDF\r\n\x1a\n", 1, {"[section]", "key = value"}},
+           {"[reduce]\nops = sum,\n", 2, {"reduce.ops", "'sum,'"}},
+           {"\xff\x9b[31m\n", 1, {R"('\xff\x9b[31m')"}},
+           {"[\xc2\x9b]\nops = sum\n", 2, {R"('\xc2\x9b.ops')"}},
+           {"[reduce]\nnan = \xfe\n", 2, {"reduce.nan", R"('\xfe')"}},
+           {std::string(100, '\xfe') + "\n", 1, {"100 bytes"}},
        }) {
     const IniFile ini(bad.text);
-    const std::string message = usage_error([&] { resolve({}, {}, ini.path()); });
-    EXPECT_TRUE(contains(message, ini.at(bad.line) + ": ")) << bad.text;
-    EXPECT_TRUE(contains(message, bad.why)) << bad.text;
+    const std::string message = error_of([&] { resolve({}, {}, ini.path()); });
+    EXPECT_TRUE(names(message, ini.at(bad.line))) << bad.text;
+    EXPECT_TRUE(names(message, bad.named)) << bad.text;
   }
 }
 
 TEST(Ini, MayNotBeADataFile) {
   const IniFile ini("");
   std::filesystem::resize_file(ini.path(), (1 << 20) + 1);
-  EXPECT_TRUE(contains(usage_error([&] { resolve({}, {}, ini.path()); }), "name an INI file"));
+  EXPECT_TRUE(names(error_of([&] { resolve({}, {}, ini.path()); }), ini.path().string(), "INI"));
   std::filesystem::resize_file(ini.path(), 0);
   EXPECT_NO_THROW(resolve({}, {}, ini.path()));
 }
 
 TEST(Ini, MustBeThere) {
-  EXPECT_TRUE(contains(usage_error([] { resolve({}, {}, "/no/such/file.ini"); }),
-                       "there is no file '/no/such/file.ini'"));
-  EXPECT_TRUE(contains(usage_error([] { resolve({}, {}, "/tmp"); }), "'/tmp' is a directory"));
+  EXPECT_TRUE(names(error_of([] { resolve({}, {}, "/no/such/file.ini"); }), "/no/such/file.ini"));
+  EXPECT_TRUE(names(error_of([] { resolve({}, {}, "/tmp"); }), "'/tmp'", "directory"));
 }
 
 // ---------------------------------------------------------------- declarations
@@ -448,20 +430,17 @@ TEST(Switches, AreWordsWithoutValues) {
   EXPECT_TRUE(parse({"-o", "b.h5", "--measure", "--json"}).switches.contains("measure"));
   EXPECT_EQ(parse({"--json", "trueish", "true"}).words, (Words{"trueish", "true"}));
 
-  const auto error = [&](const Words& words) { return usage_error([&] { parse(words); }); };
-  EXPECT_EQ(error({"--json=true"}),
-            "--json takes no value, and 'true' is given: pass --json alone, or leave it out");
-  EXPECT_EQ(error({"--json", "off", "more"}),
-            "--json takes no value, and 'off' is given: pass --json alone, or leave it out");
-  EXPECT_TRUE(contains(error({"--mesure"}), "(did you mean --measure?)"));
-  EXPECT_TRUE(contains(error({"--redce.ops", "sum"}), "(did you mean --reduce.ops?)"));
-  EXPECT_TRUE(contains(error({"--jso"}), "unknown option '--jso'"));
+  const auto error = [&](const Words& words) { return error_of([&] { parse(words); }); };
+  EXPECT_TRUE(names(error({"--json=true"}), "--json", "'true'"));
+  EXPECT_TRUE(names(error({"--json", "off", "more"}), "--json", "'off'"));
+  EXPECT_TRUE(names(error({"--mesure"}), "--mesure", "--measure"));
+  EXPECT_TRUE(names(error({"--redce.ops", "sum"}), "--redce.ops", "--reduce.ops"));
+  EXPECT_TRUE(names(error({"--jso"}), "--jso"));
   // A switch is no value of the option before it.
-  EXPECT_TRUE(contains(error({"-o", "--json"}), "needs a value"));
-  EXPECT_TRUE(contains(error({"--output.file", "--json"}), "needs a value"));
+  EXPECT_TRUE(names(error({"-o", "--json"}), "-o", "text"));
+  EXPECT_TRUE(names(error({"--output.file", "--json"}), "--output.file", "text"));
   // Other commands do not know it.
-  EXPECT_EQ(usage_error([] { option_table().parse_command_line({"--json"}); }),
-            "unknown option '--json'");
+  EXPECT_TRUE(names(error_of([] { option_table().parse_command_line({"--json"}); }), "--json"));
 }
 
 TEST(Settings, AreWordsWithValues) {
@@ -477,15 +456,15 @@ TEST(Settings, AreWordsWithValues) {
   EXPECT_EQ(line.words, Words{"gemm"});
   EXPECT_TRUE(line.values.empty());
 
-  const auto error = [&](const Words& words) { return usage_error([&] { parse(words); }); };
-  EXPECT_EQ(error({"--ranks"}), "--ranks needs a value: text");
-  EXPECT_EQ(error({"--ranks", "--dry-run"}), "--ranks needs a value: text");
+  const auto error = [&](const Words& words) { return error_of([&] { parse(words); }); };
+  EXPECT_TRUE(names(error({"--ranks"}), "--ranks", "text"));
+  EXPECT_TRUE(names(error({"--ranks", "--dry-run"}), "--ranks", "text"));
   EXPECT_EQ(parse({"--ranks", "1", "--ranks", "2"}).settings.at("ranks"), "2");
-  EXPECT_TRUE(contains(error({"--rank", "1"}), "(did you mean --ranks?)"));
-  EXPECT_TRUE(contains(error({"--dryrun"}), "(did you mean --dry-run?)"));
+  EXPECT_TRUE(names(error({"--rank", "1"}), "--rank", "--ranks"));
+  EXPECT_TRUE(names(error({"--dryrun"}), "--dryrun", "--dry-run"));
 }
 
-TEST(OptionTable, RefusesBadDeclarations) {
+TEST(OptionTable, RejectsBadDeclarations) {
   using enum OptionKind;
   for (const OptionRow& row : {
            OptionRow{"plain", text, "", "", "No section."},
@@ -517,13 +496,12 @@ TEST(OptionTable, MayDifferForOneCommand) {
   EXPECT_EQ(options.text("reduce.ops"), "max");
   EXPECT_EQ(options.text("output.file"), "");
   EXPECT_EQ(options.text("reduce.nan"), "propagate");
-  EXPECT_TRUE(
-      contains(usage_error([&] {
-                 table.resolve(table.parse_command_line({"--reduce.ops", "sum"}), nullptr, {});
-               }),
-               "'sum' is not among the choices; give one of max, min"));
-  EXPECT_TRUE(contains(table.help(), "Which end. (default: max; one of max, min)"));
-  EXPECT_FALSE(contains(table.help(), "The reductions"));
+  EXPECT_TRUE(names(error_of([&] {
+                      table.resolve(table.parse_command_line({"--reduce.ops", "sum"}), nullptr, {});
+                    }),
+                    "--reduce.ops", "'sum'", "max", "min"));
+  EXPECT_TRUE(names(table.help(), "Which end. (default: max; one of max, min)"));
+  EXPECT_FALSE(names(table.help(), "The reductions"));
 
   const OptionRow unknown{"reduce.opps", text, "", "", "Nobody declares it."};
   EXPECT_THROW((void)option_table().with({&unknown, 1}), ContractError);
@@ -531,7 +509,7 @@ TEST(OptionTable, MayDifferForOneCommand) {
   EXPECT_THROW((void)option_table().with({&bad, 1}), ContractError);
 }
 
-TEST(OptionTable, RefusesTwoRowsOfOneName) {
+TEST(OptionTable, RejectsTwoRowsOfOneName) {
   using enum OptionKind;
   const std::array same = {OptionRow{"a.b", text, "", "", ""}, OptionRow{"a.b", flag, "1", "", ""}};
   EXPECT_THROW(OptionTable{same}, ContractError);
@@ -560,20 +538,20 @@ TEST(Help, WritesOneSection) {
 TEST(Help, WritesSingleOptionsToo) {
   constexpr std::array<std::string_view, 2> wanted = {"reduce.nan", "output"};
   const std::string help = option_table().help(wanted);
-  EXPECT_TRUE(contains(help, "--reduce.nan "));
-  EXPECT_FALSE(contains(help, "--reduce.ops "));
-  EXPECT_TRUE(contains(help, "--output.file "));
-  EXPECT_TRUE(contains(help, "--output.note "));
+  EXPECT_TRUE(names(help, "--reduce.nan "));
+  EXPECT_FALSE(names(help, "--reduce.ops "));
+  EXPECT_TRUE(names(help, "--output.file "));
+  EXPECT_TRUE(names(help, "--output.note "));
 }
 
 TEST(Help, HoldsEveryOptionWithinItsWidth) {
   const OptionTable table = option_table();
   const std::string help = table.help();
   for (const OptionRow& row : table.rows()) {
-    EXPECT_TRUE(contains(help, "--" + std::string(row.key) + " ")) << row.key;
+    EXPECT_TRUE(names(help, "--" + std::string(row.key) + " ")) << row.key;
   }
-  EXPECT_TRUE(contains(help, "-o, --output.file TEXT"));
-  EXPECT_TRUE(contains(help, "(default: none)"));  // output.note
+  EXPECT_TRUE(names(help, "-o, --output.file TEXT"));
+  EXPECT_TRUE(names(help, "(default: none)"));  // output.note
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(line.size(), 100u) << line;
@@ -581,9 +559,9 @@ TEST(Help, HoldsEveryOptionWithinItsWidth) {
   }
 }
 
-TEST(Help, RefusesAnUnknownSection) {
+TEST(Help, RejectsAnUnknownSection) {
   constexpr std::array wanted = {std::string_view("reduse")};
-  EXPECT_TRUE(contains(usage_error([&] { option_table().help(wanted); }), "did you mean reduce?"));
+  EXPECT_TRUE(names(error_of([&] { option_table().help(wanted); }), "reduse", "reduce"));
 }
 
 }  // namespace

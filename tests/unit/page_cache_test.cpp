@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "tests/unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -37,7 +37,7 @@ class PageCache : public testing::Test {
   Descriptor file_{folder_ / "file", O_RDWR | O_CREAT, 0600};
 };
 
-TEST_F(PageCache, WhatWasJustWrittenIsCached) {
+TEST_F(PageCache, WrittenPagesAreCached) {
   EXPECT_EQ(cached_share(file_, {0, 8 * MiB}), 1.0);
   for (const Ask ask : ways) {
     const auto share = ask(file_, {5000, 3 * MiB}, 100);
@@ -48,7 +48,7 @@ TEST_F(PageCache, WhatWasJustWrittenIsCached) {
   EXPECT_EQ(page_cache_state(cached_share(file_, {0, 8 * MiB})), "warm");
 }
 
-TEST_F(PageCache, WhatWasDroppedIsNot) {
+TEST_F(PageCache, DroppedPagesAreNotCached) {
   if (!drop({0, 8 * MiB})) GTEST_SKIP() << "this file system keeps its pages";
   for (const Ask ask : ways) {
     // A thread that loses its CPU in the middle of a look may find that the page has come in.

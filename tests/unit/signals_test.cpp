@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::launch {
 namespace {

@@ -5,8 +5,12 @@
 
 #include <cmath>
 
+#include "support/errors.hpp"
+
 namespace shardstream::runtime {
 namespace {
+
+using test::names;
 
 /// Of a GPU whose PCIe 5 x16 carries 63.0 GB/s, as it should.
 HostLink link(double rate, int ranks_on_host = 1) {
@@ -17,28 +21,20 @@ HostLink link(double rate, int ranks_on_host = 1) {
   return link;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(SlowLinks, AreThoseBelowFourFifths) {
   EXPECT_NEAR(share_of_link(link(63.015)), 1, 1e-4);
   EXPECT_EQ(slow_link(link(55.3), 0.88), "");
   EXPECT_EQ(slow_link(link(50.5), 0.80), "");
-  EXPECT_EQ(
-      slow_link(link(24.2), 0.38),
-      "uploads of rank 2 to the GPU at 0000:1b:00.0 reach 24.2 GB/s, 38 % of the 63.0 that "
-      "PCIe generation 5 x16 can carry: see whether the rank's CPUs and memory are those near "
-      "the GPU (shardstream info), what else uses the machine, and its IOMMU and ACS "
-      "settings");
+  EXPECT_TRUE(names(slow_link(link(24.2), 0.38), "rank 2", "0000:1b:00.0", "24.2 GB/s", "38 %",
+                    "63.0", "generation 5 x16", "shardstream info"));
 }
 
 TEST(SlowLinks, ThatRunBelowTheirBestSaySo) {
   HostLink lanes = link(25), generation = link(12);
   lanes.gpu.pcie_width = 8;
   generation.gpu.pcie_generation = 3;
-  EXPECT_TRUE(has(slow_link(lanes, 0.4), "and the link runs as generation 5 x8: see the link's"));
-  EXPECT_TRUE(has(slow_link(generation, 0.2), "and the link runs as generation 3 x16"));
+  EXPECT_TRUE(names(slow_link(lanes, 0.4), "generation 5 x8"));
+  EXPECT_TRUE(names(slow_link(generation, 0.2), "generation 3 x16"));
 }
 
 /// Ranks of one host may have to share what no link is to blame for.
@@ -46,19 +42,19 @@ TEST(SlowLinks, OfSeveralRanksOnlyTheOddOnesOut) {
   EXPECT_EQ(slow_link(link(31, 4), 0.5), "");
   EXPECT_EQ(slow_link(link(41, 4), 0.8), "");  // 0.65, more than 0.8 * 0.8
   const std::string odd = slow_link(link(31, 4), 0.86);
-  EXPECT_TRUE(has(odd, "reach 31.0 GB/s with 4 ranks of the host at work, 49 % of")) << odd;
+  EXPECT_TRUE(names(odd, "31.0 GB/s", "4 ranks", "49 %"));
   HostLink lanes = link(25, 4);
   lanes.gpu.pcie_width = 8;
-  EXPECT_TRUE(has(slow_link(lanes, 0.4), "x8"));
+  EXPECT_TRUE(names(slow_link(lanes, 0.4), "x8"));
 }
 
-TEST(SlowLinks, OfAnIdleLinkThatWokeUpNothingIsSaid) {
+TEST(SlowLinks, ALinkAtRestIsNoWarning) {
   HostLink fast = link(55);
   fast.gpu.pcie_generation = 1;  // it rests again
   EXPECT_EQ(slow_link(fast, 0.87), "");
 }
 
-TEST(SlowLinks, WhatIsNotKnownIsNotHeldAgainstThem) {
+TEST(SlowLinks, UnknownCapacityIsNoWarning) {
   HostLink unknown = link(1);
   unknown.gpu = {};
   EXPECT_TRUE(std::isnan(share_of_link(unknown)));

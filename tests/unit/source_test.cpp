@@ -21,15 +21,18 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
-#include "tests/unit/hdf5_inputs.hpp"
-#include "tests/unit/temporary_folder.hpp"
+#include "support/errors.hpp"
+#include "support/hdf5_inputs.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::io {
 namespace {
 
 using test::counting;
+using test::error_of;
 using test::make_dataset;
 using test::make_file;
+using test::names;
 
 std::unique_ptr<Source> open(const std::string& data, const std::string& type = "auto",
                              const std::string& count = "100", const std::string& seed = "1") {
@@ -56,24 +59,9 @@ std::vector<T> read(const Source& source) {
   return read<T>(source, 0, source.order().count());
 }
 
-/// The message that `action` fails with; the test fails when it does not, or with another code.
-template <class F>
-std::string failure(ExitCode code, F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "did not fail";
-  return {};
-}
-
 std::string refusal(const std::string& data, const std::string& type = "auto") {
-  return failure(ExitCode::usage, [&] { open(data, type); });
+  return error_of([&] { open(data, type); });
 }
-
-#define EXPECT_MENTIONS(text, words) EXPECT_NE((text).find(words), std::string::npos) << (text)
 
 void truncate_to(const std::string& path, std::uint64_t bytes) {
   std::filesystem::resize_file(path, bytes);
@@ -100,8 +88,8 @@ TEST_F(Sources, GeneratorsHaveTheirCountAndType) {
   EXPECT_THROW(ramp->read(4, 2, nullptr), ContractError);
 }
 
-TEST_F(Sources, AGeneratorOfNothingIsRefused) {
-  failure(ExitCode::usage, [] { open("ramp", "auto", "0"); });
+TEST_F(Sources, AnEmptyGeneratorIsAnError) {
+  error_of([] { open("ramp", "auto", "0"); });
 }
 
 // ---------------------------------------------------------------- damaged
@@ -143,7 +131,7 @@ std::string refusal_elsewhere(const std::string& data, const std::string& type =
   return message;
 }
 
-TEST_F(Sources, ChunksThatCannotBeAreRefused) {
+TEST_F(Sources, ImpossibleChunksAreErrors) {
   const auto values = counting<float>(11 * 13);
   const std::vector<std::uint32_t> chunk = {5, 7, 4};  // and an element's bytes
   for (const auto& [to, words] : std::map<std::vector<std::uint32_t>, std::string>{
@@ -152,20 +140,18 @@ TEST_F(Sources, ChunksThatCannotBeAreRefused) {
                  values.data());
     damage(file_, chunk, to);
     const auto message = refusal_elsewhere(file_ + ":/x");
-    EXPECT_MENTIONS(message, "input.data");
-    EXPECT_MENTIONS(message, "data.h5");
-    EXPECT_MENTIONS(message, words);
+    EXPECT_TRUE(names(message, "input.data", "data.h5", words));
   }
 }
 
-TEST_F(Sources, TypesWithBitsOutsideTheirBytesAreRefused) {
+TEST_F(Sources, TypesWithBitsOutsideTheirBytesAreErrors) {
   const auto values = counting<float>(16);
   // Size; offset and precision in bits.
   for (const auto& to : {std::vector<std::uint32_t>{4, 32 << 16 | 2048}, {4 | 8 << 24, 32 << 16}}) {
     make_dataset(make_file(file_), "x", H5T_IEEE_F32LE, {{16}, {4}}, H5T_NATIVE_FLOAT,
                  values.data());
     damage(file_, {4, 32 << 16}, to);
-    EXPECT_MENTIONS(refusal_elsewhere(file_ + ":/x", "f64"), "data.h5");
+    EXPECT_TRUE(names(refusal_elsewhere(file_ + ":/x", "f64"), "data.h5"));
   }
 }
 
@@ -252,9 +238,8 @@ TEST_F(Sources, AFileCutWhileItIsReadIsTruncated) {
   const auto source = open(file_);
   truncate_to(file_, 40'000);
   EXPECT_EQ(read<double>(*source, 0, 100), counting<double>(100));
-  const auto message = failure(ExitCode::failed, [&] { read<double>(*source, 4000, 3000); });
-  EXPECT_MENTIONS(message, "truncated");
-  EXPECT_MENTIONS(message, "elements 4000 to 6999");
+  const auto message = error_of([&] { read<double>(*source, 4000, 3000); }, ExitCode::failed);
+  EXPECT_TRUE(names(message, "truncated", "elements 4000 to 6999"));
 }
 
 // ---------------------------------------------------------------- through HDF5
@@ -416,40 +401,39 @@ struct Misfit {
   hid_t stored;
   long double value;
   const char* wanted;
-  const char* complaint;
-  const char* remedy;
+  const char* named;   ///< the value, or the type that it does not fit
+  const char* remedy;  ///< another input.type
 };
 
 TEST_F(Sources, AValueThatDoesNotFitIsAnError) {
   const long double inf = std::numeric_limits<long double>::infinity();
-  const Misfit misfits[] = {
-      {"u64", H5T_STD_U64LE, 18446744073709551615.0L, "auto", "too large for i64", "= f64"},
-      {"u64be", H5T_STD_U64BE, 18446744073709551615.0L, "auto", "too large for i64", "= f64"},
-      {"i32", H5T_STD_I32LE, 256, "u8", "too large for u8", "= i32"},
-      {"i16be", H5T_STD_I16BE, -1, "u8", "too small for u8", "= i32"},
-      {"u32be", H5T_STD_U32BE, 3e9L, "i32", "too large for i32", "= i64"},
-      {"i8", H5T_STD_I8LE, -1, "u8", "too small for u8", "= i8"},
-      {"i8be", H5T_STD_I8BE, -1, "u8", "too small for u8", "= i8"},
-      {"u8", H5T_STD_U8LE, 200, "i8", "too large for i8", "= u8"},
-      {"u8be", H5T_STD_U8BE, 128, "i8", "too large for i8", "= u8"},
-      {"i32low", H5T_STD_I32LE, -129, "i8", "too small for i8", "= i32"},
-      {"i16", H5T_STD_I16LE, 128, "i8", "too large for i8", "= i32"},
-      {"128", H5T_IEEE_F32LE, 128, "i8", "element 7 is 128,", "= f32"},
-      {"-129", H5T_IEEE_F64BE, -129, "i8", "element 7 is -129,", "= f64"},
-      {"f64", H5T_IEEE_F64LE, 1e300L, "f32", "too large for f32", "= f64"},
-      {"f64low", H5T_IEEE_F64LE, -1e300L, "f32", "too small for f32", "= f64"},
-      {"f64be", H5T_IEEE_F64BE, 1e300L, "f32", "too large for f32", "= f64"},
-      {"half", H5T_IEEE_F32LE, 0.5L, "i32", "element 7 is 0.5, which i32 cannot hold", "= f32"},
-      {"halfbe", H5T_IEEE_F32BE, 1.5L, "i64", "element 7 is 1.5, which i64 cannot hold", "= f32"},
-      {"3e9", H5T_IEEE_F64LE, 3e9L, "i32", "element 7 is 3", "= f64"},
-      {"2^63", H5T_IEEE_F64LE, 9223372036854775808.0L, "i64", "element 7 is 9", "= f64"},
-      {"2^31be", H5T_IEEE_F32BE, 2147483648.0L, "i32", "element 7 is 2", "= f32"},
-      {"-1", H5T_IEEE_F32BE, -1, "u8", "element 7 is -1,", "= f32"},
-      {"inf", H5T_IEEE_F64LE, inf, "i64", "element 7 is inf", "= f64"},
-      {"infbe", H5T_IEEE_F64BE, -inf, "i64", "element 7 is -inf", "= f64"},
-      {"nan", H5T_IEEE_F32LE, std::nan(""), "i32", "element 7 is nan", "= f32"},
-      {"nanbe", H5T_IEEE_F32BE, std::nan(""), "i32", "element 7 is nan", "= f32"},
-      {"f80", H5T_NATIVE_LDOUBLE, 1e4000L, "auto", "too large for f64", "no input.type"}};
+  const Misfit misfits[] = {{"u64", H5T_STD_U64LE, 18446744073709551615.0L, "auto", "i64", "f64"},
+                            {"u64be", H5T_STD_U64BE, 18446744073709551615.0L, "auto", "i64", "f64"},
+                            {"i32", H5T_STD_I32LE, 256, "u8", "u8", "i32"},
+                            {"i16be", H5T_STD_I16BE, -1, "u8", "u8", "i32"},
+                            {"u32be", H5T_STD_U32BE, 3e9L, "i32", "i32", "i64"},
+                            {"i8", H5T_STD_I8LE, -1, "u8", "u8", "i8"},
+                            {"i8be", H5T_STD_I8BE, -1, "u8", "u8", "i8"},
+                            {"u8", H5T_STD_U8LE, 200, "i8", "i8", "u8"},
+                            {"u8be", H5T_STD_U8BE, 128, "i8", "i8", "u8"},
+                            {"i32low", H5T_STD_I32LE, -129, "i8", "i8", "i32"},
+                            {"i16", H5T_STD_I16LE, 128, "i8", "i8", "i32"},
+                            {"128", H5T_IEEE_F32LE, 128, "i8", "128", "f32"},
+                            {"-129", H5T_IEEE_F64BE, -129, "i8", "-129", "f64"},
+                            {"f64", H5T_IEEE_F64LE, 1e300L, "f32", "f32", "f64"},
+                            {"f64low", H5T_IEEE_F64LE, -1e300L, "f32", "f32", "f64"},
+                            {"f64be", H5T_IEEE_F64BE, 1e300L, "f32", "f32", "f64"},
+                            {"half", H5T_IEEE_F32LE, 0.5L, "i32", "0.5", "f32"},
+                            {"halfbe", H5T_IEEE_F32BE, 1.5L, "i64", "1.5", "f32"},
+                            {"3e9", H5T_IEEE_F64LE, 3e9L, "i32", "3000000000", "f64"},
+                            {"2^63", H5T_IEEE_F64LE, 9223372036854775808.0L, "i64", "9", "f64"},
+                            {"2^31be", H5T_IEEE_F32BE, 2147483648.0L, "i32", "2", "f32"},
+                            {"-1", H5T_IEEE_F32BE, -1, "u8", "-1", "f32"},
+                            {"inf", H5T_IEEE_F64LE, inf, "i64", "inf", "f64"},
+                            {"infbe", H5T_IEEE_F64BE, -inf, "i64", "-inf", "f64"},
+                            {"nan", H5T_IEEE_F32LE, std::nan(""), "i32", "nan", "f32"},
+                            {"nanbe", H5T_IEEE_F32BE, std::nan(""), "i32", "nan", "f32"},
+                            {"f80", H5T_NATIVE_LDOUBLE, 1e4000L, "auto", "f64", "input.type"}};
   {
     const auto file = make_file(file_);
     for (const auto& misfit : misfits) {
@@ -464,10 +448,9 @@ TEST_F(Sources, AValueThatDoesNotFitIsAnError) {
     EXPECT_NO_THROW(with_element_type(
         source->type(), [&](auto tag) { read<typename decltype(tag)::type>(*source, 0, 7); }));
     std::vector<std::byte> out(100);
-    const auto message = failure(ExitCode::failed, [&] { source->read(5, 4, out.data()); });
-    EXPECT_MENTIONS(message, misfit.complaint);
-    EXPECT_MENTIONS(message, misfit.remedy);
-    EXPECT_MENTIONS(message, std::string("elements 5 to 8 of ") + source->name());
+    const auto message = error_of([&] { source->read(5, 4, out.data()); }, ExitCode::failed);
+    EXPECT_TRUE(names(message, misfit.named, "input.type", misfit.remedy));
+    EXPECT_TRUE(names(message, "elements 5 to 8", source->name()));
   }
 }
 
@@ -498,12 +481,12 @@ TEST_F(Sources, AFileAloneIsItsOnlyUsableDataSet) {
   EXPECT_EQ(open(file_)->name(), file_ + ":/deep/er/x");
 }
 
-TEST_F(Sources, APathWithoutItsSlashIsMended) {
+TEST_F(Sources, AMissingSlashIsSuggested) {
   make_file(file_);
-  EXPECT_MENTIONS(refusal(file_ + ":x"), "as in " + file_ + ":/x");
+  EXPECT_TRUE(names(refusal(file_ + ":x"), file_ + ":/x"));
 }
 
-TEST_F(Sources, WhatIsForGeneratorsIsNotTypedForAFile) {
+TEST_F(Sources, OptionsOfGeneratorsAreErrorsForAFile) {
   make_file(file_);
   const char* const variables[] = {"SHARDSTREAM_INPUT_COUNT=7", nullptr};
   for (const char* key : {"input.count", "input.seed"}) {
@@ -514,13 +497,13 @@ TEST_F(Sources, WhatIsForGeneratorsIsNotTypedForAFile) {
       open_source(table.resolve(given, variables, {}));
       ADD_FAILURE() << key << " was taken";
     } catch (const UsageError& error) {
-      EXPECT_MENTIONS(std::string(error.what()), std::string(key) + " is for generators");
+      EXPECT_TRUE(names(error.what(), key));
     }
     given.values.erase(key);
     try {  // an environment may be for other commands too
       open_source(table.resolve(given, variables, {}));
     } catch (const UsageError& error) {
-      EXPECT_EQ(std::string(error.what()).find("generators"), std::string::npos) << error.what();
+      EXPECT_FALSE(names(error.what(), key));
     }
   }
 }
@@ -534,8 +517,7 @@ TEST_F(Sources, SeveralDataSetsAreListedButNotAll) {
     }
   }
   const auto message = refusal(file_);
-  EXPECT_MENTIONS(message, "/d10, /d11");
-  EXPECT_MENTIONS(message, "and 4 more");
+  EXPECT_TRUE(names(message, "/d10", "/d11", 4));
   EXPECT_EQ(message.find("/d20"), std::string::npos);
 }
 
@@ -548,31 +530,30 @@ TEST_F(Sources, MissingPathsNameNearOnes) {
     make_dataset(file, "depth", H5T_NATIVE_FLOAT, {{1}}, H5T_NATIVE_FLOAT, &one);
     H5Lcreate_soft("/nowhere", file.get(), "dangling", H5P_DEFAULT, H5P_DEFAULT);
   }
-  EXPECT_MENTIONS(refusal(file_ + ":/sea/elevatoin"), "did you mean /sea/elevation?");
-  EXPECT_MENTIONS(refusal(file_ + ":/elevation"), "did you mean /sea/elevation?");
-  EXPECT_MENTIONS(refusal(file_ + ":/qqqqqqq"), "its data sets are /depth, /sea/elevation");
-  EXPECT_MENTIONS(refusal(file_ + ":/depth/x"), "there is no '/depth/x'");
-  EXPECT_MENTIONS(refusal(file_ + ":/dangling"), "leads nowhere");
+  EXPECT_TRUE(names(refusal(file_ + ":/sea/elevatoin"), "/sea/elevation"));
+  EXPECT_TRUE(names(refusal(file_ + ":/elevation"), "/sea/elevation"));
+  EXPECT_TRUE(names(refusal(file_ + ":/qqqqqqq"), "/depth", "/sea/elevation"));
+  EXPECT_TRUE(names(refusal(file_ + ":/depth/x"), "'/depth/x'"));
+  EXPECT_TRUE(names(refusal(file_ + ":/dangling"), "'/dangling'"));
   const auto group = refusal(file_ + ":/sea");
-  EXPECT_MENTIONS(group, "is a group");
-  EXPECT_MENTIONS(group, "/sea/elevation");
+  EXPECT_TRUE(names(group, "group", "/sea/elevation"));
   EXPECT_EQ(group.find("/depth"), std::string::npos);
-  EXPECT_MENTIONS(refusal(file_ + ":/"), "/depth, /sea/elevation");
+  EXPECT_TRUE(names(refusal(file_ + ":/"), "/depth", "/sea/elevation"));
 }
 
 // ---------------------------------------------------------------- files that cannot be used
 
-TEST_F(Sources, FilesThatAreNoneAreNamed) {
-  EXPECT_MENTIONS(refusal(folder_ / "missing.h5"), "there is no file");
-  EXPECT_MENTIONS(refusal(folder_ / "missing.h5:/x"), "missing.h5'");
-  EXPECT_MENTIONS(refusal("unifrom"), "did you mean the generator uniform?");
-  EXPECT_MENTIONS(refusal(folder_.path().string()), "is a folder");
-  EXPECT_MENTIONS(refusal("/dev/null"), "pipe or device");
-  EXPECT_MENTIONS(refusal(":/x"), "names no file");
+TEST_F(Sources, UnusableFilesAreNamed) {
+  EXPECT_TRUE(names(refusal(folder_ / "missing.h5"), folder_ / "missing.h5"));
+  EXPECT_TRUE(names(refusal(folder_ / "missing.h5:/x"), "missing.h5'"));
+  EXPECT_TRUE(names(refusal("unifrom"), "unifrom", "uniform"));
+  EXPECT_TRUE(names(refusal(folder_.path().string()), folder_.path().string(), "folder"));
+  EXPECT_TRUE(names(refusal("/dev/null"), "/dev/null", "device"));
+  EXPECT_TRUE(names(refusal(":/x"), "input.data", "':/x'"));
   std::ofstream(folder_ / "notes.txt") << "not HDF5, but longer than a signature\n";
-  EXPECT_MENTIONS(refusal(folder_ / "notes.txt"), "is not an HDF5 file");
+  EXPECT_TRUE(names(refusal(folder_ / "notes.txt"), "notes.txt", "HDF5"));
   std::ofstream(folder_ / "empty.h5").close();
-  EXPECT_MENTIONS(refusal(folder_ / "empty.h5"), "0 bytes");
+  EXPECT_TRUE(names(refusal(folder_ / "empty.h5"), "0 bytes"));
 }
 
 TEST_F(Sources, AFileWithoutPermissionIsNamed) {
@@ -587,7 +568,7 @@ TEST_F(Sources, AFileWithoutPermissionIsNamed) {
   if (root) {
     ASSERT_EQ(::seteuid(0), 0);
   }
-  EXPECT_MENTIONS(message, "cannot be read (Permission denied)");
+  EXPECT_TRUE(names(message, file_, "Permission denied"));
 }
 
 TEST_F(Sources, TruncatedFilesAreNamedSo) {
@@ -596,7 +577,7 @@ TEST_F(Sources, TruncatedFilesAreNamedSo) {
                values.data());
   for (const std::uint64_t bytes : {80'000, 3000, 100}) {
     truncate_to(file_, bytes);
-    EXPECT_MENTIONS(refusal(file_ + ":/x"), "truncated");
+    EXPECT_TRUE(names(refusal(file_ + ":/x"), "truncated"));
   }
 }
 
@@ -607,7 +588,7 @@ TEST_F(Sources, ALockedFileNamesTheVariable) {
   make_file(file_).close();
   const Descriptor other(file_, O_RDONLY);
   ASSERT_EQ(::flock(other.get(), LOCK_EX | LOCK_NB), 0);
-  EXPECT_MENTIONS(refusal(file_), "HDF5_USE_FILE_LOCKING");
+  EXPECT_TRUE(names(refusal(file_), "HDF5_USE_FILE_LOCKING"));
 }
 
 TEST_F(Sources, DamagedMetadataAreUsageErrors) {
@@ -648,14 +629,14 @@ TEST_F(Sources, DataSetsWithoutNumbersAreNamed) {
     H5Tcommit2(file.get(), "named", named.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   }
   for (const auto& [name, type] : types) {
-    EXPECT_MENTIONS(refusal(file_ + ":/" + name), type.second);
-    EXPECT_MENTIONS(refusal(file_ + ":/" + name, "f32"), type.second);
+    EXPECT_TRUE(names(refusal(file_ + ":/" + name), type.second));
+    EXPECT_TRUE(names(refusal(file_ + ":/" + name, "f32"), type.second));
   }
-  EXPECT_MENTIONS(refusal(file_ + ":/named"), "is a named type");
-  EXPECT_MENTIONS(refusal(file_), "no data set of numbers");
+  EXPECT_TRUE(names(refusal(file_ + ":/named"), "named", "type"));
+  EXPECT_TRUE(names(refusal(file_), file_, "numbers"));
 }
 
-TEST_F(Sources, EmptyDataSetsAreRefused) {
+TEST_F(Sources, EmptyDataSetsAreErrors) {
   {
     const auto file = make_file(file_);
     make_dataset(file, "zero", H5T_NATIVE_FLOAT, {{3, 0}}, H5T_NATIVE_FLOAT, nullptr);
@@ -663,22 +644,22 @@ TEST_F(Sources, EmptyDataSetsAreRefused) {
     const io::hdf5::Dataset dataset(H5Dcreate2(file.get(), "null", H5T_NATIVE_FLOAT, null.get(),
                                                H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   }
-  EXPECT_MENTIONS(refusal(file_ + ":/zero"), "has no elements");
-  EXPECT_MENTIONS(refusal(file_ + ":/null"), "has no elements");
+  EXPECT_TRUE(names(refusal(file_ + ":/zero"), file_ + ":/zero", "elements"));
+  EXPECT_TRUE(names(refusal(file_ + ":/null"), file_ + ":/null", "elements"));
 }
 
-TEST_F(Sources, TooManyElementsAreRefused) {
+TEST_F(Sources, TooManyElementsAreAnError) {
   const hsize_t wide = hsize_t{1} << 32;
   make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{wide, wide / 2}, {4, 4}},
                H5T_NATIVE_FLOAT, nullptr);
-  EXPECT_MENTIONS(refusal(file_), "2^63 elements or more");
+  EXPECT_TRUE(names(refusal(file_), "2^63"));
 }
 
 TEST_F(Sources, AMissingFilterIsNamed) {
   const auto blosc = [](hid_t p) { H5Pset_filter(p, 32001, H5Z_FLAG_OPTIONAL, 0, nullptr); };
   make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{10}, {5}, blosc}, H5T_NATIVE_FLOAT,
                nullptr);
-  EXPECT_MENTIONS(refusal(file_), "filter 32001");
+  EXPECT_TRUE(names(refusal(file_), "filter 32001"));
 }
 
 TEST_F(Sources, ACorruptedChunkIsNamed) {
@@ -700,11 +681,9 @@ TEST_F(Sources, ACorruptedChunkIsNamed) {
   bytes.close();
   const auto source = open(file_);
   EXPECT_EQ(read<float>(*source, 0, 1000)[51], 101.0f);
-  const auto message = failure(ExitCode::failed, [&] { read<float>(*source, 1000, 1000); });
-  EXPECT_MENTIONS(message, "elements 1000 to 1999");
-  EXPECT_MENTIONS(message, "the block at [0, 50] of 20x50");
-  EXPECT_MENTIONS(message, source->name());
-  EXPECT_MENTIONS(message, "inflate() failed");
+  const auto message = error_of([&] { read<float>(*source, 1000, 1000); }, ExitCode::failed);
+  EXPECT_TRUE(names(message, source->name(), "elements 1000 to 1999", "inflate()"));
+  EXPECT_TRUE(names(message, "[0, 50]", "20x50"));
 }
 
 }  // namespace

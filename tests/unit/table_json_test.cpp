@@ -39,7 +39,7 @@ TEST(TableJson, KeepsTheOrder) {
   EXPECT_LT(text.find("\"z\""), text.find("\"a\""));
 }
 
-TEST(TableJson, HasNullForWhatIsNoNumber) {
+TEST(TableJson, WritesNonFiniteNumbersAsNull) {
   Table table("t", {{"x", ColumnType::real}});
   table.add({std::numeric_limits<double>::quiet_NaN()});
   table.add({std::numeric_limits<double>::infinity()});
@@ -48,7 +48,7 @@ TEST(TableJson, HasNullForWhatIsNoNumber) {
   EXPECT_TRUE(json["t"][1]["x"].is_null());
 }
 
-TEST(TableJson, ReplacesWhatIsNoUtf8) {
+TEST(TableJson, ReplacesInvalidUtf8) {
   Table table("t", {{"x", ColumnType::text}});
   table.add({"a\xff"});
   table.add({"µ"});
@@ -65,7 +65,7 @@ TEST(TableJson, LetsNothingActOnTheTerminal) {
   EXPECT_EQ(nlohmann::json::parse(text)["t"][0]["x"], "\x1b[2J\n\x7f\xc2\x9b");
 }
 
-TEST(TableJson, RefusesTwoOfOneName) {
+TEST(TableJson, RejectsTwoTablesOfOneName) {
   const std::vector tables(2, Table("t", {{"x"}}));
   EXPECT_THROW(to_json(tables), ContractError);
   const Table units("units", {{"x"}});

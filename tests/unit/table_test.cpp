@@ -45,7 +45,7 @@ TEST(Table, RejectsCellsThatItDoesNotHave) {
   EXPECT_THROW(table.set(1, "calls", std::int64_t{4}), ContractError);
 }
 
-TEST(Table, RefusesARowThatDoesNotFit) {
+TEST(Table, RejectsARowThatDoesNotFit) {
   Table table = phases();
   EXPECT_THROW(table.add({}), ContractError);
   EXPECT_THROW(table.add({"upload", std::int64_t{3}, 54.1}), ContractError);
@@ -56,7 +56,7 @@ TEST(Table, RefusesARowThatDoesNotFit) {
   EXPECT_TRUE(table.rows().empty());
 }
 
-TEST(Table, RefusesColumnsThatAreNoFields) {
+TEST(Table, RejectsColumnsThatAreNoFields) {
   for (const char* name : {"", "two words", "1st", "a-b", "a.b", "µ"}) {
     EXPECT_THROW(Table("t", {{name}}), ContractError) << name;
   }

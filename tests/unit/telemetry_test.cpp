@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "unit/fake_nvml.hpp"
+#include "support/fake_nvml.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -28,7 +28,7 @@ Sample sample(int ms, double watts, double joules = device::unknown,
   return {at(ms), reading};
 }
 
-TEST(Energy, IsTheCountersWhereItCounts) {
+TEST(Energy, UsesTheCounterIfThereIsOne) {
   // The power would say something else.
   const std::vector samples = {sample(0, 1, 500), sample(100, 1, 510), sample(200, 1, 530),
                                sample(300, 1, 560)};
@@ -68,7 +68,7 @@ TEST(Energy, OfWorkThatSamplesMissIsUnknown) {
   EXPECT_TRUE(std::isnan(energy_between(reset, at(0), at(100)).joules));
 }
 
-TEST(Throttled, IsWhatAnySampleBetweenSays) {
+TEST(Throttled, IsSetByAnySampleInBetween) {
   const std::vector samples = {sample(0, 1, 1, 0x4), sample(100, 1, 1, 0x1), sample(200, 1, 1, 0x8),
                                sample(300, 1, 1, 0x21), sample(400, 1, 1)};
   EXPECT_EQ(throttled_between(samples, at(50), at(150)), 0U);  // idle is no throttling
@@ -145,7 +145,7 @@ TEST(Telemetry, KeepsNoMoreThanItsRoom) {
   EXPECT_EQ(throttled_between(samples, samples.back().time, samples.back().time), 0U);
 }
 
-TEST(Telemetry, TellsWhatALookTook) {
+TEST(Telemetry, RecordsTheTimeOfASample) {
   FakeNvml& knobs = fresh_fake_nvml();
   const device::Nvml nvml(FAKE_NVML);
   Telemetry telemetry(nvml.gpu_at("0000:1b:00.0"), 0.0005, 16);

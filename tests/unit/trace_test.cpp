@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "core/error.hpp"
-#include "unit/temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -75,7 +75,7 @@ TEST(Trace, LongOnesAreWrittenPieceByPiece) {
   EXPECT_EQ(line, "]}");
 }
 
-TEST(Trace, IsNotReplacedUnlessTold) {
+TEST(Trace, IsReplacedOnlyOnRequest) {
   const test::TemporaryFolder folder;
   const auto path = folder / "x.trace.json";
   std::ofstream(path) << "mine";

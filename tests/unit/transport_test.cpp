@@ -4,20 +4,19 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
+#include "support/errors.hpp"
 
 namespace shardstream::comm {
 namespace {
 
+using test::error_of;
+using test::names;
+
 constexpr Circumstances four_gpus{
     .on_gpus = true, .shared_gpus = false, .has_nccl = true, .ranks = 4};
 
-std::string complaint(const Circumstances& here) {
-  try {
-    choose_transport("nccl", here);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal(const Circumstances& here) {
+  return error_of([&] { choose_transport("nccl", here); });
 }
 
 TEST(Transport, AutoIsNcclBetweenGpusAndMpiElsewhere) {
@@ -32,7 +31,7 @@ TEST(Transport, AutoIsNcclBetweenGpusAndMpiElsewhere) {
   }
 }
 
-TEST(Transport, WhatIsAskedForIsTaken) {
+TEST(Transport, TakesTheTransportThatIsAskedFor) {
   EXPECT_EQ(choose_transport("mpi", four_gpus), Transport::mpi);
   EXPECT_EQ(choose_transport("nccl", four_gpus), Transport::nccl);
   Circumstances one = four_gpus;
@@ -40,14 +39,14 @@ TEST(Transport, WhatIsAskedForIsTaken) {
   EXPECT_EQ(choose_transport("nccl", one), Transport::nccl);
 }
 
-TEST(Transport, NcclThatCannotBeIsRefusedWithTheRemedy) {
+TEST(Transport, ImpossibleNcclNamesTheRemedy) {
   Circumstances host = four_gpus, shared = four_gpus, without = four_gpus;
   host.on_gpus = false;
   shared.shared_gpus = true;
   without.has_nccl = false;
-  EXPECT_NE(complaint(host).find("--comm.transport auto"), std::string::npos);
-  EXPECT_NE(complaint(shared).find("--comm.transport mpi"), std::string::npos);
-  EXPECT_NE(complaint(without).find("without NCCL"), std::string::npos);
+  EXPECT_TRUE(names(refusal(host), "--comm.transport auto"));
+  EXPECT_TRUE(names(refusal(shared), "--comm.transport mpi"));
+  EXPECT_TRUE(names(refusal(without), "without NCCL"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A communicator that another one stands behind, for tests that change one of its members.
+// A communicator that forwards every call to another one. Test communicators derive from it and
+// override what they change.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 namespace shardstream::test {
 
 struct ReadFailed : std::runtime_error {
-  ReadFailed() : std::runtime_error("the disk is on fire") {}
+  ReadFailed() : std::runtime_error("the test's source cannot be read") {}
 };
 
 /// Element i is 3 i + 1, as i64. Reading element `fails_at` throws ReadFailed. In a slot the

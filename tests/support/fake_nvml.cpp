@@ -1,7 +1,7 @@
 // A library with NVML's functions and no GPU. It lacks nvmlDeviceGetCurrentClocksEventReasons, as
 // drivers before 535 do. NVML's types and numbers are declared here anew, on purpose: shared with
 // nvml.cpp, a mistake in them would be on both sides.
-#include "unit/fake_nvml.hpp"
+#include "support/fake_nvml.hpp"
 
 #include <chrono>
 #include <cstdio>
