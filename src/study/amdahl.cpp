@@ -39,7 +39,10 @@ Result<Amdahl> fit_amdahl(const Study& study) {
   }
   Amdahl amdahl;
   amdahl.law = fit_linear({.parameters = 2,
-                           .basis = [](double p) { return std::array<double, 3>{1, 1 / p}; },
+                           .basis =
+                               [](double p) {
+                                 return std::array<double, 3>{1, 1 / p};
+                               },
                            .quantity = [](const Launch& launch) { return launch.seconds; }},
                           study);
   const double a = amdahl.law.values[0], b = amdahl.law.values[1], sum = a + b;

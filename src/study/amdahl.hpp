@@ -19,7 +19,8 @@ struct AmdahlPrediction {
 struct Amdahl {
   Estimate serial_seconds;    ///< a
   Estimate parallel_seconds;  ///< b, on one rank
-  /// s = a / (a + b), a share of the run on one rank. Never clamped: s < 0 means superlinear speed-up.
+  /// s = a / (a + b), a share of the run on one rank. Never clamped: s < 0 means superlinear
+  /// speed-up.
   Estimate serial_share;
   bool extrapolated_to_one = false;  ///< the study has no run on one rank: a + b is extrapolated
   LinearFit law;                     ///< with residuals and the verdict whether the law fits
@@ -28,8 +29,8 @@ struct Amdahl {
   Result<AmdahlPrediction> predict(int ranks) const;
 };
 
-/// Least squares with weights 1/T^2, intervals by the delta method. No value for a weak study or for
-/// fewer than two sizes. The intervals assume that the law holds: see `law.fit`.
+/// Least squares with weights 1/T^2, intervals by the delta method. No value for a weak study or
+/// for fewer than two sizes. The intervals assume that the law holds: see `law.fit`.
 Result<Amdahl> fit_amdahl(const Study& study);
 
 }  // namespace shardstream::study

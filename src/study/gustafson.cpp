@@ -47,11 +47,14 @@ Result<Gustafson> fit_gustafson(const Study& study) {
     gustafson.residuals.push_back({size.ranks, 1 - law / size.speedup.value});
   }
   // The law says W/T = (W1/T1) (s' + (1 - s') p): a straight line.
-  const LinearFit line = fit_linear(
-      {.parameters = 2,
-       .basis = [](double p) { return std::array<double, 3>{1, p}; },
-       .quantity = [](const Launch& launch) { return launch.work / launch.seconds; }},
-      study);
+  const LinearFit line =
+      fit_linear({.parameters = 2,
+                  .basis =
+                      [](double p) {
+                        return std::array<double, 3>{1, p};
+                      },
+                  .quantity = [](const Launch& launch) { return launch.work / launch.seconds; }},
+                 study);
   gustafson.fit = line.fit;
   return Fitted::of(gustafson);
 }

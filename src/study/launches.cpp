@@ -7,7 +7,9 @@
 namespace shardstream::study {
 namespace {
 
-bool usable(double value) { return std::isfinite(value) && value > 0; }
+bool usable(double value) {
+  return std::isfinite(value) && value > 0;
+}
 
 }  // namespace
 

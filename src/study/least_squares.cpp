@@ -13,7 +13,9 @@ namespace {
 using Vector = std::array<double, 3>;
 using Matrix = std::array<Vector, 3>;
 
-double dot(const Vector& a, const Vector& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+double dot(const Vector& a, const Vector& b) {
+  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
 
 /// The part of one size in the fit. Quantities are divided by `scale`, the standard deviation of a
 /// launch in units of the study's relative scatter.

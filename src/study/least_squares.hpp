@@ -21,14 +21,14 @@ struct LinearLaw {
 };
 
 enum class Verdict {
-  fits,         ///< the sizes deviate from the law no more than the launches' noise explains
-  does_not_fit, ///< the lack-of-fit test is below 5 %
-  cannot_tell   ///< no more sizes than parameters, or one launch a size
+  fits,          ///< the sizes deviate from the law no more than the launches' noise explains
+  does_not_fit,  ///< the lack-of-fit test is below 5 %
+  cannot_tell    ///< no more sizes than parameters, or one launch a size
 };
 
-/// The lack-of-fit F test: mean square of the sizes' means around the law against the mean square of
-/// launches around their size's mean (Draper and Smith, Applied Regression Analysis, 3rd edition,
-/// section 2.1).
+/// The lack-of-fit F test: mean square of the sizes' means around the law against the mean square
+/// of launches around their size's mean (Draper and Smith, Applied Regression Analysis, 3rd
+/// edition, section 2.1).
 struct Fit {
   Verdict verdict = Verdict::cannot_tell;
   double f = std::nan("");
@@ -56,8 +56,8 @@ struct LinearFit {
   Estimate estimate(double value, const std::array<double, 3>& gradient, double extra = 0) const;
 };
 
-/// Fits `law` with weights 1/y^2, y being the mean of the quantity at the launch's size; marked sizes
-/// weigh less by the ratio of variances. The residual variance is taken over launches, with
+/// Fits `law` with weights 1/y^2, y being the mean of the quantity at the launch's size; marked
+/// sizes weigh less by the ratio of variances. The residual variance is taken over launches, with
 /// df = runs - parameters, and states intervals only if a size has several launches.
 /// The study must have at least as many sizes as the law has parameters.
 LinearFit fit_linear(const LinearLaw& law, const Study& study);

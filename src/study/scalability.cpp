@@ -9,7 +9,8 @@ namespace {
 
 Result<double> peak(double contention, double coherency) {
   if (!(coherency > 0)) return Result<double>::none("kappa is not positive: the rate has no peak");
-  if (!(contention < 1)) return Result<double>::none("sigma is not below 1: no rank adds to the rate");
+  if (!(contention < 1))
+    return Result<double>::none("sigma is not below 1: no rank adds to the rate");
   return Result<double>::of(std::sqrt((1 - contention) / coherency));
 }
 
@@ -24,7 +25,10 @@ Result<Scalability> fit_scalability(const Study& study) {
   Scalability found;
   found.law = fit_linear(
       {.parameters = 3,
-       .basis = [](double p) { return std::array<double, 3>{1, p - 1, p * (p - 1)}; },
+       .basis =
+           [](double p) {
+             return std::array<double, 3>{1, p - 1, p * (p - 1)};
+           },
        .quantity =
            [](const Launch& launch) { return launch.ranks * launch.seconds / launch.work; }},
       study);

@@ -13,8 +13,8 @@ struct Scalability {
   Estimate rate_of_one;  ///< gamma, work per second of one rank
   Estimate contention;   ///< sigma
   Estimate coherency;    ///< kappa
-  /// p* = sqrt((1 - sigma) / kappa), the number of ranks with the greatest rate. No value if kappa is
-  /// not positive or sigma is 1 or more.
+  /// p* = sqrt((1 - sigma) / kappa), the number of ranks with the greatest rate. No value if kappa
+  /// is not positive or sigma is 1 or more.
   Result<double> peak_ranks;
   LinearFit law;
 };

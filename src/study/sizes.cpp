@@ -15,7 +15,9 @@ namespace shardstream::study {
 namespace {
 
 /// Counted work of equal runs may differ by rounding alone.
-bool same_work(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+bool same_work(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(a, b);
+}
 
 std::map<int, std::vector<Launch>> by_ranks(std::span<const Launch> launches) {
   std::map<int, std::vector<Launch>> groups;
@@ -32,11 +34,11 @@ void check_work(Mode mode, const std::map<int, std::vector<Launch>>& groups) {
     const double expected = mode == Mode::strong ? first : launches.front().work;
     for (const Launch& launch : launches) {
       if (same_work(launch.work, expected)) continue;
-      throw UsageError(fmt::format(
-          "a launch at {} ranks counted a work of {} instead of {}: {}", ranks, launch.work,
-          expected,
-          mode == Mode::strong ? "the work of a strong study is the same at every size"
-                               : "launches of one size do the same work"));
+      throw UsageError(fmt::format("a launch at {} ranks counted a work of {} instead of {}: {}",
+                                   ranks, launch.work, expected,
+                                   mode == Mode::strong
+                                       ? "the work of a strong study is the same at every size"
+                                       : "launches of one size do the same work"));
     }
   }
 }
@@ -110,8 +112,8 @@ Estimate karp_flatt(const Estimate& speedup, double ranks) {
   Estimate estimate{.value = metric(speedup.value)};
   estimate.standard_error =
       speedup.standard_error / (speedup.value * speedup.value * (1 - 1 / ranks));
-  if (speedup.interval) estimate.interval = {metric(speedup.interval->hi),
-                                             metric(speedup.interval->lo)};
+  if (speedup.interval)
+    estimate.interval = {metric(speedup.interval->hi), metric(speedup.interval->lo)};
   return estimate;
 }
 

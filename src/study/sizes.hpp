@@ -25,11 +25,11 @@ inline constexpr double min_scatter = 1e-12;
 struct Size {
   int ranks = 0;
   std::size_t launches = 0;
-  double work = 0;      ///< of one repetition
-  double median = 0;    ///< of the launches' times, in seconds
-  Estimate seconds;     ///< geometric mean of the launches' times; laws and ratios use this one
-  Noise noise;          ///< behind this size's intervals: its own if marked, else the study's
-  bool noisier = false; ///< marked: its launches scatter three times as much as the others'
+  double work = 0;       ///< of one repetition
+  double median = 0;     ///< of the launches' times, in seconds
+  Estimate seconds;      ///< geometric mean of the launches' times; laws and ratios use this one
+  Noise noise;           ///< behind this size's intervals: its own if marked, else the study's
+  bool noisier = false;  ///< marked: its launches scatter three times as much as the others'
   /// Strong: S = p0 T0/T. Weak: S = p0 (W/T) / (W0/T0). p0 is the anchor. At the anchor S = p0 by
   /// definition and has no interval.
   Estimate speedup;
@@ -52,11 +52,11 @@ struct Study {
 /// Tabulates launches, given in start order.
 ///
 /// Intervals are Student's t on the logarithms of times, with the variance pooled over all sizes.
-/// For a speed-up it is the interval of the log of the ratio. A size is marked, and its own variance
-/// used, if its launches' standard deviation is at least three times the others' and the F test of
-/// the two variances is below 1 % (shared between the sizes): the factor alone would mark every
-/// fifth study of two sizes and three launches with equal noise. If a ratio involves a marked size,
-/// its degrees of freedom are Welch's. With one launch a size there are no intervals.
+/// For a speed-up it is the interval of the log of the ratio. A size is marked, and its own
+/// variance used, if its launches' standard deviation is at least three times the others' and the F
+/// test of the two variances is below 1 % (shared between the sizes): the factor alone would mark
+/// every fifth study of two sizes and three launches with equal noise. If a ratio involves a marked
+/// size, its degrees of freedom are Welch's. With one launch a size there are no intervals.
 ///
 /// Throws UsageError without launches, for an invalid launch (`screen` them first), if launches of
 /// one size counted different work, or if a strong study's sizes did.

@@ -61,12 +61,13 @@ TEST(Coverage, OfAmdahlsIntervalsIsNominal) {
   for (const int replicates : {3, 5}) {
     for (const int largest : {2, 4, 8}) {
       for (const double s : {0.0, 0.05, 0.25}) {
-        SCOPED_TRACE(testing::Message() << replicates << " launches, 1 to " << largest << ", " << s);
+        SCOPED_TRACE(testing::Message()
+                     << replicates << " launches, 1 to " << largest << ", " << s);
         const Covered covered = simulate_strong(largest, replicates, s, random);
-        std::printf("%d launches, 1..%d ranks, s %.2f: s %.1f %%, speed-up %.1f %%, time at %d %.1f %%\n",
-                    replicates, largest, s, covered.share * 100.0 / draws,
-                    covered.speedup * 100.0 / draws, 2 * largest,
-                    covered.prediction * 100.0 / draws);
+        std::printf(
+            "%d launches, 1..%d ranks, s %.2f: s %.1f %%, speed-up %.1f %%, time at %d %.1f %%\n",
+            replicates, largest, s, covered.share * 100.0 / draws, covered.speedup * 100.0 / draws,
+            2 * largest, covered.prediction * 100.0 / draws);
         expect_nominal("share", covered.share);
         expect_nominal("speed-up", covered.speedup);
         expect_nominal("prediction", covered.prediction);

@@ -18,9 +18,8 @@ const std::vector<double> pair = {0.99, 1 / 0.99};  // geometric mean 1
 
 TEST(Launches, InvalidTimesAreExcludedWithAReason) {
   const double inf = std::numeric_limits<double>::infinity();
-  const std::vector<Launch> launches = {{1, 0, 1},   {1, std::nan(""), 1}, {1, inf, 1},
-                                        {1, -1, 1},  {0, 1, 1},            {1, 1, 0},
-                                        {2, 0.5, 1}};
+  const std::vector<Launch> launches = {
+      {1, 0, 1}, {1, std::nan(""), 1}, {1, inf, 1}, {1, -1, 1}, {0, 1, 1}, {1, 1, 0}, {2, 0.5, 1}};
   const Screened screened = screen(launches);
   EXPECT_EQ(screened.valid.size(), 1U);
   ASSERT_EQ(screened.excluded.size(), 6U);
@@ -106,7 +105,8 @@ TEST(Amdahl, TellsWhetherTheLawFits) {
 }
 
 TEST(Laws, OneSizeSaysWhyNot) {
-  const Study strong = tabulate(Mode::strong, {{4, 1, 1}}), weak = tabulate(Mode::weak, {{4, 1, 1}});
+  const Study strong = tabulate(Mode::strong, {{4, 1, 1}}),
+              weak = tabulate(Mode::weak, {{4, 1, 1}});
   EXPECT_FALSE(fit_amdahl(strong).why_not.empty());
   EXPECT_FALSE(fit_gustafson(weak).why_not.empty());
   EXPECT_FALSE(fit_scalability(strong).why_not.empty());
