@@ -1,0 +1,56 @@
+#include "study/amdahl.hpp"
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace shardstream::study {
+
+Result<AmdahlPrediction> Amdahl::predict(int ranks) const {
+  expect(ranks >= 1, "a prediction is for one rank or more");
+  const double p = ranks;
+  const double one = law.values[0] + law.values[1];
+  const double seconds = law.values[0] + law.values[1] / p;
+  if (!(seconds > 0) || !(one > 0)) {
+    return Result<AmdahlPrediction>::none(
+        fmt::format("T = a + b/p is not positive on {} ranks", ranks));
+  }
+  AmdahlPrediction prediction;
+  prediction.ranks = ranks;
+  // The relative noise of a launch, here of its time and below of its speed-up
+  prediction.seconds = law.estimate(seconds, {1, 1 / p}, law.variance * seconds * seconds);
+  const double speedup = one / seconds;
+  const std::array<double, 3> gradient = {speedup * (1 / one - 1 / seconds),
+                                          speedup * (1 / one - 1 / (p * seconds))};
+  prediction.speedup = law.estimate(speedup, gradient, law.variance * speedup * speedup);
+  prediction.efficiency = law.estimate(speedup / p, {gradient[0] / p, gradient[1] / p},
+                                       law.variance * speedup * speedup / (p * p));
+  return Result<AmdahlPrediction>::of(prediction);
+}
+
+Result<Amdahl> fit_amdahl(const Study& study) {
+  if (study.mode != Mode::strong) {
+    return Result<Amdahl>::none("Amdahl's law is for strong scaling, and the study is a weak one");
+  }
+  if (study.sizes.size() < 2) {
+    return Result<Amdahl>::none(
+        fmt::format("Amdahl's law needs at least 2 sizes, and there is only {} (ranks)",
+                    study.sizes.front().ranks));
+  }
+  Amdahl amdahl;
+  amdahl.law = fit_linear({.parameters = 2,
+                           .basis =
+                               [](double p) {
+                                 return std::array<double, 3>{1, 1 / p};
+                               },
+                           .quantity = [](const Launch& launch) { return launch.seconds; }},
+                          study);
+  const double a = amdahl.law.values[0], b = amdahl.law.values[1], sum = a + b;
+  amdahl.serial_seconds = amdahl.law.estimate(a, {1, 0});
+  amdahl.parallel_seconds = amdahl.law.estimate(b, {0, 1});
+  amdahl.serial_share = amdahl.law.estimate(a / sum, {b / (sum * sum), -a / (sum * sum)});
+  amdahl.extrapolated_to_one = study.anchor > 1;
+  return Result<Amdahl>::of(amdahl);
+}
+
+}  // namespace shardstream::study

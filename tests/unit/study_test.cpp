@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/error.hpp"
+#include "study/amdahl.hpp"
+#include "study/drift.hpp"
+#include "study/gustafson.hpp"
+#include "study/prediction.hpp"
+#include "study/scalability.hpp"
+
+namespace shardstream::study {
+namespace {
+
+const std::vector<double> pair = {0.99, 1 / 0.99};  // geometric mean 1
+
+TEST(Launches, InvalidTimesAreExcludedWithAReason) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<Launch> launches = {
+      {1, 0, 1}, {1, std::nan(""), 1}, {1, inf, 1}, {1, -1, 1}, {0, 1, 1}, {1, 1, 0}, {2, 0.5, 1}};
+  const Screened screened = screen(launches);
+  EXPECT_EQ(screened.valid.size(), 1U);
+  ASSERT_EQ(screened.excluded.size(), 6U);
+  EXPECT_NE(screened.excluded[3].reason.find("-1"), std::string::npos);
+  EXPECT_THROW(tabulate(Mode::strong, launches), UsageError);
+}
+
+TEST(Sizes, ExactSpeedupEfficiencyAndKarpFlatt) {
+  // s = 1/5: T = 10, 6, 4; S = 1, 5/3, 5/2.
+  const Study study = tabulate(Mode::strong, {{4, 4, 1}, {1, 10, 1}, {2, 6, 1}});
+  EXPECT_DOUBLE_EQ(study.sizes[1].speedup.value, 5.0 / 3);
+  EXPECT_NEAR(study.sizes[2].efficiency.value, 0.625, 1e-14);
+  EXPECT_NEAR(study.sizes[2].karp_flatt->value, 0.2, 1e-14);
+  EXPECT_FALSE(study.sizes[2].speedup.interval);  // one launch a size
+  EXPECT_FALSE(study.sizes[2].seconds.interval);
+}
+
+TEST(Sizes, PooledIntervalByHand) {
+  std::vector<Launch> launches;
+  for (const int p : {2, 4}) {
+    for (const double noise : pair) launches.push_back({p, noise * 8 / p, 1});
+  }
+  const Study study = tabulate(Mode::strong, launches);
+  EXPECT_EQ(study.anchor, 2);
+  EXPECT_EQ(study.noise.df, 2);
+  // Each size: log times +-d, variance 2 d^2; the log ratio's error is sqrt(2 d^2) and t(2) 4.3027.
+  const double d = -std::log(0.99);
+  EXPECT_NEAR(study.sizes[1].speedup.value, 4, 1e-12);
+  EXPECT_NEAR(study.sizes[1].speedup.interval->hi, 4 * std::exp(4.30265273 * std::sqrt(2) * d),
+              1e-7);
+}
+
+TEST(Sizes, OneThatScattersMoreIsMarked) {
+  std::vector<Launch> launches;
+  for (const int p : {1, 2, 4, 8}) {
+    for (const double z : {-1, 0, 1}) {
+      launches.push_back({p, std::exp(z * (p == 4 ? 0.2 : 0.01)) / p, 1});
+    }
+  }
+  const Study study = tabulate(Mode::strong, launches);
+  for (const Size& size : study.sizes) EXPECT_EQ(size.noisier, size.ranks == 4) << size.ranks;
+  EXPECT_NEAR(std::sqrt(study.noise.variance), 0.01, 1e-9);
+  EXPECT_GT(study.sizes[2].speedup.interval->hi, 4 * 1.2);
+  EXPECT_LT(study.sizes[3].speedup.interval->hi, 8 * 1.03);
+}
+
+TEST(Sizes, DifferentWorkIsRejected) {
+  EXPECT_THROW(tabulate(Mode::strong, {{1, 1, 1}, {2, 1, 2}}), UsageError);
+  EXPECT_THROW(tabulate(Mode::weak, {{1, 1, 1}, {1, 1, 2}}), UsageError);
+}
+
+TEST(Sizes, SuperlinearOnesAreFoundAndNotClamped) {
+  std::vector<Launch> launches;
+  for (const double noise : pair) {
+    for (const auto& [p, t] : {std::pair{1, 1.0}, {2, 0.3}, {4, 0.25}}) {
+      launches.push_back({p, t * noise, 1});
+    }
+  }
+  const Study study = tabulate(Mode::strong, launches);
+  EXPECT_EQ(superlinear(study), std::vector<int>{2});
+  EXPECT_LT(fit_amdahl(tabulate(Mode::strong, {{1, 1, 1}, {2, 0.4, 1}}))->serial_share.value, 0);
+}
+
+TEST(Amdahl, ExactLawIsFound) {
+  const auto amdahl = fit_amdahl(tabulate(Mode::strong, {{1, 10, 1}, {2, 6, 1}, {4, 4, 1}}));
+  EXPECT_NEAR(amdahl->serial_seconds.value, 2, 1e-12);
+  EXPECT_NEAR(amdahl->parallel_seconds.value, 8, 1e-12);
+  EXPECT_NEAR(amdahl->serial_share.value, 0.2, 1e-12);
+  EXPECT_NEAR(amdahl->predict(8)->seconds.value, 3, 1e-12);
+  EXPECT_FALSE(amdahl->serial_share.interval);
+  EXPECT_EQ(amdahl->law.fit.verdict, Verdict::cannot_tell);
+}
+
+TEST(Amdahl, TellsWhetherTheLawFits) {
+  for (const double overhead : {0.0, 0.05}) {
+    std::vector<Launch> launches;
+    for (const int p : {1, 2, 4, 8}) {
+      for (const double noise : pair) launches.push_back({p, noise * (1.0 / p + overhead * p), 1});
+    }
+    const auto amdahl = fit_amdahl(tabulate(Mode::strong, launches));
+    EXPECT_EQ(amdahl->law.fit.verdict, overhead > 0 ? Verdict::does_not_fit : Verdict::fits);
+  }
+}
+
+TEST(Laws, OneSizeSaysWhyNot) {
+  const Study strong = tabulate(Mode::strong, {{4, 1, 1}}),
+              weak = tabulate(Mode::weak, {{4, 1, 1}});
+  EXPECT_FALSE(fit_amdahl(strong).why_not.empty());
+  EXPECT_FALSE(fit_gustafson(weak).why_not.empty());
+  EXPECT_FALSE(fit_scalability(strong).why_not.empty());
+  EXPECT_FALSE(find_drift(strong).why_not.empty());
+}
+
+TEST(Gustafson, ExactLawIsFound) {
+  // S = p - (p-1)/4 = 1, 7/4, 13/4
+  const Study study = tabulate(Mode::weak, {{1, 1, 1}, {2, 8.0 / 7, 2}, {4, 16.0 / 13, 4}});
+  EXPECT_NEAR(fit_gustafson(study)->serial_share.value, 0.25, 1e-14);
+  EXPECT_DOUBLE_EQ(share_of_one_rank(0.5, 3), 0.25);
+}
+
+TEST(Scalability, ExactLawIsFoundFromSixSizes) {
+  std::vector<Launch> launches;
+  for (const double p : {1, 2, 4, 8, 16, 32}) {
+    const double rate = 3 * p / (1 + 0.04 * (p - 1) + 0.0015 * p * (p - 1));
+    launches.push_back({static_cast<int>(p), 1 / rate, 1});
+  }
+  const auto law = fit_scalability(tabulate(Mode::strong, launches));
+  EXPECT_NEAR(law->rate_of_one.value, 3, 1e-10);
+  EXPECT_NEAR(law->contention.value, 0.04, 1e-11);
+  EXPECT_NEAR(law->coherency.value, 0.0015, 1e-12);
+  EXPECT_NEAR(*law->peak_ranks, std::sqrt(0.96 / 0.0015), 1e-6);
+}
+
+TEST(Drift, IsFoundInStartOrder) {
+  std::vector<Launch> launches;
+  for (int i = 0; i < 12; ++i) {
+    const int p = 1 << (i % 3);
+    launches.push_back({p, std::exp(0.002 * i + (i % 2 ? 1e-4 : -1e-4)) / p, 1});
+  }
+  const auto drift = find_drift(tabulate(Mode::strong, launches));
+  EXPECT_NEAR(drift->per_launch.value, 0.002, 1e-4);
+  EXPECT_TRUE(drift->significant);
+}
+
+TEST(Predict, AmdahlAndGustafson) {
+  const auto sizes = predict(0.25, std::vector{1, 4});
+  EXPECT_DOUBLE_EQ(sizes[0].amdahl, 1);
+  EXPECT_DOUBLE_EQ(sizes[1].amdahl, 1 / 0.4375);
+  EXPECT_DOUBLE_EQ(sizes[1].gustafson, 3.25);
+  EXPECT_THROW(predict(1.5, std::vector{1}), UsageError);
+  EXPECT_THROW(predict(std::nan(""), std::vector{1}), UsageError);
+  EXPECT_THROW(predict(0.5, std::vector{0}), UsageError);
+}
+
+}  // namespace
+}  // namespace shardstream::study
