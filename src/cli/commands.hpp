@@ -25,6 +25,7 @@ using Arguments = std::vector<std::string>;  ///< what follows the command's nam
 
 int run(const Arguments& arguments, const char* const* environment);
 int scale(const Arguments& arguments, const char* const* environment);
+int report(const Arguments& arguments, const char* const* environment);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
 
@@ -32,6 +33,7 @@ int info(const Arguments& arguments, const char* const* environment);
 std::string program_help();
 std::string run_help(const Arguments& arguments);
 std::string scale_help(const Arguments& arguments);
+std::string report_help(const Arguments& arguments);
 std::string generate_help(const Arguments& arguments);
 std::string info_help(const Arguments& arguments);
 

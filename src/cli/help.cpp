@@ -112,6 +112,7 @@ std::string program_help() {
       "\n"
       "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   one workload over all ranks\n"
       "  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] a scaling study: many runs, one folder\n"
+      "  shardstream report FILE|FOLDER...               scaling studies from result files\n"
       "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
       "  shardstream info [OPTIONS]                      what a run would have, and what is wrong\n"
       "  shardstream COMMAND --help                      a command's options\n"
@@ -169,6 +170,23 @@ std::string scale_help(const Arguments&) {
       "\n"
       "{}\n{}",
       sources, scale_table().help(sections));
+}
+
+std::string report_help(const Arguments&) {
+  return "shardstream report FILE|FOLDER... [--json] [--csv FOLDER] [--extra-p FILE]\n"
+         "\n"
+         "Groups results of run into scaling studies and shows for each: times, speed-up, "
+         "efficiency\n"
+         "and serial fraction (Karp and Flatt) with 95 % intervals over launches, the fitted laws "
+         "and\n"
+         "whether they fit, what bounds each size, and what does not count and why.\n"
+         "\n"
+         "  --json      one JSON object on standard output instead of text\n"
+         "  --csv       writes STUDY.csv into FOLDER, a row for each repetition\n"
+         "  --extra-p   writes the input of Extra-P (JSON lines)\n"
+         "\n"
+         "Exit codes: 0 done; 1 a file is unreadable, the others are shown; 2 fix the command;\n"
+         "3 results of one study contradict each other.\n";
 }
 
 std::string generate_help(const Arguments&) {

@@ -1,10 +1,12 @@
 #include <array>
 #include <filesystem>
+#include <string>
 
 #include "cli/commands.hpp"
 #include "cli/option_scope.hpp"
 #include "cli/workload_arguments.hpp"
 #include "core/standard_output.hpp"
+#include "report/formats.hpp"
 #include "scale/launcher.hpp"
 #include "scale/options.hpp"
 #include "scale/study.hpp"
@@ -34,7 +36,12 @@ int scale(const Arguments& arguments, const char* const* environment) {
     print_output(scale::list_study(order));
     return static_cast<int>(ExitCode::done);
   }
-  return static_cast<int>(scale::run_study(order, log));
+  const ExitCode code = scale::run_study(order, log);
+  if (code == ExitCode::checkpointed) return static_cast<int>(code);
+  const std::array<std::string, 1> folder = {order.folder.string()};
+  const report::Report report = report::make_report(report::result_files(folder));
+  print_output(report::to_text(report));
+  return code == ExitCode::done ? report::exit_code(report) : static_cast<int>(code);
 }
 
 }  // namespace shardstream::cli

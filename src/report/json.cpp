@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "report/formats.hpp"
+
+namespace shardstream::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+/// NAME, NAME_lo and NAME_hi.
+void put(Json& object, const std::string& name, const study::Estimate& estimate) {
+  object[name] = number(estimate.value);
+  object[name + "_lo"] = estimate.interval ? number(estimate.interval->lo) : Json(nullptr);
+  object[name + "_hi"] = estimate.interval ? number(estimate.interval->hi) : Json(nullptr);
+}
+
+void put_unknown(Json& object, const std::string& name) {
+  for (const char* end : {"", "_lo", "_hi"}) object[name + end] = nullptr;
+}
+
+const char* word_of(study::Verdict verdict) {
+  return verdict == study::Verdict::fits           ? "yes"
+         : verdict == study::Verdict::does_not_fit ? "no"
+                                                   : "unclear";
+}
+
+Json of_files(const std::vector<ExcludedFile>& files) {
+  Json list = Json::array();
+  for (const ExcludedFile& file : files) {
+    list.push_back({{"file", file.path.string()}, {"reason", file.reason}});
+  }
+  return list;
+}
+
+Json of_size(const study::Size& size) {
+  Json point = {{"ranks", size.ranks},
+                {"launches", size.launches},
+                {"work", number(size.work)},
+                {"median", number(size.median)}};
+  put(point, "time", size.seconds);
+  put(point, "speedup", size.speedup);
+  put(point, "efficiency", size.efficiency);
+  if (size.karp_flatt) {
+    put(point, "karp_flatt", *size.karp_flatt);
+  } else {
+    put_unknown(point, "karp_flatt");
+  }
+  point["scatters_more"] = size.noisier;
+  return point;
+}
+
+Json of_study(const StudyReport& study) {
+  Json object = {{"name", study.name},
+                 {"workload", study.workload},
+                 {"mode", study.is_strong() ? "strong" : "weak"},
+                 {"device", study.device},
+                 {"unit", study.unit}};
+  object["law"] = study.is_strong() ? "Amdahl" : "Gustafson";
+  const study::Fit* fit = nullptr;
+  if (study.amdahl) {
+    put(object, "serial", study.amdahl->serial_share);
+    put(object, "serial_seconds", study.amdahl->serial_seconds);
+    fit = &study.amdahl->law.fit;
+  } else if (study.gustafson) {
+    put(object, "serial", study.gustafson->serial_share);
+    fit = &study.gustafson->fit;
+  } else {
+    put_unknown(object, "serial");
+  }
+  object["law_fits"] = word_of(fit == nullptr ? study::Verdict::cannot_tell : fit->verdict);
+  if (study.scalability) {
+    put(object, "contention", study.scalability->contention);
+    put(object, "coherency", study.scalability->coherency);
+  }
+  object["points"] = Json::array();
+  for (const study::Size& size : study.table.sizes) object["points"].push_back(of_size(size));
+  object["contradiction"] = study.contradiction;
+  object["excluded"] = of_files(study.excluded);
+  return object;
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+  Json object = {{"studies", Json::array()}};
+  for (const StudyReport& study : report.studies) object["studies"].push_back(of_study(study));
+  object["unreadable"] = of_files(report.unreadable);
+  return object.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+int exit_code(const Report& report) {
+  const auto contradicts = [](const StudyReport& study) { return !study.contradiction.empty(); };
+  if (std::ranges::any_of(report.studies, contradicts)) return 3;
+  return report.unreadable.empty() ? 0 : 1;
+}
+
+}  // namespace shardstream::report

@@ -1,0 +1,57 @@
+// Run files grouped into scaling studies, with what the laws say of each. Everything is a function
+// of the files alone.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/run_file.hpp"
+#include "study/amdahl.hpp"
+#include "study/drift.hpp"
+#include "study/gustafson.hpp"
+#include "study/scalability.hpp"
+#include "study/sizes.hpp"
+
+namespace shardstream::report {
+
+/// A file that does not count, and why.
+struct ExcludedFile {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+/// The launches of one workload at several numbers of ranks.
+struct StudyReport {
+  std::string name;  ///< study.name; of runs without labels their workload
+  std::string workload, unit, device;
+  std::vector<RunFile> runs;  ///< in the order in which they were made
+  study::Study table;
+  study::Result<study::Amdahl> amdahl;
+  study::Result<study::Gustafson> gustafson;
+  study::Result<study::Scalability> scalability;
+  study::Result<study::Drift> drift;
+  std::vector<ExcludedFile> excluded;  ///< files of this study that do not count
+  /// Why the results contradict each other; empty if they agree, or have no checksum.
+  std::string contradiction;
+
+  bool is_strong() const { return table.mode == study::Mode::strong; }
+  /// The runs on so many ranks.
+  std::vector<const RunFile*> runs_on(int ranks) const;
+};
+
+struct Report {
+  std::vector<StudyReport> studies;
+  std::vector<ExcludedFile> unreadable;  ///< no results of a run of this schema
+};
+
+/// All result files (*.h5) that `paths` name, those of a folder in alphabetical order. Throws
+/// UsageError if a path is not there, or a folder has no such file.
+std::vector<std::filesystem::path> result_files(std::span<const std::string> paths);
+
+/// Reads and groups them. Runs with the labels of a study belong to it; other runs of one workload
+/// with the same work are a strong study. Calibration runs are left out.
+Report make_report(std::span<const std::filesystem::path> files);
+
+}  // namespace shardstream::report

@@ -1,0 +1,277 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "report/formats.hpp"
+
+namespace shardstream::report {
+namespace {
+
+using study::Estimate;
+
+/// "0.95 [0.93, 0.97]"
+std::string with_interval(const Estimate& estimate, int digits = 3) {
+  if (!estimate.interval) return fmt::format("{:.{}g}", estimate.value, digits);
+  return fmt::format("{:.{}g} [{:.{}g}, {:.{}g}]", estimate.value, digits, estimate.interval->lo,
+                     digits, estimate.interval->hi, digits);
+}
+
+/// The word that most runs of a size have for a metric.
+std::string common_word(const std::vector<const RunFile*>& runs, const std::string& metric) {
+  std::map<std::string, std::size_t> count;
+  for (const RunFile* run : runs) ++count[run->text(metric)];
+  const auto most =
+      std::ranges::max_element(count, {}, [](const auto& each) { return each.second; });
+  return most == count.end() || most->first.empty() ? "-" : most->first;
+}
+
+/// The median of a number over the runs of a size; NaN if no run has it.
+template <class Of>
+double median_of(const std::vector<const RunFile*>& runs, Of of) {
+  std::vector<double> values;
+  for (const RunFile* run : runs) {
+    if (const double value = of(*run); std::isfinite(value)) values.push_back(value);
+  }
+  if (values.empty()) return std::nan("");
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+std::string cell(double value, const char* format) {
+  return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
+}
+
+Table size_table(const StudyReport& study) {
+  Table table("sizes", {{"ranks", ColumnType::integer},
+                        {"launches", ColumnType::integer},
+                        {"time", ColumnType::text, "s"},
+                        {"speedup", ColumnType::text},
+                        {"efficiency", ColumnType::text},
+                        {"karp_flatt", ColumnType::text},
+                        {"bound_by", ColumnType::text},
+                        {"share", ColumnType::text},
+                        {"to_result", ColumnType::text, "s"},
+                        {"host_memory", ColumnType::text}});
+  for (const study::Size& size : study.table.sizes) {
+    const auto runs = study.runs_on(size.ranks);
+    const double memory =
+        median_of(runs, [](const RunFile& run) { return run.number("host_memory_peak"); });
+    table.add(
+        {std::int64_t{size.ranks}, static_cast<std::int64_t>(size.launches),
+         with_interval(size.seconds, 4) + (size.noisier ? " !" : ""), with_interval(size.speedup),
+         with_interval(size.efficiency), size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
+         common_word(runs, "bound_by"),
+         cell(median_of(runs, [](const RunFile& run) { return run.number("bound_share"); }),
+              "{:.2f}"),
+         cell(median_of(runs, [](const RunFile& run) { return run.step("store"); }), "{:.3g}"),
+         std::isfinite(memory) ? format_size(static_cast<std::uint64_t>(memory)) : "-"});
+  }
+  return table;
+}
+
+std::string of_fit(const study::Fit& fit) {
+  switch (fit.verdict) {
+    case study::Verdict::fits:
+      return fmt::format("The law fits (lack-of-fit test, p = {:.2g}).", fit.p_value);
+    case study::Verdict::does_not_fit:
+      return fmt::format(
+          "The law does not fit (lack-of-fit test, p = {:.2g}): do not extrapolate with it.",
+          fit.p_value);
+    case study::Verdict::cannot_tell:
+      break;
+  }
+  return "Whether the law fits cannot be tested: that takes three sizes and several launches.";
+}
+
+std::string of_residuals(const std::vector<study::Residual>& residuals) {
+  std::string list;
+  for (const study::Residual& residual : residuals) {
+    list += fmt::format("{}{:+.2f} % at {}", list.empty() ? "" : ", ", 100 * residual.relative,
+                        residual.ranks);
+  }
+  return list;
+}
+
+/// The phases of the main track that take longest on the largest size beside the work, where they
+/// belong to a repetition: seconds that do not shrink with the ranks.
+std::string of_serial_part(const StudyReport& study) {
+  if (study.table.sizes.size() < 2) return {};
+  const auto seconds_of = [&](int ranks) {
+    std::map<std::string, double> seconds;
+    for (const RunFile* run : study.runs_on(ranks)) {
+      const auto calls = static_cast<double>(run->repetitions.size());
+      for (const PhaseTime& phase : run->phases) {
+        auto& value = seconds[phase.track + " " + phase.phase + " (" + phase.kind + ")"];
+        value = std::max(value, phase.seconds / calls);
+      }
+    }
+    return seconds;
+  };
+  const auto small = seconds_of(study.table.sizes.front().ranks);
+  const auto large = seconds_of(study.table.sizes.back().ranks);
+  const double ideal = static_cast<double>(study.table.sizes.front().ranks) /
+                       static_cast<double>(study.table.sizes.back().ranks);
+  const double whole = study.table.sizes.back().seconds.value;
+  std::vector<std::pair<double, std::string>> grown;
+  for (const auto& [phase, seconds] : large) {
+    const auto found = small.find(phase);
+    const double expected = found == small.end() ? 0 : found->second * ideal;
+    const bool is_of_start = phase.starts_with("main device") || phase.starts_with("main ceil") ||
+                             phase.starts_with("main alloc") || phase.starts_with("main load") ||
+                             phase.starts_with("main comm") || phase.starts_with("main warm") ||
+                             phase.starts_with("main verify") || phase.starts_with("main stream");
+    if (!is_of_start && seconds - expected > 0.01 * whole) {
+      grown.emplace_back(seconds - expected, phase);
+    }
+  }
+  std::ranges::sort(grown, std::greater<>());
+  if (grown.size() > 3) grown.resize(3);
+  std::string list;
+  for (const auto& [seconds, phase] : grown) {
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));
+  }
+  return list;
+}
+
+std::string of_amdahl(const StudyReport& study) {
+  const study::Amdahl& law = *study.amdahl;
+  const int largest = study.table.sizes.back().ranks;
+  std::string text = fmt::format(
+      "Amdahl: serial share s = {}, {} s of {:.4g} s on one rank{}. {}\n",
+      with_interval(law.serial_share), with_interval(law.serial_seconds),
+      law.serial_seconds.value + law.parallel_seconds.value,
+      law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
+      of_fit(law.law.fit));
+  text += fmt::format("Residuals of the law: {}.\n", of_residuals(law.law.residuals));
+  if (law.serial_share.interval && law.serial_share.interval->hi < 0) {
+    text += "The serial share is below zero: the speed-up is superlinear.\n";
+  }
+  if (const auto next = law.predict(2 * largest)) {
+    text += fmt::format(
+        "On {} ranks, which is extrapolated, the law expects {} s, a speed-up of {} and an "
+        "efficiency of {}.\n",
+        2 * largest, with_interval(next->seconds), with_interval(next->speedup),
+        with_interval(next->efficiency));
+  }
+  return text;
+}
+
+/// What explains points that are faster than linear, as far as the files say.
+std::string of_superlinear(const StudyReport& study) {
+  const std::vector<int> sizes = study::superlinear(study.table);
+  if (sizes.empty()) return {};
+  const auto on_anchor = study.runs_on(study.table.anchor), on_size = study.runs_on(sizes.back());
+  std::vector<std::string_view> causes;
+  const std::string before = common_word(on_anchor, "bound_by"),
+                    then = common_word(on_size, "bound_by");
+  std::string changed;
+  if (before != then) {
+    changed = fmt::format("the bound changes from {} to {}", before, then);
+    causes.push_back(changed);
+  }
+  if (common_word(on_anchor, "page_cache") != common_word(on_size, "page_cache")) {
+    causes.push_back("the state of the page cache differs");
+  }
+  std::vector<std::uint64_t> numbers(sizes.begin(), sizes.end());
+  return fmt::format("Faster than linear on {} ranks: {}.\n", join(numbers, ", "),
+                     causes.empty()
+                         ? "with more ranks a rank's share is smaller, so more of it may "
+                           "fit into caches; the files name no other cause"
+                         : join(causes, "; "));
+}
+
+/// From the start of the launcher's processes to the file.
+std::string of_start(const StudyReport& study) {
+  const int largest = study.table.sizes.back().ranks;
+  const auto runs = study.runs_on(largest);
+  std::string list;
+  double before = 0;
+  for (const char* step : {"mpi", "device", "communicator", "ceilings", "allocate", "load", "begin",
+                           "work", "store"}) {
+    const double at = median_of(runs, [&](const RunFile& run) { return run.step(step); });
+    if (!std::isfinite(at)) continue;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", step,
+                        format_duration(std::max(0.0, at - before)));
+    before = at;
+  }
+  return fmt::format("Time to result on {} rank{}: {} ({}).\n", largest, largest == 1 ? "" : "s",
+                     format_duration(before), list);
+}
+
+std::string of_study(const StudyReport& study) {
+  std::size_t throttled = 0, unconverged = 0;
+  for (const RunFile& run : study.runs) {
+    throttled += run.throttled > 0 ? 1 : 0;
+    unconverged += run.sampling == "unconverged" ? 1 : 0;
+  }
+  std::string text = fmt::format("{}: {} scaling of {}, {} launches on {}\n\n{}\n",
+                                 printable(study.name), study.is_strong() ? "strong" : "weak",
+                                 printable(study.workload), study.runs.size(),
+                                 printable(study.device), shardstream::to_text(size_table(study)));
+  text +=
+      fmt::format("Intervals: {}. Speed-up against {} rank{}.\n",
+                  study.table.noise.df > 0
+                      ? fmt::format("95 %, Student's t over launches, {:.2g} % between launches",
+                                    100 * std::sqrt(study.table.noise.variance))
+                      : "none, since no size has several launches",
+                  study.table.anchor, study.table.anchor == 1 ? "" : "s");
+  if (std::ranges::any_of(study.table.sizes, &study::Size::noisier)) {
+    text += "Sizes marked with ! scatter at least three times as much as the others.\n";
+  }
+  if (study.amdahl) text += of_amdahl(study);
+  if (study.gustafson) {
+    text += fmt::format("Gustafson: serial share of the parallel run s' = {}. {}\n",
+                        with_interval(study.gustafson->serial_share), of_fit(study.gustafson->fit));
+  }
+  if (!study.amdahl && !study.gustafson) {
+    text += fmt::format("No law is fitted: {}.\n",
+                        study.is_strong() ? study.amdahl.why_not : study.gustafson.why_not);
+  }
+  if (study.scalability) {
+    text += fmt::format("Universal scalability: contention {}, coherency {}.\n",
+                        with_interval(study.scalability->contention),
+                        with_interval(study.scalability->coherency));
+  }
+  text += of_superlinear(study);
+  if (const std::string parts = of_serial_part(study); !parts.empty()) {
+    text += fmt::format("Longer on {} ranks than an equal share of the time on {}: {}.\n",
+                        study.table.sizes.back().ranks, study.table.anchor, parts);
+  }
+  text += of_start(study);
+  if (study.drift && study.drift->significant) {
+    text +=
+        fmt::format("The launches drifted by {:+.2g} % from the first to the last (p = {:.2g}).\n",
+                    100 * study.drift->total, study.drift->p_value);
+  }
+  if (throttled > 0) text += fmt::format("In {} launches a GPU was throttled.\n", throttled);
+  if (unconverged > 0) text += fmt::format("{} launches did not converge.\n", unconverged);
+  if (!study.contradiction.empty()) {
+    text += fmt::format("FAILED: {}.\n", printable(study.contradiction));
+  }
+  for (const ExcludedFile& file : study.excluded) {
+    text +=
+        fmt::format("Excluded: {}: {}.\n", printable(file.path.string()), printable(file.reason));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Report& report) {
+  std::string text;
+  for (const StudyReport& study : report.studies) {
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", of_study(study));
+  }
+  for (const ExcludedFile& file : report.unreadable) {
+    text += fmt::format("Unreadable: {}.\n", printable(file.reason));
+  }
+  return text;
+}
+
+}  // namespace shardstream::report
