@@ -159,6 +159,7 @@ std::string scale_help(const Arguments&) {
   constexpr std::array<std::string_view, 1> sections = {"scale"};
   return fmt::format(
       "shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]\n"
+      "shardstream scale --predict S --scale.ranks 1,2,4\n"
       "\n"
       "Measures how a workload scales: launches shardstream run at each number of ranks, several\n"
       "times and in random order, and keeps the results in one folder. Every option of run counts\n"
@@ -167,6 +168,8 @@ std::string scale_help(const Arguments&) {
       "what is missing.\n"
       "\n"
       "  --list      shows the commands of all launches with their predicted times\n"
+      "  --predict   shows the speed-ups of Amdahl's and Gustafson's laws for the serial share S,\n"
+      "              from 0 to 1, and launches nothing\n"
       "\n"
       "{}\n{}",
       sources, scale_table().help(sections));

@@ -1,15 +1,24 @@
+#include <fmt/format.h>
+
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/option_scope.hpp"
 #include "cli/workload_arguments.hpp"
+#include "core/error.hpp"
 #include "core/standard_output.hpp"
+#include "core/table.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
 #include "report/formats.hpp"
 #include "scale/launcher.hpp"
 #include "scale/options.hpp"
 #include "scale/study.hpp"
+#include "study/prediction.hpp"
 
 namespace shardstream::cli {
 
@@ -20,11 +29,57 @@ OptionTable scale_table() {
   return OptionTable(rooms);
 }
 
+namespace {
+
+/// What the laws say of a serial share, without any run.
+std::string predicted(const std::string& share, const OptionTable& table, const CommandLine& line,
+                      const char* const* environment) {
+  double serial = 0;
+  try {
+    serial = parse_number(share);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--predict: {}", error.what()));
+  }
+  if (!(serial >= 0 && serial <= 1)) {
+    throw UsageError(fmt::format("--predict: {} is no serial share: give 0 to 1", share));
+  }
+  if (!line.words.empty()) {
+    throw UsageError(
+        fmt::format("--predict launches nothing: leave out {}", excerpt(line.words[0])));
+  }
+  std::vector<int> ranks;
+  for (const auto p :
+       scale::parse_ranks(table.resolve(line, environment, std::nullopt).text("scale.ranks"))) {
+    ranks.push_back(static_cast<int>(p));
+  }
+  Table sizes("predicted", {{"ranks", ColumnType::integer},
+                            {"amdahl", ColumnType::real},
+                            {"efficiency", ColumnType::real},
+                            {"gustafson", ColumnType::real},
+                            {"weak_efficiency", ColumnType::real}});
+  for (const study::PredictedSize& size : study::predict(serial, ranks)) {
+    sizes.add({std::int64_t{size.ranks}, size.amdahl, size.amdahl / size.ranks, size.gustafson,
+               size.gustafson / size.ranks});
+  }
+  return fmt::format(
+      "{}\nAmdahl: fixed work with the serial share {} of a run on one rank; at most {}.\n"
+      "Gustafson: growing work with the serial share {} of the parallel run.\n",
+      to_text(sizes), serial, serial > 0 ? fmt::format("{:.6g}", 1 / serial) : "without limit",
+      serial);
+}
+
+}  // namespace
+
 int scale(const Arguments& arguments, const char* const* environment) {
   constexpr std::array<std::string_view, 1> switches = {"list"};
-  scale::reject_many_copies();
+  constexpr std::array<std::string_view, 1> settings = {"predict"};
   const OptionTable table = scale_table(), run_table = all_options();
-  CommandLine line = table.parse_command_line(arguments, switches);
+  CommandLine line = table.parse_command_line(arguments, switches, settings);
+  if (const auto share = line.settings.find("predict"); share != line.settings.end()) {
+    print_output(predicted(share->second, table, line, environment));
+    return static_cast<int>(ExitCode::done);
+  }
+  scale::reject_many_copies();
   const bool lists = line.switches.contains("list");
   std::filesystem::path ini;
   const Options options = resolve_workload("scale", table, std::move(line), environment, ini);

@@ -75,14 +75,18 @@ Table size_table(const StudyReport& study) {
   return table;
 }
 
-std::string of_fit(const study::Fit& fit) {
+std::string of_fit(const study::Fit& fit, const std::vector<study::Residual>& residuals) {
+  double largest = 0;
+  for (const study::Residual& each : residuals)
+    largest = std::max(largest, std::abs(each.relative));
   switch (fit.verdict) {
     case study::Verdict::fits:
       return fmt::format("The law fits (lack-of-fit test, p = {:.2g}).", fit.p_value);
     case study::Verdict::does_not_fit:
       return fmt::format(
-          "The law does not fit (lack-of-fit test, p = {:.2g}): do not extrapolate with it.",
-          fit.p_value);
+          "The law does not fit: it is up to {:.2g} % off, more than launches scatter "
+          "(lack-of-fit test, p = {:.2g}).",
+          100 * largest, fit.p_value);
     case study::Verdict::cannot_tell:
       break;
   }
@@ -147,7 +151,7 @@ std::string of_amdahl(const StudyReport& study) {
       with_interval(law.serial_share), with_interval(law.serial_seconds),
       law.serial_seconds.value + law.parallel_seconds.value,
       law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
-      of_fit(law.law.fit));
+      of_fit(law.law.fit, law.law.residuals));
   text += fmt::format("Residuals of the law: {}.\n", of_residuals(law.law.residuals));
   if (law.serial_share.interval && law.serial_share.interval->hi < 0) {
     text += "The serial share is below zero: the speed-up is superlinear.\n";
@@ -227,7 +231,8 @@ std::string of_study(const StudyReport& study) {
   if (study.amdahl) text += of_amdahl(study);
   if (study.gustafson) {
     text += fmt::format("Gustafson: serial share of the parallel run s' = {}. {}\n",
-                        with_interval(study.gustafson->serial_share), of_fit(study.gustafson->fit));
+                        with_interval(study.gustafson->serial_share),
+                        of_fit(study.gustafson->fit, study.gustafson->residuals));
   }
   if (!study.amdahl && !study.gustafson) {
     text += fmt::format("No law is fitted: {}.\n",

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""`scale` and `report`: one study in parts, and everything that can go wrong with launchers,
+folders and files."""
+
+import csv
+import json
+import os
+import pathlib
+import shutil
+import signal
+import time
+
+import h5py
+
+from harness import (check_complaints, expect_complaint, expect_gone, expect_words, finish, main,
+                     new_folder, ranks_below, run, start, wait_until)
+from studies import QUICK, attempts, only_study, report, study
+
+
+def script(folder, text):
+    """A launcher: {ranks} is its first argument, the program and its arguments follow."""
+    path = folder / "launcher"
+    path.write_text(f"#!/bin/bash\nranks=$1\nshift\n{text}\n")
+    path.chmod(0o755)
+    return f"{path} {{ranks}}"
+
+
+MPIRUN = 'mpirun --oversubscribe --bind-to none -q -n "$ranks" "$@"'
+
+
+def test_predictions_need_no_launch():
+    out = run("scale", "--predict", 0.25, "--scale.ranks", "1,2,4,8,1024").expect(0).out
+    rows = {int(words[0]): words for words in map(str.split, out.splitlines())
+            if words and words[0].isdigit()}
+    assert rows[4][1] == "2.28571" and rows[4][3] == "3.25", out
+    assert float(rows[1024][1]) < 4 and float(rows[1024][3]) == 768.25, out
+
+
+# ---------------------------------------------------------------- one study, launched in parts
+
+def test_a_study_goes_on_where_it_was():
+    """--list says the commands; what is missing or damaged is launched again, and nothing else;
+    reports leave the calibration out; other options are another study."""
+    folder = new_folder() / "study"
+    options = ["--model.work", "50ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
+    listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
+    commands = [line for line in listed.splitlines() if line.startswith("mpirun -np ")]
+    assert len(commands) == 4 and not folder.exists(), listed
+    expect_words(commands[0], ["--launch.expect-ranks=1", "--study.point=p1"])
+    study(folder, *options)
+    assert [each["exit_code"] for each in attempts(folder)] == [0] * 5, attempts(folder)
+    assert attempts(folder)[0]["point"] == "calibration"
+    kept = folder / "p1-r1.h5"
+    before = kept.stat().st_mtime_ns
+    (folder / "p2-r1.h5").unlink()
+    shutil.copy(folder / "p1-r2.h5", folder / "p2-r2.h5")  # the file of another point
+    study(folder, *options)
+    assert sorted(each["result"] for each in attempts(folder)[5:]) == ["p2-r1.h5", "p2-r2.h5"]
+    assert kept.stat().st_mtime_ns == before
+    finished = run("scale", "model", *QUICK, *options[:-1], 3, "-o", folder)
+    expect_complaint(finished, 2, [folder, "scale.replicates", 2, 3])
+
+
+def test_an_interrupted_study_leaves_no_process():
+    for number, after in ((signal.SIGINT, 1.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 1.5)):
+        folder = new_folder() / "study"
+        process = start("scale", "model", *QUICK, "--model.work", "20s", "--scale.ranks", "2",
+                        "-o", folder)
+        wait_until(lambda: len(ranks_below(process)) == 2, process)  # pylint: disable=W0640
+        pids = ranks_below(process)
+        time.sleep(after / 10)
+        process.send_signal(number)
+        finished = finish(process, 60)
+        expect_gone(pids.values())
+        if number != signal.SIGKILL:
+            finished.expect(75)
+        assert not list(folder.glob("*.h5")), list(folder.iterdir())
+
+
+# ---------------------------------------------------------------- launchers that misbehave
+
+def test_launchers():
+    def check(text, code, words, *options):
+        folder = new_folder()
+        finished = run("scale", "model", *QUICK, "--model.work", "20ms", "--scale.ranks", "1,2",
+                       "--scale.replicates", 1, "--scale.launcher", script(folder, text),
+                       *options, "-o", folder / "study", timeout=120)
+        finished.expect(code)
+        expect_words(finished.err, words, finished)
+        return finished, folder / "study"
+
+    banner = f'echo "Welcome = to error"; echo banner >&2; {MPIRUN}'
+    finished, folder = check(banner, 0, ["2/2"])
+    assert "banner" not in finished.out + finished.err, finished
+    check("exit 0", 1, ["2", "calibration.h5"])
+    check("exit 7", 1, ["exit code 7"])
+    check("sleep 600 & sleep 600", 1, ["--scale.timeout"], "--scale.timeout", "1s")
+    check(f'ranks=1; {MPIRUN}', 2, ["--launch.expect-ranks"])
+    # A point that fails twice is reported, and the others stay.
+    finished, folder = check(f'[[ $ranks == 1 ]] && exit 9; {MPIRUN}', 1, ["exit code 9"])
+    assert [each["exit_code"] for each in attempts(folder)].count(9) == 2, attempts(folder)
+    assert [point["ranks"] for point in only_study(folder)["points"]] == [2]
+    expect_words(finished.out, ["No law is fitted"])
+    # A point that fails once is tried again.
+
+    mark = new_folder() / "mark"
+    once = f'if [[ $ranks == 1 && ! -e {mark} ]]; then touch {mark}; exit 9; fi; {MPIRUN}'
+    check(once, 0, ["exit code 9"])
+
+
+# ---------------------------------------------------------------- files
+
+def damaged(source, target, change):
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as file:
+        change(file)
+
+
+def test_reports_of_any_files():
+    folder = new_folder() / "study"
+    study(folder, "--model.work", "30ms", "--scale.ranks", "1,2", "--scale.replicates", 2)
+    good = only_study(folder)
+    assert run("report", folder, "--json").out == run("report", folder, "--json").out
+    out = new_folder()
+    run("report", folder, "--csv", out / "csv", "--extra-p", out / "extra.jsonl").expect(0)
+    (path,) = (out / "csv").iterdir()
+    rows = list(csv.DictReader(path.open()))
+    assert len(rows) == 4 * 3 and float(rows[0]["time [s]"]) > 0.01, rows
+    lines = [json.loads(line) for line in (out / "extra.jsonl").read_text().splitlines()]
+    assert {line["params"]["p"] for line in lines} == {1, 2} and len(lines) == 12, lines
+
+    source = folder / "p1-r1.h5"
+    (folder / "x-truncated.h5").write_bytes(source.read_bytes()[:-5000])
+    damaged(source, folder / "x-schema.h5",
+            lambda file: file.attrs.modify("schema_version", 7))
+    for name, value in (("zero", 0), ("nan", float("nan")), ("negative", -1)):
+        def change(file, value=value):
+            reps = file["timing/reps"][:]
+            reps["wall"] = value
+            file["timing/reps"][:] = reps
+        damaged(source, folder / f"x-{name}.h5", change)
+    found = report(folder, code=1)
+    bad = {pathlib.Path(each["file"]).name for each in found["unreadable"]}
+    assert bad == {f"x-{name}.h5" for name in ("truncated", "schema", "zero", "nan", "negative")}
+    assert found["studies"] == [good], found  # the good files count as before
+
+    def other_commit(file):
+        file["provenance"].attrs["git_commit"] = "other"
+        file.attrs["created_utc"] = "2999-01-01T00:00:00Z"
+    mixed = new_folder()
+    for name in ("p1-r1.h5", "p2-r1.h5"):
+        shutil.copy(folder / name, mixed / name)
+    damaged(source, mixed / "p1-r2.h5", other_commit)
+    (excluded,) = only_study(mixed)["excluded"]
+    expect_words(excluded["reason"], ["commit", "other"])
+    one = only_study(mixed / "p1-r1.h5")
+    assert one["serial"] is None and one["points"][0]["time_lo"] is None, one
+
+
+def test_bad_input():
+    empty = new_folder()
+    check_complaints([
+        (["scale", "model"], 2, ["scale.ranks"]),
+        (["scale", "none", "--scale.ranks", 1], 2, ["none"]),
+        (["scale", "model", "--scale.ranks", "0"], 2, ["scale.ranks", 0]),
+        (["scale", "model", "--scale.ranks", "2,2"], 2, ["scale.ranks", 2]),
+        (["scale", "model", "--scale.ranks", "2,x"], 2, ["scale.ranks", "x"]),
+        (["scale", "model", "--scale.ranks", 1, "--scale.launcher", "mpirun {rank}"], 2,
+         ["scale.launcher", "rank"]),
+        (["scale", "model", "--scale.ranks", 1, "--scale.launcher", "no-such {ranks}"], 2,
+         ["scale.launcher", "no-such"]),
+        (["scale", "gemm", "--scale.ranks", 1, "--gemm.m", 9, "--scale.grow", "p"], 2,
+         ["scale.grow", "p"]),
+        (["scale", "reduce", "--scale.ranks", 1, "--input.data", empty / "none.h5"], 2,
+         [empty / "none.h5"]),
+        (["scale", "model", "--scale.ranks", 1, "--reduce.ops", "sum"], 2, ["--reduce.ops"]),
+    ], ranks=(1,))
+    for words in (["--predict", 2], ["--predict", "x"]):
+        expect_complaint(run("scale", *words, "--scale.ranks", 1), 2, ["--predict", words[1]])
+    expect_complaint(run("report"), 2, ["report"])
+    expect_complaint(run("report", empty), 2, [empty])
+    expect_complaint(run("report", empty / "none.h5"), 2, [empty / "none.h5"])
+    # Started by a launcher itself.
+    finished = run("scale", "model", "--scale.ranks", 1, "-o", empty / "x", ranks=2)
+    assert finished.code == 2 and "OMPI_COMM_WORLD_SIZE" in finished.err, finished
+    assert list(empty.iterdir()) == []
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": None}
+    if os.geteuid() == 0:
+        finished = run("scale", "model", "--scale.ranks", 1, "-o", empty / "x", env=root)
+        expect_complaint(finished, 2, ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"])
+
+
+if __name__ == "__main__":
+    main()

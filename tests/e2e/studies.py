@@ -1,0 +1,26 @@
+"""What the tests of `scale` and `report` share."""
+
+import json
+
+from harness import run
+
+QUICK = ["--measure.repeat", 3, "--model.spin", "sleep", "--scale.oversubscribe"]
+
+
+def study(folder, *arguments, workload="model", quick=QUICK, code=0, **how):
+    finished = run("scale", workload, *quick, *arguments, "-o", folder, timeout=120, **how)
+    return finished.expect(code)
+
+
+def report(*paths, code=0):
+    finished = run("report", *paths, "--json").expect(code)
+    return json.loads(finished.out)
+
+
+def only_study(folder, code=0):
+    found, = report(folder, code=code)["studies"]
+    return found
+
+
+def attempts(folder):
+    return [json.loads(line) for line in (folder / "attempts.jsonl").read_text().splitlines()]
