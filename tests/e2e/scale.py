@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import time
@@ -75,6 +76,28 @@ def test_an_interrupted_study_leaves_no_process():
         if number != signal.SIGKILL:
             finished.expect(75)
         assert not list(folder.glob("*.h5")), list(folder.iterdir())
+
+
+def test_ready_studies():
+    """Those of inputs/, in a small size."""
+    small = {"gemm": ["--gemm.m", 256, "--gemm.n", 192, "--gemm.k", 128],
+             "reduce": ["--input.count", 200000]}
+    inputs = pathlib.Path(__file__).resolve().parents[2] / "inputs"
+    ready = [path for path in inputs.glob("*.ini") if "[scale]" in path.read_text()]
+    assert len(ready) == 2, ready
+    for path in ready:
+        run("scale", path, "--list", "-o", new_folder() / "none").expect(0)
+        workload = re.search(r"workload = (\w+)", path.read_text())[1]
+        folder = new_folder() / "study"
+        study(folder, *small[workload], "--scale.ranks", "1,2", "--scale.replicates", 2,
+              "--scale.oversubscribe", workload=path, quick=["--measure.repeat", 3])
+        found = only_study(folder)
+        assert found["mode"] == path.name.split("-")[0] and found["workload"] == workload, found
+        one, two = found["points"]
+        assert two["work"] == one["work"] * (2 if found["mode"] == "weak" else 1), found
+        if workload == "gemm":  # all points plan with the calibration's rates
+            with h5py.File(folder / "p1-r1.h5") as file:
+                assert file["config"].attrs["measure.rates"] == str(folder / "calibration.h5")
 
 
 # ---------------------------------------------------------------- launchers that misbehave
