@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/text.hpp"
@@ -102,43 +105,48 @@ std::string of_residuals(const std::vector<study::Residual>& residuals) {
   return list;
 }
 
-/// The phases of the main track that take longest on the largest size beside the work, where they
-/// belong to a repetition: seconds that do not shrink with the ranks.
-std::string of_serial_part(const StudyReport& study) {
-  if (study.table.sizes.size() < 2) return {};
-  const auto seconds_of = [&](int ranks) {
-    std::map<std::string, double> seconds;
-    for (const RunFile* run : study.runs_on(ranks)) {
-      const auto calls = static_cast<double>(run->repetitions.size());
-      for (const PhaseTime& phase : run->phases) {
-        auto& value = seconds[phase.track + " " + phase.phase + " (" + phase.kind + ")"];
-        value = std::max(value, phase.seconds / calls);
-      }
-    }
-    return seconds;
-  };
-  const auto small = seconds_of(study.table.sizes.front().ranks);
-  const auto large = seconds_of(study.table.sizes.back().ranks);
-  const double ideal = static_cast<double>(study.table.sizes.front().ranks) /
-                       static_cast<double>(study.table.sizes.back().ranks);
-  const double whole = study.table.sizes.back().seconds.value;
-  std::vector<std::pair<double, std::string>> grown;
-  for (const auto& [phase, seconds] : large) {
-    const auto found = small.find(phase);
-    const double expected = found == small.end() ? 0 : found->second * ideal;
-    const bool is_of_start = phase.starts_with("main device") || phase.starts_with("main ceil") ||
-                             phase.starts_with("main alloc") || phase.starts_with("main load") ||
-                             phase.starts_with("main comm") || phase.starts_with("main warm") ||
-                             phase.starts_with("main verify") || phase.starts_with("main stream");
-    if (!is_of_start && seconds - expected > 0.01 * whole) {
-      grown.emplace_back(seconds - expected, phase);
+/// Phases of the main track outside a repetition, or around all of it.
+constexpr std::array<std::string_view, 9> around_the_work = {"device",   "communicator", "ceilings",
+                                                             "allocate", "resume",       "load",
+                                                             "warm-up",  "stream",       "verify"};
+
+/// Seconds a repetition of each phase on so many ranks, by its words: of the slowest launch.
+std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
+  std::map<std::string, double> seconds;
+  for (const RunFile* run : study.runs_on(ranks)) {
+    const auto repetitions = static_cast<double>(run->repetitions.size());
+    for (const PhaseTime& phase : run->phases) {
+      const bool is_around =
+          phase.track == "main" &&
+          std::ranges::find(around_the_work, phase.phase) != around_the_work.end();
+      if (is_around) continue;
+      double& longest = seconds[fmt::format("{} ({}) of {}", phase.phase, phase.kind, phase.track)];
+      longest = std::max(longest, phase.seconds / repetitions);
     }
   }
+  return seconds;
+}
+
+/// What does not shrink with the ranks: the phases that exceed an equal share of their time on the
+/// smallest size most, on the largest size.
+std::string of_serial_part(const StudyReport& study) {
+  constexpr double noteworthy = 0.01;  // of the time of a repetition
+  constexpr std::size_t most = 3;
+  const study::Size& small = study.table.sizes.front();
+  const study::Size& large = study.table.sizes.back();
+  const double share = study.is_strong() ? static_cast<double>(small.ranks) / large.ranks : 1;
+  const auto before = phases_on(study, small.ranks);
+  std::vector<std::pair<double, std::string>> grown;
+  for (const auto& [phase, seconds] : phases_on(study, large.ranks)) {
+    const auto found = before.find(phase);
+    const double excess = seconds - (found == before.end() ? 0 : found->second * share);
+    if (excess > noteworthy * large.seconds.value) grown.emplace_back(excess, phase);
+  }
   std::ranges::sort(grown, std::greater<>());
-  if (grown.size() > 3) grown.resize(3);
+  if (grown.size() > most) grown.resize(most);
   std::string list;
   for (const auto& [seconds, phase] : grown) {
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));
+    list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", phase, format_duration(seconds));
   }
   return list;
 }
@@ -244,9 +252,13 @@ std::string of_study(const StudyReport& study) {
                         with_interval(study.scalability->coherency));
   }
   text += of_superlinear(study);
-  if (const std::string parts = of_serial_part(study); !parts.empty()) {
-    text += fmt::format("Longer on {} ranks than an equal share of the time on {}: {}.\n",
-                        study.table.sizes.back().ranks, study.table.anchor, parts);
+  const std::string parts = study.table.sizes.size() > 1 ? of_serial_part(study) : "";
+  if (!parts.empty()) {
+    text += fmt::format(
+        "Beyond {} on {} rank{}, a repetition on {} ranks spends, at the same time as other work: "
+        "{}.\n",
+        study.is_strong() ? "an equal share of the time" : "the time", study.table.anchor,
+        study.table.anchor == 1 ? "" : "s", study.table.sizes.back().ranks, printable(parts));
   }
   text += of_start(study);
   if (study.drift && study.drift->significant) {

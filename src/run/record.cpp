@@ -226,6 +226,7 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
   resolved.emplace_back("device.backend", runtime.device->info().backend);
   resolved.emplace_back("comm.transport", runtime.communicator->transport());
   resolved.emplace_back("launch.bind", launch::granted_cpu_list());
+  resolved.emplace_back("launch.cpus-per-rank", std::int64_t{runtime.resources.threads});
   resolved.emplace_back("launch.expect-ranks", std::int64_t{runtime.session.size()});
   return {.topology = runtime::observe(runtime),
           .phases = std::move(phases),

@@ -7,7 +7,7 @@ import h5py
 # Options that this workload has nothing to choose for; `auto` of output.resume is no choice
 # between values.
 NOT_FOR = {"reduce": ("product.", "gemm.", "gram.", "output.resume"),
-           "gemm": ("gram.", "pipeline.batch", "output.resume"),
+           "gemm": ("gram.", "pipeline.batch", "output.resume", "input.rows"),
            "gram": ("pipeline.batch", "output.resume")}
 
 import model

@@ -94,6 +94,7 @@ GemmOperands open_data(const Options& options, const Normalizes& normalizes) {
   operands.alpha = 1 / divisor(chosen, operands);
   const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
   operands.resolved = {{"gram.divisor", chosen},
+                       {"input.rows", std::to_string(a.rows())},
                        {"gram.center", yes(operands.center)},
                        {"gram.scale", yes(operands.scale)}};
   return operands;

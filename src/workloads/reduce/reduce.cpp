@@ -66,6 +66,8 @@ void describe(const launch::Session& session, const io::Source& source, Outcome&
     outcome.input.push_back({"/input", name, value});
   }
   outcome.resolved.emplace_back("input.type", type);
+  outcome.resolved.emplace_back("input.rows",
+                                static_cast<std::int64_t>(source.order().shape().front()));
   const auto stored = source.stored({0, 1});
   outcome.resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
 }
