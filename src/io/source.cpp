@@ -150,12 +150,12 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                     key, data, data.substr(0, colon), data.substr(colon + 1)));
   }
   const bool all = key != "input.data" || options.is_auto("input.rows");
-  const std::uint64_t rows = all ? 0 : options.count("input.rows");
+  const std::uint64_t rows_taken = all ? 0 : options.count("input.rows");
   try {
     const Unwritten unwritten =
         options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject;
     auto source = open_hdf5_source(file, path, requested_type(options), read_way(options), order,
-                                   unwritten, misfit_remedy, rows);
+                                   unwritten, misfit_remedy, rows_taken);
     Origin origin = source->origin();
     for (InputFile& each : origin.files) each.option = key;
     source->come_from(std::move(origin));
