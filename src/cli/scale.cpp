@@ -31,7 +31,7 @@ OptionTable scale_table() {
 
 namespace {
 
-/// What the laws say of a serial share, without any run.
+/// The speed-ups that the laws give for a serial share, without any run.
 std::string predicted(const std::string& share, const OptionTable& table, const CommandLine& line,
                       const char* const* environment) {
   double serial = 0;

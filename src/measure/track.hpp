@@ -18,7 +18,7 @@ namespace shardstream::measure {
 
 inline constexpr std::int64_t no_batch = -1;
 
-/// What the time of a phase is spent on, for efficiencies.
+/// The use of a phase's time, for efficiencies.
 enum class Kind : std::uint8_t {
   useful,         ///< kernels, reading, generating, converting and writing data, and setting up
   transfer,       ///< copies between host and device, those into pinned slots included

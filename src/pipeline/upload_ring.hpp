@@ -32,7 +32,7 @@ struct Piece {
   std::size_t extent() const { return (rows - 1) * apart + bytes / rows; }
 };
 
-/// What readers do: the phase of their tracks.
+/// The phase of the readers' tracks.
 struct ReaderPhase {
   const char* name;
   measure::Kind kind;

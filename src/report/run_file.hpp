@@ -1,4 +1,4 @@
-// What reports need of one result file of `run`.
+// The parts of one result file of `run` that reports need.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What runs of one study have in common. Runs without labels must also have the same work.
+/// The values that runs of one study have in common. Runs without labels must also have the same
+/// work.
 using Key = std::tuple<std::string, std::string, std::string, double>;
 
 Key key_of(const RunFile& run) {

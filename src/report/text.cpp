@@ -127,8 +127,8 @@ std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   return seconds;
 }
 
-/// What does not shrink with the ranks: the phases that exceed an equal share of their time on the
-/// smallest size most, on the largest size.
+/// The time that does not shrink with the ranks: the phases on the largest size that exceed an
+/// equal share of their time on the smallest size most.
 std::string of_serial_part(const StudyReport& study) {
   constexpr double noteworthy = 0.01;  // of the time of a repetition
   constexpr std::size_t most = 3;
@@ -174,7 +174,7 @@ std::string of_amdahl(const StudyReport& study) {
   return text;
 }
 
-/// What explains points that are faster than linear, as far as the files say.
+/// Explains points that are faster than linear, as far as the files say.
 std::string of_superlinear(const StudyReport& study) {
   const std::vector<int> sizes = study::superlinear(study.table);
   if (sizes.empty()) return {};

@@ -144,7 +144,7 @@ Table phases_table(const Table& rank_phase) {
   return table;
 }
 
-/// What is printed, for readers of the file.
+/// The printed lines, for readers of the file.
 Table metrics_table(const workloads::Outcome& outcome) {
   Table table("metrics", {{"metric", ColumnType::text},
                           {"value", ColumnType::text},

@@ -35,9 +35,10 @@ constexpr std::array rows = {
         "scale.cache", OptionKind::choice, "warm", "warm|cold",
         "Whether input files are read into the page cache before each launch, or dropped from "
         "it."},
-    OptionRow{"scale.grow", OptionKind::text, "auto", "",
-              "What weak scaling makes larger, such as sizes, m, n or k of a matrix product; auto "
-              "is the workload's usual choice."},
+    OptionRow{
+        "scale.grow", OptionKind::text, "auto", "",
+        "The size that weak scaling grows, such as sizes, m, n or k of a matrix product; auto "
+        "is the workload's usual choice."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
               "The seed of the random order of the points."},
 };

@@ -41,7 +41,7 @@ double utc_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// What exec needs, made before the fork.
+/// The arguments of exec, made before the fork.
 class Words {
  public:
   explicit Words(const std::vector<std::string>& words) : words_(words) {

@@ -5,8 +5,8 @@
 
 namespace shardstream::study {
 
-/// What the fitted law expects of one launch at another number of ranks. The intervals are those of
-/// a single new launch: they contain the uncertainty of the law and the noise of a launch.
+/// The fitted law's expectation for one launch at another number of ranks. The intervals are those
+/// of a single new launch: they contain the uncertainty of the law and the noise of a launch.
 struct AmdahlPrediction {
   int ranks = 0;
   Estimate seconds;

@@ -1,4 +1,4 @@
-// What the laws say for a given serial share, without any measurement.
+// Speed-ups by the laws for a given serial share, without any measurement.
 #pragma once
 
 #include <span>

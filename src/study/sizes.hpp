@@ -1,5 +1,5 @@
-// What a study measured at each number of ranks: time, speed-up, efficiency and Karp-Flatt metric,
-// with intervals over launches.
+// The measurements of a study at each number of ranks: time, speed-up, efficiency and Karp-Flatt
+// metric, with intervals over launches.
 #pragma once
 
 #include <optional>

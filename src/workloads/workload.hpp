@@ -102,7 +102,7 @@ struct Workload {
   std::vector<std::string_view> data, sizes;
   /// Opens the inputs. `options` must outlive the task. Throws UsageError.
   std::unique_ptr<Task> (*open)(const Options& options);
-  /// What weak scaling can grow, one word each; the first is the default.
+  /// The sizes that weak scaling can grow, one word each; the first is the default.
   std::vector<std::string_view> grows;
   /// The problem with `factor` times the counted work of `options`, in which `grow`, one of
   /// `grows`, has grown. Throws UsageError with the reason if it cannot grow.

@@ -60,7 +60,8 @@ class GemmPanels {
   /// Pieces of a whole run.
   std::uint64_t pieces() const { return first_piece_.back(); }
   pipeline::ReaderPhase reading() const { return held_b_ ? pipeline::copies : pipeline::reads; }
-  /// What arrivals are: communication if panels are gathered, beside which their kernels are short.
+  /// The kind of arrivals: communication if panels are gathered, beside which their kernels are
+  /// short.
   measure::Kind arrival() const {
     const bool gathers = a_parts_ != nullptr || b_parts_ != nullptr;
     return gathers ? measure::Kind::communication : measure::Kind::useful;
