@@ -130,11 +130,11 @@ Report make_report(std::span<const fs::path> files) {
     }
   }
   for (auto& [key, runs] : groups) {
+    const fs::path first = runs.front().path;
     try {
-      const fs::path first = runs.front().path;
       report.studies.push_back(make_study(std::move(runs)));
     } catch (const UsageError& error) {
-      report.unreadable.push_back({std::get<0>(key), error.what()});
+      report.unreadable.push_back({first, error.what()});
     }
   }
   return report;

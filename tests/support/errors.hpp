@@ -1,5 +1,5 @@
-// What errors tell the user: the exit code, and the options, files and values that a message names,
-// however it is phrased.
+// Checks of error messages: the exit code, and the options, files and values that a message names.
+// The wording is free.
 #pragma once
 
 #include <fmt/format.h>
