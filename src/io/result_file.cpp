@@ -190,6 +190,16 @@ Table ResultReader::table(const std::string& path, const std::vector<Column>& co
   });
 }
 
+bool ResultReader::has_column(const std::string& path, const std::string& column) const {
+  return handle_->guarded([&] {
+    static_cast<void>(is_there(handle_->file, handle_->name, path));
+    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot read a table's type");
+    return H5Tget_class(stored.get()) == H5T_COMPOUND &&
+           H5Tget_member_index(stored.get(), column.c_str()) >= 0;
+  });
+}
+
 std::string ResultReader::text(const std::string& group, const std::string& name) const {
   return handle_->attribute(group, name, hdf5::read_text_attribute);
 }

@@ -109,7 +109,8 @@ bool take_gpus(Situations ranks, const Wishes& wishes) {
       alone ? fmt::format("-np {}", gpus) : fmt::format("--map-by ppr:{}:node", gpus), allow));
 }
 
-/// Of one host's ranks, each takes the GPU with the fewest takers, the first of these that it sees.
+/// Each rank of a host takes the GPU with the fewest takers: the first of these that it sees,
+/// counted around from the wished one.
 void choose_gpus(Situations ranks, const Ranks& host, const Wishes& wishes, Plan& plan) {
   std::map<std::string, Ranks> takers;
   const auto place_of = [&](int rank) -> Place& {
@@ -120,13 +121,18 @@ void choose_gpus(Situations ranks, const Ranks& host, const Wishes& wishes, Plan
   };
   for (const int rank : host) {
     const auto& gpus = of(ranks, rank).gpus;
-    const auto best =
-        std::ranges::min_element(gpus, {}, [&](const Gpu& gpu) { return takers[gpu.uuid].size(); });
-    if (!takers[best->uuid].empty() && !wishes.oversubscribe) {
+    const auto from_first = [&](std::size_t i) { return (wishes.first_gpu + i) % gpus.size(); };
+    std::size_t best = from_first(0);
+    for (std::size_t i = 1; i < gpus.size(); ++i) {
+      const std::size_t gpu = from_first(i);
+      if (takers[gpus[gpu].uuid].size() < takers[gpus[best].uuid].size()) best = gpu;
+    }
+    auto& sharers = takers[gpus[best].uuid];
+    if (!sharers.empty() && !wishes.oversubscribe) {
       refuse_to_share(ranks, host, rank, takers[gpus[0].uuid][0]);
     }
-    takers[best->uuid].push_back(rank);
-    place_of(rank).gpu = static_cast<int>(best - gpus.begin());
+    sharers.push_back(rank);
+    place_of(rank).gpu = static_cast<int>(best);
   }
   for (const int rank : host) place_of(rank).sharers = takers[uuid_of(rank)];
 }

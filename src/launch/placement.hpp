@@ -36,6 +36,7 @@ struct Wishes {
   bool oversubscribe = false;    ///< may ranks share a GPU?
   bool bind = true;              ///< may a rank be bound to a part of its CPUs?
   std::size_t max_cpus = 0;      ///< of a rank; 0: its share of all
+  std::size_t first_gpu = 0;     ///< where ranks begin to choose among the GPUs that they see
 };
 
 /// Where one rank goes.
@@ -58,8 +59,8 @@ struct Plan {
   }
 };
 
-/// The places of all ranks. Each rank, in order, takes the first GPU that it sees and that no rank
-/// of its host has taken; of its CPUs, those near its GPU; where ranks of a host were granted the
+/// The places of all ranks. Each rank, in order, takes the first GPU that it sees, counted around
+/// from `first_gpu`, and that no rank of its host has taken; of its CPUs, those near its GPU; where ranks of a host were granted the
 /// same CPUs, each gets a part of its own. Throws UsageError with the remedy when ranks differ in
 /// backend, when there are more ranks than GPUs (unless ranks may share them, which spreads them
 /// evenly), and when GPUs that are there cannot be used: they are never passed over silently.

@@ -39,6 +39,9 @@ class Recorder {
   /// clock to the host's anew if spans are kept. For between repetitions.
   void settle();
 
+  /// Between repetitions, after settle(): whether the work that now begins is a timed repetition.
+  void begin_work(bool timed);
+
   bool keeps_spans() const { return keeps_spans_; }
   const std::deque<HostTrack>& host_tracks() const { return host_tracks_; }  ///< main comes first
   const std::deque<DeviceTrack>& device_tracks() const { return device_tracks_; }
@@ -48,6 +51,7 @@ class Recorder {
  private:
   bool keeps_spans_;
   launch::Heartbeat* heartbeat_;
+  TimedSince timed_since_ = 0;
   std::unique_ptr<DeviceClock> clock_;
   std::deque<HostTrack> host_tracks_;
   std::deque<DeviceTrack> device_tracks_;

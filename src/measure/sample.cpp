@@ -86,11 +86,13 @@ std::vector<double> Samples::seconds() const {
 
 Samples sample(const launch::Session& session, const Sampling& policy,
                const std::function<void(bool timed)>& work, Recorder* recorder) {
-  const auto settle = [&] {
-    if (recorder != nullptr) recorder->settle();
+  const auto settle = [&](bool timed) {
+    if (recorder == nullptr) return;
+    recorder->settle();
+    recorder->begin_work(timed);
   };
   const auto call = [&](bool timed) {
-    settle();
+    settle(timed);
     return time_in_step(session, [&] { work(timed); });
   };
   for (std::uint64_t i = 0; i < policy.warmup; ++i) call(false);
@@ -108,7 +110,7 @@ Samples sample(const launch::Session& session, const Sampling& policy,
     samples.repetitions.push_back({seconds.back(), std::move(ranks), mine.begin, mine.end});
     end = stop(seconds, all[1], policy);  // rank 0's clock: the same decision on every rank
   }
-  settle();
+  settle(false);
   samples.convergence = *end;
   return samples;
 }

@@ -33,8 +33,9 @@ std::size_t Track::find_or_add(std::string_view phase, Kind kind) {
   return index;
 }
 
-void Track::add(std::size_t phase, double seconds, std::uint64_t bytes) {
+void Track::add(std::size_t phase, double seconds, double timed, std::uint64_t bytes) {
   phases_[phase].seconds += seconds;
+  phases_[phase].timed += timed;
   phases_[phase].calls += 1;
   phases_[phase].bytes += bytes;
 }
@@ -54,14 +55,19 @@ HostTrack::Span::~Span() {
   const auto duration = end - start_;
   pop_range();
   track_.phases_[phase_].last_end = end;
-  track_.add(phase_, std::chrono::duration<double>(duration).count(), bytes_);
+  const auto since = track_.timed_since_.load(std::memory_order_relaxed);
+  const Clock::time_point timed_start = std::max(start_, Clock::time_point(Clock::duration(since)));
+  const auto timed = since == 0 ? Clock::duration::zero() : end - timed_start;
+  track_.add(phase_, std::chrono::duration<double>(duration).count(),
+             std::chrono::duration<double>(timed).count(), bytes_);
   if (kept_ == nullptr) return;
   kept_->start_ns = nanoseconds(start_.time_since_epoch()).count();
   kept_->dur_ns = nanoseconds(duration).count();
 }
 
-DeviceTrack::DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock)
-    : Track(std::move(name), clock != nullptr), device_(device), clock_(clock) {
+DeviceTrack::DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock,
+                         const TimedSince& timed_since)
+    : Track(std::move(name), clock != nullptr, timed_since), device_(device), clock_(clock) {
   for (std::size_t i = 0; i < ready_events; ++i) free_.push_back(make_events());
 }
 
@@ -103,7 +109,9 @@ DeviceTrack::Events DeviceTrack::take_events() {
 void DeviceTrack::fold_first() {
   Span& span = ended_.front();
   const double seconds = span.events.end->seconds_since(*span.events.start);
-  add(span.phase, seconds, span.bytes);
+  // Spans of earlier work were folded before the repetition began: Recorder::settle().
+  const bool is_timed = timed_since_.load(std::memory_order_relaxed) != 0;
+  add(span.phase, seconds, is_timed ? seconds : 0, span.bytes);
   if (keeps_spans_) {
     spans_.push_back({static_cast<std::uint32_t>(span.phase), span.batch,
                       clock_->on_host(*span.events.start), std::llround(seconds * 1e9)});

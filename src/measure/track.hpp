@@ -2,6 +2,7 @@
 // thread of the host or a stream of the device, and has one writer: nothing here takes a lock.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -32,11 +33,16 @@ struct Phase {
   std::string name;
   Kind kind = Kind::useful;
   double seconds = 0;  ///< between the spans' begin and end
+  double timed = 0;    ///< the part of `seconds` inside timed repetitions
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;  ///< moved, as the callers counted them
   /// When its last span ended; of host tracks only.
   std::chrono::steady_clock::time_point last_end = {};
 };
+
+/// When the current timed repetition began, in the clock's own units; 0: none is being timed. One
+/// thread writes it, all tracks read it.
+using TimedSince = std::atomic<std::chrono::steady_clock::rep>;
 
 /// Times are nanoseconds of this process's steady clock.
 struct KeptSpan {
@@ -47,7 +53,9 @@ struct KeptSpan {
 /// What host and device tracks share. To be read when its writer is at rest.
 class Track {
  public:
-  Track(std::string name, bool keeps_spans) : name_(std::move(name)), keeps_spans_(keeps_spans) {}
+  /// `timed_since` must outlive the track.
+  Track(std::string name, bool keeps_spans, const TimedSince& timed_since)
+      : name_(std::move(name)), keeps_spans_(keeps_spans), timed_since_(timed_since) {}
 
   const std::string& name() const { return name_; }
   /// In the order in which they began.
@@ -57,10 +65,12 @@ class Track {
 
  protected:
   std::size_t find_or_add(std::string_view phase, Kind kind);
-  void add(std::size_t phase, double seconds, std::uint64_t bytes);
+  /// `timed`: the part of `seconds` inside a timed repetition.
+  void add(std::size_t phase, double seconds, double timed, std::uint64_t bytes);
 
   std::string name_;
   bool keeps_spans_;
+  const TimedSince& timed_since_;
   std::vector<Phase> phases_;
   std::deque<KeptSpan> spans_;  // growing moves none of them
 };
@@ -96,7 +106,8 @@ class HostTrack : public Track {
 class DeviceTrack : public Track {
  public:
   /// Keeps spans if there is a clock, which then must outlive it, as must the device.
-  DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock);
+  DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock,
+              const TimedSince& timed_since);
 
   /// The span begins after, and with end() ends after, what `stream` has been given so far. One at
   /// a time; a span that was begun and not ended is forgotten.

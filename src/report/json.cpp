@@ -38,6 +38,19 @@ Json of_files(const std::vector<ExcludedFile>& files) {
   return list;
 }
 
+Json of_attempts(const std::vector<Attempt>& attempts) {
+  Json list = Json::array();
+  for (const Attempt& attempt : attempts) {
+    list.push_back({{"point", attempt.point},
+                    {"ranks", attempt.ranks},
+                    {"replicate", attempt.replicate},
+                    {"attempt", attempt.number},
+                    {"problem", attempt.problem},
+                    {"log", attempt.log}});
+  }
+  return list;
+}
+
 Json of_size(const study::Size& size) {
   Json point = {{"ranks", size.ranks},
                 {"launches", size.launches},
@@ -82,6 +95,7 @@ Json of_study(const StudyReport& study) {
   for (const study::Size& size : study.table.sizes) object["points"].push_back(of_size(size));
   object["contradiction"] = study.contradiction;
   object["excluded"] = of_files(study.excluded);
+  object["failed"] = of_attempts(study.failed);
   return object;
 }
 

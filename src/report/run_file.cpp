@@ -59,15 +59,15 @@ void read_tables(const io::ResultReader& file, RunFile& run) {
     run.metrics[row.get<std::string>("metric")] = {
         row.get<std::string>("value"), row.get<double>("number"), row.get<std::string>("unit")};
   }
-  const Table phases = file.table("/timing/phases", {{"track", ColumnType::text},
-                                                     {"phase", ColumnType::text},
-                                                     {"kind", ColumnType::text},
-                                                     {"host_seconds", ColumnType::real},
-                                                     {"gpu_seconds", ColumnType::real}});
-  for (const Row& row : phases.rows()) {
-    run.phases.push_back({row.get<std::string>("track"), row.get<std::string>("phase"),
-                          row.get<std::string>("kind"),
-                          row.get<double>("host_seconds") + row.get<double>("gpu_seconds")});
+  if (file.has_column("/timing/phases", "timed_seconds")) {
+    const Table phases = file.table("/timing/phases", {{"track", ColumnType::text},
+                                                       {"phase", ColumnType::text},
+                                                       {"kind", ColumnType::text},
+                                                       {"timed_seconds", ColumnType::real}});
+    for (const Row& row : phases.rows()) {
+      run.phases.push_back({row.get<std::string>("track"), row.get<std::string>("phase"),
+                            row.get<std::string>("kind"), row.get<double>("timed_seconds")});
+    }
   }
   const Table startup = file.table("/timing/startup", {{"step", ColumnType::text},
                                                        {"first", ColumnType::real},
@@ -117,6 +117,13 @@ std::string RunFile::option(const std::string& key) const {
 double RunFile::step(const std::string& name) const {
   const auto found = std::ranges::find(startup, name, &Step::name);
   return found == startup.end() ? unknown : found->last;
+}
+
+double RunFile::to_result() const {
+  const double run = step("store");
+  return std::isfinite(launcher.start) && std::isfinite(launcher.end)
+             ? launcher.start + run + launcher.end
+             : run;
 }
 
 RunFile read_run_file(const std::filesystem::path& path) {

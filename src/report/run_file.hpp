@@ -1,6 +1,7 @@
 // The parts of one result file of `run` that reports need.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -24,10 +25,18 @@ struct Step {
   double first, last, utc;
 };
 
-/// The slowest rank's seconds in a phase of a track, host and device together.
+/// The slowest rank's seconds in a phase of a track, inside the timed repetitions; host and device
+/// together.
 struct PhaseTime {
   std::string track, phase, kind;
   double seconds = 0;
+};
+
+/// What the launcher of a run took, by the study's table of attempts. Seconds; NaN: unknown.
+struct LauncherTime {
+  double start = std::nan("");  ///< until the run's processes started
+  double end = std::nan("");    ///< after the run's file was published
+  std::size_t number = 0;       ///< the launch's place among the attempts
 };
 
 struct RunFile {
@@ -46,8 +55,9 @@ struct RunFile {
   bool resumed = false;                       ///< part of the work was done by an earlier run
   std::map<std::string, std::string> config;  ///< the options, by key
   std::map<std::string, Metric> metrics;      ///< what was printed, by key
-  std::vector<PhaseTime> phases;              ///< in the order of the file
+  std::vector<PhaseTime> phases;  ///< in the order of the file; none in files of old versions
   std::vector<Step> startup;                  ///< in the order of time
+  LauncherTime launcher;
 
   /// The metric's value; empty if there is no such metric.
   std::string text(const std::string& metric) const;
@@ -58,6 +68,9 @@ struct RunFile {
   /// The step of that name, in seconds since the processes started, of the last rank; NaN if the
   /// run had no such step.
   double step(const std::string& name) const;
+  /// Seconds until the result was there, from the launcher's start if that is known, else from the
+  /// start of the processes; NaN if the file does not say.
+  double to_result() const;
 };
 
 /// Throws UsageError, which names the file, unless it is a complete result of this schema with

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -23,22 +25,57 @@ Key key_of(const RunFile& run) {
   return {run.study, run.mode, run.workload, is_labelled ? 0 : run.work};
 }
 
-/// Why a run of a study is not like its first one; empty if it is.
-std::string difference(const RunFile& run, const RunFile& first) {
-  const auto differs = [](const char* what, const std::string& is, const std::string& was) {
-    return is == was ? std::string() : fmt::format("{} is {} and not {}", what, is, was);
-  };
+/// What the launches of a study have in common, each with its words for a reader.
+std::vector<std::pair<std::string_view, std::string>> traits_of(const RunFile& run) {
+  return {{"the device", run.device},
+          {"the commit", run.commit},
+          {"the unit of work", run.work_unit},
+          {"the precision", run.option("product.precision")},
+          {"the page cache", run.text("page_cache")}};
+}
+
+/// For each trait the value that most runs have; of equally many, that of the earliest run.
+std::vector<std::string> usual_traits(std::span<const RunFile> runs) {
+  std::vector<std::string> usual;
+  for (std::size_t trait = 0; trait < traits_of(runs.front()).size(); ++trait) {
+    std::map<std::string, std::size_t> count;
+    for (const RunFile& run : runs) ++count[traits_of(run)[trait].second];
+    const auto most = std::ranges::max_element(
+        runs, {}, [&](const RunFile& run) { return count[traits_of(run)[trait].second]; });
+    usual.push_back(traits_of(*most)[trait].second);
+  }
+  return usual;
+}
+
+/// Why a run cannot be compared with the others of its study; empty if it can.
+std::string difference(const RunFile& run, const std::vector<std::string>& usual) {
   if (run.resumed) return "it resumed an interrupted run, so its time is not that of all the work";
-  for (const std::string& text :
-       {differs("the device", run.device, first.device),
-        differs("the commit", run.commit, first.commit),
-        differs("the unit of work", run.work_unit, first.work_unit),
-        differs("the precision", run.option("product.precision"),
-                first.option("product.precision")),
-        differs("the page cache", run.text("page_cache"), first.text("page_cache"))}) {
-    if (!text.empty()) return text;
+  const auto traits = traits_of(run);
+  for (std::size_t i = 0; i < traits.size(); ++i) {
+    if (traits[i].second == usual[i]) continue;
+    return fmt::format("{} is {}, but {} in most launches", traits[i].first,
+                       excerpt(traits[i].second), excerpt(usual[i]));
   }
   return {};
+}
+
+/// Adds what the launcher took, by the attempt that made the run. Clocks of hosts may differ, and a
+/// clock may be set back: times below zero are unknown.
+void add_launcher_time(RunFile& run, std::span<const Attempt> attempts) {
+  constexpr double resolution = 0.05;  // of the time at which a process started
+  const auto store = std::ranges::find(run.startup, "store", &Step::name);
+  const std::string name = run.path.filename().string();
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    const Attempt& attempt = attempts[i];
+    if (attempt.result != name || !attempt.problem.empty()) continue;
+    run.launcher = {.number = i};
+    if (store == run.startup.end()) continue;
+    const double start = store->utc - store->last - attempt.utc_start;
+    const double end = attempt.utc_end - store->utc;
+    if (start < -resolution || end < -resolution) continue;
+    run.launcher.start = std::max(0.0, start);
+    run.launcher.end = std::max(0.0, end);
+  }
 }
 
 /// C's checksum must be the same at every size of a strong study.
@@ -55,16 +92,19 @@ std::string find_contradiction(const StudyReport& study) {
 }
 
 StudyReport make_study(std::vector<RunFile> runs) {
-  std::ranges::stable_sort(runs, {}, &RunFile::created);
+  std::ranges::stable_sort(runs, {}, [](const RunFile& run) {
+    return std::tuple(run.launcher.number, run.created);
+  });
   StudyReport study;
   const RunFile first = runs.front();
   study.workload = first.workload;
   study.name = first.study.empty() ? first.workload : first.study;
   study.unit = first.work_unit;
   study.device = first.device;
+  const std::vector<std::string> usual = usual_traits(runs);
   std::vector<study::Launch> launches;
   for (RunFile& run : runs) {
-    if (const std::string why = difference(run, first); !why.empty()) {
+    if (const std::string why = difference(run, usual); !why.empty()) {
       study.excluded.push_back({run.path, why});
       continue;
     }
@@ -121,10 +161,23 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
 Report make_report(std::span<const fs::path> files) {
   Report report;
   std::map<Key, std::vector<RunFile>> groups;
+  std::map<fs::path, std::vector<Attempt>> attempts;  // by folder
+  const auto attempts_of = [&](const fs::path& folder) -> const std::vector<Attempt>& {
+    const auto [found, is_new] = attempts.try_emplace(folder);
+    if (!is_new) return found->second;
+    try {
+      found->second = read_attempts(folder);
+    } catch (const UsageError& error) {
+      report.unreadable.push_back({folder / "attempts.jsonl", error.what()});
+    }
+    return found->second;
+  };
   for (const fs::path& file : files) {
     try {
       RunFile run = read_run_file(file);
-      if (run.point != "calibration") groups[key_of(run)].push_back(std::move(run));
+      if (run.point == "calibration") continue;
+      if (!run.study.empty()) add_launcher_time(run, attempts_of(file.parent_path()));
+      groups[key_of(run)].push_back(std::move(run));
     } catch (const UsageError& error) {
       report.unreadable.push_back({file, error.what()});
     }
@@ -135,7 +188,14 @@ Report make_report(std::span<const fs::path> files) {
       report.studies.push_back(make_study(std::move(runs)));
     } catch (const UsageError& error) {
       report.unreadable.push_back({first, error.what()});
+      continue;
     }
+    StudyReport& study = report.studies.back();
+    const auto tried = attempts.find(first.parent_path());
+    if (tried == attempts.end()) continue;
+    std::ranges::copy_if(tried->second, std::back_inserter(study.failed), [](const Attempt& each) {
+      return !each.problem.empty() && !each.interrupted;
+    });
   }
   return report;
 }

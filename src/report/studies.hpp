@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "report/attempts.hpp"
 #include "report/run_file.hpp"
 #include "study/amdahl.hpp"
 #include "study/drift.hpp"
@@ -26,7 +27,8 @@ struct ExcludedFile {
 struct StudyReport {
   std::string name;  ///< study.name; of runs without labels their workload
   std::string workload, unit, device;
-  std::vector<RunFile> runs;  ///< in the order in which they were made
+  std::vector<RunFile> runs;    ///< in the order in which they were made
+  std::vector<Attempt> failed;  ///< launches that left no result, if the folder lists attempts
   study::Study table;
   study::Result<study::Amdahl> amdahl;
   study::Result<study::Gustafson> gustafson;
@@ -50,7 +52,7 @@ struct Report {
 /// UsageError if a path is not there, or a folder has no such file.
 std::vector<std::filesystem::path> result_files(std::span<const std::string> paths);
 
-/// Reads and groups them. Runs with the labels of a study belong to it; other runs of one workload
+/// Reads and groups them, with the attempts that their folders list. Runs with the labels of a study belong to it; other runs of one workload
 /// with the same work are a strong study. Calibration runs are left out.
 Report make_report(std::span<const std::filesystem::path> files);
 

@@ -39,7 +39,7 @@ template <class Of>
 double median_of(const std::vector<const RunFile*>& runs, Of of) {
   std::vector<double> values;
   for (const RunFile* run : runs) {
-    if (const double value = of(*run); std::isfinite(value)) values.push_back(value);
+    if (const double value = std::invoke(of, *run); std::isfinite(value)) values.push_back(value);
   }
   if (values.empty()) return std::nan("");
   std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
@@ -72,7 +72,7 @@ Table size_table(const StudyReport& study) {
          common_word(runs, "bound_by"),
          cell(median_of(runs, [](const RunFile& run) { return run.number("bound_share"); }),
               "{:.2f}"),
-         cell(median_of(runs, [](const RunFile& run) { return run.step("store"); }), "{:.3g}"),
+         cell(median_of(runs, &RunFile::to_result), "{:.3g}"),
          std::isfinite(memory) ? format_size(static_cast<std::uint64_t>(memory)) : "-"});
   }
   return table;
@@ -105,22 +105,24 @@ std::string of_residuals(const std::vector<study::Residual>& residuals) {
   return list;
 }
 
-/// Phases of the main track outside a repetition, or around all of it.
-constexpr std::array<std::string_view, 9> around_the_work = {"device",   "communicator", "ceilings",
-                                                             "allocate", "resume",       "load",
-                                                             "warm-up",  "stream",       "verify"};
+/// A track's name without its number: the readers are one kind of track.
+std::string kind_of_track(const std::string& track) {
+  return track.substr(0, track.find_last_not_of("0123456789 ") + 1);
+}
 
-/// Seconds a repetition of each phase on so many ranks, by its words: of the slowest launch.
+/// Seconds a repetition of each phase on so many ranks, by its words: of the slowest track of the
+/// slowest rank in the slowest launch.
 std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   std::map<std::string, double> seconds;
   for (const RunFile* run : study.runs_on(ranks)) {
     const auto repetitions = static_cast<double>(run->repetitions.size());
     for (const PhaseTime& phase : run->phases) {
-      const bool is_around =
-          phase.track == "main" &&
-          std::ranges::find(around_the_work, phase.phase) != around_the_work.end();
-      if (is_around) continue;
-      double& longest = seconds[fmt::format("{} ({}) of {}", phase.phase, phase.kind, phase.track)];
+      if (phase.phase == "stream") continue;  // all of the repetition
+      const std::string track = kind_of_track(phase.track);
+      const std::string words =
+          track == phase.phase ? fmt::format("{} ({})", phase.phase, phase.kind)
+                               : fmt::format("{} of {} ({})", phase.phase, track, phase.kind);
+      double& longest = seconds[words];
       longest = std::max(longest, phase.seconds / repetitions);
     }
   }
@@ -134,6 +136,7 @@ std::string of_serial_part(const StudyReport& study) {
   constexpr std::size_t most = 3;
   const study::Size& small = study.table.sizes.front();
   const study::Size& large = study.table.sizes.back();
+  if (small.ranks == large.ranks) return {};
   const double share = study.is_strong() ? static_cast<double>(small.ranks) / large.ranks : 1;
   const auto before = phases_on(study, small.ranks);
   std::vector<std::pair<double, std::string>> grown;
@@ -142,13 +145,21 @@ std::string of_serial_part(const StudyReport& study) {
     const double excess = seconds - (found == before.end() ? 0 : found->second * share);
     if (excess > noteworthy * large.seconds.value) grown.emplace_back(excess, phase);
   }
+  const double excess = large.seconds.value - share * small.seconds.value;
+  if (excess <= noteworthy * large.seconds.value) return {};
   std::ranges::sort(grown, std::greater<>());
   if (grown.size() > most) grown.resize(most);
   std::string list;
   for (const auto& [seconds, phase] : grown) {
-    list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", phase, format_duration(seconds));
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));
   }
-  return list;
+  return fmt::format(
+      "On {} ranks a repetition takes {} longer than {} on {} rank{}{}.\n", large.ranks,
+      format_duration(excess), study.is_strong() ? "its share of the time" : "the time",
+      small.ranks, small.ranks == 1 ? "" : "s",
+      list.empty() ? ""
+                   : fmt::format("; these phases, which overlap each other, grow most: {}",
+                                 printable(list)));
 }
 
 std::string of_amdahl(const StudyReport& study) {
@@ -160,7 +171,9 @@ std::string of_amdahl(const StudyReport& study) {
       law.serial_seconds.value + law.parallel_seconds.value,
       law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
       of_fit(law.law.fit, law.law.residuals));
-  text += fmt::format("Residuals of the law: {}.\n", of_residuals(law.law.residuals));
+  if (law.law.residuals.size() > 2) {  // through two points every law goes exactly
+    text += fmt::format("Residuals of the law: {}.\n", of_residuals(law.law.residuals));
+  }
   if (law.serial_share.interval && law.serial_share.interval->hi < 0) {
     text += "The serial share is below zero: the speed-up is superlinear.\n";
   }
@@ -198,30 +211,67 @@ std::string of_superlinear(const StudyReport& study) {
                          : join(causes, "; "));
 }
 
-/// From the start of the launcher's processes to the file.
+/// From the start of the launcher to its end, or of the processes to the file.
 std::string of_start(const StudyReport& study) {
   const int largest = study.table.sizes.back().ranks;
   const auto runs = study.runs_on(largest);
   std::string list;
+  const auto add = [&list](const char* name, double seconds) {
+    if (!std::isfinite(seconds)) return;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", name,
+                        format_duration(std::max(0.0, seconds)));
+  };
+  add("launcher", median_of(runs, [](const RunFile& run) { return run.launcher.start; }));
   double before = 0;
   for (const char* step : {"mpi", "device", "communicator", "ceilings", "allocate", "load", "begin",
                            "work", "store"}) {
     const double at = median_of(runs, [&](const RunFile& run) { return run.step(step); });
     if (!std::isfinite(at)) continue;
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", step,
-                        format_duration(std::max(0.0, at - before)));
+    add(step, at - before);
     before = at;
   }
+  add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
+  const double all = median_of(runs, &RunFile::to_result);
   return fmt::format("Time to result on {} rank{}: {} ({}).\n", largest, largest == 1 ? "" : "s",
-                     format_duration(before), list);
+                     format_duration(all), list);
 }
 
-std::string of_study(const StudyReport& study) {
+/// What the reader must know before trusting the numbers.
+std::string of_warnings(const StudyReport& study) {
   std::size_t throttled = 0, unconverged = 0;
   for (const RunFile& run : study.runs) {
     throttled += run.throttled > 0 ? 1 : 0;
     unconverged += run.sampling == "unconverged" ? 1 : 0;
   }
+  std::string text;
+  if (study.drift && study.drift->significant) {
+    text +=
+        fmt::format("The launches drifted by {:+.2g} % from the first to the last (p = {:.2g}).\n",
+                    100 * study.drift->total, study.drift->p_value);
+  }
+  if (throttled > 0) {
+    text += fmt::format("A GPU was throttled in {} of {} launches.\n", throttled,
+                        study.runs.size());
+  }
+  if (unconverged > 0) {
+    text += fmt::format("{} of {} launches did not converge.\n", unconverged, study.runs.size());
+  }
+  if (!study.contradiction.empty()) {
+    text += fmt::format("FAILED: {}.\n", printable(study.contradiction));
+  }
+  for (const ExcludedFile& file : study.excluded) {
+    text +=
+        fmt::format("Excluded: {}: {}.\n", printable(file.path.string()), printable(file.reason));
+  }
+  for (const Attempt& attempt : study.failed) {
+    text += fmt::format("Failed: {}, launch {}, attempt {}: {} (logs/{}).\n",
+                        printable(attempt.point), attempt.replicate, attempt.number,
+                        printable(attempt.problem), printable(attempt.log));
+  }
+  return text;
+}
+
+std::string of_study(const StudyReport& study) {
   std::string text = fmt::format("{}: {} scaling of {}, {} launches on {}\n\n{}\n",
                                  printable(study.name), study.is_strong() ? "strong" : "weak",
                                  printable(study.workload), study.runs.size(),
@@ -252,30 +302,7 @@ std::string of_study(const StudyReport& study) {
                         with_interval(study.scalability->coherency));
   }
   text += of_superlinear(study);
-  const std::string parts = study.table.sizes.size() > 1 ? of_serial_part(study) : "";
-  if (!parts.empty()) {
-    text += fmt::format(
-        "Beyond {} on {} rank{}, a repetition on {} ranks spends, at the same time as other work: "
-        "{}.\n",
-        study.is_strong() ? "an equal share of the time" : "the time", study.table.anchor,
-        study.table.anchor == 1 ? "" : "s", study.table.sizes.back().ranks, printable(parts));
-  }
-  text += of_start(study);
-  if (study.drift && study.drift->significant) {
-    text +=
-        fmt::format("The launches drifted by {:+.2g} % from the first to the last (p = {:.2g}).\n",
-                    100 * study.drift->total, study.drift->p_value);
-  }
-  if (throttled > 0) text += fmt::format("In {} launches a GPU was throttled.\n", throttled);
-  if (unconverged > 0) text += fmt::format("{} launches did not converge.\n", unconverged);
-  if (!study.contradiction.empty()) {
-    text += fmt::format("FAILED: {}.\n", printable(study.contradiction));
-  }
-  for (const ExcludedFile& file : study.excluded) {
-    text +=
-        fmt::format("Excluded: {}: {}.\n", printable(file.path.string()), printable(file.reason));
-  }
-  return text;
+  return text + of_serial_part(study) + of_start(study) + of_warnings(study);
 }
 
 }  // namespace

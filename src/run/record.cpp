@@ -96,12 +96,14 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
                             {"gpu_seconds", ColumnType::real, "s"},
                             {"calls", ColumnType::integer},
                             {"bytes", ColumnType::integer, "B"},
-                            {"kind", ColumnType::text}});
+                            {"kind", ColumnType::text},
+                            {"timed_seconds", ColumnType::real, "s"}});
   const auto list = [&mine](const measure::Track& track, bool on_device) {
     for (const auto& phase : track.phases()) {
       mine.add({track.name(), phase.name, on_device ? 0 : phase.seconds,
                 on_device ? phase.seconds : 0, static_cast<std::int64_t>(phase.calls),
-                static_cast<std::int64_t>(phase.bytes), std::string(word_of(phase.kind))});
+                static_cast<std::int64_t>(phase.bytes), std::string(word_of(phase.kind)),
+                phase.timed});
     }
   };
   const std::size_t of_host = runtime.recorder.host_tracks().size();
@@ -114,7 +116,7 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
 Table phases_table(const Table& rank_phase) {
   struct Sum {
     std::string track, phase, kind;
-    double host_seconds = 0, gpu_seconds = 0;
+    double host_seconds = 0, gpu_seconds = 0, timed_seconds = 0;
     std::int64_t calls = 0, bytes = 0;
   };
   std::vector<Sum> sums;
@@ -127,6 +129,7 @@ Table phases_table(const Table& rank_phase) {
     if (sum == sums.end()) sum = sums.insert(sum, {.track = track, .phase = phase, .kind = kind});
     sum->host_seconds = std::max(sum->host_seconds, row.get<double>("host_seconds"));
     sum->gpu_seconds = std::max(sum->gpu_seconds, row.get<double>("gpu_seconds"));
+    sum->timed_seconds = std::max(sum->timed_seconds, row.get<double>("timed_seconds"));
     sum->calls = std::max(sum->calls, row.get<std::int64_t>("calls"));
     sum->bytes += row.get<std::int64_t>("bytes");
   }
@@ -136,10 +139,11 @@ Table phases_table(const Table& rank_phase) {
                          {"gpu_seconds", ColumnType::real, "s"},
                          {"calls", ColumnType::integer},
                          {"bytes", ColumnType::integer, "B"},
-                         {"kind", ColumnType::text}});
+                         {"kind", ColumnType::text},
+                         {"timed_seconds", ColumnType::real, "s"}});
   for (const auto& sum : sums) {
-    table.add(
-        {sum.track, sum.phase, sum.host_seconds, sum.gpu_seconds, sum.calls, sum.bytes, sum.kind});
+    table.add({sum.track, sum.phase, sum.host_seconds, sum.gpu_seconds, sum.calls, sum.bytes,
+               sum.kind, sum.timed_seconds});
   }
   return table;
 }

@@ -25,6 +25,9 @@ constexpr std::array rows = {
               "Where kernels run; auto takes the GPUs where there are any, else the CPUs."},
     OptionRow{"device.oversubscribe", OptionKind::flag, "false", "",
               "Whether ranks may share a GPU where there are more ranks than GPUs."},
+    OptionRow{"device.first", OptionKind::count, "0", "0..1023",
+              "The GPU of each host that its first rank takes, counted around; ignored on the host "
+              "backend. A scaling study takes another one for each launch."},
 };
 
 /// A GPU's device file that this process may open; a job that was given none may not.
@@ -161,7 +164,8 @@ void Runtime::open() {
                               .bind = launch::may_bind(options),
                               .max_cpus = options.is_auto("launch.cpus-per-rank")
                                               ? 0
-                                              : options.count("launch.cpus-per-rank")};
+                                              : options.count("launch.cpus-per-rank"),
+                              .first_gpu = options.count("device.first")};
   const launch::Plan plan = launch::take_places(session, look(session, wanted), wishes, log);
   const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   session.collectively([&] { device = open_device(place.gpu, place.threads); });

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "report/attempts.hpp"
 
 namespace shardstream::scale {
 
@@ -19,21 +19,19 @@ Attempts::Attempts(const std::filesystem::path& folder)
 }
 
 void Attempts::add(const Attempt& attempt) {
-  const nlohmann::ordered_json line = {{"point", attempt.point},
-                                       {"ranks", attempt.ranks},
-                                       {"replicate", attempt.replicate},
-                                       {"attempt", attempt.number},
-                                       {"utc_start", attempt.ended.utc_start},
-                                       {"utc_end", attempt.ended.utc_end},
-                                       {"exit_code", attempt.ended.code},
-                                       {"timed_out", attempt.ended.timed_out},
-                                       {"interrupted", attempt.ended.interrupted},
-                                       {"result", attempt.result.filename().string()},
-                                       {"log", attempt.log.filename().string()},
-                                       {"problem", attempt.problem}};
-  using Replace = nlohmann::json::error_handler_t;
-  const std::string text = line.dump(-1, ' ', true, Replace::replace) + '\n';
-  if (write(file_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return;
+  const std::string line = report::to_line({.point = attempt.point,
+                                            .ranks = attempt.ranks,
+                                            .replicate = attempt.replicate,
+                                            .number = attempt.number,
+                                            .utc_start = attempt.ended.utc_start,
+                                            .utc_end = attempt.ended.utc_end,
+                                            .exit_code = attempt.ended.code,
+                                            .timed_out = attempt.ended.timed_out,
+                                            .interrupted = attempt.ended.interrupted,
+                                            .result = attempt.result.filename().string(),
+                                            .log = attempt.log.filename().string(),
+                                            .problem = attempt.problem});
+  if (write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
   throw Error(fmt::format("cannot write '{}': {}", path_.string(), errno_text(errno)));
 }
 

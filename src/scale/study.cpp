@@ -97,6 +97,7 @@ class Study {
   // The plan.
   std::vector<Point> points() const;
   double predict(const Point& point, const Values& conditions) const;
+  std::uint64_t first_gpu(const Point& point, std::uint64_t replicate) const;
   std::vector<std::string> words(const Point& point, std::uint64_t replicate,
                                  const fs::path& result, const Values& conditions) const;
   std::vector<Launch> missing() const;
@@ -106,6 +107,7 @@ class Study {
   void calibrate();
   bool is_calibrated() const;
   void take_conditions();
+  void warn_of_cache() const;
   Values conditions_of(const report::RunFile& calibration) const;
   bool launch(const Launch& launch);
   Attempt attempt(const Point& point, std::uint64_t replicate, std::uint64_t number,
@@ -198,6 +200,10 @@ std::vector<std::string> Study::words(const Point& point, std::uint64_t replicat
   set_default("measure.repeat", "auto");
   if (request_.oversubscribe) set_default("device.oversubscribe", "true");
   for (const auto& [key, value] : conditions) set_default(key, value);
+  if (std::ranges::find(conditions, std::pair<std::string, std::string>("device.backend", "cuda")) !=
+      conditions.end()) {
+    set_default("device.first", std::to_string(first_gpu(point, replicate)));
+  }
   if (replicate == of_calibration) {
     set("measure.repeat", "1");
     set("measure.warmup", "1");
@@ -212,6 +218,14 @@ std::vector<std::string> Study::words(const Point& point, std::uint64_t replicat
   for (const auto& [key, value] : values) words.push_back(fmt::format("--{}={}", key, value));
   words.insert(words.end(), {"-o", result.string()});
   return words;
+}
+
+/// Launches that leave GPUs of a node idle take other ones in each replicate, so that differences
+/// between GPUs show as scatter.
+std::uint64_t Study::first_gpu(const Point& point, std::uint64_t replicate) const {
+  const std::uint64_t all = launcher_.ranks_on_node(points_.back().ranks);
+  const std::uint64_t some = launcher_.ranks_on_node(point.ranks);
+  return some == all || replicate == of_calibration ? 0 : (replicate - 1) * some % all;
 }
 
 /// Seconds of a repetition, as the dry run of the point says. Checks the run's options and inputs.
@@ -435,6 +449,17 @@ void Study::calibrate() {
   take_conditions();
 }
 
+/// The input files may not fit into memory, and a file system may keep them there.
+void Study::warn_of_cache() const {
+  if (!is_calibrated()) return;  // interrupted
+  const std::string is = report::read_run_file(calibration()).text("page_cache");
+  const std::string wanted = request_.cold ? "cold" : "warm";
+  if (is.empty() || is == wanted) return;
+  log_->warn(fmt::format(
+      "scale.cache is {}, but the run found the input files {}: the study measures that{}", wanted,
+      is, request_.cold ? "" : "; files larger than the free memory cannot stay in the page cache"));
+}
+
 /// Seconds that a launch of this point takes: as its others took, or as long as the calibration
 /// with a repetition as predicted.
 double Study::expected(const Point& point) const {
@@ -486,6 +511,7 @@ ExitCode Study::run() {
   interrupts_.emplace();
   attempts_.emplace(order_.folder);
   calibrate();
+  warn_of_cache();
   std::vector<Launch> left = missing();
   total_ = left.size();
   std::size_t failed = 0;

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "core/error.hpp"
 #include "measure/clock.hpp"
 #include "support/backend.hpp"
@@ -80,6 +83,42 @@ TEST(DeviceTrack, FoldsSpansIntoSums) {
 }
 
 /// However many spans there are, as long as they are reached now and then.
+TEST(DeviceTrack, CountsSecondsInsideTimedRepetitions) {
+  const auto device = test::make_backend();
+  Recorder recorder;
+  const auto stream = device->make_stream();
+  const Work work(*device);
+  DeviceTrack& track = recorder.device_track("upload", *device);
+  for (const bool timed : {false, true, false}) {
+    recorder.settle();
+    recorder.begin_work(timed);
+    track.begin(*stream, timed ? "timed" : "untimed", Kind::transfer, 3, 0);
+    work.enqueue(*stream);
+    track.end(*stream);
+    const auto span = recorder.phase(timed ? "timed" : "untimed", Kind::useful);
+  }
+  recorder.settle();
+  for (const Track* each : {static_cast<const Track*>(&track),
+                            static_cast<const Track*>(&recorder.main())}) {
+    ASSERT_EQ(each->phases().size(), 2U);
+    EXPECT_EQ(each->phases()[0].timed, 0);
+    EXPECT_GT(each->phases()[1].timed, 0);
+    EXPECT_EQ(each->phases()[1].timed, each->phases()[1].seconds);
+  }
+}
+
+TEST(HostTrack, CountsNothingBeforeTheTimedRepetition) {
+  Recorder recorder;
+  {
+    const auto span = recorder.phase("wait", Kind::waiting);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    recorder.begin_work(true);
+  }
+  const Phase& phase = recorder.main().phases()[0];
+  EXPECT_GE(phase.seconds, 0.005);
+  EXPECT_LT(phase.timed, phase.seconds - 0.004);
+}
+
 TEST(DeviceTrack, UsesItsEventsAgain) {
   CountingDevice device;
   Recorder recorder;

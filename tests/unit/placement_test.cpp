@@ -383,5 +383,17 @@ TEST(Cpus, ListsAreReadAsTheyAreWritten) {
   for (const char* wrong : {"a", "1-", "-1", "1,,2", "1 2"}) EXPECT_THROW(cpus_of(wrong), Error);
 }
 
+TEST(Placement, TheFirstGpuMayBeAnother) {
+  const auto gpus_taken = [](int ranks, std::size_t first) {
+    const Plan plan = place(like("a", ranks, 4), {.first_gpu = first});
+    std::vector<int> taken;
+    for (const Place& each : plan.places) taken.push_back(each.gpu);
+    return taken;
+  };
+  EXPECT_EQ(gpus_taken(1, 2), (std::vector{2}));
+  EXPECT_EQ(gpus_taken(3, 2), (std::vector{2, 3, 0}));
+  EXPECT_EQ(gpus_taken(4, 5), (std::vector{1, 2, 3, 0}));
+}
+
 }  // namespace
 }  // namespace shardstream::launch
