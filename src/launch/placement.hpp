@@ -60,10 +60,11 @@ struct Plan {
 };
 
 /// The places of all ranks. Each rank, in order, takes the first GPU that it sees, counted around
-/// from `first_gpu`, and that no rank of its host has taken; of its CPUs, those near its GPU; where ranks of a host were granted the
-/// same CPUs, each gets a part of its own. Throws UsageError with the remedy when ranks differ in
-/// backend, when there are more ranks than GPUs (unless ranks may share them, which spreads them
-/// evenly), and when GPUs that are there cannot be used: they are never passed over silently.
+/// from `first_gpu`, and that no rank of its host has taken; of its CPUs, those near its GPU; where
+/// ranks of a host were granted the same CPUs, each gets a part of its own. Throws UsageError with
+/// the remedy when ranks differ in backend, when there are more ranks than GPUs (unless ranks may
+/// share them, which spreads them evenly), and when GPUs that are there cannot be used: they are
+/// never passed over silently.
 Plan place(std::span<const Situation> ranks, const Wishes& wishes);
 
 }  // namespace shardstream::launch

@@ -48,9 +48,8 @@ std::vector<Attempt> read_attempts(const std::filesystem::path& folder) {
                           .log = line.at("log"),
                           .problem = line.at("problem")});
     } catch (const nlohmann::json::exception& error) {
-      throw UsageError(fmt::format(
-          "'{}', line {}: no launch of a study ({}): remove the line", path.string(), number,
-          error.what()));
+      throw UsageError(fmt::format("'{}', line {}: no launch of a study ({}): remove the line",
+                                   path.string(), number, error.what()));
     }
   }
   if (file.bad()) throw UsageError(fmt::format("cannot read '{}'", path.string()));

@@ -12,13 +12,13 @@ namespace shardstream::report {
 struct Attempt {
   std::string point;  ///< as study.point
   std::uint64_t ranks = 1, replicate = 0;
-  std::uint64_t number = 1;                  ///< of this launch, from 1
-  double utc_start = 0, utc_end = 0;         ///< of the launcher, in seconds since 1970
-  int exit_code = 0;                         ///< 128 + N after signal N
-  bool timed_out = false;                    ///< ended by scale.timeout
-  bool interrupted = false;                  ///< ended because the user wanted it
-  std::string result = {}, log = {};         ///< names of files
-  std::string problem = {};                  ///< one sentence; empty: the launch has succeeded
+  std::uint64_t number = 1;           ///< of this launch, from 1
+  double utc_start = 0, utc_end = 0;  ///< of the launcher, in seconds since 1970
+  int exit_code = 0;                  ///< 128 + N after signal N
+  bool timed_out = false;             ///< ended by scale.timeout
+  bool interrupted = false;           ///< ended because the user wanted it
+  std::string result = {}, log = {};  ///< names of files
+  std::string problem = {};           ///< one sentence; empty: the launch has succeeded
 };
 
 /// The attempt as a line of the file, with its end.

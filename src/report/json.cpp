@@ -51,7 +51,7 @@ Json of_attempts(const std::vector<Attempt>& attempts) {
   return list;
 }
 
-Json of_size(const study::Size& size) {
+Json of_size(const study::Size& size, const SizeFacts& facts) {
   Json point = {{"ranks", size.ranks},
                 {"launches", size.launches},
                 {"work", number(size.work)},
@@ -65,7 +65,29 @@ Json of_size(const study::Size& size) {
     put_unknown(point, "karp_flatt");
   }
   point["scatters_more"] = size.noisier;
+  point["bound_by"] = facts.bound_by;
+  point["bound_share"] = number(facts.bound_share);
+  point["to_result"] = number(facts.to_result);
+  point["launcher"] = number(facts.launcher);
+  point["host_memory"] = number(facts.host_memory);
   return point;
+}
+
+/// What the law expects at twice the largest size; null without a law.
+Json expected(const StudyReport& study) {
+  const int ranks = 2 * study.table.sizes.back().ranks;
+  Json object = {{"ranks", ranks}};
+  if (study.gustafson) {
+    put(object, "efficiency", study.gustafson->predict_efficiency(ranks));
+    return object;
+  }
+  if (!study.amdahl) return nullptr;
+  const auto law = study.amdahl->predict(ranks);
+  if (!law) return nullptr;
+  put(object, "time", law->seconds);
+  put(object, "speedup", law->speedup);
+  put(object, "efficiency", law->efficiency);
+  return object;
 }
 
 Json of_study(const StudyReport& study) {
@@ -92,7 +114,10 @@ Json of_study(const StudyReport& study) {
     put(object, "coherency", study.scalability->coherency);
   }
   object["points"] = Json::array();
-  for (const study::Size& size : study.table.sizes) object["points"].push_back(of_size(size));
+  for (std::size_t i = 0; i < study.facts.size(); ++i) {
+    object["points"].push_back(of_size(study.table.sizes[i], study.facts[i]));
+  }
+  object["expected"] = expected(study);
   object["contradiction"] = study.contradiction;
   object["excluded"] = of_files(study.excluded);
   object["failed"] = of_attempts(study.failed);

@@ -56,7 +56,7 @@ struct RunFile {
   std::map<std::string, std::string> config;  ///< the options, by key
   std::map<std::string, Metric> metrics;      ///< what was printed, by key
   std::vector<PhaseTime> phases;  ///< in the order of the file; none in files of old versions
-  std::vector<Step> startup;                  ///< in the order of time
+  std::vector<Step> startup;      ///< in the order of time
   LauncherTime launcher;
 
   /// The metric's value; empty if there is no such metric.

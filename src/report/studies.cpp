@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/error.hpp"
+#include "core/statistics.hpp"
 #include "core/text.hpp"
 
 namespace shardstream::report {
@@ -78,6 +79,33 @@ void add_launcher_time(RunFile& run, std::span<const Attempt> attempts) {
   }
 }
 
+/// The word that most runs have for a metric; empty if none has it.
+std::string common_word(const std::vector<const RunFile*>& runs, const std::string& metric) {
+  std::map<std::string, std::size_t> count;
+  for (const RunFile* run : runs) ++count[run->text(metric)];
+  const auto most =
+      std::ranges::max_element(count, {}, [](const auto& each) { return each.second; });
+  return most == count.end() ? "" : most->first;
+}
+
+std::vector<SizeFacts> facts_of(const StudyReport& study) {
+  std::vector<SizeFacts> facts;
+  for (const study::Size& size : study.table.sizes) {
+    const auto runs = study.runs_on(size.ranks);
+    const auto number = [&](const char* metric) {
+      return median_of(runs, [&](const RunFile& run) { return run.number(metric); });
+    };
+    facts.push_back(
+        {.bound_by = common_word(runs, "bound_by"),
+         .page_cache = common_word(runs, "page_cache"),
+         .bound_share = number("bound_share"),
+         .to_result = median_of(runs, &RunFile::to_result),
+         .launcher = median_of(runs, [](const RunFile& run) { return run.launcher.start; }),
+         .host_memory = number("host_memory_peak")});
+  }
+  return facts;
+}
+
 /// C's checksum must be the same at every size of a strong study.
 std::string find_contradiction(const StudyReport& study) {
   if (!study.is_strong()) return {};
@@ -92,9 +120,8 @@ std::string find_contradiction(const StudyReport& study) {
 }
 
 StudyReport make_study(std::vector<RunFile> runs) {
-  std::ranges::stable_sort(runs, {}, [](const RunFile& run) {
-    return std::tuple(run.launcher.number, run.created);
-  });
+  std::ranges::stable_sort(
+      runs, {}, [](const RunFile& run) { return std::tuple(run.launcher.number, run.created); });
   StudyReport study;
   const RunFile first = runs.front();
   study.workload = first.workload;
@@ -118,6 +145,7 @@ StudyReport make_study(std::vector<RunFile> runs) {
   }
   study.table =
       study::tabulate(first.mode == "weak" ? study::Mode::weak : study::Mode::strong, launches);
+  study.facts = facts_of(study);
   study.amdahl = study::fit_amdahl(study.table);
   study.gustafson = study::fit_gustafson(study.table);
   study.scalability = study::fit_scalability(study.table);
@@ -134,6 +162,15 @@ std::vector<const RunFile*> StudyReport::runs_on(int ranks) const {
     if (run.ranks == static_cast<std::uint64_t>(ranks)) found.push_back(&run);
   }
   return found;
+}
+
+double median_of(const std::vector<const RunFile*>& runs,
+                 const std::function<double(const RunFile&)>& number) {
+  std::vector<double> values;
+  for (const RunFile* run : runs) {
+    if (const double value = number(*run); std::isfinite(value)) values.push_back(value);
+  }
+  return values.empty() ? std::nan("") : summarize(std::move(values)).median;
 }
 
 std::vector<fs::path> result_files(std::span<const std::string> paths) {

@@ -2,7 +2,9 @@
 // of the files alone.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,16 @@ struct ExcludedFile {
   std::string reason;
 };
 
+/// What the runs of one size say, beside their times. Numbers are medians over the launches, NaN
+/// if no run has them; words are those of most launches, empty if no run has them.
+struct SizeFacts {
+  std::string bound_by, page_cache;
+  double bound_share = std::nan("");  ///< the rate over that bound
+  double to_result = std::nan("");    ///< seconds; see RunFile::to_result()
+  double launcher = std::nan("");     ///< seconds that the launcher took before the processes ran
+  double host_memory = std::nan("");  ///< bytes: the peak of the rank with the most
+};
+
 /// The launches of one workload at several numbers of ranks.
 struct StudyReport {
   std::string name;  ///< study.name; of runs without labels their workload
@@ -30,6 +42,7 @@ struct StudyReport {
   std::vector<RunFile> runs;    ///< in the order in which they were made
   std::vector<Attempt> failed;  ///< launches that left no result, if the folder lists attempts
   study::Study table;
+  std::vector<SizeFacts> facts;  ///< of each size in `table`
   study::Result<study::Amdahl> amdahl;
   study::Result<study::Gustafson> gustafson;
   study::Result<study::Scalability> scalability;
@@ -48,12 +61,17 @@ struct Report {
   std::vector<ExcludedFile> unreadable;  ///< no results of a run of this schema
 };
 
+/// The median of a number over runs; NaN if no run has it.
+double median_of(const std::vector<const RunFile*>& runs,
+                 const std::function<double(const RunFile&)>& number);
+
 /// All result files (*.h5) that `paths` name, those of a folder in alphabetical order. Throws
 /// UsageError if a path is not there, or a folder has no such file.
 std::vector<std::filesystem::path> result_files(std::span<const std::string> paths);
 
-/// Reads and groups them, with the attempts that their folders list. Runs with the labels of a study belong to it; other runs of one workload
-/// with the same work are a strong study. Calibration runs are left out.
+/// Reads and groups them, with the attempts that their folders list. Runs with the labels of a
+/// study belong to it; other runs of one workload with the same work are a strong study.
+/// Calibration runs are left out.
 Report make_report(std::span<const std::filesystem::path> files);
 
 }  // namespace shardstream::report

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
+
 #include <map>
 #include <string>
 #include <string_view>
@@ -25,27 +25,6 @@ std::string with_interval(const Estimate& estimate, int digits = 3) {
                      digits, estimate.interval->hi, digits);
 }
 
-/// The word that most runs of a size have for a metric.
-std::string common_word(const std::vector<const RunFile*>& runs, const std::string& metric) {
-  std::map<std::string, std::size_t> count;
-  for (const RunFile* run : runs) ++count[run->text(metric)];
-  const auto most =
-      std::ranges::max_element(count, {}, [](const auto& each) { return each.second; });
-  return most == count.end() || most->first.empty() ? "-" : most->first;
-}
-
-/// The median of a number over the runs of a size; NaN if no run has it.
-template <class Of>
-double median_of(const std::vector<const RunFile*>& runs, Of of) {
-  std::vector<double> values;
-  for (const RunFile* run : runs) {
-    if (const double value = std::invoke(of, *run); std::isfinite(value)) values.push_back(value);
-  }
-  if (values.empty()) return std::nan("");
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
-
 std::string cell(double value, const char* format) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
 }
@@ -61,19 +40,17 @@ Table size_table(const StudyReport& study) {
                         {"share", ColumnType::text},
                         {"to_result", ColumnType::text, "s"},
                         {"host_memory", ColumnType::text}});
-  for (const study::Size& size : study.table.sizes) {
-    const auto runs = study.runs_on(size.ranks);
-    const double memory =
-        median_of(runs, [](const RunFile& run) { return run.number("host_memory_peak"); });
-    table.add(
-        {std::int64_t{size.ranks}, static_cast<std::int64_t>(size.launches),
-         with_interval(size.seconds, 4) + (size.noisier ? " !" : ""), with_interval(size.speedup),
-         with_interval(size.efficiency), size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
-         common_word(runs, "bound_by"),
-         cell(median_of(runs, [](const RunFile& run) { return run.number("bound_share"); }),
-              "{:.2f}"),
-         cell(median_of(runs, &RunFile::to_result), "{:.3g}"),
-         std::isfinite(memory) ? format_size(static_cast<std::uint64_t>(memory)) : "-"});
+  for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
+    const study::Size& size = study.table.sizes[i];
+    const SizeFacts& facts = study.facts[i];
+    const bool knows_memory = std::isfinite(facts.host_memory);
+    table.add({std::int64_t{size.ranks}, static_cast<std::int64_t>(size.launches),
+               with_interval(size.seconds, 4) + (size.noisier ? " !" : ""),
+               with_interval(size.speedup), with_interval(size.efficiency),
+               size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
+               facts.bound_by.empty() ? "-" : facts.bound_by, cell(facts.bound_share, "{:.2f}"),
+               cell(facts.to_result, "{:.3g}"),
+               knows_memory ? format_size(static_cast<std::uint64_t>(facts.host_memory)) : "-"});
   }
   return table;
 }
@@ -119,9 +96,9 @@ std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
     for (const PhaseTime& phase : run->phases) {
       if (phase.phase == "stream") continue;  // all of the repetition
       const std::string track = kind_of_track(phase.track);
-      const std::string words =
-          track == phase.phase ? fmt::format("{} ({})", phase.phase, phase.kind)
-                               : fmt::format("{} of {} ({})", phase.phase, track, phase.kind);
+      const std::string words = track == phase.phase
+                                    ? fmt::format("{} ({})", phase.phase, phase.kind)
+                                    : fmt::format("{} of {} ({})", phase.phase, track, phase.kind);
       double& longest = seconds[words];
       longest = std::max(longest, phase.seconds / repetitions);
     }
@@ -187,22 +164,31 @@ std::string of_amdahl(const StudyReport& study) {
   return text;
 }
 
+std::string of_gustafson(const StudyReport& study) {
+  const study::Gustafson& law = *study.gustafson;
+  const int largest = study.table.sizes.back().ranks;
+  return fmt::format(
+      "Gustafson: serial share of the parallel run s' = {}, on {} ranks {:.3g} of a run on one "
+      "rank. {}\nOn {} ranks, which is extrapolated, the law expects an efficiency of {}.\n",
+      with_interval(law.serial_share), largest,
+      study::share_of_one_rank(law.serial_share.value, largest), of_fit(law.fit, law.residuals),
+      2 * largest, with_interval(law.predict_efficiency(2 * largest)));
+}
+
 /// Explains points that are faster than linear, as far as the files say.
 std::string of_superlinear(const StudyReport& study) {
   const std::vector<int> sizes = study::superlinear(study.table);
   if (sizes.empty()) return {};
-  const auto on_anchor = study.runs_on(study.table.anchor), on_size = study.runs_on(sizes.back());
+  const auto last = std::ranges::find(study.table.sizes, sizes.back(), &study::Size::ranks);
+  const SizeFacts& before = study.facts.front();
+  const SizeFacts& then = study.facts[static_cast<std::size_t>(last - study.table.sizes.begin())];
   std::vector<std::string_view> causes;
-  const std::string before = common_word(on_anchor, "bound_by"),
-                    then = common_word(on_size, "bound_by");
   std::string changed;
-  if (before != then) {
-    changed = fmt::format("the bound changes from {} to {}", before, then);
+  if (before.bound_by != then.bound_by) {
+    changed = fmt::format("the bound changes from {} to {}", before.bound_by, then.bound_by);
     causes.push_back(changed);
   }
-  if (common_word(on_anchor, "page_cache") != common_word(on_size, "page_cache")) {
-    causes.push_back("the state of the page cache differs");
-  }
+  if (before.page_cache != then.page_cache) causes.push_back("the state of the page cache differs");
   std::vector<std::uint64_t> numbers(sizes.begin(), sizes.end());
   return fmt::format("Faster than linear on {} ranks: {}.\n", join(numbers, ", "),
                      causes.empty()
@@ -221,7 +207,7 @@ std::string of_start(const StudyReport& study) {
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", name,
                         format_duration(std::max(0.0, seconds)));
   };
-  add("launcher", median_of(runs, [](const RunFile& run) { return run.launcher.start; }));
+  add("launcher", study.facts.back().launcher);
   double before = 0;
   for (const char* step : {"mpi", "device", "communicator", "ceilings", "allocate", "load", "begin",
                            "work", "store"}) {
@@ -231,9 +217,8 @@ std::string of_start(const StudyReport& study) {
     before = at;
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
-  const double all = median_of(runs, &RunFile::to_result);
   return fmt::format("Time to result on {} rank{}: {} ({}).\n", largest, largest == 1 ? "" : "s",
-                     format_duration(all), list);
+                     format_duration(study.facts.back().to_result), list);
 }
 
 /// What the reader must know before trusting the numbers.
@@ -250,8 +235,8 @@ std::string of_warnings(const StudyReport& study) {
                     100 * study.drift->total, study.drift->p_value);
   }
   if (throttled > 0) {
-    text += fmt::format("A GPU was throttled in {} of {} launches.\n", throttled,
-                        study.runs.size());
+    text +=
+        fmt::format("A GPU was throttled in {} of {} launches.\n", throttled, study.runs.size());
   }
   if (unconverged > 0) {
     text += fmt::format("{} of {} launches did not converge.\n", unconverged, study.runs.size());
@@ -287,11 +272,7 @@ std::string of_study(const StudyReport& study) {
     text += "Sizes marked with ! scatter at least three times as much as the others.\n";
   }
   if (study.amdahl) text += of_amdahl(study);
-  if (study.gustafson) {
-    text += fmt::format("Gustafson: serial share of the parallel run s' = {}. {}\n",
-                        with_interval(study.gustafson->serial_share),
-                        of_fit(study.gustafson->fit, study.gustafson->residuals));
-  }
+  if (study.gustafson) text += of_gustafson(study);
   if (!study.amdahl && !study.gustafson) {
     text += fmt::format("No law is fitted: {}.\n",
                         study.is_strong() ? study.amdahl.why_not : study.gustafson.why_not);

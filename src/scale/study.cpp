@@ -200,8 +200,8 @@ std::vector<std::string> Study::words(const Point& point, std::uint64_t replicat
   set_default("measure.repeat", "auto");
   if (request_.oversubscribe) set_default("device.oversubscribe", "true");
   for (const auto& [key, value] : conditions) set_default(key, value);
-  if (std::ranges::find(conditions, std::pair<std::string, std::string>("device.backend", "cuda")) !=
-      conditions.end()) {
+  if (std::ranges::find(conditions, std::pair<std::string, std::string>(
+                                        "device.backend", "cuda")) != conditions.end()) {
     set_default("device.first", std::to_string(first_gpu(point, replicate)));
   }
   if (replicate == of_calibration) {
@@ -457,7 +457,8 @@ void Study::warn_of_cache() const {
   if (is.empty() || is == wanted) return;
   log_->warn(fmt::format(
       "scale.cache is {}, but the run found the input files {}: the study measures that{}", wanted,
-      is, request_.cold ? "" : "; files larger than the free memory cannot stay in the page cache"));
+      is,
+      request_.cold ? "" : "; files larger than the free memory cannot stay in the page cache"));
 }
 
 /// Seconds that a launch of this point takes: as its others took, or as long as the calibration

@@ -33,6 +33,17 @@ Estimate serial_share(const Study& study) {
 
 }  // namespace
 
+Estimate Gustafson::predict_efficiency(int ranks) const {
+  const double slope = static_cast<double>(ranks - 1) / ranks;
+  Estimate efficiency{.value = 1 - serial_share.value * slope};
+  if (noise.df == 0) return efficiency;
+  efficiency.standard_error =
+      std::hypot(serial_share.standard_error * slope, efficiency.value * std::sqrt(noise.variance));
+  const double half = students_t_95(noise.df) * efficiency.standard_error;
+  efficiency.interval = {efficiency.value - half, efficiency.value + half};
+  return efficiency;
+}
+
 Result<Gustafson> fit_gustafson(const Study& study) {
   using Fitted = Result<Gustafson>;
   if (study.mode != Mode::weak) {
@@ -42,6 +53,7 @@ Result<Gustafson> fit_gustafson(const Study& study) {
   if (study.anchor != 1) return Fitted::none("Gustafson's law needs a run on 1 rank");
   Gustafson gustafson;
   gustafson.serial_share = serial_share(study);
+  gustafson.noise = study.noise;
   for (const Size& size : study.sizes) {
     const double law = size.ranks - gustafson.serial_share.value * (size.ranks - 1);
     gustafson.residuals.push_back({size.ranks, 1 - law / size.speedup.value});

@@ -12,7 +12,12 @@ struct Gustafson {
   Estimate serial_share;  ///< s', never clamped
   /// S(measured) - S(law), divided by S(measured), at each size
   std::vector<Residual> residuals;
-  Fit fit;  ///< whether the rate W/T grows linearly with p, as the law says
+  Fit fit;      ///< whether the rate W/T grows linearly with p, as the law says
+  Noise noise;  ///< of a launch; its degrees of freedom are behind every interval
+
+  /// The efficiency that the law expects of one launch at `ranks` >= 1: S/p. The interval contains
+  /// the uncertainty of s' and the noise of the launch.
+  Estimate predict_efficiency(int ranks) const;
 };
 
 /// s' = sum (p-1)(p-S) / sum (p-1)^2. The interval is the delta method's, and takes into account

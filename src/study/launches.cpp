@@ -26,16 +26,4 @@ std::optional<std::string> why_invalid(const Launch& launch) {
   return {};
 }
 
-Screened screen(std::span<const Launch> launches) {
-  Screened screened;
-  for (std::size_t i = 0; i < launches.size(); ++i) {
-    if (auto reason = why_invalid(launches[i])) {
-      screened.excluded.push_back({i, *reason});
-    } else {
-      screened.valid.push_back(launches[i]);
-    }
-  }
-  return screened;
-}
-
 }  // namespace shardstream::study

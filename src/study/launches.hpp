@@ -1,11 +1,8 @@
 // The input of every law: launches of one program at several numbers of ranks.
 #pragma once
 
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 namespace shardstream::study {
 
@@ -24,18 +21,5 @@ struct Launch {
 /// Why a study cannot use `launch` (the value and its problem); nothing for a valid launch. A valid
 /// launch has at least one rank, and its time and work are positive and finite.
 std::optional<std::string> why_invalid(const Launch& launch);
-
-struct Excluded {
-  std::size_t index = 0;  ///< in the launches that were screened
-  std::string reason;
-};
-
-struct Screened {
-  std::vector<Launch> valid;  ///< in their original order
-  std::vector<Excluded> excluded;
-};
-
-/// Separates valid launches from the others, so that a report can list what it leaves out.
-Screened screen(std::span<const Launch> launches);
 
 }  // namespace shardstream::study

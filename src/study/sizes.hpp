@@ -58,8 +58,8 @@ struct Study {
 /// every fifth study of two sizes and three launches with equal noise. If a ratio involves a marked
 /// size, its degrees of freedom are Welch's. With one launch a size there are no intervals.
 ///
-/// Throws UsageError without launches, for an invalid launch (`screen` them first), if launches of
-/// one size counted different work, or if a strong study's sizes did.
+/// Throws UsageError without launches, for an invalid launch (ask why_invalid() first), if launches
+/// of one size counted different work, or if a strong study's sizes did.
 Study tabulate(Mode mode, std::vector<Launch> launches);
 
 /// A size's weight in a sum of log times.

@@ -98,8 +98,8 @@ TEST(DeviceTrack, CountsSecondsInsideTimedRepetitions) {
     const auto span = recorder.phase(timed ? "timed" : "untimed", Kind::useful);
   }
   recorder.settle();
-  for (const Track* each : {static_cast<const Track*>(&track),
-                            static_cast<const Track*>(&recorder.main())}) {
+  for (const Track* each :
+       {static_cast<const Track*>(&track), static_cast<const Track*>(&recorder.main())}) {
     ASSERT_EQ(each->phases().size(), 2U);
     EXPECT_EQ(each->phases()[0].timed, 0);
     EXPECT_GT(each->phases()[1].timed, 0);

@@ -78,19 +78,24 @@ TEST(Coverage, OfAmdahlsIntervalsIsNominal) {
 
 TEST(Coverage, OfGustafsonsIntervalIsNominal) {
   std::mt19937_64 random(20261124);
+  const auto seconds = [](int p) { return p / (p - 0.1 * (p - 1)); };
   for (const int replicates : {3, 5}) {
-    int covered = 0;
+    int share = 0, prediction = 0;
     for (int draw = 0; draw < draws; ++draw) {
       std::vector<Launch> launches;
       for (int replicate = 0; replicate < replicates; ++replicate) {
         for (const int p : {1, 2, 4}) {
-          launches.push_back({p, launch_time(p / (p - 0.1 * (p - 1)), random), double(p)});
+          launches.push_back({p, launch_time(seconds(p), random), double(p)});
         }
       }
-      covered += holds(fit_gustafson(tabulate(Mode::weak, launches))->serial_share, 0.1);
+      const auto law = fit_gustafson(tabulate(Mode::weak, launches));
+      share += holds(law->serial_share, 0.1);
+      prediction += holds(law->predict_efficiency(8), 1 / launch_time(seconds(8), random));
     }
-    std::printf("%d launches, Gustafson: %.1f %%\n", replicates, covered * 100.0 / draws);
-    expect_nominal("s'", covered);
+    std::printf("%d launches, Gustafson: s' %.1f %%, efficiency at 8 %.1f %%\n", replicates,
+                share * 100.0 / draws, prediction * 100.0 / draws);
+    expect_nominal("s'", share);
+    expect_nominal("prediction", prediction);
   }
 }
 
