@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+"""The commands that documents show. Every block ```sh of a document runs, in the order of the
+document and in a folder of its own; a block ```text with lines KEY=VALUE behind it must have the
+keys that the last command of the block prints. Other commands stand in blocks ```console: they need
+a cluster, or change the machine."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+from harness import HANGS, PROGRAM, Finished, each, environment, main, new_folder
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+
+def documents():
+    found = [path for path in sorted(TOP.rglob("*.md"))
+             if not path.relative_to(TOP).parts[0].startswith((".", "build"))
+             and "\n```sh\n" in path.read_text()]
+    assert TOP / "README.md" in found and len(found) > 5, found
+    return found
+
+
+def bash(text, folder):
+    """Runs the commands as a user would paste them; the program is on PATH."""
+    programs = folder / ".bin"
+    programs.mkdir(exist_ok=True)
+    if not (programs / "shardstream").exists():
+        (programs / "shardstream").symlink_to(PROGRAM)
+    variables = environment({"PATH": f"{programs}:{os.environ['PATH']}",
+                             "OMPI_MCA_rmaps_base_oversubscribe": "1"}, ranks=2)
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=folder, env=variables,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANGS,
+                          check=False)
+    return Finished(["bash", "-c", text], done.returncode, done.stdout, done.stderr, 0)
+
+
+def check_document(path):
+    folder = new_folder()
+    for name in ("inputs", "jobs"):
+        (folder / name).symlink_to(TOP / name)
+    finished = None
+    for kind, text in BLOCK.findall(path.read_text()):
+        if kind == "sh":
+            finished = bash(text, folder).expect(0)
+        elif kind == "text" and finished is not None and re.search(r"^\w+=", text, re.MULTILINE):
+            shown = re.findall(r"^(\w+)=", text, flags=re.MULTILINE)
+            printed = re.findall(r"^(\w+)=", finished.out, flags=re.MULTILINE)
+            assert shown == printed[-len(shown):], f"{path} shows {shown}, not {printed}"
+
+
+def test_shown_commands():
+    each([(path,) for path in documents()], check_document, workers=2)
+
+
+def test_the_readme_is_short():
+    assert len((TOP / "README.md").read_text().splitlines()) <= 150
+
+
+def test_links_lead_somewhere():
+    for path in sorted(TOP.rglob("*.md")):
+        if path.relative_to(TOP).parts[0].startswith((".", "build")):
+            continue
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / link).exists(), f"{path} links to {link}"
+
+
+main()
