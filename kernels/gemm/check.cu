@@ -273,7 +273,8 @@ __device__ void join(TileVerdict& mine, const TileVerdict& other) {
   }
   mine.failures += other.failures;
   mine.unchecked += other.unchecked;
-  if (other.smallest_caught > mine.smallest_caught) mine.smallest_caught = other.smallest_caught;
+  if (other.detection_threshold > mine.detection_threshold)
+    mine.detection_threshold = other.detection_threshold;
 }
 
 /// One block: each thread takes every 256th row, then a tree over the threads.

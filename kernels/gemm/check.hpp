@@ -108,7 +108,7 @@ struct TileVerdict {
   std::uint64_t unchecked;
   /// A wrong element that is further off than this is caught in every row that is checked, as long
   /// as the row's rounding errors alone are inside the bound: twice the largest bound.
-  double smallest_caught;
+  double detection_threshold;
 };
 
 /// Checks a tile of C before alpha and beta, in two launches: check_rows_kernel() fills
@@ -195,7 +195,7 @@ constexpr void take(TileVerdict& verdict, const RowVerdict& found, std::uint64_t
     return;
   }
   if (found.ratio > 1) verdict.failures += 1;
-  if (2 * found.bound > verdict.smallest_caught) verdict.smallest_caught = 2 * found.bound;
+  if (2 * found.bound > verdict.detection_threshold) verdict.detection_threshold = 2 * found.bound;
   if (found.ratio > verdict.worst) verdict.worst = found.ratio, verdict.worst_row = row;
 }
 

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 
 #include "core/error.hpp"
@@ -25,11 +25,6 @@ using Json = nlohmann::ordered_json;
 
 /// All journals of a result are read together: more is not this program's.
 constexpr std::uint64_t max_journals_bytes = std::uint64_t{1} << 30;
-
-/// Doubles stand in the journal as their bits: what is not finite comes back, too.
-std::uint64_t bits(double x) {
-  return std::bit_cast<std::uint64_t>(x);
-}
 
 /// A line of a journal behind what `checksum` has seen so far.
 std::string line_of(JournalChecksum& checksum, const std::string& json) {
@@ -47,52 +42,37 @@ std::optional<std::string_view> checked(std::string_view line, JournalChecksum& 
   return json;
 }
 
-Json json_of(const FinishedTile& tile) {
-  Json json = {{"tile", tile.tile},
-               {"weighted", tile.weighted},
-               {"squares", bits(tile.squares)},
-               {"worst", bits(tile.worst)},
-               {"smallest_caught", bits(tile.smallest_caught)},
-               {"unchecked", tile.unchecked}};
-  if (tile.group) json["group"] = *tile.group;
-  return json;
+std::string text_of(const FinishedPiece& piece) {
+  Json json = {{"piece", piece.number}, {"record", piece.record}};
+  if (piece.group) json["group"] = *piece.group;
+  return json.dump();
 }
 
-Json json_of_group(std::uint64_t group) {
-  return {{"group", group}};
+std::string text_of_group(std::uint64_t group) {
+  return Json{{"group", group}}.dump();
 }
 
 /// A journal's first line; journal_start() is how it begins.
 std::string head(const std::string& run, std::uint64_t rank, std::uint64_t ranks,
                  std::optional<std::uint64_t> offset, std::uint64_t restarts,
-                 const Fingerprint& product) {
+                 const Fingerprint& fingerprint) {
   Json json = {{"run", run},        {"rank", rank},         {"ranks", ranks},
-               {"offset", nullptr}, {"restarts", restarts}, {"product", product}};
+               {"offset", nullptr}, {"restarts", restarts}, {"fingerprint", fingerprint}};
   if (offset) json["offset"] = *offset;
   return json.dump();
 }
 
-/// Throws Json::exception also for a number that is negative or no whole one.
-std::uint64_t count(const Json& json, const char* name) {
-  return json.at(name).get_ref<const Json::number_unsigned_t&>();
+/// Throws Json::exception also if the number is negative or not an integer.
+std::uint64_t count(const Json& json) {
+  return json.get_ref<const Json::number_unsigned_t&>();
 }
 
-/// Throws Json::exception if a value is missing or of another type, Error if it cannot be: a tile
-/// that is in a journal has passed its check.
-FinishedTile tile_of(const Json& json) {
-  const auto real = [&](const char* name) { return std::bit_cast<double>(count(json, name)); };
-  FinishedTile tile{.tile = count(json, "tile"),
-                    .weighted = count(json, "weighted"),
-                    .squares = real("squares"),
-                    .worst = real("worst"),
-                    .smallest_caught = real("smallest_caught"),
-                    .unchecked = count(json, "unchecked")};
-  if (json.contains("group")) tile.group = count(json, "group");
-  // The sum of squares of what is not finite may be anything but negative.
-  if (!(tile.worst >= 0 && tile.worst <= 1) || tile.smallest_caught < 0 || tile.squares < 0) {
-    throw Error("a finished tile has a value that cannot be");
-  }
-  return tile;
+/// Throws Json::exception if a value is missing or of another type.
+FinishedPiece piece_of(const Json& json) {
+  FinishedPiece piece{.number = count(json.at("piece"))};
+  for (const Json& value : json.at("record")) piece.record.push_back(count(value));
+  if (json.contains("group")) piece.group = count(json.at("group"));
+  return piece;
 }
 
 /// What the journals of one run say.
@@ -100,11 +80,11 @@ struct RunJournals {
   Checkpoint::Run run;
   std::uint64_t ranks = 0, restarts = 0;
   std::map<std::uint64_t, std::set<std::uint64_t>> ranks_of_groups;
-  std::vector<FinishedTile> tiles;
+  std::vector<FinishedPiece> pieces;
 
-  bool counts(const FinishedTile& tile) const {
-    if (!tile.group) return true;
-    const auto found = ranks_of_groups.find(*tile.group);
+  bool counts(const FinishedPiece& piece) const {
+    if (!piece.group) return true;
+    const auto found = ranks_of_groups.find(*piece.group);
     return found != ranks_of_groups.end() && found->second.size() == ranks;
   }
 };
@@ -115,10 +95,12 @@ class JournalReader {
   explicit JournalReader(const fs::path& result) : result_(result) {}
 
   void take(std::string_view journals) {
-    while (!journals.empty()) {
-      const std::size_t end = std::min(journals.find('\n'), journals.size());
-      take_line(journals.substr(0, end));
-      journals.remove_prefix(std::min(end + 1, journals.size()));
+    for (const auto line : std::views::split(journals, '\n')) {
+      try {
+        take_line({line.begin(), line.end()});
+      } catch (const Json::exception&) {
+        journal_ = nullptr;
+      }
     }
   }
 
@@ -129,50 +111,40 @@ class JournalReader {
     JournalChecksum from_start;
     if (const auto head = checked(line, from_start)) {
       checksum_ = from_start;
-      return take_json(*head, &JournalReader::take_head);
-    }
-    if (journal_ == nullptr) return;
-    if (const auto json = checked(line, checksum_)) {
-      take_json(*json, &JournalReader::take_entry);
-    } else {
-      journal_ = nullptr;  // until the next one's head
-    }
-  }
-
-  void take_json(std::string_view text, void (JournalReader::*taker)(const Json&)) {
-    try {
-      (this->*taker)(Json::parse(text));
-    } catch (const Json::exception&) {
       journal_ = nullptr;
-    } catch (const Error&) {
-      journal_ = nullptr;
+      take_head(Json::parse(*head));
+    } else if (journal_ != nullptr) {
+      const auto entry = checked(line, checksum_);
+      if (entry) {
+        take_entry(Json::parse(*entry));
+      } else {
+        journal_ = nullptr;  // until the next one's head
+      }
     }
   }
 
   void take_head(const Json& json) {
-    journal_ = nullptr;
     const auto uuid = json.at("run").get<std::string>();
     RunJournals journals;
     journals.run.part = part_path_of(result_, uuid);
-    if (!json.at("offset").is_null()) journals.run.offset = count(json, "offset");
-    journals.run.fingerprint = json.at("product").get<Fingerprint>();
-    journals.ranks = count(json, "ranks");
-    journals.restarts = count(json, "restarts");
-    rank_ = count(json, "rank");
-    if (rank_ >= journals.ranks) throw Error("a rank is not one of its run's");
+    if (!json.at("offset").is_null()) journals.run.offset = count(json.at("offset"));
+    journals.run.fingerprint = json.at("fingerprint").get<Fingerprint>();
+    journals.ranks = count(json.at("ranks"));
+    journals.restarts = count(json.at("restarts"));
+    rank_ = count(json.at("rank"));
+    if (rank_ >= journals.ranks) return;
     RunJournals& known = runs_.try_emplace(uuid, journals).first->second;
-    if (known.ranks != journals.ranks || known.run.offset != journals.run.offset ||
-        known.run.fingerprint != journals.run.fingerprint) {
-      throw Error("the journals of a run differ");
+    if (known.ranks == journals.ranks && known.run.offset == journals.run.offset &&
+        known.run.fingerprint == journals.run.fingerprint) {
+      journal_ = &known;
     }
-    journal_ = &known;
   }
 
   void take_entry(const Json& json) {
-    if (json.contains("weighted")) {
-      journal_->tiles.push_back(tile_of(json));
+    if (json.contains("piece")) {
+      journal_->pieces.push_back(piece_of(json));
     } else {
-      journal_->ranks_of_groups[count(json, "group")].insert(rank_);
+      journal_->ranks_of_groups[count(json.at("group"))].insert(rank_);
     }
   }
 
@@ -247,13 +219,13 @@ Fingerprint as_stored(Fingerprint fingerprint, bool stored) {
 }
 
 /// Throws UsageError naming the first value in which `then` is not `now`.
-void expect_same(const Fingerprint& then, const Fingerprint& now, std::size_t tiles) {
+void expect_same(const Fingerprint& then, const Fingerprint& now, std::size_t pieces) {
   const auto fail = [&](const std::string& difference) {
     throw UsageError(fmt::format(
-        "an interrupted run of the same output.file has left a checkpoint of {} tile{}, but of "
-        "another product ({}): choose another output.file, or pass --output.resume never, which "
-        "removes the checkpoint and starts over",
-        tiles, tiles == 1 ? "" : "s", difference));
+        "an interrupted run of the same output.file has left a checkpoint of {} finished piece{}, "
+        "but of another computation ({}): choose another output.file, or pass --output.resume "
+        "never, which removes the checkpoint and starts over",
+        pieces, pieces == 1 ? "" : "s", difference));
   };
   const std::pair<std::string, std::string> none = {"nothing more", ""};
   for (std::size_t i = 0; i < std::max(then.size(), now.size()); ++i) {
@@ -287,15 +259,14 @@ Journal::Journal(const fs::path& result, const std::string& uuid, int rank, int 
   offset_ = matrix->offset();
 }
 
-void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier, std::uint64_t tiles,
-                    std::uint64_t groups) {
+void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier,
+                    const JournalExtent& extent) {
   expect(!begun_, "a journal is begun once");
   if (earlier != nullptr) {
-    expect_same_product(*earlier, fingerprint, offset_.has_value(), {});
+    expect_same_computation(*earlier, fingerprint, offset_.has_value(), {});
     restarts_ = earlier->restarts + 1;
   }
-  const std::uint64_t bytes =
-      std::min(journal_bytes(fingerprint, tiles, groups), max_journal_bytes);
+  const std::uint64_t bytes = std::min(journal_bytes(fingerprint, extent), max_journal_bytes);
   fingerprint = as_stored(std::move(fingerprint), offset_.has_value());
   begun_ = true;
   {
@@ -313,16 +284,16 @@ void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier, std::uin
   if (earlier != nullptr) tell();
 }
 
-void Journal::add(const FinishedTile& tile) {
-  expect(begun_, "a journal is begun before tiles are added");
-  const std::string json = json_of(tile).dump();
+void Journal::add(const FinishedPiece& piece) {
+  expect(begun_, "a journal is begun before pieces are added");
+  const std::string json = text_of(piece);
   const std::lock_guard lock(mutex_);
   append(json);
 }
 
 void Journal::add_group(std::uint64_t group) {
   expect(begun_, "a journal is begun before groups are added");
-  const std::string json = json_of_group(group).dump();
+  const std::string json = text_of_group(group);
   {
     const std::lock_guard lock(mutex_);
     append(json);
@@ -402,17 +373,17 @@ std::optional<Checkpoint> parse_checkpoint(const fs::path& result, const std::st
   JournalReader reader(result);
   reader.take(journals);
   Checkpoint checkpoint;
-  std::map<std::uint64_t, Checkpoint::Tile> tiles;
+  std::map<std::uint64_t, Checkpoint::Piece> pieces;
   for (const auto& [uuid, of_run] : reader.runs()) {
     const std::size_t number = checkpoint.runs.size();
-    for (const FinishedTile& tile : of_run.tiles) {
-      if (of_run.counts(tile)) tiles.try_emplace(tile.tile, Checkpoint::Tile{tile, number});
+    for (const FinishedPiece& piece : of_run.pieces) {
+      if (of_run.counts(piece)) pieces.try_emplace(piece.number, Checkpoint::Piece{piece, number});
     }
     checkpoint.runs.push_back(of_run.run);
     checkpoint.restarts = std::max(checkpoint.restarts, of_run.restarts);
   }
-  if (tiles.empty()) return std::nullopt;
-  for (const auto& [tile, finished] : tiles) checkpoint.tiles.push_back(finished);
+  if (pieces.empty()) return std::nullopt;
+  for (const auto& [number, piece] : pieces) checkpoint.pieces.push_back(piece);
   return checkpoint;
 }
 
@@ -429,7 +400,7 @@ Remains look_for_remains(const fs::path& result) {
   return remains;
 }
 
-bool has_finished_tiles(const fs::path& result, const std::string& uuid) {
+bool has_finished_pieces(const fs::path& result, const std::string& uuid) {
   const auto runs = files_by_run(result);
   const auto run = runs.find(uuid);
   if (run == runs.end()) return false;
@@ -437,8 +408,8 @@ bool has_finished_tiles(const fs::path& result, const std::string& uuid) {
   return seen.has_part && parse_checkpoint(result, seen.journals).has_value();
 }
 
-void expect_same_product(const Checkpoint& earlier, const Fingerprint& now, bool stored,
-                         std::span<const std::string_view> unknown) {
+void expect_same_computation(const Checkpoint& earlier, const Fingerprint& now, bool stored,
+                             std::span<const std::string_view> unknown) {
   const auto known = [&](Fingerprint fingerprint) {
     std::erase_if(fingerprint, [&](const auto& value) {
       return std::ranges::find(unknown, value.first) != unknown.end();
@@ -447,62 +418,26 @@ void expect_same_product(const Checkpoint& earlier, const Fingerprint& now, bool
   };
   const Fingerprint is = known(as_stored(now, stored));
   for (const auto& run : earlier.runs) {
-    expect_same(known(run.fingerprint), is, earlier.tiles.size());
+    expect_same(known(run.fingerprint), is, earlier.pieces.size());
   }
 }
 
-std::uint64_t journal_bytes(const Fingerprint& product, std::uint64_t tiles, std::uint64_t groups) {
+std::uint64_t journal_bytes(const Fingerprint& fingerprint, const JournalExtent& extent) {
   const auto length = [](const std::string& json) {
     JournalChecksum any;
     return line_of(any, json).size();
   };
   constexpr std::uint64_t max = UINT64_MAX;
-  const auto widest = std::bit_cast<double>(max);
-  const std::uint64_t tile = length(json_of({.tile = max,
-                                             .group = max,
-                                             .weighted = max,
-                                             .squares = widest,
-                                             .worst = widest,
-                                             .smallest_caught = widest,
-                                             .unchecked = max})
-                                        .dump());
   const std::string uuid(36, '0');
-  return length(head(uuid, max, max, max, max, as_stored(product, true))) + tiles * tile +
-         groups * length(json_of_group(max).dump());
+  const FinishedPiece widest{max, max, std::vector<std::uint64_t>(extent.record, max)};
+  return length(head(uuid, max, max, max, max, as_stored(fingerprint, true))) +
+         extent.pieces * length(text_of(widest)) + extent.groups * length(text_of_group(max));
 }
 
 void remove_journals(const fs::path& result, const std::string& uuid) {
   for (const RunFile& file : run_files_beside(result)) {
     if (file.kind == RunFile::Kind::journal && file.uuid == uuid) ::unlink(file.path.c_str());
   }
-}
-
-CheckpointReader::CheckpointReader(const Checkpoint& checkpoint, std::uint64_t columns,
-                                   std::uint64_t element)
-    : checkpoint_(checkpoint), columns_(columns), element_(element) {
-  for (const auto& run : checkpoint.runs) {
-    const RunFile part{.path = run.part, .uuid = {}, .kind = RunFile::Kind::part};
-    parts_.push_back(run.offset ? open_run_file(part, Locking::leave).file : Descriptor());
-  }
-}
-
-bool CheckpointReader::read(const Checkpoint::Tile& tile, Range rows, Range columns, std::byte* out,
-                            std::size_t pitch) const {
-  const Checkpoint::Run& run = checkpoint_.runs.at(tile.run);
-  const Descriptor& part = parts_.at(tile.run);
-  if (!part.valid()) return false;
-  expect(columns.first <= columns_ && columns.count <= columns_ - columns.first,
-         "a rectangle ends inside its matrix");
-  const std::uint64_t row_bytes = columns.count * element_;
-  const std::uint64_t end = saturating_product(rows.end(), columns_ * element_);
-  if (*run.offset > INT64_MAX || end > INT64_MAX - *run.offset) return false;  // no file's
-  for (std::uint64_t row = 0; row < rows.count; ++row) {
-    const std::uint64_t element = (rows.first + row) * columns_ + columns.first;
-    const std::int64_t got =
-        part.read_at(*run.offset + element * element_, out + row * pitch, row_bytes);
-    if (got != static_cast<std::int64_t>(row_bytes)) return false;
-  }
-  return true;
 }
 
 }  // namespace shardstream::io

@@ -1,8 +1,8 @@
-// What a product leaves beside its result while it runs, so that a later run can resume from it.
-// Each rank has a journal, `.NAME.UUID.RANK.checkpoint`: lines of JSON, each behind a checksum of
-// all the journal's text up to its end. The first line says what the product is; then comes a line
-// for each finished tile, and one for each group of tiles whose panels the rank has found to be
-// right. The tiles' elements are in the run's part file, `.NAME.UUID.part`.
+// What a run leaves beside its result while it works, so that a later run can resume from it. Each
+// rank has a journal, `.NAME.UUID.RANK.checkpoint`: lines of JSON, each behind a checksum of all
+// the journal's text up to its end. The first line says what is computed. A line follows for each
+// finished piece of the result, and one for each group of pieces whose inputs the rank has
+// verified. The pieces' elements are in the run's part file, `.NAME.UUID.part`.
 #pragma once
 
 #include <boost/crc.hpp>
@@ -20,61 +20,41 @@
 
 #include "core/descriptor.hpp"
 #include "core/log.hpp"
-#include "core/shard.hpp"
 #include "io/dataset_file.hpp"
 #include "io/run_files.hpp"
 
 namespace shardstream::io {
 
-/// What a product is, as named values: two with the same have the same bits in every tile.
+/// What is computed, as named values: equal fingerprints have the same bits in every piece.
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;
 
-/// A tile of C that is finished: checked, and in the part file where C is stored.
-struct FinishedTile {
-  std::uint64_t tile = 0;  ///< its number, whatever the ranks and super-tiles are
-  /// It counts when every rank has found the panels of this group right; none: it was taken over
-  /// from an earlier run, and counts.
+/// A piece of the result that is finished: checked, and in the part file if the result is stored.
+struct FinishedPiece {
+  std::uint64_t number = 0;  ///< the same on any number of ranks
+  /// The piece counts once every rank has verified this group; none: it was taken over from an
+  /// earlier run, and counts.
   std::optional<std::uint64_t> group = {};
-  /// The checksum of its elements, and of its mirror's if it has one: the sum of each element's
-  /// bits times its weight.
-  std::uint64_t weighted = 0;
-  double squares = 0, worst = 0, smallest_caught = 0;
-  std::uint64_t unchecked = 0;
+  std::vector<std::uint64_t> record = {};  ///< the workload's own, not interpreted here
 };
 
-/// What earlier runs of a product have finished.
+/// What earlier runs of one computation have finished.
 struct Checkpoint {
   struct Run {
     std::filesystem::path part;
-    std::optional<std::uint64_t> offset;  ///< of C in `part`, in bytes; none: it is not stored
+    std::optional<std::uint64_t> offset;  ///< of the result in `part`, in bytes; none: not stored
     Fingerprint fingerprint;
   };
-  struct Tile : FinishedTile {
-    std::size_t run = 0;  ///< which of `runs` has it
+  struct Piece : FinishedPiece {
+    std::size_t run = 0;  ///< index into `runs`: its part file has the elements
   };
   std::vector<Run> runs;
   std::uint64_t restarts = 0;  ///< the maximum of all `runs`
-  std::vector<Tile> tiles;     ///< by number, each once
+  std::vector<Piece> pieces;   ///< by number, each once
 };
 
-/// Reads elements of finished tiles from the part files. What a crash of the machine has left of
-/// them may be anything: a tile counts only if its checksum is that of its FinishedTile. Else it is
-/// computed again. Thread-safe.
-class CheckpointReader {
- public:
-  /// Opens the part files; a file that is not a run's of this user gives no elements. `checkpoint`
-  /// must outlive this. C's rows have `columns` elements of `element` bytes.
-  CheckpointReader(const Checkpoint& checkpoint, std::uint64_t columns, std::uint64_t element);
-
-  /// Reads a rectangle of C, its rows `pitch` bytes apart at `out`. False if the file cannot give
-  /// it, or C was not stored.
-  bool read(const Checkpoint::Tile& tile, Range rows, Range columns, std::byte* out,
-            std::size_t pitch) const;
-
- private:
-  const Checkpoint& checkpoint_;
-  std::uint64_t columns_, element_;
-  std::vector<Descriptor> parts_;  // one a run
+/// The maximum extent of a rank's journal.
+struct JournalExtent {
+  std::uint64_t pieces = 0, groups = 0, record = 0;  ///< record: numbers in a piece's
 };
 
 /// CRC-64/XZ of a journal's lines so far, without their checksums and ends: a line that is changed,
@@ -93,28 +73,27 @@ class JournalChecksum {
 /// warning says so, and what was written until then stays.
 class Journal {
  public:
-  /// Touches no file yet. `matrix` is where C goes, null if it is not stored. `on_checkpoint` is
-  /// called once, by whoever then calls add_group() or begin(), as soon as there may be something
-  /// that a later run can go on from. `log` must outlive it.
+  /// Touches no file yet. `matrix` is where the result goes, null if it is not stored.
+  /// `on_checkpoint` is called once, from add_group() or begin(), as soon as a later run may be
+  /// able to resume from the journal. `log` must outlive it.
   Journal(const std::filesystem::path& result, const std::string& uuid, int rank, int ranks,
           const RangeWriter* matrix, Log& log, std::function<void()> on_checkpoint);
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Makes the file, with room on disk for `tiles` and `groups`. To be called once, before anything
-  /// is added. Throws UsageError, and makes nothing, if `earlier` (null: none) is the checkpoint of
-  /// another product (it names the first value that differs), or if the disk has no room. Whether C
-  /// is stored need not be in `fingerprint`: that is compared here.
-  void begin(Fingerprint fingerprint, const Checkpoint* earlier, std::uint64_t tiles,
-             std::uint64_t groups);
+  /// Makes the file, with room on disk for `extent`. To be called once, before anything is added.
+  /// Throws UsageError, and makes nothing, if `earlier` (null: none) is the checkpoint of another
+  /// computation (it names the first value that differs), or if the disk has no room. Whether the
+  /// result is stored need not be in `fingerprint`: that is compared here.
+  void begin(Fingerprint fingerprint, const Checkpoint* earlier, const JournalExtent& extent);
 
   /// One more than the checkpoint has that begin() was given; 0 without one.
   std::uint64_t restarts() const { return restarts_; }
 
-  /// `tile` is finished: all its elements have been written. Thread-safe.
-  void add(const FinishedTile& tile);
-  /// This rank has found its panels of all tiles of `group` right, if it has any; every rank must
-  /// say so of every group. Thread-safe.
+  /// `piece` is finished: all its elements have been written. Thread-safe.
+  void add(const FinishedPiece& piece);
+  /// This rank has verified its part of the inputs of `group`, if it has any; every rank must do so
+  /// for every group. Thread-safe.
   void add_group(std::uint64_t group);
 
   /// Returns when all that was added is on disk; false when something of it is not. Thread-safe.
@@ -146,7 +125,7 @@ class Journal {
 class EarlierRuns {
  public:
   /// Looks beside `result` for runs that are gone. Removes what is of no use any more: runs without
-  /// a finished tile, and journals without a part file.
+  /// a finished piece, and journals without a part file.
   explicit EarlierRuns(const std::filesystem::path& result);
 
   /// Another run is still writing the same result, or its last ranks are just ending.
@@ -159,7 +138,7 @@ class EarlierRuns {
   /// Sentences on files that have the name of a run's and are none, and were left alone.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  /// Removes them all: a run has taken their tiles over, or is not to.
+  /// Removes them all: a run has taken their pieces over, or is not to.
   void remove();
 
  private:
@@ -189,16 +168,17 @@ struct Remains {
 };
 Remains look_for_remains(const std::filesystem::path& result);
 
-/// Whether the run `uuid` has finished a tile that a later run of `result` can take over.
-bool has_finished_tiles(const std::filesystem::path& result, const std::string& uuid);
+/// Whether the run `uuid` has finished a piece that a later run of `result` can take over.
+bool has_finished_pieces(const std::filesystem::path& result, const std::string& uuid);
 
-/// Throws UsageError, naming the first value that differs, if the checkpoint is of another product
-/// than `now`. Values named by one of `unknown` are not compared. `stored`: output.store.
-void expect_same_product(const Checkpoint& earlier, const Fingerprint& now, bool stored,
-                         std::span<const std::string_view> unknown);
+/// Throws UsageError, naming the first value that differs, if the checkpoint is of another
+/// computation than `now`. Values named by one of `unknown` are not compared. `stored`:
+/// output.store.
+void expect_same_computation(const Checkpoint& earlier, const Fingerprint& now, bool stored,
+                             std::span<const std::string_view> unknown);
 
-/// The maximum size of the journal of a rank with so many tiles and groups, in bytes.
-std::uint64_t journal_bytes(const Fingerprint& product, std::uint64_t tiles, std::uint64_t groups);
+/// The maximum size of a journal, in bytes.
+std::uint64_t journal_bytes(const Fingerprint& fingerprint, const JournalExtent& extent);
 
 /// Removes the journals of all ranks of the run `uuid`.
 void remove_journals(const std::filesystem::path& result, const std::string& uuid);

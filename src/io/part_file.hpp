@@ -62,7 +62,7 @@ class PartFile {
   /// on a full disk that needs some room.
   void abandon();
 
-  /// From now on the part file stays: a later run goes on from it. What is published then is the
+  /// From now on the part file stays: a later run resumes from it. What is published then is the
   /// same file under a second name; where the file system has no hard links it has that one alone.
   void keep() { kept_ = true; }
 

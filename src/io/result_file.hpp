@@ -81,7 +81,7 @@ class ResultFile {
   std::uint64_t dataset(const std::string& group, const std::string& name, ElementType type,
                         std::uint64_t rows, std::uint64_t columns);
 
-  /// From now on the part file stays, also beside what is published: a later run goes on from its
+  /// From now on the part file stays, also beside what is published: a later run resumes from its
   /// matrix, the rest of it may be half written.
   void keep();
 

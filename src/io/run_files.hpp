@@ -1,7 +1,7 @@
 // The files that a run keeps beside its output while it works: a part file, `.NAME.UUID.part`, and
-// for a product a journal of each rank, `.NAME.UUID.RANK.checkpoint`. Their writers hold locks on
-// them. The folder may be writable by others, so that a file with such a name can be anything: only
-// a regular file of this user with the right beginning is taken for a run's.
+// of a resumable one a journal of each rank, `.NAME.UUID.RANK.checkpoint`. Their writers hold locks
+// on them. The folder may be writable by others, so that a file with such a name can be anything:
+// only a regular file of this user with the right beginning is taken for a run's.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ std::filesystem::path journal_path_of(const std::filesystem::path& path, const s
 inline constexpr std::string_view trace_start =
     "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"run_uuid\":";
 
-/// The longest journal that is written or read. It has room for more than 300 000 tiles.
+/// The longest journal that is written or read. It has room for more than 300 000 pieces.
 inline constexpr std::uint64_t max_journal_bytes = std::uint64_t{64} << 20;
 /// How the text of a journal begins behind the checksum of its first line.
 std::string journal_start(const std::string& uuid, std::uint64_t rank);

@@ -46,7 +46,7 @@ std::string checkpoint(const Options& options, const fs::path& result,
                      format_size(checkpoints.journal_bytes));
 }
 
-/// What interrupted runs have left for this one. Throws UsageError if it is another product's.
+/// What interrupted runs have left for this one. Throws UsageError if it is another computation's.
 std::string resuming(const Options& options, const fs::path& result, const Checkpoints& checkpoints,
                      Log& log) {
   const io::Remains remains = io::look_for_remains(result);
@@ -63,7 +63,7 @@ std::string resuming(const Options& options, const fs::path& result, const Check
                 "name the output with -o");
   }
   const std::string left =
-      fmt::format("{} finished tiles of an interrupted run", remains.checkpoint->tiles.size());
+      fmt::format("{} finished tiles of an interrupted run", remains.checkpoint->pieces.size());
   if (options.text("output.resume") == "never") {
     return fmt::format("{} are removed (output.resume is never)", left);
   }

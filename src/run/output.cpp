@@ -32,7 +32,7 @@ Output::Output(const launch::Session& session, const Options& options,
 
 Output::~Output() {
   if (!file_ || published_) return;
-  if (keeps_ && !file_->is_overtaken() && io::has_finished_tiles(path_, uuid_)) {
+  if (keeps_ && !file_->is_overtaken() && io::has_finished_pieces(path_, uuid_)) {
     file_->keep();
     log_.info(what_is_kept());
   } else {

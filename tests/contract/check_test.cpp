@@ -254,7 +254,8 @@ TYPED_TEST(CheckOf, NamesTheRowAndTileOfAWrongElement) {
     const std::size_t wrong_tile = column / s.tile_n;
     for (const double sign : {1.0, -1.0}) {
       auto c = right;
-      c[row * s.n + column] += static_cast<T>(sign * 1.001 * before[wrong_tile].smallest_caught);
+      c[row * s.n + column] +=
+          static_cast<T>(sign * 1.001 * before[wrong_tile].detection_threshold);
       const auto found = this->verdicts(s, c, sides, this->precision);
       for (std::size_t tile = 0; tile < found.size(); ++tile) {
         const bool wrong = tile == wrong_tile;
@@ -310,7 +311,7 @@ TEST_F(Check, Int8IsExactAndEveryDeviationIsCaught) {
   const Sides all = sides(s, a, b, Precision::int8);
   for (const auto& found : verdicts(s, right, all, Precision::int8)) {
     EXPECT_EQ(found.worst, 0);
-    EXPECT_EQ(found.smallest_caught, 1);
+    EXPECT_EQ(found.detection_threshold, 1);
     EXPECT_EQ(found.failures + found.unchecked, 0U);
   }
   for (const auto& [row, column] : {std::pair{0U, 0U}, {129U, 149U}, {64U, 63U}, {77U, 128U}}) {
@@ -417,8 +418,8 @@ TEST_F(Check, OneHundredthOfAnElementIsCaughtInLargeFp32Products) {
                       test::on_device(*device_, *stream_, Values(1, n * square * n))};
     const auto right = verdicts(s, c, sides, Precision::fp32);
     EXPECT_EQ(right[0].failures, 0U);
-    EXPECT_GT(right[0].smallest_caught, 0);
-    EXPECT_LE(right[0].smallest_caught, 0.003 * rms);
+    EXPECT_GT(right[0].detection_threshold, 0);
+    EXPECT_LE(right[0].detection_threshold, 0.003 * rms);
     c[2 * n + 1234] += static_cast<float>(0.01 * rms);
     const auto wrong = verdicts(s, c, sides, Precision::fp32);
     EXPECT_EQ(wrong[0].failures, 1U);

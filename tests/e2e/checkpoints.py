@@ -19,7 +19,7 @@ def journals(folder, older=()):
 
 def finished_groups(folder, ranks, older=()):
     """Those super-tiles whose panels all ranks have found right."""
-    of_ranks = [{line["group"] for line in lines if "group" in line and "tile" not in line}
+    of_ranks = [{line["group"] for line in lines if "group" in line and "piece" not in line}
                 for lines in journals(folder, older)]
     return set.intersection(*of_ranks) if len(of_ranks) == ranks else set()
 

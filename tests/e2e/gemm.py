@@ -76,7 +76,8 @@ def test_small_whole_numbers_are_exact():
 def test_each_precision():
     def check(precision, transpose_a, transpose_b):
         caught = compare(normal(263, 131), normal(131, 197), precision, transpose_a=transpose_a,
-                         transpose_b=transpose_b, ranks=1 + transpose_b).values["smallest_caught"]
+                         transpose_b=transpose_b,
+                         ranks=1 + transpose_b).values["detection_threshold"]
         assert 0 < float(caught) <= 0.01, caught
     each([(precision, number % 2 == 0, number % 3 == 0)
           for number, precision in enumerate(FLOATS)] +
@@ -280,9 +281,9 @@ def test_non_finite_rows_are_unchecked():
                 assert f"warning: {said['verdict']}\n" in finished.err, finished
             else:
                 assert finished.err == "", finished
-            assert np.isnan(row["smallest_caught"]) == (rows > 0), row
+            assert np.isnan(row["detection_threshold"]) == (rows > 0), row
             assert np.isnan(row["max_error"]) == (word == "unchecked"), row
-        assert np.isnan(float(finished.values["smallest_caught"])) == (rows > 0), finished
+        assert np.isnan(float(finished.values["detection_threshold"])) == (rows > 0), finished
     nothing = np.full((800, 90), np.nan, "f4")
     large = a * np.float32(1e30), b * np.float32(1e30)  # products that floats do not hold
     each([(a, b, 1, "true", 0), (one, b, 1, "partly", 1), (one, b, 3, "partly", 1),

@@ -123,7 +123,7 @@ def test_each_precision():
                                    ranks=ranks)
         if scale:
             assert (np.diag(result) == 1).all() and (np.abs(result) <= 1).all(), result
-        assert 0 < float(finished.values["smallest_caught"]) <= 0.01, finished
+        assert 0 < float(finished.values["detection_threshold"]) <= 0.01, finished
     ways = itertools.cycle(((False, False), (True, False), (True, True), (False, True)))
     each([(precision, of, *next(ways), 1 + number % 3) for number, (precision, of) in enumerate(
         itertools.product(FLOATS, ("columns", "rows")))], check)

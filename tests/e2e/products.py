@@ -109,7 +109,7 @@ def product(workload, out, *arguments, ranks=1, env=None):
     finished = run("run", workload, *arguments, "-o", out, ranks=ranks, env=env).expect(0)
     values = finished.values
     assert values["verified"] == "true", finished
-    assert not float(values["smallest_caught"]) < 0, finished  # nan where C is not finite
+    assert not float(values["detection_threshold"]) < 0, finished  # nan where C is not finite
     assert re.search(r"^rate_aggregate=[-+.e0-9]+ Tflop/s$", finished.out, re.MULTILINE), finished
     assert values["c_checksum"] and float(values["c_norm"]) >= 0, finished
     return finished

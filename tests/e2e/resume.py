@@ -28,8 +28,8 @@ CHECKPOINTED = 75
 
 def finished_tiles(folder, ranks):
     groups = finished_groups(folder, ranks)
-    return {line["tile"] for lines in journals(folder) for line in lines
-            if "tile" in line and line.get("group") in groups | {None}}
+    return {line["piece"] for lines in journals(folder) for line in lines
+            if "piece" in line and line.get("group") in groups | {None}}
 
 
 def cap(workload, arguments, ranks):
@@ -175,7 +175,7 @@ def test_all_ranks_terminated():
 
 
 def test_terminated_before_anything_is_finished():
-    """All tiles in one super-tile: there is nothing to go on from, and nothing is left."""
+    """All tiles in one super-tile: there is nothing to resume from, and nothing is left."""
     left = Interrupted.get()
     folder = new_folder()
     process = start("run", "gemm", *left.arguments, "-o", folder / "c.h5", env=ON_HOST)
@@ -304,7 +304,7 @@ def test_another_product():
 
     def check(words, arguments, ranks):
         finished = run("run", *arguments, "-o", folder / "c.h5", ranks=ranks, env=ON_HOST)
-        expect_complaint(finished, 2, [*words, f"{len(left.tiles)} tiles", "output.file",
+        expect_complaint(finished, 2, [*words, f"{len(left.tiles)} finished pieces", "output.file",
                                        "--output.resume never"])
     same = ["gemm", *left.arguments]
     b = left.arguments[2:4]

@@ -8,12 +8,12 @@
 #include "fuzz/fuzz.hpp"
 #include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
+#include "workloads/product/checkpoint/finished_tile.hpp"
 
 namespace shardstream::fuzz {
 namespace {
 
 namespace fs = std::filesystem;
-using io::Checkpoint;
 
 constexpr auto uuid = "11111111-2222-3333-4444-555555555555";
 constexpr auto journals = "journals";
@@ -68,12 +68,13 @@ class Journals final : public Target {
   void run() const override {
     const auto checkpoint = io::parse_checkpoint(result, read_file(journals));
     if (!checkpoint) return;
-    const io::CheckpointReader reader(*checkpoint, 16, 8);
+    const workloads::CheckpointReader reader(*checkpoint, 16, 8);
     std::vector<std::byte> row(1024);
-    for (const Checkpoint::Tile& tile : checkpoint->tiles) {
-      reader.read(tile, {0, 1}, {0, 8}, row.data(), 64);
+    for (const io::Checkpoint::Piece& piece : checkpoint->pieces) {
+      workloads::tile_of(piece);
+      reader.read(piece.run, {0, 1}, {0, 8}, row.data(), 64);
     }
-    io::expect_same_product(*checkpoint, {{"workload", "gemm"}, {"m", "512"}}, false, {});
+    io::expect_same_computation(*checkpoint, {{"workload", "gemm"}, {"m", "512"}}, false, {});
   }
 
  private:
@@ -87,16 +88,18 @@ class Journals final : public Target {
     const io::RangeWriter matrix(part, any_number(random), ElementType::f32, any_number(random));
     const auto* const stored = random.one_in(3) ? nullptr : &matrix;
     io::Journal journal(beside, uuid, rank, ranks, stored, log, [] {});
-    journal.begin(any_product(random), nullptr, 6, 2);
+    journal.begin(any_product(random), nullptr, {6, 2, workloads::tile_record});
     for (std::uint64_t left = random.below(6); left > 0; --left) {
-      io::FinishedTile tile{.tile = any_number(random),
-                            .weighted = any_number(random),
-                            .squares = any_real(random),
-                            .worst = any_real(random),
-                            .smallest_caught = any_real(random),
-                            .unchecked = any_number(random)};
-      if (!random.one_in(4)) tile.group = random.below(2);
-      journal.add(tile);
+      const workloads::FinishedTile tile{.tile = any_number(random),
+                                         .weighted = any_number(random),
+                                         .squares = any_real(random),
+                                         .worst = any_real(random),
+                                         .detection_threshold = any_real(random),
+                                         .unchecked = any_number(random)};
+      io::FinishedPiece piece = workloads::piece_of(tile, random.below(2));
+      if (random.one_in(4)) piece.group.reset();
+      if (random.one_in(6)) piece.record.resize(random.below(7));
+      journal.add(piece);
     }
     for (std::uint64_t group = 0; group < 2; ++group) journal.add_group(group);
     return read_file(path);

@@ -159,8 +159,8 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     return product_->verdict();
   }
   /// Of a run without faults, on rank `where`.
-  double smallest_caught(int where) {
-    const double caught = run().smallest_caught;
+  double detection_threshold(int where) {
+    const double caught = run().detection_threshold;
     return session().max(session().rank() == where ? caught : 0);
   }
 
@@ -395,7 +395,7 @@ void GemmFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) 
   const std::uint64_t column = last_of(hit.columns);
   const std::uint64_t panel_column = column - super_tile.columns.first * problem_.tile.n;
 
-  const double caught = smallest_caught(where);
+  const double caught = detection_threshold(where);
   std::vector<double> factors;  // of that row of B, for the rows of C in the tile
   for (std::uint64_t i = 0; i < hit.rows.count; ++i) {
     factors.push_back(std::abs(element(*operands_.a, hit.rows.first + i, row)));
@@ -481,13 +481,13 @@ TEST_P(GemmFaults, GathersOfCheckVectorsAreChecked) {
 
   // Squares that are 2^64 times too large: C is right, but the check is worth little and says so.
   // That of whole numbers goes by no squares.
-  const double caught = session().max(run().smallest_caught);
+  const double caught = session().max(run().detection_threshold);
   const GemmVerdict blind = run(fault(tiles, 58), where);
   EXPECT_EQ(failure_of(blind, where), "");
   if (is_exact(GetParam())) {
-    EXPECT_EQ(session().max(blind.smallest_caught), caught);
+    EXPECT_EQ(session().max(blind.detection_threshold), caught);
   } else {
-    EXPECT_GT(session().max(blind.smallest_caught), 1e5 * caught);
+    EXPECT_GT(session().max(blind.detection_threshold), 1e5 * caught);
   }
 }
 
@@ -514,7 +514,7 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
                                                       : element(*operands_.b, k, column));
     }
   }
-  const double caught = smallest_caught(where);
+  const double caught = detection_threshold(where);
   const auto bits = static_cast<unsigned>(8 * c_element_);
   std::vector<unsigned> flipped = {0, 20};  // of whole numbers every one
   if (!is_exact(GetParam())) {
@@ -573,7 +573,7 @@ TEST_P(GemmFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
   const auto expect_caught = [&] {
     const int where = last_with_tiles_;
     const std::vector<GemmTile> tiles = owned(plan_of(where));
-    const double caught = smallest_caught(where);
+    const double caught = detection_threshold(where);
     if (is_exact(GetParam())) {
       ASSERT_EQ(caught, 1);
     } else {
@@ -616,7 +616,7 @@ TEST_P(GemmFaults, AWrongDiagonalOfCorrelationsIsCaught) {
   ASSERT_NE(diagonal, tiles.end());
   const Place all = place_of(*diagonal);
   const auto number = static_cast<std::uint64_t>(diagonal - tiles.begin());
-  const double caught = smallest_caught(where);
+  const double caught = detection_threshold(where);
   ASSERT_LT(caught, 0.01);
   for (const double factor : {2.0, -1.01}) {
     const std::string failure =
@@ -689,11 +689,11 @@ TEST_P(GemmFaults, GathersOfASymmetricProductAreChecked) {
       names(failure_with({.gather = Faults::Message{3 * block + 1, of_sum}}, where), expected));
 }
 
-/// Else a run that goes on would take it over.
+/// Else a resumed run would take it over.
 TEST_P(GemmFaults, WrongTilesAreNotInTheCheckpoint) {
   const auto journal_with = [&](const Faults& faults, const std::string& uuid) {
     io::Journal journal(folder_ / "C.h5", uuid, 0, 1, nullptr, log_, [] {});
-    journal.begin({}, nullptr, 100, 10);
+    journal.begin({}, nullptr, {100, 10, tile_record});
     multiply(usual, Decomposition::rows, false, &journal);
     run(faults, last_with_tiles_);
     product_.reset();
@@ -707,11 +707,11 @@ TEST_P(GemmFaults, WrongTilesAreNotInTheCheckpoint) {
   };
   const std::string whole = journal_with({}, "whole");
   const std::uint64_t tiles = owned(plan_).size();
-  EXPECT_EQ(count(whole, "{\"tile\":"), tiles);
+  EXPECT_EQ(count(whole, "{\"piece\":"), tiles);
   EXPECT_EQ(count(whole, "{\"group\":"), 1U);
   const bool here = session().rank() == last_with_tiles_;
   const std::string changed = journal_with({.change = Faults::Change{0, 1, 1, 1e9}}, "changed");
-  EXPECT_EQ(count(changed, "{\"tile\":"), tiles - (here ? 1 : 0));
+  EXPECT_EQ(count(changed, "{\"piece\":"), tiles - (here ? 1 : 0));
   const std::string spoilt = journal_with({.upload = Flip{0, 0}}, "spoilt");
   EXPECT_EQ(count(spoilt, "{\"group\":"), here ? 0U : 1U);
 }

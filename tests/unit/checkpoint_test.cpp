@@ -1,4 +1,4 @@
-// Journals of products and what a later run makes of them, whatever has ended the one before.
+// Journals of runs and what a later run makes of them, whatever has ended the one before.
 #include "io/checkpoint.hpp"
 
 #include <gtest/gtest.h>
@@ -10,11 +10,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <set>
 #include <thread>
@@ -35,15 +33,10 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t rows = 8, columns = 6;
 const Fingerprint product = {{"m", "8"}, {"gemm.alpha", "2"}, {"input.a", "a\xff\n.h5:/A"}};
 
-FinishedTile tile(std::uint64_t number, std::optional<std::uint64_t> group) {
-  return {.tile = number,
-          .group = group,
-          .weighted = number + 1,
-          .squares = 1.0 / static_cast<double>(number + 3),
-          .worst = 0.5,
-          .smallest_caught = std::numeric_limits<double>::infinity(),
-          .unchecked = number};
+FinishedPiece piece(std::uint64_t number, std::optional<std::uint64_t> group) {
+  return {.number = number, .group = group, .record = {number + 1, 0, UINT64_MAX}};
 }
+const JournalExtent extent{.pieces = 10, .groups = 10, .record = 3};
 
 /// A run's UUID that has something to do with `name`, of at most 6 letters.
 std::string id(const std::string& name) {
@@ -59,8 +52,8 @@ std::string read_text(const fs::path& path) {
 
 std::vector<std::uint64_t> numbers(const std::optional<Checkpoint>& checkpoint) {
   std::vector<std::uint64_t> all;
-  for (std::size_t i = 0; checkpoint && i < checkpoint->tiles.size(); ++i) {
-    all.push_back(checkpoint->tiles[i].tile);
+  for (std::size_t i = 0; checkpoint && i < checkpoint->pieces.size(); ++i) {
+    all.push_back(checkpoint->pieces[i].number);
   }
   return all;
 }
@@ -91,7 +84,7 @@ class Checkpoints : public testing::Test {
       }
     }
     void begin(const Checkpoint* earlier = nullptr) {
-      for (auto& journal : journals) journal->begin(product, earlier, 10, 10);
+      for (auto& journal : journals) journal->begin(product, earlier, extent);
     }
     void write(float first) const {
       std::vector<float> values(rows * columns);
@@ -113,15 +106,15 @@ class Checkpoints : public testing::Test {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
   }
-  /// Two ranks; tiles 0 and 1 are finished, 2 is not: one rank has not checked its panels.
+  /// Two ranks; pieces 0 and 1 are finished, 2 is not: one rank has not verified its inputs.
   void leave_run(const std::string& uuid = "old", float first = 100) {
     in_killed_process([&] {
       Run& run = *new Run(*this, uuid, 2);
       run.begin();
       run.write(first);
-      run.journals[0]->add(tile(0, 0));
-      run.journals[1]->add(tile(1, 0));
-      run.journals[0]->add(tile(2, 1));
+      run.journals[0]->add(piece(0, 0));
+      run.journals[1]->add(piece(1, 0));
+      run.journals[0]->add(piece(2, 1));
       for (auto& journal : run.journals) journal->add_group(0);
       run.journals[0]->add_group(1);
     });
@@ -141,6 +134,17 @@ class Checkpoints : public testing::Test {
     return parse_checkpoint(result_, EarlierRuns(result_).journals());
   }
 
+  /// Of the whole result, in the part file that has `piece`.
+  static float first_element(const Checkpoint& checkpoint, const Checkpoint::Piece& piece) {
+    const Checkpoint::Run& run = checkpoint.runs.at(piece.run);
+    float first = 0;
+    std::ifstream file(run.part, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(run.offset.value()));
+    file.read(reinterpret_cast<char*>(&first), sizeof(first));
+    EXPECT_TRUE(file.good());
+    return first;
+  }
+
   test::TemporaryFolder folder_;
   fs::path result_ = folder_ / "C.h5";
   std::FILE* log_file_ = std::tmpfile();
@@ -154,21 +158,10 @@ TEST_F(Checkpoints, HoldTheFinishedTilesOfAKilledRun) {
   const auto checkpoint = read();
   ASSERT_EQ(numbers(checkpoint), (Numbers{0, 1}));
   EXPECT_EQ(checkpoint->restarts, 0U);
-  for (const auto& found : checkpoint->tiles) {
-    const FinishedTile expected = tile(found.tile, 0);
-    EXPECT_EQ(found.weighted, expected.weighted);
-    EXPECT_EQ(found.squares, expected.squares);
-    EXPECT_EQ(found.worst, expected.worst);
-    EXPECT_EQ(found.smallest_caught, expected.smallest_caught);
-    EXPECT_EQ(found.unchecked, expected.unchecked);
+  for (const auto& found : checkpoint->pieces) {
+    EXPECT_EQ(found.record, piece(found.number, 0).record);
+    EXPECT_EQ(first_element(*checkpoint, found), 100);
   }
-  const CheckpointReader reader(*checkpoint, columns, sizeof(float));
-  std::vector<float> some(2 * 3, -1);
-  ASSERT_TRUE(reader.read(checkpoint->tiles[1], {4, 2}, {3, 2},
-                          reinterpret_cast<std::byte*>(some.data()), 3 * sizeof(float)));
-  EXPECT_EQ(some, (std::vector<float>{127, 128, -1, 133, 134, -1}));
-  EXPECT_FALSE(reader.read(checkpoint->tiles[1], {1 << 20, 1}, {0, 1},
-                           reinterpret_cast<std::byte*>(some.data()), 0));
 }
 
 TEST_F(Checkpoints, CountAGroupOnlyWhenAllRanksHaveIt) {
@@ -209,37 +202,26 @@ TEST_F(Checkpoints, DoNotCountImpossibleValues) {
     std::snprintf(digits.data(), digits.size(), "%016lx", checksum.add(json));
     return std::string(digits.data()) + " " + json + "\n";
   };
-  const auto journal = [&](const std::string& ranks, const std::string& tile) {
+  const auto journal = [&](const std::string& ranks, const std::string& piece) {
     JournalChecksum checksum;
     const std::string head = line(checksum, journal_start(id("old"), 0) + "\"ranks\":" + ranks +
-                                                ",\"offset\":8,\"restarts\":0,\"product\":[]}");
-    const std::string entry = line(checksum, tile);
+                                                ",\"offset\":8,\"restarts\":0,\"fingerprint\":[]}");
+    const std::string entry = line(checksum, piece);
     return head + entry + line(checksum, "{\"group\":0}");
   };
-  const std::string right =
-      R"({"tile":7,"weighted":1,"squares":0,"worst":0,"smallest_caught":0,"unchecked":0,"group":0})";
+  const std::string right = R"({"piece":7,"record":[4,9],"group":0})";
   EXPECT_EQ(numbers(parse_checkpoint(result_, journal("1", right))), Numbers{7});
   for (const char* ranks : {"0", "2", "-1", "1.5", "\"1\"", "null", "[]", "1e99"}) {
     EXPECT_EQ(numbers(parse_checkpoint(result_, journal(ranks, right))), Numbers{}) << ranks;
   }
-  for (const char* name :
-       {"tile", "weighted", "squares", "worst", "smallest_caught", "unchecked"}) {
+  for (const char* number : {"7", "4", "9", "0", "[4,9]"}) {
     for (const char* value : {"-1", "0.5", "\"7\"", "null", "{}", "1e99", "true"}) {
+      if (number == std::string("[4,9]") && (value == std::string("null") || *value == '{'))
+        continue;
       std::string wrong = right;
-      const auto at = wrong.find(std::string(name) + "\":") + std::string(name).size() + 2;
-      wrong.replace(at, wrong.find_first_of(",}", at) - at, value);
+      wrong.replace(wrong.find(number), std::string(number).size(), value);
       EXPECT_EQ(numbers(parse_checkpoint(result_, journal("1", wrong))), Numbers{}) << wrong;
     }
-  }
-  // Doubles are stored as their bits: minus one, two, not a number.
-  for (const auto& [name, bits] : {std::pair("squares", "13830554455654793216"),
-                                   {"smallest_caught", "13830554455654793216"},
-                                   {"worst", "13830554455654793216"},
-                                   {"worst", "4611686018427387904"},
-                                   {"worst", "9221120237041090560"}}) {
-    std::string wrong = right;
-    wrong.replace(wrong.find(std::string(name) + "\":0") + std::string(name).size() + 2, 1, bits);
-    EXPECT_EQ(numbers(parse_checkpoint(result_, journal("1", wrong))), Numbers{}) << wrong;
   }
 }
 
@@ -382,7 +364,7 @@ TEST_F(Checkpoints, AreNotReadWhileARankStillWrites) {
     run.begin();
     run.file.keep();
     last = std::make_unique<Journal>(result_, id("old"), 1, 2, &*run.matrix, log, [] {});
-    last->begin(product, nullptr, 1, 1);
+    last->begin(product, nullptr, extent);
   }
   const auto before = entries();
   EXPECT_TRUE(EarlierRuns(result_).contested());
@@ -408,7 +390,7 @@ TEST_F(Checkpoints, AreLookedAt) {
   // Of what is not known it can't be told whether it is the same.
   const auto compare = [&](const Fingerprint& now, bool stored = true) {
     constexpr std::array<std::string_view, 1> unknown = {"gemm.alpha"};
-    expect_same_product(*remains.checkpoint, now, stored, unknown);
+    expect_same_computation(*remains.checkpoint, now, stored, unknown);
   };
   EXPECT_NO_THROW(compare(product));
   EXPECT_NO_THROW(compare({product[0], product[2]}));
@@ -418,20 +400,20 @@ TEST_F(Checkpoints, AreLookedAt) {
 }
 
 TEST_F(Checkpoints, TakeNoMoreDiskThanIsReserved) {
-  constexpr std::uint64_t tiles = 500, groups = 50;
+  constexpr std::uint64_t pieces = 500, groups = 50;
   Run run(*this, "new", 2);
   run.begin();
-  for (std::uint64_t i = 0; i < tiles; ++i) {
-    FinishedTile each = tile(i, i / 10);
-    each.weighted = ~std::uint64_t{0} / 7 * 5 - i;
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    FinishedPiece each = piece(i, i / 10);
+    each.record[0] = ~std::uint64_t{0} / 7 * 5 - i;
     run.journals[i % 2]->add(each);
     for (auto& journal : run.journals) {
       if (i % 10 == 9) journal->add_group(i / 10);
     }
   }
   const std::uint64_t taken = read_text(journal(0, "new")).size();
-  EXPECT_GE(journal_bytes(product, tiles / 2, groups), taken);
-  EXPECT_LE(journal_bytes(product, tiles / 2, groups), taken * 2);
+  EXPECT_GE(journal_bytes(product, {pieces / 2, groups, 3}), taken);
+  EXPECT_LE(journal_bytes(product, {pieces / 2, groups, 3}), taken * 2);
 }
 
 /// Killed once more while it took over what the first had finished.
@@ -442,20 +424,15 @@ TEST_F(Checkpoints, OfSeveralRunsAreOne) {
     Run& run = *new Run(*this, "second", 3);
     run.begin(&*earlier);
     run.write(1000);
-    run.journals[2]->add(tile(1, std::nullopt));
-    run.journals[2]->add(tile(7, std::nullopt));
-    run.journals[0]->add(tile(5, 0));  // nobody has the group
+    run.journals[2]->add(piece(1, std::nullopt));
+    run.journals[2]->add(piece(7, std::nullopt));
+    run.journals[0]->add(piece(5, 0));  // nobody has the group
   });
   const auto both = read();
   ASSERT_EQ(numbers(both), (Numbers{0, 1, 7}));
   ASSERT_EQ(both->runs.size(), 2u);
-  const CheckpointReader reader(*both, columns, sizeof(float));
-  float found = 0;
-  auto* const place = reinterpret_cast<std::byte*>(&found);
-  EXPECT_TRUE(reader.read(both->tiles[0], {0, 1}, {0, 1}, place, 4));
-  EXPECT_EQ(found, 100);
-  EXPECT_TRUE(reader.read(both->tiles[2], {0, 1}, {0, 1}, place, 4));
-  EXPECT_EQ(found, 1000);
+  EXPECT_EQ(first_element(*both, both->pieces[0]), 100);
+  EXPECT_EQ(first_element(*both, both->pieces[2]), 1000);
   // The first's journals had just been removed, not yet its part file.
   remove_journals(result_, id("first"));
   const ResultFile third(result_, Overwrite::never, id("third"), 1 << 16);
@@ -463,19 +440,17 @@ TEST_F(Checkpoints, OfSeveralRunsAreOne) {
   EXPECT_EQ(numbers(read()), (Numbers{1, 7}));
 }
 
-TEST_F(Checkpoints, WithoutStoredTilesHoldTheirSums) {
+TEST_F(Checkpoints, WithoutStoredPiecesHoldTheirRecords) {
   in_killed_process([&] {
     Run& run = *new Run(*this, "old", 1, false);
     run.begin();
-    run.journals[0]->add(tile(3, 0));
+    run.journals[0]->add(piece(3, 0));
     run.journals[0]->add_group(0);
   });
   const auto checkpoint = read();
   ASSERT_EQ(numbers(checkpoint), Numbers{3});
-  EXPECT_EQ(checkpoint->tiles[0].weighted, 4u);
-  std::byte none{};
-  EXPECT_FALSE(CheckpointReader(*checkpoint, columns, sizeof(float))
-                   .read(checkpoint->tiles[0], {0, 1}, {0, 1}, &none, 4));
+  EXPECT_EQ(checkpoint->pieces[0].record, piece(3, 0).record);
+  EXPECT_FALSE(checkpoint->runs[0].offset);
 }
 
 /// Not killed: an error ends the run, its destructors with it.
@@ -484,7 +459,7 @@ TEST_F(Checkpoints, KeepTheirElementsWhenAnErrorEndsTheRun) {
     Run run(*this, "old", 1);
     run.begin();
     run.write(7);
-    run.journals[0]->add(tile(0, 0));
+    run.journals[0]->add(piece(0, 0));
     EXPECT_EQ(run.told, 0);
     run.journals[0]->add_group(0);
     run.journals[0]->add_group(1);
@@ -493,23 +468,18 @@ TEST_F(Checkpoints, KeepTheirElementsWhenAnErrorEndsTheRun) {
   }
   const auto checkpoint = read();
   ASSERT_EQ(numbers(checkpoint), Numbers{0});
-  std::vector<float> all(rows * columns);
-  ASSERT_TRUE(CheckpointReader(*checkpoint, columns, sizeof(float))
-                  .read(checkpoint->tiles[0], {0, rows}, {0, columns},
-                        reinterpret_cast<std::byte*>(all.data()), columns * sizeof(float)));
-  EXPECT_EQ(all.front(), 7);
-  EXPECT_EQ(all.back(), 7 + rows * columns - 1);
+  EXPECT_EQ(first_element(*checkpoint, checkpoint->pieces[0]), 7);
 }
 
 // ---------------------------------------------------------------- what is written
 
-TEST_F(Checkpoints, AreOfTheSameProductOnly) {
+TEST_F(Checkpoints, AreOfTheSameComputationOnly) {
   leave_run();
   const auto checkpoint = read();
   const auto complaint = [&](const Fingerprint& now, bool stores = true) -> std::string {
     Run run(*this, "new", 1, stores);
     try {
-      run.journals[0]->begin(now, &*checkpoint, 1, 1);
+      run.journals[0]->begin(now, &*checkpoint, extent);
     } catch (const UsageError& error) {
       EXPECT_FALSE(fs::exists(journal(0, "new")));
       EXPECT_EQ(run.told, 0);
@@ -524,7 +494,7 @@ TEST_F(Checkpoints, AreOfTheSameProductOnly) {
   other[1].second = "3";
   other[2].second = "b";
   const std::string message = complaint(other);
-  EXPECT_TRUE(names(message, "2 tiles", "gemm.alpha", "'2'", "'3'", "--output.resume never"));
+  EXPECT_TRUE(names(message, "2 finished pieces", "gemm.alpha", "'2'", "'3'", "--output.resume never"));
   EXPECT_TRUE(names(complaint(product, false), "output.store", "'true'", "'false'"));
   other = product;
   other.insert(other.begin(), {"k", "1"});
@@ -542,7 +512,7 @@ TEST_F(Checkpoints, AreWrittenByManyThreads) {
     std::vector<std::thread> writers;
     for (std::uint64_t w = 0; w < threads; ++w) {
       writers.emplace_back([&, w] {
-        for (std::uint64_t i = 0; i < each; ++i) run.journals[0]->add(tile(w * each + i, 0));
+        for (std::uint64_t i = 0; i < each; ++i) run.journals[0]->add(piece(w * each + i, 0));
       });
     }
     for (auto& writer : writers) writer.join();
@@ -558,10 +528,10 @@ TEST_F(Checkpoints, NeedRoomForTheirJournals) {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1 << 20, 1 << 20};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
-    run.journals[0]->begin(product, nullptr, 1000, 10);
+    run.journals[0]->begin(product, nullptr, {1000, 10, 5});
     Journal large(result_, id("large"), 0, 1, nullptr, log_, [] {});
     try {
-      large.begin(product, nullptr, 10'000, 10);
+      large.begin(product, nullptr, {10'000, 10, 5});
     } catch (const UsageError&) {
       return;
     }
@@ -573,14 +543,14 @@ TEST_F(Checkpoints, SurviveAFullDisk) {
   in_killed_process([&] {
     Run& run = *new Run(*this, "old", 1);
     run.begin();
-    run.journals[0]->add(tile(0, 0));
+    run.journals[0]->add(piece(0, 0));
     run.journals[0]->add_group(0);
     ::signal(SIGXFSZ, SIG_IGN);
     const auto size = fs::file_size(journal(0));
     const rlimit limit{size + 20, size + 20};  // in the middle of the next line
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
-    run.journals[0]->add(tile(1, 0));
-    run.journals[0]->add(tile(2, 0));
+    run.journals[0]->add(piece(1, 0));
+    run.journals[0]->add(piece(2, 0));
     if (log_.warnings().size() != 1 || run.journals[0]->sync()) ::_exit(2);
     if (fs::file_size(journal(0)) != size) ::_exit(3);
   });
@@ -590,8 +560,8 @@ TEST_F(Checkpoints, SurviveAFullDisk) {
 TEST_F(Checkpoints, DoNotEndARunThatCannotWriteThem) {
   int told = 0;
   Journal journal(folder_ / "nowhere/C.h5", id("old"), 0, 1, nullptr, log_, [&] { ++told; });
-  journal.begin(product, nullptr, 1, 1);
-  journal.add(tile(0, 0));
+  journal.begin(product, nullptr, extent);
+  journal.add(piece(0, 0));
   journal.add_group(0);
   EXPECT_FALSE(journal.sync());
   EXPECT_EQ(told, 0);

@@ -480,8 +480,8 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
     EXPECT_EQ(plan.exchanged, exchanged) << told(plan);
     EXPECT_EQ(plan.received(), of_a + of_b + exchanged);
     EXPECT_EQ(plan.flops, flops);
-    EXPECT_GE(plan.uploads, plan.least_uploads) << told(plan);
-    EXPECT_GE(plan.least_uploads, c);
+    EXPECT_GE(plan.uploads, plan.min_uploads) << told(plan);
+    EXPECT_GE(plan.min_uploads, c);
   }
 }
 
@@ -625,7 +625,7 @@ TEST(GemmPlan, ASymmetricProductTakesHalfOfIt) {
       // The last block of K is padded.
       const Range depth = plan.depth({0, plan.blocks});
       EXPECT_EQ(plan.uploads, problem.m / 4 * depth.count * element) << told(plan);
-      EXPECT_EQ(plan.least_uploads, problem.m / 4 * problem.k * element) << told(plan);
+      EXPECT_EQ(plan.min_uploads, problem.m / 4 * problem.k * element) << told(plan);
       EXPECT_LT(plan.buffers.accumulators, 6 * whole.buffers.accumulators / 10);
     }
   }
@@ -635,7 +635,7 @@ TEST(GemmPlan, ASymmetricProductTakesHalfOfIt) {
   problem.m = problem.n = problem.k = 131072;
   const GemmPlan large = plan_gemm(problem, rates, 0);  // out of core
   EXPECT_GT(large.super_tiles(), 1U);
-  EXPECT_LT(static_cast<double>(large.uploads), 1.02 * static_cast<double>(large.least_uploads))
+  EXPECT_LT(static_cast<double>(large.uploads), 1.02 * static_cast<double>(large.min_uploads))
       << told(large);
   EXPECT_LT(large.seconds, 1.06 * large.compute_seconds) << told(large);
 }
@@ -835,10 +835,10 @@ TEST(GemmPlan, WhatFitsIsUploadedOnce) {
   EXPECT_EQ(plan.super_tiles(), 1U);
   EXPECT_EQ(plan.ring, 3U);
   EXPECT_EQ(plan.uploads, 2 * operand / 4);
-  EXPECT_EQ(plan.least_uploads, plan.uploads);
+  EXPECT_EQ(plan.min_uploads, plan.uploads);
   problem.reads_c = true;
   EXPECT_EQ(plan_gemm(problem, slow_link, 1).uploads, 3 * operand / 4);
-  EXPECT_EQ(plan_gemm(problem, slow_link, 1).least_uploads, 3 * operand / 4);
+  EXPECT_EQ(plan_gemm(problem, slow_link, 1).min_uploads, 3 * operand / 4);
 }
 
 /// All ways to cut a rank's tiles into super-tiles whose accumulators alone fit.
@@ -866,8 +866,8 @@ TEST(GemmPlan, LargeProductsUploadNearTheMinimum) {
       with.flops = flops;
       const GemmPlan plan = plan_gemm(problem, with, 0);
       const std::uint64_t part = problem.m * problem.k / ranks * sizeof(double);
-      EXPECT_EQ(plan.least_uploads, least_of_all_cuts(problem, part, part)) << told(plan);
-      EXPECT_LE(static_cast<double>(plan.uploads), 1.02 * static_cast<double>(plan.least_uploads))
+      EXPECT_EQ(plan.min_uploads, least_of_all_cuts(problem, part, part)) << told(plan);
+      EXPECT_LE(static_cast<double>(plan.uploads), 1.02 * static_cast<double>(plan.min_uploads))
           << told(plan);
       EXPECT_LT(plan.seconds, 1.05 * plan.compute_seconds) << told(plan);
     }

@@ -85,7 +85,7 @@ TEST_F(ResultFiles, SayWhatTheyAre) {
   EXPECT_EQ(entries(), 1u);
 }
 
-/// What has failed its verification gives way to the next run, which may go on from the part file,
+/// What has failed its verification gives way to the next run, which may resume from the part file,
 /// that of the latest.
 TEST_F(ResultFiles, MayBePublishedAsUnverified) {
   const std::string others[] = {"11111111-1111-4111-8111-111111111111",

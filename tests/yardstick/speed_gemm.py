@@ -89,7 +89,7 @@ class GemmRows:
     def on_gpus(self, ranks, workload, precision, n, *options):
         values = values_of(self.machine.launched(ranks, *self.arguments(
             workload, precision, n, "--pipeline.gpu-memory", "24GiB", *options))[0])
-        self.uploads[ranks] = max(self.uploads.get(ranks, 0), number(values, "uploads_by_least"))
+        self.uploads[ranks] = max(self.uploads.get(ranks, 0), number(values, "upload_ratio"))
         return values
 
     def product(self, ranks, workload, precision, n):
@@ -208,7 +208,7 @@ class GemmRows:
             limit, smaller = self.in_core("fp32")
             self.report.rate(what, 1, rate, f"in core (n = {smaller})", limit, 0.95, tflops)
 
-    def least_uploads(self):
+    def upload_ratio(self):
         for ranks, share in sorted(self.uploads.items()):
             self.report.row("bytes uploaded, most of the products above", ranks, f"{share:.4f} x",
                             "least possible", share, 1.02, at_most=True)
@@ -248,5 +248,5 @@ class GemmRows:
                 self.out_of_core("fp64", self.n // 2, 2 if self.all == 4 else None)
             if "fp32" in self.precisions:
                 self.large()
-            self.least_uploads()
+            self.upload_ratio()
         self.host()

@@ -309,17 +309,18 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     runtime.log.warn(idle);
   }
 
-  // Of a study of repetitions there is nothing to go on from.
+  // A study of repetitions has nothing to resume from.
   const bool once = measure::sampling(runtime.options).is_single();
   const io::Checkpoint* const earlier = once ? resume.earlier : nullptr;
-  std::vector<io::FinishedTile> taken;
+  std::vector<FinishedTile> taken;
   if (once) {
     io::Fingerprint print = fingerprint(operands, runtime.options, name, plan);
     print.emplace_back(of_machine[0], runtime.device->info().name);
     print.emplace_back(of_machine[1], library->algorithm());
     for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
     session.collectively([&] {
-      resume.journal->begin(std::move(print), earlier, plan.numbered_tiles(), plan.super_tiles());
+      resume.journal->begin(std::move(print), earlier,
+                            {plan.numbered_tiles(), plan.super_tiles(), tile_record});
     });
   } else if (resume.earlier != nullptr && session.rank() == 0) {
     runtime.log.warn(
@@ -378,7 +379,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   {
     const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
     GemmVerdict verdict = product ? product->verdict() : GemmVerdict{};
-    for (const io::FinishedTile& tile : ran.taken) verdict.add(tile);
+    for (const FinishedTile& tile : ran.taken) verdict.add(tile);
     agreed = agree(session, plan, verdict, repeatable);
   }
   conclude(runtime, operands, name, plan, staging, std::move(limits), to != nullptr, ran, agreed,

@@ -19,7 +19,7 @@ std::int64_t integer(std::uint64_t x) {
 }
 
 /// Operations of products that a tile was made of, without padding.
-double flops_of(const io::FinishedTile& tile, const GemmPlan& plan) {
+double flops_of(const FinishedTile& tile, const GemmPlan& plan) {
   const GemmProblem& problem = plan.problem;
   const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
   const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
@@ -118,7 +118,7 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
   const bool checked = outcome.verified != Verification::impossible;
   // The check is of the product itself; alpha scales what it catches in C. It is no share of what
   // is not finite.
-  double caught = rms > 0 ? std::abs(operands.alpha) * agreed.smallest_caught / rms : 0;
+  double caught = rms > 0 ? std::abs(operands.alpha) * agreed.detection_threshold / rms : 0;
   if (!checked || !std::isfinite(rms)) caught = nan;
   const std::string checksum = fmt::format("{:016x}", agreed.checksum);
   Table table(name, {{"output", ColumnType::text},
@@ -127,7 +127,7 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
                      {"validated", ColumnType::integer},
                      {"max_error", ColumnType::real},
                      {"tolerance", ColumnType::real},
-                     {"smallest_caught", ColumnType::real}});
+                     {"detection_threshold", ColumnType::real}});
   table.add({std::string("C"), norm, checksum,
              std::int64_t{outcome.verified == Verification::passed}, checked ? agreed.worst : nan,
              1.0, caught});
@@ -143,10 +143,10 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
   outcome.metrics.push_back({"c_norm", norm});
   outcome.metrics.push_back({"c_checksum", checksum});
   if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
-  outcome.metrics.push_back({"smallest_caught", caught, "", "{:.3g}"});
+  outcome.metrics.push_back({"detection_threshold", caught, "", "{:.3g}"});
   outcome.metrics.push_back(
-      {"uploads_by_least",
-       static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads), "", "{:.4f}"});
+      {"upload_ratio",
+       static_cast<double>(plan.uploads) / static_cast<double>(plan.min_uploads), "", "{:.4f}"});
   outcome.attributes.insert(outcome.attributes.end(),
                             {{"m", integer(operands.m)},
                              {"n", integer(operands.n)},
@@ -173,7 +173,7 @@ void count_work(const launch::Session& session, const GemmOperands& operands, co
   };
   const double whole = all_ranks(plan.flops);
   double taken = 0;
-  for (const io::FinishedTile& tile : ran.taken) taken += flops_of(tile, plan);
+  for (const FinishedTile& tile : ran.taken) taken += flops_of(tile, plan);
   outcome.elements = operands.m * operands.n;
   const double flops = whole - all_ranks(taken);
   const double left = flops / whole;
@@ -210,7 +210,7 @@ Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVer
              bool repeatable) {
   Agreed all{.failure = {},
              .worst = session.max(mine.worst),
-             .smallest_caught = session.max(mine.smallest_caught),
+             .detection_threshold = session.max(mine.detection_threshold),
              .rows = rows_of_tiles(plan),
              .unchecked = session.sum(mine.unchecked),
              .checksum = session.sum(mine.checksum)};

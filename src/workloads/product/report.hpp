@@ -20,7 +20,7 @@ namespace shardstream::workloads {
 /// All ranks' verdicts as one, the same on every rank.
 struct Agreed {
   std::string failure;  ///< empty: everything agrees
-  double worst = 0, smallest_caught = 0, squares = 0;
+  double worst = 0, detection_threshold = 0, squares = 0;
   std::uint64_t rows = 0;  ///< of all computed tiles, which are checked one by one
   std::uint64_t unchecked = 0, checksum = 0;
 
@@ -43,7 +43,7 @@ struct ProductRun {
   std::size_t slot_bytes = 0;  ///< of staging
   std::optional<std::uint64_t> constant_variables;  ///< where data are normalized
   bool resumed;                                     ///< from an earlier run
-  std::vector<io::FinishedTile> taken;              ///< those of them that this rank took over
+  std::vector<FinishedTile> taken;                  ///< those of them that this rank took over
 };
 
 /// Fills all of `outcome` but its samples, and warns on rank 0 of what a user should know.

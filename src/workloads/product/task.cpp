@@ -65,15 +65,15 @@ class ProductTask : public Task {
         .unit = "super-tile",
         .units = plan.super_tiles(),
         .journal_bytes =
-            machine.ranks() *
-            io::journal_bytes(print, ceil_div(tiles_of(plan), machine.ranks()), plan.super_tiles()),
+            machine.ranks() * io::journal_bytes(print, {ceil_div(tiles_of(plan), machine.ranks()),
+                                                        plan.super_tiles(), tile_record}),
         .kept = [print, problem, rates, stores = problem.stores_c](const io::Checkpoint& earlier) {
-          io::expect_same_product(earlier, print, stores, of_machine);
+          io::expect_same_computation(earlier, print, stores, of_machine);
           std::vector<GemmPlan> plans;
           for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
             plans.push_back(plan_gemm(problem, rates, rank));
           }
-          return kept_tiles(count_kept(plans, earlier), earlier.tiles.size());
+          return kept_tiles(count_kept(plans, earlier), earlier.pieces.size());
         }};
     return prediction;
   }

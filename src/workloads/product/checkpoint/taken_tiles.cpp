@@ -17,8 +17,8 @@ namespace {
 /// A tile of this rank's that an earlier run has finished.
 struct Found {
   GemmTile at;
-  const io::Checkpoint::Tile* tile;
-  io::FinishedTile finished;  ///< as this run journals it
+  std::size_t run;  ///< index into io::Checkpoint::runs
+  FinishedTile finished;
 };
 
 /// This rank's tiles of each super-tile; of one that the checkpoint has not whole, nothing.
@@ -28,11 +28,8 @@ struct Whole {
 };
 
 std::vector<Whole> find(const GemmPlan& plan, const io::Checkpoint& earlier) {
-  std::unordered_map<std::uint64_t, const io::Checkpoint::Tile*> by_number;
-  for (const io::Checkpoint::Tile& tile : earlier.tiles) {
-    // A tile has no more rows to leave unchecked.
-    if (tile.unchecked <= plan.problem.tile.m) by_number[tile.tile] = &tile;
-  }
+  std::unordered_map<std::uint64_t, const io::Checkpoint::Piece*> by_number;
+  for (const io::Checkpoint::Piece& piece : earlier.pieces) by_number[piece.number] = &piece;
   std::vector<Whole> all;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
     const std::vector<GemmTile> tiles = plan.tiles(plan.super_tile(number));
@@ -40,11 +37,11 @@ std::vector<Whole> find(const GemmPlan& plan, const io::Checkpoint& earlier) {
     for (std::uint64_t i = 0; i < tiles.size(); ++i) {
       if (!plan.owns(i)) continue;
       const auto found = by_number.find(tiles[i].row * plan.tile_columns + tiles[i].column);
-      here.whole = here.whole && found != by_number.end();
+      const auto finished = found != by_number.end() ? tile_of(*found->second) : std::nullopt;
+      // A tile has no more rows to leave unchecked.
+      here.whole = finished && finished->unchecked <= plan.problem.tile.m;
       if (!here.whole) break;
-      io::FinishedTile finished = *found->second;
-      finished.group.reset();
-      here.tiles.push_back({tiles[i], found->second, finished});
+      here.tiles.push_back({tiles[i], found->second->run, *finished});
     }
     all.push_back(std::move(here));
   }
@@ -65,7 +62,7 @@ void agree(const launch::Session& session, std::vector<Whole>& all) {
 /// GemmTiles takes them from what leaves the device.
 class Copy {
  public:
-  Copy(const GemmOperands& operands, const io::CheckpointReader& reader, const io::RangeWriter& to,
+  Copy(const GemmOperands& operands, const CheckpointReader& reader, const io::RangeWriter& to,
        unsigned threads, launch::Heartbeat& heartbeat)
       : operands_(operands),
         type_(gemm::accumulator_type(operands.precision)),
@@ -80,18 +77,18 @@ class Copy {
     const Range columns = elements_of({found.at.column, 1}, edges.n, operands_.n);
     const bool mirrored = operands_.symmetric && found.at.row != found.at.column;
     std::uint64_t weighted = 0;
-    if (!rectangle(*found.tile, rows, columns, weighted, squares)) return false;
+    if (!rectangle(found.run, rows, columns, weighted, squares)) return false;
     double squares_of_mirror = 0;
-    if (mirrored && !rectangle(*found.tile, columns, rows, weighted, squares_of_mirror)) {
+    if (mirrored && !rectangle(found.run, columns, rows, weighted, squares_of_mirror)) {
       return false;
     }
     squares *= mirrored ? 2 : 1;
-    return weighted == found.tile->weighted;
+    return weighted == found.finished.weighted;
   }
 
  private:
-  bool rectangle(const io::Checkpoint::Tile& tile, Range rows, Range columns,
-                 std::uint64_t& weighted, double& squares) const {
+  bool rectangle(std::size_t run, Range rows, Range columns, std::uint64_t& weighted,
+                 double& squares) const {
     const std::size_t row_bytes = columns.count * size_of(type_);
     const std::uint64_t step = std::max<std::uint64_t>(1, piece_bytes / row_bytes);
     std::vector<double> row_squares(rows.count);
@@ -100,7 +97,7 @@ class Copy {
     parallel_for(ceil_div(rows.count, step), threads_, [&](std::uint64_t number) {
       const Range some = intersection(rows, {rows.first + number * step, step});
       std::vector<std::byte> piece(some.count * row_bytes);
-      if (!good || !reader_.read(tile, some, columns, piece.data(), row_bytes)) {
+      if (!good || !reader_.read(run, some, columns, piece.data(), row_bytes)) {
         good = false;
         return;
       }
@@ -122,7 +119,7 @@ class Copy {
 
   const GemmOperands& operands_;
   ElementType type_;
-  const io::CheckpointReader& reader_;
+  const CheckpointReader& reader_;
   const io::RangeWriter& to_;
   unsigned threads_;
   launch::Heartbeat& heartbeat_;
@@ -130,13 +127,12 @@ class Copy {
 
 }  // namespace
 
-std::vector<io::FinishedTile> take_over(const launch::Session& session,
-                                        const GemmOperands& operands, const io::Checkpoint& earlier,
-                                        const io::RangeWriter* to, io::Journal& journal, Log& log,
-                                        unsigned threads, GemmPlan& plan) {
+std::vector<FinishedTile> take_over(const launch::Session& session, const GemmOperands& operands,
+                                    const io::Checkpoint& earlier, const io::RangeWriter* to,
+                                    io::Journal& journal, Log& log, unsigned threads,
+                                    GemmPlan& plan) {
   const gemm::Tile& edges = plan.problem.tile;
-  const io::CheckpointReader reader(earlier, operands.n,
-                                    gemm::accumulator_bytes(operands.precision));
+  const CheckpointReader reader(earlier, operands.n, gemm::accumulator_bytes(operands.precision));
   std::vector<Whole> all = find(plan, earlier);
   agree(session, all);
   std::uint64_t kept = 0;
@@ -144,8 +140,8 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
   kept = session.sum(kept);
   if (session.rank() == 0) {
     const std::string words =
-        "resuming from a checkpoint: " + kept_tiles(kept, earlier.tiles.size());
-    if (kept < earlier.tiles.size()) {
+        "resuming from a checkpoint: " + kept_tiles(kept, earlier.pieces.size());
+    if (kept < earlier.pieces.size()) {
       log.warn(words);
     } else {
       log.info(words);
@@ -160,7 +156,7 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
     }
   });
   agree(session, all);
-  std::vector<io::FinishedTile> taken;
+  std::vector<FinishedTile> taken;
   std::vector<std::uint64_t> left;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].whole) {
@@ -169,7 +165,7 @@ std::vector<io::FinishedTile> take_over(const launch::Session& session,
     }
     for (const Found& found : all[i].tiles) {
       taken.push_back(found.finished);
-      journal.add(taken.back());
+      journal.add(piece_of(taken.back(), std::nullopt));
     }
   }
   plan.passes = std::move(left);

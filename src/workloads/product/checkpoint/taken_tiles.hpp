@@ -8,6 +8,7 @@
 #include "io/checkpoint.hpp"
 #include "io/dataset_file.hpp"
 #include "launch/session.hpp"
+#include "workloads/product/checkpoint/finished_tile.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
@@ -18,10 +19,10 @@ namespace shardstream::workloads {
 /// all ranks alike. First rank 0 logs how many tiles these are. Tiles whose elements are not what
 /// their checksum says stay in the plan. Returns this rank's tiles; if C is stored, their norms
 /// come from its elements. Collective; throws AgreedError if they cannot be written.
-std::vector<io::FinishedTile> take_over(const launch::Session& session,
-                                        const GemmOperands& operands, const io::Checkpoint& earlier,
-                                        const io::RangeWriter* to, io::Journal& journal, Log& log,
-                                        unsigned threads, GemmPlan& plan);
+std::vector<FinishedTile> take_over(const launch::Session& session, const GemmOperands& operands,
+                                    const io::Checkpoint& earlier, const io::RangeWriter* to,
+                                    io::Journal& journal, Log& log, unsigned threads,
+                                    GemmPlan& plan);
 
 /// How many tiles of `earlier` a run keeps whose ranks have `plans`, if all are as they were
 /// stored.

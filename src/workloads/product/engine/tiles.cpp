@@ -26,9 +26,9 @@ std::size_t slot_bytes_of(const GemmPlan& plan, const pipeline::Ring& staging) {
 
 }  // namespace
 
-void GemmVerdict::add(const io::FinishedTile& tile) {
+void GemmVerdict::add(const FinishedTile& tile) {
   worst = std::max(worst, tile.worst);
-  smallest_caught = std::max(smallest_caught, tile.smallest_caught);
+  detection_threshold = std::max(detection_threshold, tile.detection_threshold);
   unchecked += tile.unchecked;
   checksum += tile.weighted;
   squares.push_back({tile.tile, tile.squares});
@@ -299,16 +299,16 @@ void GemmTiles::arrived(Tile& tile, std::uint64_t parts) {
                  (tile.mirrored ? 2 : 1);
   tile.row_squares = {};
   progress_->add(static_cast<double>(tile.products));
-  if (journal_ != nullptr && failure(tile).empty()) journal_->add(finished(tile));
+  if (journal_ != nullptr && failure(tile).empty())
+    journal_->add(piece_of(finished(tile), tile.group));
 }
 
-io::FinishedTile GemmTiles::finished(const Tile& tile) const {
+FinishedTile GemmTiles::finished(const Tile& tile) const {
   return {.tile = tile.number,
-          .group = tile.group,
           .weighted = tile.weighted,
           .squares = tile.squares,
           .worst = tile.report.verdict.worst,
-          .smallest_caught = tile.report.verdict.smallest_caught,
+          .detection_threshold = tile.report.verdict.detection_threshold,
           .unchecked = tile.report.verdict.unchecked};
 }
 

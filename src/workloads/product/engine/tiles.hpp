@@ -19,6 +19,7 @@
 #include "pipeline/drain.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/checkpoint/finished_tile.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
@@ -27,18 +28,18 @@ namespace shardstream::workloads {
 
 /// What a repetition made of this rank's tiles, as far as it was seen to be right.
 struct GemmVerdict {
-  std::string failure;          ///< empty: everything agrees
-  double worst = 0;             ///< of all rows and column tiles: deviation by bound
-  double smallest_caught = 0;   ///< a deviation of one element that no row's check would miss
-  std::uint64_t unchecked = 0;  ///< rows of tiles whose operands are not all finite
-  std::uint64_t checksum = 0;   ///< sum of each element's bits times its weight, mod 2^64
+  std::string failure;             ///< empty: everything agrees
+  double worst = 0;                ///< of all rows and column tiles: deviation by bound
+  double detection_threshold = 0;  ///< a deviation of one element that no row's check would miss
+  std::uint64_t unchecked = 0;     ///< rows of tiles whose operands are not all finite
+  std::uint64_t checksum = 0;      ///< sum of each element's bits times its weight, mod 2^64
   struct Squares {
     std::uint64_t tile;  ///< row * tile_columns + column
     double sum;          ///< of its elements' squares, those of its mirror included
   };
   std::vector<Squares> squares;  ///< of the rank's tiles, in any order
 
-  void add(const io::FinishedTile& tile);
+  void add(const FinishedTile& tile);
 };
 
 /// Allocates once; a run begins with begin() and ends with finish(). Runtime, operands, plan, `to`
@@ -130,7 +131,7 @@ class GemmTiles {
   void take(Tile& tile, Range rows, const std::byte* data);
   void take_mirror(Tile& tile, Range rows, const std::byte* data);
   void arrived(Tile& tile, std::uint64_t parts);
-  io::FinishedTile finished(const Tile& tile) const;
+  FinishedTile finished(const Tile& tile) const;
   std::string failure(const Tile& tile) const;
 
   runtime::Runtime& runtime_;

@@ -94,11 +94,11 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
         .rows = rows.count, .columns = columns.count, .tiles = plan.count_tiles({rows, columns})};
     add(plan.exchanged, exchange_bytes(shape, all));
   }
-  const std::uint64_t least = least_uploads(shape, plan.row, plan.column, plan.layer);
-  plan.least_uploads = std::min(least, plan.uploads);
+  const std::uint64_t least = min_uploads(shape, plan.row, plan.column, plan.layer);
+  plan.min_uploads = std::min(least, plan.uploads);
   const std::uint64_t c = c_uploads(plan);
   plan.uploads = sum({plan.uploads, c});
-  plan.least_uploads = sum({plan.least_uploads, c});
+  plan.min_uploads = sum({plan.min_uploads, c});
   const Range depth = intersection(plan.depth(plan.own_blocks), {0, plan.problem.k});
   plan.flops = 2 * computed_elements(plan) * static_cast<double>(depth.count);
 }

@@ -201,7 +201,7 @@ struct GemmAlternative {
 };
 
 /// One rank's plan. Not the same on every rank are: rank, idle, row, column, layer, own_segments,
-/// own_blocks, rows, columns, nodes, uploads, least_uploads, a_gathered, b_gathered, exchanged and
+/// own_blocks, rows, columns, nodes, uploads, min_uploads, a_gathered, b_gathered, exchanged and
 /// flops; on idle ranks also buffers and device_bytes.
 struct GemmPlan {
   GemmProblem problem;
@@ -259,7 +259,7 @@ struct GemmPlan {
   std::uint64_t uploads = 0;  ///< bytes that this rank uploads: panels with their padding, and C
   /// Bytes without padding that this rank would upload in this decomposition with the best extents
   /// if its accumulators had all of the memory: no order of whole super-tiles does with less.
-  std::uint64_t least_uploads = 0;
+  std::uint64_t min_uploads = 0;
   std::uint64_t a_gathered = 0;  ///< bytes that this rank receives in all-gathers of A panels
   std::uint64_t b_gathered = 0;  ///< of B panels and their y
   std::uint64_t exchanged = 0;   ///< from other ranks in the exchanges of split-k, with z

@@ -412,7 +412,7 @@ std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass) {
             product({sums, sizeof(double)})})});
 }
 
-std::uint64_t least_uploads(const Shape& shape, std::uint64_t row, std::uint64_t column,
+std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t column,
                             std::uint64_t layer) {
   const GemmProblem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;

@@ -137,8 +137,8 @@ std::uint64_t of_blocks(std::uint64_t (*bytes)(const Shape&, const Pass&, std::u
 /// That come from other ranks at the end of one of the pass's super-tiles.
 std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass);
 
-/// GemmPlan::least_uploads but for what is read of C.
-std::uint64_t least_uploads(const Shape& shape, std::uint64_t row, std::uint64_t column,
+/// GemmPlan::min_uploads but for what is read of C.
+std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t column,
                             std::uint64_t layer);
 
 }  // namespace shardstream::workloads

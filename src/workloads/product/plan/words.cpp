@@ -165,8 +165,8 @@ std::vector<std::string> describe(const GemmPlan& plan) {
     lines.push_back(fmt::format(
         "uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at least",
         plan.rank, format_size(plan.uploads),
-        static_cast<double>(plan.uploads) / static_cast<double>(plan.least_uploads),
-        format_size(plan.least_uploads)));
+        static_cast<double>(plan.uploads) / static_cast<double>(plan.min_uploads),
+        format_size(plan.min_uploads)));
   }
   if (const std::string received = of_messages(plan); !received.empty()) {
     lines.push_back("from other ranks: " + received);
