@@ -56,7 +56,7 @@ finish() {
       scontrol requeue "$SLURM_JOB_ID"
     else
       printf 'This was restart %s: the job ends, and what is finished stays.\n' \
-        "$SLURM_RESTART_COUNT" >&2
+        "${SLURM_RESTART_COUNT:-0}" >&2
     fi
   fi
   exit "$1"

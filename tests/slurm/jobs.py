@@ -110,5 +110,4 @@ def test_mistakes_are_named(cluster):
 
 
 skip_without_slurm()
-with Cluster() as the_cluster:
-    main(the_cluster)
+main(fixture=Cluster)
