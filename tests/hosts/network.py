@@ -1,5 +1,5 @@
-"""Two hosts on this machine, for tests: network namespaces with addresses, host names, /etc/hosts and
-/dev/shm of their own, joined by a virtual cable. Nothing of the machine itself is changed."""
+"""Two hosts on this machine, for tests: network namespaces with addresses, host names, /etc/hosts
+and /dev/shm of their own, joined by a virtual cable. Nothing of the machine itself is changed."""
 
 import contextlib
 import os

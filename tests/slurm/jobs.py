@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The job scripts under a real Slurm of two virtual nodes: a run, a study in one allocation, a study
-of one job for each launch, and a product that is requeued and resumes."""
+"""The job scripts under a real Slurm of two virtual nodes: a run, a study in one allocation, a
+study of one job for each launch, and a product that is requeued and resumes."""
 
 import json
 import pathlib
