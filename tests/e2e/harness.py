@@ -257,10 +257,10 @@ def why_no_gpu():
 
 def main(fixture=None, on_gpu=False, always=False):
     """Calls the test_*() of the script, or those that are named; ends the process. With a
-    `fixture`, a context manager's class, each gets what that gives. In a build with CUDA a script is skipped
-    where there is no GPU, unless it is to run `always`: it would find there what it finds in the
-    build without. With `on_gpu`, runs of one rank then take the GPU, and so are compared with what
-    the others give on the host."""
+    `fixture`, a context manager's class, each gets what that gives. In a build with CUDA a script
+    is skipped where there is no GPU, unless it is to run `always`: it would find there what it
+    finds in the build without. With `on_gpu`, runs of one rank then take the GPU, and so are
+    compared with what the others give on the host."""
     import __main__ as script
     global BACKEND_OF_ONE_RANK
     if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON" and not always:
