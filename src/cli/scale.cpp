@@ -72,7 +72,7 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
 
 int scale(const Arguments& arguments, const char* const* environment) {
   constexpr std::array<std::string_view, 1> switches = {"list"};
-  constexpr std::array<std::string_view, 1> settings = {"predict"};
+  constexpr std::array<std::string_view, 2> settings = {"predict", "only"};
   const OptionTable table = scale_table(), run_table = all_options();
   CommandLine line = table.parse_command_line(arguments, switches, settings);
   if (const auto share = line.settings.find("predict"); share != line.settings.end()) {
@@ -81,18 +81,19 @@ int scale(const Arguments& arguments, const char* const* environment) {
   }
   scale::reject_many_copies();
   const bool lists = line.switches.contains("list");
+  const std::string only = line.settings["only"];
   std::filesystem::path ini;
   const Options options = resolve_workload("scale", table, std::move(line), environment, ini);
   reject_options_of_other_workloads(options, {});
   Log log;
   for (const std::string& warning : options.warnings()) log.warn(warning);
-  const scale::Order order{options, run_table, environment, scale::folder_of(options)};
+  const scale::Order order{options, run_table, environment, scale::folder_of(options), only};
   if (lists) {
     print_output(scale::list_study(order));
     return static_cast<int>(ExitCode::done);
   }
   const ExitCode code = scale::run_study(order, log);
-  if (code == ExitCode::checkpointed) return static_cast<int>(code);
+  if (code == ExitCode::checkpointed || !only.empty()) return static_cast<int>(code);
   const std::array<std::string, 1> folder = {order.folder.string()};
   const report::Report report = report::make_report(report::result_files(folder));
   print_output(report::to_text(report));

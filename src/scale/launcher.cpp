@@ -89,6 +89,8 @@ Launcher::Launcher(const Request& request)
   const std::uint64_t cpus_of_node = number_of("SLURM_CPUS_ON_NODE");
   cpus_ = number_of("SLURM_CPUS_PER_TASK");
   if (cpus_ == 0) cpus_ = std::max<std::uint64_t>(1, cpus_of_node / std::min(per_node_, most));
+  const bool is_limited = request.launcher == "auto" && !request.oversubscribe && in_slurm_job();
+  if (is_limited) tasks_ = number_of("SLURM_NTASKS");
   const std::vector<std::string> first = words(most);
   if (first.empty()) {
     throw UsageError("scale.launcher is empty: give a command, such as mpirun -np {ranks}");
@@ -100,6 +102,14 @@ Launcher::Launcher(const Request& request)
         first[0]));
   }
   reject_root(first[0]);
+}
+
+void Launcher::check_allocation(std::uint64_t ranks) const {
+  if (tasks_ == 0 || ranks <= tasks_) return;
+  throw UsageError(fmt::format(
+      "scale.ranks: {} ranks need {} tasks, but this Slurm job has {}: submit it with more "
+      "(sbatch --nodes, --ntasks-per-node), or leave the size out",
+      ranks, ranks, tasks_));
 }
 
 std::uint64_t Launcher::ranks_on_node(std::uint64_t ranks) const {

@@ -18,12 +18,16 @@ class Launcher {
 
   /// The words that come before the program's own.
   std::vector<std::string> words(std::uint64_t ranks) const;
+  /// Throws UsageError if this is a Slurm job with fewer tasks than `ranks`, unless ranks may share
+  /// cores. srun would wait for nodes that the job does not have.
+  void check_allocation(std::uint64_t ranks) const;
   std::uint64_t ranks_on_node(std::uint64_t ranks) const;
   const std::string& text() const { return template_; }
 
  private:
   std::string template_;
   std::uint64_t per_node_, cpus_;
+  std::uint64_t tasks_ = 0;  ///< of the Slurm job whose srun starts the ranks; 0: no limit is known
 };
 
 /// Throws UsageError if a launcher has started this process more than once: `scale` starts the

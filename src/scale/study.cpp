@@ -117,8 +117,13 @@ class Study {
   double expected(const Point& point) const;
   void tell(const Launch& launch, const std::string& what, const std::vector<Launch>& left);
 
+  std::vector<Launch> ordered() const;
+
+  static std::string name_of(const Launch& launch) {
+    return fmt::format("{}-r{}", launch.point->name, launch.replicate);
+  }
   fs::path result_of(const Launch& launch) const {
-    return order_.folder / fmt::format("{}-r{}.h5", launch.point->name, launch.replicate);
+    return order_.folder / (name_of(launch) + ".h5");
   }
   fs::path calibration() const { return order_.folder / "calibration.h5"; }
 
@@ -139,6 +144,7 @@ class Study {
 };
 
 constexpr std::uint64_t of_calibration = 0;  // a replicate
+constexpr std::string_view only_calibration = "calibration";
 
 Study::Study(const Order& order, Log* log)
     : order_(order),
@@ -242,8 +248,8 @@ double Study::predict(const Point& point, const Values& conditions) const {
   return workloads::open(options)->predict(machine).seconds;
 }
 
-/// The launches without a complete result, replicate by replicate, each in a random order.
-std::vector<Launch> Study::missing() const {
+/// The launches that are wanted, replicate by replicate, each in a random order.
+std::vector<Launch> Study::ordered() const {
   std::vector<Launch> launches;
   for (std::uint64_t replicate = 1; replicate <= request_.replicates; ++replicate) {
     std::vector<const Point*> order;
@@ -252,17 +258,26 @@ std::vector<Launch> Study::missing() const {
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
     for (const Point* point : order) {
       const Launch launch{point, replicate};
-      const Attempt as_if{
-          .point = point->name, .replicate = replicate, .result = result_of(launch)};
-      if (!problem_of(as_if, *point).empty()) launches.push_back(launch);
+      if (order_.only.empty() || order_.only == name_of(launch)) launches.push_back(launch);
     }
   }
   return launches;
 }
 
+/// Those of them without a complete result.
+std::vector<Launch> Study::missing() const {
+  std::vector<Launch> launches = ordered();
+  std::erase_if(launches, [&](const Launch& launch) {
+    const Attempt as_if{
+        .point = launch.point->name, .replicate = launch.replicate, .result = result_of(launch)};
+    return problem_of(as_if, *launch.point).empty();
+  });
+  return launches;
+}
+
 std::string Study::list() {
   if (is_calibrated()) take_conditions();
-  std::string text;
+  std::string text = fmt::format("# folder: {}\n", printable(order_.folder.string()));
   double total = 0;
   for (std::uint64_t replicate = 1; replicate <= request_.replicates; ++replicate) {
     for (const Point& point : points_) {
@@ -270,8 +285,8 @@ std::string Study::list() {
       const auto run = words(point, replicate, result_of({&point, replicate}), conditions_);
       line.insert(line.end(), run.begin(), run.end());
       text += fmt::format(
-          "# {} ranks, launch {}: {} a repetition{}\n{}\n", point.ranks, replicate,
-          format_duration(point.predicted),
+          "# {}: {} rank{}, {} a repetition{}\n{}\n", name_of({&point, replicate}), point.ranks,
+          point.ranks == 1 ? "" : "s", format_duration(point.predicted),
           request_.weak
               ? fmt::format(", {:.4g} times the work of the smallest size", point.scaled.factor)
               : "",
@@ -505,14 +520,29 @@ bool Study::launch(const Launch& launch) {
 }
 
 ExitCode Study::run() {
+  const std::vector<Launch> wanted = ordered();
+  if (wanted.empty() && order_.only != only_calibration) {
+    throw UsageError(fmt::format("--only: the study has no launch {} (--list shows their names)",
+                                 excerpt(order_.only)));
+  }
+  launcher_.check_allocation(order_.only.empty() || wanted.empty() ? points_.back().ranks
+                                                                   : wanted.front().point->ranks);
   open_folder();
   for (const io::InputFile& file : workloads::open(order_.options)->inputs().files) {
     inputs_.push_back(file.path);
   }
   interrupts_.emplace();
   attempts_.emplace(order_.folder);
-  calibrate();
-  warn_of_cache();
+  if (order_.only.empty() || order_.only == only_calibration) {
+    calibrate();
+    warn_of_cache();
+  } else if (!is_calibrated()) {
+    throw UsageError(
+        fmt::format("the study in '{}' has no calibration run: start it with --only {} first",
+                    order_.folder.string(), only_calibration));
+  } else {
+    take_conditions();
+  }
   std::vector<Launch> left = missing();
   total_ = left.size();
   std::size_t failed = 0;

@@ -27,6 +27,7 @@ struct Order {
   const OptionTable& run_table;
   const char* const* environment;
   std::filesystem::path folder;
+  std::string only = {};  ///< one launch, such as "p4-r2", or "calibration"; empty: all
 };
 
 /// The folder that output.file names, without which it is WORKLOAD-MODE in the current folder.
@@ -38,7 +39,8 @@ std::string list_study(const Order& order);
 
 /// Launches what the folder does not have. Returns done if all points are there, failed if some
 /// have failed twice, checkpointed if a signal has ended it. Throws UsageError if the study cannot
-/// work as ordered, which shows before the first launch or in the calibration run.
+/// work as ordered, which shows before the first launch or in the calibration run, or if the study
+/// has no launch `only`.
 ExitCode run_study(const Order& order, Log& log);
 
 }  // namespace shardstream::scale

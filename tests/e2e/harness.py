@@ -255,8 +255,8 @@ def why_no_gpu():
     return "" if finished.code == 0 else finished.err.strip()
 
 
-def main(on_gpu=False, always=False):
-    """Runs the test_*() of the script, or those that are named; ends the process. In a build with
+def main(*fixtures, on_gpu=False, always=False):
+    """Calls the test_*() of the script, or those that are named, with `fixtures`; ends the process. In a build with
     CUDA a script is skipped where there is no GPU, unless it is to run `always`: it would find
     there what it finds in the build without. With `on_gpu`, runs of one rank then take the GPU, and
     so are compared with what the others give on the host."""
@@ -276,7 +276,7 @@ def main(on_gpu=False, always=False):
     for name, test in tests:
         began = time.monotonic()
         try:
-            test()
+            test(*fixtures)
             verdict = "ok"
         except Exception:  # pylint: disable=broad-except
             failed += 1
