@@ -46,8 +46,8 @@ def test_a_study_goes_on_where_it_was():
     options = ["--model.work", "50ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
     listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
     commands = [line for line in listed.splitlines() if line.startswith("mpirun -np ")]
-    assert len(commands) == 4 and not folder.exists(), listed
-    expect_words(commands[0], ["--launch.expect-ranks=1", "--study.point=p1"])
+    assert len(commands) == 5 and not folder.exists(), listed
+    expect_words(commands[0], ["--launch.expect-ranks=2", "--study.point=calibration"])
     study(folder, *options)
     assert [each["exit_code"] for each in attempts(folder)] == [0] * 5, attempts(folder)
     assert attempts(folder)[0]["point"] == "calibration"
