@@ -48,7 +48,7 @@ MinJobAge=3600
 GresTypes=gpu
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1_port} CPUs=4 Gres=gpu:2
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2_port} CPUs=4 Gres=gpu:2
-PartitionName=all Nodes=n1,n2 Default=YES MaxTime=10 OverSubscribe=NO
+PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE OverSubscribe=NO
 """
 
 
