@@ -62,7 +62,7 @@ end_job() {
       scontrol requeue "$SLURM_JOB_ID"
     else
       printf 'This was restart %s: the job ends. What is finished stays; submit it again.\n' \
-        "$SLURM_RESTART_COUNT" >&2
+        "${SLURM_RESTART_COUNT:-0}" >&2
     fi
   fi
   exit "$1"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/gemm/check_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/rows.hpp"
 #include "kernels/vector_clones.hpp"
 
@@ -39,7 +39,7 @@ template <class T>
 
 /// The sums of x[i] * y[i] and of x[i]^2: sixteen lanes, then the lanes in order.
 template <class T>
-[[gnu::always_inline]] inline Sums sums_of(const T* x, const double* y, std::uint64_t count) {
+SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, const double* y, std::uint64_t count) {
   constexpr unsigned flight = 4;
   Four<double> sum[flight] = {}, squares[flight] = {};
   std::uint64_t at = 0;
@@ -65,18 +65,6 @@ template <class T>
     total.squares += a * a;
   }
   return total;
-}
-SHARDSTREAM_VECTOR_CLONES
-Sums sums(const float* x, const double* y, std::uint64_t count) {
-  return sums_of(x, y, count);
-}
-SHARDSTREAM_VECTOR_CLONES
-Sums sums(const std::int32_t* x, const double* y, std::uint64_t count) {
-  return sums_of(x, y, count);
-}
-SHARDSTREAM_VECTOR_CLONES
-Sums sums(const double* x, const double* y, std::uint64_t count) {
-  return sums_of(x, y, count);
 }
 
 constexpr std::uint64_t chunk = 256;  // columns whose signs are made at a time, for all rows

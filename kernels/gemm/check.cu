@@ -1,4 +1,4 @@
-#include "kernels/gemm/check_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/panel_element.cuh"
 #include "kernels/gemm/rounding.hpp"
 

@@ -1,14 +1,34 @@
-// What multiply.cu makes.
+// The launchers of the .cu files: each enqueues its kernels and does not wait.
 #pragma once
 
+#include "kernels/gemm/check.hpp"
+#include "kernels/gemm/factor.hpp"
+#include "kernels/gemm/moments.hpp"
 #include "kernels/gemm/multiply.hpp"
+#include "kernels/gemm/panel.hpp"
 
 namespace shardstream::gemm::cuda {
 
+void canonicalize(const CanonicalizeArgs& args, CudaStream stream);
+void transpose(const TransposeArgs& args, CudaStream stream);
+void mirror(const MirrorArgs& args, CudaStream stream);
+void correlate(const CorrelateArgs& args, CudaStream stream);
+void zero(const ZeroArgs& args, CudaStream stream);
+void sum_words(const WordSumArgs& args, CudaStream stream);
+void finish(const FinishArgs& args, CudaStream stream);
+
+void split(const SplitArgs& args, CudaStream stream);
+void add(const AddArgs& args, CudaStream stream);
+
+void moments(const MomentsArgs& args, CudaStream stream);
+
 /// make_multiply_plan() for the calling thread's GPU.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile);
-
-/// Enqueues the plan's calls and does not wait.
 void multiply(const MultiplyArgs& args, CudaStream stream);
+
+void signed_sums(const SignedSumsArgs& args, CudaStream stream);
+void add_products(const AddProductsArgs& args, CudaStream stream);
+void check_rows(const CheckTileArgs& args, CudaStream stream);
+void verdict(const CheckTileArgs& args, CudaStream stream);
 
 }  // namespace shardstream::gemm::cuda

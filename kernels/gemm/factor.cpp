@@ -1,6 +1,6 @@
 #include "kernels/gemm/factor.hpp"
 
-#include "kernels/gemm/factor_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
 #include "kernels/gemm/rows.hpp"
 #include "kernels/vector_clones.hpp"
@@ -33,22 +33,8 @@ void split(const SplitArgs& args, unsigned part, unsigned parts) {
 }
 
 template <class T>
-[[gnu::always_inline]] inline void add_elements(const T* left, const T* right, std::uint64_t count,
-                                                T* sum) {
+SHARDSTREAM_VECTOR_CLONES void add_all(const T* left, const T* right, std::uint64_t count, T* sum) {
   for (std::uint64_t i = 0; i < count; ++i) sum[i] = left[i] + right[i];
-}
-SHARDSTREAM_VECTOR_CLONES
-void add_all(const float* left, const float* right, std::uint64_t count, float* sum) {
-  add_elements(left, right, count, sum);
-}
-SHARDSTREAM_VECTOR_CLONES
-void add_all(const double* left, const double* right, std::uint64_t count, double* sum) {
-  add_elements(left, right, count, sum);
-}
-SHARDSTREAM_VECTOR_CLONES
-void add_all(const std::int32_t* left, const std::int32_t* right, std::uint64_t count,
-             std::int32_t* sum) {
-  add_elements(left, right, count, sum);
 }
 
 void add(const AddArgs& args, unsigned part, unsigned parts) {

@@ -1,4 +1,4 @@
-#include "kernels/gemm/factor_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
 
 namespace shardstream::gemm::cuda {

@@ -1,10 +1,9 @@
 #include "kernels/gemm/moments.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 
-#include "kernels/gemm/moments_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/rows.hpp"
 #include "kernels/vector_clones.hpp"
 
@@ -83,7 +82,7 @@ template <class T>
 /// Variables [begin, end). Where these are columns, a few hundred of them pass at a time, so that
 /// their sums stay in the first-level cache.
 template <class T>
-[[gnu::always_inline]] inline void add_moments(const MomentsArgs& args, Rows variables) {
+SHARDSTREAM_VECTOR_CLONES void add_moments(const MomentsArgs& args, Rows variables) {
   const T* const raw = static_cast<const T*>(args.raw);
   if (args.first) {
     std::fill(args.sums + variables.begin, args.sums + variables.end, 0.0);
@@ -106,36 +105,10 @@ template <class T>
   }
 }
 
-// One function for each type: vector clones do not inline a call through with_element_type().
-SHARDSTREAM_VECTOR_CLONES
-void moments_of(const MomentsArgs& args, Rows variables, float) {
-  add_moments<float>(args, variables);
-}
-SHARDSTREAM_VECTOR_CLONES
-void moments_of(const MomentsArgs& args, Rows variables, double) {
-  add_moments<double>(args, variables);
-}
-SHARDSTREAM_VECTOR_CLONES
-void moments_of(const MomentsArgs& args, Rows variables, std::int32_t) {
-  add_moments<std::int32_t>(args, variables);
-}
-SHARDSTREAM_VECTOR_CLONES
-void moments_of(const MomentsArgs& args, Rows variables, std::int64_t) {
-  add_moments<std::int64_t>(args, variables);
-}
-SHARDSTREAM_VECTOR_CLONES
-void moments_of(const MomentsArgs& args, Rows variables, std::int8_t) {
-  add_moments<std::int8_t>(args, variables);
-}
-SHARDSTREAM_VECTOR_CLONES
-void moments_of(const MomentsArgs& args, Rows variables, std::uint8_t) {
-  add_moments<std::uint8_t>(args, variables);
-}
-
 void moments(const MomentsArgs& args, unsigned part, unsigned parts) {
   const Rows variables = rows_of(args.variables, part, parts);
   with_element_type(args.from,
-                    [&](auto tag) { moments_of(args, variables, typename decltype(tag)::type{}); });
+                    [&](auto tag) { add_moments<typename decltype(tag)::type>(args, variables); });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/gemm/moments_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 
 namespace shardstream::gemm::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/gemm/panel_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
 #include "kernels/gemm/rows.hpp"
 #include "kernels/gemm/words.hpp"
@@ -166,8 +166,8 @@ void sum_words(const WordSumArgs& args, unsigned part, unsigned parts) {
 }
 
 template <class T>
-[[gnu::always_inline]] inline void finish_elements(const T* tile, const T* c0, double alpha,
-                                                   double beta, std::uint64_t count, T* out) {
+SHARDSTREAM_VECTOR_CLONES void finish_row(const T* tile, const T* c0, double alpha, double beta,
+                                          std::uint64_t count, T* out) {
   if (c0 == nullptr) {
     for (std::uint64_t i = 0; i < count; ++i) out[i] = static_cast<T>(alpha * tile[i]);
   } else {
@@ -175,16 +175,6 @@ template <class T>
       out[i] = static_cast<T>(alpha * tile[i] + beta * c0[i]);
     }
   }
-}
-SHARDSTREAM_VECTOR_CLONES
-void finish_row(const float* tile, const float* c0, double alpha, double beta, std::uint64_t count,
-                float* out) {
-  finish_elements(tile, c0, alpha, beta, count, out);
-}
-SHARDSTREAM_VECTOR_CLONES
-void finish_row(const double* tile, const double* c0, double alpha, double beta,
-                std::uint64_t count, double* out) {
-  finish_elements(tile, c0, alpha, beta, count, out);
 }
 
 template <class T>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "kernels/gemm/panel_cuda.hpp"
+#include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/panel_element.cuh"
 #include "kernels/gemm/rounding.hpp"
 

@@ -1,7 +1,6 @@
 #include "kernels/gemm/words.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -77,7 +76,7 @@ template <class T>
 /// added pair by pair. Vectors are spelled out because compilers make none of sums of doubles,
 /// whose order counts.
 template <class T>
-[[gnu::always_inline]] inline RowSums sums_of_row(const std::byte* row, std::uint64_t count) {
+SHARDSTREAM_VECTOR_CLONES RowSums sums_of_row(const std::byte* row, std::uint64_t count) {
   RowSums sums;
   Doubles squares[2] = {};
   // Of each word that a step loads, and for 4-byte elements of its upper half alone.
@@ -133,27 +132,14 @@ template <class T>
   return sums;
 }
 
-SHARDSTREAM_VECTOR_CLONES
-RowSums sums_of_floats(const std::byte* row, std::uint64_t count) {
-  return sums_of_row<float>(row, count);
-}
-SHARDSTREAM_VECTOR_CLONES
-RowSums sums_of_doubles(const std::byte* row, std::uint64_t count) {
-  return sums_of_row<double>(row, count);
-}
-SHARDSTREAM_VECTOR_CLONES
-RowSums sums_of_integers(const std::byte* row, std::uint64_t count) {
-  return sums_of_row<std::int32_t>(row, count);
-}
-
 RowSums sums_of_elements(ElementType type, const std::byte* row, std::uint64_t count) {
   switch (type) {
     case ElementType::f32:
-      return sums_of_floats(row, count);
+      return sums_of_row<float>(row, count);
     case ElementType::f64:
-      return sums_of_doubles(row, count);
+      return sums_of_row<double>(row, count);
     case ElementType::i32:
-      return sums_of_integers(row, count);
+      return sums_of_row<std::int32_t>(row, count);
     default:
       throw std::logic_error("C is not of this type");
   }
@@ -221,8 +207,8 @@ template <Precision P, bool OnHost, class T>
 }
 
 template <class T>
-[[gnu::always_inline]] inline std::uint64_t round_to(Precision precision, bool on_host,
-                                                     const T* from, std::uint64_t count, void* to) {
+SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, bool on_host, const T* from,
+                                                   std::uint64_t count, void* to) {
   switch (precision) {  // not with_precision(), which the vector clones would call, not inline
     case Precision::fp64:
       return round_all<Precision::fp64, true>(from, count, to);
@@ -246,37 +232,6 @@ template <class T>
       return round_all<Precision::fp32x3, true>(from, count, to);
   }
   return 0;
-}
-
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t round_from(Precision precision, bool on_host, const float* from, std::uint64_t count,
-                         void* to) {
-  return round_to(precision, on_host, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t round_from(Precision precision, bool on_host, const double* from, std::uint64_t count,
-                         void* to) {
-  return round_to(precision, on_host, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t round_from(Precision precision, bool on_host, const std::int32_t* from,
-                         std::uint64_t count, void* to) {
-  return round_to(precision, on_host, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t round_from(Precision precision, bool on_host, const std::int64_t* from,
-                         std::uint64_t count, void* to) {
-  return round_to(precision, on_host, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t round_from(Precision precision, bool on_host, const std::int8_t* from,
-                         std::uint64_t count, void* to) {
-  return round_to(precision, on_host, from, count, to);
-}
-SHARDSTREAM_VECTOR_CLONES
-std::uint64_t round_from(Precision precision, bool on_host, const std::uint8_t* from,
-                         std::uint64_t count, void* to) {
-  return round_to(precision, on_host, from, count, to);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 /// The sum of `blocks` times 32 elements after `steps` steps each; they fill vector registers.
 template <class T>
-[[gnu::always_inline]] inline T run_blocks(std::uint64_t blocks, std::uint64_t steps, T a, T b) {
+SHARDSTREAM_VECTOR_CLONES T run(std::uint64_t blocks, std::uint64_t steps, T a, T b) {
   T sum = 0;
   for (std::uint64_t block = 0; block < blocks; ++block) {
     std::array<T, 32> x;
@@ -22,14 +22,6 @@ template <class T>
     for (const T each : x) sum += each;
   }
   return sum;
-}
-
-SHARDSTREAM_VECTOR_CLONES float run(std::uint64_t blocks, std::uint64_t steps, float a, float b) {
-  return run_blocks(blocks, steps, a, b);
-}
-SHARDSTREAM_VECTOR_CLONES double run(std::uint64_t blocks, std::uint64_t steps, double a,
-                                     double b) {
-  return run_blocks(blocks, steps, a, b);
 }
 
 template <class T>

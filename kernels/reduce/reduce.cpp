@@ -10,29 +10,10 @@
 namespace shardstream::reduce {
 namespace {
 
-SHARDSTREAM_VECTOR_CLONES
-PartialOf<float> leaf(const float* x, unsigned count, std::int64_t first, Want want) {
-  return reduce_leaf<float, lanes>(x, count, first, want);
-}
-SHARDSTREAM_VECTOR_CLONES
-PartialOf<double> leaf(const double* x, unsigned count, std::int64_t first, Want want) {
-  return reduce_leaf<double, lanes>(x, count, first, want);
-}
-SHARDSTREAM_VECTOR_CLONES
-PartialOf<std::int32_t> leaf(const std::int32_t* x, unsigned count, std::int64_t first, Want want) {
-  return reduce_leaf<std::int32_t, lanes>(x, count, first, want);
-}
-SHARDSTREAM_VECTOR_CLONES
-PartialOf<std::int64_t> leaf(const std::int64_t* x, unsigned count, std::int64_t first, Want want) {
-  return reduce_leaf<std::int64_t, lanes>(x, count, first, want);
-}
-SHARDSTREAM_VECTOR_CLONES
-PartialOf<std::int8_t> leaf(const std::int8_t* x, unsigned count, std::int64_t first, Want want) {
-  return reduce_leaf<std::int8_t, lanes>(x, count, first, want);
-}
-SHARDSTREAM_VECTOR_CLONES
-PartialOf<std::uint8_t> leaf(const std::uint8_t* x, unsigned count, std::int64_t first, Want want) {
-  return reduce_leaf<std::uint8_t, lanes>(x, count, first, want);
+template <class T>
+SHARDSTREAM_VECTOR_CLONES PartialOf<T> leaf(const T* x, unsigned count, std::int64_t first,
+                                            Want want) {
+  return reduce_leaf<T, lanes>(x, count, first, want);
 }
 
 /// A part takes a contiguous share of the leaves.

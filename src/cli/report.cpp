@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <array>
 #include <fstream>
@@ -18,6 +19,10 @@ int report(const Arguments& arguments, const char* const*) {
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
+  // libhdf5 takes and frees a megabyte for each file. Without this, giving it back to the system
+  // takes three quarters of the time of a thousand files.
+  mallopt(M_MMAP_THRESHOLD, 16 << 20);
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
   const report::Report report = report::make_report(report::result_files(line.words));
   if (report.studies.empty() && report.unreadable.size() == 1) {
     throw UsageError(report.unreadable.front().reason);

@@ -96,7 +96,8 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
       units > 0 ? fmt::format("use --pipeline.batch {}B or less", units * unit * element)
                 : fmt::format("allow --pipeline.gpu-memory {}B or more", need);
   throw UsageError(fmt::format(
-      "{} batches of {} need {} of device memory, of which {} may be used ({} free): {}",
+      "pipeline.batch: {} batches of {} need {} of device memory, of which {} may be used ({} "
+      "free): {}",
       sizes.batches, format_size(sizes.batch * element), format_size(need),
       format_size(sizes.device_limit), format_size(resources.device_memory), remedy));
 }

@@ -144,7 +144,6 @@ void reject_many_copies() {
 }
 
 std::vector<std::string> environment_of_runs(const char* const* environment) {
-  // The runs of a requeued study (SLURM_RESTART_COUNT) have not been interrupted themselves.
   constexpr std::array prefixes = {"OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE",  "OMPI_MCA_ess",
                                    "OMPI_MCA_orte_",   "OMPI_MCA_pmix",       "PMI",
                                    "SLURM_STEP",       "SLURM_PROCID",        "SLURM_LOCALID",

@@ -36,7 +36,8 @@ class Launcher {
 void reject_many_copies();
 
 /// `environment` for the runs: without the variables by which a launcher tells a process of its
-/// rank, and without SHARDSTREAM_*, which the study has already turned into options.
+/// rank, without the job's count of restarts (the launches of a requeued study resume nothing), and
+/// without SHARDSTREAM_*, which the study has already turned into options.
 std::vector<std::string> environment_of_runs(const char* const* environment);
 
 }  // namespace shardstream::scale

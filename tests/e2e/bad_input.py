@@ -411,6 +411,10 @@ def test_full_disk_and_read_only_folder():
     each([case + (ranks,) for ranks in RANKS for case in (
         ("size=1m", result, ["MiB", "free"]), ("size=2m", data, ["MiB", "free"]),
         ("size=9m,ro", result, ["Read-only"]), ("size=9m,ro", data, ["Read-only"]))], check)
+    finished, left = in_small_mount("size=1m", command_line(
+        ["scale", *result[1:-2], "--scale.ranks", 1, "-o", "{mount}/study"], 1))
+    expect_words(finished.expect(2).err, ["MiB", "free"], finished)
+    assert left == "study\n", left
     # And with just enough of it:
     finished, left = in_small_mount("size=5m", command_line(result, 2))
     assert finished.expect(0) and left == "out.h5\n", left

@@ -52,7 +52,7 @@ def check_document(path):
 
 
 def test_shown_commands():
-    each([(path,) for path in documents()], check_document, workers=2)
+    each([(path,) for path in documents()], check_document)
 
 
 def test_the_readme_is_short():

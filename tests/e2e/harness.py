@@ -255,11 +255,12 @@ def why_no_gpu():
     return "" if finished.code == 0 else finished.err.strip()
 
 
-def main(*fixtures, on_gpu=False, always=False):
-    """Calls the test_*() of the script, or those that are named, with `fixtures`; ends the process. In a build with
-    CUDA a script is skipped where there is no GPU, unless it is to run `always`: it would find
-    there what it finds in the build without. With `on_gpu`, runs of one rank then take the GPU, and
-    so are compared with what the others give on the host."""
+def main(fixture=None, on_gpu=False, always=False):
+    """Calls the test_*() of the script, or those that are named; ends the process. With a
+    `fixture`, a context manager's class, each gets what that gives. In a build with CUDA a script
+    is skipped where there is no GPU, unless it is to run `always`: it would find there what it
+    finds in the build without. With `on_gpu`, runs of one rank then take the GPU, and so are
+    compared with what the others give on the host."""
     import __main__ as script
     global BACKEND_OF_ONE_RANK
     if os.environ.get("SHARDSTREAM_TEST_CUDA") == "ON" and not always:
@@ -273,15 +274,17 @@ def main(*fixtures, on_gpu=False, always=False):
     tests = [(name, test) for name, test in vars(script).items() if name.startswith("test_")]
     tests = [each for each in tests if len(sys.argv) == 1 or each[0] in sys.argv[1:]]
     failed = 0
-    for name, test in tests:
-        began = time.monotonic()
-        try:
-            test(*fixtures)
-            verdict = "ok"
-        except Exception:  # pylint: disable=broad-except
-            failed += 1
-            verdict = "FAILED"
-            traceback.print_exc(file=sys.stdout)
-        print(f"{verdict} {name} ({time.monotonic() - began:.1f} s)", flush=True)
+    with contextlib.ExitStack() as stack:
+        fixtures = [stack.enter_context(fixture())] if fixture else []
+        for name, test in tests:
+            began = time.monotonic()
+            try:
+                test(*fixtures)
+                verdict = "ok"
+            except Exception:  # pylint: disable=broad-except
+                failed += 1
+                verdict = "FAILED"
+                traceback.print_exc(file=sys.stdout)
+            print(f"{verdict} {name} ({time.monotonic() - began:.1f} s)", flush=True)
     print(f"{len(tests) - failed} of {len(tests)} tests passed")
     sys.exit(1 if failed or not tests else 0)

@@ -1,10 +1,6 @@
 #!/usr/bin/python3
 """`run model`: its prediction against the law in numpy, its time against the prediction, its noise,
-what it prints and stores, bad input, and the commands that its README shows."""
-
-import pathlib
-import re
-import shlex
+what it prints and stores, and bad input."""
 
 import h5py
 import numpy as np
@@ -12,7 +8,6 @@ import numpy as np
 from harness import (check_complaints, each, expect_gone, expect_words, finish, main, new_folder,
                      ranks_below, run, start, wait_until)
 
-README = pathlib.Path(__file__).resolve().parents[2] / "src/workloads/model/README.md"
 ROUNDING = 1e-8  # each part is rounded to a nanosecond
 
 
@@ -176,32 +171,6 @@ def test_bad_input():
         (["run", "model", "--input.data", "x.h5"], 2, ["--input.data", "model", "reduce"]),
     ], ranks=(1,))
     check_complaints([(["run", "model", "--model.work", "0s"], 2, ["--model.work", "0s", "1ms"])])
-
-
-def shown_commands():
-    """Those of the README's indented lines that run the program, as (ranks, arguments)."""
-    text = README.read_text().replace("\\\n", " ")
-    for line in re.findall(r"^    (.*\bshardstream .*)$", text, flags=re.MULTILINE):
-        words = shlex.split(line)
-        program = words.index("shardstream")
-        ranks = words[words.index("-np") + 1] if program > 0 else 1
-        yield int(ranks), words[program + 1:]
-
-
-def test_shown_commands():
-    """They end well, and standard output has what the README shows."""
-    commands = list(shown_commands())
-    assert len(commands) == README.read_text().count("shardstream run model"), commands
-    keys = set()
-
-    def check(ranks, words):
-        finished = run(*words, ranks=ranks, cwd=new_folder()).expect(0)
-        if "--dry-run" not in words:
-            keys.update(finished.values)
-            assert finished.values["verified"] == "true", finished
-    each(commands, check)
-    shown = set(re.findall(r"^    ([a-z_]+)=", README.read_text(), flags=re.MULTILINE))
-    assert shown and shown <= keys, shown - keys
 
 
 main(on_gpu=True)

@@ -131,6 +131,42 @@ def test_launchers():
     check(once, 0, ["exit code 9"])
 
 
+def test_more_ranks_than_there_are():
+    folder = new_folder() / "study"
+    ranks = 4 * os.cpu_count()
+    finished = run("scale", "model", "--scale.ranks", f"1,{ranks}", "-o", folder,
+                   env={"OMPI_MCA_rmaps_base_oversubscribe": None})
+    assert finished.code == 1 and not list(folder.glob("*.h5")), finished
+    expect_words(finished.err, [ranks, "--scale.ranks", "--scale.oversubscribe"], finished)
+
+
+def test_one_launch_alone():
+    """What the jobs of submit-study do."""
+    folder = new_folder() / "study"
+    options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
+    early = run("scale", "model", *QUICK, *options, "-o", folder, "--only", "p2-r1")
+    expect_complaint(early, 2, [folder, "--only calibration"])
+    unknown = run("scale", "model", *QUICK, *options, "-o", folder, "--only", "p3-r1")
+    expect_complaint(unknown, 2, ["--only", "p3-r1", "--list"])
+    finished = run("scale", "model", *QUICK, *options[:-1], 3, "--list", "-o", folder)
+    expect_complaint(finished, 2, [folder, "scale.replicates", 2, 3])
+    study(folder, *options, "--only", "calibration")
+    study(folder, *options, "--only", "p2-r1")
+    assert [path.name for path in sorted(folder.glob("*.h5"))] == ["calibration.h5", "p2-r1.h5"]
+    listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
+    assert set(re.findall(r"^# (\S+): \d rank", listed, re.MULTILINE)) == {
+        "p1-r1", "p1-r2", "p2-r2"}, listed
+    # Without a launcher: a login node may have none.
+    empty = new_folder()
+    assert run("scale", "model", *QUICK, *options, "--list", "-o", empty / "x",
+               env={"PATH": str(empty), "OMPI_ALLOW_RUN_AS_ROOT": None}).expect(0).out
+    # In a Slurm job that is too small.
+    finished = run("scale", "model", *options, "-o", empty / "x",
+                   env={"SLURM_JOB_ID": "47", "SLURM_NTASKS": "1"})
+    expect_complaint(finished, 2, ["scale.ranks", 2, "1 tasks", "--nodes"])
+    assert not list(empty.iterdir())
+
+
 # ---------------------------------------------------------------- files
 
 def damaged(source, target, change):
@@ -167,15 +203,37 @@ def test_reports_of_any_files():
     assert bad == {f"x-{name}.h5" for name in ("truncated", "schema", "zero", "nan", "negative")}
     assert found["studies"] == [good], found  # the good files count as before
 
+    # The launcher's time is known by the attempts, unless a clock was set back.
+    assert good["points"][0]["launcher"] > 0, good
+    past = new_folder()
+    shutil.copy(folder / "attempts.jsonl", past)
+
+    def set_back(file):
+        startup = file["timing/startup"][:]
+        startup["utc"] -= 1000
+        file["timing/startup"][:] = startup
+    damaged(source, past / "p1-r1.h5", set_back)
+    point, = only_study(past)["points"]
+    assert point["launcher"] is None and point["to_result"] > 0, point
+    with (past / "attempts.jsonl").open("a") as file:
+        file.write("torn")
+    unreadable, = report(past, code=1)["unreadable"]
+    expect_words(unreadable["reason"], ["attempts.jsonl", "line 6"])
+
     def other_commit(file):
         file["provenance"].attrs["git_commit"] = "other"
         file.attrs["created_utc"] = "2999-01-01T00:00:00Z"
     mixed = new_folder()
-    for name in ("p1-r1.h5", "p2-r1.h5"):
+    for name in ("p1-r1.h5", "p2-r1.h5", "attempts.jsonl"):
         shutil.copy(folder / name, mixed / name)
     damaged(source, mixed / "p1-r2.h5", other_commit)
     (excluded,) = only_study(mixed)["excluded"]
     expect_words(excluded["reason"], ["commit", "other"])
+    # What most launches have counts, not what the first one has.
+    damaged(source, mixed / "p1-r2.h5", lambda file: (
+        other_commit(file), file.attrs.modify("created_utc", "2001-01-01T00:00:00Z")))
+    assert [pathlib.Path(each["file"]).name for each in only_study(mixed)["excluded"]] == [
+        "p1-r2.h5"]
     one = only_study(mixed / "p1-r1.h5")
     assert one["serial"] is None and one["points"][0]["time_lo"] is None, one
 

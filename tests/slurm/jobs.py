@@ -11,8 +11,8 @@ import h5py  # noqa: E402  pylint: disable=wrong-import-position
 
 from checkpoints import finished_groups  # noqa: E402
 from cluster import Cluster, skip_without_slurm  # noqa: E402
-from harness import expect_words, main, run  # noqa: E402
-from products import ON_HOST, least_memory, skip_without_blas  # noqa: E402
+from harness import expect_words, main, skip_part  # noqa: E402
+from products import ON_HOST, least_memory, why_no_products  # noqa: E402
 from studies import attempts, only_study  # noqa: E402
 
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
@@ -38,6 +38,13 @@ def expect_study(folder, ranks, launches):
     assert [point["ranks"] for point in study["points"]] == ranks, study
     assert {point["launches"] for point in study["points"]} == {launches}, study
     assert not study["excluded"] and not study["failed"], study
+
+
+def skips_products():
+    why = why_no_products()
+    if why:
+        skip_part(why)
+    return why
 
 
 def test_a_run_on_two_nodes(cluster):
@@ -135,7 +142,8 @@ def test_a_study_without_calibration_is_only_a_report(cluster):
 
 
 def test_a_product_resumes_after_its_requeue(cluster):
-    skip_without_blas()
+    if skips_products():
+        return
     memory = least_memory("gemm", SIZES, 2, ON_HOST)
     job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,
                          "--pipeline.gpu-memory", f"{memory}B", "-o", "c.h5")
@@ -148,7 +156,8 @@ def test_a_product_resumes_after_its_requeue(cluster):
 
 
 def test_a_product_gives_up(cluster):
-    skip_without_blas()
+    if skips_products():
+        return
     memory = least_memory("gemm", SIZES, 2, ON_HOST)
     folder = cluster.work / "up"
     folder.mkdir()
@@ -187,5 +196,4 @@ def test_mistakes(cluster):
 
 
 skip_without_slurm()
-with Cluster() as the_cluster:
-    main(the_cluster)
+main(fixture=Cluster)

@@ -494,7 +494,8 @@ TEST_F(Checkpoints, AreOfTheSameComputationOnly) {
   other[1].second = "3";
   other[2].second = "b";
   const std::string message = complaint(other);
-  EXPECT_TRUE(names(message, "2 finished pieces", "gemm.alpha", "'2'", "'3'", "--output.resume never"));
+  EXPECT_TRUE(
+      names(message, "2 finished pieces", "gemm.alpha", "'2'", "'3'", "--output.resume never"));
   EXPECT_TRUE(names(complaint(product, false), "output.store", "'true'", "'false'"));
   other = product;
   other.insert(other.begin(), {"k", "1"});

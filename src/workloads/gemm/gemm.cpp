@@ -157,8 +157,8 @@ GemmOperands open_gemm(const Options& options) {
     const std::uint64_t k = operands.transpose_b ? operands.b->columns() : operands.b->rows();
     if (operands.a && k != operands.k) {
       throw UsageError(fmt::format(
-          "the inner sizes {} and {} differ ({}{}, {}{}): {}", operands.k, k, extents(*operands.a),
-          operands.transpose_a ? ", transposed" : "", extents(*operands.b),
+          "input.a and input.b: the inner sizes {} and {} differ ({}{}, {}{}): {}", operands.k, k,
+          extents(*operands.a), operands.transpose_a ? ", transposed" : "", extents(*operands.b),
           operands.transpose_b ? ", transposed" : "", what_would_fit(operands)));
     }
     operands.k = k;

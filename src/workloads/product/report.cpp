@@ -145,8 +145,8 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
   if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
   outcome.metrics.push_back({"detection_threshold", caught, "", "{:.3g}"});
   outcome.metrics.push_back(
-      {"upload_ratio",
-       static_cast<double>(plan.uploads) / static_cast<double>(plan.min_uploads), "", "{:.4f}"});
+      {"upload_ratio", static_cast<double>(plan.uploads) / static_cast<double>(plan.min_uploads),
+       "", "{:.4f}"});
   outcome.attributes.insert(outcome.attributes.end(),
                             {{"m", integer(operands.m)},
                              {"n", integer(operands.n)},

@@ -413,7 +413,7 @@ std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass) {
 }
 
 std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t column,
-                            std::uint64_t layer) {
+                          std::uint64_t layer) {
   const GemmProblem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
   const Range depth = shape.depth(shape.blocks_of(shape.segments_of(layer)));

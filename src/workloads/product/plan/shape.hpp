@@ -139,6 +139,6 @@ std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass);
 
 /// GemmPlan::min_uploads but for what is read of C.
 std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t column,
-                            std::uint64_t layer);
+                          std::uint64_t layer);
 
 }  // namespace shardstream::workloads
