@@ -18,7 +18,7 @@ ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 # Seconds after which something hangs. An idle machine needs a tenth of it.
 HANGS = 90
 
-# Four CPUs and two GPUs that don't exist. A requeued job waits until its credentials have expired,
+# The nodes of the #SBATCH lines, which don't exist. A requeued job waits until its credentials have expired,
 # by default two minutes; an ended job stays in the table for the test to look at.
 CONFIGURATION = """
 ClusterName=test
@@ -46,8 +46,8 @@ ReturnToService=2
 KillWait=5
 MinJobAge=3600
 GresTypes=gpu
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1_port} CPUs=4 Gres=gpu:2
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2_port} CPUs=4 Gres=gpu:2
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1_port} CPUs=32 Gres=gpu:4
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2_port} CPUs=32 Gres=gpu:4
 PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE OverSubscribe=NO
 """
 
@@ -81,9 +81,11 @@ class Cluster:
         self.work = self.folder / "work"
         self.daemons = {}  # names by process id
         self.supervisor = None
-        # The nodes share one /dev/shm, in which Open MPI's transport would mix them up.
+        # The nodes share one /dev/shm, in which Open MPI's transport would mix them up, and cores.
         self.environment = environment(
             {"SLURM_CONF": str(self.folder / "slurm.conf"), "OMPI_MCA_btl": "self,tcp",
+             "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_include": "lo",
+             "OMPI_MCA_mpi_yield_when_idle": "1",
              "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}, ranks=2)
 
     def __enter__(self):
@@ -108,7 +110,8 @@ class Cluster:
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(
             folder=self.folder, host=socket.gethostname().split(".")[0], ctld_port=ctld_port,
             n1_port=n1_port, n2_port=n2_port))
-        (self.folder / "gres.conf").write_text("Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n")
+        (self.folder / "gres.conf").write_text("".join(
+            f"Name=gpu File=/dev/{name}\n" for name in ("null", "zero", "full", "random")))
         with open(self.folder / "daemons.log", "ab") as log:
             self.supervisor = subprocess.Popen(
                 [sys.executable, str(pathlib.Path(__file__).with_name("supervisor.py"))],
@@ -150,12 +153,12 @@ class Cluster:
                 raise AssertionError(f"{what}: not within {HANGS} s; ended: {dead}\n{logs}")
             time.sleep(0.1)
 
-    def call(self, *words, code=0, **variables):
-        """The output of one of Slurm's commands, or of a script that calls them. With another
-        `code` its errors."""
-        done = subprocess.run([str(word) for word in words], cwd=self.work, text=True, check=False,
+    def call(self, *words, code=0, cwd=None, **variables):
+        """The output of one of Slurm's commands, or of a script that calls them, in `work` or `cwd`.
+        With another `code` its errors."""
+        done = subprocess.run([str(word) for word in words], cwd=cwd or self.work, text=True,
                               env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=HANGS)
+                              capture_output=True, timeout=HANGS, check=False)
         assert done.returncode == code, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout if code == 0 else done.stderr
 

@@ -3,6 +3,8 @@
 study with a job for each launch, and a product that is requeued and resumes."""
 
 import pathlib
+import re
+import shlex
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -11,7 +13,7 @@ import h5py  # noqa: E402  pylint: disable=wrong-import-position
 
 from checkpoints import finished_groups  # noqa: E402
 from cluster import Cluster, skip_without_slurm  # noqa: E402
-from harness import expect_words, main, skip_part  # noqa: E402
+from harness import expect_words, main, run, skip_part  # noqa: E402
 from products import ON_HOST, least_memory, why_no_products  # noqa: E402
 from studies import attempts, only_study  # noqa: E402
 
@@ -45,6 +47,30 @@ def skips_products():
     if why:
         skip_part(why)
     return why
+
+
+def test_shown_commands(cluster):
+    """Those of jobs/README.md, but for the one that needs four nodes, with its inputs in small."""
+    text = (JOBS / "README.md").read_text()
+    shown = re.findall(r"^(sbatch .*? -o \S+) +#", text, re.MULTILINE)
+    assert len(shown) == 3, shown
+    folder = cluster.work / "shown"
+    folder.mkdir()
+    for name in ("inputs", "jobs"):
+        (folder / name).symlink_to(JOBS.parent / name)
+    for words in (["--input.count", 9, "-o", "sea.h5:/elevation"],
+                  ["--input.shape", "9x9", "-o", "a.h5:/A"],
+                  ["--input.shape", "9x9", "-o", "b.h5:/B"]):
+        run("generate", *words, cwd=folder).expect(0)
+    small = {"SHARDSTREAM_INPUT_COUNT": "2^16", "SHARDSTREAM_SCALE_REPLICATES": "1",
+             "SHARDSTREAM_MEASURE_REPEAT": "2"}
+    if skips_products():
+        shown = [line for line in shown if "gemm" not in line]
+    for line in shown:
+        options = small if "study" in line else {}
+        ends(cluster, cluster.submit(*shlex.split(line)[1:], cwd=folder, **options),
+             words=["tasks"])
+    assert [point["ranks"] for point in only_study(folder / "weak")["points"]] == [1, 2, 4, 8]
 
 
 def test_a_run_on_two_nodes(cluster):
