@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# What the Slurm jobs share. A job sources it from the folder of its original, since Slurm runs a
-# copy of the script; `folder` is that folder.
+# What the Slurm jobs share. Slurm runs a copy of a job script, so each finds the folder of its
+# original and sources this file from there, with `folder` set.
 
 die() {
   printf 'ERROR: %s\n' "$*" >&2
   exit 2
 }
 
-# help_or_check "$0" "$@": prints the script's comment for --help; ends unless this is a job with
-# something to do.
-help_or_check() {
+# begin_job "$0" "$@": prints the script's comment for --help; ends unless this is a job with
+# something to do. Else loads SITE_MODULES, sets `program`, and says what the job has.
+begin_job() {
   local script=$1
   shift
   if [[ ${1:-} == -h || ${1:-} == --help ]]; then
@@ -20,42 +20,48 @@ help_or_check() {
     die "this is no Slurm job: submit it with sbatch (--help shows how)"
   fi
   if (($# == 0)); then die "what to run is missing (--help shows how)"; fi
-}
-
-# Loads SITE_MODULES and finds the program: on PATH, else the build beside jobs/. Sets `program`.
-prepare_site() {
-  if [[ -n ${SITE_MODULES:-} ]]; then
-    if ! type module >/dev/null 2>&1; then
-      die "SITE_MODULES is set, but there is no command 'module': submit from a login shell"
-    fi
-    # shellcheck disable=SC2086  # a list of modules
-    module load $SITE_MODULES
-  fi
-  # shellcheck disable=SC2154  # the job has set `folder`
-  program=$(command -v shardstream) || program=$folder/../build/shardstream
-  [[ -x $program ]] || die "no shardstream on PATH, nor $program: build it (jobs/quickstart)"
+  load_modules
+  find_program
   # Newer versions of srun do not take this over from sbatch.
   export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
-  printf 'job %s: %s nodes (%s), %s tasks, %s CPUs each, %s GPUs on a node, modules: %s\n' \
-    "$SLURM_JOB_ID" "$SLURM_JOB_NUM_NODES" "$SLURM_JOB_NODELIST" "${SLURM_NTASKS:-1}" \
-    "$SRUN_CPUS_PER_TASK" "${SLURM_GPUS_ON_NODE:-0}" "${SITE_MODULES:-none}" >&2
+  printf 'job %s: %s, nodes %s (%s), tasks %s, CPUs of a task %s, GPUs of a node %s, modules %s\n' \
+    "$SLURM_JOB_ID" "$program" "$SLURM_JOB_NUM_NODES" "$SLURM_JOB_NODELIST" "${SLURM_NTASKS:-1}" \
+    "$SRUN_CPUS_PER_TASK" "${SLURM_GPUS_ON_NODE:-0}" "${SITE_MODULES:-not set}" >&2
 }
 
-# Starts a run on all tasks of the job; LAUNCHER replaces srun.
+load_modules() {
+  if [[ -z ${SITE_MODULES:-} ]]; then return; fi
+  if ! type module >/dev/null 2>&1; then
+    die "SITE_MODULES is '$SITE_MODULES', but there is no command 'module': submit from a login shell"
+  fi
+  set +u  # module itself uses unset variables
+  # shellcheck disable=SC2086  # a list of modules
+  module load $SITE_MODULES || die "module load $SITE_MODULES failed"
+  set -u
+}
+
+# Sets `program`: the one on PATH, else the build beside jobs/.
+find_program() {
+  # shellcheck disable=SC2154  # the script has set `folder`
+  program=$(command -v shardstream) || program=${folder%/*}/build/shardstream
+  [[ -x $program ]] || die "there is no shardstream on PATH, nor $program: build it (jobs/quickstart)"
+}
+
+# Starts a run with a rank for each task of the job. SITE_LAUNCHER replaces srun.
 run_on_all_tasks() {
   local launcher
-  read -ra launcher <<<"${LAUNCHER:-srun --mpi=pmix --gpu-bind=none --kill-on-bad-exit=1}"
+  read -ra launcher <<<"${SITE_LAUNCHER:-srun --mpi=${SLURM_MPI_TYPE:-pmix} --gpu-bind=none}"
   "${launcher[@]}" "$program" run "$@" --launch.expect-ranks "${SLURM_NTASKS:-auto}"
 }
 
-# finish CODE: ends the job. With code 75 (interrupted) it is requeued first, at most MAX_RESTARTS
-# (50) times; the job's next start does what is left.
-finish() {
+# end_job CODE: with code 75 (interrupted) the job is requeued first, at most MAX_RESTARTS (50)
+# times; its next start does what is left.
+end_job() {
   if (($1 == 75)); then
     if ((${SLURM_RESTART_COUNT:-0} < ${MAX_RESTARTS:-50})); then
       scontrol requeue "$SLURM_JOB_ID"
     else
-      printf 'This was restart %s: the job ends, and what is finished stays.\n' \
+      printf 'This was restart %s: the job ends. What is finished stays; submit it again.\n' \
         "${SLURM_RESTART_COUNT:-0}" >&2
     fi
   fi

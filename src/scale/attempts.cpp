@@ -31,8 +31,17 @@ void Attempts::add(const Attempt& attempt) {
                                             .result = attempt.result.filename().string(),
                                             .log = attempt.log.filename().string(),
                                             .problem = attempt.problem});
-  if (write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
-  throw Error(fmt::format("cannot write '{}': {}", path_.string(), errno_text(errno)));
+  // Several jobs may write at a time. On NFS O_APPEND alone does not keep their lines apart. Some
+  // file systems have no locks: then it must do.
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  const bool is_locked = fcntl(file_.get(), F_OFD_SETLKW, &lock) == 0;
+  const ssize_t written = write(file_.get(), line.data(), line.size());
+  const int error = errno;
+  lock.l_type = F_UNLCK;
+  if (is_locked) fcntl(file_.get(), F_OFD_SETLK, &lock);
+  if (written == static_cast<ssize_t>(line.size())) return;
+  throw Error(fmt::format("cannot write '{}': {}", path_.string(), errno_text(error)));
 }
 
 }  // namespace shardstream::scale

@@ -18,9 +18,10 @@
 namespace shardstream::scale {
 namespace {
 
+// Without --immediate a step that does not fit would wait for ever.
 constexpr std::string_view srun =
-    "srun --mpi=pmix --nodes={nodes} --ntasks={ranks} --ntasks-per-node={per-node} "
-    "--cpus-per-task={cpus} --exact --gpu-bind=none --mem=0 --immediate=60 --kill-on-bad-exit=1";
+    "--nodes={nodes} --ntasks={ranks} --ntasks-per-node={per-node} --cpus-per-task={cpus} "
+    "--exact --gpu-bind=none --mem=0 --immediate=60 --kill-on-bad-exit=1";
 
 std::uint64_t number_of(const char* name) {
   const char* const text = std::getenv(name);
@@ -33,9 +34,11 @@ bool in_slurm_job() {
 
 std::string default_template(const Request& request) {
   if (in_slurm_job()) {
+    const char* const mpi = std::getenv("SLURM_MPI_TYPE");  // srun's own variable
     const std::uint64_t gpus = number_of("SLURM_GPUS_ON_NODE");
-    return std::string(srun) + (gpus > 0 ? fmt::format(" --gpus-per-node={}", gpus) : "") +
-           (request.oversubscribe ? " --overcommit" : "");
+    return fmt::format("srun --mpi={} {}{}{}", mpi == nullptr ? "pmix" : mpi, srun,
+                       gpus > 0 ? fmt::format(" --gpus-per-node={}", gpus) : "",
+                       request.oversubscribe ? " --overcommit" : "");
   }
   // The program binds each rank to CPUs of its own, near its GPU.
   return fmt::format("mpirun -np {{ranks}} --bind-to none{}{}",
@@ -89,27 +92,29 @@ Launcher::Launcher(const Request& request)
   const std::uint64_t cpus_of_node = number_of("SLURM_CPUS_ON_NODE");
   cpus_ = number_of("SLURM_CPUS_PER_TASK");
   if (cpus_ == 0) cpus_ = std::max<std::uint64_t>(1, cpus_of_node / std::min(per_node_, most));
-  const bool is_limited = request.launcher == "auto" && !request.oversubscribe && in_slurm_job();
-  if (is_limited) tasks_ = number_of("SLURM_NTASKS");
-  const std::vector<std::string> first = words(most);
-  if (first.empty()) {
+  if (std::getenv("SLURM_JOB_ID") != nullptr && !request.oversubscribe) {
+    tasks_ = number_of("SLURM_NTASKS");
+  }
+  if (words(most).empty()) {
     throw UsageError("scale.launcher is empty: give a command, such as mpirun -np {ranks}");
   }
-  if (!find_program(first[0])) {
+}
+
+void Launcher::check(std::uint64_t ranks) const {
+  if (tasks_ > 0 && ranks > tasks_) {
+    throw UsageError(fmt::format(
+        "scale.ranks: {} ranks do not fit into this Slurm job, which has {} tasks: submit it with "
+        "more (sbatch --nodes, --ntasks-per-node), or leave {} out",
+        ranks, tasks_, ranks));
+  }
+  const std::string program = words(ranks)[0];
+  if (!find_program(program)) {
     throw UsageError(fmt::format(
         "scale.launcher: there is no program '{}': load the MPI module, or name another "
         "launcher (--scale.launcher 'COMMAND {{ranks}}')",
-        first[0]));
+        program));
   }
-  reject_root(first[0]);
-}
-
-void Launcher::check_allocation(std::uint64_t ranks) const {
-  if (tasks_ == 0 || ranks <= tasks_) return;
-  throw UsageError(fmt::format(
-      "scale.ranks: {} ranks need {} tasks, but this Slurm job has {}: submit it with more "
-      "(sbatch --nodes, --ntasks-per-node), or leave the size out",
-      ranks, ranks, tasks_));
+  reject_root(program);
 }
 
 std::uint64_t Launcher::ranks_on_node(std::uint64_t ranks) const {

@@ -12,22 +12,23 @@ namespace shardstream::scale {
 /// How this study starts its runs.
 class Launcher {
  public:
-  /// Chooses by the request and the environment. Throws UsageError if the template has an unknown
-  /// key, if its program is not there, or if Open MPI would not start as root.
+  /// Chooses by the request and the environment. Throws UsageError if the template is empty or has
+  /// an unknown key.
   explicit Launcher(const Request& request);
 
   /// The words that come before the program's own.
   std::vector<std::string> words(std::uint64_t ranks) const;
-  /// Throws UsageError if this is a Slurm job with fewer tasks than `ranks`, unless ranks may share
-  /// cores. srun would wait for nodes that the job does not have.
-  void check_allocation(std::uint64_t ranks) const;
+  /// Throws UsageError if so many ranks cannot start here: if the launcher's program is not there,
+  /// if Open MPI would not start as root, or if this Slurm job has fewer tasks and
+  /// scale.oversubscribe is false.
+  void check(std::uint64_t ranks) const;
   std::uint64_t ranks_on_node(std::uint64_t ranks) const;
   const std::string& text() const { return template_; }
 
  private:
   std::string template_;
   std::uint64_t per_node_, cpus_;
-  std::uint64_t tasks_ = 0;  ///< of the Slurm job whose srun starts the ranks; 0: no limit is known
+  std::uint64_t tasks_ = 0;  ///< of the Slurm job; 0: no limit is known
 };
 
 /// Throws UsageError if a launcher has started this process more than once: `scale` starts the

@@ -86,6 +86,9 @@ std::map<std::string, std::string> read_ini(const fs::path& path) {
   return values;
 }
 
+constexpr std::uint64_t of_calibration = 0;  // a replicate
+constexpr std::string_view calibration_name = "calibration";
+
 class Study {
  public:
   Study(const Order& order, Log* log);
@@ -100,8 +103,11 @@ class Study {
   std::uint64_t first_gpu(const Point& point, std::uint64_t replicate) const;
   std::vector<std::string> words(const Point& point, std::uint64_t replicate,
                                  const fs::path& result, const Values& conditions) const;
+  std::vector<Launch> ordered() const;
   std::vector<Launch> missing() const;
+  std::string listed(const Launch& launch) const;
   // The work.
+  void begin();
   void open_folder();
   void expect_same_study(const fs::path& ini, const Values& now);
   void calibrate();
@@ -117,9 +123,8 @@ class Study {
   double expected(const Point& point) const;
   void tell(const Launch& launch, const std::string& what, const std::vector<Launch>& left);
 
-  std::vector<Launch> ordered() const;
-
   static std::string name_of(const Launch& launch) {
+    if (launch.replicate == of_calibration) return std::string(calibration_name);
     return fmt::format("{}-r{}", launch.point->name, launch.replicate);
   }
   fs::path result_of(const Launch& launch) const {
@@ -142,9 +147,6 @@ class Study {
   std::optional<Interrupts> interrupts_;
   std::vector<fs::path> inputs_;
 };
-
-constexpr std::uint64_t of_calibration = 0;  // a replicate
-constexpr std::string_view only_calibration = "calibration";
 
 Study::Study(const Order& order, Log* log)
     : order_(order),
@@ -218,7 +220,7 @@ std::vector<std::string> Study::words(const Point& point, std::uint64_t replicat
   set("launch.expect-ranks", std::to_string(point.ranks));
   set("study.name", name_);
   set("study.mode", request_.weak ? "weak" : "strong");
-  set("study.point", replicate == of_calibration ? "calibration" : point.name);
+  set("study.point", replicate == of_calibration ? std::string(calibration_name) : point.name);
   set("study.replicate", std::to_string(replicate));
   std::vector<std::string> words = {program_, "run", std::string(workload_.name)};
   for (const auto& [key, value] : values) words.push_back(fmt::format("--{}={}", key, value));
@@ -275,27 +277,40 @@ std::vector<Launch> Study::missing() const {
   return launches;
 }
 
+/// A launch for --list: its name, what is known of it, and its command.
+std::string Study::listed(const Launch& launch) const {
+  const Point& point = *launch.point;
+  const fs::path result = launch.replicate == of_calibration ? calibration() : result_of(launch);
+  std::vector<std::string> line = launcher_.words(point.ranks);
+  const auto run = words(point, launch.replicate, result, conditions_);
+  line.insert(line.end(), run.begin(), run.end());
+  const std::string work =
+      request_.weak
+          ? fmt::format(", {:.4g} times the work of the smallest size", point.scaled.factor)
+          : "";
+  return fmt::format("# {}: {} rank{}, {} a repetition{}\n{}\n", name_of(launch), point.ranks,
+                     point.ranks == 1 ? "" : "s", format_duration(point.predicted), work,
+                     shell_line(line));
+}
+
 std::string Study::list() {
-  if (is_calibrated()) take_conditions();
+  const fs::path ini = order_.folder / "study.ini";
+  if (fs::exists(ini)) expect_same_study(ini, chosen(order_.options));
   std::string text = fmt::format("# folder: {}\n", printable(order_.folder.string()));
+  if (is_calibrated()) {
+    take_conditions();
+  } else {
+    text += "# After the calibration run --list shows the options for equal conditions.\n";
+    text += listed({&points_.back(), of_calibration});
+  }
   double total = 0;
-  for (std::uint64_t replicate = 1; replicate <= request_.replicates; ++replicate) {
-    for (const Point& point : points_) {
-      std::vector<std::string> line = launcher_.words(point.ranks);
-      const auto run = words(point, replicate, result_of({&point, replicate}), conditions_);
-      line.insert(line.end(), run.begin(), run.end());
-      text += fmt::format(
-          "# {}: {} rank{}, {} a repetition{}\n{}\n", name_of({&point, replicate}), point.ranks,
-          point.ranks == 1 ? "" : "s", format_duration(point.predicted),
-          request_.weak
-              ? fmt::format(", {:.4g} times the work of the smallest size", point.scaled.factor)
-              : "",
-          shell_line(line));
-      total += point.predicted;
-    }
+  const std::vector<Launch> launches = missing();
+  for (const Launch& launch : launches) {
+    text += listed(launch);
+    total += launch.point->predicted;
   }
   return text + fmt::format("# {} launches, {} in all for one repetition of each\n",
-                            points_.size() * request_.replicates, format_duration(total));
+                            launches.size(), format_duration(total));
 }
 
 /// Takes the name of the study in the folder. Throws UsageError with the first difference unless
@@ -391,7 +406,7 @@ Attempt Study::attempt(const Point& point, std::uint64_t replicate, std::uint64_
   fs::remove(result, ignored);  // of an earlier attempt that does not count
   const bool calibrates = replicate == of_calibration;
   Attempt attempt{
-      .point = calibrates ? "calibration" : point.name,
+      .point = calibrates ? std::string(calibration_name) : point.name,
       .ranks = point.ranks,
       .replicate = replicate,
       .number = number,
@@ -431,7 +446,8 @@ Values Study::conditions_of(const report::RunFile& run) const {
 }
 
 bool Study::is_calibrated() const {
-  const Attempt as_if{.point = "calibration", .replicate = of_calibration, .result = calibration()};
+  const Attempt as_if{
+      .point = std::string(calibration_name), .replicate = of_calibration, .result = calibration()};
   return problem_of(as_if, points_.back()).empty();
 }
 
@@ -519,30 +535,36 @@ bool Study::launch(const Launch& launch) {
   return false;
 }
 
-ExitCode Study::run() {
+/// Proves the calibration run, or does it unless one other launch alone is wanted: several jobs may
+/// each do one of them.
+void Study::begin() {
+  const bool calibrates = order_.only.empty() || order_.only == calibration_name;
   const std::vector<Launch> wanted = ordered();
-  if (wanted.empty() && order_.only != only_calibration) {
+  if (wanted.empty() && !calibrates) {
     throw UsageError(fmt::format("--only: the study has no launch {} (--list shows their names)",
                                  excerpt(order_.only)));
   }
-  launcher_.check_allocation(order_.only.empty() || wanted.empty() ? points_.back().ranks
-                                                                   : wanted.front().point->ranks);
+  launcher_.check(calibrates ? points_.back().ranks : wanted.front().point->ranks);
   open_folder();
   for (const io::InputFile& file : workloads::open(order_.options)->inputs().files) {
     inputs_.push_back(file.path);
   }
   interrupts_.emplace();
   attempts_.emplace(order_.folder);
-  if (order_.only.empty() || order_.only == only_calibration) {
+  if (calibrates) {
     calibrate();
     warn_of_cache();
-  } else if (!is_calibrated()) {
-    throw UsageError(
-        fmt::format("the study in '{}' has no calibration run: start it with --only {} first",
-                    order_.folder.string(), only_calibration));
-  } else {
+  } else if (is_calibrated()) {
     take_conditions();
+  } else {
+    throw UsageError(fmt::format(
+        "--only: the study in '{}' has no calibration run, which comes before {}: start --only {}",
+        order_.folder.string(), order_.only, calibration_name));
   }
+}
+
+ExitCode Study::run() {
+  begin();
   std::vector<Launch> left = missing();
   total_ = left.size();
   std::size_t failed = 0;
@@ -557,9 +579,9 @@ ExitCode Study::run() {
     const report::RunFile run = report::read_run_file(result_of(next));
     tell(next, format_duration(run.seconds), left);
   }
-  if (interrupts_->wish() != Interrupts::Wish::none) {
-    log_->info(fmt::format("interrupted with {} launches left: run the same command again",
-                           missing().size()));
+  const std::size_t rest = missing().size() + (is_calibrated() ? 0 : 1);
+  if (interrupts_->wish() != Interrupts::Wish::none && rest > 0) {
+    log_->info(fmt::format("interrupted with {} launches left: run the same command again", rest));
     return ExitCode::checkpointed;
   }
   return failed > 0 ? ExitCode::failed : ExitCode::done;

@@ -12,11 +12,16 @@ FLOATS = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp32x3"]  # int8 is another m
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 
 
-def skip_without_blas():
+def why_no_products():
+    """The program's words if the host can't multiply, else nothing."""
     finished = run("run", "gemm", "--gemm.m", 1, "--gemm.n", 1, "--gemm.k", 1, "-o",
                    new_folder() / "out.h5", env=ON_HOST)
-    if finished.code == 2 and "CBLAS" in finished.err:
-        skip_all(f"the host has no products ({finished.err.strip()})")
+    return finished.err.strip() if finished.code == 2 and "CBLAS" in finished.err else ""
+
+
+def skip_without_blas():
+    if why := why_no_products():
+        skip_all(f"the host has no products ({why})")
 
 
 # ---------------------------------------------------------------- the model

@@ -46,8 +46,8 @@ def test_a_study_goes_on_where_it_was():
     options = ["--model.work", "50ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
     listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
     commands = [line for line in listed.splitlines() if line.startswith("mpirun -np ")]
-    assert len(commands) == 4 and not folder.exists(), listed
-    expect_words(commands[0], ["--launch.expect-ranks=1", "--study.point=p1"])
+    assert len(commands) == 5 and not folder.exists(), listed
+    expect_words(commands[0], ["--launch.expect-ranks=2", "--study.point=calibration"])
     study(folder, *options)
     assert [each["exit_code"] for each in attempts(folder)] == [0] * 5, attempts(folder)
     assert attempts(folder)[0]["point"] == "calibration"
@@ -148,9 +148,23 @@ def test_one_launch_alone():
     expect_complaint(early, 2, [folder, "--only calibration"])
     unknown = run("scale", "model", *QUICK, *options, "-o", folder, "--only", "p3-r1")
     expect_complaint(unknown, 2, ["--only", "p3-r1", "--list"])
+    finished = run("scale", "model", *QUICK, *options[:-1], 3, "--list", "-o", folder)
+    expect_complaint(finished, 2, [folder, "scale.replicates", 2, 3])
     study(folder, *options, "--only", "calibration")
     study(folder, *options, "--only", "p2-r1")
     assert [path.name for path in sorted(folder.glob("*.h5"))] == ["calibration.h5", "p2-r1.h5"]
+    listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
+    assert set(re.findall(r"^# (\S+): \d rank", listed, re.MULTILINE)) == {
+        "p1-r1", "p1-r2", "p2-r2"}, listed
+    # Without a launcher: a login node may have none.
+    empty = new_folder()
+    assert run("scale", "model", *QUICK, *options, "--list", "-o", empty / "x",
+               env={"PATH": str(empty), "OMPI_ALLOW_RUN_AS_ROOT": None}).expect(0).out
+    # In a Slurm job that is too small.
+    finished = run("scale", "model", *options, "-o", empty / "x",
+                   env={"SLURM_JOB_ID": "47", "SLURM_NTASKS": "1"})
+    expect_complaint(finished, 2, ["scale.ranks", 2, "1 tasks", "--nodes"])
+    assert not list(empty.iterdir())
 
 
 # ---------------------------------------------------------------- files

@@ -1,22 +1,25 @@
-"""A private Slurm of two virtual nodes on this machine: its own munge key, ports and folder.
-Nothing of the machine is changed, and all daemons end with the test."""
+"""A private Slurm of two virtual nodes on this machine, with its own folder, munge key and ports.
+Nothing else on the machine changes, and all its processes end with the test, however that ends."""
 
 import contextlib
+import json
 import os
 import pathlib
-import re
 import shutil
-import signal
 import socket
 import subprocess
+import sys
 import time
 
-from harness import PROGRAM, HANGS, environment, new_folder, skip_all
+from harness import PROGRAM, environment, new_folder, skip_all
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
-CPUS = 4  # of each node: virtual ones, so that four ranks fit on any machine
+ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+# Seconds after which something hangs. An idle machine needs a tenth of it.
+HANGS = 90
 
-# A requeued job waits until its credentials have expired, by default two minutes.
+# The nodes of the #SBATCH lines, which don't exist. A requeued job waits until its credentials have expired,
+# by default two minutes; an ended job stays in the table for the test to look at.
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -38,26 +41,27 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=pmix
 SlurmdParameters=config_overrides
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=100000,bf_interval=1
+SchedulerParameters=sched_min_interval=100000,sched_interval=2,bf_interval=1
 ReturnToService=2
 KillWait=5
 MinJobAge=3600
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1_port} CPUs={cpus}
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2_port} CPUs={cpus}
+GresTypes=gpu
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1_port} CPUs=32 Gres=gpu:4
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2_port} CPUs=32 Gres=gpu:4
 PartitionName=all Nodes=n1,n2 Default=YES MaxTime=INFINITE OverSubscribe=NO
 """
 
 
-def skip_without_slurm():
-    missing = [each for each in (*DAEMONS, "sbatch") if find(each) is None]
-    if missing:
-        skip_all(f"no {', '.join(missing)} here: jobs/install-dependencies --tests installs Slurm")
-    if os.geteuid() != 0:
-        skip_all("a private Slurm starts jobs as root only")
-
-
 def find(program):
     return shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
+def skip_without_slurm():
+    missing = [each for each in (*DAEMONS, "sbatch", "srun") if find(each) is None]
+    if missing:
+        skip_all(f"there is no {', '.join(missing)}: jobs/install-dependencies --tests installs it")
+    if os.geteuid() != 0:
+        skip_all("a private Slurm needs root")
 
 
 def free_ports(count):
@@ -69,16 +73,20 @@ def free_ports(count):
 
 
 class Cluster:
-    """Jobs of the repository's scripts. `with Cluster() as cluster:`"""
+    """`with Cluster() as cluster:` has idle nodes n1 and n2. Jobs start in `work`, with
+    `environment`."""
 
     def __init__(self):
         self.folder = new_folder()
-        self.daemons = []
-        # The nodes share one /dev/shm, in which Open MPI's transport would mix them up.
-        variables = {"SLURM_CONF": str(self.folder / "slurm.conf"), "OMPI_MCA_btl": "self,tcp",
-                     "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
-        self.environment = environment(variables, ranks=2)
         self.work = self.folder / "work"
+        self.daemons = {}  # names by process id
+        self.supervisor = None
+        # The nodes share one /dev/shm, in which Open MPI's transport would mix them up, and cores.
+        self.environment = environment(
+            {"SLURM_CONF": str(self.folder / "slurm.conf"), "OMPI_MCA_btl": "self,tcp",
+             "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_include": "lo",
+             "OMPI_MCA_mpi_yield_when_idle": "1",
+             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}, ranks=2)
 
     def __enter__(self):
         try:
@@ -95,17 +103,20 @@ class Cluster:
         for name in ("bin", "state", "work", "tmp-n1", "tmp-n2", "spool-n1", "spool-n2"):
             (self.folder / name).mkdir()
         (self.folder / "bin" / "shardstream").symlink_to(PROGRAM)
-        key = self.folder / "munge.key"
-        key.write_bytes(os.urandom(128))
-        key.chmod(0o400)
-        self.folder.chmod(0o755)
+        self.folder.chmod(0o755)  # munged rejects a socket that others can't reach
+        (self.folder / "munge.key").write_bytes(os.urandom(128))
+        (self.folder / "munge.key").chmod(0o400)
         ctld_port, n1_port, n2_port = free_ports(3)
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(
-            folder=self.folder, host=socket.gethostname().split(".")[0], cpus=CPUS,
-            ctld_port=ctld_port, n1_port=n1_port, n2_port=n2_port))
-        version = re.search(r"(\d+)\.(\d+)", self.call(find("slurmd"), "-V", cwd="/"))
-        if (int(version[1]), int(version[2])) >= (23, 11):  # older ones need none for linuxproc
-            (self.folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
+            folder=self.folder, host=socket.gethostname().split(".")[0], ctld_port=ctld_port,
+            n1_port=n1_port, n2_port=n2_port))
+        (self.folder / "gres.conf").write_text("".join(
+            f"Name=gpu File=/dev/{name}\n" for name in ("null", "zero", "full", "random")))
+        with open(self.folder / "daemons.log", "ab") as log:
+            self.supervisor = subprocess.Popen(
+                [sys.executable, str(pathlib.Path(__file__).with_name("supervisor.py"))],
+                env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                text=True, start_new_session=True)
         files = [f"--{name}={self.folder}/munge.{suffix}" for name, suffix in
                  (("key-file", "key"), ("socket", "socket"), ("pid-file", "pid"),
                   ("log-file", "log"), ("seed-file", "seed"))]
@@ -117,59 +128,52 @@ class Cluster:
         self.wait_for(self.is_idle, "the nodes")
 
     def daemon(self, program, *arguments):
-        # It dies with the test, however that ends.
-        words = ["setpriv", "--pdeathsig", "TERM", find(program), *arguments]
-        with open(self.folder / "daemons.log", "ab") as log:
-            self.daemons.append(subprocess.Popen(words, env=self.environment, stdout=log,
-                                                 stderr=log, stdin=subprocess.DEVNULL))
+        self.supervisor.stdin.write(json.dumps([find(program), *arguments]) + "\n")
+        self.supervisor.stdin.flush()
+        self.daemons[self.supervisor.stdout.readline().strip()] = program
 
     def stop(self):
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            self.call("scancel", "--quiet", *self.call("squeue", "-h", "-o", "%i").split())
-            self.wait_for(lambda: not self.call("squeue", "-h"), "the end of jobs", seconds=10)
-        for each in reversed(self.daemons):
-            each.send_signal(signal.SIGTERM)
-            try:
-                each.wait(10)
-            except subprocess.TimeoutExpired:
-                each.kill()
-                each.wait()
-
-    def wait_for(self, condition, what, seconds=HANGS):
-        end = time.monotonic() + seconds
-        while not condition():
-            dead = [each.args[3] for each in self.daemons if each.poll() is not None]
-            if dead or time.monotonic() > end:
-                logs = [path.read_text(errors="replace")[-2000:]
-                        for path in sorted(self.folder.glob("*.log"))]
-                raise AssertionError(f"{what}: not there; ended: {dead}\n" + "\n".join(logs))
-            time.sleep(0.1)
-
-    def call(self, *words, cwd=None):
-        """The output of one of Slurm's commands, or of a script that calls them."""
-        done = subprocess.run([str(word) for word in words], env=self.environment,
-                              cwd=cwd or self.work, capture_output=True, text=True, timeout=HANGS,
-                              check=False, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise subprocess.SubprocessError(f"{words}: {done.returncode}: {done.stderr}")
-        return done.stdout
-
-    def submit(self, *words):
-        """sbatch; returns the job's number."""
-        return self.call("sbatch", "--parsable", *words).strip()
-
-    def state(self, job):
-        """JobState, ExitCode and Restarts of a job, as scontrol shows them."""
-        text = self.call("scontrol", "show", "job", job)
-        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+        if self.supervisor is not None:
+            self.supervisor.stdin.close()
+            self.supervisor.wait(HANGS)
 
     def is_idle(self):
         return self.call("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 2
 
+    def wait_for(self, holds, what):
+        """For something that the daemons or a job will bring about."""
+        end = time.monotonic() + HANGS
+        while not holds():
+            dead = [name for pid, name in self.daemons.items()
+                    if not pathlib.Path("/proc", pid).exists()]
+            if dead or time.monotonic() > end:
+                logs = "\n".join(f"{path.name}: {path.read_text(errors='replace')[-3000:]}"
+                                 for pattern in ("*.log", "work/*.out")
+                                 for path in sorted(self.folder.glob(pattern)))
+                raise AssertionError(f"{what}: not within {HANGS} s; ended: {dead}\n{logs}")
+            time.sleep(0.1)
+
+    def call(self, *words, code=0, cwd=None, **variables):
+        """The output of one of Slurm's commands, or of a script that calls them, in `work` or `cwd`.
+        With another `code` its errors."""
+        done = subprocess.run([str(word) for word in words], cwd=cwd or self.work, text=True,
+                              env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=HANGS, check=False)
+        assert done.returncode == code, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout if code == 0 else done.stderr
+
+    def submit(self, *words, **variables):
+        """sbatch; returns the job's number."""
+        return self.call("sbatch", "--parsable", *words, **variables).strip()
+
+    def state(self, job):
+        """What scontrol shows of a job: JobState, ExitCode, Restarts, StdOut and more."""
+        text = self.call("scontrol", "show", "job", job)
+        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
     def finish(self, job):
-        """Waits for the end of the job. Returns its state; `log` is its output."""
-        ended = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
-        self.wait_for(lambda: self.state(job)["JobState"] in ended, f"job {job}")
+        """Waits for the end of the job. Returns its state; ["log"] is its output."""
+        self.wait_for(lambda: self.state(job)["JobState"] in ENDED, f"the end of job {job}")
         state = self.state(job)
         path = pathlib.Path(state["StdOut"])
         state["log"] = path.read_text() if path.exists() else ""

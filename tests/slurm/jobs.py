@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """The job scripts under a real Slurm of two virtual nodes: a run, a study in one allocation, a
-study of one job for each launch, and a product that is requeued and resumes."""
+study with a job for each launch, and a product that is requeued and resumes."""
 
-import json
 import pathlib
+import re
+import shlex
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -12,101 +13,212 @@ import h5py  # noqa: E402  pylint: disable=wrong-import-position
 
 from checkpoints import finished_groups  # noqa: E402
 from cluster import Cluster, skip_without_slurm  # noqa: E402
-from harness import expect_words, main, run  # noqa: E402
-from products import ON_HOST, least_memory, skip_without_blas  # noqa: E402
+from harness import expect_words, main, run, skip_part  # noqa: E402
+from products import ON_HOST, least_memory, why_no_products  # noqa: E402
+from studies import attempts, only_study  # noqa: E402
 
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 NO_GPU = ["--gpus-per-node=0", "--cpus-per-task=1"]
-MODEL = ["model", "--model.work", "200ms", "--model.serial", "0.1", "--model.spin", "sleep",
+ONE_NODE = ["--nodes=1", "--ntasks-per-node=2", *NO_GPU]
+TWO_NODES = ["--nodes=2", "--ntasks-per-node=2", *NO_GPU]
+MODEL = ["model", "--model.work", "100ms", "--model.serial", "0.1", "--model.spin", "sleep",
          "--measure.repeat", "2"]
 SIZES = ["--gemm.m", "2900", "--gemm.n", "4600", "--gemm.k", "3000"]  # of e2e/resume.py
 
 
+def ends(cluster, job, code=0, words=()):
+    """The job ends with this exit code, and its output has `words`. Returns its state."""
+    ended = cluster.finish(job)
+    assert ended["ExitCode"] == f"{code}:0", (ended, ended["log"])
+    expect_words(ended["log"], words)
+    return ended
+
+
 def expect_study(folder, ranks, launches):
-    """A report of the folder has these sizes, and nothing went wrong."""
-    report = json.loads(run("report", "--json", folder).expect(0).out)
-    study, = report["studies"]
+    """A report of the folder has these sizes and launches of each, and nothing went wrong."""
+    study = only_study(folder)
     assert [point["ranks"] for point in study["points"]] == ranks, study
     assert {point["launches"] for point in study["points"]} == {launches}, study
     assert not study["excluded"] and not study["failed"], study
 
 
+def skips_products():
+    why = why_no_products()
+    if why:
+        skip_part(why)
+    return why
+
+
+def test_shown_commands(cluster):
+    """Those of jobs/README.md, but for the one that needs four nodes, with its inputs in small."""
+    text = (JOBS / "README.md").read_text()
+    shown = re.findall(r"^(sbatch .*? -o \S+) +#", text, re.MULTILINE)
+    assert len(shown) == 3, shown
+    folder = cluster.work / "shown"
+    folder.mkdir()
+    for name in ("inputs", "jobs"):
+        (folder / name).symlink_to(JOBS.parent / name)
+    for words in (["--input.count", 9, "-o", "sea.h5:/elevation"],
+                  ["--input.shape", "9x9", "-o", "a.h5:/A"],
+                  ["--input.shape", "9x9", "-o", "b.h5:/B"]):
+        run("generate", *words, cwd=folder).expect(0)
+    small = {"SHARDSTREAM_INPUT_COUNT": "2^16", "SHARDSTREAM_SCALE_REPLICATES": "1",
+             "SHARDSTREAM_MEASURE_REPEAT": "2"}
+    if skips_products():
+        shown = [line for line in shown if "gemm" not in line]
+    for line in shown:
+        options = small if "study" in line else {}
+        ends(cluster, cluster.submit(*shlex.split(line)[1:], cwd=folder, **options),
+             words=["tasks"])
+    assert [point["ranks"] for point in only_study(folder / "weak")["points"]] == [1, 2, 4, 8]
+
+
 def test_a_run_on_two_nodes(cluster):
-    job = cluster.submit("--nodes=2", "--ntasks-per-node=2", *NO_GPU, JOBS / "run.sbatch", "reduce",
-                         "--input.count", "2^20", "-o", "sum.h5")
-    ended = cluster.finish(job)
-    assert ended["ExitCode"] == "0:0", ended
-    expect_words(ended["log"], ["verified=true", "2 nodes", "4 tasks"], ended["log"])
-    with h5py.File(cluster.work / "sum.h5") as file:
-        assert list(file["topology/ranks"]["local_rank"]) == [0, 1, 0, 1], ended
-        assert file["config"].attrs["launch.expect-ranks"] == "4", ended
+    """Also SITE_MODULES, GPUs that the job asks for, and a folder with a space."""
+    cluster.environment["BASH_FUNC_module%%"] = '() { echo "module was called: $*"; }'
+    folder = cluster.work / "a folder"
+    folder.mkdir()
+    job = cluster.submit("--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2",
+                         "--cpus-per-task=2", JOBS / "run.sbatch", "reduce", "--input.count",
+                         "2^20", "-o", folder / "sum.h5", SITE_MODULES="openmpi hdf5")
+    ends(cluster, job, words=["verified=true", "nodes 2", "tasks 4", "CPUs of a task 2",
+                              "GPUs of a node 2", "module was called: load openmpi hdf5"])
+    with h5py.File(folder / "sum.h5") as file:
+        assert list(file["topology/ranks"]["local_rank"]) == [0, 1, 0, 1]
+        assert int(file["config"].attrs["launch.expect-ranks"]) == 4
+
+
+def test_a_run_under_mpirun(cluster):
+    job = cluster.submit(*TWO_NODES, JOBS / "run.sbatch", "reduce", "--input.count", "2^20",
+                         "-o", "mpirun.h5", SITE_LAUNCHER="mpirun -q --bind-to none")
+    ends(cluster, job, words=["verified=true"])
+    with h5py.File(cluster.work / "mpirun.h5") as file:
+        assert list(file["topology/ranks"]["local_rank"]) == [0, 1, 0, 1]
 
 
 def test_a_study_in_one_allocation(cluster):
-    arguments = ["--nodes=2", "--ntasks-per-node=2", *NO_GPU, JOBS / "study.sbatch", *MODEL,
-                 "--scale.replicates", "2", "-o", "laws"]
-    too_large = cluster.finish(cluster.submit(*arguments, "--scale.ranks", "1,8"))
-    assert too_large["ExitCode"] == "2:0", too_large
-    expect_words(too_large["log"], ["scale.ranks", "8", "4", "--nodes"])
-    assert not (cluster.work / "laws").exists(), too_large
-    ended = cluster.finish(cluster.submit(*arguments, "--scale.ranks", "1,2,4"))
-    assert ended["ExitCode"] == "0:0", ended
-    expect_words(ended["log"], ["Amdahl", "strong scaling of model"], ended["log"])
+    """The nodes have GPUs, which every step gets."""
+    arguments = ["--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1",
+                 JOBS / "study.sbatch", *MODEL, "--scale.replicates", "2", "-o", "laws"]
+    ends(cluster, cluster.submit(*arguments, "--scale.ranks", "1,8"), 2,
+         ["scale.ranks", "8", "4", "--nodes"])
+    assert not (cluster.work / "laws").exists()
+    ends(cluster, cluster.submit(*arguments, "--scale.ranks", "1,2,4"),
+         words=["Amdahl", "strong scaling of model"])
     expect_study(cluster.work / "laws", [1, 2, 4], 2)
+    with h5py.File(cluster.work / "laws" / "p4-r1.h5") as file:
+        assert list(file["topology/ranks"]["local_rank"]) == [0, 1, 0, 1]
 
 
 def test_a_warning_requeues_a_study(cluster):
-    arguments = ["--nodes=1", "--ntasks-per-node=2", *NO_GPU, JOBS / "study.sbatch", *MODEL,
-                 "--scale.ranks", "1,2", "--scale.replicates", "2", "-o", "warned"]
+    """The next start does what is missing, and its runs count. A canceled job stays canceled."""
+    job = cluster.submit(*ONE_NODE, JOBS / "study.sbatch", *MODEL, "--scale.ranks", "1,2",
+                         "--scale.replicates", "2", "-o", "warned")
     folder = cluster.work / "warned"
-
-    def warned(launches, *options):
-        job = cluster.submit(*options, *arguments)
-        cluster.wait_for(lambda: len(list(folder.glob("p*.h5"))) >= launches, "a launch")
-        cluster.call("scancel", "--batch", "--signal=USR1", job)
-        return cluster.finish(job)
-    ended = warned(1, "--export=ALL,MAX_RESTARTS=0")
-    assert (ended["ExitCode"], ended["Restarts"]) == ("75:0", "0"), ended
-    ended = warned(2)
-    assert (ended["ExitCode"], ended["Restarts"]) == ("0:0", "1"), ended
-    expect_words(ended["log"], ["interrupted", "Amdahl"], ended["log"])
+    cluster.wait_for(lambda: list(folder.glob("p*.h5")), "the first launch")
+    cluster.call("scancel", "--batch", "--signal=USR1", job)
+    canceled = cluster.submit(*ONE_NODE, JOBS / "study.sbatch", *MODEL, "--scale.ranks", "1,2",
+                              "-o", "canceled")
+    cluster.wait_for((cluster.work / "canceled" / "attempts.jsonl").exists, "the other study")
+    cluster.call("scancel", canceled)
+    ended = ends(cluster, job, words=["interrupted", "Amdahl"])
+    assert ended["Restarts"] == "1", ended
     expect_study(folder, [1, 2], 2)
+    assert len(attempts(folder)) == 5, attempts(folder)
+    ended = cluster.finish(canceled)
+    assert (ended["JobState"], ended["Restarts"]) == ("CANCELLED", "0"), ended
 
 
 def test_a_study_of_many_jobs(cluster):
-    variables = {"SITE_RANKS_PER_NODE": "2", "SITE_GPUS_PER_NODE": "0", "SITE_CPUS_PER_RANK": "1"}
-    cluster.environment.update(variables)
-    said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", "1,2,4", "--scale.replicates",
-                        "2", "-o", "many")
-    jobs = [line.split()[1].rstrip(":") for line in said.splitlines()]
-    assert len(jobs) == 1 + 3 * 2 + 1, said
-    ended = cluster.finish(jobs[-1])
-    assert ended["ExitCode"] == "0:0", ended
-    text = (cluster.work / "many-report.txt").read_text()
-    expect_words(text, ["strong scaling of model", "6 launches", "Amdahl"], text)
+    """If a job is lost the report names its launch, and the same command submits it again."""
+    def submit():
+        said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", "1,2,4", "--scale.replicates",
+                            "2", "-o", "many", SITE_RANKS_PER_NODE="2", SITE_GPUS_PER_NODE="0",
+                            SITE_CPUS_PER_RANK="1")
+        lines = [line.replace(":", "").replace(",", "").split() for line in said.splitlines()]
+        return {words[2]: words[1] for words in lines if words[0] == "job"}, said
+    jobs, said = submit()
+    launches = {f"p{ranks}-r{replicate}" for ranks in (1, 2, 4) for replicate in (1, 2)}
+    assert set(jobs) == {"calibration", *launches, "the"}, said
+    assert {name[-1] for name in list(jobs)[1:4]} == {"1"}, said  # replicate by replicate
+    cluster.call("scancel", jobs["p2-r2"])
+    text = ends(cluster, jobs["the"], 1)["log"]
+    expect_words(text, ["missing: p2-r2", "strong scaling of model"])
+    assert "p2-r1" not in text, text
+    assert pathlib.Path(cluster.state(jobs["the"])["StdOut"]) == cluster.work / "many-report.txt"
+    jobs, said = submit()
+    assert set(jobs) == {"p2-r2", "the"}, said
+    text = ends(cluster, jobs["the"])["log"]
+    expect_words(text, ["strong scaling of model", "6 launches", "Amdahl"])
+    assert "missing" not in text, text
     expect_study(cluster.work / "many", [1, 2, 4], 2)
+    jobs, said = submit()
+    assert not jobs and "shardstream report many" in said, said
+
+
+def test_a_study_without_calibration_is_only_a_report(cluster):
+    """All other jobs wait for the calibration run; none of them stays in the queue if it fails."""
+    said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", "1,2", "--scale.replicates", "1",
+                        "-o", "none", "--scale.launcher", "false {ranks}", SITE_RANKS_PER_NODE="2",
+                        SITE_GPUS_PER_NODE="0", SITE_CPUS_PER_RANK="1")
+    jobs = [line.split()[1].rstrip(":") for line in said.splitlines()]
+    ends(cluster, jobs[-1], 2, ["calibration", "p1-r1", "p2-r1"])
+    assert cluster.state(jobs[0])["ExitCode"] == "1:0"
+    assert {cluster.state(job)["JobState"] for job in jobs[1:-1]} == {"CANCELLED"}
 
 
 def test_a_product_resumes_after_its_requeue(cluster):
-    skip_without_blas()
+    if skips_products():
+        return
     memory = least_memory("gemm", SIZES, 2, ON_HOST)
-    job = cluster.submit("--nodes=1", "--ntasks-per-node=2", *NO_GPU, JOBS / "product.sbatch",
-                         "gemm", *SIZES, "--pipeline.gpu-memory", f"{memory}B", "-o", "c.h5")
+    job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,
+                         "--pipeline.gpu-memory", f"{memory}B", "-o", "c.h5")
     cluster.wait_for(lambda: 1 in finished_groups(cluster.work, ranks=2), "a super-tile")
     cluster.call("scancel", "--signal=TERM", job)
-    ended = cluster.finish(job)
-    assert (ended["ExitCode"], ended["Restarts"]) == ("0:0", "1"), ended
-    expect_words(ended["log"], ["SIGTERM", "verified=true"], ended["log"])
+    ended = ends(cluster, job, words=["SIGTERM", "verified=true"])
+    assert ended["Restarts"] == "1", ended
     with h5py.File(cluster.work / "c.h5") as file:
-        assert file.attrs["restart_count"] == 1 and file.attrs["status"] == "complete", ended
+        assert file.attrs["restart_count"] == 1 and file.attrs["status"] == "complete"
 
 
-def test_mistakes_are_named(cluster):
-    for arguments, words in (([], ["--help"]), (["reduce", "--xyzzy"], ["--xyzzy"])):
-        ended = cluster.finish(cluster.submit("--nodes=1", "--ntasks-per-node=1", *NO_GPU,
-                                              JOBS / "run.sbatch", *arguments))
-        assert ended["ExitCode"] == "2:0", ended
-        expect_words(ended["log"], words)
+def test_a_product_gives_up(cluster):
+    if skips_products():
+        return
+    memory = least_memory("gemm", SIZES, 2, ON_HOST)
+    folder = cluster.work / "up"
+    folder.mkdir()
+    job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,
+                         "--pipeline.gpu-memory", f"{memory}B", "-o", folder / "c.h5",
+                         MAX_RESTARTS="0")
+    cluster.wait_for(lambda: 1 in finished_groups(folder, ranks=2), "a super-tile")
+    cluster.call("scancel", "--signal=TERM", job)
+    ended = ends(cluster, job, 75, ["SIGTERM", "restart 0"])
+    assert ended["Restarts"] == "0", ended
+    assert len(list(folder.glob(".c.h5.*.checkpoint"))) == 2, list(folder.iterdir())
+
+
+def test_mistakes(cluster):
+    """They end a job with code 2, and it is not requeued."""
+    cases = [("run", ["reduce", "--xyzzy", "1"], {}, ["--xyzzy"]),
+             ("product", ["gemm", "--gemm.k", "0"], {}, ["--gemm.k", 0]),
+             ("product", [], {}, ["--help"]),
+             ("study", [*MODEL], {}, ["scale.ranks"]),
+             ("study", [*MODEL, "--scale.ranks", "1", "--only", "p1-r1", "-o", "early"], {},
+              ["--only", "calibration"]),
+             ("study", [*MODEL, "--scale.ranks", "1", "--only", "p3-r1"], {}, ["--only", "p3-r1"]),
+             ("run", ["reduce"], {"SITE_MODULES": "xyzzy", "BASH_FUNC_module%%": "() { false; }"},
+              ["xyzzy"])]
+    jobs = [(cluster.submit("--nodes=1", "--ntasks-per-node=1", *NO_GPU, JOBS / f"{name}.sbatch",
+                            *arguments, **variables), words)
+            for name, arguments, variables, words in cases]
+    for job, words in jobs:
+        assert ends(cluster, job, 2, words)["Restarts"] == "0"
+    for name in ("run", "product", "study"):
+        expect_words(cluster.call(JOBS / f"{name}.sbatch", "gemm", code=2), ["sbatch"])
+    no_program = {"PATH": "/usr/bin:/bin"}
+    job = cluster.submit(*ONE_NODE, JOBS / "run.sbatch", "reduce", "--input.count", 9, **no_program)
+    if not (JOBS.parent / "build" / "shardstream").exists():
+        ends(cluster, job, 2, [JOBS.parent / "build" / "shardstream"])
 
 
 skip_without_slurm()
