@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "kernels/gemm/cuda.hpp"
 

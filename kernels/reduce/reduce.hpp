@@ -7,10 +7,8 @@
 // result file's schema.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
-#include "kernels/data/element.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/reduce/partial.hpp"
 #include "kernels/reduce/tree.hpp"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/option_scope.hpp"
 #include "comm/options.hpp"
 #include "core/text.hpp"
 #include "io/matrix.hpp"

@@ -4,7 +4,6 @@
 #include <array>
 #include <filesystem>
 #include <optional>
-#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/in_session.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <cerrno>
 #include <csignal>
 #include <limits>
 #include <new>

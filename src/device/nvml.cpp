@@ -5,7 +5,6 @@
 
 #include <array>
 #include <string_view>
-#include <utility>
 
 namespace shardstream::device {
 namespace {

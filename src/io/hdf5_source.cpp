@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
-#include <string_view>
 
 #include "core/error.hpp"
 #include "core/text.hpp"

@@ -3,9 +3,7 @@
 
 #include <deque>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "device/device.hpp"
 #include "launch/heartbeat.hpp"

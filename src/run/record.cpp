@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <string_view>
 #include <variant>
 
 #include "core/statistics.hpp"

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <string>
 
-#include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/options.hpp"
 #include "launch/session.hpp"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "io/checkpoint.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/outcome.hpp"

@@ -2,18 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
-#include "core/units.hpp"
 #include "kernels/gemm/grid.hpp"
-#include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/product/checkpoint/taken_tiles.hpp"
 #include "workloads/product/limits.hpp"

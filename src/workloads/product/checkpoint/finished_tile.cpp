@@ -3,7 +3,6 @@
 #include <bit>
 
 #include "core/error.hpp"
-#include "core/units.hpp"
 #include "io/run_files.hpp"
 
 namespace shardstream::workloads {

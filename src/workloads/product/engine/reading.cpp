@@ -1,6 +1,5 @@
 #include "workloads/product/engine/reading.hpp"
 
-#include <array>
 #include <cstring>
 
 #include "device/buffer.hpp"

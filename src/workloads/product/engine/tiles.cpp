@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/error.hpp"
 #include "kernels/gemm/panel.hpp"
 #include "kernels/gemm/words.hpp"
 

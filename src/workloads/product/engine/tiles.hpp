@@ -2,7 +2,6 @@
 // drain, and is summed and written on the host.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>

@@ -4,7 +4,6 @@
 #include <bit>
 #include <numeric>
 
-#include "core/error.hpp"
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/factor.hpp"
 
