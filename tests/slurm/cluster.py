@@ -18,8 +18,9 @@ ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 # Seconds after which something hangs. An idle machine needs a tenth of it.
 HANGS = 90
 
-# The nodes of the #SBATCH lines, which don't exist. A requeued job waits until its credentials have expired,
-# by default two minutes; an ended job stays in the table for the test to look at.
+# The nodes have the CPUs and GPUs of the scripts' #SBATCH lines, which don't exist. A requeued job
+# waits until its credentials have expired, by default two minutes; an ended job stays in the table
+# for the test to look at.
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -154,8 +155,8 @@ class Cluster:
             time.sleep(0.1)
 
     def call(self, *words, code=0, cwd=None, **variables):
-        """The output of one of Slurm's commands, or of a script that calls them, in `work` or `cwd`.
-        With another `code` its errors."""
+        """The output of one of Slurm's commands, or of a script that calls them, in `work` or
+        `cwd`. With another `code` its errors."""
         done = subprocess.run([str(word) for word in words], cwd=cwd or self.work, text=True,
                               env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=HANGS, check=False)
