@@ -82,11 +82,14 @@ class Cluster:
         self.work = self.folder / "work"
         self.daemons = {}  # names by process id
         self.supervisor = None
-        # The nodes share one /dev/shm, in which Open MPI's transport would mix them up, and cores.
+        # The nodes share one /dev/shm, in which Open MPI's shared memory would mix them up, and
+        # cores. Its TCP (btl tcp of 4.1) crashes in one of twenty starts on busy cores, if a rank
+        # gets a message before MPI_Init has set its receiver up: so libfabric's TCP.
         self.environment = environment(
-            {"SLURM_CONF": str(self.folder / "slurm.conf"), "OMPI_MCA_btl": "self,tcp",
-             "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_include": "lo",
-             "OMPI_MCA_mpi_yield_when_idle": "1",
+            {"SLURM_CONF": str(self.folder / "slurm.conf"), "OMPI_MCA_pml": "cm",
+             "OMPI_MCA_mtl": "ofi", "OMPI_MCA_btl": "self", "FI_TCP_IFACE": "lo",
+             "OMPI_MCA_mtl_ofi_provider_include": "tcp;ofi_rxm",
+             "OMPI_MCA_oob_tcp_if_include": "lo", "OMPI_MCA_mpi_yield_when_idle": "1",
              "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}, ranks=2)
 
     def __enter__(self):
