@@ -32,8 +32,7 @@ begin_job() {
 load_modules() {
   if [[ -z ${SITE_MODULES:-} ]]; then return; fi
   if ! type module >/dev/null 2>&1; then
-    die "SITE_MODULES is '$SITE_MODULES', but there is no command 'module':" \
-      "submit from a login shell"
+    die "SITE_MODULES: '$SITE_MODULES' needs the command 'module': submit from a login shell"
   fi
   set +u  # module itself uses unset variables
   # shellcheck disable=SC2086  # a list of modules
@@ -45,8 +44,7 @@ load_modules() {
 find_program() {
   # shellcheck disable=SC2154  # the script has set `folder`
   program=$(command -v shardstream) || program=${folder%/*}/build/shardstream
-  [[ -x $program ]] ||
-    die "there is no shardstream on PATH, nor $program: build it (jobs/quickstart)"
+  [[ -x $program ]] || die "no shardstream on PATH, and no $program: build it (jobs/quickstart)"
 }
 
 # Starts a run with a rank for each task of the job. SITE_LAUNCHER replaces srun.

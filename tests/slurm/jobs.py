@@ -50,10 +50,12 @@ def skips_products():
 
 
 def test_shown_commands(cluster):
-    """Those of jobs/README.md, but for the one that needs four nodes, with its inputs in small."""
+    """Those of jobs/README.md, with small inputs. Of the studies, which are large, --list."""
     text = (JOBS / "README.md").read_text()
-    shown = re.findall(r"^(sbatch .*? -o \S+) +#", text, re.MULTILINE)
-    assert len(shown) == 3, shown
+    runs = re.findall(r"^(sbatch .*?run.sbatch .*? -o \S+) +#", text, re.MULTILINE)
+    studies = re.findall(r"^(?:sbatch .*study.sbatch|jobs/submit-study) (.*?) +#", text,
+                         re.MULTILINE)
+    assert len(runs) == 2 and len(studies) == 2, text
     folder = cluster.work / "shown"
     folder.mkdir()
     for name in ("inputs", "jobs"):
@@ -62,15 +64,14 @@ def test_shown_commands(cluster):
                   ["--input.shape", "9x9", "-o", "a.h5:/A"],
                   ["--input.shape", "9x9", "-o", "b.h5:/B"]):
         run("generate", *words, cwd=folder).expect(0)
-    small = {"SHARDSTREAM_INPUT_COUNT": "2^16", "SHARDSTREAM_SCALE_REPLICATES": "1",
-             "SHARDSTREAM_MEASURE_REPEAT": "2"}
     if skips_products():
-        shown = [line for line in shown if "gemm" not in line]
-    for line in shown:
-        options = small if "study" in line else {}
-        ends(cluster, cluster.submit(*shlex.split(line)[1:], cwd=folder, **options),
-             words=["tasks"])
-    assert [point["ranks"] for point in only_study(folder / "weak")["points"]] == [1, 2, 4, 8]
+        runs = [line for line in runs if "gemm" not in line]
+    for line in runs:
+        ends(cluster, cluster.submit(*shlex.split(line)[1:], cwd=folder), words=["verified=true"])
+    for line in studies:
+        words = shlex.split(line.replace("--ranks", "--scale.ranks"))
+        expect_words(run("scale", *words, "--list", cwd=folder).expect(0).out, ["calibration: 8"]
+                     if "weak" in line else ["calibration: 16"])
 
 
 def test_a_run_on_two_nodes(cluster):
