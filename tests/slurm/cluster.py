@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -114,6 +115,10 @@ class Cluster:
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(
             folder=self.folder, host=socket.gethostname().split(".")[0], ctld_port=ctld_port,
             n1_port=n1_port, n2_port=n2_port))
+        version = re.search(r"(\d+)\.(\d+)", subprocess.run(
+            [find("slurmd"), "-V"], capture_output=True, text=True, check=True).stdout)
+        if (int(version[1]), int(version[2])) >= (23, 11):  # older ones need none for linuxproc
+            (self.folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         (self.folder / "gres.conf").write_text("".join(
             f"Name=gpu File=/dev/{name}\n" for name in ("null", "zero", "full", "random")))
         with open(self.folder / "daemons.log", "ab") as log:
