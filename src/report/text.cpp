@@ -167,12 +167,16 @@ std::string of_amdahl(const StudyReport& study) {
 std::string of_gustafson(const StudyReport& study) {
   const study::Gustafson& law = *study.gustafson;
   const int largest = study.table.sizes.back().ranks;
-  return fmt::format(
-      "Gustafson: serial share of the parallel run s' = {}, on {} ranks {:.3g} of a run on one "
-      "rank. {}\nOn {} ranks, which is extrapolated, the law expects an efficiency of {}.\n",
-      with_interval(law.serial_share), largest,
-      study::share_of_one_rank(law.serial_share.value, largest), of_fit(law.fit, law.residuals),
-      2 * largest, with_interval(law.predict_efficiency(2 * largest)));
+  const double share = law.serial_share.value;
+  std::string text = fmt::format("Gustafson: serial share of the parallel run s' = {}. {}\n",
+                                 with_interval(law.serial_share), of_fit(law.fit, law.residuals));
+  if (share >= 0 && share <= 1) {
+    text += fmt::format("On {} ranks that is a serial share of {:.3g} of a run on one rank.\n",
+                        largest, study::share_of_one_rank(share, largest));
+  }
+  return text +
+         fmt::format("On {} ranks, which is extrapolated, the law expects an efficiency of {}.\n",
+                     2 * largest, with_interval(law.predict_efficiency(2 * largest)));
 }
 
 /// Explains points that are faster than linear, as far as the files say.
