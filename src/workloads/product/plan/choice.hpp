@@ -17,7 +17,7 @@ struct Choice {
   Cut cut;
   Extents extents;
   std::uint64_t ring = 1, window = 1;
-  Prediction prediction;
+  GemmTimes prediction;
 };
 
 /// All that were considered, and the chosen one with a sentence on why.

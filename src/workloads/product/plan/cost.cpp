@@ -123,12 +123,12 @@ class Schedule {
 
 }  // namespace
 
-Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
-                   std::uint64_t ring, std::uint64_t window) {
+GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
+                  std::uint64_t ring, std::uint64_t window) {
   std::uint64_t super_tiles = 0;
   for (const Pass& pass : passes) super_tiles += pass.count;
   const Schedule schedule(shape, super_tiles, ring, window);
-  Prediction prediction;
+  GemmTimes prediction;
   for (const Pass& pass : passes) {
     const Effort effort = effort_of(shape, rates, pass);
     const double count = real(pass.count);

@@ -10,13 +10,13 @@
 namespace shardstream::workloads {
 
 /// Seconds of the slowest rank of every super-tile. `seconds` is the whole.
-struct Prediction {
+struct GemmTimes {
   double compute = 0, upload = 0, gather = 0, drain = 0, exchange = 0, seconds = 0;
 };
 
 /// Of the first super-tile to the last.
-Prediction predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
-                   std::uint64_t ring, std::uint64_t window);
+GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
+                  std::uint64_t ring, std::uint64_t window);
 
 /// The largest window that a ring allows, of batches of one segment of K. With split-k there is
 /// none but the last batch: tiles leave once their sums have been exchanged.
