@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "core/standard_output.hpp"
+#include "core/text.hpp"
 #include "report/formats.hpp"
 
 namespace shardstream::cli {
@@ -19,8 +23,19 @@ int report(const Arguments& arguments, const char* const*) {
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
+  Log log;
+  const auto wrote = [&log](const std::filesystem::path& path) {
+    log.info(fmt::format("wrote '{}'", path.string()));
+  };
   // libhdf5 takes and frees a megabyte for each file. Without this, giving it back to the system
   // takes three quarters of the time of a thousand files.
+  const auto json_file = std::ranges::find_if(
+      line.words, [](const std::string& word) { return word.ends_with(".json"); });
+  if (line.switches.contains("json") && json_file != line.words.end()) {
+    throw UsageError(
+        fmt::format("--json writes to standard output and takes no value: redirect it with > {}",
+                    excerpt(*json_file)));
+  }
   mallopt(M_MMAP_THRESHOLD, 16 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
   const report::Report report = report::make_report(report::result_files(line.words));
@@ -28,12 +43,13 @@ int report(const Arguments& arguments, const char* const*) {
     throw UsageError(report.unreadable.front().reason);
   }
   if (const auto folder = line.settings.find("csv"); folder != line.settings.end()) {
-    report::write_csv(report, folder->second);
+    for (const auto& path : report::write_csv(report, folder->second)) wrote(path);
   }
   if (const auto path = line.settings.find("extra-p"); path != line.settings.end()) {
     std::ofstream file(path->second);
     file << report::to_extra_p(report);
     if (!file.flush()) throw Error(fmt::format("cannot write '{}'", path->second));
+    wrote(path->second);
   }
   print_output(line.switches.contains("json") ? report::to_json(report) : report::to_text(report));
   return report::exit_code(report);
