@@ -337,7 +337,8 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
                 {"balance of devices", "kernels' share of activity", "active share", "total"});
   } else {
     plot_shares(figure, study, rows, {"balance of devices", "busy share of the busiest", "total"});
-    figure.basis += " The copies' part is not told apart: that takes runs with --measure.timeline.";
+    figure.basis +=
+        " The copies' part is not told apart: that takes runs with the option measure.timeline.";
   }
   return figure;
 }
@@ -378,7 +379,7 @@ Figure overlap_figure(const DetailedStudy& detailed) {
   figure.legend = {{styles[2], Look::line_and_points, "overlap of rank 0"},
                    {ideal_style, Look::line, "ideal"}};
   figure.numbers.header = {"ranks", "overlap", "time [s]"};
-  for (const std::string& name : names) figure.numbers.header.push_back(name + " busy [s]");
+  for (const auto& name : names) figure.numbers.header.push_back(name + " busy [s]");
   for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
     const RunFile& run = *detailed.runs[i];
     const auto found = std::ranges::find(rows, static_cast<double>(run.ranks),

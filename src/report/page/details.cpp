@@ -130,7 +130,7 @@ Details read_details(const RunFile& run) {
   tried([&] { read_ceilings(file, details); });
   tried([&] { read_telemetry(file, run, details); });
   details.provenance = file.texts("/provenance");
-  details.why_no_spans = "no run was made with --measure.timeline";
+  details.why_no_spans = "no run was made with the option measure.timeline";
   if (has_timeline(run)) {
     details.why_no_spans = tried([&] { read_spans(file, details); });
     if (details.spans.empty() && details.why_no_spans.empty()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 namespace shardstream::report::page {
 namespace {
@@ -103,7 +104,7 @@ Script::Script(int width, int height) {
   set("set border 3 lw 0.8");
   set("set tics nomirror scale 0.5");
   set("set grid lc rgb '#8a949e' lw 0.4 dt (1,4)");
-  set("set lmargin 9");
+  set("set lmargin 10");
   set("set rmargin 2.5");
   set("set tmargin 0.8");
 }
@@ -215,7 +216,12 @@ std::string to_html(const Figure& figure, const std::string& study, const std::s
 }
 
 std::string number_text(double value, int digits) {
-  return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "-";
+  if (!std::isfinite(value)) return "-";
+  std::array<char, 64> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%#.*g", digits, value);  // 0.960, and not 0.96
+  std::string text = buffer.data();
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
 std::string estimate_text(const study::Estimate& estimate, int digits) {

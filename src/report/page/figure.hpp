@@ -88,7 +88,7 @@ Figure missing(std::string id, std::string title, std::string why);
 /// As HTML. `study` makes ids unique; `why_not` says why a script has no picture.
 std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not);
 
-/// "0.95", "1.23e+06"; "-" if it is not finite.
+/// "0.9500", "1.234e+06"; "-" if it is not finite.
 std::string number_text(double value, int digits = 4);
 /// "0.95 [0.93, 0.97]"
 std::string estimate_text(const study::Estimate& estimate, int digits = 3);

@@ -16,27 +16,35 @@ struct Roofs {
   std::string peak_name, bandwidth_name;
 };
 
-/// What a ceiling counts in the work's unit: 0.001 for Gflop/s where the work is in Tflop.
+/// What a unit of the ceiling is in the work's unit; NaN if it does not count work.
 double in_work(const Ceiling& ceiling, const std::string& unit) {
   if (unit == "Tflop" && ceiling.unit == "Gflop/s") return 1e-3;
-  return NAN;
+  return unit == "GB" && ceiling.unit == "GB/s" ? 1 : NAN;
 }
 
-/// The lowest ceiling on the path that counts work, and the host link, or else the memory that the
-/// data passes.
+/// The way of the data: the host link, or else the first memory or source that all data pass.
+const Ceiling* way_of(const Details& details) {
+  const Ceiling* way = nullptr;
+  for (const Ceiling& ceiling : details.ceilings) {
+    if (!ceiling.on_path || !(ceiling.aggregate > 0) || ceiling.unit != "GB/s") continue;
+    if (way == nullptr || ceiling.name == "link_up") way = &ceiling;
+  }
+  return way;
+}
+
+/// The way of the data, and the lowest of the other ceilings on the path that count work.
 Roofs roofs_of(const Details& details, const StudyReport& study, double ranks) {
   Roofs roofs;
+  const Ceiling* const way = way_of(details);
+  if (way == nullptr) return roofs;
+  roofs.bandwidth = way->aggregate / ranks;
+  roofs.bandwidth_name = way->name;
   for (const Ceiling& ceiling : details.ceilings) {
-    if (!ceiling.on_path || !(ceiling.aggregate > 0)) continue;
+    if (!ceiling.on_path || !(ceiling.aggregate > 0) || &ceiling == way) continue;
     const double rate = ceiling.aggregate / ranks * in_work(ceiling, study.unit);
     if (std::isfinite(rate) && !(rate >= roofs.peak)) {
       roofs.peak = rate;
       roofs.peak_name = ceiling.name;
-    }
-    const bool is_better = ceiling.name == "link_up" || roofs.bandwidth_name.empty();
-    if (ceiling.unit == "GB/s" && is_better) {
-      roofs.bandwidth = ceiling.aggregate / ranks;
-      roofs.bandwidth_name = ceiling.name;
     }
   }
   return roofs;
@@ -58,6 +66,37 @@ Rows roof_line(const Roofs& roofs, double from, double to) {
 double streamed(const Details& details, const RunFile& run) {
   constexpr double giga = 1e9;
   return details.streamed > 0 ? details.streamed / giga : run.work_unit == "GB" ? run.work : NAN;
+}
+
+/// Points of intensity and rate below the roofs of the smallest and, if there are several sizes, of
+/// the largest size.
+void draw_roofs(Figure& figure, const StudyReport& study, const Rows& points, const Roofs& roofs,
+                const Roofs& last, bool has_sizes) {
+  std::vector<double> xs, ys;
+  for (const auto& row : points) {
+    xs.push_back(row[0]);
+    ys.push_back(row[1]);
+  }
+  if (std::isfinite(roofs.peak)) xs.push_back(roofs.peak / roofs.bandwidth);
+  const Extent extent = log_extent(xs);
+  constexpr double around = 4;
+  const Extent width = {extent.lo / around, extent.hi * around};
+  const Rows line = roof_line(roofs, width.lo, width.hi);
+  for (const auto& row : line) ys.push_back(row[1]);
+  const bool has_operations = study.unit == "Tflop";
+  Script script;
+  script.set("set logscale x");
+  script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", width.lo, width.hi));
+  script.set(fmt::format("set xtics ({})", log_tics(width)));
+  script.set(has_operations ? "set xlabel 'intensity [Tflop/GB]'"
+                            : "set xlabel 'work per streamed data [GB/GB]'");
+  set_log_axis(script, has_operations ? "rate of a rank [Tflop/s]" : "rate of a rank [GB/s]", ys);
+  script.plot(line, "using 1:2 with lines " + line_of({styles[1].colour, "", 0}, 2));
+  if (has_sizes && last.bandwidth > 0) {
+    script.plot(roof_line(last, width.lo, width.hi), "using 1:2 with lines " + line_of(styles[3]));
+  }
+  script.plot(points, "using 1:2 with points " + points_of(styles[0]));
+  figure.script = script.text();
 }
 
 Grid roof_grid(const DetailedStudy& detailed) {
@@ -100,7 +139,7 @@ void plot_runs(Figure& figure, const StudyReport& study, const std::string& labe
   set_ranks_axis(script, ranks_of(study));
   script.set(fmt::format("set yrange [0:{:.6g}]", 1.12 * top));
   script.set(fmt::format("set ylabel '{}'", label));
-  script.plot(points, "using 1:2 with points " + points_of(styles[5], 0.5));
+  script.plot(points, "using 1:2 with points " + points_of(styles[5], 1.1));
   script.plot(medians, fmt::format("using 1:2 with linespoints {} pt {} ps 0.8", line_of(styles[0]),
                                    styles[0].point));
   figure.script = script.text();
@@ -119,45 +158,25 @@ Figure roofline_figure(const DetailedStudy& detailed) {
                             count_text(study.runs.size(), "launch"))};
   figure.numbers = roof_grid(detailed);
   Rows points;
-  std::vector<double> xs, ys;
   for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
     const double gigabytes = streamed(detailed.details[i], *detailed.runs[i]);
     for (const RunFile* run : study.runs_on(static_cast<int>(detailed.runs[i]->ranks))) {
       const double ranks = static_cast<double>(run->ranks);
       points.push_back({run->work / gigabytes, run->work / run->seconds / ranks});
-      xs.push_back(points.back()[0]);
-      ys.push_back(points.back()[1]);
     }
   }
   const double smallest = static_cast<double>(detailed.runs.front()->ranks);
   const double largest = static_cast<double>(detailed.runs.back()->ranks);
   const Roofs roofs = roofs_of(detailed.details.front(), study, smallest);
   const Roofs last = roofs_of(detailed.details.back(), study, largest);
-  const bool known = std::ranges::all_of(xs, [](double x) { return std::isfinite(x) && x > 0; });
+  const bool known = std::ranges::all_of(
+      points, [](const auto& row) { return std::isfinite(row[0]) && row[0] > 0; });
   if (!known || !(roofs.bandwidth > 0)) {
     return missing(figure.id, figure.title,
                    known ? "the files have no ceiling of the data's way"
                          : "the work is not counted in operations or bytes");
   }
-  const double knee = std::isfinite(roofs.peak) ? roofs.peak / roofs.bandwidth : xs.front();
-  xs.push_back(knee);
-  const Extent width = {log_extent(xs).lo / 4, log_extent(xs).hi * 4};
-  const Rows line = roof_line(roofs, width.lo, width.hi);
-  for (const auto& row : line) ys.push_back(row[1]);
-  Script script;
-  script.set("set logscale x");
-  script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", width.lo, width.hi));
-  script.set(fmt::format("set xtics ({})", log_tics(width)));
-  script.set(study.unit == "Tflop" ? "set xlabel 'intensity [Tflop/GB]'"
-                                   : "set xlabel 'work per streamed data [GB/GB]'");
-  set_log_axis(script, study.unit == "Tflop" ? "rate of a rank [Tflop/s]" : "rate of a rank [GB/s]",
-               ys);
-  script.plot(line, "using 1:2 with lines " + line_of({styles[1].colour, "", 0}, 2));
-  if (detailed.runs.size() > 1 && last.bandwidth > 0) {
-    script.plot(roof_line(last, width.lo, width.hi), "using 1:2 with lines " + line_of(styles[3]));
-  }
-  script.plot(points, "using 1:2 with points " + points_of(styles[0]));
-  figure.script = script.text();
+  draw_roofs(figure, study, points, roofs, last, detailed.runs.size() > 1);
   const std::string names =
       roofs.bandwidth_name + (roofs.peak_name.empty() ? "" : " and " + roofs.peak_name);
   figure.legend = {
@@ -210,7 +229,7 @@ Figure cost_figure(const StudyReport& study) {
   for (const RunFile& run : study.runs) largest = std::max(largest, cost(run));
   const bool is_small = largest < 0.1;
   const auto shown = [&](const RunFile& run) { return cost(run) * (is_small ? 1000 : 1); };
-  plot_runs(figure, study, fmt::format("cost [{}{}]", is_small ? "1/1000 " : "", unit), shown);
+  plot_runs(figure, study, fmt::format("cost [{}{}]", unit, is_small ? " / 1000" : ""), shown);
   figure.numbers.header = {"ranks", "launches", fmt::format("repetition [{}]", unit),
                            fmt::format("whole run with start-up [{}]", unit)};
   for (const study::Size& size : study.table.sizes) {

@@ -80,7 +80,13 @@ std::string section(const DetailedStudy& detailed, const std::string& id,
   html += page::methods(study);
   for (const Group& group : groups) {
     html += fmt::format("<h3>{}</h3>\n<div class=\"figures\">\n", group.heading);
-    for (const Figure& figure : group.figures) html += page::to_html(figure, id, why_not);
+    for (const Figure& figure : group.figures) {
+      if (!figure.script.empty()) html += page::to_html(figure, id, why_not);
+    }
+    html += "</div>\n<div class=\"figures gaps\">\n";
+    for (const Figure& figure : group.figures) {
+      if (figure.script.empty()) html += page::to_html(figure, id, why_not);
+    }
     html += "</div>\n";
   }
   html += "<h3>Sizes</h3>\n" + page::size_table(study);

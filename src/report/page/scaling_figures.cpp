@@ -158,7 +158,7 @@ Figure time_figure(const StudyReport& study) {
   for (const auto& row : ideal) values.push_back(row[1]);
   set_log_axis(script, "time of a repetition [s]", values);
   if (!has_one_size(study)) script.plot(ideal, "using 1:2 with lines " + line_of(ideal_style));
-  script.plot(launches, "using 1:2 with points " + points_of(styles[5], 0.5));
+  script.plot(launches, "using 1:2 with points " + points_of(styles[5], 1.1));
   plot_estimates(script, rows, styles[0]);
   figure.script = script.text();
   figure.legend = {{styles[0], Look::line_and_points, "mean of launches"},
@@ -273,6 +273,7 @@ Figure law_figure(const StudyReport& study) {
   const std::string title = study.is_strong()
                                 ? "Amdahl's law, fitted, with what it expects next"
                                 : "Gustafson's law, fitted, with what it expects next";
+  if (has_one_size(study)) return missing("law", title, one_size);
   if (!study.amdahl && !study.gustafson) {
     return missing("law", title,
                    study.is_strong() ? study.amdahl.why_not : study.gustafson.why_not);

@@ -15,6 +15,7 @@ main{max-width:1320px;margin:0 auto;padding:32px 24px 64px}
 h1,h2,h3{line-height:1.2;letter-spacing:-.01em;overflow-wrap:anywhere}
 h1{font-size:2rem;margin:0}
 h2{font-size:1.5rem;margin:56px 0 16px;padding-top:24px;border-top:2px solid var(--ink)}
+header+section h2{margin-top:20px;padding-top:20px}
 h3{font-size:1.125rem;margin:40px 0 12px}
 p{margin:0 0 8px;max-width:76ch}
 a{color:var(--accent)}
@@ -35,6 +36,8 @@ margin:16px 0;border-radius:0 6px 6px 0}
 .findings ul{margin:4px 0 0;padding-left:18px;overflow-wrap:anywhere}
 .figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr));gap:20px}
 figure{margin:0;border:1px solid var(--line);border-radius:10px;padding:16px;min-width:0}
+.gaps{margin-top:20px}.gaps:empty{display:none}
+.gaps figure{border:0;padding:0}.gaps figcaption{font-size:.875rem;color:var(--soft);margin:0 0 4px}
 figure.broad{grid-column:1/-1}
 figcaption{font-weight:600;line-height:1.3;margin-bottom:8px}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 16px;margin:0 0 6px;padding:0;

@@ -20,14 +20,16 @@ Expected expected(const StudyReport& study) {
   const int next = 2 * study.table.sizes.back().ranks;
   if (study.gustafson) {
     const auto efficiency = study.gustafson->predict_efficiency(next);
-    return {number_text(efficiency.value, 3), fmt::format("efficiency expected on {} ranks", next),
+    return {number_text(efficiency.value, 3),
+            fmt::format("efficiency extrapolated to {} ranks", next),
             fmt::format("on {} ranks the law expects an efficiency of {} (extrapolated)", next,
                         estimate_text(efficiency))};
   }
   if (!study.amdahl) return {};
   const auto law = study.amdahl->predict(next);
   if (!law) return {};
-  return {number_text(law->speedup.value, 3), fmt::format("speed-up expected on {} ranks", next),
+  return {number_text(law->speedup.value, 3),
+          fmt::format("speed-up extrapolated to {} ranks", next),
           fmt::format("on {} ranks the law expects {} s, a speed-up of {} and an efficiency of {} "
                       "(extrapolated)",
                       next, estimate_text(law->seconds), estimate_text(law->speedup),

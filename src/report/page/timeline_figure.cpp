@@ -75,17 +75,17 @@ std::optional<Window> last_repetition(const Details& details, const RunFile& run
 }
 
 std::vector<Lane> lanes_of(const Details& details, const Phases& phases, Window window) {
+  // These show what the main thread's phases contain.
+  const bool has_other_tracks = std::ranges::any_of(
+      details.phases, [](const RankPhase& each) { return each.track != "main"; });
   std::vector<Lane> lanes;
   for (const Span& span : details.spans) {
     const RankPhase* const phase = find(phases, span);
     if (phase == nullptr || phase->kind == "waiting" || span.rank >= max_ranks) continue;
-    if (span.track == "main" && (phase->kind == "useful" && details.phases.size() > 0) &&
-        std::ranges::any_of(details.phases,
-                            [](const RankPhase& each) { return each.track != "main"; })) {
-      continue;  // the other tracks show what it is about
-    }
+    if (span.track == "main" && phase->kind == "useful" && has_other_tracks) continue;
     if (span.end <= window.begin || span.start >= window.end) continue;
-    const std::string name = span.track.substr(0, span.track.find_last_not_of("0123456789 ") + 1);
+    std::string name = span.track.substr(0, span.track.find_last_not_of("0123456789 ") + 1);
+    if (name == "main" && phase->kind == "communication") name = "combine";
     auto lane = std::ranges::find_if(
         lanes, [&](const Lane& each) { return each.rank == span.rank && each.name == name; });
     if (lane == lanes.end()) {
@@ -97,7 +97,7 @@ std::vector<Lane> lanes_of(const Details& details, const Phases& phases, Window 
   }
   const auto place = [](const Lane& lane) {  // along the way of the data
     constexpr std::array<std::string_view, 7> order = {"reader",   "upload", "arrive", "compute",
-                                                       "download", "writer", "main"};
+                                                       "download", "writer", "combine"};
     return std::tuple(lane.rank, std::ranges::find(order, lane.name) - order.begin());
   };
   std::ranges::stable_sort(lanes, {}, place);
@@ -167,7 +167,8 @@ std::string script_of(const std::vector<Lane>& lanes, const std::vector<Boxes>& 
   constexpr std::array<const char*, 3> fills = {"solid 0.9", "pattern 4", "solid 0.5"};
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     script.plot(boxes[i].rows,
-                fmt::format("using 1:2:3:4:5:6 with boxxyerror fs {} border lc rgb '{}' lw 0.6",
+                fmt::format("using 1:2:3:4:5:6 with boxxyerror fs {0} border lc rgb '{1}' "
+                            "lc rgb '{1}' lw 0.6",
                             fills[i], styles[i].colour));
   }
   return script.text();
