@@ -177,6 +177,19 @@ def test_hostile_texts_stay_texts():
     assert list(page.figures.values()).count("picture") >= 8, page.figures
 
 
+def test_hostile_tracks_stay_texts():
+    import h5py
+    path = timed_run(harness.new_folder())
+    with h5py.File(path, "r+") as file:
+        for name in ("timeline/spans", "timing/rank_phase"):
+            table = file[name][:]
+            table["track"][table["track"] == b"upload"] = b"<script>"
+            file[name][:] = table
+    page, _, _ = report(path)
+    assert page.figures["s1-timeline"] == "picture"
+    assert "script" not in page.tags and "&lt;script&gt;</text>" in page.source
+
+
 def test_empty_tables_say_what_is_missing():
     def change(file):
         for name in ("ceilings", "telemetry/gpu", "timing/rank_phase", "timing/startup"):

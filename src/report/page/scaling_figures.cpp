@@ -140,7 +140,8 @@ Figure time_figure(const StudyReport& study) {
   Figure figure{"time",
                 study.is_strong() ? "Time of the same work on more ranks"
                                   : "Time of work that grows with the ranks",
-                study.is_strong()
+                has_one_size(study) ? "Lower is better."
+                : study.is_strong()
                     ? "Lower is better. Twice the ranks should halve the time: the dotted line."
                     : "Flat is ideal: each rank has the same work at every size.",
                 basis_of(study)};

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
+#include "core/text.hpp"
 #include "core/units.hpp"
 
 namespace shardstream::report::page {
@@ -108,11 +110,14 @@ std::string methods(const StudyReport& study) {
   const std::string count = repetitions.size() == 1 ? fmt::format("{}", *repetitions.begin())
                                                     : fmt::format("{} to {}", *repetitions.begin(),
                                                                   *repetitions.rbegin());
+  const std::string warm_ups = run.option("measure.warmup");
+  const std::string warm_up = warm_ups.empty() || warm_ups == "auto" || warm_ups == "0"
+                                  ? ""
+                                  : fmt::format(" after {} untimed", warm_ups);
   std::string text = fmt::format(
       "A launch is a fresh start of the program; its time is the median of its {} timed "
-      "repetition{} after {} warm-up. ",
-      count, count == "1" ? "" : "s",
-      run.option("measure.warmup").empty() ? "a" : run.option("measure.warmup"));
+      "repetition{}{}. ",
+      count, count == "1" ? "" : "s", warm_up);
   text += study.table.noise.df > 0
               ? fmt::format(
                     "Intervals are 95 %, Student's t over launches; launches of one size "
@@ -207,16 +212,18 @@ std::string provenance(const DetailedStudy& detailed) {
 std::string commands(const StudyReport& study) {
   const auto parent = study.runs.front().path.parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
+  const std::string page = shell_line({"shardstream", "report", folder, "-o", "report.html"});
+  std::error_code ignored;
+  const bool has_study = std::filesystem::exists(folder + "/study.ini", ignored);
   std::string html;
-  if (!study.runs.front().study.empty()) {
+  if (has_study && !study.runs.front().study.empty()) {
     html += "<p>The study, with its options in study.ini, and this page:</p>\n";
-    html +=
-        command_block(fmt::format("shardstream scale {0}/study.ini -o {0}-again\n"
-                                  "shardstream report {0} -o report.html",
-                                  folder));
+    html += command_block(fmt::format(
+        "{}\n{}",
+        shell_line({"shardstream", "scale", folder + "/study.ini", "-o", folder + "-again"}),
+        page));
   } else {
-    html += "<p>This page:</p>\n";
-    html += command_block(fmt::format("shardstream report {} -o report.html", folder));
+    html += "<p>This page:</p>\n" + command_block(page);
   }
   std::string list;
   for (const int ranks : ranks_of(study)) {

@@ -6,7 +6,8 @@ std::string_view style_sheet() {
   return R"(:root{color-scheme:light dark;--paper:#fff;--ink:#1b2530;--soft:#52606d;--line:#d8dee4;
 --tint:#f4f7f9;--accent:#0a5a9c;--warn:#8a4300;--warn-tint:#fff5e9}
 @media(prefers-color-scheme:dark){:root{--paper:#11171d;--ink:#e4eaf0;--soft:#a4b1bd;--line:#2d3842;
---tint:#19212a;--accent:#7cb9f0;--warn:#f2b872;--warn-tint:#2a2116}}
+--tint:#19212a;--accent:#7cb9f0;--warn:#f2b872;--warn-tint:#2a2116}
+.picture svg,.swatch{filter:brightness(1.35)}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);
@@ -72,6 +73,7 @@ dl.short{grid-template-columns:1fr;gap:0}dl.short dd{margin-bottom:8px}
 --tint:#f4f4f4;--accent:#000;--warn:#000;--warn-tint:#f4f4f4}
 body{font-size:10pt}main{max-width:none;padding:0}.figures{grid-template-columns:1fr 1fr;gap:12px}
 figure,.findings,tr{break-inside:avoid}h2,h3{break-after:avoid}.wide{display:none}.narrow{display:block}
+.picture svg,.swatch{filter:none}
 figure.broad{grid-column:auto}section{break-before:page}section:first-of-type{break-before:auto}}
 )";
 }

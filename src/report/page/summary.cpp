@@ -107,7 +107,7 @@ std::string trust(const StudyReport& study) {
     verified += run.text("verified") == "true" ? 1 : 0;
     checksums += run.text("c_checksum").empty() ? 0 : 1;
   }
-  std::string text = fmt::format("{} of {} verified their result", verified,
+  std::string text = fmt::format("Results verified in {} of {}", verified,
                                  count_text(study.runs.size(), "launch"));
   if (!study.contradiction.empty()) return text + ", but results contradict each other.";
   if (checksums == study.runs.size() && study.is_strong() && study.table.sizes.size() > 1) {
@@ -120,6 +120,9 @@ std::string trust(const StudyReport& study) {
 std::string studied(const StudyReport& study) {
   const std::vector<int> ranks = ranks_of(study);
   const RunFile& run = study.runs.front();
+  const std::string precision = run.text("precision");
+  const std::string what =
+      precision.empty() ? study.workload : fmt::format("{} in {}", study.workload, precision);
   const std::string work = fmt::format("{} {} a repetition{}", number_text(run.work), study.unit,
                                        study.is_strong() ? "" : " on the smallest size");
   const std::string sizes = ranks.size() == 1
@@ -129,8 +132,7 @@ std::string studied(const StudyReport& study) {
                      ranks.size() == 1   ? ""
                      : study.is_strong() ? "Strong scaling of "
                                          : "Weak scaling of ",
-                     study.workload, work, sizes, study.device,
-                     count_text(study.runs.size(), "launch"));
+                     what, work, sizes, study.device, count_text(study.runs.size(), "launch"));
 }
 
 std::string tiles(const StudyReport& study) {
