@@ -103,7 +103,7 @@ Rows law_rows(const StudyReport& study, double from, double to) {
     const bool is_time = !study.gustafson;  // on a logarithmic axis
     if (is_time && law.value <= 0) continue;
     rows.push_back(
-        {ranks, law.value, is_time ? std::max(ends.lo, law.value / 100) : ends.lo, ends.hi});
+        {ranks, law.value, is_time ? std::max(ends.lo, law.value / 4) : ends.lo, ends.hi});
   }
   return rows;
 }

@@ -90,6 +90,18 @@ std::string command_block(const std::string& text) {
   return fmt::format("<pre>{}</pre>\n", escape(text));
 }
 
+/// Names the files if they are few and no study of a folder.
+std::string report_command(const StudyReport& study, const std::string& folder) {
+  std::vector<std::string> words = {"shardstream", "report"};
+  if (study.runs.front().study.empty() && study.runs.size() <= most_lines) {
+    for (const RunFile& run : study.runs) words.push_back(run.path.string());
+  } else {
+    words.push_back(folder);
+  }
+  words.insert(words.end(), {"-o", "report.html"});
+  return shell_line(words);
+}
+
 }  // namespace
 
 std::string findings(const StudyReport& study) {
@@ -168,9 +180,9 @@ std::string raw_points(const StudyReport& study) {
                          run.throttled > 0 ? fmt::format("{} repetitions", run.throttled) : "no",
                          run.created, run.path.string()});
   }
-  return folded(fmt::format("All {}, in the order in which they ran",
-                            count_text(study.runs.size(), "launch")),
-                to_html(grid));
+  return folded(
+      fmt::format("{}, in the order in which they ran", count_text(study.runs.size(), "launch")),
+      to_html(grid));
 }
 
 std::string provenance(const DetailedStudy& detailed) {
@@ -212,7 +224,7 @@ std::string provenance(const DetailedStudy& detailed) {
 std::string commands(const StudyReport& study) {
   const auto parent = study.runs.front().path.parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
-  const std::string page = shell_line({"shardstream", "report", folder, "-o", "report.html"});
+  const std::string page = report_command(study, folder);
   std::error_code ignored;
   const bool has_study = std::filesystem::exists(folder + "/study.ini", ignored);
   std::string html;

@@ -7,7 +7,7 @@ std::string_view style_sheet() {
 --tint:#f4f7f9;--accent:#0a5a9c;--warn:#8a4300;--warn-tint:#fff5e9}
 @media(prefers-color-scheme:dark){:root{--paper:#11171d;--ink:#e4eaf0;--soft:#a4b1bd;--line:#2d3842;
 --tint:#19212a;--accent:#7cb9f0;--warn:#f2b872;--warn-tint:#2a2116}
-.picture svg,.swatch{filter:brightness(1.35)}}
+.picture svg,.swatch{filter:brightness(1.2)}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);
