@@ -128,11 +128,12 @@ std::string Script::text() const {
 }
 
 Extent log_extent(const std::vector<double>& values) {
+  constexpr double smallest = 1e-100, largest = 1e100;  // no measurement is beyond
   Extent extent{INFINITY, 0};
   for (const double value : values) {
     if (!std::isfinite(value) || value <= 0) continue;
-    extent.lo = std::min(extent.lo, value);
-    extent.hi = std::max(extent.hi, value);
+    extent.lo = std::min(extent.lo, std::clamp(value, smallest, largest));
+    extent.hi = std::max(extent.hi, std::clamp(value, smallest, largest));
   }
   if (extent.hi <= 0) return {0.1, 10};
   const double room = std::max(1.08, std::pow(extent.hi / extent.lo, 0.06));

@@ -44,28 +44,39 @@ void remove_empty_groups(std::string& svg) {
   }
 }
 
+/// All scripts from the first one on, each with its marker.
+std::string input_of(const std::vector<std::string>& scripts, std::size_t first) {
+  std::string input = "set print '-'\n";
+  for (std::size_t i = first; i < scripts.size(); ++i) {
+    input += fmt::format("reset\nset output\nprint '{}'\n{}\nset output\n", marker(i), scripts[i]);
+  }
+  return input;
+}
+
 }  // namespace
 
 Drawing draw(const std::vector<std::string>& scripts) {
+  constexpr int max_starts = 20;
   Drawing drawing;
   drawing.pictures.resize(scripts.size());
-  if (scripts.empty()) return drawing;
-  std::string input = "set print '-'\n";
-  for (std::size_t i = 0; i < scripts.size(); ++i) {
-    input += fmt::format("reset\nset output\nprint '{}'\n{}\nset output\n", marker(i), scripts[i]);
-  }
-  const Output output = filter({"gnuplot", "-d"}, input, timeout);
-  if (!output.started) {
-    drawing.why_not = "gnuplot is not installed (package gnuplot-nox)";
-    return drawing;
-  }
-  for (std::size_t i = 0; i < scripts.size(); ++i) {
-    const std::string_view part = between(output.out, marker(i), "</svg>");
-    drawing.pictures[i] = between(part, "<svg", "</svg>");
-    if (drawing.pictures[i].empty() && drawing.why_not.empty()) {
-      drawing.why_not = fmt::format("gnuplot has ended with exit code {}: {}", output.code,
-                                    excerpt(trim(output.err)));
+  std::size_t first = 0;
+  // gnuplot ends at the first script that it cannot draw: the next start leaves it out.
+  for (int starts = 0; first < scripts.size() && starts < max_starts; ++starts) {
+    const Output output = filter({"gnuplot", "-d"}, input_of(scripts, first), timeout);
+    if (!output.started) {
+      drawing.why_not = "gnuplot is not installed (package gnuplot-nox)";
+      return drawing;
     }
+    for (; first < scripts.size(); ++first) {
+      std::string_view part = between(output.out, marker(first), "</svg>");
+      if (part.find(marker(first + 1)) != part.npos) part = {};  // another one's picture
+      drawing.pictures[first] = between(part, "<svg", "</svg>");
+      if (drawing.pictures[first].empty()) break;
+    }
+    if (first == scripts.size()) break;
+    drawing.why_not = fmt::format("gnuplot has ended with exit code {}: {}", output.code,
+                                  excerpt(trim(output.err)));
+    ++first;
   }
   return drawing;
 }

@@ -137,7 +137,7 @@ void plot_runs(Figure& figure, const StudyReport& study, const std::string& labe
   }
   Script script;
   set_ranks_axis(script, ranks_of(study));
-  script.set(fmt::format("set yrange [0:{:.6g}]", 1.12 * top));
+  script.set(fmt::format("set yrange [0:{:.6g}]", top > 0 ? 1.12 * top : 1));
   script.set(fmt::format("set ylabel '{}'", label));
   script.plot(points, "using 1:2 with points " + points_of(styles[5], 1.1));
   script.plot(medians, fmt::format("using 1:2 with linespoints {} pt {} ps 0.8", line_of(styles[0]),
