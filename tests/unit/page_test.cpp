@@ -44,6 +44,17 @@ TEST(InlinedPicture, HasPrefixesAndNoTitles) {
   EXPECT_EQ(svg.find("<g "), std::string::npos) << svg;
 }
 
+TEST(Drawing, GoesOnAfterAScriptThatCannotBeDrawn) {
+  Script good;
+  good.plot({{1, 2}, {2, 3}}, "using 1:2 with lines");
+  const Drawing drawing = draw({good.text(), "set yrange [0:", good.text()});
+  if (drawing.why_not.find("not installed") != std::string::npos) GTEST_SKIP() << drawing.why_not;
+  EXPECT_NE(drawing.pictures[0], "");
+  EXPECT_EQ(drawing.pictures[1], "");
+  EXPECT_EQ(drawing.pictures[2], drawing.pictures[0]);
+  EXPECT_NE(drawing.why_not, "");
+}
+
 TEST(Script, WithoutRowsDrawsNothing) {
   Script script;
   script.plot({}, "using 1:2 with lines");

@@ -128,18 +128,19 @@ DeviceTimes device_times(const Details& details) {
     const auto found = phases.find({span.rank, span.track, span.phase});
     return found == phases.end() ? nullptr : found->second;
   };
-  std::int64_t begin = INT64_MAX;
+  std::int64_t begin = INT64_MAX, end = 0;
   for (const Span& span : details.spans) {
     const RankPhase* const phase = phase_of(span);
     constexpr double rounding = 1e-6;
     if (phase == nullptr || span.track != "main" || !(phase->timed > 0)) continue;
-    if (phase->timed < phase->seconds * (1 - rounding)) continue;
-    begin = std::min(begin, span.start);
+    end = std::max(end, span.end);
+    if (phase->timed >= phase->seconds * (1 - rounding)) begin = std::min(begin, span.start);
   }
   std::map<int, std::vector<study::TimeSpan>> kernels, active;
   for (const Span& span : details.spans) {
     const RankPhase* const phase = phase_of(span);
-    if (phase == nullptr || !phase->on_device || span.start < begin) continue;
+    if (phase == nullptr || !phase->on_device) continue;
+    if (span.start < begin || span.start >= end) continue;
     active[span.rank].push_back({span.start, span.end});
     if (phase->kind == "useful") kernels[span.rank].push_back({span.start, span.end});
   }

@@ -16,7 +16,7 @@ main{max-width:1320px;margin:0 auto;padding:32px 24px 64px}
 h1,h2,h3{line-height:1.2;letter-spacing:-.01em;overflow-wrap:anywhere}
 h1{font-size:2rem;margin:0}
 h2{font-size:1.5rem;margin:56px 0 16px;padding-top:24px;border-top:2px solid var(--ink)}
-header+section h2{margin-top:20px;padding-top:20px}
+header+h2,header+section h2{margin-top:20px;padding-top:20px}
 h3{font-size:1.125rem;margin:40px 0 12px}
 p{margin:0 0 8px;max-width:76ch}
 a{color:var(--accent)}

@@ -11,6 +11,13 @@ namespace {
 
 constexpr double good_baseline = 0.5;  // of its ceiling
 
+bool law_fails(const StudyReport& study) {
+  const study::Fit* const fit = study.amdahl      ? &study.amdahl->law.fit
+                                : study.gustafson ? &study.gustafson->fit
+                                                  : nullptr;
+  return fit != nullptr && fit->verdict == study::Verdict::does_not_fit;
+}
+
 /// The law at twice the largest size, as tile and as sentence; empty without a law.
 struct Expected {
   std::string value, label, sentence;
@@ -18,12 +25,15 @@ struct Expected {
 
 Expected expected(const StudyReport& study) {
   const int next = 2 * study.table.sizes.back().ranks;
+  const char* const caution = law_fails(study)
+                                  ? "extrapolated by a law that does not fit: do not rely on it"
+                                  : "extrapolated";
   if (study.gustafson) {
     const auto efficiency = study.gustafson->predict_efficiency(next);
     return {number_text(efficiency.value, 3),
             fmt::format("efficiency extrapolated to {} ranks", next),
-            fmt::format("on {} ranks the law expects an efficiency of {} (extrapolated)", next,
-                        estimate_text(efficiency))};
+            fmt::format("on {} ranks the law expects an efficiency of {} ({})", next,
+                        estimate_text(efficiency), caution)};
   }
   if (!study.amdahl) return {};
   const auto law = study.amdahl->predict(next);
@@ -31,9 +41,9 @@ Expected expected(const StudyReport& study) {
   return {number_text(law->speedup.value, 3),
           fmt::format("speed-up extrapolated to {} ranks", next),
           fmt::format("on {} ranks the law expects {} s, a speed-up of {} and an efficiency of {} "
-                      "(extrapolated)",
+                      "({})",
                       next, estimate_text(law->seconds), estimate_text(law->speedup),
-                      estimate_text(law->efficiency))};
+                      estimate_text(law->efficiency), caution)};
 }
 
 std::string verdict_of(const study::Fit& fit) {
@@ -41,7 +51,7 @@ std::string verdict_of(const study::Fit& fit) {
     case study::Verdict::fits:
       return fmt::format("The law fits (p = {:.2g}).", fit.p_value);
     case study::Verdict::does_not_fit:
-      return fmt::format("The law does not fit (p = {:.2g}): do not extrapolate.", fit.p_value);
+      return fmt::format("The law does not fit (p = {:.2g}).", fit.p_value);
     case study::Verdict::cannot_tell:
       break;
   }
@@ -210,6 +220,7 @@ std::string overview(const std::vector<DetailedStudy>& studies) {
     const StudyReport& study = *studies[i].study;
     const study::Size& last = study.table.sizes.back();
     const bool has_sizes = study.table.sizes.size() > 1;
+    const std::string bound = bound_at(study.facts.back());
     html += fmt::format(
         "<tr><td><a href=\"#s{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td>"
         "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
@@ -218,7 +229,7 @@ std::string overview(const std::vector<DetailedStudy>& studies) {
         : study.is_strong() ? "strong"
                             : "weak",
         escape(study.device), last.ranks, has_sizes ? estimate_text(last.speedup) : "-",
-        has_sizes ? estimate_text(last.efficiency) : "-", escape(bound_at(study.facts.back())));
+        has_sizes ? estimate_text(last.efficiency) : "-", bound.empty() ? "-" : escape(bound));
   }
   return html + "</tbody></table></div>\n";
 }
