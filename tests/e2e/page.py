@@ -144,6 +144,17 @@ def test_a_single_run_has_timeline_and_causes():
     assert abs(product - row["total"]) < 1e-5 and 0 < row["total"] <= 1, row
 
 
+def test_a_study_with_timelines():
+    folder = harness.new_folder() / "study"
+    harness.run("scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256,
+                "--measure.timeline", "--measure.repeat", 2, "--scale.oversubscribe",
+                "--scale.ranks", "1,2", "--scale.replicates", 1, "-o", folder).expect(0)
+    page, _, _ = report(folder)
+    for name in ("timeline", "timeline-1", "device-causes", "overlap"):
+        assert page.figures[f"s1-{name}"] == "picture", page.figures
+    assert len(numbers_of(page, "s1-device-causes")) == 2
+
+
 def test_weak_study():
     folder = harness.new_folder() / "weak"
     harness.run("scale", "model", "--scale.mode", "weak", "--model.work", "40ms", "--model.spin",

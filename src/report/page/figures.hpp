@@ -44,6 +44,7 @@ Figure energy_figure(const StudyReport& study);
 Figure cost_figure(const StudyReport& study);
 
 // timeline_figure.cpp
-Figure timeline_figure(const DetailedStudy& detailed);
+/// One for each of the three largest sizes that have spans; at least one, which may be missing.
+std::vector<Figure> timeline_figures(const DetailedStudy& detailed);
 
 }  // namespace shardstream::report::page

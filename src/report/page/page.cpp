@@ -25,14 +25,15 @@ struct Group {
 
 std::vector<Group> groups_of(const DetailedStudy& detailed) {
   const StudyReport& study = *detailed.study;
+  std::vector<Figure> parts = {page::to_result_figure(study), page::host_causes_figure(detailed),
+                               page::device_causes_figure(detailed),
+                               page::overlap_figure(detailed)};
+  for (Figure& figure : page::timeline_figures(detailed)) parts.push_back(std::move(figure));
   return {
       {"How it scales",
        {page::time_figure(study), page::speedup_figure(study), page::efficiency_figure(study),
         page::karp_flatt_figure(study), page::law_figure(study)}},
-      {"Where the time goes",
-       {page::to_result_figure(study), page::host_causes_figure(detailed),
-        page::device_causes_figure(detailed), page::overlap_figure(detailed),
-        page::timeline_figure(detailed)}},
+      {"Where the time goes", std::move(parts)},
       {"Limits and costs",
        {page::roofline_figure(detailed), page::energy_figure(study), page::cost_figure(study)}}};
 }

@@ -201,20 +201,9 @@ void add_labels(Figure& figure, const std::vector<Lane>& lanes) {
   }
 }
 
-}  // namespace
+constexpr const char* title = "Timeline of the last repetition";
 
-Figure timeline_figure(const DetailedStudy& detailed) {
-  const char* const id = "timeline";
-  const char* const title = "Timeline of the last repetition";
-  std::size_t chosen = detailed.runs.size();
-  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {  // the largest size that has one
-    if (!detailed.details[i].spans.empty()) chosen = i;
-  }
-  if (chosen == detailed.runs.size()) {
-    return missing(id, title, detailed.details.back().why_no_spans);
-  }
-  const Details& details = detailed.details[chosen];
-  const RunFile& run = *detailed.runs[chosen];
+Figure timeline_of(const Details& details, const RunFile& run, const std::string& id) {
   const Phases phases = phases_of(details);
   const auto window = last_repetition(details, run, phases);
   if (!window) return missing(id, title, "the spans do not tell the timed repetitions apart");
@@ -242,6 +231,24 @@ Figure timeline_figure(const DetailedStudy& detailed) {
       run.ranks > max_ranks ? fmt::format("; the first {} of {} ranks", max_ranks, run.ranks) : "");
   figure.numbers = grid_of(lanes, *window);
   return figure;
+}
+
+}  // namespace
+
+std::vector<Figure> timeline_figures(const DetailedStudy& detailed) {
+  constexpr std::size_t max_sizes = 3;
+  std::vector<Figure> figures;
+  for (std::size_t i = detailed.runs.size(); i-- > 0 && figures.size() < max_sizes;) {
+    if (detailed.details[i].spans.empty()) continue;
+    const RunFile& run = *detailed.runs[i];
+    figures.push_back(
+        timeline_of(detailed.details[i], run,
+                    figures.empty() ? "timeline" : fmt::format("timeline-{}", run.ranks)));
+  }
+  if (figures.empty()) {
+    figures.push_back(missing("timeline", title, detailed.details.back().why_no_spans));
+  }
+  return figures;
 }
 
 }  // namespace shardstream::report::page
