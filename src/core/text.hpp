@@ -51,6 +51,14 @@ inline std::string join(const std::vector<std::uint64_t>& numbers, std::string_v
 /// the terminal or starts a line.
 std::string printable(std::string_view text);
 
+/// A count with its noun: "1 rank", "3 launches".
+template <typename Count>
+std::string counted(Count count, std::string_view noun) {
+  std::string text = std::to_string(count);
+  text.append(" ").append(noun);
+  return count == Count{1} ? text : text.append(noun.ends_with("ch") ? "es" : "s");
+}
+
 /// A user's text in a message: 'printable(text)'; of a long one the beginning and its length.
 std::string excerpt(std::string_view text);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 namespace shardstream::measure {
@@ -67,11 +68,13 @@ ClockOffset compare_clocks(const launch::Session& session) {
 }
 
 std::int64_t ClockAlignment::on_rank0(std::int64_t mine_ns) const {
-  const auto span = static_cast<double>(end_.at_ns - start_.at_ns);
-  const auto passed = static_cast<double>(mine_ns - start_.at_ns);
-  const auto drift = static_cast<double>(end_.offset_ns - start_.offset_ns);
-  const double part = span > 0 ? passed / span : 0;
-  return mine_ns + start_.offset_ns + std::llround(drift * part);
+  const std::int64_t moved = end_.offset_ns - start_.offset_ns;
+  const std::int64_t elapsed = end_.at_ns - start_.at_ns;
+  if (std::abs(moved) <= start_.error_ns + end_.error_ns || elapsed == 0) {
+    return mine_ns + (start_.error_ns <= end_.error_ns ? start_ : end_).offset_ns;
+  }
+  const double part = static_cast<double>(mine_ns - start_.at_ns) / static_cast<double>(elapsed);
+  return mine_ns + start_.offset_ns + std::llround(static_cast<double>(moved) * part);
 }
 
 std::int64_t ClockAlignment::error() const {

@@ -21,7 +21,8 @@ struct ClockOffset {
 /// error: the answer was given somewhere between question and return. Collective.
 ClockOffset compare_clocks(const launch::Session& session);
 
-/// A clock between two comparisons, in which it is taken to drift evenly.
+/// A clock between two comparisons. If the offsets differ by more than their errors, it drifts
+/// evenly. Otherwise the more exact offset holds throughout.
 class ClockAlignment {
  public:
   ClockAlignment(const ClockOffset& start, const ClockOffset& end) : start_(start), end_(end) {}

@@ -121,5 +121,12 @@ TEST(ClockAlignment, DriftsEvenlyBetweenTheComparisons) {
   EXPECT_EQ(drifting.error(), 20);
 }
 
+TEST(ClockAlignment, ADifferenceWithinTheErrorsIsNoDrift) {
+  const ClockAlignment alike({0, 400'000, 500'000}, {2'000'000, -90, 100});
+  EXPECT_EQ(alike.on_rank0(0), -90);
+  EXPECT_EQ(alike.on_rank0(1'500'000), 1'500'000 - 90);
+  EXPECT_EQ(ClockAlignment({0, 10, 1}, {2'000'000, 90, 500}).on_rank0(50), 60);
+}
+
 }  // namespace
 }  // namespace shardstream::measure
