@@ -122,6 +122,19 @@ std::string checksum_of(const Point& point) {
   return point.first().text("c_checksum");
 }
 
+/// The names of options in which launches of one side differ.
+std::string mixed_options(const Point& point) {
+  std::set<std::string_view> mixed;
+  const Values& first = point.runs.front().setup.options;
+  for (const auto& [run, setup] : point.runs) {
+    for (const auto& [name, value] : setup.options) {
+      const auto found = first.find(name);
+      if (found == first.end() || found->second != value) mixed.insert(name);
+    }
+  }
+  return join(std::vector<std::string_view>(mixed.begin(), mixed.end()), ", ");
+}
+
 void warn_of_side(const Side& side, const Point& point, std::vector<std::string>& warnings) {
   std::size_t throttled = 0, unconverged = 0;
   for (const auto& [run, setup] : point.runs) {
@@ -135,6 +148,9 @@ void warn_of_side(const Side& side, const Point& point, std::vector<std::string>
   };
   add(throttled, "a GPU was throttled");
   add(unconverged, "sampling did not converge");
+  if (const std::string mixed = mixed_options(point); !mixed.empty()) {
+    warnings.push_back(fmt::format("launches of {} have different options: {}", side.name, mixed));
+  }
 }
 
 /// What a side lacks for a verdict, as a sentence; empty if it lacks nothing.
@@ -244,11 +260,14 @@ void check_paths(const std::string& before, const std::string& after) {
 }  // namespace
 
 const PhaseComparison* PointComparison::largest_change() const {
-  const bool grew = time.after > time.before;
-  const auto found = std::ranges::find_if(phases, [&](const PhaseComparison& phase) {
-    return phase.change() != 0 && (phase.change() > 0) == grew;
-  });
-  return found == phases.end() ? nullptr : &*found;
+  const double change = time.after - time.before;
+  const PhaseComparison* largest = nullptr;
+  for (const PhaseComparison& phase : phases) {  // the largest change comes first
+    if (phase.change() == 0 || (phase.change() > 0) != (change > 0)) continue;
+    if (phase.kind != "waiting" && std::abs(phase.change()) >= std::abs(change) / 2) return &phase;
+    if (largest == nullptr) largest = &phase;
+  }
+  return largest;
 }
 
 Change ComparisonReport::verdict() const {

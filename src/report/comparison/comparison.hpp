@@ -29,7 +29,8 @@ struct PointComparison {
   std::vector<std::string> warnings;  ///< sentences without a full stop
 
   /// The phase with the largest change in the direction in which the time changed; none if there is
-  /// no such phase.
+  /// no such phase. A phase that waits for another one counts only if no other phase has half of
+  /// the time's change.
   const PhaseComparison* largest_change() const;
 };
 

@@ -65,7 +65,8 @@ Json of_side(const Side& side) {
           {"launches", side.launches()},
           {"excluded", of_files(side.excluded)},
           {"unreadable", of_files(side.unreadable)},
-          {"failed", of_attempts(side.failed)}};
+          {"failed", of_attempts(side.failed)},
+          {"missing", side.missing}};
 }
 
 }  // namespace

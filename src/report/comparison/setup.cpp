@@ -59,7 +59,6 @@ void read_machine(const io::ResultReader& file, const RunFile& run, Values& mach
 Setup read_setup(const RunFile& run) {
   const io::ResultReader file(run.path);
   Setup setup;
-  setup.run_uuid = file.text("/", "run_uuid");
   for (const auto& [key, value] : run.config) {
     if (!is_of_one_run(key) && !value.empty()) setup.options[key] = value;
   }

@@ -12,7 +12,6 @@ namespace shardstream::report {
 using Values = std::map<std::string, std::string>;
 
 struct Setup {
-  std::string run_uuid;
   Values options;   ///< /config, without names of outputs and labels of studies
   Values versions;  ///< the commit, how it was built, and libraries
   Values machine;   ///< hosts, devices, driver, operating system, network

@@ -38,7 +38,7 @@ std::vector<Trait> traits_of(const RunFile& run, const Setup& setup) {
           {"ranks", std::to_string(run.ranks)}};
 }
 
-/// The names and values of `there` in which `here` differs.
+/// The traits of `there` that differ from those of `here`.
 std::vector<Trait> differences(const Point& here, const Point& there) {
   std::vector<Trait> different;
   for (std::size_t i = 0; i < here.traits.size(); ++i) {
@@ -58,6 +58,7 @@ std::string why_unmatched(const Point& point, const Side& other) {
   for (const auto& [name, value] : nearest) {
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", name, excerpt(value));
   }
+  if (list.empty()) return fmt::format("{} has it only once", other.name);
   return fmt::format("the nearest point of {} has {}", other.name, list);
 }
 
@@ -83,7 +84,7 @@ void add_run(Side& side, std::map<std::vector<std::string>, std::size_t>& places
 
 }  // namespace
 
-std::string Point::words() const {
+std::string words_of(const std::vector<Trait>& traits) {
   std::string words;
   for (const auto& [name, value] : traits) {
     if (value.empty()) continue;
@@ -106,18 +107,12 @@ Side read_side(const std::string& name, const std::string& path) {
   side.path = path;
   side.unreadable = std::move(report.unreadable);
   std::map<std::vector<std::string>, std::size_t> places;
-  std::map<std::string, fs::path> seen;  // by UUID
   for (StudyReport& study : report.studies) {
     std::ranges::move(study.excluded, std::back_inserter(side.excluded));
     std::ranges::move(study.failed, std::back_inserter(side.failed));
+    std::ranges::move(study.missing, std::back_inserter(side.missing));
     for (RunFile& run : study.runs) {
       Setup setup = read_setup(run);
-      const auto [first, is_new] = seen.try_emplace(setup.run_uuid, run.path);
-      if (!is_new && !setup.run_uuid.empty()) {
-        side.excluded.push_back(
-            {run.path, fmt::format("it is a copy of '{}'", first->second.string())});
-        continue;
-      }
       add_run(side, places, study.name, {std::move(run), std::move(setup)});
     }
   }
@@ -138,12 +133,12 @@ Side read_side(const std::string& name, const std::string& path) {
 void check_distinct(const Side& before, const Side& after) {
   std::map<std::string, fs::path> seen;
   for (const Point& point : before.points) {
-    for (const ComparedRun& run : point.runs) seen.emplace(run.setup.run_uuid, run.file.path);
+    for (const ComparedRun& run : point.runs) seen.emplace(run.file.uuid, run.file.path);
   }
   seen.erase("");
   for (const Point& point : after.points) {
     for (const ComparedRun& run : point.runs) {
-      const auto found = seen.find(run.setup.run_uuid);
+      const auto found = seen.find(run.file.uuid);
       if (found == seen.end()) continue;
       throw UsageError(fmt::format("'{}' is the same run as '{}': name results of two runs",
                                    run.file.path.string(), found->second.string()));
@@ -159,7 +154,7 @@ std::vector<Pair> match(const Side& before, const Side& after, std::vector<Unmat
       return !taken.contains(&each) && differences(point, each).empty();
     });
     if (found == after.points.end()) {
-      unmatched.push_back({before.name, point.words(), why_unmatched(point, after)});
+      unmatched.push_back({before.name, words_of(point.traits), why_unmatched(point, after)});
       continue;
     }
     taken.insert(&*found);
@@ -168,12 +163,12 @@ std::vector<Pair> match(const Side& before, const Side& after, std::vector<Unmat
     if (why.empty()) {
       pairs.emplace_back(&point, &*found);
     } else {
-      unmatched.push_back({before.name, point.words(), why});
+      unmatched.push_back({before.name, words_of(point.traits), why});
     }
   }
   for (const Point& point : after.points) {
     if (taken.contains(&point)) continue;
-    unmatched.push_back({after.name, point.words(), why_unmatched(point, before)});
+    unmatched.push_back({after.name, words_of(point.traits), why_unmatched(point, before)});
   }
   return pairs;
 }

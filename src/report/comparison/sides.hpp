@@ -1,7 +1,6 @@
 // The two sides of a comparison: the launches of each, by what they computed.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -22,6 +21,9 @@ struct Trait {
   std::string value;
 };
 
+/// the known values: "1.07 GB, f32, cuda, 2 ranks" with the workload before them
+std::string words_of(const std::vector<Trait>& traits);
+
 struct ComparedRun {
   RunFile file;
   Setup setup;
@@ -34,8 +36,6 @@ struct Point {
   std::set<std::string> studies;  ///< that the launches belong to
 
   const RunFile& first() const { return runs.front().file; }
-  /// "gemm, 563 Tflop, f32, cuda, 2 ranks"
-  std::string words() const;
 };
 
 struct Side {
@@ -44,6 +44,7 @@ struct Side {
   std::vector<Point> points;  ///< by their traits; ranks ascending
   std::vector<ExcludedFile> excluded, unreadable;
   std::vector<Attempt> failed;
+  std::vector<std::string> missing;  ///< as StudyReport::missing
 
   std::size_t launches() const;
 };
@@ -53,8 +54,8 @@ struct Unmatched {
   std::string side, point, reason;
 };
 
-/// The runs of a file or folder, grouped as make_report() does. A run that is there twice counts
-/// once. Throws UsageError if there is no file, or none that counts.
+/// The runs of a file or folder that count for make_report(). Throws UsageError if there is no
+/// file, or none that counts.
 Side read_side(const std::string& name, const std::string& path);
 
 /// Throws UsageError if a file or a run is on both sides.

@@ -14,18 +14,51 @@ namespace {
 using study::Change;
 using study::Comparison;
 
-/// "+12.3 %"; "~" if no difference is shown: the verdict is same, or the interval contains 1.
-std::string change_of(const Comparison& comparison) {
+/// Whether there is a difference: the interval does not contain 1, and the verdict is not same.
+bool differs(const Comparison& comparison) {
   const auto& interval = comparison.ratio.interval;
-  const bool is_shown =
-      comparison.change != Change::same && interval && (interval->lo > 1 || interval->hi < 1);
-  return is_shown ? fmt::format("{:+.1f} %", 100 * (comparison.ratio.value - 1)) : "~";
+  return comparison.change != Change::same && interval && (interval->lo > 1 || interval->hi < 1);
 }
 
-std::vector<Cell> row_of(const Point& point, const char* metric, const std::string& unit,
+/// "+12.3 %", or "~" if there is no difference.
+std::string change_of(const Comparison& comparison) {
+  return differs(comparison) ? fmt::format("{:+.1f} %", 100 * (comparison.ratio.value - 1)) : "~";
+}
+
+/// Names points by the traits in which they differ from each other, and by their ranks.
+class Names {
+ public:
+  explicit Names(const std::vector<PointComparison>& points) {
+    const std::vector<Trait>& first = points.front().before->traits;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const bool is_common =
+          first[i].name != "ranks" && std::ranges::all_of(points, [&](const auto& point) {
+            return point.before->traits[i].value == first[i].value;
+          });
+      if (is_common) common_.push_back(first[i]);
+      differs_.push_back(!is_common);
+    }
+  }
+
+  /// What all points have in common, such as the workload and the backend.
+  std::string of_all() const { return words_of(common_); }
+  std::string of(const PointComparison& point) const {
+    std::vector<Trait> traits;
+    for (std::size_t i = 0; i < differs_.size(); ++i) {
+      if (differs_[i]) traits.push_back(point.before->traits[i]);
+    }
+    return words_of(traits);
+  }
+
+ private:
+  std::vector<Trait> common_;
+  std::vector<bool> differs_;
+};
+
+std::vector<Cell> row_of(const std::string& point, const char* metric, const std::string& unit,
                          const Comparison& comparison) {
   const auto value = [&](double number) { return fmt::format("{:.4g} {}", number, unit); };
-  return {point.words(),
+  return {point,
           metric,
           value(comparison.before),
           value(comparison.after),
@@ -34,7 +67,7 @@ std::vector<Cell> row_of(const Point& point, const char* metric, const std::stri
           study::word_of(comparison.change)};
 }
 
-Table metrics_table(const ComparisonReport& report) {
+Table metrics_table(const ComparisonReport& report, const Names& names) {
   Table table("metrics", {{"point", ColumnType::text},
                           {"metric", ColumnType::text},
                           {"OLD", ColumnType::text},
@@ -43,16 +76,17 @@ Table metrics_table(const ComparisonReport& report) {
                           {"change", ColumnType::text},
                           {"verdict", ColumnType::text}});
   for (const PointComparison& each : report.points) {
-    const Point& point = *each.before;
+    const std::string point = names.of(each);
+    const std::string unit = each.before->first().work_unit + "/s";
     table.add(row_of(point, "time", "s", each.time));
-    table.add(row_of(point, "rate", point.first().work_unit + "/s", each.rate));
+    table.add(row_of(point, "rate", unit, each.rate));
     if (each.to_result) table.add(row_of(point, "to_result", "s", *each.to_result));
   }
   return table;
 }
 
-/// The phases of the points that are not the same.
-Table phases_table(const ComparisonReport& report) {
+/// The phases of the points that differ.
+Table phases_table(const ComparisonReport& report, const Names& names) {
   Table table("phases", {{"point", ColumnType::text},
                          {"phase", ColumnType::text},
                          {"kind", ColumnType::text},
@@ -62,11 +96,11 @@ Table phases_table(const ComparisonReport& report) {
                          {"ratio", ColumnType::text},
                          {"verdict", ColumnType::text}});
   for (const PointComparison& point : report.points) {
-    if (point.time.change == Change::same) continue;
+    if (!differs(point.time)) continue;
     for (const PhaseComparison& phase : point.phases) {
       const auto seconds = [](double number) { return fmt::format("{:.4g} s", number); };
-      table.add({point.before->words(), fmt::format("{} of {}", phase.phase, phase.track),
-                 phase.kind, seconds(phase.before), seconds(phase.after),
+      table.add({names.of(point), fmt::format("{} of {}", phase.phase, phase.track), phase.kind,
+                 seconds(phase.before), seconds(phase.after),
                  fmt::format("{:+.4g} s", phase.change()),
                  phase.times ? with_interval(phase.times->ratio, 4) : "-",
                  study::word_of(phase.times ? phase.times->change : Change::unclear)});
@@ -75,16 +109,16 @@ Table phases_table(const ComparisonReport& report) {
   return table;
 }
 
-/// In which phase the difference sits, for each point that is not the same.
-std::string of_differences(const ComparisonReport& report) {
+/// In which phase the difference sits.
+std::string of_differences(const ComparisonReport& report, const Names& names) {
   std::string text;
   for (const PointComparison& point : report.points) {
     const PhaseComparison* const phase = point.largest_change();
-    if (point.time.change == Change::same || phase == nullptr) continue;
+    if (!differs(point.time) || phase == nullptr) continue;
     const double change = point.time.after - point.time.before;
     text += fmt::format(
         "{}: a repetition takes {} {}; the largest change is in {} of {} ({}), {:+.4g} s.\n",
-        printable(point.before->words()), format_duration(std::abs(change)),
+        printable(names.of(point)), format_duration(std::abs(change)),
         change > 0 ? "longer" : "less", printable(phase->phase), printable(phase->track),
         printable(phase->kind), phase->change());
   }
@@ -123,6 +157,9 @@ std::string of_files(const Side& side) {
                         printable(attempt.point), attempt.replicate, attempt.number,
                         printable(attempt.problem), printable(attempt.log));
   }
+  for (const std::string& launch : side.missing) {
+    text += fmt::format("Missing ({}): {}.\n", side.name, printable(launch));
+  }
   return text;
 }
 
@@ -134,26 +171,26 @@ std::string of_side(const Side& side) {
 }  // namespace
 
 std::string to_text(const ComparisonReport& report) {
-  std::string text = of_side(report.before) + of_side(report.after) + '\n' +
-                     shardstream::to_text(metrics_table(report)) + '\n';
-  if (const Table phases = phases_table(report); !phases.rows().empty()) {
+  const Names names(report.points);
+  std::string text = of_side(report.before) + of_side(report.after) +
+                     fmt::format("both: {}\n\n{}\n", printable(names.of_all()),
+                                 shardstream::to_text(metrics_table(report, names)));
+  if (const Table phases = phases_table(report, names); !phases.rows().empty()) {
     text += shardstream::to_text(phases) + '\n';
   }
-  text += of_differences(report);
+  text += of_differences(report, names);
   for (const PointComparison& point : report.points) {
     for (const std::string& warning : point.warnings) {
-      text += fmt::format("{}: {}.\n", printable(point.before->words()), printable(warning));
+      text += fmt::format("{}: {}.\n", printable(names.of(point)), printable(warning));
     }
   }
   for (const auto& [side, point, reason] : report.unmatched) {
     text += fmt::format("Not compared ({}): {}: {}.\n", side, printable(point), printable(reason));
   }
   text += of_files(report.before) + of_files(report.after);
-  if (report.changes.empty()) {
-    text += "Nothing changed but the runs: same options, versions, machine and plan.\n";
-  } else {
-    text += '\n' + shardstream::to_text(changes_table(report)) + '\n';
-  }
+  text += report.changes.empty()
+              ? "Nothing else changed: same options, versions, machine and plan.\n"
+              : '\n' + shardstream::to_text(changes_table(report)) + '\n';
   return text + fmt::format("Verdict: {} (ratios NEW/OLD with 95 % intervals, threshold {:g} %).\n",
                             study::word_of(report.verdict()), 100 * report.threshold);
 }
