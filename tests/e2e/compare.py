@@ -75,7 +75,7 @@ def test_real_studies():
     folder = new_folder()
     for name, overhead in (("old", "0s"), ("new", "400ms")):
         study(folder / name, "--model.work", "100ms", "--model.serial", 0, "--model.overhead",
-              overhead, "--scale.ranks", "2", "--scale.replicates", 3)
+              overhead, "--scale.ranks", "2", "--scale.replicates", 3, "--measure.repeat", 1)
     told = compare(folder / "old", folder / "new", code=SLOWER)
     (two,) = told["points"]
     assert two["ranks"] == 2 and told["unmatched"] == [], told

@@ -112,8 +112,12 @@ Side read_side(const std::string& name, const std::string& path) {
     std::ranges::move(study.failed, std::back_inserter(side.failed));
     std::ranges::move(study.missing, std::back_inserter(side.missing));
     for (RunFile& run : study.runs) {
-      Setup setup = read_setup(run);
-      add_run(side, places, study.name, {std::move(run), std::move(setup)});
+      try {
+        Setup setup = read_setup(run);
+        add_run(side, places, study.name, {std::move(run), std::move(setup)});
+      } catch (const UsageError& error) {
+        side.unreadable.push_back({run.path, error.what()});
+      }
     }
   }
   if (side.points.empty()) {

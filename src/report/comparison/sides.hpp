@@ -21,7 +21,7 @@ struct Trait {
   std::string value;
 };
 
-/// the known values: "1.07 GB, f32, cuda, 2 ranks" with the workload before them
+/// The values that are known, the workload first: "..., 1.07 GB, f32, cuda, 2 ranks".
 std::string words_of(const std::vector<Trait>& traits);
 
 struct ComparedRun {
