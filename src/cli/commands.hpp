@@ -14,6 +14,8 @@ namespace shardstream::cli {
 OptionTable all_options();
 /// The same with [scale].
 OptionTable scale_table();
+/// Those of `bench`.
+OptionTable bench_table();
 /// The same as `generate` takes them.
 OptionTable generate_options();
 /// Those that `generate` goes by, by key or whole sections.
@@ -27,6 +29,7 @@ int run(const Arguments& arguments, const char* const* environment);
 int scale(const Arguments& arguments, const char* const* environment);
 int report(const Arguments& arguments, const char* const* environment);
 int compare(const Arguments& arguments, const char* const* environment);
+int bench(const Arguments& arguments, const char* const* environment);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
 
@@ -36,6 +39,7 @@ std::string run_help(const Arguments& arguments);
 std::string scale_help(const Arguments& arguments);
 std::string report_help(const Arguments& arguments);
 std::string compare_help(const Arguments& arguments);
+std::string bench_help(const Arguments& arguments);
 std::string generate_help(const Arguments& arguments);
 std::string info_help(const Arguments& arguments);
 

@@ -8,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "comm/options.hpp"
 #include "core/text.hpp"
+#include "experiments/catalogue.hpp"
 #include "io/matrix.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
@@ -113,6 +114,7 @@ std::string program_help() {
       "  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] a scaling study: many runs, one folder\n"
       "  shardstream report FILE|FOLDER...               scaling studies from result files\n"
       "  shardstream compare OLD NEW                     whether runs became slower\n"
+      "  shardstream bench NAME...|all [OPTIONS]         measures techniques on your own GPUs\n"
       "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
       "  shardstream info [OPTIONS]                      what a run would have, and what is wrong\n"
       "  shardstream COMMAND --help                      a command's options\n"
@@ -221,6 +223,40 @@ std::string compare_help(const Arguments&) {
          "slower;\n"
          "1 a file is unreadable and no other is slower; 4 a point is unclear and none is slower;\n"
          "2 fix the command or the inputs.\n";
+}
+
+std::string bench_help(const Arguments& arguments) {
+  for (const std::string& word : arguments) {
+    const auto experiment = std::ranges::find(experiments::all(), word, &experiments::Experiment::name);
+    if (experiment != experiments::all().end()) return experiments::help(*experiment);
+  }
+  constexpr std::array<std::string_view, 6> sections = {"measure", "output.file",
+                                                        "output.overwrite", "launch", "device",
+                                                        "comm"};
+  return fmt::format(
+      "shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]\n"
+      "shardstream bench --list\n"
+      "shardstream bench help NAME\n"
+      "\n"
+      "Runs experiments of the catalogue, each on the GPUs of all ranks at once. An experiment\n"
+      "measures a technique of the CUDA guides with and without, checks the answers, and prints a\n"
+      "table: what varies, the figure with its 95 % interval, its share of a ceiling measured in "
+      "the\n"
+      "same run, and a remark. A rank that is slower than the others is named.\n"
+      "\n"
+      "  --list      the experiments, by group\n"
+      "  help NAME   what an experiment varies, why, what to expect, and its options\n"
+      "  --quick     fewer and smaller cases, measured for a shorter time\n"
+      "  -o          one file with all tables, for shardstream report; it is written anew after "
+      "each\n"
+      "              experiment\n"
+      "\n"
+      "Exit codes: 0 done, also if experiments were not available here; 1 an experiment has "
+      "failed;\n"
+      "2 fix the command; 3 an answer was wrong. The other experiments' tables are kept.\n"
+      "\n"
+      "{}\n{}",
+      sources_of_generate, bench_table().help(sections));
 }
 
 std::string generate_help(const Arguments&) {

@@ -18,7 +18,6 @@
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"
-#include "run/record.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "runtime/topology.hpp"
@@ -197,7 +196,7 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
       if (!wishes.measure) return;
       const auto ceilings = measure_ceilings(*runtime, *source, plan);
       runtime::warn_of_slow_links(*runtime, ceilings);
-      tables.push_back(run::ceilings_table(ceilings));
+      tables.push_back(measure::ceilings_table(ceilings));
     });
   }
   tables.push_back(launch::gather(

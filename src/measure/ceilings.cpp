@@ -188,4 +188,18 @@ const Ceiling* binding(std::span<const Ceiling> ceilings) {
   return longest;
 }
 
+Table ceilings_table(const std::vector<Ceiling>& ceilings) {
+  Table table("ceilings", {{"ceiling", ColumnType::text},
+                           {"per_rank_min", ColumnType::real},
+                           {"aggregate", ColumnType::real},
+                           {"unit", ColumnType::text},
+                           {"on_path", ColumnType::integer},
+                           {"conditions", ColumnType::text}});
+  for (const auto& ceiling : ceilings) {
+    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit,
+               std::int64_t{ceiling.on_path}, ceiling.conditions});
+  }
+  return table;
+}
+
 }  // namespace shardstream::measure

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "core/table.hpp"
 #include "device/device.hpp"
 #include "launch/session.hpp"
 
@@ -82,5 +83,7 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
 /// The ceiling on the path that would take longest for its load, all ranks together; null if there
 /// is none.
 const Ceiling* binding(std::span<const Ceiling> ceilings);
+
+Table ceilings_table(const std::vector<Ceiling>& ceilings);
 
 }  // namespace shardstream::measure

@@ -180,20 +180,6 @@ Table files_table(const io::Origin& inputs) {
 
 }  // namespace
 
-Table ceilings_table(const std::vector<measure::Ceiling>& ceilings) {
-  Table table("ceilings", {{"ceiling", ColumnType::text},
-                           {"per_rank_min", ColumnType::real},
-                           {"aggregate", ColumnType::real},
-                           {"unit", ColumnType::text},
-                           {"on_path", ColumnType::integer},
-                           {"conditions", ColumnType::text}});
-  for (const auto& ceiling : ceilings) {
-    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit,
-               std::int64_t{ceiling.on_path}, ceiling.conditions});
-  }
-  return table;
-}
-
 void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   const Summary time = summarize(outcome.samples.seconds());
   outcome.metrics.push_back({"time", time.median, "s", "{:.6g}"});
@@ -278,7 +264,7 @@ void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& 
   file.attribute("/telemetry", "energy_from", record.energy_from);
   file.table("/", record.summary);
   file.table("/", metrics_table(outcome));
-  file.table("/", ceilings_table(outcome.ceilings));
+  file.table("/", measure::ceilings_table(outcome.ceilings));
   for (const Table& table : outcome.results) file.table("/results", table);
   for (const auto& [name, value] : outcome.attributes) file.attribute("/results", name, value);
   file.attribute("/results", "verified",

@@ -32,8 +32,6 @@ struct Record {
 /// Adds time, rate, energy if it is known, and verdict to the printed metrics.
 void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry);
 
-Table ceilings_table(const std::vector<measure::Ceiling>& ceilings);
-
 /// Collective.
 Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome,
               const measure::RunTelemetry& telemetry);

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/in_session.hpp"
+#include "comm/options.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/standard_output.hpp"
+#include "core/text.hpp"
+#include "experiments/catalogue.hpp"
+#include "experiments/session.hpp"
+#include "io/result_file.hpp"
+#include "launch/options.hpp"
+#include "measure/sample.hpp"
+#include "measure/telemetry.hpp"
+#include "runtime/runtime.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+constexpr std::array<std::string_view, 2> switches = {"list", "quick"};
+
+}  // namespace
+
+OptionTable bench_table() {
+  std::vector<std::span<const OptionRow>> rooms = {
+      launch::launch_options(), runtime::device_options(),    comm::comm_options(),
+      measure::measure_options(), measure::telemetry_options(), io::output_options()};
+  const auto of_experiments = experiments::options();
+  rooms.insert(rooms.end(), of_experiments.begin(), of_experiments.end());
+  return OptionTable(rooms).with(experiments::bench_options());
+}
+
+int bench(const Arguments& arguments, const char* const* environment) {
+  const OptionTable table = bench_table();
+  const auto words_of = [&] { return table.parse_command_line(arguments, switches); };
+  if (std::ranges::find(arguments, "--list") != arguments.end()) {
+    const CommandLine line = words_of();
+    if (!line.words.empty()) {
+      throw UsageError(fmt::format("--list runs nothing: leave out {}", excerpt(line.words[0])));
+    }
+    print_output(experiments::list());
+    return static_cast<int>(ExitCode::done);
+  }
+  if (!arguments.empty() && arguments[0] == "help") {
+    const CommandLine line = words_of();
+    if (line.words.size() != 2) throw UsageError("bench help takes the name of one experiment");
+    print_output(experiments::help(experiments::named(line.words[1])));
+    return static_cast<int>(ExitCode::done);
+  }
+  std::vector<const experiments::Experiment*> chosen;
+  experiments::Request request{.chosen = {}, .command_line = {}};
+  return in_session(
+      [&] {
+        const CommandLine line = words_of();
+        chosen = experiments::chosen(line.words);
+        request = {.chosen = chosen,
+                   .quick = line.switches.contains("quick"),
+                   .command_line = "shardstream bench " + shell_line(arguments)};
+        Options options = table.resolve(line, environment, std::nullopt);
+        experiments::reject_options_of_others(options, chosen);
+        return options;
+      },
+      [&](const launch::Session& session, const Options& options, Log& log) {
+        return experiments::run_experiments(session, options, log, request);
+      });
+}
+
+}  // namespace shardstream::cli

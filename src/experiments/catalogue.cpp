@@ -1,0 +1,129 @@
+#include "experiments/catalogue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "experiments/memory/memory.hpp"
+#include "kernels/kernel.hpp"
+
+namespace shardstream::experiments {
+namespace {
+
+constexpr std::array the_groups = {Group{"memory", "device memory"}};
+
+std::string needs_of(const Experiment& experiment) {
+  std::string needs = "a GPU";
+  if (const int capability = experiment.needs.compute_capability; capability > 0) {
+    needs += fmt::format(" of compute capability {}.{}", capability / 10, capability % 10);
+  }
+  return experiment.run_host != nullptr ? needs + "; a part works without one" : needs;
+}
+
+std::vector<std::string_view> all_names() {
+  std::vector<std::string_view> names = {"all"};
+  for (const Group& group : the_groups) names.push_back(group.name);
+  for (const Experiment& experiment : all()) names.push_back(experiment.name);
+  return names;
+}
+
+[[noreturn]] void fail_as_unknown(std::string_view name) {
+  const std::string_view near = nearest(name, all_names());
+  throw UsageError(fmt::format(
+      "there is no experiment {}{}: see shardstream bench --list", excerpt(name),
+      near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+}
+
+}  // namespace
+
+std::string_view word_of(Look look) {
+  constexpr std::array<std::string_view, 3> words = {"bars", "lines", "steps"};
+  return words[static_cast<std::size_t>(look)];
+}
+
+std::span<const Group> groups() {
+  return the_groups;
+}
+
+std::span<const Experiment> all() {
+  static const std::vector<Experiment> experiments = memory::experiments();
+  return experiments;
+}
+
+std::vector<const Experiment*> chosen(std::span<const std::string> words) {
+  if (words.empty()) {
+    throw UsageError("bench needs names of experiments or groups, or all: see shardstream bench "
+                     "--list");
+  }
+  const std::vector<std::string_view> names = all_names();
+  for (const std::string& word : words) {
+    if (std::ranges::find(names, word) == names.end()) fail_as_unknown(word);
+  }
+  std::vector<const Experiment*> found;
+  for (const Experiment& experiment : all()) {
+    const auto means_it = [&](const std::string& word) {
+      return word == "all" || word == experiment.name || word == experiment.group;
+    };
+    if (std::ranges::any_of(words, means_it)) found.push_back(&experiment);
+  }
+  return found;
+}
+
+const Experiment& named(std::string_view name) {
+  const auto found = std::ranges::find(all(), name, &Experiment::name);
+  if (found == all().end()) fail_as_unknown(name);
+  return *found;
+}
+
+std::vector<std::span<const OptionRow>> options() {
+  std::vector<std::span<const OptionRow>> rows;
+  for (const Experiment& experiment : all()) rows.push_back(experiment.options);
+  return rows;
+}
+
+void reject_options_of_others(const Options& options,
+                              std::span<const Experiment* const> chosen) {
+  for (const Experiment& experiment : all()) {
+    if (std::ranges::find(chosen, &experiment) != chosen.end()) continue;
+    for (const OptionRow& row : experiment.options) {
+      if (!options.is_on_command_line(row.key)) continue;
+      throw UsageError(fmt::format("--{} is for the experiment {}, which is not chosen: leave it "
+                                   "out, or add {}",
+                                   row.key, experiment.name, experiment.name));
+    }
+  }
+}
+
+std::string list() {
+  std::string text;
+  for (const Group& group : the_groups) {
+    text += fmt::format("{}{} ({}):\n", text.empty() ? "" : "\n", group.title, group.name);
+    for (const Experiment& experiment : all()) {
+      if (experiment.group != group.name) continue;
+      text += wrapped(fmt::format("  {:<14}", experiment.name),
+                      fmt::format("{} Needs {}.", experiment.summary, needs_of(experiment)), 16);
+    }
+  }
+  if (!built_with_cuda) text += "\nThis program was built without CUDA: no experiment can use a GPU.\n";
+  return text;
+}
+
+std::string help(const Experiment& experiment) {
+  std::string text = fmt::format("shardstream bench {} [OPTIONS]\n\n{}\n{}", experiment.name,
+                                 wrapped("", std::string(experiment.summary), 0),
+                                 wrapped("", std::string(experiment.explanation), 0));
+  if (!experiment.reference.empty()) {
+    text += '\n' + wrapped("", fmt::format("Published: {}", experiment.reference), 0);
+  }
+  text += fmt::format("\nNeeds {}.\n", needs_of(experiment));
+  if (!experiment.options.empty()) {
+    text += '\n' + OptionTable({experiment.options}).help();
+  }
+  return text;
+}
+
+}  // namespace shardstream::experiments

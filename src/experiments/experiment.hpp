@@ -1,0 +1,57 @@
+// The interface between an experiment and the rest of the program. An experiment measures one
+// technique on the GPU of each rank and returns a table. Adding one takes a file in a folder of its
+// group and a row in catalogue.cpp.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/options.hpp"
+#include "core/table.hpp"
+
+namespace shardstream::experiments {
+
+class Bench;
+
+/// How a report draws the table of an experiment.
+enum class Look {
+  bars,   ///< a bar for each row
+  lines,  ///< `y` over the numbers `x`, a line for each value of `series`
+  steps   ///< bars in the order of the rows, which are the rungs of a ladder
+};
+std::string_view word_of(Look look);
+
+/// Columns of the table that a report draws.
+struct Figure {
+  Look look = Look::bars;
+  std::string_view x, y;
+  std::string_view series = {};  ///< empty: one series
+  bool log_x = false, log_y = false;
+  bool more_is_better = true;  ///< of `y`; false for times
+};
+
+/// What must be there for `run`.
+struct Needs {
+  int compute_capability = 0;  ///< 90 for 9.0; 0: any
+  /// Names of the ceilings (measure/ceilings) that rows are compared with.
+  std::vector<std::string_view> ceilings = {};
+};
+
+/// One row of the catalogue.
+struct Experiment {
+  std::string_view name, group;
+  std::string_view summary;      ///< one sentence
+  std::string_view explanation;  ///< for `bench help`: what varies, why, what to expect, which guide
+  std::string_view reference;    ///< a published figure and its GPU; empty if there is none
+  std::span<const OptionRow> options;
+  Figure figure;
+  Needs needs = {};
+  /// Measures on this rank's GPU and makes no collective call. Throws Unverified before a time is
+  /// reported if an answer is wrong. Null in a build without CUDA.
+  Table (*run)(Bench&) = nullptr;
+  /// The part that works without a GPU; null if there is none.
+  Table (*run_host)(Bench&) = nullptr;
+};
+
+}  // namespace shardstream::experiments

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "experiments/gpu.hpp"
+
+namespace shardstream::experiments {
+namespace {
+
+constexpr double short_call = 20e-6;     // seconds; below, launching and the events' resolution show
+constexpr double sample_length = 200e-6;  // seconds of a sample of short calls
+constexpr double most_calls = 256;        // fewer than a stream takes before it blocks the host
+
+/// Ends when `*gate` is `sample`, or after a second: then the host waits for the device, which must
+/// not be.
+__global__ void wait_at_gate(const volatile unsigned* gate, unsigned sample) {
+  constexpr long long second = 1'000'000'000;
+  long long begin = 0, now = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (*gate != sample && now - begin < second);
+}
+
+__global__ void fill_numbers(float* x, std::uint64_t count) {
+  const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; i < count;
+       i += step) {
+    x[i] = unit_number(i);
+  }
+}
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+Gpu::Gpu(Bench& bench)
+    : bench_(bench),
+      stream_(device::Priority::normal),
+      begin_(true),
+      end_(true),
+      gate_(1, cudaHostAllocMapped) {
+  int ordinal = 0;
+  check(cudaGetDevice(&ordinal), "cudaGetDevice");
+  check(cudaGetDeviceProperties(&properties_, ordinal), "cudaGetDeviceProperties");
+  gate_[0] = 0;
+}
+
+double Gpu::seconds_of(const std::function<void()>& enqueue, unsigned calls) {
+  wait_at_gate<<<1, 1, 0, stream()>>>(gate_.data(), ++samples_);
+  check_launch("wait_at_gate");
+  check(cudaEventRecord(begin_.get(), stream()), "cudaEventRecord");
+  for (unsigned i = 0; i < calls; ++i) enqueue();
+  check(cudaEventRecord(end_.get(), stream()), "cudaEventRecord");
+  expect(cudaEventQuery(begin_.get()) == cudaErrorNotReady,
+         "the timed work of an experiment does not wait for the device");
+  (void)cudaGetLastError();  // "not ready" is no failure of the next call
+  *const_cast<volatile unsigned*>(gate_.data()) = samples_;
+  check(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds) / 1e3 / calls;
+}
+
+Timing Gpu::time(const std::function<void()>& enqueue) {
+  (void)seconds_of(enqueue, 1);  // loads the kernel
+  const double once = seconds_of(enqueue, 1);
+  const unsigned calls =
+      once < short_call
+          ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, most_calls))
+          : 1;
+  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(),
+                                    [&] { return seconds_of(enqueue, calls); });
+  bench_.count(timing);
+  return timing;
+}
+
+Timing Gpu::time_call(const std::function<void()>& call) {
+  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+    synchronize();
+    const auto begin = Clock::now();
+    call();
+    synchronize();
+    return seconds_since(begin);
+  });
+  bench_.count(timing);
+  return timing;
+}
+
+WindowGuard::WindowGuard(cudaStream_t stream, const cudaAccessPolicyWindow& window)
+    : stream_(stream) {
+  cudaStreamAttrValue value{};
+  value.accessPolicyWindow = window;
+  check(cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value),
+        "cudaStreamSetAttribute");
+}
+
+WindowGuard::~WindowGuard() {
+  cudaStreamAttrValue none{};
+  none.accessPolicyWindow.hitProp = cudaAccessPropertyNormal;
+  none.accessPolicyWindow.missProp = cudaAccessPropertyNormal;
+  device::cuda::report(
+      cudaStreamSetAttribute(stream_, cudaStreamAttributeAccessPolicyWindow, &none),
+      "cudaStreamSetAttribute");
+  device::cuda::report(cudaCtxResetPersistingL2Cache(), "cudaCtxResetPersistingL2Cache");
+}
+
+void fill(const DeviceArray<float>& array, cudaStream_t stream) {
+  constexpr unsigned threads = 256, blocks = 2048;
+  fill_numbers<<<blocks, threads, 0, stream>>>(array.data(), array.size());
+  check_launch("fill_numbers");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+}  // namespace shardstream::experiments

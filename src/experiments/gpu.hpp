@@ -1,0 +1,159 @@
+// What experiments share on a GPU: memory, a stream whose work is timed, and guards that restore the
+// state of the device. Needs CUDA; every error of CUDA is an Error.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "device/cuda/handles.hpp"
+#include "experiments/bench.hpp"
+
+namespace shardstream::experiments {
+
+using device::cuda::check;
+
+/// Throws Error if the kernel that was launched last could not start.
+inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
+
+/// Blocks of `threads` threads that cover `count` elements, one a thread.
+constexpr unsigned blocks_for(std::uint64_t count, unsigned threads) {
+  return static_cast<unsigned>((count + threads - 1) / threads);
+}
+
+/// Memory of the current device, freed at the end.
+template <class T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(std::uint64_t count) : count_(count) {
+    check(cudaMalloc(&data_, count * sizeof(T)), "cudaMalloc");
+  }
+  explicit DeviceArray(std::span<const T> values) : DeviceArray(values.size()) {
+    check(cudaMemcpy(data_, values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
+          "cudaMemcpy");
+  }
+  DeviceArray(DeviceArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
+  DeviceArray& operator=(DeviceArray&&) = delete;
+  ~DeviceArray() {
+    if (data_ != nullptr) device::cuda::report(cudaFree(data_), "cudaFree");
+  }
+
+  T* data() const { return data_; }
+  std::uint64_t size() const { return count_; }
+  std::uint64_t bytes() const { return count_ * sizeof(T); }
+
+  /// A copy of `count` elements from `first` on. Waits for all work of the device.
+  std::vector<T> read(std::uint64_t first, std::uint64_t count) const {
+    std::vector<T> values(count);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    check(cudaMemcpy(values.data(), data_ + first, count * sizeof(T), cudaMemcpyDeviceToHost),
+          "cudaMemcpy");
+    return values;
+  }
+  std::vector<T> read() const { return read(0, count_); }
+
+ private:
+  T* data_ = nullptr;
+  std::uint64_t count_;
+};
+
+/// Host memory that the device reaches, freed at the end. `flags` as of cudaHostAlloc.
+template <class T>
+class PinnedArray {
+ public:
+  explicit PinnedArray(std::uint64_t count, unsigned flags = cudaHostAllocDefault)
+      : count_(count) {
+    check(cudaHostAlloc(&data_, count * sizeof(T), flags), "cudaHostAlloc");
+  }
+  PinnedArray(const PinnedArray&) = delete;
+  PinnedArray& operator=(const PinnedArray&) = delete;
+  ~PinnedArray() { device::cuda::report(cudaFreeHost(data_), "cudaFreeHost"); }
+
+  T* data() const { return data_; }
+  std::uint64_t size() const { return count_; }
+  T& operator[](std::uint64_t i) const { return data_[i]; }
+
+ private:
+  T* data_ = nullptr;
+  std::uint64_t count_;
+};
+
+/// A stream of this rank's GPU and the timer of its work.
+class Gpu {
+ public:
+  explicit Gpu(Bench& bench);
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  cudaStream_t stream() const { return stream_.get(); }
+  const cudaDeviceProp& properties() const { return properties_; }
+
+  /// The time of what `enqueue` gives to stream(), by events. `enqueue` must not wait for the
+  /// device. Calls are enqueued behind a gate that opens when all of a sample are there, so that the
+  /// time of launching is not measured; calls shorter than 20 us are measured many at a time.
+  Timing time(const std::function<void()>& enqueue);
+
+  /// The time of what `call` does, from its start to the end of its work on stream(), by the host's
+  /// clock. For calls that wait for the device.
+  Timing time_call(const std::function<void()>& call);
+
+  void synchronize() { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+
+ private:
+  double seconds_of(const std::function<void()>& enqueue, unsigned calls);
+
+  Bench& bench_;
+  cudaDeviceProp properties_{};
+  device::cuda::StreamHandle stream_;
+  device::cuda::EventHandle begin_, end_;
+  PinnedArray<unsigned> gate_;  ///< of the sample that may go
+  unsigned samples_ = 0;
+};
+
+/// Sets a limit of the device (cudaDeviceSetLimit) and sets it back at the end.
+class LimitGuard {
+ public:
+  LimitGuard(cudaLimit limit, std::size_t value) : limit_(limit) {
+    check(cudaDeviceGetLimit(&before_, limit), "cudaDeviceGetLimit");
+    check(cudaDeviceSetLimit(limit, value), "cudaDeviceSetLimit");
+  }
+  LimitGuard(const LimitGuard&) = delete;
+  LimitGuard& operator=(const LimitGuard&) = delete;
+  ~LimitGuard() { device::cuda::report(cudaDeviceSetLimit(limit_, before_), "cudaDeviceSetLimit"); }
+
+ private:
+  cudaLimit limit_;
+  std::size_t before_ = 0;
+};
+
+/// Gives `stream` an access policy window, which keeps lines of that memory in the L2 cache. At the
+/// end the stream has no window and no line persists.
+class WindowGuard {
+ public:
+  WindowGuard(cudaStream_t stream, const cudaAccessPolicyWindow& window);
+  WindowGuard(const WindowGuard&) = delete;
+  WindowGuard& operator=(const WindowGuard&) = delete;
+  ~WindowGuard();
+
+ private:
+  cudaStream_t stream_;
+};
+
+/// Fills `array` with numbers in [0, 1) that depend on their index alone, as unit_number() does.
+void fill(const DeviceArray<float>& array, cudaStream_t stream);
+
+/// The number at index `i`, a multiple of 2^-24 in [0, 1). Mixed as in SplitMix64 (Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators", 2014), one round.
+__host__ __device__ inline float unit_number(std::uint64_t i) {
+  std::uint64_t h = (i + 1) * 0x9e3779b97f4a7c15U;
+  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9U;
+  return static_cast<float>((h ^ (h >> 31)) >> 40) * 0x1p-24F;
+}
+
+}  // namespace shardstream::experiments
