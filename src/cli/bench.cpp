@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 2> switches = {"list", "quick"};
 
 OptionTable bench_table() {
   std::vector<std::span<const OptionRow>> rooms = {
-      launch::launch_options(), runtime::device_options(),    comm::comm_options(),
+      launch::launch_options(),   runtime::device_options(),    comm::comm_options(),
       measure::measure_options(), measure::telemetry_options(), io::output_options()};
   const auto of_experiments = experiments::options();
   rooms.insert(rooms.end(), of_experiments.begin(), of_experiments.end());

@@ -227,12 +227,12 @@ std::string compare_help(const Arguments&) {
 
 std::string bench_help(const Arguments& arguments) {
   for (const std::string& word : arguments) {
-    const auto experiment = std::ranges::find(experiments::all(), word, &experiments::Experiment::name);
+    const auto experiment =
+        std::ranges::find(experiments::all(), word, &experiments::Experiment::name);
     if (experiment != experiments::all().end()) return experiments::help(*experiment);
   }
-  constexpr std::array<std::string_view, 6> sections = {"measure", "output.file",
-                                                        "output.overwrite", "launch", "device",
-                                                        "comm"};
+  constexpr std::array<std::string_view, 6> sections = {
+      "measure", "output.file", "output.overwrite", "launch", "device", "comm"};
   return fmt::format(
       "shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]\n"
       "shardstream bench --list\n"

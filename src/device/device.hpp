@@ -60,18 +60,23 @@ class Stream {
   /// Enqueues a kernel. The arguments are copied; what they point to must outlive the work.
   template <class Args>
   void launch(const Kernel<Args>& kernel, const Args& args) {
-    launch_erased(
-        {kernel.name, &args, sizeof(Args), &kernel, sizeof(kernel),
-         [](const void* k, const void* a, unsigned part, unsigned parts) {
-           static_cast<const Kernel<Args>*>(k)->host(*static_cast<const Args*>(a), part, parts);
-         },
-         [](const void* k, const void* a, CudaStream stream) {
-           static_cast<const Kernel<Args>*>(k)->cuda(*static_cast<const Args*>(a), stream);
-         }});
+    const Launch erased{kernel.name,    &args,         sizeof(Args), &kernel,
+                        sizeof(kernel), on_host<Args>, on_cuda<Args>};
+    launch_erased(erased);
   }
 
  protected:
   virtual void launch_erased(const Launch& launch) = 0;
+
+ private:
+  template <class Args>
+  static void on_host(const void* kernel, const void* args, unsigned part, unsigned parts) {
+    static_cast<const Kernel<Args>*>(kernel)->host(*static_cast<const Args*>(args), part, parts);
+  }
+  template <class Args>
+  static void on_cuda(const void* kernel, const void* args, CudaStream stream) {
+    static_cast<const Kernel<Args>*>(kernel)->cuda(*static_cast<const Args*>(args), stream);
+  }
 };
 
 /// What a device is, as far as the backend can tell.

@@ -48,9 +48,10 @@ std::uint64_t Bench::bytes(std::string_view key, double share) const {
   const std::uint64_t wanted = setting_.options.bytes(key);
   const auto most = static_cast<std::uint64_t>(share * static_cast<double>(setting_.memory));
   if (wanted <= most) return wanted;
-  throw Error(fmt::format("{}: {} is more than the experiment may use of the device's memory ({}): "
-                          "choose a smaller size",
-                          key, format_size(wanted), format_size(most)));
+  throw Error(
+      fmt::format("{}: {} is more than the experiment may use of the device's memory ({}): "
+                  "choose a smaller size",
+                  key, format_size(wanted), format_size(most)));
 }
 
 double Bench::ceiling(std::string_view name) const {

@@ -16,7 +16,8 @@
 
 namespace shardstream::experiments {
 
-/// A measured figure with its 95 % interval; the bounds are NaN if there were fewer than six samples.
+/// A measured figure with its 95 % interval; the bounds are NaN if there were fewer than six
+/// samples.
 struct Estimate {
   double value, lo, hi;
 };
@@ -45,11 +46,11 @@ class Bench {
   struct Setting {
     const Options& options;
     const device::DeviceInfo& device;
-    device::GpuFacts facts;                              ///< of this rank's GPU, if NVML knows it
+    device::GpuFacts facts;  ///< of this rank's GPU, if NVML knows it
     measure::Sampling sampling;
-    bool quick;                                          ///< fewer and smaller cases
-    std::uint64_t memory;                                ///< bytes that the device gives this rank
-    const std::map<std::string, double>& ceilings;       ///< by name, of this rank
+    bool quick;                                     ///< fewer and smaller cases
+    std::uint64_t memory;                           ///< bytes that the device gives this rank
+    const std::map<std::string, double>& ceilings;  ///< by name, of this rank
     launch::Heartbeat& heartbeat;
   };
   explicit Bench(Setting setting) : setting_(std::move(setting)) {}

@@ -33,9 +33,9 @@ std::vector<std::string_view> all_names() {
 
 [[noreturn]] void fail_as_unknown(std::string_view name) {
   const std::string_view near = nearest(name, all_names());
-  throw UsageError(fmt::format(
-      "there is no experiment {}{}: see shardstream bench --list", excerpt(name),
-      near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+  throw UsageError(fmt::format("there is no experiment {}{}: see shardstream bench --list",
+                               excerpt(name),
+                               near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
 }
 
 }  // namespace
@@ -56,8 +56,9 @@ std::span<const Experiment> all() {
 
 std::vector<const Experiment*> chosen(std::span<const std::string> words) {
   if (words.empty()) {
-    throw UsageError("bench needs names of experiments or groups, or all: see shardstream bench "
-                     "--list");
+    throw UsageError(
+        "bench needs names of experiments or groups, or all: see shardstream bench "
+        "--list");
   }
   const std::vector<std::string_view> names = all_names();
   for (const std::string& word : words) {
@@ -85,15 +86,15 @@ std::vector<std::span<const OptionRow>> options() {
   return rows;
 }
 
-void reject_options_of_others(const Options& options,
-                              std::span<const Experiment* const> chosen) {
+void reject_options_of_others(const Options& options, std::span<const Experiment* const> chosen) {
   for (const Experiment& experiment : all()) {
     if (std::ranges::find(chosen, &experiment) != chosen.end()) continue;
     for (const OptionRow& row : experiment.options) {
       if (!options.is_on_command_line(row.key)) continue;
-      throw UsageError(fmt::format("--{} is for the experiment {}, which is not chosen: leave it "
-                                   "out, or add {}",
-                                   row.key, experiment.name, experiment.name));
+      throw UsageError(
+          fmt::format("--{} is for the experiment {}, which is not chosen: leave it "
+                      "out, or add {}",
+                      row.key, experiment.name, experiment.name));
     }
   }
 }
@@ -108,7 +109,8 @@ std::string list() {
                       fmt::format("{} Needs {}.", experiment.summary, needs_of(experiment)), 16);
     }
   }
-  if (!built_with_cuda) text += "\nThis program was built without CUDA: no experiment can use a GPU.\n";
+  if (!built_with_cuda)
+    text += "\nThis program was built without CUDA: no experiment can use a GPU.\n";
   return text;
 }
 

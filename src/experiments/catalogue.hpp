@@ -30,8 +30,7 @@ const Experiment& named(std::string_view name);
 /// The rows of all experiments. The section of an option is the name of its experiment.
 std::vector<std::span<const OptionRow>> options();
 /// Throws UsageError if the command line gives an option of an experiment that is not `chosen`.
-void reject_options_of_others(const Options& options,
-                              std::span<const Experiment* const> chosen);
+void reject_options_of_others(const Options& options, std::span<const Experiment* const> chosen);
 
 /// For `bench --list`: name, group, sentence and needs.
 std::string list();

@@ -41,9 +41,10 @@ struct Needs {
 /// One row of the catalogue.
 struct Experiment {
   std::string_view name, group;
-  std::string_view summary;      ///< one sentence
-  std::string_view explanation;  ///< for `bench help`: what varies, why, what to expect, which guide
-  std::string_view reference;    ///< a published figure and its GPU; empty if there is none
+  std::string_view summary;  ///< one sentence
+  std::string_view
+      explanation;             ///< for `bench help`: what varies, why, what to expect, which guide
+  std::string_view reference;  ///< a published figure and its GPU; empty if there is none
   std::span<const OptionRow> options;
   Figure figure;
   Needs needs = {};

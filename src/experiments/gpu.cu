@@ -8,7 +8,7 @@
 namespace shardstream::experiments {
 namespace {
 
-constexpr double short_call = 20e-6;     // seconds; below, launching and the events' resolution show
+constexpr double short_call = 20e-6;  // seconds; below, launching and the events' resolution show
 constexpr double sample_length = 200e-6;  // seconds of a sample of short calls
 constexpr double most_calls = 256;        // fewer than a stream takes before it blocks the host
 

@@ -1,5 +1,5 @@
-// What experiments share on a GPU: memory, a stream whose work is timed, and guards that restore the
-// state of the device. Needs CUDA; every error of CUDA is an Error.
+// What experiments share on a GPU: memory, a stream whose work is timed, and guards that restore
+// the state of the device. Needs CUDA; every error of CUDA is an Error.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,9 @@ namespace shardstream::experiments {
 using device::cuda::check;
 
 /// Throws Error if the kernel that was launched last could not start.
-inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
+inline void check_launch(const char* kernel) {
+  check(cudaGetLastError(), kernel);
+}
 
 /// Blocks of `threads` threads that cover `count` elements, one a thread.
 constexpr unsigned blocks_for(std::uint64_t count, unsigned threads) {
@@ -48,6 +50,10 @@ class DeviceArray {
   std::uint64_t size() const { return count_; }
   std::uint64_t bytes() const { return count_ * sizeof(T); }
 
+  /// Sets all bytes to zero, in the order of `stream`.
+  void clear(cudaStream_t stream) const {
+    check(cudaMemsetAsync(data_, 0, bytes(), stream), "cudaMemsetAsync");
+  }
   /// A copy of `count` elements from `first` on. Waits for all work of the device.
   std::vector<T> read(std::uint64_t first, std::uint64_t count) const {
     std::vector<T> values(count);
@@ -67,8 +73,7 @@ class DeviceArray {
 template <class T>
 class PinnedArray {
  public:
-  explicit PinnedArray(std::uint64_t count, unsigned flags = cudaHostAllocDefault)
-      : count_(count) {
+  explicit PinnedArray(std::uint64_t count, unsigned flags = cudaHostAllocDefault) : count_(count) {
     check(cudaHostAlloc(&data_, count * sizeof(T), flags), "cudaHostAlloc");
   }
   PinnedArray(const PinnedArray&) = delete;
@@ -95,8 +100,8 @@ class Gpu {
   const cudaDeviceProp& properties() const { return properties_; }
 
   /// The time of what `enqueue` gives to stream(), by events. `enqueue` must not wait for the
-  /// device. Calls are enqueued behind a gate that opens when all of a sample are there, so that the
-  /// time of launching is not measured; calls shorter than 20 us are measured many at a time.
+  /// device. Calls are enqueued behind a gate that opens when all of a sample are there, so that
+  /// the time of launching is not measured; calls shorter than 20 us are measured many at a time.
   Timing time(const std::function<void()>& enqueue);
 
   /// The time of what `call` does, from its start to the end of its work on stream(), by the host's

@@ -45,8 +45,8 @@ constexpr std::array rows = {
 enum class State { measured, wrong, failed, not_available, not_run };
 
 std::string_view word_of(State state) {
-  constexpr std::array<std::string_view, 5> words = {"measured", "wrong", "failed",
-                                                     "not available", "not run"};
+  constexpr std::array<std::string_view, 5> words = {"measured", "wrong", "failed", "not available",
+                                                     "not run"};
   return words[static_cast<std::size_t>(state)];
 }
 
@@ -57,9 +57,9 @@ struct Finished {
   std::string message = {};  ///< why there is no table, or empty
   Table table{"rows", {}};   ///< of all ranks, if measured
   std::vector<std::string> notes = {};
-  std::int64_t unconverged = 0;  ///< cases of all ranks
+  std::int64_t unconverged = 0;                                ///< cases of all ranks
   double sm_clock = device::unknown, power = device::unknown;  ///< MHz, W: medians, of rank 0
-  std::int64_t throttled = -1;   ///< ranks whose GPU was throttled; -1: unknown
+  std::int64_t throttled = -1;  ///< ranks whose GPU was throttled; -1: unknown
 };
 
 /// What one rank has to say at the end of an experiment, as text that ranks can exchange.
@@ -89,7 +89,8 @@ std::map<std::string, double> measure_ceilings(runtime::Runtime& runtime,
   const std::array<std::pair<std::string_view, Measure>, 5> known = {{
       {"device_read", measure::device_read},
       {"device_copy", measure::device_copy},
-      {"link_up", [](auto& d, auto& s, auto e) { return measure::link(measure::Way::up, d, s, e); }},
+      {"link_up",
+       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::up, d, s, e); }},
       {"link_down",
        [](auto& d, auto& s, auto e) { return measure::link(measure::Way::down, d, s, e); }},
       {"link_both",
@@ -131,6 +132,22 @@ std::string first_message(const launch::Session& session, const std::string& min
     return all.size() > 1 ? fmt::format("rank {}: {}", rank, all[rank]) : all[rank];
   }
   return {};
+}
+
+/// The rows of rank 0 without their rank, with four significant digits for the eye.
+Table of_first_rank(const Table& all) {
+  Table table("rows", {all.columns().begin() + 1, all.columns().end()});
+  for (const Row& row : all.rows()) {
+    if (row.get<std::int64_t>("rank") != 0) continue;
+    std::vector<Cell> cells(row.cells().begin() + 1, row.cells().end());
+    for (Cell& cell : cells) {
+      if (auto* const real = std::get_if<double>(&cell)) {
+        *real = std::stod(fmt::format("{:.4g}", *real));
+      }
+    }
+    table.add(std::move(cells));
+  }
+  return table;
 }
 
 /// All of a run of experiments.
@@ -247,8 +264,9 @@ Finished Run::one(const Experiment& experiment) {
   const Ending ending = attempt(experiment, bench, mine);
   runtime_.telemetry->stop();
   context_lost_ = session_.sum(ending.state != State::measured && context_is_lost() ? 1 : 0) > 0;
-  const auto worst = static_cast<std::uint64_t>(
-      session_.max(ending.state == State::measured ? 0 : ending.state == State::wrong ? 1 : 2));
+  const auto worst = static_cast<std::uint64_t>(session_.max(ending.state == State::measured ? 0
+                                                             : ending.state == State::wrong  ? 1
+                                                                                             : 2));
   finished.state = worst == 0 ? State::measured : worst == 1 ? State::wrong : State::failed;
   finished.message = first_message(session_, ending.message);
   finished.unconverged =
@@ -287,9 +305,10 @@ void Run::warn_of_slow_ranks(const Finished& finished) {
       slower += ratio < 1 - relevant ? 1 : 0;
     }
     if (2 * slower < cases) continue;
-    log_.warn(fmt::format("{}: rank {} reaches {:.0f} % of what the other ranks do (median of its "
-                          "{} cases)",
-                          finished.experiment->name, rank, 100 * summarize(ratios).median, cases));
+    log_.warn(
+        fmt::format("{}: rank {} reaches {:.0f} % of what the other ranks do (median of its "
+                    "{} cases)",
+                    finished.experiment->name, rank, 100 * summarize(ratios).median, cases));
   }
 }
 
@@ -297,12 +316,7 @@ void Run::print(const Finished& finished) const {
   const Experiment& experiment = *finished.experiment;
   std::string text = fmt::format("{}: {}\n", experiment.name, experiment.summary);
   if (finished.state == State::measured) {
-    Table of_rank("rows", {finished.table.columns().begin() + 1, finished.table.columns().end()});
-    for (const Row& row : finished.table.rows()) {
-      if (row.get<std::int64_t>("rank") != 0) continue;
-      of_rank.add({row.cells().begin() + 1, row.cells().end()});
-    }
-    text += to_text(of_rank);
+    text += to_text(of_first_rank(finished.table));
     for (const std::string& note : finished.notes) text += wrapped("", note, 0);
     if (!experiment.reference.empty()) {
       text += wrapped("", fmt::format("Published: {}", experiment.reference), 0);
@@ -315,8 +329,8 @@ void Run::print(const Finished& finished) const {
       text += fmt::format("The GPU was throttled on {}.\n", counted(finished.throttled, "rank"));
     }
   } else {
-    text += wrapped("", fmt::format("{}: {}", word_of(finished.state), printable(finished.message)),
-                    0);
+    text +=
+        wrapped("", fmt::format("{}: {}", word_of(finished.state), printable(finished.message)), 0);
   }
   print_output(text + '\n');
 }
@@ -325,8 +339,8 @@ void Run::store(io::ResultFile& file) const {
   file.attribute("/", "argv", request_.command_line);
   for (const auto& [key, value] : options_.all()) file.attribute("/config", key, value.text);
   file.attribute("/config", "ranks", std::int64_t{session_.size()});
-  for (const auto& [name, value] : runtime::provenance(runtime_.device.get(), runtime_.nvml,
-                                                       runtime_.communicator.get())) {
+  for (const auto& [name, value] :
+       runtime::provenance(runtime_.device.get(), runtime_.nvml, runtime_.communicator.get())) {
     file.attribute("/provenance", name, value);
   }
   file.table("/topology", topology_->ranks);
