@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/options.hpp"
 #include "core/table.hpp"
 #include "device/device.hpp"
@@ -39,6 +40,12 @@ Timing timing_of(std::vector<double> seconds, measure::Convergence convergence);
 /// taken until `policy` stops them, on this rank alone.
 Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat,
                    const std::function<double()>& call);
+
+/// The machine lacks what the experiment takes, which is no failure.
+class NotAvailable : public Error {
+ public:
+  explicit NotAvailable(const std::string& message) : Error(message) {}
+};
 
 /// All of one experiment on one rank. Valid during the experiment. Not thread-safe.
 class Bench {

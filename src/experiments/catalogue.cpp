@@ -8,13 +8,14 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "experiments/ladders/ladders.hpp"
 #include "experiments/memory/memory.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
 namespace {
 
-constexpr std::array the_groups = {Group{"memory", "device memory"}};
+constexpr std::array the_groups = {Group{"memory", "device memory"}, Group{"ladders", "ladders"}};
 
 std::string needs_of(const Experiment& experiment) {
   std::string needs = "a GPU";
@@ -50,7 +51,13 @@ std::span<const Group> groups() {
 }
 
 std::span<const Experiment> all() {
-  static const std::vector<Experiment> experiments = memory::experiments();
+  static const std::vector<Experiment> experiments = [] {
+    std::vector<Experiment> rows;
+    for (const auto& group : {memory::experiments(), ladders::experiments()}) {
+      rows.insert(rows.end(), group.begin(), group.end());
+    }
+    return rows;
+  }();
   return experiments;
 }
 

@@ -13,6 +13,7 @@
 
 #include "device/cuda/handles.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/numbers.hpp"
 
 namespace shardstream::experiments {
 
@@ -152,13 +153,5 @@ class WindowGuard {
 
 /// Fills `array` with numbers in [0, 1) that depend on their index alone, as unit_number() does.
 void fill(const DeviceArray<float>& array, cudaStream_t stream);
-
-/// The number at index `i`, a multiple of 2^-24 in [0, 1). Mixed as in SplitMix64 (Steele, Lea and
-/// Flood, "Fast splittable pseudorandom number generators", 2014), one round.
-__host__ __device__ inline float unit_number(std::uint64_t i) {
-  std::uint64_t h = (i + 1) * 0x9e3779b97f4a7c15U;
-  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9U;
-  return static_cast<float>((h ^ (h >> 31)) >> 40) * 0x1p-24F;
-}
 
 }  // namespace shardstream::experiments

@@ -42,11 +42,12 @@ constexpr std::array rows = {
               "The file for all tables; without it they are printed only."},
 };
 
-enum class State { measured, wrong, failed, not_available, not_run };
+/// In the order of what ranks agree on: the greatest of theirs.
+enum class State { measured, not_available, wrong, failed, not_run };
 
 std::string_view word_of(State state) {
-  constexpr std::array<std::string_view, 5> words = {"measured", "wrong", "failed", "not available",
-                                                     "not run"};
+  constexpr std::array<std::string_view, 5> words = {"measured", "not available", "wrong",
+                                                     "failed", "not run"};
   return words[static_cast<std::size_t>(state)];
 }
 
@@ -213,6 +214,8 @@ Ending Run::attempt(const Experiment& experiment, Bench& bench, Table& table) {
   try {
     table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
     return {};
+  } catch (const NotAvailable& error) {
+    return {State::not_available, error.what()};
   } catch (const Unverified& error) {
     return {State::wrong, error.what()};
   } catch (const std::exception& error) {
@@ -264,10 +267,7 @@ Finished Run::one(const Experiment& experiment) {
   const Ending ending = attempt(experiment, bench, mine);
   runtime_.telemetry->stop();
   context_lost_ = session_.sum(ending.state != State::measured && context_is_lost() ? 1 : 0) > 0;
-  const auto worst = static_cast<std::uint64_t>(session_.max(ending.state == State::measured ? 0
-                                                             : ending.state == State::wrong  ? 1
-                                                                                             : 2));
-  finished.state = worst == 0 ? State::measured : worst == 1 ? State::wrong : State::failed;
+  finished.state = static_cast<State>(session_.max(static_cast<double>(ending.state)));
   finished.message = first_message(session_, ending.message);
   finished.unconverged =
       static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(bench.unconverged())));

@@ -7,6 +7,23 @@
 namespace shardstream::experiments::memory {
 namespace {
 
+constexpr std::array bandwidth_options = {
+    OptionRow{"bandwidth.size", OptionKind::size, "4GiB", "1MiB..", "Memory of each array."},
+    OptionRow{"bandwidth.clock", OptionKind::number, "auto", "auto|1..100000",
+              "The clock of the memory in MHz, for its theoretical rate; auto asks the GPU."},
+    OptionRow{"bandwidth.width", OptionKind::number, "auto", "auto|1..100000",
+              "The width of the memory's bus in bits; auto asks the GPU."},
+};
+
+constexpr std::array latency_options = {
+    OptionRow{"latency.most", OptionKind::size, "8GiB", "64KiB..", "The largest working set."},
+};
+
+constexpr std::array l2_window_options = {
+    OptionRow{"l2-window.stream", OptionKind::size, "1GiB", "64MiB..",
+              "Memory of the stream, which is used once."},
+};
+
 constexpr std::array stride_options = {
     OptionRow{"stride.size", OptionKind::size, "4GiB", "1MiB..",
               "Memory that the copy with the largest stride reaches over, on each side."},
@@ -17,6 +34,25 @@ constexpr std::array stride_options = {
 
 std::vector<Experiment> experiments() {
   return {
+      {.name = "bandwidth",
+       .group = "memory",
+       .summary = "Simple kernels reach most of the theoretical rate of device memory.",
+       .explanation =
+           "Six kernels read and write arrays much larger than any cache: read, write, copy, "
+           "scale, "
+           "add and triad. The rate counts the bytes that a kernel reads and writes, the effective "
+           "bandwidth. Its share is that of the ceiling device_copy (for read: device_read). The "
+           "remark sets it against the theoretical rate, 2 x clock x width of the bus / 8. Expect "
+           "0.8 "
+           "to 0.95 of that; a mix of reads and writes loses some to turning the bus around. CUDA "
+           "C++ "
+           "Best Practices Guide, chapter Performance Metrics.",
+       .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
+       .options = bandwidth_options,
+       .figure = {.look = Look::bars, .x = "kernel", .y = "rate"},
+       .needs = {.ceilings = {"device_copy", "device_read"}},
+       .run = with_cuda<bandwidth>(),
+       .run_host = theoretical_bandwidth},
       {.name = "stride",
        .group = "memory",
        .summary = "A warp that reads every s-th word moves s times the bytes that it uses.",
@@ -33,6 +69,70 @@ std::vector<Experiment> experiments() {
        .figure = {.look = Look::lines, .x = "stride", .y = "rate"},
        .needs = {.ceilings = {"device_copy"}},
        .run = with_cuda<stride>()},
+      {.name = "latency",
+       .group = "memory",
+       .summary = "One load takes tens of cycles from L1 and hundreds from memory.",
+       .explanation =
+           "A single thread follows pointers in random order, one in each line of 128 bytes, "
+           "through "
+           "working sets from 1 KiB to latency.most. Each load waits for the one before, so that "
+           "the "
+           "time of a step is the latency. It steps up where the set outgrows L1 and L2, and again "
+           "where the address translation no longer covers it. Shared memory and pinned host "
+           "memory, "
+           "read over the link, stand beside it. A GPU hides these times behind other warps: that "
+           "is "
+           "why it needs so many. CUDA C++ Programming Guide, section Maximize Instruction "
+           "Throughput; Best Practices Guide, chapter Memory Optimizations.",
+       .reference = "Tesla V100: L1 30, L2 214, memory 435 cycles.",
+       .options = latency_options,
+       .figure = {.look = Look::lines,
+                  .x = "bytes",
+                  .y = "latency",
+                  .series = "memory",
+                  .log_x = true,
+                  .log_y = true,
+                  .more_is_better = false},
+       .run = with_cuda<latency>()},
+      {.name = "banks",
+       .group = "memory",
+       .summary = "Words in the same bank of shared memory are served one after the other.",
+       .explanation = "All warps read shared memory with strides from 1 to 32 words. Two lanes "
+                      "conflict if their "
+                      "words lie in the same of the 32 banks: a stride with the greatest common "
+                      "divisor g with "
+                      "32 has g-way conflicts, and takes g times as long. Odd strides have none. "
+                      "Then a matrix is "
+                      "transposed without shared memory, through a tile of 32 x 32 words, whose "
+                      "columns lie in "
+                      "one bank, and through a tile with a word of padding in each row. CUDA C++ "
+                      "Best Practices "
+                      "Guide, section Shared Memory.",
+       .reference = "",
+       .options = {},
+       .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+       .needs = {.ceilings = {"device_copy"}},
+       .run = with_cuda<banks>()},
+      {.name = "l2-window",
+       .group = "memory",
+       .summary = "A part of the L2 cache can be kept for data that is used again.",
+       .explanation =
+           "A kernel adds a small hot region, again and again, to a long stream that is used once. "
+           "Without a window the stream drives the hot region out of the cache. An access policy "
+           "window keeps its lines in a part that is set aside. The hot region grows from a third "
+           "to "
+           "twice of that part, with the hit ratio 1 and with one tuned so that as much stays as "
+           "fits. "
+           "Expect a gain while the region fits, a loss past it with the hit ratio 1, and none "
+           "with "
+           "the tuned one. CUDA C++ Best Practices Guide, section L2 Cache.",
+       .reference =
+           "A100, 30 MB set aside: up to 50 % faster while the region fits, 10 % slower past "
+           "it; the tuned hit ratio recovers that.",
+       .options = l2_window_options,
+       .figure = {.look = Look::lines, .x = "of_set_aside", .y = "rate", .series = "policy"},
+       .needs = {.compute_capability = 80},
+       .run = with_cuda<l2_window>()},
   };
 }
 

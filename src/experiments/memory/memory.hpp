@@ -1,6 +1,7 @@
 // The group "device memory": what each access pattern costs.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "experiments/experiment.hpp"
@@ -19,5 +20,14 @@ Table l2_window(Bench& bench);
 
 /// The part of `bandwidth` that needs no GPU: the theoretical rate of a given memory.
 Table theoretical_bandwidth(Bench& bench);
+
+/// GB/s of a memory with a clock in MHz that moves data twice a cycle, and a bus of `width` bits
+/// (CUDA C++ Best Practices Guide, section Theoretical Bandwidth Calculation).
+double theoretical_rate(double clock, double width);
+/// The same for the options of `bandwidth`; where they are auto, for this rank's GPU with
+/// `own_width`. NaN if the clock or the width is unknown.
+double theoretical_rate(const Bench& bench, double own_width);
+/// A remark on a rate in GB/s.
+std::string share_of_theoretical(double rate, double theoretical);
 
 }  // namespace shardstream::experiments::memory

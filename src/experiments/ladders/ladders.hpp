@@ -1,0 +1,22 @@
+// The group "ladders": one computation from the naive kernel to the best one, a rung at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "experiments/experiment.hpp"
+
+namespace shardstream::experiments::ladders {
+
+/// The group's rows of the catalogue.
+std::vector<Experiment> experiments();
+
+// In files of the same names; only in a build with CUDA.
+Table reduction(Bench& bench);
+
+/// The sum of unit_number() over the first `count` indices, in doubles.
+double reference_sum(std::uint64_t count);
+/// The part of `reduction` that needs no GPU: the sum by the host reference.
+Table reduction_on_host(Bench& bench);
+
+}  // namespace shardstream::experiments::ladders

@@ -1,0 +1,138 @@
+// What it brings to keep data in the L2 cache. A stream of data that is used once drives out the
+// data that is used again and again; an access policy window sets a part of the cache aside for the
+// latter. A window larger than that part drives its own lines out, unless only as many of them as
+// fit are told to stay (hitRatio).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "core/units.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/memory.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+constexpr unsigned threads = 256;
+
+/// Each element of the stream meets one of the `hot` ones, which are read over and over.
+__global__ void add_hot(const float* stream, const float* hot, std::uint64_t hot_count, float* to,
+                        std::uint64_t count) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i < count) to[i] = stream[i] + hot[i % hot_count];
+}
+
+__global__ void count_wrong(const float* to, std::uint64_t hot_count, std::uint64_t count,
+                            unsigned* wrong) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i < count && to[i] != unit_number(i) + unit_number(i % hot_count)) atomicAdd(wrong, 1);
+}
+
+std::string remark(const char* policy, double gain, bool fits) {
+  const std::string change = fmt::format("{:+.0f} %", 100 * (gain - 1));
+  if (std::string_view(policy) == "none") return "without a window";
+  if (gain > 1.03)
+    return change + (fits ? ": as expected, the hot region stays" : ": a part stays");
+  if (gain > 0.97) return change + ": no difference; the cache keeps the hot region by itself";
+  return change + (fits ? ": unexpected" : ": as expected, the region is larger than its part");
+}
+
+/// All cases of one size of the hot region.
+class Cases {
+ public:
+  Cases(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t set_aside)
+      : bench_(bench),
+        gpu_(gpu),
+        rows_(rows),
+        set_aside_(set_aside),
+        count_(bench.bytes("l2-window.stream", 0.2) / sizeof(float)),
+        stream_(count_),
+        to_(count_),
+        hot_(2 * set_aside / sizeof(float)),
+        wrong_(1) {
+    fill(stream_, gpu.stream());
+    fill(hot_, gpu.stream());
+  }
+
+  void measure(std::uint64_t hot_bytes) {
+    const double without = one("none", hot_bytes, std::nullopt, 0);
+    one("hit ratio 1", hot_bytes, 1.0F, without);
+    const double fits = static_cast<double>(set_aside_) / static_cast<double>(hot_bytes);
+    one("hit ratio tuned", hot_bytes, static_cast<float>(std::min(1.0, fits)), without);
+  }
+
+ private:
+  double one(const char* policy, std::uint64_t hot_bytes, std::optional<float> hit_ratio,
+             double without) {
+    const std::uint64_t hot_count = hot_bytes / sizeof(float);
+    const auto add = [&] {
+      add_hot<<<blocks_for(count_, threads), threads, 0, gpu_.stream()>>>(
+          stream_.data(), hot_.data(), hot_count, to_.data(), count_);
+      check_launch("add_hot");
+    };
+    std::optional<WindowGuard> guard;
+    if (hit_ratio) {
+      cudaAccessPolicyWindow window{};
+      window.base_ptr = hot_.data();
+      window.num_bytes = hot_bytes;
+      window.hitRatio = *hit_ratio;
+      window.hitProp = cudaAccessPropertyPersisting;
+      window.missProp = cudaAccessPropertyStreaming;
+      guard.emplace(gpu_.stream(), window);
+    }
+    to_.clear(gpu_.stream());
+    wrong_.clear(gpu_.stream());
+    add();
+    count_wrong<<<blocks_for(count_, threads), threads, 0, gpu_.stream()>>>(to_.data(), hot_count,
+                                                                            count_, wrong_.data());
+    check_launch("count_wrong");
+    bench_.verify(wrong_.read()[0] == 0, "a stream with a hot region");
+    const Estimate rate = gpu_.time(add).rate(3.0 * sizeof(float) * static_cast<double>(count_));
+    rows_.add({static_cast<std::int64_t>(hot_bytes), policy,
+               static_cast<double>(hot_bytes) / static_cast<double>(set_aside_)},
+              rate, hit_ratio ? without : rate.value,
+              remark(policy, rate.value / without, hot_bytes <= set_aside_));
+    return rate.value;
+  }
+
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+  std::uint64_t set_aside_, count_;
+  DeviceArray<float> stream_, to_, hot_;
+  DeviceArray<unsigned> wrong_;
+};
+
+}  // namespace
+
+Table l2_window(Bench& bench) {
+  Gpu gpu(bench);
+  const auto most = static_cast<std::uint64_t>(gpu.properties().persistingL2CacheMaxSize);
+  if (most == 0) throw NotAvailable("the GPU cannot set aside a part of its L2 cache");
+  const LimitGuard guard(cudaLimitPersistingL2CacheSize, most);
+  std::size_t set_aside = 0;
+  check(cudaDeviceGetLimit(&set_aside, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  Measurements rows({{"hot", ColumnType::integer, "B"},
+                     {"policy", ColumnType::text},
+                     {"of_set_aside", ColumnType::real}},
+                    {"rate", ColumnType::real, "GB/s"}, none);
+  Cases cases(bench, gpu, rows, set_aside);
+  for (int sixths = 2; sixths <= 12; sixths += bench.is_quick() ? 4 : 2) {
+    const std::uint64_t hot = set_aside / 6 * static_cast<unsigned>(sixths) / 4096 * 4096;
+    if (hot <= static_cast<std::uint64_t>(gpu.properties().accessPolicyMaxWindowSize)) {
+      cases.measure(hot);
+    }
+  }
+  bench.note(fmt::format(
+      "{} of {} of L2 cache were set aside. Rates count the bytes that the kernel asks for; the "
+      "share is that of the same kernel without a window.",
+      format_size(set_aside),
+      format_size(static_cast<std::uint64_t>(gpu.properties().l2CacheSize))));
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory

@@ -1,0 +1,200 @@
+// How long one load takes. A single thread follows pointers in random order through a working set:
+// each load must wait for the one before. As the set outgrows a cache, the time steps up.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "core/units.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/memory.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+using Link = std::uint64_t;
+constexpr std::uint64_t line =
+    128;  // bytes; one link in each, so that no load finds another's line
+constexpr std::uint64_t links_of_line = line / sizeof(Link);
+
+/// A walk that visits every number below `count`, a power of two, once before it comes back: the
+/// numbers of a linear congruential generator with its full period (Hull and Dobell, "Random number
+/// generators", 1962), mixed by a bijection because its low bits alone are regular.
+struct Walk {
+  std::uint64_t count;
+
+  __host__ __device__ std::uint64_t next(std::uint64_t x) const {
+    return (x * 6364136223846793005U + 1442695040888963407U) & (count - 1);
+  }
+  __host__ __device__ std::uint64_t place(std::uint64_t x) const {
+    unsigned bits = 0;
+    while ((std::uint64_t{1} << bits) < count) ++bits;
+    for (int round = 0; round < 2; ++round) {
+      x ^= x >> (bits / 2 + 1);
+      x = (x * 0x9e3779b97f4a7c15U) & (count - 1);
+    }
+    return x ^ (x >> (bits / 2 + 1));
+  }
+};
+
+/// Makes the line of every number name the line of the next one.
+__global__ void lay_out(Link* links, Walk walk) {
+  const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t x = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; x < walk.count;
+       x += step) {
+    links[walk.place(x) * links_of_line] = walk.place(walk.next(x)) * links_of_line;
+  }
+}
+
+struct Answer {
+  std::uint64_t last, cycles;
+};
+
+/// Follows `steps` links from `first` on.
+__global__ void follow(const Link* links, std::uint64_t first, std::uint64_t steps,
+                       Answer* answer) {
+  std::uint64_t at = first;
+  const long long begin = clock64();
+  for (std::uint64_t i = 0; i < steps; ++i) at = links[at];
+  *answer = {at, static_cast<std::uint64_t>(clock64() - begin)};
+}
+
+/// The same in shared memory, which is a small working set of its own.
+__global__ void follow_shared(Walk walk, std::uint64_t steps, Answer* answer) {
+  extern __shared__ unsigned shared_links[];
+  for (std::uint64_t x = 0; x < walk.count; ++x) {
+    shared_links[walk.place(x)] = static_cast<unsigned>(walk.place(walk.next(x)));
+  }
+  unsigned at = static_cast<unsigned>(walk.place(0));
+  const long long begin = clock64();
+  for (std::uint64_t i = 0; i < steps; ++i) at = shared_links[at];
+  *answer = {at, static_cast<std::uint64_t>(clock64() - begin)};
+}
+
+/// Where `steps` links lead, by the walk itself.
+std::uint64_t end_of(const Walk& walk, std::uint64_t steps) {
+  std::uint64_t x = 0;
+  for (std::uint64_t i = 0; i < steps % walk.count; ++i) x = walk.next(x);
+  return walk.place(x);
+}
+
+/// One measured working set.
+struct Point {
+  std::uint64_t bytes;
+  double nanoseconds;
+};
+
+/// "up to 128 KiB 20 ns, ...": sets of about the same time are a level. Sets on the way from one
+/// level to the next, alone among their neighbours, are left out.
+std::string levels_of(const std::vector<Point>& points) {
+  constexpr double alike = 1.12;
+  std::string text;
+  for (std::size_t i = 0; i < points.size();) {
+    std::size_t end = i + 1;
+    while (end < points.size() && points[end].nanoseconds < alike * points[end - 1].nanoseconds) {
+      ++end;
+    }
+    if (end - i > 1) {
+      text += fmt::format("{}{:.0f} ns up to {}", text.empty() ? "" : ", ",
+                          points[(i + end) / 2].nanoseconds, format_size(points[end - 1].bytes));
+    }
+    i = end;
+  }
+  return text;
+}
+
+/// Where a working set fits, by the sizes of the caches. L1 and shared memory are one.
+const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
+  if (bytes <= gpu.sharedMemPerMultiprocessor) return "expected in L1";
+  if (bytes <= static_cast<std::uint64_t>(gpu.l2CacheSize)) return "expected in L2";
+  return "expected in device memory";
+}
+
+/// The rows of the experiment, in whose times the launch of the kernel is no part.
+class Chase {
+ public:
+  Chase(Bench& bench, Gpu& gpu, Measurements& rows)
+      : bench_(bench),
+        gpu_(gpu),
+        rows_(rows),
+        answer_(1),
+        steps_(bench.is_quick() ? 4096 : 16384) {}
+
+  /// Returns nanoseconds a step.
+  double add(const char* memory, const char* remark, const Walk& walk, std::uint64_t bytes,
+             std::uint64_t scale, const std::function<void(std::uint64_t steps, Answer*)>& launch) {
+    // Once through the whole set where that is soon done, so that a cache holds what it can.
+    const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
+    launch(lap, answer_.data());
+    launch(steps_, answer_.data());
+    const Answer answer = answer_.read()[0];
+    bench_.verify(answer.last == end_of(walk, steps_) * scale, "following pointers");
+    const auto enqueue = [&](std::uint64_t steps) {
+      return gpu_.time([&] { launch(steps, answer_.data()); });
+    };
+    const Estimate many = enqueue(steps_).seconds, none = enqueue(0).seconds;
+    const auto per_step = [&](double seconds) {
+      return (seconds - none.value) * 1e9 / static_cast<double>(steps_);
+    };
+    const double cycles = static_cast<double>(answer.cycles) / static_cast<double>(steps_);
+    const Estimate time{per_step(many.value), per_step(many.lo), per_step(many.hi)};
+    rows_.add({memory, static_cast<std::int64_t>(bytes), cycles}, time, remark);
+    return time.value;
+  }
+
+ private:
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+  DeviceArray<Answer> answer_;
+  std::uint64_t steps_;
+};
+
+}  // namespace
+
+Table latency(Bench& bench) {
+  Gpu gpu(bench);
+  const std::uint64_t most = bench.bytes("latency.most", 0.8);
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  Measurements rows({{"memory", ColumnType::text},
+                     {"bytes", ColumnType::integer, "B"},
+                     {"cycles", ColumnType::real}},
+                    {"latency", ColumnType::real, "ns"}, none);
+  Chase chase(bench, gpu, rows);
+  const auto of_links = [&](const Link* links) {
+    return [&gpu, links](std::uint64_t steps, Answer* answer) {
+      follow<<<1, 1, 0, gpu.stream()>>>(links, 0, steps, answer);
+      check_launch("follow");
+    };
+  };
+  const auto laid_out = [&](Link* links, const Walk& walk) {
+    constexpr unsigned threads = 256, blocks = 1024;
+    lay_out<<<blocks, threads, 0, gpu.stream()>>>(links, walk);
+    check_launch("lay_out");
+  };
+  const Walk in_shared{2048};
+  chase.add("shared", "of one multiprocessor", in_shared, in_shared.count * sizeof(unsigned), 1,
+            [&](std::uint64_t steps, Answer* answer) {
+              follow_shared<<<1, 1, in_shared.count * sizeof(unsigned), gpu.stream()>>>(
+                  in_shared, steps, answer);
+              check_launch("follow_shared");
+            });
+  std::vector<Point> points;
+  DeviceArray<Link> links(std::max(most, line) / sizeof(Link));
+  for (std::uint64_t bytes = 1024; bytes <= most; bytes *= bench.is_quick() ? 4 : 2) {
+    const Walk walk{bytes / line};
+    laid_out(links.data(), walk);
+    points.push_back({bytes, chase.add("device", place_of(bytes, gpu.properties()), walk, bytes,
+                                       links_of_line, of_links(links.data()))});
+  }
+  const Walk of_host{(std::uint64_t{8} << 20) / line};
+  const PinnedArray<Link> mapped(of_host.count * links_of_line, cudaHostAllocMapped);
+  laid_out(mapped.data(), of_host);
+  chase.add("mapped host", "over the host link", of_host, of_host.count * line, links_of_line,
+            of_links(mapped.data()));
+  bench.note(fmt::format("Levels of device memory: {}.", levels_of(points)));
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory
