@@ -46,8 +46,8 @@ constexpr std::array rows = {
 enum class State { measured, not_available, wrong, failed, not_run };
 
 std::string_view word_of(State state) {
-  constexpr std::array<std::string_view, 5> words = {"measured", "not available", "wrong",
-                                                     "failed", "not run"};
+  constexpr std::array<std::string_view, 5> words = {"measured", "not available", "wrong", "failed",
+                                                     "not run"};
   return words[static_cast<std::size_t>(state)];
 }
 

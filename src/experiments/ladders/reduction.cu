@@ -3,14 +3,13 @@
 // whose order of additions is fixed, and CUB's.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
-#include <fmt/format.h>
-
 #include <cub/device/device_reduce.cuh>
 
 #include <cmath>
 #include <memory>
 #include <string>
 
+#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/ladders/ladders.hpp"
 #include "kernels/reduce/reduce.hpp"
@@ -339,7 +338,7 @@ class Ladder {
     const double read = static_cast<double>(data_.count) * sizeof(float) / seconds.value / 1e9;
     const double factor = before_ > 0 ? before_ / time.value : 1;
     before_ = time.value;
-    const std::string place = line > 0 ? fmt::format("reduction.cu:{}", line) : "-";
+    const std::string place = line > 0 ? formatted("reduction.cu:{}", line) : "-";
     rows_.add({name, place, factor, read}, time, read / bench_.ceiling("device_read"), sentence);
   }
   void rung(const char* name, int line, const char* sentence,
@@ -423,7 +422,7 @@ Table reduction(Bench& bench) {
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
   if (count > most) {
-    throw Error(fmt::format("reduction.count: {} elements do not fit; at most {}", count, most));
+    throw Error(formatted("reduction.count: {} elements do not fit; at most {}", count, most));
   }
   constexpr unsigned waves = 2;
   const unsigned blocks_at_once =

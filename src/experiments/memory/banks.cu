@@ -2,11 +2,10 @@
 // different words of the same bank are served one after the other. The classic case is the
 // transpose of a matrix through a tile in shared memory, and its cure one word of padding in each
 // row.
-#include <fmt/format.h>
-
 #include <numeric>
 #include <string>
 
+#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
 
@@ -85,17 +84,17 @@ void add_reads(Bench& bench, Gpu& gpu, Measurements& rows) {
     sums.clear(gpu.stream());
     read();
     gpu.synchronize();
-    bench.verify(is_right(sums.read(), stride), fmt::format("reads with stride {}", stride));
+    bench.verify(is_right(sums.read(), stride), formatted("reads with stride {}", stride));
     const Estimate rate = gpu.time(read).rate(4.0 * reads * static_cast<double>(sums.size()));
     const unsigned conflict = std::gcd(stride, banks_of_memory);
     if (stride == 1) free_of_conflicts = rate.value;
     const double slower = free_of_conflicts / rate.value;
     const bool expected = slower > 0.8 * conflict && slower < 1.2 * conflict;
-    rows.add({fmt::format("reads, stride {}", stride), std::int64_t{conflict}}, rate,
+    rows.add({formatted("reads, stride {}", stride), std::int64_t{conflict}}, rate,
              free_of_conflicts,
-             fmt::format("{:.2g} times slower, {}", slower,
-                         expected ? "as expected"
-                                  : fmt::format("not {}: other costs hide a part", conflict)));
+             formatted("{:.2g} times slower, {}", slower,
+                       expected ? "as expected"
+                                : formatted("not {}: other costs hide a part", conflict)));
   }
 }
 

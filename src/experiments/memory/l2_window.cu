@@ -2,14 +2,13 @@
 // data that is used again and again; an access policy window sets a part of the cache aside for the
 // latter. A window larger than that part drives its own lines out, unless only as many of them as
 // fit are told to stay (hitRatio).
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "core/units.hpp"
+#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
 
@@ -32,7 +31,7 @@ __global__ void count_wrong(const float* to, std::uint64_t hot_count, std::uint6
 }
 
 std::string remark(const char* policy, double gain, bool fits) {
-  const std::string change = fmt::format("{:+.0f} %", 100 * (gain - 1));
+  const std::string change = formatted("{:+.0f} %", 100 * (gain - 1));
   if (std::string_view(policy) == "none") return "without a window";
   if (gain > 1.03)
     return change + (fits ? ": as expected, the hot region stays" : ": a part stays");
@@ -127,7 +126,7 @@ Table l2_window(Bench& bench) {
       cases.measure(hot);
     }
   }
-  bench.note(fmt::format(
+  bench.note(formatted(
       "{} of {} of L2 cache were set aside. Rates count the bytes that the kernel asks for; the "
       "share is that of the same kernel without a window.",
       format_size(set_aside),

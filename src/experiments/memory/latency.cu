@@ -1,12 +1,11 @@
 // How long one load takes. A single thread follows pointers in random order through a working set:
 // each load must wait for the one before. As the set outgrows a cache, the time steps up.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <string>
 
 #include "core/units.hpp"
+#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
 
@@ -96,8 +95,8 @@ std::string levels_of(const std::vector<Point>& points) {
       ++end;
     }
     if (end - i > 1) {
-      text += fmt::format("{}{:.0f} ns up to {}", text.empty() ? "" : ", ",
-                          points[(i + end) / 2].nanoseconds, format_size(points[end - 1].bytes));
+      text += formatted("{}{:.0f} ns up to {}", text.empty() ? "" : ", ",
+                        points[(i + end) / 2].nanoseconds, format_size(points[end - 1].bytes));
     }
     i = end;
   }
@@ -193,7 +192,7 @@ Table latency(Bench& bench) {
   laid_out(mapped.data(), of_host);
   chase.add("mapped host", "over the host link", of_host, of_host.count * line, links_of_line,
             of_links(mapped.data()));
-  bench.note(fmt::format("Levels of device memory: {}.", levels_of(points)));
+  bench.note(formatted("Levels of device memory: {}.", levels_of(points)));
   return std::move(rows).table();
 }
 

@@ -1,0 +1,20 @@
+#include "experiments/formatted.hpp"
+
+#include <fmt/args.h>
+#include <fmt/format.h>
+
+namespace shardstream::experiments {
+
+std::string format_cells(std::string_view pattern, const std::vector<Cell>& values) {
+  fmt::dynamic_format_arg_store<fmt::format_context> arguments;
+  for (const Cell& value : values) {
+    std::visit([&](const auto& each) { arguments.push_back(each); }, value);
+  }
+  try {
+    return fmt::vformat(pattern, arguments);
+  } catch (const fmt::format_error& error) {
+    throw ContractError(std::string("a pattern of text does not fit its values: ") + error.what());
+  }
+}
+
+}  // namespace shardstream::experiments
