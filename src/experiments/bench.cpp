@@ -64,16 +64,12 @@ void Bench::verify(bool is_right, std::string_view what) const {
   if (!is_right) throw Unverified(fmt::format("{}: the answer is wrong", what));
 }
 
-Measurements::Measurements(std::vector<Column> varied, Column figure, double ceiling)
-    : ceiling_(ceiling), table_("rows", columns_of(std::move(varied), std::move(figure))) {}
+Measurements::Measurements(std::vector<Column> varied, Column figure)
+    : table_("rows", columns_of(std::move(varied), std::move(figure))) {}
 
-void Measurements::add(std::vector<Cell> varied, const Estimate& figure, std::string remark) {
-  add(std::move(varied), figure, ceiling_, std::move(remark));
-}
-
-void Measurements::add(std::vector<Cell> varied, const Estimate& figure, double ceiling,
+void Measurements::add(std::vector<Cell> varied, const Estimate& figure, double share,
                        std::string remark) {
-  for (const double number : {figure.value, figure.lo, figure.hi, figure.value / ceiling}) {
+  for (const double number : {figure.value, figure.lo, figure.hi, share}) {
     varied.emplace_back(number);
   }
   varied.emplace_back(std::move(remark));

@@ -98,15 +98,12 @@ class Bench {
 /// a remark that says whether it is as expected.
 class Measurements {
  public:
-  /// `ceiling` in the unit of the figure; NaN if there is none.
-  Measurements(std::vector<Column> varied, Column figure, double ceiling);
-  void add(std::vector<Cell> varied, const Estimate& figure, std::string remark);
-  /// The same with a ceiling of its own.
-  void add(std::vector<Cell> varied, const Estimate& figure, double ceiling, std::string remark);
+  Measurements(std::vector<Column> varied, Column figure);
+  /// `share` is of a ceiling, or of a case that the remark names; NaN if there is none.
+  void add(std::vector<Cell> varied, const Estimate& figure, double share, std::string remark);
   Table table() && { return std::move(table_); }
 
  private:
-  double ceiling_;
   Table table_;
 };
 

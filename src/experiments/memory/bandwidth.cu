@@ -118,7 +118,7 @@ Table bandwidth(Bench& bench) {
         "cudaDeviceGetAttribute");
   const double theoretical = theoretical_rate(bench, width);
   Measurements rows({{"kernel", ColumnType::text}, {"traffic", ColumnType::integer, "B/element"}},
-                    {"rate", ColumnType::real, "GB/s"}, bench.ceiling("device_copy"));
+                    {"rate", ColumnType::real, "GB/s"});
   const auto measure = [&](const char* name, Traffic traffic, double ceiling,
                            const std::function<void()>& launch,
                            const std::function<bool()>& right) {
@@ -127,7 +127,7 @@ Table bandwidth(Bench& bench) {
     bench.verify(right(), name);
     const int bytes = 4 * (traffic.reads + traffic.writes);
     const Estimate rate = gpu.time(launch).rate(static_cast<double>(arrays.count) * bytes);
-    rows.add({name, std::int64_t{bytes}}, rate, ceiling,
+    rows.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
              share_of_theoretical(rate.value, theoretical));
   };
   const double read = bench.ceiling("device_read"), copy = bench.ceiling("device_copy");

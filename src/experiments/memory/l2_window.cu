@@ -3,7 +3,6 @@
 // latter. A window larger than that part drives its own lines out, unless only as many of them as
 // fit are told to stay (hitRatio).
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <string>
 
@@ -92,7 +91,7 @@ class Cases {
     const Estimate rate = gpu_.time(add).rate(3.0 * sizeof(float) * static_cast<double>(count_));
     rows_.add({static_cast<std::int64_t>(hot_bytes), policy,
                static_cast<double>(hot_bytes) / static_cast<double>(set_aside_)},
-              rate, hit_ratio ? without : rate.value,
+              rate, hit_ratio ? rate.value / without : 1,
               remark(policy, rate.value / without, hot_bytes <= set_aside_));
     return rate.value;
   }
@@ -114,11 +113,10 @@ Table l2_window(Bench& bench) {
   const LimitGuard guard(cudaLimitPersistingL2CacheSize, most);
   std::size_t set_aside = 0;
   check(cudaDeviceGetLimit(&set_aside, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
-  constexpr double none = std::numeric_limits<double>::quiet_NaN();
   Measurements rows({{"hot", ColumnType::integer, "B"},
                      {"policy", ColumnType::text},
                      {"of_set_aside", ColumnType::real}},
-                    {"rate", ColumnType::real, "GB/s"}, none);
+                    {"rate", ColumnType::real, "GB/s"});
   Cases cases(bench, gpu, rows, set_aside);
   for (int sixths = 2; sixths <= 12; sixths += bench.is_quick() ? 4 : 2) {
     const std::uint64_t hot = set_aside / 6 * static_cast<unsigned>(sixths) / 4096 * 4096;

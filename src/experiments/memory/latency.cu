@@ -50,10 +50,10 @@ struct Answer {
   std::uint64_t last, cycles;
 };
 
-/// Follows `steps` links from `first` on.
-__global__ void follow(const Link* links, std::uint64_t first, std::uint64_t steps,
-                       Answer* answer) {
-  std::uint64_t at = first;
+/// Follows `steps` links from where the answer before has come to: lines that were just read are
+/// the last to be read again.
+__global__ void follow(const Link* links, std::uint64_t steps, Answer* answer) {
+  std::uint64_t at = answer->last;
   const long long begin = clock64();
   for (std::uint64_t i = 0; i < steps; ++i) at = links[at];
   *answer = {at, static_cast<std::uint64_t>(clock64() - begin)};
@@ -65,7 +65,7 @@ __global__ void follow_shared(Walk walk, std::uint64_t steps, Answer* answer) {
   for (std::uint64_t x = 0; x < walk.count; ++x) {
     shared_links[walk.place(x)] = static_cast<unsigned>(walk.place(walk.next(x)));
   }
-  unsigned at = static_cast<unsigned>(walk.place(0));
+  auto at = static_cast<unsigned>(answer->last);
   const long long begin = clock64();
   for (std::uint64_t i = 0; i < steps; ++i) at = shared_links[at];
   *answer = {at, static_cast<std::uint64_t>(clock64() - begin)};
@@ -125,10 +125,11 @@ class Chase {
              std::uint64_t scale, const std::function<void(std::uint64_t steps, Answer*)>& launch) {
     // Once through the whole set where that is soon done, so that a cache holds what it can.
     const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
+    answer_.clear(gpu_.stream());
     launch(lap, answer_.data());
     launch(steps_, answer_.data());
     const Answer answer = answer_.read()[0];
-    bench_.verify(answer.last == end_of(walk, steps_) * scale, "following pointers");
+    bench_.verify(answer.last == end_of(walk, lap + steps_) * scale, "following pointers");
     const auto enqueue = [&](std::uint64_t steps) {
       return gpu_.time([&] { launch(steps, answer_.data()); });
     };
@@ -138,7 +139,8 @@ class Chase {
     };
     const double cycles = static_cast<double>(answer.cycles) / static_cast<double>(steps_);
     const Estimate time{per_step(many.value), per_step(many.lo), per_step(many.hi)};
-    rows_.add({memory, static_cast<std::int64_t>(bytes), cycles}, time, remark);
+    rows_.add({memory, static_cast<std::int64_t>(bytes), cycles}, time,
+              std::numeric_limits<double>::quiet_NaN(), remark);
     return time.value;
   }
 
@@ -155,15 +157,14 @@ class Chase {
 Table latency(Bench& bench) {
   Gpu gpu(bench);
   const std::uint64_t most = bench.bytes("latency.most", 0.8);
-  constexpr double none = std::numeric_limits<double>::quiet_NaN();
   Measurements rows({{"memory", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},
-                    {"latency", ColumnType::real, "ns"}, none);
+                    {"latency", ColumnType::real, "ns"});
   Chase chase(bench, gpu, rows);
   const auto of_links = [&](const Link* links) {
     return [&gpu, links](std::uint64_t steps, Answer* answer) {
-      follow<<<1, 1, 0, gpu.stream()>>>(links, 0, steps, answer);
+      follow<<<1, 1, 0, gpu.stream()>>>(links, steps, answer);
       check_launch("follow");
     };
   };

@@ -46,8 +46,7 @@ Table stride(Bench& bench) {
   DeviceArray<float> from(words), to(words);
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
-  Measurements rows({{"stride", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"},
-                    bench.ceiling("device_copy"));
+  Measurements rows({{"stride", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
   double dense = 0;
   for (std::uint64_t s = 1; s <= most; s = bench.is_quick() || s >= 8 ? 2 * s : s + 1) {
     const auto copy = [&] {
@@ -65,7 +64,8 @@ Table stride(Bench& bench) {
 
     const Estimate rate = gpu.time(copy).rate(2.0 * static_cast<double>(count * sizeof(float)));
     if (s == 1) dense = rate.value;
-    rows.add({static_cast<std::int64_t>(s)}, rate, remark(rate.value / dense, s));
+    rows.add({static_cast<std::int64_t>(s)}, rate, rate.value / bench.ceiling("device_copy"),
+             remark(rate.value / dense, s));
   }
   return std::move(rows).table();
 }

@@ -41,8 +41,9 @@ Table theoretical_bandwidth(Bench& bench) {
         "there is no GPU to ask: give --bandwidth.clock and --bandwidth.width for the theoretical "
         "rate");
   }
-  Measurements rows({{"kernel", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"}, none);
-  rows.add({"theoretical"}, {rate, none, none}, "2 x clock x width / 8; nothing was measured");
+  Measurements rows({{"kernel", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
+  rows.add({"theoretical"}, {rate, none, none}, none,
+           "2 x clock x width / 8; nothing was measured");
   return std::move(rows).table();
 }
 
