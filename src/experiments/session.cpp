@@ -23,6 +23,7 @@
 #include "launch/signals.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
+#include "report/experiments.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/topology.hpp"
@@ -51,16 +52,11 @@ std::string_view word_of(State state) {
   return words[static_cast<std::size_t>(state)];
 }
 
-/// How an experiment ended; the same on every rank.
+/// An experiment with how it ended; the same on every rank.
 struct Finished {
   const Experiment* experiment;
   State state = State::measured;
-  std::string message = {};  ///< why there is no table, or empty
-  Table table{"rows", {}};   ///< of all ranks, if measured
-  std::vector<std::string> notes = {};
-  std::int64_t unconverged = 0;                                ///< cases of all ranks
-  double sm_clock = device::unknown, power = device::unknown;  ///< MHz, W: medians, of rank 0
-  std::int64_t throttled = -1;  ///< ranks whose GPU was throttled; -1: unknown
+  report::ExperimentResult result = {};
 };
 
 /// What one rank has to say at the end of an experiment, as text that ranks can exchange.
@@ -110,6 +106,22 @@ std::map<std::string, double> measure_ceilings(runtime::Runtime& runtime,
   return mine;
 }
 
+/// What the catalogue says of the experiment.
+report::ExperimentResult described(const Experiment& experiment) {
+  const Figure& figure = experiment.figure;
+  report::ExperimentResult result;
+  result.name = experiment.name;
+  result.group = experiment.group;
+  result.summary = experiment.summary;
+  result.reference = experiment.reference;
+  result.look = word_of(figure.look);
+  result.x = figure.x;
+  result.y = figure.y;
+  result.series = figure.series;
+  result.log = fmt::format("{}{}", figure.log_x ? "x" : "", figure.log_y ? "y" : "");
+  return result;
+}
+
 /// Why this rank cannot run the experiment; empty if it can.
 std::string obstacle(const Experiment& experiment, const runtime::Runtime& runtime) {
   const device::DeviceInfo& device = runtime.device->info();
@@ -135,22 +147,6 @@ std::string first_message(const launch::Session& session, const std::string& min
   return {};
 }
 
-/// The rows of rank 0 without their rank, with four significant digits for the eye.
-Table of_first_rank(const Table& all) {
-  Table table("rows", {all.columns().begin() + 1, all.columns().end()});
-  for (const Row& row : all.rows()) {
-    if (row.get<std::int64_t>("rank") != 0) continue;
-    std::vector<Cell> cells(row.cells().begin() + 1, row.cells().end());
-    for (Cell& cell : cells) {
-      if (auto* const real = std::get_if<double>(&cell)) {
-        *real = std::stod(fmt::format("{:.4g}", *real));
-      }
-    }
-    table.add(std::move(cells));
-  }
-  return table;
-}
-
 /// All of a run of experiments.
 class Run {
  public:
@@ -161,9 +157,8 @@ class Run {
  private:
   Finished one(const Experiment& experiment);
   Ending attempt(const Experiment& experiment, Bench& bench, Table& table);
-  void observe_gpu(Finished& finished);
+  void observe_gpu(report::ExperimentResult& result);
   void warn_of_slow_ranks(const Finished& finished);
-  void print(const Finished& finished) const;
   void publish();
   void store(io::ResultFile& file) const;
 
@@ -223,7 +218,7 @@ Ending Run::attempt(const Experiment& experiment, Bench& bench, Table& table) {
   }
 }
 
-void Run::observe_gpu(Finished& finished) {
+void Run::observe_gpu(report::ExperimentResult& result) {
   std::vector<double> clocks, powers;
   bool known = false, throttled = false;
   for (const measure::Sample& sample : runtime_.telemetry->samples()) {
@@ -233,25 +228,27 @@ void Run::observe_gpu(Finished& finished) {
     known = true;
     throttled = throttled || device::throttling(*sample.reading.clock_reasons) != 0;
   }
-  if (!clocks.empty()) finished.sm_clock = summarize(clocks).median;
-  if (!powers.empty()) finished.power = summarize(powers).median;
+  result.sm_clock = clocks.empty() ? device::unknown : summarize(clocks).median;
+  result.power = powers.empty() ? device::unknown : summarize(powers).median;
   const auto all_known = session_.sum(known ? 1 : 0);
   const auto all_throttled = session_.sum(throttled ? 1 : 0);
-  finished.throttled = all_known == 0 ? -1 : static_cast<std::int64_t>(all_throttled);
+  result.throttled = all_known == 0 ? -1 : static_cast<std::int64_t>(all_throttled);
 }
 
 Finished Run::one(const Experiment& experiment) {
-  Finished finished{&experiment};
+  Finished finished{&experiment, State::measured, described(experiment)};
+  report::ExperimentResult& result = finished.result;
+  const auto end = [&](State state, const std::string& message) {
+    finished.state = state;
+    result.state = word_of(state);
+    result.message = message;
+    return finished;
+  };
   if (context_lost_) {
-    finished.state = State::not_run;
-    finished.message = "an experiment before it has lost the CUDA context";
-    return finished;
+    return end(State::not_run, "an experiment before it has lost the CUDA context");
   }
-  finished.message = first_message(session_, obstacle(experiment, runtime_));
-  if (!finished.message.empty()) {
-    finished.state = State::not_available;
-    return finished;
-  }
+  const std::string obstacle_of_all = first_message(session_, obstacle(experiment, runtime_));
+  if (!obstacle_of_all.empty()) return end(State::not_available, obstacle_of_all);
   session_.heartbeat().enter(experiment.name);
   Bench bench({.options = options_,
                .device = runtime_.device->info(),
@@ -267,14 +264,14 @@ Finished Run::one(const Experiment& experiment) {
   const Ending ending = attempt(experiment, bench, mine);
   runtime_.telemetry->stop();
   context_lost_ = session_.sum(ending.state != State::measured && context_is_lost() ? 1 : 0) > 0;
-  finished.state = static_cast<State>(session_.max(static_cast<double>(ending.state)));
-  finished.message = first_message(session_, ending.message);
-  finished.unconverged =
+  const auto worst = static_cast<State>(session_.max(static_cast<double>(ending.state)));
+  result.unconverged =
       static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(bench.unconverged())));
-  finished.notes = bench.notes();
-  if (finished.state == State::measured) finished.table = launch::gather(session_, mine);
-  observe_gpu(finished);
-  return finished;
+  result.notes = bench.notes();
+  observe_gpu(result);
+  const std::string message = first_message(session_, ending.message);
+  if (worst == State::measured) result.table = launch::gather(session_, mine);
+  return end(worst, message);
 }
 
 /// Compares each rank with the median of the others in every row. A rank is named if it is slower
@@ -282,7 +279,7 @@ Finished Run::one(const Experiment& experiment) {
 void Run::warn_of_slow_ranks(const Finished& finished) {
   constexpr double relevant = 0.03;
   const auto ranks = static_cast<std::size_t>(session_.size());
-  const auto all = finished.table.rows();
+  const auto all = finished.result.table.rows();
   const std::size_t cases = std::ranges::size(all) / ranks;
   if (ranks < 2 || cases * ranks != static_cast<std::size_t>(std::ranges::size(all))) return;
   const Figure& figure = finished.experiment->figure;
@@ -312,29 +309,6 @@ void Run::warn_of_slow_ranks(const Finished& finished) {
   }
 }
 
-void Run::print(const Finished& finished) const {
-  const Experiment& experiment = *finished.experiment;
-  std::string text = fmt::format("{}: {}\n", experiment.name, experiment.summary);
-  if (finished.state == State::measured) {
-    text += to_text(of_first_rank(finished.table));
-    for (const std::string& note : finished.notes) text += wrapped("", note, 0);
-    if (!experiment.reference.empty()) {
-      text += wrapped("", fmt::format("Published: {}", experiment.reference), 0);
-    }
-    if (finished.unconverged > 0) {
-      text += fmt::format("{} not as precise as measure.precision.\n",
-                          counted(finished.unconverged, "case"));
-    }
-    if (finished.throttled > 0) {
-      text += fmt::format("The GPU was throttled on {}.\n", counted(finished.throttled, "rank"));
-    }
-  } else {
-    text +=
-        wrapped("", fmt::format("{}: {}", word_of(finished.state), printable(finished.message)), 0);
-  }
-  print_output(text + '\n');
-}
-
 void Run::store(io::ResultFile& file) const {
   file.attribute("/", "argv", request_.command_line);
   for (const auto& [key, value] : options_.all()) file.attribute("/config", key, value.text);
@@ -347,38 +321,9 @@ void Run::store(io::ResultFile& file) const {
   file.table("/topology", topology_->gpus);
   file.table("/topology", topology_->peers);
   file.table("/", measure::ceilings_table(ceilings_));
-  Table index("experiments", {{"experiment", ColumnType::text},
-                              {"group", ColumnType::text},
-                              {"state", ColumnType::text},
-                              {"message", ColumnType::text},
-                              {"unconverged", ColumnType::integer},
-                              {"sm_clock", ColumnType::real, "MHz"},
-                              {"power", ColumnType::real, "W"},
-                              {"throttled", ColumnType::integer}});
-  for (const Finished& each : finished_) {
-    const Experiment& experiment = *each.experiment;
-    index.add({std::string(experiment.name), std::string(experiment.group),
-               std::string(word_of(each.state)), each.message, each.unconverged, each.sm_clock,
-               each.power, each.throttled});
-    if (each.state != State::measured) continue;
-    const std::string group = fmt::format("/bench/{}", experiment.name);
-    file.table(group, each.table);
-    const auto put = [&](const char* name, std::string_view value) {
-      file.attribute(group, name, std::string(value));
-    };
-    put("summary", experiment.summary);
-    put("reference", experiment.reference);
-    put("look", word_of(experiment.figure.look));
-    put("x", experiment.figure.x);
-    put("y", experiment.figure.y);
-    put("series", experiment.figure.series);
-    put("log", experiment.figure.log_x ? (experiment.figure.log_y ? "xy" : "x")
-                                       : (experiment.figure.log_y ? "y" : ""));
-    std::string notes;
-    for (const std::string& note : each.notes) notes += note + '\n';
-    put("notes", notes);
-  }
-  file.table("/bench", index);
+  std::vector<report::ExperimentResult> results;
+  for (const Finished& each : finished_) results.push_back(each.result);
+  report::write_experiments(file, results);
 }
 
 /// Writes all that is finished in place of what an earlier call has written.
@@ -404,7 +349,7 @@ ExitCode Run::all() {
     failed = failed || finished.state == State::failed || finished.state == State::not_run;
     if (finished.state == State::measured && session_.rank() == 0) warn_of_slow_ranks(finished);
     session_.collectively([&] {
-      if (session_.rank() == 0) print(finished);
+      if (session_.rank() == 0) print_output(report::to_text(finished.result) + '\n');
     });
     publish();
   }

@@ -243,4 +243,29 @@ Table read_table(const hdf5::Dataset& dataset, const std::string& name,
   return table;
 }
 
+std::vector<Column> columns_of(const hdf5::Dataset& dataset, const std::string& name) {
+  constexpr int max_columns = 64;
+  const std::string what = fmt::format("cannot read the columns of the table {}", name);
+  const hdf5::Type stored(H5Dget_type(dataset.get()), what);
+  if (H5Tget_class(stored.get()) != H5T_COMPOUND) throw Error(what + ": it has no records");
+  const int members = H5Tget_nmembers(stored.get());
+  if (members < 1 || members > max_columns) {
+    throw Error(fmt::format("{}: it has {} columns", what, members));
+  }
+  std::vector<Column> columns;
+  for (unsigned member = 0; member < static_cast<unsigned>(members); ++member) {
+    char* const text = H5Tget_member_name(stored.get(), member);
+    if (text == nullptr) throw Error(what);
+    const std::string column = text;
+    H5free_memory(text);
+    const hdf5::Type type(H5Tget_member_type(stored.get(), member), what);
+    ColumnType kind = ColumnType::text;
+    for (const ColumnType candidate : {ColumnType::integer, ColumnType::real}) {
+      if (is_stored_as(type.get(), candidate)) kind = candidate;
+    }
+    columns.push_back({column, kind, hdf5::read_text_attribute(dataset.get(), "units_" + column)});
+  }
+  return columns;
+}
+
 }  // namespace shardstream::io

@@ -19,4 +19,8 @@ void write_table(hid_t group, const Table& table);
 Table read_table(const hdf5::Dataset& dataset, const std::string& name,
                  const std::vector<Column>& columns);
 
+/// The columns of such a table, with their units. Throws Error as read_table() does. Needs the
+/// lock.
+std::vector<Column> columns_of(const hdf5::Dataset& dataset, const std::string& name);
+
 }  // namespace shardstream::io

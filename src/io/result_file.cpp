@@ -190,6 +190,14 @@ Table ResultReader::table(const std::string& path, const std::vector<Column>& co
   });
 }
 
+Table ResultReader::table(const std::string& path) const {
+  return handle_->guarded([&] {
+    static_cast<void>(is_there(handle_->file, handle_->name, path));
+    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    return read_table(dataset, path, columns_of(dataset, path));
+  });
+}
+
 bool ResultReader::has_column(const std::string& path, const std::string& column) const {
   return handle_->guarded([&] {
     static_cast<void>(is_there(handle_->file, handle_->name, path));

@@ -42,6 +42,8 @@ class ResultReader {
   /// These columns of the table at `path` ("/ceilings"), which may have more; units are not read.
   /// Throws if one of them is missing or of another type, or if there are more than 2^20 rows.
   Table table(const std::string& path, const std::vector<Column>& columns) const;
+  /// All columns of the table at `path`, with their units.
+  Table table(const std::string& path) const;
   /// Whether that table has the column. Results of earlier versions lack what came later.
   bool has_column(const std::string& path, const std::string& column) const;
   /// The text attribute `name` of `group` ("/config"); empty if it has none of that type.

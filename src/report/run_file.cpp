@@ -150,7 +150,10 @@ std::vector<PhaseTime> RunFile::phases_of_repetition() const {
 }
 
 RunFile read_run_file(const std::filesystem::path& path) {
-  const io::ResultReader file(path);
+  return read_run_file(io::ResultReader(path), path);
+}
+
+RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path& path) {
   RunFile run;
   run.path = path;
   run.config = file.texts("/config");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/table.hpp"
+#include "io/result_file.hpp"
 
 namespace shardstream::report {
 
@@ -83,5 +84,7 @@ struct RunFile {
 /// Throws UsageError, which names the file, unless it is a complete result of this schema with
 /// times that can be: finite and above zero.
 RunFile read_run_file(const std::filesystem::path& path);
+/// The same of an open file.
+RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path& path);
 
 }  // namespace shardstream::report

@@ -255,7 +255,12 @@ Report make_report(std::span<const fs::path> files) {
   };
   for (const fs::path& file : files) {
     try {
-      RunFile run = read_run_file(file);
+      const io::ResultReader reader(file);
+      if (is_bench_file(reader)) {
+        report.benches.push_back(read_bench_file(reader, file));
+        continue;
+      }
+      RunFile run = read_run_file(reader, file);
       if (run.point == "calibration") continue;
       if (!run.study.empty()) add_launcher_time(run, attempts_of(file.parent_path()));
       groups[key_of(run)].push_back(std::move(run));

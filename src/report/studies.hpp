@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "report/attempts.hpp"
+#include "report/experiments.hpp"
 #include "report/run_file.hpp"
 #include "study/amdahl.hpp"
 #include "study/drift.hpp"
@@ -65,7 +66,8 @@ struct StudyReport {
 
 struct Report {
   std::vector<StudyReport> studies;
-  std::vector<ExcludedFile> unreadable;  ///< no results of a run of this schema
+  std::vector<BenchFile> benches;
+  std::vector<ExcludedFile> unreadable;  ///< no results of this schema
 };
 
 /// The median of a number over runs; NaN if no run has it.

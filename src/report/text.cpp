@@ -313,6 +313,9 @@ std::string to_text(const Report& report) {
   for (const StudyReport& study : report.studies) {
     text += fmt::format("{}{}", text.empty() ? "" : "\n", of_study(study));
   }
+  for (const BenchFile& bench : report.benches) {
+    text += fmt::format("{}{}", text.empty() ? "" : "\n", to_text(bench));
+  }
   for (const ExcludedFile& file : report.unreadable) {
     text += fmt::format("Unreadable: {}.\n", printable(file.reason));
   }

@@ -6,6 +6,7 @@
 
 #include "core/text.hpp"
 #include "io/run_files.hpp"
+#include "report/page/experiments.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/sections.hpp"
 
@@ -43,20 +44,23 @@ std::string id_of(std::size_t study) {
   return fmt::format("s{}", study + 1);
 }
 
+std::string id_of_bench(std::size_t bench) {
+  return fmt::format("b{}", bench + 1);
+}
+
+/// The figures of all sections, with the ids of their sections.
+using Owned = std::vector<std::pair<Figure*, std::string>>;
+
 /// Draws all figures with one start of gnuplot. Returns why there are pictures missing.
-std::string draw_all(std::vector<std::vector<Group>>& studies) {
+std::string draw_all(const Owned& figures) {
   std::vector<std::string> scripts;
-  std::vector<std::pair<Figure*, std::string>> owners;  // with the prefix of its ids
-  for (std::size_t i = 0; i < studies.size(); ++i) {
-    for (Group& group : studies[i]) {
-      for (Figure& figure : group.figures) {
-        for (const auto* script : {&figure.script, &figure.wide_script}) {
-          if (script->empty()) continue;
-          owners.emplace_back(&figure, fmt::format("{}-{}-{}-", id_of(i), figure.id,
-                                                   script == &figure.script ? "a" : "b"));
-          scripts.push_back(*script);
-        }
-      }
+  Owned owners;  // of scripts, with the prefix of its ids
+  for (const auto& [figure, section] : figures) {
+    for (const auto* script : {&figure->script, &figure->wide_script}) {
+      if (script->empty()) continue;
+      owners.emplace_back(figure, fmt::format("{}-{}-{}-", section, figure->id,
+                                              script == &figure->script ? "a" : "b"));
+      scripts.push_back(*script);
     }
   }
   const page::Drawing drawing = page::draw(scripts);
@@ -147,8 +151,21 @@ Page to_page(const Report& report) {
     detailed.push_back(page::with_details(study));
     if (groups.size() < max_drawn_studies) groups.push_back(groups_of(detailed.back()));
   }
+  std::vector<std::vector<Figure>> of_benches;
+  for (const BenchFile& bench : report.benches) {
+    of_benches.push_back(page::experiment_figures(bench));
+  }
+  Owned figures;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (Group& group : groups[i]) {
+      for (Figure& figure : group.figures) figures.emplace_back(&figure, id_of(i));
+    }
+  }
+  for (std::size_t i = 0; i < of_benches.size(); ++i) {
+    for (Figure& figure : of_benches[i]) figures.emplace_back(&figure, id_of_bench(i));
+  }
   Page made;
-  made.why_no_pictures = draw_all(groups);
+  made.why_no_pictures = draw_all(figures);
   std::string why = made.why_no_pictures;
   if (report.studies.size() > max_drawn_studies) {
     why += fmt::format("{}only the first {} sections have figures", why.empty() ? "" : "; ",
@@ -159,6 +176,10 @@ Page to_page(const Report& report) {
     const std::vector<Group> none;
     made.html +=
         section(detailed[i], id_of(i), i < groups.size() ? groups[i] : none, made.why_no_pictures);
+  }
+  for (std::size_t i = 0; i < of_benches.size(); ++i) {
+    made.html +=
+        page::bench_section(report.benches[i], of_benches[i], id_of_bench(i), made.why_no_pictures);
   }
   made.html += unreadable(report) + std::string(page::terms()) + "</main>\n</body>\n</html>\n";
   return made;

@@ -1,0 +1,162 @@
+#include "report/experiments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text.hpp"
+
+namespace shardstream::report {
+namespace {
+
+const std::vector<Column> index_columns = {
+    {"experiment", ColumnType::text},     {"group", ColumnType::text},
+    {"state", ColumnType::text},          {"message", ColumnType::text},
+    {"unconverged", ColumnType::integer}, {"sm_clock", ColumnType::real, "MHz"},
+    {"power", ColumnType::real, "W"},     {"throttled", ColumnType::integer}};
+
+/// The attributes of an experiment that are texts, by name.
+std::vector<std::pair<const char*, std::string ExperimentResult::*>> texts() {
+  return {{"summary", &ExperimentResult::summary},
+          {"reference", &ExperimentResult::reference},
+          {"look", &ExperimentResult::look},
+          {"x", &ExperimentResult::x},
+          {"y", &ExperimentResult::y},
+          {"series", &ExperimentResult::series},
+          {"log", &ExperimentResult::log}};
+}
+
+std::string group_of(const std::string& experiment) {
+  return "/bench/" + experiment;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.empty()) lines.emplace_back(line);
+  }
+  return lines;
+}
+
+/// Throws UsageError unless the table has the columns that the figure names.
+void expect_columns(const ExperimentResult& experiment, const std::filesystem::path& path) {
+  const auto& columns = experiment.table.columns();
+  const auto is = [&](const std::string& name, ColumnType type) {
+    const auto found = std::ranges::find(columns, name, &Column::name);
+    return found != columns.end() && found->type == type;
+  };
+  if (is("rank", ColumnType::integer) && is(experiment.y, ColumnType::real) &&
+      is("ci_lo", ColumnType::real) && is("ci_hi", ColumnType::real) &&
+      is("share", ColumnType::real) && is("remark", ColumnType::text) &&
+      std::ranges::find(columns, experiment.x, &Column::name) != columns.end()) {
+    return;
+  }
+  throw UsageError(
+      fmt::format("'{}' is damaged: the table of the experiment {} lacks columns: "
+                  "name another result",
+                  path.string(), excerpt(experiment.name)));
+}
+
+}  // namespace
+
+void write_experiments(io::ResultFile& file, const std::vector<ExperimentResult>& experiments) {
+  file.attribute("/", "command", "bench");
+  Table index("experiments", index_columns);
+  for (const ExperimentResult& each : experiments) {
+    index.add({each.name, each.group, each.state, each.message, each.unconverged, each.sm_clock,
+               each.power, each.throttled});
+    if (!each.is_measured()) continue;
+    const std::string group = group_of(each.name);
+    file.table(group, each.table);
+    for (const auto& [name, member] : texts()) file.attribute(group, name, each.*member);
+    std::string notes;
+    for (const std::string& note : each.notes) notes += note + '\n';
+    file.attribute(group, "notes", notes);
+  }
+  file.table("/bench", index);
+}
+
+bool is_bench_file(const io::ResultReader& file) {
+  return file.text("/", "command") == "bench";
+}
+
+BenchFile read_bench_file(const io::ResultReader& file, const std::filesystem::path& path) {
+  BenchFile bench;
+  bench.path = path;
+  bench.command = file.text("/", "argv");
+  bench.created = file.text("/", "created_utc");
+  const Table ranks = file.table("/topology/ranks", {{"device", ColumnType::text}});
+  bench.ranks = ranks.rows().size();
+  if (bench.ranks > 0) bench.device = ranks.rows()[0].get<std::string>("device");
+  const Table index = file.table("/bench/experiments", index_columns);
+  for (const Row& row : index.rows()) {
+    ExperimentResult each;
+    each.name = row.get<std::string>("experiment");
+    each.group = row.get<std::string>("group");
+    each.state = row.get<std::string>("state");
+    each.message = row.get<std::string>("message");
+    each.unconverged = row.get<std::int64_t>("unconverged");
+    each.sm_clock = row.get<double>("sm_clock");
+    each.power = row.get<double>("power");
+    each.throttled = row.get<std::int64_t>("throttled");
+    if (each.is_measured()) {
+      const std::string group = group_of(each.name);
+      for (const auto& [name, member] : texts()) each.*member = file.text(group, name);
+      each.notes = lines_of(file.text(group, "notes"));
+      each.table = file.table(group + "/rows");
+      expect_columns(each, path);
+    }
+    bench.experiments.push_back(std::move(each));
+  }
+  return bench;
+}
+
+Table of_first_rank(const Table& all) {
+  Table table("rows", {all.columns().begin() + 1, all.columns().end()});
+  for (const Row& row : all.rows()) {
+    if (row.get<std::int64_t>("rank") != 0) continue;
+    std::vector<Cell> cells(row.cells().begin() + 1, row.cells().end());
+    for (Cell& cell : cells) {
+      if (auto* const real = std::get_if<double>(&cell)) {
+        *real = std::stod(fmt::format("{:.4g}", *real));
+      }
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+std::string to_text(const ExperimentResult& experiment) {
+  const std::string name = printable(experiment.name);
+  if (!experiment.is_measured()) {
+    return wrapped(
+        "",
+        fmt::format("{}: {}: {}", name, printable(experiment.state), printable(experiment.message)),
+        0);
+  }
+  std::string text = fmt::format("{}: {}\n{}", name, printable(experiment.summary),
+                                 shardstream::to_text(of_first_rank(experiment.table)));
+  for (const std::string& note : experiment.notes) text += wrapped("", printable(note), 0);
+  if (!experiment.reference.empty()) {
+    text += wrapped("", fmt::format("Published: {}", printable(experiment.reference)), 0);
+  }
+  if (experiment.unconverged > 0) {
+    text += fmt::format("Not as precise as measure.precision: {}.\n",
+                        counted(experiment.unconverged, "case"));
+  }
+  if (experiment.throttled > 0) {
+    text += fmt::format("The GPU was throttled on {}.\n", counted(experiment.throttled, "rank"));
+  }
+  return text;
+}
+
+std::string to_text(const BenchFile& bench) {
+  std::string text =
+      fmt::format("{}: {} on {}, {}{}\n", printable(bench.path.string()),
+                  counted(bench.experiments.size(), "experiment"), counted(bench.ranks, "rank"),
+                  printable(bench.device), bench.ranks > 1 ? "; the rows of rank 0" : "");
+  for (const ExperimentResult& each : bench.experiments) text += '\n' + to_text(each);
+  return text;
+}
+
+}  // namespace shardstream::report

@@ -1,0 +1,216 @@
+#include "report/page/experiments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text.hpp"
+
+namespace shardstream::report::page {
+namespace {
+
+using Rows = std::vector<std::vector<double>>;
+
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
+/// A cell as a number; NaN for text.
+double number_of(const Cell& cell) {
+  if (const auto* const real = std::get_if<double>(&cell)) return *real;
+  if (const auto* const integer = std::get_if<std::int64_t>(&cell)) {
+    return static_cast<double>(*integer);
+  }
+  return none;
+}
+
+/// The rows of rank 0.
+std::vector<Row> first_rank(const Table& table) {
+  std::vector<Row> rows;
+  for (const Row& row : table.rows()) {
+    if (row.get<std::int64_t>("rank") == 0) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string with_unit(const Table& table, const std::string& name) {
+  const auto column = std::ranges::find(table.columns(), name, &Column::name);
+  return column->unit.empty() ? name : fmt::format("{} [{}]", name, column->unit);
+}
+
+/// A bound of the interval, or the value itself if there is none.
+double bound(const Row& row, const char* column, double value) {
+  const double found = row.get<double>(column);
+  return std::isfinite(found) ? found : value;
+}
+
+/// A linear axis from zero to a little above the greatest value.
+void set_linear_axis(Script& script, const std::vector<double>& values) {
+  double most = 0;
+  for (const double value : values) most = std::isfinite(value) ? std::max(most, value) : most;
+  script.set(fmt::format("set yrange [0:{:.9g}]", most > 0 ? 1.08 * most : 1));
+}
+
+/// `y` over the numbers `x`, a line for each text of `series`.
+void draw_lines(Figure& figure, const ExperimentResult& experiment) {
+  struct Series {
+    std::string name;
+    Rows rows;
+  };
+  std::vector<Series> all;
+  std::vector<double> xs, ys;
+  for (const Row& row : first_rank(experiment.table)) {
+    const std::string name =
+        experiment.series.empty() ? "" : shardstream::to_text(row[experiment.series]);
+    auto series = std::ranges::find(all, name, &Series::name);
+    if (series == all.end()) series = all.insert(all.end(), {name, {}});
+    const double x = number_of(row[experiment.x]), y = row.get<double>(experiment.y);
+    series->rows.push_back({x, y, bound(row, "ci_lo", y), bound(row, "ci_hi", y)});
+    xs.push_back(x);
+    ys.push_back(y);
+  }
+  Script script;
+  const bool log_x = experiment.log.find('x') != experiment.log.npos;
+  const bool log_y = experiment.log.find('y') != experiment.log.npos;
+  if (log_x) {
+    const Extent extent = log_extent(xs);
+    script.set("set logscale x");
+    script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
+    script.set("set xtics format '%.0s%c'");
+  }
+  if (log_y) {
+    set_log_axis(script, "YLABEL", ys);
+  } else {
+    set_linear_axis(script, ys);
+    script.set("set ylabel 'YLABEL'");
+  }
+  script.set("set xlabel 'XLABEL'");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Style& style = styles[i % styles.size()];
+    std::ranges::sort(all[i].rows);
+    script.plot(all[i].rows, "using 1:2 with lines " + line_of(style, 1.2));
+    script.plot(all[i].rows, "using 1:2:3:4 with yerrorbars " + points_of(style));
+    if (!all[i].name.empty()) {
+      figure.legend.push_back({style, Look::line_and_points, all[i].name});
+    }
+  }
+  figure.labels["XLABEL"] = with_unit(experiment.table, experiment.x);
+  figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
+  figure.script = script.text();
+}
+
+/// The bars from top to bottom in the order of the rows, `x` beside them.
+std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows,
+                        int width) {
+  constexpr int bar_height = 19, around = 60, label_width = 150;
+  constexpr double half = 0.36;
+  Script script(width, around + bar_height * static_cast<int>(rows.size()));
+  std::string tics;
+  std::vector<double> values;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    tics += fmt::format("{}'BAR{:03}' {}", i == 0 ? "" : ",", i, -static_cast<double>(i));
+    values.push_back(rows[i].get<double>(experiment.y));
+  }
+  script.set(fmt::format("set lmargin at screen {:.4g}", static_cast<double>(label_width) / width));
+  script.set(fmt::format("set ytics ({}) scale 0", tics));
+  script.set("unset grid");
+  script.set("set grid x lc rgb '#8a949e' lw 0.4 dt (1,4)");
+  script.set("set border 1 lw 0.8");
+  script.set(fmt::format("set yrange [{}:0.6]", 0.4 - static_cast<double>(rows.size())));
+  double from = 0;
+  if (experiment.log.find('y') != experiment.log.npos) {
+    const Extent extent = log_extent(values);
+    from = extent.lo;
+    script.set("set logscale x");
+    script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
+    script.set("set xtics format '%g'");
+  } else {
+    const double most = values.empty() ? 1 : *std::ranges::max_element(values);
+    script.set(fmt::format("set xrange [0:{:.9g}]", most > 0 ? 1.05 * most : 1));
+  }
+  script.set("set xlabel 'YLABEL'");
+  Rows boxes;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double y = -static_cast<double>(i);
+    boxes.push_back({from, y, from, values[i], y - half, y + half});
+  }
+  script.plot(boxes, fmt::format("using 1:2:3:4:5:6 with boxxyerror fs solid 0.85 border lc rgb "
+                                 "'{0}' lc rgb '{0}' lw 0.6",
+                                 styles[0].colour));
+  return script.text();
+}
+
+void draw_bars(Figure& figure, const ExperimentResult& experiment) {
+  constexpr std::size_t longest = 22;
+  const std::vector<Row> rows = first_rank(experiment.table);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::string label = shardstream::to_text(rows[i][experiment.x]);
+    if (label.size() > longest) label = label.substr(0, longest);
+    figure.labels[fmt::format("BAR{:03}", i)] = label;
+  }
+  figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
+  figure.script = bars_script(experiment, rows, 400);
+  figure.wide_script = bars_script(experiment, rows, 640);
+}
+
+Grid grid_of(const Table& table) {
+  Grid grid;
+  const Table shown = of_first_rank(table);
+  for (const Column& column : shown.columns()) grid.header.push_back(with_unit(shown, column.name));
+  for (const Row& row : shown.rows()) {
+    std::vector<std::string> cells;
+    for (const Cell& cell : row.cells()) cells.push_back(shardstream::to_text(cell));
+    grid.rows.push_back(std::move(cells));
+  }
+  return grid;
+}
+
+std::string basis_of(const BenchFile& bench, const ExperimentResult& experiment) {
+  std::string text = fmt::format("Medians with 95 % intervals, {}{}", bench.device,
+                                 bench.ranks > 1 ? ", rank 0" : "");
+  if (std::isfinite(experiment.sm_clock)) text += fmt::format(", {:.0f} MHz", experiment.sm_clock);
+  if (experiment.throttled > 0) text += ", throttled";
+  return text + '.';
+}
+
+}  // namespace
+
+std::vector<Figure> experiment_figures(const BenchFile& bench) {
+  std::vector<Figure> figures;
+  for (const ExperimentResult& experiment : bench.experiments) {
+    if (!experiment.is_measured()) continue;
+    std::string words = experiment.reference.empty() ? "" : "Published: " + experiment.reference;
+    for (const std::string& note : experiment.notes) words = note + ' ' + words;
+    Figure figure{fmt::format("e{}", figures.size()),
+                  fmt::format("{}: {}", experiment.name, experiment.summary), words,
+                  basis_of(bench, experiment)};
+    if (experiment.look == "lines") {
+      draw_lines(figure, experiment);
+    } else {
+      draw_bars(figure, experiment);
+    }
+    if (figure.script.empty()) figure.why_missing = "the table is empty";
+    figure.numbers = grid_of(experiment.table);
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+std::string bench_section(const BenchFile& bench, const std::vector<Figure>& figures,
+                          const std::string& id, const std::string& why_not) {
+  std::string html = fmt::format(
+      "<section id=\"{}\">\n<h2>{}</h2>\n<p>{} on {}, {}. Measured {} by <code>{}</code>.</p>\n",
+      id, escape(bench.path.filename().string()), counted(bench.experiments.size(), "experiment"),
+      counted(bench.ranks, "rank"), escape(bench.device), escape(bench.created),
+      escape(bench.command));
+  html += "<div class=\"figures\">\n";
+  for (const Figure& figure : figures) html += to_html(figure, id, why_not);
+  html += "</div>\n";
+  Grid others{{"experiment", "state", "why"}};
+  for (const ExperimentResult& each : bench.experiments) {
+    if (!each.is_measured()) others.rows.push_back({each.name, each.state, each.message});
+  }
+  if (!others.rows.empty()) html += "<h3>Not measured</h3>\n" + to_html(others);
+  return html + "</section>\n";
+}
+
+}  // namespace shardstream::report::page
