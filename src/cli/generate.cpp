@@ -32,8 +32,7 @@ Options parse(const Arguments& arguments, const char* const* environment) {
   const CommandLine line = table.parse_command_line(arguments);
   if (!line.words.empty()) {
     throw UsageError(
-        fmt::format("generate takes options only, but there is {}: see shardstream "
-                    "generate --help",
+        fmt::format("generate takes options only, but there is {}: see shardstream generate --help",
                     excerpt(line.words[0])));
   }
   Options options = table.resolve(line, environment, std::nullopt);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "comm/options.hpp"
+#include "comm/transport.hpp"
 #include "core/text.hpp"
 #include "io/matrix.hpp"
 #include "io/result_file.hpp"

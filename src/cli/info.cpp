@@ -12,7 +12,7 @@
 #include "core/standard_output.hpp"
 #include "core/table_json.hpp"
 #include "core/text.hpp"
-#include "launch/affinity.hpp"
+#include "launch/cpus.hpp"
 #include "launch/gather.hpp"
 #include "launch/options.hpp"
 #include "measure/ceilings.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -102,10 +101,6 @@ std::string to_text(const Cell& cell, int digits) {
   if (const auto* integer = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *integer);
   if (const auto* real = std::get_if<double>(&cell)) return fmt::format("{:.{}g}", *real, digits);
   return std::get<std::string>(cell);
-}
-
-std::string to_text(const Table& table) {
-  return to_text(table, std::numeric_limits<std::size_t>::max());
 }
 
 std::string to_text(const Table& table, std::size_t width) {

@@ -1,9 +1,9 @@
 // Small helpers for reading what a user typed, for quoting it, and for listing what may be typed.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace shardstream {
@@ -27,22 +27,17 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   return pieces;
 }
 
-/// "a, b, c". Not fmt::join, for which GCC 12 warns in fmt 9 at -O2.
-inline std::string join(const std::vector<std::string_view>& words, std::string_view separator) {
+/// "a, b, c", of texts or whole numbers. Not fmt::join, for which GCC 12 warns in fmt 9 at -O2.
+template <class Items>
+std::string join(const Items& items, std::string_view separator) {
   std::string text;
-  for (const std::string_view word : words) {
+  for (const auto& item : items) {
     if (!text.empty()) text += separator;
-    text += word;
-  }
-  return text;
-}
-
-/// "4x2": the extents of a shape, for instance.
-inline std::string join(const std::vector<std::uint64_t>& numbers, std::string_view separator) {
-  std::string text;
-  for (const std::uint64_t number : numbers) {
-    if (!text.empty()) text += separator;
-    text += std::to_string(number);
+    if constexpr (std::is_integral_v<std::decay_t<decltype(item)>>) {
+      text += std::to_string(item);
+    } else {
+      text += item;
+    }
   }
   return text;
 }

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "core/error.hpp"
-#include "io/aligned_bytes.hpp"
+#include "io/direct_file.hpp"
 #include "io/page_cache.hpp"
 
 namespace shardstream::io {

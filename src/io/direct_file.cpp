@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "core/shard.hpp"
-#include "io/aligned_bytes.hpp"
 
 namespace shardstream::io {
 namespace {

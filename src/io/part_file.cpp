@@ -82,8 +82,8 @@ std::optional<std::string> objection_to_replacing(const fs::path& path, Overwrit
                                                              : "a trace of a run";
   if (!own) {
     return fmt::format(
-        "'{}' already exists and is not {}: choose another output.file or pass "
-        "--output.overwrite anything, which replaces the whole file",
+        "'{}' already exists and is not {}: choose another output.file or pass --output.overwrite "
+        "anything, which replaces the whole file",
         path.string(), kind);
   }
   return fmt::format(
@@ -112,15 +112,13 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
 [[noreturn]] void fail_to_create(const fs::path& path, int error) {
   const std::string folder = folder_of(path).string();
   if (error == ENOENT || error == ENOTDIR) {
-    throw UsageError(
-        fmt::format("output.file: there is no folder '{}': make it first or choose "
-                    "another output.file",
-                    folder));
+    throw UsageError(fmt::format(
+        "output.file: there is no folder '{}': make it first or choose another output.file",
+        folder));
   }
   if (error == EACCES || error == EPERM || error == EROFS) {
     throw UsageError(
-        fmt::format("output.file: the folder '{}' is not writable ({}): choose "
-                    "another output.file",
+        fmt::format("output.file: the folder '{}' is not writable ({}): choose another output.file",
                     folder, errno_text(error)));
   }
   if (error == ENAMETOOLONG) {

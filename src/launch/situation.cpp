@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "core/table.hpp"
-#include "launch/affinity.hpp"
+#include "launch/cpus.hpp"
 #include "launch/gather.hpp"
 #include "launch/gpu_locality.hpp"
 

@@ -56,11 +56,10 @@ std::string resuming(const Options& options, const fs::path& result, const Check
   }
   if (!remains.checkpoint) {
     const bool named = options.text("output.file").find("{jobid}") == std::string::npos;
-    return fmt::format(
-        "no interrupted run of '{}' has left anything{}", result.string(),
-        named ? ""
-              : "; a name with the job's number or the time in it finds nothing again: "
-                "name the output with -o");
+    return fmt::format("no interrupted run of '{}' has left anything{}", result.string(),
+                       named ? ""
+                             : "; a name with the job's number or the time in it finds nothing "
+                               "again: name the output with -o");
   }
   const std::string left =
       fmt::format("{} finished tiles of an interrupted run", remains.checkpoint->pieces.size());

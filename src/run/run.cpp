@@ -67,6 +67,17 @@ std::string change_of_inputs(const launch::Session& session, const io::Origin& i
   return {};
 }
 
+/// Makes a result one that has failed its verification: `why` is a sentence.
+void invalidate(workloads::Outcome& outcome, const std::string& why) {
+  outcome.verified = workloads::Verification::failed;
+  outcome.verdict = why;
+  for (Table& table : outcome.results) {
+    for (std::size_t row = 0; row < table.rows().size(); ++row) {
+      table.set(row, "validated", std::int64_t{0});
+    }
+  }
+}
+
 /// The result is published: a trace that cannot be written does not undo it.
 void publish_trace(report::TraceFile& trace, const Record& record, Log& log,
                    workloads::Outcome& outcome) {
@@ -166,7 +177,7 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   workloads::Outcome outcome = task->run(runtime, {to, resume ? &*resume : nullptr});
   runtime.telemetry->stop();
   const std::string change = change_of_inputs(session, inputs);
-  if (!change.empty()) workloads::invalidate(outcome, change);
+  if (!change.empty()) invalidate(outcome, change);
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   if (session.rank() == 0) {
     measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);

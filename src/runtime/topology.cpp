@@ -12,9 +12,8 @@
 
 #include "device/buffer.hpp"
 #include "device/cuda/cuda_device.hpp"
-#include "device/cuda/peers.hpp"
 #include "device/pcie.hpp"
-#include "launch/affinity.hpp"
+#include "launch/cpus.hpp"
 #include "launch/gather.hpp"
 #include "launch/gpu_locality.hpp"
 #include "launch/memory_nodes.hpp"

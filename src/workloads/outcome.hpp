@@ -71,7 +71,4 @@ struct Outcome {
   std::string verdict;  ///< one sentence on what was verified, or what failed
 };
 
-/// Makes a result one that has failed its verification: `why` is a sentence.
-void invalidate(Outcome& outcome, const std::string& why);
-
 }  // namespace shardstream::workloads

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/options.hpp"
+#include "comm/transport.hpp"
 #include "core/options.hpp"
 #include "io/matrix.hpp"
 #include "io/result_file.hpp"

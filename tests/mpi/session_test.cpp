@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "launch/affinity.hpp"
+#include "launch/cpus.hpp"
 #include "launch/gather.hpp"
 #include "launch/situation.hpp"
 #include "runtime/provenance.hpp"

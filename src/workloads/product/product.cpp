@@ -34,11 +34,10 @@ constexpr std::array rows = {
               "over k, where it is much larger than m and n; C has the same bits. auto takes what "
               "a model predicts to be fastest (--dry-run shows it), a grid from 8 ranks on. A "
               "symmetric product takes no grid."},
-    OptionRow{
-        "product.box", OptionKind::text, "", "such as 2x1x4",
-        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place of "
-        "the best of the decomposition; ranks beyond their product are idle. A symmetric "
-        "product takes one column."},
+    OptionRow{"product.box", OptionKind::text, "", "such as 2x1x4",
+              "How many ranks share rows of C, columns of C, and parts of the sums over k, in "
+              "place of the best of the decomposition; ranks beyond their product are idle. A "
+              "symmetric product takes one column."},
 };
 
 // ---------------------------------------------------------------- what is multiplied
@@ -61,8 +60,7 @@ void check_whole_numbers(const GemmOperands& operands) {
     if (matrix->type() == ElementType::i8) continue;
     throw UsageError(fmt::format(
         "int8 multiplies whole numbers of 8 bits (i8), and {} is {}: pass --product.precision {}, "
-        "or "
-        "--input.type i8 if its values are whole and from -128 to 127",
+        "or --input.type i8 if its values are whole and from -128 to 127",
         matrix->name(), name_of(matrix->type()), name_of(safe_precision(matrix->type()))));
   }
   if (operands.k > gemm::most_int8_k) {
@@ -105,10 +103,10 @@ void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
   }
   const auto mode = pipeline::mode(runtime.options);
   if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
-    throw UsageError(fmt::format(
-        "{} takes matrices from where they are or from ordinary memory: pass --pipeline.mode "
-        "stream or pageable, not {}",
-        name, runtime.options.text("pipeline.mode")));
+    throw UsageError(
+        fmt::format("{} takes matrices from where they are or from ordinary memory: pass "
+                    "--pipeline.mode stream or pageable, not {}",
+                    name, runtime.options.text("pipeline.mode")));
   }
 }
 
@@ -168,6 +166,14 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
   return io::open_matrix(
       options, key, rows, columns, generated_type(precision),
       bytes ? "pass --product.precision fp32 or fp64 in place of int8, and no --input.type" : "");
+}
+
+void refuse_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
+  // Elsewhere than on the command line it may be for another run.
+  if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) return;
+  throw UsageError(fmt::format(
+      "{} is for generated matrices, and {} is a data set that has its own size: leave it out",
+      size, matrix));
 }
 
 std::string extents(const io::Matrix& matrix) {

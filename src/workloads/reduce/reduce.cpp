@@ -168,10 +168,9 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
       measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
   session.collectively([&] {
     if (request.nan != "error" || total->nans == 0) return;
-    throw Error(
-        fmt::format("{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan "
-                    "ignore or propagate",
-                    total->nans, elements, source.name(), place(source, total->first_nan)));
+    throw Error(fmt::format(
+        "{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan ignore or propagate",
+        total->nans, elements, source.name(), place(source, total->first_nan)));
   });
   const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
   reduce::LeafCheck check = shard_reduction->verify();

@@ -139,9 +139,8 @@ void report_values(const io::Source& source, const Request& request,
     if (!position.empty()) outcome.metrics.push_back({op + "_position", position});
     if (!deviation.passes() && outcome.verdict.empty()) {
       outcome.verdict = fmt::format(
-          "the {} of a sampled leaf is {:.3g} away from its reference, "
-          "more than {:.3g}",
-          op, deviation.error, deviation.bound);
+          "the {} of a sampled leaf is {:.3g} away from its reference, more than {:.3g}", op,
+          deviation.error, deviation.bound);
     }
   }
   outcome.results.push_back(std::move(table));

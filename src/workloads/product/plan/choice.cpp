@@ -158,8 +158,7 @@ void refuse_grid_of_symmetric(const GemmProblem& problem) {
   if (!problem.symmetric) return;
   throw UsageError(
       "--product.decomposition grid, or a --product.box with columns, is not for gram, whose tiles "
-      "would "
-      "be unevenly spread over the columns of ranks: pass auto, rows or split-k");
+      "would be unevenly spread over the columns of ranks: pass auto, rows or split-k");
 }
 
 /// The box that is asked for.
@@ -262,8 +261,8 @@ void shorten(std::vector<GemmAlternative>& considered, const Choice& chosen) {
 
 [[noreturn]] void refuse(const GemmProblem& problem, std::uint64_t need) {
   throw UsageError(fmt::format(
-      "{} needs {} of device memory for a tile of {} x {} in {} and its panels, of which {} may "
-      "be used: allow --pipeline.gpu-memory {}B or more",
+      "{} needs {} of device memory for a tile of {} x {} in {} and its panels, of which {} may be "
+      "used: allow --pipeline.gpu-memory {}B or more",
       problem.symmetric ? "gram" : "gemm", format_size(need), problem.tile.m, problem.tile.n,
       name_of(problem.precision), format_size(problem.device_memory), need));
 }

@@ -132,11 +132,11 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
   for (const Pass& pass : passes) {
     const Effort effort = effort_of(shape, rates, pass);
     const double count = real(pass.count);
-    prediction.compute += count * effort.blocks * effort.compute;
-    prediction.upload += count * effort.blocks * effort.upload;
-    prediction.gather += count * effort.blocks * effort.gather;
-    prediction.exchange += count * effort.exchange;
-    prediction.drain += count * effort.drain;
+    prediction.compute_seconds += count * effort.blocks * effort.compute;
+    prediction.upload_seconds += count * effort.blocks * effort.upload;
+    prediction.gather_seconds += count * effort.blocks * effort.gather;
+    prediction.exchange_seconds += count * effort.exchange;
+    prediction.drain_seconds += count * effort.drain;
     prediction.seconds += count * schedule.step(effort);
   }
   if (shape.problem.reads_c) {
@@ -144,7 +144,7 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
         std::min(product({shape.most_rows, shape.problem.tile.m}), shape.problem.m);
     const std::uint64_t columns =
         std::min(product({shape.most_columns, shape.problem.tile.n}), shape.problem.n);
-    prediction.upload +=
+    prediction.upload_seconds +=
         real(product({rows, columns, shape.c_element}) / shape.box.depth) / rates.link_up;
   }
   const Effort first = effort_of(shape, rates, passes.front());

@@ -9,11 +9,6 @@
 
 namespace shardstream::workloads {
 
-/// Seconds of the slowest rank of every super-tile. `seconds` is the whole.
-struct GemmTimes {
-  double compute = 0, upload = 0, gather = 0, drain = 0, exchange = 0, seconds = 0;
-};
-
 /// Of the first super-tile to the last.
 GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
                   std::uint64_t ring, std::uint64_t window);

@@ -160,12 +160,7 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
   place(plan, chosen.shape);
   cut(plan, chosen);
   if (!plan.idle) count_traffic(plan, chosen.shape);
-  plan.compute_seconds = chosen.prediction.compute;
-  plan.upload_seconds = chosen.prediction.upload;
-  plan.gather_seconds = chosen.prediction.gather;
-  plan.drain_seconds = chosen.prediction.drain;
-  plan.exchange_seconds = chosen.prediction.exchange;
-  plan.seconds = chosen.prediction.seconds;
+  static_cast<GemmTimes&>(plan) = chosen.prediction;
   return plan;
 }
 

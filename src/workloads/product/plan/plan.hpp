@@ -200,10 +200,17 @@ struct GemmAlternative {
   std::string why_not;  ///< empty if it can be
 };
 
+/// Predicted for the slowest rank of every super-tile.
+struct GemmTimes {
+  double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
+  double exchange_seconds = 0;
+  double seconds = 0;  ///< of the whole, with what of these overlaps
+};
+
 /// One rank's plan. Not the same on every rank are: rank, idle, row, column, layer, own_segments,
 /// own_blocks, rows, columns, nodes, uploads, min_uploads, a_gathered, b_gathered, exchanged and
 /// flops; on idle ranks also buffers and device_bytes.
-struct GemmPlan {
+struct GemmPlan : GemmTimes {
   GemmProblem problem;
   std::uint64_t rank = 0;
 
@@ -264,11 +271,6 @@ struct GemmPlan {
   std::uint64_t b_gathered = 0;  ///< of B panels and their y
   std::uint64_t exchanged = 0;   ///< from other ranks in the exchanges of split-k, with z
   double flops = 0;              ///< of this rank's products, without padding
-
-  // Predicted for the slowest rank of every super-tile:
-  double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
-  double exchange_seconds = 0;
-  double seconds = 0;  ///< of the whole, with what of these overlaps
 
   std::uint64_t super_tiles() const { return passes.size(); }
   /// Of this rank.
