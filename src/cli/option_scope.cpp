@@ -1,4 +1,4 @@
-#include "cli/option_scope.hpp"
+#include "cli/commands.hpp"
 
 #include <fmt/format.h>
 

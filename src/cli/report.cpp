@@ -6,7 +6,7 @@
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
-#include "core/standard_output.hpp"
+#include "core/log.hpp"
 #include "report/formats.hpp"
 
 namespace shardstream::cli {

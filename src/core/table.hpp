@@ -1,10 +1,11 @@
 // One table type for everything that is printed or stored: columns with a name, a unit and a type,
-// and rows of cells. Writers: to_text here, core/table_json, io/hdf5_table.
+// and rows of cells. Writers: to_text, to_json, io/hdf5_table.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -80,5 +81,11 @@ std::string to_text(const Cell& cell, int digits = 6);
 /// Cells are printable() text. Columns that do not fit into `width` characters follow in further
 /// blocks, with an empty line between them; the first column begins each block.
 std::string to_text(const Table& table, std::size_t width = SIZE_MAX);
+
+/// One JSON object, indented, its last line ended: NAME is the array of a table's rows, each an
+/// object by column; "units" holds, by table and column, the units of those that have one. Numbers
+/// that are not finite are null; bytes that are not UTF-8 are replaced. All of it is printable
+/// ASCII. The tables' names differ.
+std::string to_json(std::span<const Table> tables);
 
 }  // namespace shardstream

@@ -7,7 +7,6 @@
 
 #include "core/error.hpp"
 #include "io/direct_file.hpp"
-#include "io/page_cache.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -17,7 +17,6 @@
 #include "core/limits.hpp"
 #include "core/units.hpp"
 #include "io/hdf5.hpp"
-#include "io/special_files.hpp"
 
 namespace shardstream::io {
 namespace {

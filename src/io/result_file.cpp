@@ -11,10 +11,10 @@
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/dataset_file.hpp"
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
-#include "io/raw_dataset.hpp"
 
 namespace shardstream::io {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "core/table.hpp"
 #include "launch/cpus.hpp"
-#include "launch/gather.hpp"
 #include "launch/gpu_locality.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::launch {
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <system_error>
 
-#include "launch/gather.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::measure {
 namespace {

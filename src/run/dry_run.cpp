@@ -1,4 +1,4 @@
-#include "run/dry_run.hpp"
+#include "run/run.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
 #include "measure/sample.hpp"
-#include "run/result_path.hpp"
+#include "run/output.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::run {

@@ -10,9 +10,8 @@
 
 #include "core/statistics.hpp"
 #include "launch/cpus.hpp"
-#include "launch/gather.hpp"
+#include "launch/session.hpp"
 #include "run/startup.hpp"
-#include "run/timeline.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream::run {

@@ -10,16 +10,14 @@
 #include <optional>
 #include <vector>
 
-#include "core/standard_output.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "io/dataset_file.hpp"
 #include "io/origin.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "run/output.hpp"
 #include "run/record.hpp"
-#include "run/result_path.hpp"
 #include "run/resumption.hpp"
-#include "run/timeline.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "workloads/registry.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/pcie.hpp"
+#include "device/nvml.hpp"
 
 namespace shardstream::runtime {
 namespace {

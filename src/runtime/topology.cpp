@@ -12,11 +12,10 @@
 
 #include "device/buffer.hpp"
 #include "device/cuda/cuda_device.hpp"
-#include "device/pcie.hpp"
+#include "device/nvml.hpp"
 #include "launch/cpus.hpp"
-#include "launch/gather.hpp"
 #include "launch/gpu_locality.hpp"
-#include "launch/memory_nodes.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::runtime {
 namespace {

@@ -12,7 +12,7 @@
 #include "io/matrix.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "launch/cpus.hpp"
-#include "launch/gather.hpp"
+#include "launch/session.hpp"
 #include "launch/situation.hpp"
 #include "runtime/provenance.hpp"
 

@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "kernels/gemm/grid.hpp"
-#include "workloads/product/task.hpp"
+#include "workloads/product/product.hpp"
 
 namespace shardstream::workloads {
 namespace {

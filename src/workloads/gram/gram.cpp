@@ -5,7 +5,7 @@
 #include <array>
 
 #include "core/error.hpp"
-#include "workloads/product/task.hpp"
+#include "workloads/product/product.hpp"
 
 namespace shardstream::workloads {
 namespace {

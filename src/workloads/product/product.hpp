@@ -62,4 +62,9 @@ inline constexpr std::array<std::string_view, 2> of_machine = {"device", "librar
 Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
                     const std::string& name, const Sinks& sinks);
 
+/// The task of the workload `name`, which must outlive it, as must `options`. Throws UsageError if
+/// an operand's type or the sizes are not for the precision.
+std::unique_ptr<Task> open_product(std::string_view name, const Options& options,
+                                   GemmOperands operands);
+
 }  // namespace shardstream::workloads

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/progress.hpp"
+#include "core/log.hpp"
 #include "core/shard.hpp"
 #include "kernels/data/generate.hpp"
 #include "kernels/reduce/reduce.hpp"

@@ -12,7 +12,7 @@
 #include "io/source.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
-#include "workloads/outcome.hpp"
+#include "workloads/workload.hpp"
 
 namespace shardstream::workloads {
 
