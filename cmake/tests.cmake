@@ -42,7 +42,7 @@ add_custom_target(shardstream_tests)  # all test programs of this build
 function(shardstream_register test)
   cmake_parse_arguments(PARSE_ARGV 1 arg "GPU" "PROCESSORS" "LABELS;ENVIRONMENT")
   foreach(label ${arg_LABELS})
-    if(NOT label MATCHES "^(unit|contract|mpi|gpu|e2e|slurm|hosts|style)$")
+    if(NOT label MATCHES "^(unit|contract|mpi|gpu|e2e|page|slurm|hosts|style)$")
       message(FATAL_ERROR "Test ${test}: unknown label ${label}.")
     endif()
   endforeach()

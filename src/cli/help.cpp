@@ -177,7 +177,8 @@ std::string scale_help(const Arguments&) {
 }
 
 std::string report_help(const Arguments&) {
-  return "shardstream report FILE|FOLDER... [--json] [--csv FOLDER] [--extra-p FILE]\n"
+  return "shardstream report FILE|FOLDER... [-o PAGE.html] [--json] [--csv FOLDER] "
+         "[--extra-p FILE]\n"
          "\n"
          "Groups results of run into scaling studies and shows for each: times, speed-up, "
          "efficiency\n"
@@ -185,6 +186,8 @@ std::string report_help(const Arguments&) {
          "and\n"
          "whether they fit, what bounds each size, and what does not count and why.\n"
          "\n"
+         "  -o          writes one HTML page with figures, which gnuplot draws, instead of text\n"
+         "  --output.overwrite true   lets it replace a page; anything: any file\n"
          "  --json      one JSON object on standard output instead of text\n"
          "  --csv       writes STUDY.csv into FOLDER, a row for each repetition\n"
          "  --extra-p   writes the input of Extra-P (JSON lines)\n"

@@ -1,24 +1,78 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/text.hpp"
+#include "io/part_file.hpp"
 #include "report/formats.hpp"
+#include "report/page/page.hpp"
 
 namespace shardstream::cli {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"output.file", OptionKind::text, "", "", "Where the page goes."},
+    OptionRow{"output.overwrite", OptionKind::choice, "false", "false|true|anything",
+              "Whether the page may replace a page, or any file."}};
+
+/// The page instead of text; its place is looked at before a thousand files are read.
+class PageOutput {
+ public:
+  explicit PageOutput(const Options& options)
+      : path_(options.text("output.file")), overwrite_(io::overwrite_of(options)) {
+    if (is_wanted()) io::expect_place(path_, overwrite_, io::Contents::page, 0);
+  }
+  bool is_wanted() const { return !path_.empty(); }
+  void write(const report::Report& report) const {
+    const report::Page page = report::to_page(report);
+    report::write_page(page.html, path_, overwrite_);
+    Log log;
+    if (!page.why_no_pictures.empty()) {
+      log.warn(fmt::format("the page lacks figures: {}", page.why_no_pictures));
+    }
+  }
+  std::string line() const { return fmt::format("page={}\n", printable(path_)); }
+
+ private:
+  std::string path_;
+  io::Overwrite overwrite_;
+};
+
+/// --json takes no value, which users of other programs expect.
+void reject_json_file(const CommandLine& line) {
+  const auto json_file = std::ranges::find_if(
+      line.words, [](const std::string& word) { return word.ends_with(".json"); });
+  if (line.switches.contains("json") && json_file != line.words.end()) {
+    throw UsageError(
+        fmt::format("--json writes to standard output and takes no value: redirect it with > {}",
+                    excerpt(*json_file)));
+  }
+}
+
+}  // namespace
 
 int report(const Arguments& arguments, const char* const*) {
   constexpr std::array<std::string_view, 1> switches = {"json"};
   constexpr std::array<std::string_view, 2> settings = {"csv", "extra-p"};
-  const OptionTable none(std::vector<std::span<const OptionRow>>{});
-  const CommandLine line = none.parse_command_line(arguments, switches, settings);
+  const OptionTable table(std::vector<std::span<const OptionRow>>{rows});
+  const CommandLine line = table.parse_command_line(arguments, switches, settings);
+  const char* const no_environment = nullptr;
   if (line.words.empty()) {
     throw UsageError("report needs result files or folders of them: see shardstream report --help");
   }
+  Log log;
+  const auto wrote = [&log](const std::filesystem::path& path) {
+    log.info(fmt::format("wrote '{}'", path.string()));
+  };
+  reject_json_file(line);
+  const PageOutput page(table.resolve(line, &no_environment, std::nullopt));
   // libhdf5 takes and frees a megabyte for each file. Without this, giving it back to the system
   // takes three quarters of the time of a thousand files.
   mallopt(M_MMAP_THRESHOLD, 16 << 20);
@@ -28,14 +82,18 @@ int report(const Arguments& arguments, const char* const*) {
     throw UsageError(report.unreadable.front().reason);
   }
   if (const auto folder = line.settings.find("csv"); folder != line.settings.end()) {
-    report::write_csv(report, folder->second);
+    for (const auto& path : report::write_csv(report, folder->second)) wrote(path);
   }
   if (const auto path = line.settings.find("extra-p"); path != line.settings.end()) {
     std::ofstream file(path->second);
     file << report::to_extra_p(report);
     if (!file.flush()) throw Error(fmt::format("cannot write '{}'", path->second));
+    wrote(path->second);
   }
-  print_output(line.switches.contains("json") ? report::to_json(report) : report::to_text(report));
+  if (page.is_wanted()) page.write(report);
+  print_output(line.switches.contains("json") ? report::to_json(report)
+               : page.is_wanted()             ? page.line()
+                                              : report::to_text(report));
   return report::exit_code(report);
 }
 

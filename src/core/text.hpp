@@ -1,6 +1,7 @@
 // Small helpers for reading what a user typed, for quoting it, and for listing what may be typed.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -27,16 +28,17 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   return pieces;
 }
 
-/// "a, b, c", of texts or whole numbers. Not fmt::join, for which GCC 12 warns in fmt 9 at -O2.
-template <class Items>
-std::string join(const Items& items, std::string_view separator) {
+/// "a, b, c", of the texts or whole numbers that `words` makes of the items. Not fmt::join, for
+/// which GCC 12 warns in fmt 9 at -O2.
+template <class Items, class Words = std::identity>
+std::string join(const Items& items, std::string_view separator, const Words& words = {}) {
   std::string text;
   for (const auto& item : items) {
     if (!text.empty()) text += separator;
-    if constexpr (std::is_integral_v<std::decay_t<decltype(item)>>) {
-      text += std::to_string(item);
+    if constexpr (std::is_integral_v<std::decay_t<decltype(words(item))>>) {
+      text += std::to_string(words(item));
     } else {
-      text += item;
+      text += words(item);
     }
   }
   return text;
@@ -45,6 +47,14 @@ std::string join(const Items& items, std::string_view separator) {
 /// `text` for a terminal: what is no printable UTF-8 stands as \xNN, so that nothing in it acts on
 /// the terminal or starts a line.
 std::string printable(std::string_view text);
+
+/// A count with its noun: "1 rank", "3 launches".
+template <typename Count>
+std::string counted(Count count, std::string_view noun) {
+  std::string text = std::to_string(count);
+  text.append(" ").append(noun);
+  return count == Count{1} ? text : text.append(noun.ends_with("ch") ? "es" : "s");
+}
 
 /// A user's text in a message: 'printable(text)'; of a long one the beginning and its length.
 std::string excerpt(std::string_view text);

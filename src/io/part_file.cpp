@@ -63,9 +63,11 @@ std::optional<Mark> mark_of(const fs::path& path) {
   if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return std::nullopt;
   }
-  std::string start(trace_start.size(), '\0');
+  std::string start(std::max(trace_start.size(), page_start.size()), '\0');
   file.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size());
-  return start == trace_start ? std::optional(Mark{Contents::trace}) : mark_of_hdf5(path);
+  if (start.starts_with(trace_start)) return Mark{Contents::trace};
+  if (start.starts_with(page_start)) return Mark{Contents::page};
+  return mark_of_hdf5(path);
 }
 
 /// Why the regular file `path` may not be replaced, or nothing if it may. An unfinished result
@@ -78,6 +80,7 @@ std::optional<std::string> objection_to_replacing(const fs::path& path, Overwrit
   if (own && (overwrite == Overwrite::own || !mark->complete)) return std::nullopt;
   const char* const kind = contents == Contents::result      ? "a result of a run"
                            : contents == Contents::generated ? "a file of generate"
+                           : contents == Contents::page      ? "a page of report"
                                                              : "a trace of a run";
   if (!own) {
     return fmt::format(

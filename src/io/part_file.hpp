@@ -26,7 +26,7 @@ inline constexpr std::string_view result_schema = "shardstream";
 inline constexpr std::string_view generated_schema = "shardstream-data";
 
 /// What a file is for. Error messages depend on it, and files of one kind replace their like.
-enum class Contents { result, generated, trace };
+enum class Contents { result, generated, trace, page };
 
 /// What output.overwrite allows to be replaced.
 enum class Overwrite {

@@ -28,6 +28,9 @@ std::filesystem::path journal_path_of(const std::filesystem::path& path, const s
 inline constexpr std::string_view trace_start =
     "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"run_uuid\":";
 
+/// How a report page begins.
+inline constexpr std::string_view page_start = "<!DOCTYPE html>\n<!-- shardstream report -->";
+
 /// The longest journal that is written or read. It has room for more than 300 000 pieces.
 inline constexpr std::uint64_t max_journal_bytes = std::uint64_t{64} << 20;
 /// How the text of a journal begins behind the checksum of its first line.

@@ -141,11 +141,9 @@ std::string numa_nodes_of(const void* data, std::size_t bytes) {
   for (const int node : nodes) {
     if (node >= 0) ++counts[node];
   }
-  std::string list;
-  for (const auto& [node, count] : counts) {
-    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", node, count);
-  }
-  return list.empty() ? "unknown" : list;
+  if (counts.empty()) return "unknown";
+  return join(counts, ",",
+              [](const auto& node) { return fmt::format("{}:{}", node.first, node.second); });
 }
 
 }  // namespace shardstream::launch

@@ -31,12 +31,15 @@ std::string file_name(const std::string& name) {
 
 }  // namespace
 
-void write_csv(const Report& report, const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> write_csv(const Report& report,
+                                             const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    throw Error(fmt::format("cannot make the folder '{}': {}", folder.string(), error.message()));
+    throw UsageError(
+        fmt::format("--csv: cannot make the folder '{}': {}", folder.string(), error.message()));
   }
+  std::vector<std::filesystem::path> written;
   for (const StudyReport& study : report.studies) {
     const auto path = folder / (file_name(study.name) + ".csv");
     std::ofstream file(path);
@@ -55,7 +58,9 @@ void write_csv(const Report& report, const std::filesystem::path& folder) {
     if (!file.flush()) {
       throw Error(fmt::format("cannot write '{}': {}", path.string(), errno_text(errno)));
     }
+    written.push_back(path);
   }
+  return written;
 }
 
 }  // namespace shardstream::report

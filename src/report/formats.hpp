@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "report/studies.hpp"
 
@@ -11,14 +12,14 @@ namespace shardstream::report {
 /// For a terminal: a table for each study, the fitted laws, and conclusions in sentences.
 std::string to_text(const Report& report);
 
-/// One JSON object: `studies`, each with name, workload, mode, unit, `serial`, `serial_lo`,
-/// `serial_hi` (null where nothing is known), `law_fits` (yes, no or unclear), `points` and
-/// `excluded`; and `unreadable`. Ends with a line break.
+/// One JSON object, as README.md in this folder describes it. Ends with a line break.
 std::string to_json(const Report& report);
 
 /// STUDY.csv in `folder`, a row for each repetition; the header has the units. Makes the folder.
-/// Throws Error if a file cannot be written.
-void write_csv(const Report& report, const std::filesystem::path& folder);
+/// Returns the files. Throws UsageError if the folder cannot be made, Error if a file cannot be
+/// written.
+std::vector<std::filesystem::path> write_csv(const Report& report,
+                                             const std::filesystem::path& folder);
 
 /// The input of Extra-P (https://github.com/extra-p): a line of JSON for each repetition, with the
 /// number of ranks as the parameter p and the time of the work as the metric.

@@ -54,6 +54,7 @@ Json of_attempts(const std::vector<Attempt>& attempts) {
 Json of_size(const study::Size& size, const SizeFacts& facts) {
   Json point = {{"ranks", size.ranks},
                 {"launches", size.launches},
+                {"repetitions", number(facts.repetitions)},
                 {"work", number(size.work)},
                 {"median", number(size.median)}};
   put(point, "time", size.seconds);
@@ -65,6 +66,8 @@ Json of_size(const study::Size& size, const SizeFacts& facts) {
     put_unknown(point, "karp_flatt");
   }
   point["scatters_more"] = size.noisier;
+  point["throttled"] = facts.throttled;
+  point["unconverged"] = facts.unconverged;
   point["bound_by"] = facts.bound_by;
   point["bound_share"] = number(facts.bound_share);
   point["to_result"] = number(facts.to_result);
@@ -90,6 +93,19 @@ Json expected(const StudyReport& study) {
   return object;
 }
 
+/// By which part the fitted law misses each size.
+Json of_residuals(const StudyReport& study) {
+  Json list = Json::array();
+  const auto put_all = [&list](const std::vector<study::Residual>& residuals) {
+    for (const study::Residual& each : residuals) {
+      list.push_back({{"ranks", each.ranks}, {"relative", number(each.relative)}});
+    }
+  };
+  if (study.amdahl) put_all(study.amdahl->law.residuals);
+  if (study.gustafson) put_all(study.gustafson->residuals);
+  return list;
+}
+
 Json of_study(const StudyReport& study) {
   Json object = {{"name", study.name},
                  {"workload", study.workload},
@@ -109,6 +125,8 @@ Json of_study(const StudyReport& study) {
     put_unknown(object, "serial");
   }
   object["law_fits"] = word_of(fit == nullptr ? study::Verdict::cannot_tell : fit->verdict);
+  object["p_value"] = fit == nullptr ? Json(nullptr) : number(fit->p_value);
+  object["residuals"] = of_residuals(study);
   if (study.scalability) {
     put(object, "contention", study.scalability->contention);
     put(object, "coherency", study.scalability->coherency);
@@ -121,6 +139,7 @@ Json of_study(const StudyReport& study) {
   object["contradiction"] = study.contradiction;
   object["excluded"] = of_files(study.excluded);
   object["failed"] = of_attempts(study.failed);
+  object["missing"] = study.missing;
   return object;
 }
 

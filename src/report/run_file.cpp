@@ -140,6 +140,7 @@ RunFile read_run_file(const std::filesystem::path& path) {
   run.mode = run.option("study.mode");
   run.point = run.option("study.point");
   run.replicate = std::strtoull(run.option("study.replicate").c_str(), nullptr, 10);
+  run.uuid = file.text("/", "run_uuid");
   run.command = file.text("/", "argv");
   run.created = file.text("/", "created_utc");
   run.commit = file.text("/provenance", "git_commit");

@@ -34,9 +34,9 @@ struct PhaseTime {
 
 /// What the launcher of a run took, by the study's table of attempts. Seconds; NaN: unknown.
 struct LauncherTime {
-  double start = std::nan("");  ///< until the run's processes started
-  double end = std::nan("");    ///< after the run's file was published
-  std::size_t number = 0;       ///< the launch's place among the attempts
+  double start = std::nan("");    ///< until the run's processes started
+  double end = std::nan("");      ///< after the run's file was published
+  std::size_t number = SIZE_MAX;  ///< the launch's place among the attempts
 };
 
 struct RunFile {
@@ -51,6 +51,7 @@ struct RunFile {
   double work = 0;                  ///< of one repetition, all ranks, in `work_unit`
   std::string work_unit;            ///< "Tflop", "GB" or "s"
   std::string sampling;             ///< fixed, converged or unconverged
+  std::string uuid;                 ///< of the run; copies of a file have the same
   std::string command, commit, device, created;
   bool resumed = false;                       ///< part of the work was done by an earlier run
   std::map<std::string, std::string> config;  ///< the options, by key

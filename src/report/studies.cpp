@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
+#include "report/study_ini.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -101,7 +102,14 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
          .bound_share = number("bound_share"),
          .to_result = median_of(runs, &RunFile::to_result),
          .launcher = median_of(runs, [](const RunFile& run) { return run.launcher.start; }),
-         .host_memory = number("host_memory_peak")});
+         .host_memory = number("host_memory_peak"),
+         .repetitions = median_of(runs, [](const RunFile& run) {
+           return static_cast<double>(run.repetitions.size());
+         })});
+    for (const RunFile* run : runs) {
+      facts.back().throttled += run->throttled > 0 ? 1 : 0;
+      facts.back().unconverged += run->sampling == "unconverged" ? 1 : 0;
+    }
   }
   return facts;
 }
@@ -119,6 +127,17 @@ std::string find_contradiction(const StudyReport& study) {
   return {};
 }
 
+/// Launches that the study's folder promises and of which it has no file.
+std::vector<std::string> missing_of(const StudyReport& study, const fs::path& folder) {
+  const auto study_ini = read_study_ini(folder);
+  const auto name = study_ini.find("study.name");
+  if (name == study_ini.end() || name->second != study.name) return {};
+  std::vector<std::string> missing = launch_names(study_ini);
+  std::erase_if(missing,
+                [&](const std::string& launch) { return fs::exists(folder / (launch + ".h5")); });
+  return missing;
+}
+
 StudyReport make_study(std::vector<RunFile> runs) {
   std::ranges::stable_sort(
       runs, {}, [](const RunFile& run) { return std::tuple(run.launcher.number, run.created); });
@@ -130,9 +149,16 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.device = first.device;
   const std::vector<std::string> usual = usual_traits(runs);
   std::vector<study::Launch> launches;
+  std::map<std::string, fs::path> seen;  // by uuid
   for (RunFile& run : runs) {
     if (const std::string why = difference(run, usual); !why.empty()) {
       study.excluded.push_back({run.path, why});
+      continue;
+    }
+    if (const auto [copy, is_new] = seen.try_emplace(run.uuid, run.path);
+        !is_new && !run.uuid.empty()) {
+      study.excluded.push_back(
+          {run.path, fmt::format("it is a copy of '{}'", copy->second.string())});
       continue;
     }
     const study::Launch launch{static_cast<int>(run.ranks), run.seconds, run.work};
@@ -228,6 +254,7 @@ Report make_report(std::span<const fs::path> files) {
       continue;
     }
     StudyReport& study = report.studies.back();
+    study.missing = missing_of(study, first.parent_path());
     const auto tried = attempts.find(first.parent_path());
     if (tried == attempts.end()) continue;
     std::ranges::copy_if(tried->second, std::back_inserter(study.failed), [](const Attempt& each) {

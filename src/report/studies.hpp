@@ -33,14 +33,18 @@ struct SizeFacts {
   double to_result = std::nan("");    ///< seconds; see RunFile::to_result()
   double launcher = std::nan("");     ///< seconds that the launcher took before the processes ran
   double host_memory = std::nan("");  ///< bytes: the peak of the rank with the most
+  double repetitions = 0;             ///< of a launch
+  std::size_t throttled = 0;          ///< launches in which a GPU was throttled
+  std::size_t unconverged = 0;  ///< launches whose repetitions did not reach measure.precision
 };
 
 /// The launches of one workload at several numbers of ranks.
 struct StudyReport {
   std::string name;  ///< study.name; of runs without labels their workload
   std::string workload, unit, device;
-  std::vector<RunFile> runs;    ///< in the order in which they were made
-  std::vector<Attempt> failed;  ///< launches that left no result, if the folder lists attempts
+  std::vector<RunFile> runs;         ///< in the order in which they were made
+  std::vector<Attempt> failed;       ///< launches that left no result, if the folder lists attempts
+  std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
   std::vector<SizeFacts> facts;  ///< of each size in `table`
   study::Result<study::Amdahl> amdahl;
@@ -71,7 +75,7 @@ std::vector<std::filesystem::path> result_files(std::span<const std::string> pat
 
 /// Reads and groups them, with the attempts that their folders list. Runs with the labels of a
 /// study belong to it; other runs of one workload with the same work are a strong study.
-/// Calibration runs are left out.
+/// Calibration runs are left out. Of copies of a file the first one counts.
 Report make_report(std::span<const std::filesystem::path> files);
 
 }  // namespace shardstream::report

@@ -44,9 +44,11 @@ Table size_table(const StudyReport& study) {
     const study::Size& size = study.table.sizes[i];
     const SizeFacts& facts = study.facts[i];
     const bool knows_memory = std::isfinite(facts.host_memory);
+    const bool is_alone = study.table.sizes.size() == 1;
     table.add({std::int64_t{size.ranks}, static_cast<std::int64_t>(size.launches),
                with_interval(size.seconds, 4) + (size.noisier ? " !" : ""),
-               with_interval(size.speedup), with_interval(size.efficiency),
+               is_alone ? "-" : with_interval(size.speedup),
+               is_alone ? "-" : with_interval(size.efficiency),
                size.karp_flatt ? with_interval(*size.karp_flatt) : "-",
                facts.bound_by.empty() ? "-" : facts.bound_by, cell(facts.bound_share, "{:.2f}"),
                cell(facts.to_result, "{:.3g}"),
@@ -61,7 +63,8 @@ std::string of_fit(const study::Fit& fit, const std::vector<study::Residual>& re
     largest = std::max(largest, std::abs(each.relative));
   switch (fit.verdict) {
     case study::Verdict::fits:
-      return fmt::format("The law fits (lack-of-fit test, p = {:.2g}).", fit.p_value);
+      return fmt::format("The law fits: it is at most {:.2g} % off (lack-of-fit test, p = {:.2g}).",
+                         100 * largest, fit.p_value);
     case study::Verdict::does_not_fit:
       return fmt::format(
           "The law does not fit: it is up to {:.2g} % off, more than launches scatter "
@@ -131,9 +134,9 @@ std::string of_serial_part(const StudyReport& study) {
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));
   }
   return fmt::format(
-      "On {} ranks a repetition takes {} longer than {} on {} rank{}{}.\n", large.ranks,
+      "On {} ranks a repetition takes {} longer than {} on {}{}.\n", large.ranks,
       format_duration(excess), study.is_strong() ? "its share of the time" : "the time",
-      small.ranks, small.ranks == 1 ? "" : "s",
+      counted(small.ranks, "rank"),
       list.empty() ? ""
                    : fmt::format("; these phases, which overlap each other, grow most: {}",
                                  printable(list)));
@@ -221,16 +224,16 @@ std::string of_start(const StudyReport& study) {
     before = at;
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
-  return fmt::format("Time to result on {} rank{}: {} ({}).\n", largest, largest == 1 ? "" : "s",
+  return fmt::format("Time to result on {}: {} ({}).\n", counted(largest, "rank"),
                      format_duration(study.facts.back().to_result), list);
 }
 
 /// What the reader must know before trusting the numbers.
 std::string of_warnings(const StudyReport& study) {
   std::size_t throttled = 0, unconverged = 0;
-  for (const RunFile& run : study.runs) {
-    throttled += run.throttled > 0 ? 1 : 0;
-    unconverged += run.sampling == "unconverged" ? 1 : 0;
+  for (const SizeFacts& facts : study.facts) {
+    throttled += facts.throttled;
+    unconverged += facts.unconverged;
   }
   std::string text;
   if (study.drift && study.drift->significant) {
@@ -240,10 +243,13 @@ std::string of_warnings(const StudyReport& study) {
   }
   if (throttled > 0) {
     text +=
-        fmt::format("A GPU was throttled in {} of {} launches.\n", throttled, study.runs.size());
+        fmt::format("A GPU lowered its clock (power or temperature) in {} of {}; these count.\n",
+                    throttled, counted(study.runs.size(), "launch"));
   }
   if (unconverged > 0) {
-    text += fmt::format("{} of {} launches did not converge.\n", unconverged, study.runs.size());
+    text += fmt::format(
+        "{} of {} did not converge: the interval of the median is wider than measure.precision.\n",
+        unconverged, counted(study.runs.size(), "launch"));
   }
   if (!study.contradiction.empty()) {
     text += fmt::format("FAILED: {}.\n", printable(study.contradiction));
@@ -251,6 +257,11 @@ std::string of_warnings(const StudyReport& study) {
   for (const ExcludedFile& file : study.excluded) {
     text +=
         fmt::format("Excluded: {}: {}.\n", printable(file.path.string()), printable(file.reason));
+  }
+  if (!study.missing.empty()) {
+    const std::vector<std::string_view> names(study.missing.begin(), study.missing.end());
+    text += fmt::format("Missing: {}. The same scale command launches them.\n",
+                        printable(join(names, ", ")));
   }
   for (const Attempt& attempt : study.failed) {
     text += fmt::format("Failed: {}, launch {}, attempt {}: {} (logs/{}).\n",
@@ -260,18 +271,35 @@ std::string of_warnings(const StudyReport& study) {
   return text;
 }
 
-std::string of_study(const StudyReport& study) {
-  std::string text = fmt::format("{}: {} scaling of {}, {} launches on {}\n\n{}\n",
-                                 printable(study.name), study.is_strong() ? "strong" : "weak",
-                                 printable(study.workload), study.runs.size(),
-                                 printable(study.device), shardstream::to_text(size_table(study)));
+/// What a time and its interval mean.
+std::string of_intervals(const StudyReport& study) {
+  const auto [least, most] = std::ranges::minmax(study.facts, {}, &SizeFacts::repetitions);
+  std::string text = fmt::format(
+      "Times: medians of {} a launch. ",
+      least.repetitions == most.repetitions
+          ? counted(static_cast<std::size_t>(least.repetitions), "repetition")
+          : fmt::format("{:.0f} to {:.0f} repetitions", least.repetitions, most.repetitions));
   text +=
-      fmt::format("Intervals: {}. Speed-up against {} rank{}.\n",
-                  study.table.noise.df > 0
-                      ? fmt::format("95 %, Student's t over launches, {:.2g} % between launches",
-                                    100 * std::sqrt(study.table.noise.variance))
-                      : "none, since no size has several launches",
-                  study.table.anchor, study.table.anchor == 1 ? "" : "s");
+      study.table.noise.df > 0
+          ? fmt::format("Intervals: 95 %, Student's t over launches, which scatter by {:.2g} %.",
+                        100 * std::sqrt(study.table.noise.variance))
+          : "Intervals: none, since no size has several launches.";
+  if (study.table.sizes.size() > 1) {
+    text += fmt::format(" Speed-up against {}.", counted(study.table.anchor, "rank"));
+  }
+  const bool is_bounded = std::ranges::any_of(
+      study.facts, [](const SizeFacts& facts) { return std::isfinite(facts.bound_share); });
+  return text + (is_bounded ? "\nShare: the rate over that of bound_by, the lowest ceiling of the "
+                              "machine.\n"
+                            : "\n");
+}
+
+std::string of_study(const StudyReport& study) {
+  std::string text = fmt::format("{}: {} scaling of {}, {} on {}\n\n{}\n", printable(study.name),
+                                 study.is_strong() ? "strong" : "weak", printable(study.workload),
+                                 counted(study.runs.size(), "launch"), printable(study.device),
+                                 shardstream::to_text(size_table(study)));
+  text += of_intervals(study);
   if (std::ranges::any_of(study.table.sizes, &study::Size::noisier)) {
     text += "Sizes marked with ! scatter at least three times as much as the others.\n";
   }

@@ -19,9 +19,13 @@
 #include "core/units.hpp"
 #include "io/result_file.hpp"
 #include "measure/machine.hpp"
+#include "measure/sample.hpp"
 #include "report/run_file.hpp"
+#include "report/study_ini.hpp"
 #include "scale/attempts.hpp"
 #include "scale/cache.hpp"
+#include "scale/complaint.hpp"
+#include "scale/forecast.hpp"
 #include "scale/launcher.hpp"
 #include "scale/options.hpp"
 #include "scale/process.hpp"
@@ -34,12 +38,18 @@ namespace {
 namespace fs = std::filesystem;
 using Values = std::vector<std::pair<std::string, std::string>>;
 
+/// What the dry run of a point says.
+struct Predicted {
+  double seconds = 0;                ///< of a repetition
+  std::vector<std::string> machine;  ///< the backend and the rates that it goes by
+};
+
 /// One number of ranks.
 struct Point {
   std::string name;  // "p4"
   std::uint64_t ranks;
   workloads::Scaled scaled;  // what differs from the smallest point, for weak scaling
-  double predicted = 0;      // seconds of a repetition
+  Predicted predicted = {};
 };
 
 /// One launch to do.
@@ -48,11 +58,14 @@ struct Launch {
   std::uint64_t replicate;  // from 1
 };
 
-/// The options of a study that are not the default, in the order of their keys.
+/// The options of a study that are not the default, and those by which reports know which launches
+/// are missing; in the order of their keys.
 Values chosen(const Options& options) {
   Values values;
   for (const auto& [key, value] : options.all()) {
-    if (!options.is_default(key) && key != "output.file") values.emplace_back(key, value.text);
+    const bool is_needed_by_report = key == "scale.ranks" || key == "scale.replicates";
+    if (key == "output.file" || (options.is_default(key) && !is_needed_by_report)) continue;
+    values.emplace_back(key, value.text);
   }
   return values;
 }
@@ -72,18 +85,30 @@ std::string ini_of(const Values& values, const std::string& name) {
   return text;
 }
 
-/// "KEY = VALUE" of each line of study.ini.
-std::map<std::string, std::string> read_ini(const fs::path& path) {
-  std::ifstream file(path);
-  std::map<std::string, std::string> values;
-  std::string section;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with('[')) section = line.substr(1, line.find(']') - 1);
-    const auto equals = line.find(" = ");
-    if (line.starts_with('#') || equals == line.npos) continue;
-    values[section + '.' + line.substr(0, equals)] = line.substr(equals + 3);
+/// "KEY was VALUE and is VALUE now" of the first option that differs; empty if none does.
+std::string first_difference(std::map<std::string, std::string> then, const Values& now) {
+  then.erase("study.name");
+  std::map<std::string, std::string> current(now.begin(), now.end());
+  const auto text = [](const std::map<std::string, std::string>& values, const std::string& key) {
+    const auto found = values.find(key);
+    return found == values.end() ? std::string("not given") : excerpt(found->second);
+  };
+  for (const auto* side : {&then, &current}) {
+    for (const auto& [key, value] : *side) {
+      const std::string was = text(then, key), is = text(current, key);
+      if (was != is) return fmt::format("{} was {} and is {} now", key, was, is);
+    }
   }
-  return values;
+  return {};
+}
+
+/// How launches repeat the work: until the median is precise, unless the user says otherwise.
+measure::Sampling sampling_of(const Options& options) {
+  measure::Sampling sampling = measure::sampling(options);
+  if (!options.is_default("measure.repeat")) return sampling;
+  sampling.repetitions.reset();
+  sampling.warmup = std::max<std::uint64_t>(1, sampling.warmup);
+  return sampling;
 }
 
 constexpr std::uint64_t of_calibration = 0;  // a replicate
@@ -99,7 +124,10 @@ class Study {
  private:
   // The plan.
   std::vector<Point> points() const;
-  double predict(const Point& point, const Values& conditions) const;
+  Predicted predict(const Point& point, const Values& conditions) const;
+  double expected(const Point& point) const {
+    return forecast_.launch(point.ranks, point.predicted.seconds);
+  }
   std::uint64_t first_gpu(const Point& point, std::uint64_t replicate) const;
   std::vector<std::string> words(const Point& point, std::uint64_t replicate,
                                  const fs::path& result, const Values& conditions) const;
@@ -109,23 +137,24 @@ class Study {
   // The work.
   void begin();
   void open_folder();
-  void expect_same_study(const fs::path& ini, const Values& now);
+  void expect_same_study(const Values& now);
+  bool has_results() const;
   void calibrate();
   bool is_calibrated() const;
   void take_conditions();
   void warn_of_cache() const;
   Values conditions_of(const report::RunFile& calibration) const;
+  Attempt try_twice(const Launch& launch, const Values& conditions, double timeout);
   bool launch(const Launch& launch);
   Attempt attempt(const Point& point, std::uint64_t replicate, std::uint64_t number,
                   const fs::path& result, const Values& conditions, double timeout);
   std::string problem_of(const Attempt& attempt, const Point& point) const;
-  std::string end_of_log(const fs::path& log) const;
-  double expected(const Point& point) const;
   void tell(const Launch& launch, const std::string& what, const std::vector<Launch>& left);
 
+  const char* at_least() const { return forecast_.is_minimum() ? "at least " : ""; }
   static std::string name_of(const Launch& launch) {
     if (launch.replicate == of_calibration) return std::string(calibration_name);
-    return fmt::format("{}-r{}", launch.point->name, launch.replicate);
+    return report::launch_name(launch.point->ranks, launch.replicate);
   }
   fs::path result_of(const Launch& launch) const {
     return order_.folder / (name_of(launch) + ".h5");
@@ -140,8 +169,7 @@ class Study {
   std::string program_, name_;
   std::vector<Point> points_;
   Values conditions_;  // options that give ranks the same at every size
-  double calibration_seconds_ = 0;
-  std::map<std::uint64_t, std::vector<double>> took_;  // seconds of a launch, by ranks
+  Forecast forecast_;
   std::size_t total_ = 0;
   std::optional<Attempts> attempts_;
   std::optional<Interrupts> interrupts_;
@@ -153,7 +181,8 @@ Study::Study(const Order& order, Log* log)
       log_(log),
       request_(request_of(order.options)),
       workload_(workloads::named(order.options.text("run.workload"))),
-      launcher_(request_) {
+      launcher_(request_),
+      forecast_(sampling_of(order.options)) {
   if (request_.grow == "auto") request_.grow = workload_.grows.front();
   if (std::ranges::find(workload_.grows, request_.grow) == workload_.grows.end()) {
     throw UsageError(fmt::format("scale.grow: {} cannot grow {} (known: {})", workload_.name,
@@ -236,8 +265,8 @@ std::uint64_t Study::first_gpu(const Point& point, std::uint64_t replicate) cons
   return some == all || replicate == of_calibration ? 0 : (replicate - 1) * some % all;
 }
 
-/// Seconds of a repetition, as the dry run of the point says. Checks the run's options and inputs.
-double Study::predict(const Point& point, const Values& conditions) const {
+/// The dry run of the point. Checks the run's options and inputs.
+Predicted Study::predict(const Point& point, const Values& conditions) const {
   std::vector<std::string> arguments =
       words(point, 1, order_.folder / (point.name + "-r1.h5"), conditions);
   arguments.erase(arguments.begin(), arguments.begin() + 2);
@@ -247,7 +276,8 @@ double Study::predict(const Point& point, const Values& conditions) const {
                                                    nothing, std::nullopt);
   measure::Machine machine(
       options, {.ranks = point.ranks, .ranks_on_host = launcher_.ranks_on_node(point.ranks)});
-  return workloads::open(options)->predict(machine).seconds;
+  const double seconds = workloads::open(options)->predict(machine).seconds;
+  return {seconds, machine.lines()};
 }
 
 /// The launches that are wanted, replicate by replicate, each in a random order.
@@ -288,89 +318,84 @@ std::string Study::listed(const Launch& launch) const {
       request_.weak
           ? fmt::format(", {:.4g} times the work of the smallest size", point.scaled.factor)
           : "";
-  return fmt::format("# {}: {} rank{}, {} a repetition{}\n{}\n", name_of(launch), point.ranks,
-                     point.ranks == 1 ? "" : "s", format_duration(point.predicted), work,
-                     shell_line(line));
+  return fmt::format("# {}: {}, {}{} a launch, {} a repetition{}\n{}\n", name_of(launch),
+                     counted(point.ranks, "rank"), at_least(), format_duration(expected(point)),
+                     format_duration(point.predicted.seconds), work, shell_line(line));
 }
 
 std::string Study::list() {
-  const fs::path ini = order_.folder / "study.ini";
-  if (fs::exists(ini)) expect_same_study(ini, chosen(order_.options));
+  if (has_results()) expect_same_study(chosen(order_.options));
   std::string text = fmt::format("# folder: {}\n", printable(order_.folder.string()));
   if (is_calibrated()) {
     take_conditions();
   } else {
-    text += "# After the calibration run --list shows the options for equal conditions.\n";
+    text +=
+        "# Times lack the start of a launch, and commands the options for equal conditions:\n"
+        "# both come from the calibration run.\n";
     text += listed({&points_.back(), of_calibration});
+  }
+  for (const std::string& line : points_.back().predicted.machine) {
+    text += fmt::format("# {}\n", printable(line));
   }
   double total = 0;
   const std::vector<Launch> launches = missing();
   for (const Launch& launch : launches) {
     text += listed(launch);
-    total += launch.point->predicted;
+    total += expected(*launch.point);
   }
-  return text + fmt::format("# {} launches, {} in all for one repetition of each\n",
-                            launches.size(), format_duration(total));
+  return text + fmt::format("# {}, {}{} in all\n", counted(launches.size(), "launch"), at_least(),
+                            format_duration(total));
+}
+
+/// Whether any launch of the folder's study has left a result.
+bool Study::has_results() const {
+  std::error_code none;
+  return std::ranges::any_of(fs::directory_iterator(order_.folder, none),
+                             [](const auto& entry) { return entry.path().extension() == ".h5"; });
 }
 
 /// Takes the name of the study in the folder. Throws UsageError with the first difference unless
 /// its options are those of `now`.
-void Study::expect_same_study(const fs::path& ini, const Values& now) {
-  std::map<std::string, std::string> then = read_ini(ini);
-  name_ = then["study.name"];
-  then.erase("study.name");
-  std::map<std::string, std::string> current(now.begin(), now.end());
-  const auto text = [](const std::map<std::string, std::string>& values, const std::string& key) {
-    const auto found = values.find(key);
-    return found == values.end() ? std::string("not given") : excerpt(found->second);
-  };
-  for (const auto* side : {&then, &current}) {
-    for (const auto& [key, value] : *side) {
-      if (text(then, key) == text(current, key)) continue;
-      throw UsageError(fmt::format(
-          "'{}' holds another study: {} was {} and is {} now: name another folder with -o, or give "
-          "the options of that study",
-          order_.folder.string(), key, text(then, key), text(current, key)));
-    }
-  }
+void Study::expect_same_study(const Values& now) {
+  const auto then = report::read_study_ini(order_.folder);
+  if (then.contains("study.name")) name_ = then.at("study.name");
+  const std::string difference = first_difference(then, now);
+  if (difference.empty()) return;
+  throw UsageError(
+      fmt::format("'{}' holds another study: {}: name another folder with -o, or give the options "
+                  "of that study",
+                  order_.folder.string(), difference));
 }
 
+/// Makes the folder of the study, or finds that it is the same study's. A study without any result
+/// gives way to another one.
 void Study::open_folder() {
+  const Values now = chosen(order_.options);
+  if (has_results()) {
+    expect_same_study(now);
+    return;
+  }
   std::error_code error;
+  const bool is_study = fs::exists(order_.folder / "study.ini");
+  if (!is_study && fs::exists(order_.folder) && !fs::is_empty(order_.folder, error)) {
+    throw UsageError(
+        fmt::format("output.file: '{}' is a folder with other files and no study: name a new one",
+                    order_.folder.string()));
+  }
   fs::create_directories(order_.folder / "logs", error);
   if (error) {
     throw UsageError(fmt::format("output.file: cannot make the folder '{}': {}",
                                  order_.folder.string(), error.message()));
   }
-  const fs::path ini = order_.folder / "study.ini";
-  const Values now = chosen(order_.options);
-  if (fs::exists(ini)) {
-    expect_same_study(ini, now);
-    return;
+  if (is_study && !first_difference(report::read_study_ini(order_.folder), now).empty()) {
+    fs::remove(order_.folder / "attempts.jsonl");
   }
-  if (std::distance(fs::directory_iterator(order_.folder), fs::directory_iterator()) > 1) {
-    throw UsageError(
-        fmt::format("output.file: '{}' is a folder with other files and no study: name a new one",
-                    order_.folder.string()));
-  }
-  std::ofstream file(ini);
+  std::ofstream file(order_.folder / "study.ini");
   file << ini_of(now, name_);
   if (!file.flush()) {
-    throw UsageError(fmt::format("output.file: cannot write '{}'", ini.string()));
+    throw UsageError(
+        fmt::format("output.file: cannot write '{}'", (order_.folder / "study.ini").string()));
   }
-}
-
-/// The last lines of a log that say something.
-std::string Study::end_of_log(const fs::path& log) const {
-  std::ifstream file(log);
-  std::string error, last;
-  for (std::string line; std::getline(file, line);) {
-    if (line.find("error: ") != line.npos) error = line.substr(line.find("error: ") + 7);
-    if (!trim(line).empty() && line.find_first_not_of("-= ") != line.npos) last = line;
-  }
-  const std::string& said = error.empty() ? last : error;
-  constexpr std::size_t most = 600;
-  return printable(said.size() > most ? said.substr(0, most) + "..." : said);
 }
 
 /// Why the launch does not count; empty: it does. An exit code of 0 alone proves nothing, since
@@ -381,7 +406,7 @@ std::string Study::problem_of(const Attempt& attempt, const Point& point) const 
                        format_duration(attempt.ended.seconds));
   }
   if (attempt.ended.code != 0) {
-    const std::string said = end_of_log(attempt.log);
+    const std::string said = complaint_of(attempt.log);
     return fmt::format("exit code {}{}{}", attempt.ended.code, said.empty() ? "" : ": ", said);
   }
   try {
@@ -453,9 +478,9 @@ bool Study::is_calibrated() const {
 
 void Study::take_conditions() {
   const report::RunFile run = report::read_run_file(calibration());
-  if (calibration_seconds_ == 0) calibration_seconds_ = run.step("store");
   conditions_ = conditions_of(run);
   for (Point& point : points_) point.predicted = predict(point, conditions_);
+  forecast_.calibrate(run.step("store"), run.seconds, points_.back().predicted.seconds);
 }
 
 /// One run at the largest size. It proves that the launcher can start so many ranks.
@@ -464,18 +489,17 @@ void Study::calibrate() {
   if (!is_calibrated()) {
     log_->info(fmt::format("calibrating on {} ranks", largest.ranks));
     constexpr double otherwise = 3600;  // nothing is known of this machine
-    const Attempt done = attempt(largest, of_calibration, 1, calibration(), {},
-                                 request_.timeout.value_or(otherwise));
+    const Attempt done =
+        try_twice({&largest, of_calibration}, {}, request_.timeout.value_or(otherwise));
     if (done.ended.interrupted) return;
     if (!done.problem.empty()) {
       const std::string message = fmt::format(
-          "the first launch, on {} ranks, has failed ({}): see '{}'; choose fewer ranks "
+          "the calibration run on {} ranks has failed ({}): see '{}'; choose fewer ranks "
           "(--scale.ranks), another launcher (--scale.launcher) or --scale.oversubscribe",
           largest.ranks, done.problem, done.log.string());
       if (done.ended.code == static_cast<int>(ExitCode::usage)) throw UsageError(message);
       throw Error(message);
     }
-    calibration_seconds_ = done.ended.seconds;
   }
   take_conditions();
 }
@@ -492,51 +516,42 @@ void Study::warn_of_cache() const {
       request_.cold ? "" : "; files larger than the free memory cannot stay in the page cache"));
 }
 
-/// Seconds that a launch of this point takes: as its others took, or as long as the calibration
-/// with a repetition as predicted.
-double Study::expected(const Point& point) const {
-  const auto found = took_.find(point.ranks);
-  if (found != took_.end()) {
-    double sum = 0;
-    for (const double seconds : found->second) sum += seconds;
-    return sum / static_cast<double>(found->second.size());
-  }
-  const double slower =
-      points_.back().predicted > 0 ? point.predicted / points_.back().predicted : 1;
-  return calibration_seconds_ * std::max(1.0, slower);
-}
-
 void Study::tell(const Launch& launch, const std::string& what, const std::vector<Launch>& left) {
   double seconds = 0;
   for (const Launch& each : left) seconds += expected(*each.point);
   log_->info(
-      fmt::format("[{}/{}] {} rank{}, launch {}: {}{}", total_ - left.size(), total_,
-                  launch.point->ranks, launch.point->ranks == 1 ? "" : "s", launch.replicate, what,
+      fmt::format("[{}/{}] {}, launch {}: {}{}", total_ - left.size(), total_,
+                  counted(launch.point->ranks, "rank"), launch.replicate, what,
                   left.empty() ? "" : fmt::format("; about {} left", format_duration(seconds))));
 }
 
-/// Tried once more if it fails. False if it has failed twice.
+/// Launches, and once more if that fails. Returns the last attempt.
+Attempt Study::try_twice(const Launch& launch, const Values& conditions, double timeout) {
+  const Point& point = *launch.point;
+  Attempt done;
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    done = attempt(point, launch.replicate, number, result_of(launch), conditions, timeout);
+    if (done.ended.interrupted || done.problem.empty()) break;
+    log_->warn(fmt::format("{} on {} ranks, attempt {} has failed: {} (see '{}')", name_of(launch),
+                           point.ranks, number, done.problem, done.log.string()));
+  }
+  return done;
+}
+
+/// False if the launch has failed twice.
 bool Study::launch(const Launch& launch) {
   const double measured =
       order_.options.is_default("measure.repeat") ? order_.options.seconds("measure.max-time") : 0;
   const double timeout = request_.timeout.value_or(10 * (expected(*launch.point) + measured) + 300);
-  for (std::uint64_t number = 1; number <= 2; ++number) {
-    const Attempt done =
-        attempt(*launch.point, launch.replicate, number, result_of(launch), conditions_, timeout);
-    if (done.ended.interrupted) return true;
-    if (done.problem.empty()) {
-      took_[launch.point->ranks].push_back(done.ended.seconds);
-      return true;
-    }
-    log_->warn(fmt::format("{} ranks, launch {}, attempt {} has failed: {} (see '{}')",
-                           launch.point->ranks, launch.replicate, number, done.problem,
-                           done.log.string()));
+  const Attempt done = try_twice(launch, conditions_, timeout);
+  if (done.problem.empty()) {
+    forecast_.add(launch.point->ranks, done.ended.seconds, launch.point->predicted.seconds);
   }
-  return false;
+  return done.problem.empty() || done.ended.interrupted;
 }
 
-/// Proves the calibration run, or does it unless one other launch alone is wanted: several jobs may
-/// each do one of them.
+/// Finds the calibration run or does it. With --only NAME it must be there: several jobs may each
+/// do one launch.
 void Study::begin() {
   const bool calibrates = order_.only.empty() || order_.only == calibration_name;
   const std::vector<Launch> wanted = ordered();
@@ -545,6 +560,15 @@ void Study::begin() {
                                  excerpt(order_.only)));
   }
   launcher_.check(calibrates ? points_.back().ranks : wanted.front().point->ranks);
+  if (!calibrates) {
+    if (has_results()) expect_same_study(chosen(order_.options));
+    if (!is_calibrated()) {
+      throw UsageError(
+          fmt::format("--only: the study in '{}' has no calibration run, which comes before {}: "
+                      "start --only {}",
+                      order_.folder.string(), order_.only, calibration_name));
+    }
+  }
   open_folder();
   for (const io::InputFile& file : workloads::open(order_.options)->inputs().files) {
     inputs_.push_back(file.path);
@@ -554,12 +578,8 @@ void Study::begin() {
   if (calibrates) {
     calibrate();
     warn_of_cache();
-  } else if (is_calibrated()) {
-    take_conditions();
   } else {
-    throw UsageError(fmt::format(
-        "--only: the study in '{}' has no calibration run, which comes before {}: start --only {}",
-        order_.folder.string(), order_.only, calibration_name));
+    take_conditions();
   }
 }
 
@@ -581,7 +601,8 @@ ExitCode Study::run() {
   }
   const std::size_t rest = missing().size() + (is_calibrated() ? 0 : 1);
   if (interrupts_->wish() != Interrupts::Wish::none && rest > 0) {
-    log_->info(fmt::format("interrupted with {} launches left: run the same command again", rest));
+    log_->info(fmt::format("interrupted with {} left: run the same command again",
+                           counted(rest, "launch")));
     return ExitCode::checkpointed;
   }
   return failed > 0 ? ExitCode::failed : ExitCode::done;

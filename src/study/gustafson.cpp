@@ -49,7 +49,7 @@ Result<Gustafson> fit_gustafson(const Study& study) {
   if (study.mode != Mode::weak) {
     return Fitted::none("Gustafson's law is for weak scaling, and the study is a strong one");
   }
-  if (study.sizes.size() < 2) return Fitted::none("Gustafson's law needs at least 2 sizes");
+  if (study.sizes.size() < 2) return Fitted::none("Gustafson's law needs two numbers of ranks");
   if (study.anchor != 1) return Fitted::none("Gustafson's law needs a run on 1 rank");
   Gustafson gustafson;
   gustafson.serial_share = serial_share(study);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "core/error.hpp"
 #include "study/distributions.hpp"
@@ -104,13 +105,16 @@ Matrix inverse_gram(const Matrix& r, int parameters) {
   return gram;
 }
 
-Fit lack_of_fit(double lack, double lack_df, double pure, double pure_df) {
+Fit lack_of_fit(double lack, double lack_df, double pure, double pure_df,
+                std::span<const Residual> residuals) {
   if (lack_df <= 0 || pure_df <= 0) return {};
   const double error = std::max(pure / pure_df, min_scatter * min_scatter);
   Fit fit;
   fit.f = lack / lack_df / error;
   fit.p_value = fisher_f_p_value(fit.f, lack_df, pure_df);
-  fit.verdict = fit.p_value < 0.05 ? Verdict::does_not_fit : Verdict::fits;
+  const bool is_relevant = std::ranges::any_of(
+      residuals, [](const Residual& each) { return std::abs(each.relative) > min_relevant; });
+  fit.verdict = fit.p_value < 0.05 && is_relevant ? Verdict::does_not_fit : Verdict::fits;
   return fit;
 }
 
@@ -150,7 +154,7 @@ LinearFit fit_linear(const LinearLaw& law, const Study& study) {
   }
   const auto runs = static_cast<double>(study.launches.size());
   const auto sizes = static_cast<double>(groups.size());
-  fit.fit = lack_of_fit(lack, sizes - law.parameters, pure, runs - sizes);
+  fit.fit = lack_of_fit(lack, sizes - law.parameters, pure, runs - sizes, fit.residuals);
   if (runs == sizes) return fit;  // no launch is repeated: the noise is unknown
   fit.df = runs - law.parameters;
   fit.variance = (lack + pure) / fit.df;

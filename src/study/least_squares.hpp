@@ -22,7 +22,7 @@ struct LinearLaw {
 
 enum class Verdict {
   fits,          ///< the sizes deviate from the law no more than the launches' noise explains
-  does_not_fit,  ///< the lack-of-fit test is below 5 %
+  does_not_fit,  ///< the lack-of-fit test is below 5 %, and a size is more than 0.5 % off
   cannot_tell    ///< no more sizes than parameters, or one launch a size
 };
 

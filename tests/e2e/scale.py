@@ -137,7 +137,11 @@ def test_more_ranks_than_there_are():
     finished = run("scale", "model", "--scale.ranks", f"1,{ranks}", "-o", folder,
                    env={"OMPI_MCA_rmaps_base_oversubscribe": None})
     assert finished.code == 1 and not list(folder.glob("*.h5")), finished
-    expect_words(finished.err, [ranks, "--scale.ranks", "--scale.oversubscribe"], finished)
+    expect_words(finished.err, [ranks, "slots", "--scale.ranks", "--scale.oversubscribe"], finished)
+    assert [each["attempt"] for each in attempts(folder)] == [1, 2], attempts(folder)
+    # Nothing was measured, so the folder takes other options.
+    study(folder, "--model.work", "20ms", "--scale.ranks", 1, "--scale.replicates", 1)
+    assert only_study(folder)["failed"] == [] and len(attempts(folder)) == 2, attempts(folder)
 
 
 def test_one_launch_alone():
@@ -146,16 +150,18 @@ def test_one_launch_alone():
     options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 2]
     early = run("scale", "model", *QUICK, *options, "-o", folder, "--only", "p2-r1")
     expect_complaint(early, 2, [folder, "--only calibration"])
+    assert not folder.exists()
     unknown = run("scale", "model", *QUICK, *options, "-o", folder, "--only", "p3-r1")
     expect_complaint(unknown, 2, ["--only", "p3-r1", "--list"])
+    study(folder, *options, "--only", "calibration")
     finished = run("scale", "model", *QUICK, *options[:-1], 3, "--list", "-o", folder)
     expect_complaint(finished, 2, [folder, "scale.replicates", 2, 3])
-    study(folder, *options, "--only", "calibration")
     study(folder, *options, "--only", "p2-r1")
     assert [path.name for path in sorted(folder.glob("*.h5"))] == ["calibration.h5", "p2-r1.h5"]
     listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
     assert set(re.findall(r"^# (\S+): \d rank", listed, re.MULTILINE)) == {
         "p1-r1", "p1-r2", "p2-r2"}, listed
+    assert only_study(folder)["missing"] == ["p1-r1", "p1-r2", "p2-r2"]
     # Without a launcher: a login node may have none.
     empty = new_folder()
     assert run("scale", "model", *QUICK, *options, "--list", "-o", empty / "x",
@@ -183,6 +189,13 @@ def test_reports_of_any_files():
     out = new_folder()
     run("report", folder, "--csv", out / "csv", "--extra-p", out / "extra.jsonl").expect(0)
     (path,) = (out / "csv").iterdir()
+    assert good["points"][0]["repetitions"] == 3 and good["points"][0]["unconverged"] == 0, good
+    assert [each["ranks"] for each in good["residuals"]] == [1, 2] and good["p_value"] is None
+    shutil.copy(folder / "p1-r1.h5", folder / "x-copy.h5")
+    copy, = only_study(folder)["excluded"]
+    assert pathlib.Path(copy["file"]).name == "x-copy.h5", copy
+    expect_words(copy["reason"], [folder / "p1-r1.h5"])
+    (folder / "x-copy.h5").unlink()
     rows = list(csv.DictReader(path.open()))
     assert len(rows) == 4 * 3 and float(rows[0]["time [s]"]) > 0.01, rows
     lines = [json.loads(line) for line in (out / "extra.jsonl").read_text().splitlines()]
@@ -261,6 +274,9 @@ def test_bad_input():
     expect_complaint(run("report"), 2, ["report"])
     expect_complaint(run("report", empty), 2, [empty])
     expect_complaint(run("report", empty / "none.h5"), 2, [empty / "none.h5"])
+    expect_complaint(run("report", "--json", "x.json", empty), 2, ["--json", "x.json"])
+    source = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/gemm-tf32-strong"
+    expect_complaint(run("report", "--csv", "/dev/null", source), 2, ["--csv", "/dev/null"])
     # Started by a launcher itself.
     finished = run("scale", "model", "--scale.ranks", 1, "-o", empty / "x", ranks=2)
     assert finished.code == 2 and "OMPI_COMM_WORLD_SIZE" in finished.err, finished

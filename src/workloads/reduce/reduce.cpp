@@ -42,12 +42,9 @@ std::string access_of_all(const launch::Session& session, const io::Source& sour
   std::map<std::string, int> ranks;
   for (const std::string& access : session.gather(source.access())) ++ranks[access];
   if (ranks.size() == 1) return source.access();
-  std::string text;
-  for (const auto& [access, count] : ranks) {
-    text += fmt::format("{}{} ({} of {} ranks)", text.empty() ? "" : "; ", access, count,
-                        session.size());
-  }
-  return text;
+  return join(ranks, "; ", [&](const auto& access) {
+    return fmt::format("{} ({} of {} ranks)", access.first, access.second, session.size());
+  });
 }
 
 /// What was read, and how. Collective.

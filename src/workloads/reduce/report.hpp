@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text.hpp"
 #include "io/source.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
@@ -98,11 +99,7 @@ class Values {
 /// Coordinates of element `index`, "12,34"; empty for no_index.
 inline std::string place(const io::Source& source, std::int64_t index) {
   if (index == reduce::no_index) return "";
-  std::string text;
-  for (const auto x : source.order().coordinates(static_cast<std::uint64_t>(index))) {
-    text += fmt::format("{}{}", text.empty() ? "" : ",", x);
-  }
-  return text;
+  return join(source.order().coordinates(static_cast<std::uint64_t>(index)), ",");
 }
 
 /// The deviation that speaks for an operation; those that are exact have one in common.

@@ -1,0 +1,399 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "report/page/figures.hpp"
+#include "study/causes.hpp"
+
+namespace shardstream::report::page {
+namespace {
+
+using Rows = std::vector<std::vector<double>>;
+
+/// A part of the time to result, with its seconds at each size.
+struct Part {
+  std::string name;
+  std::vector<double> seconds;
+};
+
+double known(double seconds) {
+  return std::isfinite(seconds) ? std::max(0.0, seconds) : 0;
+}
+
+/// The slowest rank's seconds of collectives on the main thread, in all timed repetitions.
+double combining(const RunFile& run) {
+  double seconds = 0;
+  for (const PhaseTime& phase : run.phases) {
+    if (phase.track == "main" && phase.kind == "communication") seconds += phase.seconds;
+  }
+  return seconds;
+}
+
+/// Seconds between two steps of the start; the earlier one may be missing in a run.
+double between(const RunFile& run, std::initializer_list<const char*> earlier, const char* step) {
+  double before = 0;
+  for (const char* name : earlier) before = std::max(before, known(run.step(name)));
+  return std::isfinite(run.step(step)) ? run.step(step) - before : 0;
+}
+
+std::vector<Part> parts_of(const StudyReport& study) {
+  using Seconds = std::function<double(const RunFile&)>;
+  const std::vector<std::pair<std::string, Seconds>> parts = {
+      {"start-up",
+       [](const RunFile& run) {
+         return known(run.launcher.start) +
+                std::max({known(run.step("mpi")), known(run.step("device")),
+                          known(run.step("communicator")), known(run.step("ceilings")),
+                          known(run.step("allocate"))});
+       }},
+      {"reading before the work",
+       [](const RunFile& run) {
+         return between(run, {"mpi", "device", "communicator", "ceilings", "allocate"}, "load");
+       }},
+      {"warm-up",
+       [](const RunFile& run) {
+         return between(run, {"communicator", "ceilings", "allocate", "load"}, "begin");
+       }},
+      {"work", [](const RunFile& run) { return between(run, {"begin"}, "work") - combining(run); }},
+      {"combine", combining},
+      {"writing", [](const RunFile& run) {
+         return between(run, {"work"}, "store") + known(run.launcher.end);
+       }}};
+  std::vector<Part> found;
+  for (const auto& [name, seconds] : parts) {
+    Part part{name, {}};
+    for (const study::Size& size : study.table.sizes) {
+      part.seconds.push_back(known(median_of(study.runs_on(size.ranks), seconds)));
+    }
+    found.push_back(std::move(part));
+  }
+  return found;
+}
+
+/// How a box of the i-th part is filled; patterns differ as well as colours.
+std::string fill_of(std::size_t i) {
+  static constexpr std::array<const char*, 6> fills = {"solid 0.85", "pattern 4", "solid 0.3",
+                                                       "solid 1",    "pattern 5", "pattern 2"};
+  return fmt::format("fs {} border lc rgb '{}' lw 1", fills[i], styles[i].colour);
+}
+
+/// The useful seconds of each rank's host threads: the mean of its working threads.
+std::vector<double> host_useful(const Details& details, double wall) {
+  std::map<int, std::map<std::string, double>> tracks;  // useful seconds, by rank
+  std::map<int, double> main, idle;
+  for (const RankPhase& phase : details.phases) {
+    if (phase.on_device || !(phase.timed > 0)) continue;
+    if (phase.track == "main") {
+      (phase.kind == "useful" ? main : idle)[phase.rank] += phase.timed;
+    } else if (phase.kind != "waiting" && phase.kind != "communication") {
+      tracks[phase.rank][phase.track] += phase.timed;
+    }
+  }
+  std::vector<double> useful;
+  if (tracks.empty()) {  // one thread does all; its phases may contain its waiting
+    for (const auto& [rank, seconds] : main) {
+      useful.push_back(std::min(seconds, std::max(0.0, wall - idle[rank])));
+    }
+    return useful;
+  }
+  for (const auto& [rank, threads] : tracks) {
+    double sum = 0;
+    for (const auto& [track, seconds] : threads) sum += seconds;
+    useful.push_back(sum / static_cast<double>(threads.size()));
+  }
+  return useful;
+}
+
+double wall_of(const RunFile& run) {
+  double wall = 0;
+  for (const double seconds : run.repetitions) wall += seconds;
+  return wall;
+}
+
+/// Seconds of each rank's device in kernels, and in anything; from sums of phases if there are no
+/// spans, and then the latter are empty.
+struct DeviceTimes {
+  std::vector<double> kernels, active;
+};
+
+/// From spans, inside the time in which the main threads were in phases of timed repetitions only.
+DeviceTimes device_times(const Details& details) {
+  std::map<std::tuple<int, std::string, std::string>, const RankPhase*> phases;
+  for (const RankPhase& each : details.phases) {
+    phases[{each.rank, each.track, each.phase}] = &each;
+  }
+  const auto phase_of = [&](const Span& span) -> const RankPhase* {
+    const auto found = phases.find({span.rank, span.track, span.phase});
+    return found == phases.end() ? nullptr : found->second;
+  };
+  std::int64_t begin = INT64_MAX, end = 0;
+  for (const Span& span : details.spans) {
+    const RankPhase* const phase = phase_of(span);
+    constexpr double rounding = 1e-6;
+    if (phase == nullptr || span.track != "main" || !(phase->timed > 0)) continue;
+    end = std::max(end, span.end);
+    if (phase->timed >= phase->seconds * (1 - rounding)) begin = std::min(begin, span.start);
+  }
+  std::map<int, std::vector<study::TimeSpan>> kernels, active;
+  for (const Span& span : details.spans) {
+    const RankPhase* const phase = phase_of(span);
+    if (phase == nullptr || !phase->on_device) continue;
+    if (span.start < begin || span.start >= end) continue;
+    active[span.rank].push_back({span.start, span.end});
+    if (phase->kind == "useful") kernels[span.rank].push_back({span.start, span.end});
+  }
+  DeviceTimes times;
+  for (auto& [rank, spans] : active) {
+    times.kernels.push_back(study::union_of(std::move(kernels[rank])));
+    times.active.push_back(study::union_of(std::move(spans)));
+  }
+  return times;
+}
+
+/// Without spans: the kernels of a rank run in one stream, so that their spans do not overlap.
+std::vector<double> kernel_sums(const Details& details) {
+  std::map<int, double> kernels;
+  for (const RankPhase& phase : details.phases) {
+    if (phase.on_device && phase.kind == "useful") kernels[phase.rank] += known(phase.timed);
+  }
+  std::vector<double> sums;
+  for (const auto& [rank, seconds] : kernels) sums.push_back(seconds);
+  return sums;
+}
+
+constexpr const char* old_files =
+    "the files do not say which part of a phase was inside the timed repetitions; runs of newer "
+    "versions do";
+
+/// Lines of shares over the numbers of ranks. `rows` have the ranks first, then a share for each
+/// of `names`; the last one is the total.
+void plot_shares(Figure& figure, const StudyReport& study, const Rows& rows,
+                 const std::vector<std::string>& names) {
+  Script script;
+  set_ranks_axis(script, ranks_of(study));
+  double top = 1;
+  for (const auto& row : rows) {
+    for (std::size_t i = 1; i < row.size(); ++i)
+      top = std::isfinite(row[i]) ? std::max(top, row[i]) : top;
+  }
+  script.set(fmt::format("set yrange [0:{:.6g}]", 1.06 * top));
+  script.set("set ylabel 'share'");
+  figure.numbers.header = {"ranks"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::size_t style = i + 1 == names.size() ? 0 : i + 1;
+    script.plot(rows, fmt::format("using 1:{} with linespoints {} pt {} ps 0.8", i + 2,
+                                  line_of(styles[style], i + 1 == names.size() ? 2.4 : 1.4),
+                                  styles[style].point));
+    figure.legend.push_back({styles[style], Look::line_and_points, names[i]});
+    figure.numbers.header.push_back(names[i]);
+  }
+  for (const auto& row : rows) {
+    std::vector<std::string> cells = {fmt::format("{}", row[0])};
+    for (std::size_t i = 1; i < row.size(); ++i) cells.push_back(number_text(row[i], 6));
+    figure.numbers.rows.push_back(std::move(cells));
+  }
+  figure.script = script.text();
+}
+
+/// The useful time for the work of the smallest size over that for this size's, a unit of work.
+double computation(const std::vector<double>& reference, double reference_work,
+                   const std::vector<double>& here, double work) {
+  double before = 0, now = 0;
+  for (const double seconds : reference) before += seconds;
+  for (const double seconds : here) now += seconds;
+  return (before / reference_work) / (now / work);
+}
+
+double work_of(const RunFile& run) {
+  return run.work * static_cast<double>(run.repetitions.size());
+}
+
+/// The stages of a rank's pipeline and their busy seconds; threads of one kind are one stage.
+std::map<std::string, double> stages_of(const Details& details, int rank) {
+  std::map<std::string, double> tracks;
+  for (const RankPhase& phase : details.phases) {
+    const bool counts =
+        phase.kind != "waiting" && (phase.track != "main" || phase.kind != "useful");
+    if (phase.rank == rank && counts && phase.timed > 0) tracks[phase.track] += phase.timed;
+  }
+  std::map<std::string, double> stages;
+  for (const auto& [track, seconds] : tracks) {
+    const std::string kind = track.substr(0, track.find_last_not_of("0123456789 ") + 1);
+    double& longest = stages[kind == "main" ? "combine" : kind];
+    longest = std::max(longest, seconds);
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::string basis_of_medians(const StudyReport& study) {
+  return fmt::format(
+      "Of {}, the one with the median time at each size; no intervals, since the parts of one "
+      "launch belong together.",
+      count_text(study.runs.size(), "launch"));
+}
+
+Figure to_result_figure(const StudyReport& study) {
+  Figure figure{"to-result", "From the start of the launcher to the result",
+                "Work is what the other figures measure, all repetitions of it. Reading and "
+                "writing inside it overlap with computing.",
+                fmt::format("{}; medians of the launches at each size, without intervals.",
+                            count_text(study.runs.size(), "launch"))};
+  const std::vector<Part> parts = parts_of(study);
+  Script script;
+  std::string tics;
+  figure.numbers.header = {"ranks"};
+  for (const Part& part : parts) figure.numbers.header.push_back(part.name + " [s]");
+  std::vector<double> tops(study.table.sizes.size());
+  for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
+    const int ranks = study.table.sizes[i].ranks;
+    tics += fmt::format("{}'{}' {}", i == 0 ? "" : ",", ranks, i);
+    figure.numbers.rows.push_back({fmt::format("{}", ranks)});
+  }
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    Rows boxes;
+    for (std::size_t i = 0; i < tops.size(); ++i) {
+      const double x = static_cast<double>(i), seconds = parts[part].seconds[i];
+      boxes.push_back({x, tops[i], x - 0.35, x + 0.35, tops[i], tops[i] + seconds});
+      tops[i] += seconds;
+      figure.numbers.rows[i].push_back(number_text(seconds));
+    }
+    script.plot(boxes, fmt::format("using 1:2:3:4:5:6 with boxxyerror {} lc rgb '{}'",
+                                   fill_of(part), styles[part].colour));
+    figure.legend.push_back({styles[part], Look::box, parts[part].name});
+  }
+  const double top = *std::ranges::max_element(tops);
+  if (!(top > 0)) return missing("to-result", figure.title, "the files have no times of the start");
+  script.set(fmt::format("set xtics ({})", tics));
+  script.set(fmt::format("set xrange [-0.6:{}]", static_cast<double>(tops.size()) - 0.4));
+  script.set(fmt::format("set yrange [0:{:.6g}]", 1.05 * top));
+  script.set("set xlabel 'ranks'");
+  script.set("set ylabel 'time [s]'");
+  figure.script = script.text();
+  return figure;
+}
+
+Figure host_causes_figure(const DetailedStudy& detailed) {
+  const StudyReport& study = *detailed.study;
+  Figure figure{"host-causes", "Efficiency by cause: host threads",
+                "Balance x busy = parallel efficiency, exactly; times computation scaling it is "
+                "the total. The lowest line is the cause to look at.",
+                basis_of_medians(study)};
+  Rows rows;
+  std::string why = old_files;
+  std::vector<double> reference;
+  double reference_work = 0;
+  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
+    const RunFile& run = *detailed.runs[i];
+    const std::vector<double> useful = host_useful(detailed.details[i], wall_of(run));
+    const auto causes = study::find_causes(useful, wall_of(run));
+    if (!causes) {
+      if (detailed.details[i].knows_timed) why = causes.why_not;
+      continue;
+    }
+    if (reference.empty()) {
+      reference = useful;
+      reference_work = work_of(run);
+    }
+    const double scaling = computation(reference, reference_work, useful, work_of(run));
+    rows.push_back({static_cast<double>(run.ranks), causes->balance, causes->busy, scaling,
+                    causes->total() * scaling});
+  }
+  if (rows.empty()) return missing(figure.id, figure.title, why);
+  plot_shares(figure, study, rows,
+              {"balance of ranks", "busy share of the busiest", "computation scaling", "total"});
+  return figure;
+}
+
+Figure device_causes_figure(const DetailedStudy& detailed) {
+  const StudyReport& study = *detailed.study;
+  Figure figure{"device-causes", "Efficiency by cause: devices",
+                "The factors multiply to the total, exactly: the share of the time in which "
+                "kernels run. The lowest factor is the cause to look at.",
+                basis_of_medians(study)};
+  Rows rows;
+  std::string why = old_files;
+  bool has_spans = true;
+  for (const Details& details : detailed.details) has_spans = has_spans && !details.spans.empty();
+  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
+    const RunFile& run = *detailed.runs[i];
+    const Details& details = detailed.details[i];
+    const double ranks = static_cast<double>(run.ranks);
+    if (details.knows_timed) why = "no kernels of a device were recorded";
+    if (has_spans) {
+      const DeviceTimes times = device_times(details);
+      const auto causes = study::find_device_causes(times.kernels, times.active, wall_of(run));
+      if (!causes) continue;
+      rows.push_back({ranks, causes->balance, causes->overlap, causes->active, causes->total()});
+    } else if (const auto causes = study::find_causes(kernel_sums(details), wall_of(run))) {
+      rows.push_back({ranks, causes->balance, causes->busy, causes->total()});
+    }
+  }
+  if (rows.empty()) return missing(figure.id, figure.title, why);
+  if (has_spans) {
+    plot_shares(figure, study, rows,
+                {"balance of devices", "kernels' share of activity", "active share", "total"});
+  } else {
+    plot_shares(figure, study, rows, {"balance of devices", "busy share of the busiest", "total"});
+    figure.basis +=
+        " The copies' part is not told apart: that takes runs with the option measure.timeline.";
+  }
+  return figure;
+}
+
+Figure overlap_figure(const DetailedStudy& detailed) {
+  const StudyReport& study = *detailed.study;
+  Figure figure{"overlap", "How well the stages of the pipeline overlap",
+                "1: a repetition takes as long as its longest stage. 0: the stages work one after "
+                "another.",
+                basis_of_medians(study)};
+  std::set<std::string> names;
+  std::vector<std::map<std::string, double>> stages;
+  Rows rows;
+  std::string why = old_files;
+  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
+    stages.push_back(stages_of(detailed.details[i], 0));
+    std::vector<double> busy;
+    for (const auto& [name, seconds] : stages.back()) {
+      names.insert(name);
+      busy.push_back(seconds);
+    }
+    const auto overlap = study::find_overlap(busy, wall_of(*detailed.runs[i]));
+    if (overlap) rows.push_back({static_cast<double>(detailed.runs[i]->ranks), *overlap});
+    if (!overlap && detailed.details[i].knows_timed) why = overlap.why_not;
+  }
+  if (rows.empty()) return missing(figure.id, figure.title, why);
+  Script script;
+  set_ranks_axis(script, ranks_of(study));
+  double low = 0;
+  for (const auto& row : rows) low = std::min(low, row[1]);
+  script.set(fmt::format("set yrange [{:.6g}:1.08]", 1.1 * low));
+  script.set("set ylabel 'overlap'");
+  script.plot({{rows.front()[0], 1}, {rows.back()[0], 1}},
+              "using 1:2 with lines " + line_of(ideal_style));
+  script.plot(rows, fmt::format("using 1:2 with linespoints {} pt {} ps 0.8", line_of(styles[2]),
+                                styles[2].point));
+  figure.script = script.text();
+  figure.legend = {{styles[2], Look::line_and_points, "overlap of rank 0"},
+                   {ideal_style, Look::line, "ideal"}};
+  figure.numbers.header = {"ranks", "overlap", "time [s]"};
+  for (const auto& name : names) figure.numbers.header.push_back(name + " busy [s]");
+  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
+    const RunFile& run = *detailed.runs[i];
+    const auto found = std::ranges::find(rows, static_cast<double>(run.ranks),
+                                         [](const auto& row) { return row[0]; });
+    std::vector<std::string> cells = {fmt::format("{}", run.ranks),
+                                      found == rows.end() ? "-" : number_text((*found)[1]),
+                                      number_text(wall_of(run))};
+    for (const std::string& name : names) {
+      cells.push_back(stages[i].contains(name) ? number_text(stages[i][name]) : "-");
+    }
+    figure.numbers.rows.push_back(std::move(cells));
+  }
+  return figure;
+}
+
+}  // namespace shardstream::report::page

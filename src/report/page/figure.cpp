@@ -1,0 +1,239 @@
+#include "report/page/figure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace shardstream::report::page {
+namespace {
+
+std::string dashes_of(const Style& style) {
+  if (style.dashes.empty()) return "dt 1";
+  std::string list(style.dashes);
+  std::ranges::replace(list, ' ', ',');
+  return fmt::format("dt ({})", list);
+}
+
+/// A marker in a box from 0 to 12, as gnuplot draws it.
+std::string marker_of(const Style& style) {
+  switch (style.point) {
+    case 5:
+      return "<rect x=\"10\" y=\"2\" width=\"8\" height=\"8\"/>";
+    case 4:
+      return fmt::format(
+          "<rect x=\"10\" y=\"2\" width=\"8\" height=\"8\" fill=\"none\" "
+          "stroke=\"{}\" stroke-width=\"1.5\"/>",
+          style.colour);
+    case 9:
+      return "<path d=\"M14 1l5 9h-10z\"/>";
+    case 11:
+      return "<path d=\"M14 11l5-9h-10z\"/>";
+    case 13:
+      return "<path d=\"M14 1l5 5-5 5-5-5z\"/>";
+    case 0:
+      return "";
+    default:
+      return "<circle cx=\"14\" cy=\"6\" r=\"4\"/>";
+  }
+}
+
+std::string swatch(const Legend& legend) {
+  const Style& style = legend.style;
+  std::string shape;
+  if (legend.look == Look::band || legend.look == Look::box) {
+    shape = fmt::format("<rect x=\"2\" y=\"1\" width=\"24\" height=\"10\" fill-opacity=\"{}\"/>",
+                        legend.look == Look::band ? "0.25" : "1");
+  }
+  if (legend.look == Look::line || legend.look == Look::line_and_points) {
+    shape += fmt::format(
+        "<path d=\"M0 6h28\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>", style.colour,
+        style.dashes.empty() ? "" : fmt::format(" stroke-dasharray=\"{}\"", style.dashes));
+  }
+  if (legend.look == Look::points || legend.look == Look::line_and_points) {
+    shape += marker_of(style);
+  }
+  return fmt::format(
+      "<svg class=\"swatch\" viewBox=\"0 0 28 12\" aria-hidden=\"true\" "
+      "fill=\"{}\">{}</svg>",
+      style.colour, shape);
+}
+
+std::string legend_html(const std::vector<Legend>& legend) {
+  if (legend.empty()) return {};
+  std::string html = "<ul class=\"legend\">";
+  for (const Legend& entry : legend) {
+    html += fmt::format("<li>{}{}</li>", swatch(entry), escape(entry.words));
+  }
+  return html + "</ul>\n";
+}
+
+std::string picture_html(const Figure& figure, const std::string& why_not) {
+  if (figure.pictures.empty() || figure.pictures.front().empty()) {
+    const bool is_drawable = !figure.script.empty();
+    return fmt::format(
+        "<p class=\"missing\">{}.</p>\n",
+        escape(is_drawable ? "No picture: " + why_not : "Not shown: " + figure.why_missing));
+  }
+  const bool has_two = figure.pictures.size() > 1 && !figure.pictures.back().empty();
+  std::string html =
+      fmt::format("<div class=\"picture{}\" role=\"img\" aria-label=\"{}\">{}</div>",
+                  has_two ? " narrow" : "", escape(figure.title), figure.pictures.front());
+  if (has_two) {
+    html += fmt::format("<div class=\"picture wide\" role=\"img\" aria-label=\"{}\">{}</div>",
+                        escape(figure.title), figure.pictures.back());
+  }
+  return html + '\n';
+}
+
+}  // namespace
+
+std::string line_of(const Style& style, double width) {
+  return fmt::format("lc rgb '{}' lw {} {}", style.colour, width, dashes_of(style));
+}
+
+std::string points_of(const Style& style, double size) {
+  return fmt::format("lc rgb '{}' pt {} ps {} lw 1.2", style.colour, style.point, size);
+}
+
+Script::Script(int width, int height) {
+  set(fmt::format("set terminal svg size {},{} dynamic noenhanced font 'sans-serif,14'", width,
+                  height));
+  set("set key off");
+  set("set border 3 lw 0.8");
+  set("set tics nomirror scale 0.5");
+  set("set grid lc rgb '#8a949e' lw 0.4 dt (1,4)");
+  set("set lmargin 10");
+  set("set rmargin 2.5");
+  set("set tmargin 0.8");
+}
+
+void Script::plot(const std::vector<std::vector<double>>& rows, const std::string& how) {
+  if (rows.empty()) return;
+  data_ += fmt::format("$d{} << EOD\n", blocks_);
+  for (const auto& row : rows) {
+    for (const double value : row) {
+      data_ += std::isfinite(value) ? fmt::format("{:.9g} ", value) : "NaN ";
+    }
+    data_ += '\n';
+  }
+  data_ += "EOD\n";
+  plots_ += fmt::format("{} $d{} {}", plots_.empty() ? "plot" : ",", blocks_, how);
+  ++blocks_;
+}
+
+std::string Script::text() const {
+  return is_empty() ? "" : settings_ + data_ + plots_ + '\n';
+}
+
+Extent log_extent(const std::vector<double>& values) {
+  constexpr double smallest = 1e-100, largest = 1e100;  // no measurement is beyond
+  Extent extent{INFINITY, 0};
+  for (const double value : values) {
+    if (!std::isfinite(value) || value <= 0) continue;
+    extent.lo = std::min(extent.lo, std::clamp(value, smallest, largest));
+    extent.hi = std::max(extent.hi, std::clamp(value, smallest, largest));
+  }
+  if (extent.hi <= 0) return {0.1, 10};
+  const double room = std::max(1.08, std::pow(extent.hi / extent.lo, 0.06));
+  const double least = 1.5;  // a flat curve shall not fill the picture
+  const double more = std::max(1.0, std::sqrt(least / (extent.hi / extent.lo)));
+  return {extent.lo / room / more, extent.hi * room * more};
+}
+
+std::string log_tics(const Extent& extent) {
+  static const std::vector<std::vector<double>> steps = {
+      {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9},
+      {1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8},
+      {1, 2, 3, 5, 7},
+      {1, 2, 5},
+      {1, 3},
+      {1}};
+  std::vector<double> tics;
+  for (const auto& step : steps) {
+    tics.clear();
+    for (double decade = std::pow(10, std::floor(std::log10(extent.lo))); decade <= extent.hi;
+         decade *= 10) {
+      for (const double digit : step) {
+        if (decade * digit >= extent.lo && decade * digit <= extent.hi) {
+          tics.push_back(decade * digit);
+        }
+      }
+    }
+    if (tics.size() <= 7) break;
+  }
+  std::string list;
+  const std::size_t every = tics.size() / 7 + 1;
+  for (std::size_t i = 0; i < tics.size(); i += every) {
+    list += fmt::format("{}'{:.4g}' {:.9g}", list.empty() ? "" : ",", tics[i], tics[i]);
+  }
+  return list;
+}
+
+void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond) {
+  constexpr std::size_t most = 8;
+  const std::size_t every = (ranks.size() + most - 1) / most;
+  std::string list;
+  for (std::size_t i = 0; i < ranks.size(); i += every) {
+    list += fmt::format("{}{}", list.empty() ? "" : ",", ranks[i]);
+  }
+  script.set("set logscale x");
+  script.set(fmt::format("set xtics ({})", list));
+  constexpr double room = 1.25;
+  script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", ranks.front() / room,
+                         ranks.back() * beyond * room));
+  script.set("set xlabel 'ranks'");
+}
+
+void set_log_axis(Script& script, const std::string& label, const std::vector<double>& values) {
+  const Extent extent = log_extent(values);
+  script.set("set logscale y");
+  script.set(fmt::format("set yrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
+  script.set(fmt::format("set ytics ({})", log_tics(extent)));
+  script.set(fmt::format("set ylabel '{}'", label));
+}
+
+Figure missing(std::string id, std::string title, std::string why) {
+  Figure figure{std::move(id), std::move(title), "", ""};
+  figure.why_missing = std::move(why);
+  return figure;
+}
+
+std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not) {
+  std::string html =
+      fmt::format("<figure id=\"{}-{}\"{}>\n<figcaption>{}</figcaption>\n", study, figure.id,
+                  figure.wide_script.empty() ? "" : " class=\"broad\"", escape(figure.title));
+  html += legend_html(figure.legend) + picture_html(figure, why_not);
+  if (!figure.how_to_read.empty()) {
+    html += fmt::format("<p class=\"read\"><b>How to read it:</b> {}</p>\n",
+                        escape(figure.how_to_read));
+  }
+  if (!figure.basis.empty()) {
+    html += fmt::format("<p class=\"basis\">{}</p>\n", escape(figure.basis));
+  }
+  if (!figure.numbers.rows.empty()) html += folded("Numbers", to_html(figure.numbers));
+  return html + "</figure>\n";
+}
+
+std::string number_text(double value, int digits) {
+  if (!std::isfinite(value)) return "-";
+  std::array<char, 64> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%#.*g", digits, value);  // 0.960, and not 0.96
+  std::string text = buffer.data();
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+std::string estimate_text(const study::Estimate& estimate, int digits) {
+  const std::string value = number_text(estimate.value, digits);
+  if (!estimate.interval) return value;
+  return fmt::format("{} [{}, {}]", value, number_text(estimate.interval->lo, digits),
+                     number_text(estimate.interval->hi, digits));
+}
+
+std::string count_text(std::size_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : thing.ends_with("ch") ? "es" : "s");
+}
+
+}  // namespace shardstream::report::page

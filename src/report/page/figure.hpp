@@ -1,0 +1,98 @@
+// A figure: a picture with what a reader needs beside it, and the numbers below it.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/page/html.hpp"
+#include "study/estimate.hpp"
+
+namespace shardstream::report::page {
+
+/// Colour (Okabe and Ito), dashes and marker of a series: each tells it from the others.
+struct Style {
+  std::string_view colour;
+  std::string_view dashes;  ///< lengths with blanks between them; empty: a full line
+  int point;                ///< gnuplot's number of the marker
+};
+inline constexpr std::array<Style, 6> styles = {{{"#0072B2", "", 7},
+                                                 {"#D55E00", "8 4", 5},
+                                                 {"#009E73", "2 3", 9},
+                                                 {"#CC79A7", "8 3 2 3", 13},
+                                                 {"#E69F00", "12 4", 11},
+                                                 {"#56B4E9", "5 2", 4}}};
+inline constexpr Style ideal_style = {"#808890", "3 4", 0};
+
+/// gnuplot's words for a line or its markers in this style.
+std::string line_of(const Style& style, double width = 1.6);
+std::string points_of(const Style& style, double size = 0.75);
+
+/// How a series looks, for the legend.
+enum class Look { line, points, line_and_points, band, box };
+
+struct Legend {
+  Style style;
+  Look look;
+  std::string words;
+};
+
+/// A gnuplot script that is made of numbers and of words of this program.
+class Script {
+ public:
+  explicit Script(int width = 400, int height = 280);
+  void set(const std::string& setting) { settings_ += setting + '\n'; }
+  /// Draws rows of numbers `how`: "using 1:2 with lines". Without rows it draws nothing.
+  void plot(const std::vector<std::vector<double>>& rows, const std::string& how);
+  /// Whether there is nothing to draw.
+  bool is_empty() const { return plots_.empty(); }
+  std::string text() const;
+
+ private:
+  std::string settings_, data_, plots_;
+  int blocks_ = 0;
+};
+
+/// Least and greatest of positive or of any finite values, with some room around.
+struct Extent {
+  double lo = 0, hi = 0;
+};
+Extent log_extent(const std::vector<double>& values);
+/// At most about six round numbers on a logarithmic axis, as gnuplot's list of tics.
+std::string log_tics(const Extent& extent);
+/// The x axis with numbers of ranks, logarithmic, with a tic at each size (at most eight).
+void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond = 1);
+/// The y axis, logarithmic, over all values; `label` is a word of this program.
+void set_log_axis(Script& script, const std::string& label, const std::vector<double>& values);
+
+struct Figure {
+  std::string id;           ///< a plain word, unique in a study
+  std::string title;        ///< what it shows
+  std::string how_to_read;  ///< one line
+  std::string basis;        ///< launches and intervals
+  std::vector<Legend> legend = {};
+  std::string script = {};       ///< empty: nothing to draw
+  std::string wide_script = {};  ///< the same picture for wide screens; empty: the other one
+  std::string why_missing = {};  ///< why there is no script
+  std::map<std::string, std::string> labels = {};  ///< words of a script, and the texts that they
+                                                   ///< stand for, which may come from files
+  Grid numbers = {};
+  std::vector<std::string> pictures = {};  ///< of `script` and `wide_script`, ready for the page
+};
+
+/// A figure whose place says why it is not there.
+Figure missing(std::string id, std::string title, std::string why);
+
+/// As HTML. `study` makes ids unique; `why_not` says why a script has no picture.
+std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not);
+
+/// "0.9500", "1.234e+06"; "-" if it is not finite.
+std::string number_text(double value, int digits = 4);
+/// "0.95 [0.93, 0.97]"
+std::string estimate_text(const study::Estimate& estimate, int digits = 3);
+/// "1 rank", "2 ranks"
+std::string count_text(std::size_t count, std::string_view thing);
+
+}  // namespace shardstream::report::page

@@ -1,0 +1,245 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/page/figures.hpp"
+
+namespace shardstream::report::page {
+namespace {
+
+using Rows = std::vector<std::vector<double>>;
+
+/// The roofs of one size, for a rank, in units of work per second.
+struct Roofs {
+  double peak = NAN, bandwidth = NAN;  ///< `bandwidth` in GB/s
+  std::string peak_name, bandwidth_name;
+};
+
+/// What a unit of the ceiling is in the work's unit; NaN if it does not count work.
+double in_work(const Ceiling& ceiling, const std::string& unit) {
+  if (unit == "Tflop" && ceiling.unit == "Gflop/s") return 1e-3;
+  return unit == "GB" && ceiling.unit == "GB/s" ? 1 : NAN;
+}
+
+/// The way of the data: the host link, or else the first memory or source that all data pass.
+const Ceiling* way_of(const Details& details) {
+  const Ceiling* way = nullptr;
+  for (const Ceiling& ceiling : details.ceilings) {
+    if (!ceiling.on_path || !(ceiling.aggregate > 0) || ceiling.unit != "GB/s") continue;
+    if (way == nullptr || ceiling.name == "link_up") way = &ceiling;
+  }
+  return way;
+}
+
+/// The way of the data, and the lowest of the other ceilings on the path that count work.
+Roofs roofs_of(const Details& details, const StudyReport& study, double ranks) {
+  Roofs roofs;
+  const Ceiling* const way = way_of(details);
+  if (way == nullptr) return roofs;
+  roofs.bandwidth = way->aggregate / ranks;
+  roofs.bandwidth_name = way->name;
+  for (const Ceiling& ceiling : details.ceilings) {
+    if (!ceiling.on_path || !(ceiling.aggregate > 0) || &ceiling == way) continue;
+    const double rate = ceiling.aggregate / ranks * in_work(ceiling, study.unit);
+    if (std::isfinite(rate) && !(rate >= roofs.peak)) {
+      roofs.peak = rate;
+      roofs.peak_name = ceiling.name;
+    }
+  }
+  return roofs;
+}
+
+/// A roof over intensities: the lower one of bandwidth times intensity and peak.
+Rows roof_line(const Roofs& roofs, double from, double to) {
+  Rows rows;
+  constexpr int steps = 60;
+  for (int i = 0; i <= steps; ++i) {
+    const double x = from * std::pow(to / from, static_cast<double>(i) / steps);
+    const double slope = roofs.bandwidth * x;
+    rows.push_back({x, std::isfinite(roofs.peak) ? std::min(roofs.peak, slope) : slope});
+  }
+  return rows;
+}
+
+/// GB that all ranks stream in a repetition; the work itself if it is counted in GB.
+double streamed(const Details& details, const RunFile& run) {
+  constexpr double giga = 1e9;
+  return details.streamed > 0 ? details.streamed / giga : run.work_unit == "GB" ? run.work : NAN;
+}
+
+/// Points of intensity and rate below the roofs of the smallest and, if there are several sizes, of
+/// the largest size.
+void draw_roofs(Figure& figure, const StudyReport& study, const Rows& points, const Roofs& roofs,
+                const Roofs& last, bool has_sizes) {
+  std::vector<double> xs, ys;
+  for (const auto& row : points) {
+    xs.push_back(row[0]);
+    ys.push_back(row[1]);
+  }
+  if (std::isfinite(roofs.peak)) xs.push_back(roofs.peak / roofs.bandwidth);
+  const Extent extent = log_extent(xs);
+  constexpr double around = 4;
+  const Extent width = {extent.lo / around, extent.hi * around};
+  const Rows line = roof_line(roofs, width.lo, width.hi);
+  for (const auto& row : line) ys.push_back(row[1]);
+  const bool has_operations = study.unit == "Tflop";
+  Script script;
+  script.set("set logscale x");
+  script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", width.lo, width.hi));
+  script.set(fmt::format("set xtics ({})", log_tics(width)));
+  script.set(has_operations ? "set xlabel 'intensity [Tflop/GB]'"
+                            : "set xlabel 'work per streamed data [GB/GB]'");
+  set_log_axis(script, has_operations ? "rate of a rank [Tflop/s]" : "rate of a rank [GB/s]", ys);
+  script.plot(line, "using 1:2 with lines " + line_of({styles[1].colour, "", 0}, 2));
+  if (has_sizes && last.bandwidth > 0) {
+    script.plot(roof_line(last, width.lo, width.hi), "using 1:2 with lines " + line_of(styles[3]));
+  }
+  script.plot(points, "using 1:2 with points " + points_of(styles[0]));
+  figure.script = script.text();
+}
+
+Grid roof_grid(const DetailedStudy& detailed) {
+  Grid grid{{"ranks", "ceiling", "of all ranks", "unit", "passed by all data"}};
+  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
+    for (const Ceiling& ceiling : detailed.details[i].ceilings) {
+      grid.rows.push_back({fmt::format("{}", detailed.runs[i]->ranks), ceiling.name,
+                           number_text(ceiling.aggregate), ceiling.unit,
+                           ceiling.on_path ? "yes" : "no"});
+    }
+  }
+  return grid;
+}
+
+/// Energy of a repetition in joules, and the GPUs' hours of one; NaN if unknown.
+double energy_of(const RunFile& run) {
+  return run.number("energy") / static_cast<double>(run.repetitions.size());
+}
+
+double devices_of(const RunFile& run) {
+  return static_cast<double>(run.gpus > 0 ? run.gpus : run.ranks);
+}
+
+/// A point for each launch and a line through the medians of the sizes.
+void plot_runs(Figure& figure, const StudyReport& study, const std::string& label,
+               const std::function<double(const RunFile&)>& of) {
+  Rows points, medians;
+  double top = 0;
+  for (const RunFile& run : study.runs) {
+    const double value = of(run);
+    if (!std::isfinite(value)) continue;
+    points.push_back({static_cast<double>(run.ranks), value});
+    top = std::max(top, value);
+  }
+  for (const int ranks : ranks_of(study)) {
+    const double median = median_of(study.runs_on(ranks), of);
+    if (std::isfinite(median)) medians.push_back({static_cast<double>(ranks), median});
+  }
+  Script script;
+  set_ranks_axis(script, ranks_of(study));
+  script.set(fmt::format("set yrange [0:{:.6g}]", top > 0 ? 1.12 * top : 1));
+  script.set(fmt::format("set ylabel '{}'", label));
+  script.plot(points, "using 1:2 with points " + points_of(styles[5], 1.1));
+  script.plot(medians, fmt::format("using 1:2 with linespoints {} pt {} ps 0.8", line_of(styles[0]),
+                                   styles[0].point));
+  figure.script = script.text();
+  figure.legend = {{styles[0], Look::line_and_points, "median"},
+                   {styles[5], Look::points, "each launch"}};
+}
+
+}  // namespace
+
+Figure roofline_figure(const DetailedStudy& detailed) {
+  const StudyReport& study = *detailed.study;
+  Figure figure{"roofline", "Roofline: the rate of a rank below its measured ceilings",
+                "A point on the line is as fast as the machine allows. On the slope the data's "
+                "way is the limit, on the flat part computing is.",
+                fmt::format("{}; ceilings were measured in the same launches.",
+                            count_text(study.runs.size(), "launch"))};
+  figure.numbers = roof_grid(detailed);
+  Rows points;
+  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
+    const double gigabytes = streamed(detailed.details[i], *detailed.runs[i]);
+    for (const RunFile* run : study.runs_on(static_cast<int>(detailed.runs[i]->ranks))) {
+      const double ranks = static_cast<double>(run->ranks);
+      points.push_back({run->work / gigabytes, run->work / run->seconds / ranks});
+    }
+  }
+  const double smallest = static_cast<double>(detailed.runs.front()->ranks);
+  const double largest = static_cast<double>(detailed.runs.back()->ranks);
+  const Roofs roofs = roofs_of(detailed.details.front(), study, smallest);
+  const Roofs last = roofs_of(detailed.details.back(), study, largest);
+  const bool known = std::ranges::all_of(
+      points, [](const auto& row) { return std::isfinite(row[0]) && row[0] > 0; });
+  if (!known || !(roofs.bandwidth > 0)) {
+    return missing(figure.id, figure.title,
+                   known ? "the files have no ceiling of the data's way"
+                         : "the work is not counted in operations or bytes");
+  }
+  draw_roofs(figure, study, points, roofs, last, detailed.runs.size() > 1);
+  const std::string names =
+      roofs.bandwidth_name + (roofs.peak_name.empty() ? "" : " and " + roofs.peak_name);
+  figure.legend = {
+      {styles[0], Look::points, "each launch"},
+      {{styles[1].colour, "", 0},
+       Look::line,
+       fmt::format("{}, on {}", names, count_text(detailed.runs.front()->ranks, "rank"))}};
+  if (detailed.runs.size() > 1 && last.bandwidth > 0) {
+    figure.legend.push_back(
+        {styles[3], Look::line,
+         fmt::format("a rank's share of {}", count_text(detailed.runs.back()->ranks, "rank"))});
+  }
+  return figure;
+}
+
+Figure energy_figure(const StudyReport& study) {
+  Figure figure{"energy", "Energy to solution of all GPUs",
+                "Flat is ideal for the same work. More ranks cost more energy if they wait.",
+                fmt::format("{}; energy of a repetition, read from the GPUs.",
+                            count_text(study.runs.size(), "launch"))};
+  const bool known = std::ranges::any_of(
+      study.runs, [](const RunFile& run) { return std::isfinite(energy_of(run)); });
+  if (!known) {
+    return missing(figure.id, figure.title,
+                   "the files have no energy: the runs had no GPU that measures it, or were too "
+                   "short for a sample");
+  }
+  plot_runs(figure, study, "energy of a repetition [J]", energy_of);
+  figure.numbers.header = {"ranks", "launches", "energy [J]",
+                           fmt::format("energy per work [J/{}]", study.unit)};
+  for (const study::Size& size : study.table.sizes) {
+    const double joules = median_of(study.runs_on(size.ranks), energy_of);
+    figure.numbers.rows.push_back({fmt::format("{}", size.ranks), fmt::format("{}", size.launches),
+                                   number_text(joules, 5), number_text(joules / size.work, 5)});
+  }
+  return figure;
+}
+
+Figure cost_figure(const StudyReport& study) {
+  const bool has_gpus = study.runs.front().gpus > 0;
+  const char* const unit = has_gpus ? "GPU-hours" : "rank-hours";
+  Figure figure{"cost", fmt::format("Cost of a repetition in {}", unit),
+                study.is_strong() ? "Flat is ideal. A rise is what the speed-up costs."
+                                  : "A straight line through the origin is ideal: more work.",
+                fmt::format("{}; without start-up, which stands in the table.",
+                            count_text(study.runs.size(), "launch"))};
+  constexpr double hour = 3600;
+  const auto cost = [](const RunFile& run) { return devices_of(run) * run.seconds / hour; };
+  double largest = 0;
+  for (const RunFile& run : study.runs) largest = std::max(largest, cost(run));
+  const bool is_small = largest < 0.1;
+  const auto shown = [&](const RunFile& run) { return cost(run) * (is_small ? 1000 : 1); };
+  plot_runs(figure, study, fmt::format("cost [{}{}]", unit, is_small ? " / 1000" : ""), shown);
+  figure.numbers.header = {"ranks", "launches", fmt::format("repetition [{}]", unit),
+                           fmt::format("whole run with start-up [{}]", unit)};
+  for (const study::Size& size : study.table.sizes) {
+    const auto runs = study.runs_on(size.ranks);
+    const auto whole = [](const RunFile& run) { return devices_of(run) * run.to_result() / hour; };
+    figure.numbers.rows.push_back({fmt::format("{}", size.ranks), fmt::format("{}", size.launches),
+                                   number_text(median_of(runs, cost)),
+                                   number_text(median_of(runs, whole))});
+  }
+  return figure;
+}
+
+}  // namespace shardstream::report::page

@@ -1,0 +1,166 @@
+#include "report/page/page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/run_files.hpp"
+#include "report/page/gnuplot.hpp"
+#include "report/page/sections.hpp"
+
+namespace shardstream::report {
+namespace {
+
+using page::DetailedStudy;
+using page::Figure;
+
+/// More studies than these have tables only: a page with thousands of pictures does not open.
+constexpr std::size_t max_drawn_studies = 24;
+
+/// A group of figures with its heading.
+struct Group {
+  std::string heading;
+  std::vector<Figure> figures;
+};
+
+std::vector<Group> groups_of(const DetailedStudy& detailed) {
+  const StudyReport& study = *detailed.study;
+  std::vector<Figure> parts = {page::to_result_figure(study), page::host_causes_figure(detailed),
+                               page::device_causes_figure(detailed),
+                               page::overlap_figure(detailed)};
+  for (Figure& figure : page::timeline_figures(detailed)) parts.push_back(std::move(figure));
+  return {
+      {"How it scales",
+       {page::time_figure(study), page::speedup_figure(study), page::efficiency_figure(study),
+        page::karp_flatt_figure(study), page::law_figure(study)}},
+      {"Where the time goes", std::move(parts)},
+      {"Limits and costs",
+       {page::roofline_figure(detailed), page::energy_figure(study), page::cost_figure(study)}}};
+}
+
+std::string id_of(std::size_t study) {
+  return fmt::format("s{}", study + 1);
+}
+
+/// Draws all figures with one start of gnuplot. Returns why there are pictures missing.
+std::string draw_all(std::vector<std::vector<Group>>& studies) {
+  std::vector<std::string> scripts;
+  std::vector<std::pair<Figure*, std::string>> owners;  // with the prefix of its ids
+  for (std::size_t i = 0; i < studies.size(); ++i) {
+    for (Group& group : studies[i]) {
+      for (Figure& figure : group.figures) {
+        for (const auto* script : {&figure.script, &figure.wide_script}) {
+          if (script->empty()) continue;
+          owners.emplace_back(&figure, fmt::format("{}-{}-{}-", id_of(i), figure.id,
+                                                   script == &figure.script ? "a" : "b"));
+          scripts.push_back(*script);
+        }
+      }
+    }
+  }
+  const page::Drawing drawing = page::draw(scripts);
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    auto& [figure, prefix] = owners[i];
+    if (drawing.pictures[i].empty()) continue;
+    std::string svg = page::inlined(drawing.pictures[i], prefix);
+    for (const auto& [word, text] : figure->labels) {
+      const auto at = svg.find(word);
+      if (at != svg.npos) svg.replace(at, word.size(), page::escape(text));
+    }
+    figure->pictures.push_back(std::move(svg));
+  }
+  return drawing.why_not;
+}
+
+std::string section(const DetailedStudy& detailed, const std::string& id,
+                    const std::vector<Group>& groups, const std::string& why_not) {
+  const StudyReport& study = *detailed.study;
+  std::string html =
+      fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}{}", id, page::escape(study.name),
+                  page::summary(detailed), page::findings(study));
+  html += page::methods(study);
+  for (const Group& group : groups) {
+    html += fmt::format("<h3>{}</h3>\n<div class=\"figures\">\n", group.heading);
+    for (const Figure& figure : group.figures) {
+      if (!figure.script.empty()) html += page::to_html(figure, id, why_not);
+    }
+    html += "</div>\n<div class=\"figures gaps\">\n";
+    for (const Figure& figure : group.figures) {
+      if (figure.script.empty()) html += page::to_html(figure, id, why_not);
+    }
+    html += "</div>\n";
+  }
+  html += "<h3>Sizes</h3>\n" + page::size_table(study);
+  html += "<h3>Every launch</h3>\n" + page::raw_points(study);
+  html += "<h3>Where it ran</h3>\n" + page::provenance(detailed);
+  html += "<h3>Do it again</h3>\n" + page::commands(study);
+  return html + "</section>\n";
+}
+
+std::string unreadable(const Report& report) {
+  if (report.unreadable.empty()) return {};
+  page::Grid grid{{"file", "why it is not in this report"}};
+  for (const ExcludedFile& file : report.unreadable) {
+    grid.rows.push_back({file.path.string(), file.reason});
+  }
+  return fmt::format("<section id=\"unreadable\">\n<h2>Unreadable files</h2>\n{}</section>\n",
+                     page::to_html(grid));
+}
+
+std::string head(const Report& report) {
+  std::string title = "Scaling report";
+  if (report.studies.size() == 1) title += ": " + report.studies.front().name;
+  return fmt::format(
+      "{}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "style-src 'unsafe-inline'; img-src data:\">\n"
+      "<link rel=\"icon\" href=\"data:,\">\n"
+      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n",
+      io::page_start, page::escape(title), page::style_sheet());
+}
+
+std::string opening(const Report& report, const std::vector<DetailedStudy>& detailed,
+                    const std::string& why_not) {
+  std::size_t launches = 0;
+  for (const StudyReport& study : report.studies) launches += study.runs.size();
+  std::string html = fmt::format(
+      "<header>\n<p class=\"kicker\">shardstream</p>\n<h1>Scaling report</h1>\n<p class=\"lead\">"
+      "{} from {}.</p>\n",
+      page::count_text(report.studies.size(), "section"), page::count_text(launches, "launch"));
+  if (!why_not.empty()) {
+    html += fmt::format("<p class=\"alert\">Figures are missing: {}. All tables are there.</p>\n",
+                        page::escape(why_not));
+  }
+  html += "</header>\n";
+  return detailed.size() > 1 ? html + page::overview(detailed) : html;
+}
+
+}  // namespace
+
+Page to_page(const Report& report) {
+  std::vector<DetailedStudy> detailed;
+  std::vector<std::vector<Group>> groups;
+  for (const StudyReport& study : report.studies) {
+    detailed.push_back(page::with_details(study));
+    if (groups.size() < max_drawn_studies) groups.push_back(groups_of(detailed.back()));
+  }
+  Page made;
+  made.why_no_pictures = draw_all(groups);
+  std::string why = made.why_no_pictures;
+  if (report.studies.size() > max_drawn_studies) {
+    why += fmt::format("{}only the first {} sections have figures", why.empty() ? "" : "; ",
+                       max_drawn_studies);
+  }
+  made.html = head(report) + opening(report, detailed, why);
+  for (std::size_t i = 0; i < detailed.size(); ++i) {
+    const std::vector<Group> none;
+    made.html +=
+        section(detailed[i], id_of(i), i < groups.size() ? groups[i] : none, made.why_no_pictures);
+  }
+  made.html += unreadable(report) + std::string(page::terms()) + "</main>\n</body>\n</html>\n";
+  return made;
+}
+
+}  // namespace shardstream::report

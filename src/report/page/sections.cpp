@@ -1,0 +1,280 @@
+#include "report/page/sections.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "core/text.hpp"
+#include "core/units.hpp"
+
+namespace shardstream::report::page {
+namespace {
+
+constexpr std::size_t most_lines = 12;  // of a list; the tables have all
+
+std::string item(const std::string& text) {
+  return fmt::format("<li>{}</li>\n", escape(text));
+}
+
+/// The files' names with reasons, the first ones of many.
+void add_items(std::string& list, const std::vector<std::string>& texts) {
+  for (std::size_t i = 0; i < texts.size() && i < most_lines; ++i) list += item(texts[i]);
+  if (texts.size() > most_lines) {
+    list += item(fmt::format("and {} more", texts.size() - most_lines));
+  }
+}
+
+std::vector<std::string> trouble_of(const StudyReport& study) {
+  std::vector<std::string> texts;
+  if (!study.contradiction.empty()) texts.push_back(fmt::format("FAILED: {}", study.contradiction));
+  for (const ExcludedFile& file : study.excluded) {
+    texts.push_back(fmt::format("Excluded: {}: {}", file.path.string(), file.reason));
+  }
+  for (const Attempt& attempt : study.failed) {
+    texts.push_back(fmt::format("Failed: {}, launch {}, attempt {}: {}", attempt.point,
+                                attempt.replicate, attempt.number, attempt.problem));
+  }
+  for (const std::string& launch : study.missing) {
+    texts.push_back(fmt::format("Missing: {}: the same scale command launches it", launch));
+  }
+  for (const study::Size& size : study.table.sizes) {
+    if (size.noisier) {
+      texts.push_back(
+          fmt::format("Scatter: the launches on {} scatter at least three times as "
+                      "much as the others; this size has an interval of its own",
+                      count_text(static_cast<std::size_t>(size.ranks), "rank")));
+    }
+  }
+  if (study.drift && study.drift->significant) {
+    texts.push_back(
+        fmt::format("Drift: times changed by {:+.2g} % from the first launch to the "
+                    "last (p = {:.2g})",
+                    100 * study.drift->total, study.drift->p_value));
+  }
+  return texts;
+}
+
+std::vector<std::string> flagged_runs(const StudyReport& study) {
+  std::vector<std::string> texts;
+  std::size_t throttled = 0, unconverged = 0;
+  for (const RunFile& run : study.runs) {
+    throttled += run.throttled > 0 ? 1 : 0;
+    unconverged += run.sampling == "unconverged" ? 1 : 0;
+  }
+  const auto add = [&](std::size_t runs, const char* words) {
+    if (runs == 0) return;
+    texts.push_back(fmt::format("{} of {}: {}; the table of launches marks them", runs,
+                                count_text(study.runs.size(), "launch"), words));
+  };
+  add(throttled, "throttled, a GPU lowered its clocks in a timed repetition");
+  add(unconverged, "unconverged, the median was not within the wanted precision");
+  return texts;
+}
+
+/// The value of a key in the details of all sizes, each once.
+std::string distinct(const DetailedStudy& detailed, const std::string& key) {
+  std::set<std::string> values;
+  for (const Details& details : detailed.details) {
+    const auto found = details.provenance.find(key);
+    if (found != details.provenance.end() && !found->second.empty()) values.insert(found->second);
+  }
+  std::string text;
+  for (const std::string& value : values) {
+    if (!text.empty()) text += "; ";
+    text += value;
+  }
+  return text;
+}
+
+std::string command_block(const std::string& text) {
+  return fmt::format("<pre>{}</pre>\n", escape(text));
+}
+
+/// Names the files if they are few and no study of a folder.
+std::string report_command(const StudyReport& study, const std::string& folder) {
+  std::vector<std::string> words = {"shardstream", "report"};
+  if (study.runs.front().study.empty() && study.runs.size() <= most_lines) {
+    for (const RunFile& run : study.runs) words.push_back(run.path.string());
+  } else {
+    words.push_back(folder);
+  }
+  words.insert(words.end(), {"-o", "report.html"});
+  return shell_line(words);
+}
+
+}  // namespace
+
+std::string findings(const StudyReport& study) {
+  std::string list;
+  add_items(list, trouble_of(study));
+  add_items(list, flagged_runs(study));
+  if (list.empty())
+    return "<p>Every launch counts: none was excluded, missing, failed or throttled.</p>\n";
+  return fmt::format(
+      "<div class=\"findings\"><b>Know before you trust the numbers</b>\n<ul>\n{}"
+      "</ul></div>\n",
+      list);
+}
+
+std::string methods(const StudyReport& study) {
+  const RunFile& run = study.runs.front();
+  std::set<std::size_t> repetitions;
+  for (const RunFile& each : study.runs) repetitions.insert(each.repetitions.size());
+  const std::string count = repetitions.size() == 1 ? fmt::format("{}", *repetitions.begin())
+                                                    : fmt::format("{} to {}", *repetitions.begin(),
+                                                                  *repetitions.rbegin());
+  const std::string warm_ups = run.option("measure.warmup");
+  const std::string warm_up = warm_ups.empty() || warm_ups == "auto" || warm_ups == "0"
+                                  ? ""
+                                  : fmt::format(" after {} untimed", warm_ups);
+  std::string text = fmt::format(
+      "A launch is a fresh start of the program; its time is the median of its {} timed "
+      "repetition{}{}. ",
+      count, count == "1" ? "" : "s", warm_up);
+  text += study.table.noise.df > 0
+              ? fmt::format(
+                    "Intervals are 95 %, Student's t over launches; launches of one size "
+                    "differ by {:.2g} %. ",
+                    100 * std::sqrt(study.table.noise.variance))
+              : "There are no intervals, since no size has several launches. ";
+  text += fmt::format("Speed-ups refer to {}. ",
+                      count_text(static_cast<std::size_t>(study.table.anchor), "rank"));
+  if (const std::string cache = run.text("page_cache"); !cache.empty()) {
+    text += fmt::format("The page cache was {}. ", cache);
+  }
+  if (!study.facts.empty() && run.study.empty()) {
+    text += "These runs have no labels of a study; they are grouped by their work.";
+  } else {
+    text += "The launcher visits the sizes in random order.";
+  }
+  return fmt::format("<h3>How it was measured</h3>\n<p>{}</p>\n", escape(text));
+}
+
+std::string size_table(const StudyReport& study) {
+  Grid grid{{"ranks", "launches", "time [s]", "speed-up", "efficiency", "Karp-Flatt", "bound by",
+             "share of bound", "to result [s]", "host memory"}};
+  for (std::size_t i = 0; i < study.table.sizes.size(); ++i) {
+    const study::Size& size = study.table.sizes[i];
+    const SizeFacts& facts = study.facts[i];
+    grid.rows.push_back({fmt::format("{}", size.ranks), fmt::format("{}", size.launches),
+                         estimate_text(size.seconds, 4), estimate_text(size.speedup),
+                         estimate_text(size.efficiency),
+                         size.karp_flatt ? estimate_text(*size.karp_flatt) : "-",
+                         facts.bound_by.empty() ? "-" : facts.bound_by,
+                         number_text(facts.bound_share, 2), number_text(facts.to_result, 3),
+                         std::isfinite(facts.host_memory) && facts.host_memory >= 0
+                             ? format_size(static_cast<std::uint64_t>(facts.host_memory))
+                             : "-"});
+  }
+  return to_html(grid);
+}
+
+std::string raw_points(const StudyReport& study) {
+  Grid grid{{"ranks", "launch", "nodes", "repetitions", "median [s]", "least [s]", "most [s]",
+             fmt::format("rate [{}/s]", study.unit), "sampling", "throttled", "made", "file"}};
+  for (const RunFile& run : study.runs) {
+    const auto [least, most] = std::ranges::minmax(run.repetitions);
+    grid.rows.push_back({fmt::format("{}", run.ranks), fmt::format("{}", run.replicate),
+                         fmt::format("{}", run.hosts), fmt::format("{}", run.repetitions.size()),
+                         number_text(run.seconds, 6), number_text(least, 6), number_text(most, 6),
+                         number_text(run.work / run.seconds), run.sampling,
+                         run.throttled > 0 ? fmt::format("{} repetitions", run.throttled) : "no",
+                         run.created, run.path.string()});
+  }
+  return folded(
+      fmt::format("{}, in the order in which they ran", count_text(study.runs.size(), "launch")),
+      to_html(grid));
+}
+
+std::string provenance(const DetailedStudy& detailed) {
+  const StudyReport& study = *detailed.study;
+  Grid grid{{"", ""}};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) grid.rows.push_back({name, value});
+  };
+  add("device", study.device);
+  const auto& last = *detailed.runs.back();
+  add("largest size", fmt::format("{}, {}, {}", count_text(last.ranks, "rank"),
+                                  count_text(last.gpus, "GPU"), count_text(last.hosts, "node")));
+  const Telemetry& telemetry = detailed.details.back().telemetry;
+  if (telemetry.samples > 0) {
+    add("GPUs while they worked",
+        fmt::format("{} MHz, {} W and {} °C each (medians of {} samples, largest size)",
+                    number_text(telemetry.clock), number_text(telemetry.power, 3),
+                    number_text(telemetry.temperature, 3), telemetry.samples));
+  }
+  for (const auto& [key, name] : {std::pair{"version", "shardstream"},
+                                  {"git_commit", "commit"},
+                                  {"compiler", "compiler"},
+                                  {"flags", "flags"},
+                                  {"cuda_toolkit", "CUDA"},
+                                  {"nvidia_driver", "driver"},
+                                  {"device_software", "device software"},
+                                  {"nccl", "NCCL"},
+                                  {"mpi", "MPI"},
+                                  {"hdf5", "HDF5"},
+                                  {"openblas", "OpenBLAS"},
+                                  {"network", "network"},
+                                  {"operating_system", "operating system"},
+                                  {"environment", "environment of the job"}}) {
+    add(name, distinct(detailed, key));
+  }
+  return folded("Hardware, versions, environment", to_html(grid));
+}
+
+std::string commands(const StudyReport& study) {
+  const auto parent = study.runs.front().path.parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  const std::string page = report_command(study, folder);
+  std::error_code ignored;
+  const bool has_study = std::filesystem::exists(folder + "/study.ini", ignored);
+  std::string html;
+  if (has_study && !study.runs.front().study.empty()) {
+    html += "<p>The study, with its options in study.ini, and this page:</p>\n";
+    html += command_block(fmt::format(
+        "{}\n{}",
+        shell_line({"shardstream", "scale", folder + "/study.ini", "-o", folder + "-again"}),
+        page));
+  } else {
+    html += "<p>This page:</p>\n" + command_block(page);
+  }
+  std::string list;
+  for (const int ranks : ranks_of(study)) {
+    const RunFile& run = *study.runs_on(ranks).front();
+    list += fmt::format("# on {}\n{}\n", count_text(static_cast<std::size_t>(ranks), "rank"),
+                        run.command);
+  }
+  return html + folded("One launch at each size", command_block(list));
+}
+
+std::string_view terms() {
+  return R"(<section id="terms">
+<h2>Terms and formulas</h2>
+<dl class="short">
+<dt>Speed-up</dt><dd>Strong: S = p0 T(p0) / T(p), the same work on more ranks. Weak: the same from
+rates, work / T. The smallest size is p0.</dd>
+<dt>Efficiency</dt><dd>E = S / p.</dd>
+<dt>Karp-Flatt metric</dt><dd>e = (1/S - 1/p) / (1 - 1/p). Karp and Flatt, CACM 33 (1990).</dd>
+<dt>Amdahl's law</dt><dd>T = a + b/p by least squares with weights 1/T²; serial share s = a / (a + b).
+Amdahl, AFIPS 1967.</dd>
+<dt>Gustafson's law</dt><dd>S = p - s' (p - 1); s' is a share of the parallel run. Gustafson, CACM 31
+(1988).</dd>
+<dt>Intervals</dt><dd>95 %, Student's t on logarithms of launch medians, variance pooled over sizes;
+delta method for shares. A law's band is that of one new launch.</dd>
+<dt>Efficiency by cause</dt><dd>With useful seconds U of each rank and the wall time T: balance is
+mean U / max U, busy is max U / T; their product is mean U / T. For devices with K seconds in
+kernels and A seconds with any activity: mean K / max K, max K / max A, max A / T; their product is
+mean K / T. Computation scaling is the useful time per work of the smallest size over that of this
+size.</dd>
+<dt>Overlap</dt><dd>(sum B - T) / (sum B - max B) for stages that are busy for B seconds.</dd>
+<dt>Roofline</dt><dd>Rate at most min(peak, bandwidth x work per byte). All ceilings are measured in
+the same launch as the rate.</dd>
+</dl>
+</section>
+)";
+}
+
+}  // namespace shardstream::report::page

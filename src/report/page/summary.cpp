@@ -1,0 +1,237 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/units.hpp"
+#include "report/page/sections.hpp"
+
+namespace shardstream::report::page {
+namespace {
+
+constexpr double good_baseline = 0.5;  // of its ceiling
+
+bool law_fails(const StudyReport& study) {
+  const study::Fit* const fit = study.amdahl      ? &study.amdahl->law.fit
+                                : study.gustafson ? &study.gustafson->fit
+                                                  : nullptr;
+  return fit != nullptr && fit->verdict == study::Verdict::does_not_fit;
+}
+
+/// The law at twice the largest size, as tile and as sentence; empty without a law.
+struct Expected {
+  std::string value, label, sentence;
+};
+
+Expected expected(const StudyReport& study) {
+  const int next = 2 * study.table.sizes.back().ranks;
+  const char* const caution = law_fails(study)
+                                  ? "extrapolated by a law that does not fit: do not rely on it"
+                                  : "extrapolated";
+  if (study.gustafson) {
+    const auto efficiency = study.gustafson->predict_efficiency(next);
+    return {number_text(efficiency.value, 3),
+            fmt::format("efficiency extrapolated to {} ranks", next),
+            fmt::format("on {} ranks the law expects an efficiency of {} ({})", next,
+                        estimate_text(efficiency), caution)};
+  }
+  if (!study.amdahl) return {};
+  const auto law = study.amdahl->predict(next);
+  if (!law) return {};
+  return {number_text(law->speedup.value, 3),
+          fmt::format("speed-up extrapolated to {} ranks", next),
+          fmt::format("on {} ranks the law expects {} s, a speed-up of {} and an efficiency of {} "
+                      "({})",
+                      next, estimate_text(law->seconds), estimate_text(law->speedup),
+                      estimate_text(law->efficiency), caution)};
+}
+
+std::string verdict_of(const study::Fit& fit) {
+  switch (fit.verdict) {
+    case study::Verdict::fits:
+      return fmt::format("The law fits (p = {:.2g}).", fit.p_value);
+    case study::Verdict::does_not_fit:
+      return fmt::format("The law does not fit (p = {:.2g}).", fit.p_value);
+    case study::Verdict::cannot_tell:
+      break;
+  }
+  return "Whether the law fits cannot be tested: that takes three sizes and several launches.";
+}
+
+std::string serial_part(const StudyReport& study) {
+  if (study.amdahl) {
+    return fmt::format(
+        "{} of the time on one rank, {} s. {}", estimate_text(study.amdahl->serial_share),
+        estimate_text(study.amdahl->serial_seconds), verdict_of(study.amdahl->law.fit));
+  }
+  if (study.gustafson) {
+    return fmt::format("s' = {} of the parallel run (Gustafson). {}",
+                       estimate_text(study.gustafson->serial_share),
+                       verdict_of(study.gustafson->fit));
+  }
+  return {};
+}
+
+std::string bound_at(const SizeFacts& facts) {
+  if (facts.bound_by.empty() || !std::isfinite(facts.bound_share)) return {};
+  return fmt::format("{} % of {}", std::lround(100 * facts.bound_share), facts.bound_by);
+}
+
+std::string baseline(const StudyReport& study) {
+  const SizeFacts& facts = study.facts.front();
+  const std::string bound = bound_at(facts);
+  const std::string start =
+      fmt::format("{} s on {}", estimate_text(study.table.sizes.front().seconds, 4),
+                  count_text(static_cast<std::size_t>(study.table.anchor), "rank"));
+  if (bound.empty()) return start + "; the files name no ceiling to compare it with.";
+  if (facts.bound_share >= good_baseline) return fmt::format("{}, at {}.", start, bound);
+  return fmt::format("{}, at {} only: a poor baseline, which flatters every speed-up.", start,
+                     bound);
+}
+
+std::string what_bounds(const StudyReport& study) {
+  const std::string bound = bound_at(study.facts.back());
+  const int ranks = study.table.sizes.back().ranks;
+  if (bound.empty()) return "The files name no ceiling that bounds the runs.";
+  return fmt::format("{}, the lowest measured ceiling: the largest size is at {}{}.",
+                     study.facts.back().bound_by, bound,
+                     ranks == 1 ? "" : fmt::format(" of {} ranks", ranks));
+}
+
+std::string time_to_result(const StudyReport& study) {
+  const auto runs = study.runs_on(study.table.sizes.back().ranks);
+  const double all = study.facts.back().to_result;
+  const double work = median_of(runs, [](const RunFile& run) {
+    double seconds = 0;
+    for (const double each : run.repetitions) seconds += each;
+    return seconds;
+  });
+  if (!std::isfinite(all)) return {};
+  return fmt::format("{} from start to file at the largest size, of which {} are the repetitions.",
+                     format_duration(std::max(0.0, all)), format_duration(work));
+}
+
+std::string trust(const StudyReport& study) {
+  std::size_t verified = 0, checksums = 0;
+  for (const RunFile& run : study.runs) {
+    verified += run.text("verified") == "true" ? 1 : 0;
+    checksums += run.text("c_checksum").empty() ? 0 : 1;
+  }
+  std::string text = fmt::format("Results verified in {} of {}", verified,
+                                 count_text(study.runs.size(), "launch"));
+  if (!study.contradiction.empty()) return text + ", but results contradict each other.";
+  if (checksums == study.runs.size() && study.is_strong() && study.table.sizes.size() > 1) {
+    text += "; the checksum is the same at every size";
+  }
+  return fmt::format("{}. {} excluded, {} failed.", text, study.excluded.size(),
+                     study.failed.size());
+}
+
+std::string studied(const StudyReport& study) {
+  const std::vector<int> ranks = ranks_of(study);
+  const RunFile& run = study.runs.front();
+  const std::string precision = run.text("precision");
+  const std::string what =
+      precision.empty() ? study.workload : fmt::format("{} in {}", study.workload, precision);
+  const std::string work = fmt::format("{} {} a repetition{}", number_text(run.work), study.unit,
+                                       study.is_strong() ? "" : " on the smallest size");
+  const std::string sizes = ranks.size() == 1
+                                ? count_text(static_cast<std::size_t>(ranks.front()), "rank")
+                                : fmt::format("{} to {} ranks", ranks.front(), ranks.back());
+  return fmt::format("{}{}, {}, on {} of {}; {}.",
+                     ranks.size() == 1   ? ""
+                     : study.is_strong() ? "Strong scaling of "
+                                         : "Weak scaling of ",
+                     what, work, sizes, study.device, count_text(study.runs.size(), "launch"));
+}
+
+std::string tiles(const StudyReport& study) {
+  const study::Size& last = study.table.sizes.back();
+  const auto tile = [](const std::string& value, const std::string& label) {
+    return fmt::format("<li><b>{}</b><span>{}</span></li>\n", escape(value), escape(label));
+  };
+  const auto interval = [](const study::Estimate& estimate) {
+    return estimate.interval ? fmt::format(" [{}, {}]", number_text(estimate.interval->lo, 3),
+                                           number_text(estimate.interval->hi, 3))
+                             : std::string();
+  };
+  std::string html = "<ul class=\"tiles\">\n";
+  if (study.table.sizes.size() > 1) {
+    html += tile(number_text(last.speedup.value, 3),
+                 fmt::format("speed-up on {} ranks{}", last.ranks, interval(last.speedup)));
+    html += tile(number_text(last.efficiency.value, 3),
+                 fmt::format("efficiency{}", interval(last.efficiency)));
+  } else {
+    html += tile(format_duration(last.seconds.value), "time of a repetition");
+    html += tile(number_text(last.work / last.seconds.value),
+                 fmt::format("{}/s, rate of all ranks", study.unit));
+  }
+  if (const std::string bound = bound_at(study.facts.back()); !bound.empty()) {
+    html += tile(fmt::format("{} %", std::lround(100 * study.facts.back().bound_share)),
+                 fmt::format("of the ceiling {}", study.facts.back().bound_by));
+  }
+  if (const Expected next = expected(study); !next.value.empty())
+    html += tile(next.value, next.label);
+  return html + "</ul>\n";
+}
+
+}  // namespace
+
+std::string summary(const DetailedStudy& detailed) {
+  const StudyReport& study = *detailed.study;
+  const study::Size& last = study.table.sizes.back();
+  const bool has_sizes = study.table.sizes.size() > 1;
+  std::string list;
+  const auto add = [&](const char* name, const std::string& text) {
+    if (!text.empty()) list += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, escape(text));
+  };
+  const auto sentence = [](const std::string& text) {
+    return text.empty()
+               ? text
+               : fmt::format("{}{}.", static_cast<char>(std::toupper(text[0])), text.substr(1));
+  };
+  add("Studied", studied(study));
+  add("Baseline", baseline(study));
+  if (has_sizes) {
+    add("Speed-up", fmt::format("{} on {} ranks.", estimate_text(last.speedup), last.ranks));
+    add("Efficiency", fmt::format("{} on {} ranks.", estimate_text(last.efficiency), last.ranks));
+  }
+  add("Bound by", what_bounds(study));
+  add("Serial part", serial_part(study));
+  add("Twice the size", sentence(expected(study).sentence));
+  add("To the result", time_to_result(study));
+  add("Trust", trust(study));
+  if (study.table.noise.df > 0) {
+    add("Intervals", fmt::format("95 % over launches, which differ by {:.2g} %.",
+                                 100 * std::sqrt(study.table.noise.variance)));
+  } else {
+    add("Intervals", "None: that takes several launches at a size.");
+  }
+  return fmt::format("{}<dl class=\"short\">\n{}</dl>\n", tiles(study), list);
+}
+
+std::string overview(const std::vector<DetailedStudy>& studies) {
+  std::string html =
+      "<h2>In short</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>section</th>"
+      "<th>workload</th><th>mode</th><th>device</th><th class=\"n\">ranks</th>"
+      "<th class=\"n\">speed-up</th><th class=\"n\">efficiency</th><th>bound by</th></tr></thead>"
+      "<tbody>\n";
+  for (std::size_t i = 0; i < studies.size(); ++i) {
+    const StudyReport& study = *studies[i].study;
+    const study::Size& last = study.table.sizes.back();
+    const bool has_sizes = study.table.sizes.size() > 1;
+    const std::string bound = bound_at(study.facts.back());
+    html += fmt::format(
+        "<tr><td><a href=\"#s{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td>"
+        "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
+        i + 1, escape(study.name), escape(study.workload),
+        !has_sizes          ? "one size"
+        : study.is_strong() ? "strong"
+                            : "weak",
+        escape(study.device), last.ranks, has_sizes ? estimate_text(last.speedup) : "-",
+        has_sizes ? estimate_text(last.efficiency) : "-", bound.empty() ? "-" : escape(bound));
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+}  // namespace shardstream::report::page

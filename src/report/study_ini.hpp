@@ -1,0 +1,21 @@
+// study.ini in a study's folder: the options with which `scale` launches it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardstream::report {
+
+/// The options by key ("scale.ranks"), with `study.name`; empty if the folder has no study.ini.
+std::map<std::string, std::string> read_study_ini(const std::filesystem::path& folder);
+
+/// The name of a launch, which is its result's without ".h5": "p4-r2".
+std::string launch_name(std::uint64_t ranks, std::uint64_t replicate);
+
+/// The names of all launches of the study, replicate by replicate; none if study.ini does not say.
+std::vector<std::string> launch_names(const std::map<std::string, std::string>& study_ini);
+
+}  // namespace shardstream::report

@@ -1,0 +1,56 @@
+#include "scale/complaint.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+
+#include "core/text.hpp"
+
+namespace shardstream::scale {
+namespace {
+
+bool is_rule(std::string_view line) {
+  return line.size() >= 20 && line.find_first_not_of('-') == std::string_view::npos;
+}
+
+/// Collects the first paragraph after the first line of dashes.
+class FirstParagraph {
+ public:
+  void add(std::string_view line) {
+    if (is_rule(line)) {
+      is_open_ = text_.empty() && !is_open_;
+    } else if (is_open_ && line.empty()) {
+      is_open_ = text_.empty();
+    } else if (is_open_) {
+      if (!text_.empty()) text_ += ' ';
+      text_ += line;
+    }
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  bool is_open_ = false;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string complaint_of(const std::filesystem::path& log) {
+  constexpr std::string_view mark = "error: ";
+  constexpr std::size_t most = 600;
+  std::ifstream file(log);
+  std::string error, last;
+  FirstParagraph banner;
+  for (std::string line; std::getline(file, line);) {
+    const std::string_view said = trim(line);
+    if (const auto at = said.find(mark); at != said.npos) error = said.substr(at + mark.size());
+    if (said.find_first_not_of("-= ") != said.npos) last = said;
+    banner.add(said);
+  }
+  std::string said = !error.empty() ? error : !banner.text().empty() ? banner.text() : last;
+  if (said.ends_with(':')) said.pop_back();  // what follows is another paragraph
+  if (said.size() > most) said = said.substr(0, most) + "...";
+  return printable(said);
+}
+
+}  // namespace shardstream::scale

@@ -1,0 +1,33 @@
+#include "scale/forecast.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardstream::scale {
+
+void Forecast::calibrate(double launch, double repetition, double predicted) {
+  startup_ = std::max(0.0, launch - 2 * repetition);
+  if (predicted > 0) correction_ = repetition / predicted;
+}
+
+void Forecast::add(std::uint64_t ranks, double launch, double predicted) {
+  done_[ranks].push_back(launch);
+  took_ += launch;
+  untried_ += untried(predicted);
+}
+
+double Forecast::untried(double predicted) const {
+  constexpr std::uint64_t min_repetitions = 6;  // that have an interval; see measure::Sampling
+  const auto calls = sampling_.warmup + sampling_.repetitions.value_or(min_repetitions);
+  return startup_ + static_cast<double>(calls) * predicted * correction_;
+}
+
+double Forecast::launch(std::uint64_t ranks, double predicted) const {
+  if (const auto found = done_.find(ranks); found != done_.end()) {
+    const std::vector<double>& times = found->second;
+    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  }
+  return untried(predicted) * (untried_ > 0 ? took_ / untried_ : 1);
+}
+
+}  // namespace shardstream::scale

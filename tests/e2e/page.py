@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""report -o PAGE.html: what the page has, by its text and in a browser."""
+
+import html
+import html.parser
+import os
+import pathlib
+import re
+import shutil
+import time
+
+import chromium
+import harness
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+FIGURES = ["time", "speedup", "efficiency", "karp-flatt", "law", "to-result", "host-causes",
+           "device-causes", "overlap", "timeline", "roofline", "energy", "cost"]
+CONTRAST = """(() => {
+  const parse = text => (text.match(/[0-9.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(x => x / 255).map(
+      x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4).reduce(
+      (sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = parse(getComputedStyle(e).backgroundColor);
+      if (colour.length == 3 || colour[3] == 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const has_text = [...element.childNodes].some(n => n.nodeType == 3 && n.data.trim());
+    if (!has_text || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    const is_svg = element instanceof SVGElement;
+    const a = light(parse(is_svg ? style.fill : style.color)), b = light(behind(element));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) bad.push(`${element.tagName} "${element.textContent}": ${ratio}`);
+  }
+  return bad.slice(0, 5);
+})()"""
+SMALLEST_TEXT = """Math.min(...[...document.querySelectorAll("body *")].filter(
+  e => e.getClientRects().length && [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim()))
+  .map(e => parseFloat(getComputedStyle(e).fontSize) * (e.ownerSVGElement ?
+       Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1)))"""
+
+
+class Page(html.parser.HTMLParser):
+    """The tags and ids of a page, and the figures: {id: (has a picture, why it has none)}."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.source = pathlib.Path(path).read_text(encoding="utf-8")
+        self.tags, self.ids, self.figures, self.figure = [], [], {}, None
+        self.feed(self.source)
+        assert len(self.ids) == len(set(self.ids)), "an id stands twice"
+        for link in re.findall(r"(?:href='|url\()#([\w-]+)", self.source):
+            assert link in self.ids, link
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append(tag)
+        if "id" in attrs:
+            self.ids.append(attrs["id"])
+        if tag == "figure":
+            self.figure = attrs["id"]
+            self.figures[self.figure] = ""
+        if self.figure and "picture" in attrs.get("class", ""):
+            self.figures[self.figure] = "picture"
+        if self.figure and attrs.get("class") == "missing":
+            self.figures[self.figure] = "missing"
+
+    def handle_endtag(self, tag):
+        if tag == "figure":
+            self.figure = None
+
+
+def report(*arguments, **how):
+    """The page of these files."""
+    out = harness.new_folder() / "report.html"
+    finished = harness.run("report", *arguments, "-o", out, **how).expect(0)
+    assert finished.out == f"page={out}\n", finished
+    return Page(out), out, finished
+
+
+def copy_of(example, change=None):
+    """A folder with the files of an example; `change` gets each as an open HDF5 file."""
+    import h5py
+    folder = harness.new_folder() / "study"
+    shutil.copytree(EXAMPLES / example, folder)
+    for path in sorted(folder.glob("*.h5")) if change else []:
+        with h5py.File(path, "r+") as file:
+            change(file)
+    return folder
+
+
+def test_examples_have_every_figure():
+    folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
+    page, _, _ = report(*folders)
+    wanted = {f"s{i + 1}-{name}" for i in range(len(folders)) for name in FIGURES}
+    assert set(page.figures) == wanted, set(page.figures) ^ wanted
+    assert "" not in page.figures.values(), page.figures
+    for i in range(len(folders)):
+        for name in ("time", "speedup", "efficiency", "karp-flatt", "law", "to-result", "roofline",
+                     "cost"):
+            assert page.figures[f"s{i + 1}-{name}"] == "picture", (i, name)
+    assert "script" not in page.tags and "http://" not in re.sub(
+        r"http://www.w3.org/\d+/\w+", "", page.source)
+
+
+def test_same_files_same_bytes():
+    folder = EXAMPLES / "gemm-tf32-strong"
+    assert report(folder)[1].read_bytes() == report(folder)[1].read_bytes()
+
+
+def timed_run(folder):
+    """A run of two ranks with a timeline."""
+    path = folder / "run.h5"
+    harness.run("run", "reduce", "--input.count", 2 ** 22, "--measure.timeline", "--measure.repeat",
+                3, "-o", path, ranks=2).expect(0)
+    return path
+
+
+def numbers_of(page, figure):
+    """The rows of a figure's table, by its header."""
+    part = re.search(rf'<figure id="{figure}".*?</figure>', page.source, re.S)[0]
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in
+             re.findall(r"<tr>(.*?)</tr>", part)]
+    header = [html.unescape(cell) for cell in cells[0]]
+    return [dict(zip(header, row)) for row in cells[1:]]
+
+
+def test_a_single_run_has_timeline_and_causes():
+    folder = harness.new_folder()
+    page, _, _ = report(timed_run(folder))
+    for name in ("timeline", "device-causes", "host-causes", "overlap", "to-result"):
+        assert page.figures[f"s1-{name}"] == "picture", page.figures
+    assert page.figures["s1-speedup"] == "missing"
+    row = {key: float(value) for key, value in numbers_of(page, "s1-device-causes")[0].items()}
+    product = (row["balance of devices"] * row["kernels' share of activity"] * row["active share"])
+    assert abs(product - row["total"]) < 1e-5 and 0 < row["total"] <= 1, row
+    row = {key: float(value) for key, value in numbers_of(page, "s1-host-causes")[0].items()}
+    product = row["balance of ranks"] * row["busy share of the busiest"]
+    assert abs(product - row["total"]) < 1e-5 and 0 < row["total"] <= 1, row
+
+
+def test_a_study_with_timelines():
+    folder = harness.new_folder() / "study"
+    harness.run("scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256,
+                "--measure.timeline", "--measure.repeat", 2, "--scale.oversubscribe",
+                "--scale.ranks", "1,2", "--scale.replicates", 1, "-o", folder).expect(0)
+    page, _, _ = report(folder)
+    for name in ("timeline", "timeline-1", "device-causes", "overlap"):
+        assert page.figures[f"s1-{name}"] == "picture", page.figures
+    assert len(numbers_of(page, "s1-device-causes")) == 2
+
+
+def test_weak_study():
+    folder = harness.new_folder() / "weak"
+    harness.run("scale", "model", "--scale.mode", "weak", "--model.work", "40ms", "--model.spin",
+                "sleep", "--scale.oversubscribe", "--scale.ranks", "1,2", "--scale.replicates", 2,
+                "-o", folder).expect(0)
+    page, _, _ = report(folder)
+    assert page.figures["s1-law"] == page.figures["s1-efficiency"] == "picture", page.figures
+    assert page.figures["s1-karp-flatt"] == "missing"
+    assert "Weak efficiency" in page.source and "Gustafson" in page.source
+
+
+def test_hostile_texts_stay_texts():
+    bad = "<script>hacked=1</script>'\"&`\n\\\";system('touch hacked')"
+
+    def change(file):
+        for key in ("study.name", "run.workload"):
+            file["config"].attrs[key] = bad.encode()
+        file.attrs["argv"] = bad.encode()
+        file["provenance"].attrs["mpi"] = b"\xff\xfe<b>"
+        table = file["ceilings"][:]
+        kind = [(name, "S80" if name == "ceiling" else table.dtype[name])
+                for name in table.dtype.names]
+        table = table.astype(kind)
+        table["ceiling"][0] = bad.encode()[:80]
+        del file["ceilings"]
+        file["ceilings"] = table
+    page, out, _ = report(copy_of("reduce-file-strong", change))
+    assert "script" not in page.tags and "b" in page.tags
+    assert "&lt;script&gt;" in page.source and "<script" not in page.source
+    assert not list(out.parent.glob("hacked")) and not pathlib.Path("hacked").exists()
+    assert list(page.figures.values()).count("picture") >= 8, page.figures
+
+
+def test_hostile_tracks_stay_texts():
+    import h5py
+    path = timed_run(harness.new_folder())
+    with h5py.File(path, "r+") as file:
+        for name in ("timeline/spans", "timing/rank_phase"):
+            table = file[name][:]
+            table["track"][table["track"] == b"upload"] = b"<script>"
+            file[name][:] = table
+    page, _, _ = report(path)
+    assert page.figures["s1-timeline"] == "picture"
+    assert "script" not in page.tags and "&lt;script&gt;</text>" in page.source
+
+
+def test_empty_tables_say_what_is_missing():
+    def change(file):
+        for name in ("ceilings", "telemetry/gpu", "timing/rank_phase", "timing/startup"):
+            table = file[name][:0]
+            attributes = dict(file[name].attrs)
+            del file[name]
+            file[name] = table
+            file[name].attrs.update(attributes)
+    page, _, _ = report(copy_of("gemm-tf32-strong", change))
+    assert page.figures["s1-roofline"] == page.figures["s1-timeline"] == "missing", page.figures
+    assert page.figures["s1-time"] == "picture"
+
+
+def test_numbers_that_cannot_be():
+    def change(file):
+        ceilings, reps, metrics = (file[name][:] for name in
+                                   ("ceilings", "timing/reps", "metrics"))
+        ceilings["aggregate"] = [float("inf"), float("nan"), 1e-320][:len(ceilings)]
+        reps["wall"] = [5e-324 if reps["rep"][0] == 0 else 1e300] * len(reps)
+        metrics["number"][metrics["metric"] == b"energy"] = -1e308
+        for name, table in (("ceilings", ceilings), ("timing/reps", reps), ("metrics", metrics)):
+            file[name][:] = table
+    page, _, _ = report(copy_of("reduce-file-strong", change), timeout=60)
+    assert len(page.figures) == len(FIGURES) and page.figures["s1-cost"], page.figures
+
+
+def test_an_output_that_exists():
+    folder = EXAMPLES / "reduce-file-strong"
+    _, out, _ = report(folder)
+    before = out.read_bytes()
+    harness.expect_complaint(harness.run("report", folder, "-o", out), 2, ["output.file", out.name])
+    assert out.read_bytes() == before
+    harness.run("report", folder, "-o", out, "--output.overwrite", "true").expect(0)
+    out.write_text("mine")
+    harness.expect_complaint(
+        harness.run("report", folder, "-o", out, "--output.overwrite", "true"), 2, [out.name])
+    assert out.read_text() == "mine"
+    nowhere = out.parent / "nowhere" / "page.html"
+    harness.expect_complaint(harness.run("report", folder, "-o", nowhere), 2, ["nowhere"])
+    assert sorted(path.name for path in out.parent.iterdir()) == [out.name]
+
+
+def test_without_gnuplot_tables_come():
+    empty = harness.new_folder()
+    page, _, finished = report(EXAMPLES / "reduce-file-strong", env={"PATH": str(empty)})
+    harness.expect_warning(finished, ["gnuplot-nox"])
+    assert "gnuplot-nox" in page.source and "picture" not in page.figures.values()
+    assert len(numbers_of(page, "s1-speedup")) == 2
+
+
+def test_a_thousand_files():
+    folder = harness.new_folder()
+    original = EXAMPLES / "reduce-file-strong"
+    for i in range(500):
+        for ranks in (1, 2):
+            shutil.copy(original / f"p{ranks}-r{1 + i % 3}.h5", folder / f"p{ranks}-{i}.h5")
+    began = time.monotonic()
+    page, _, _ = report(folder)
+    seconds = time.monotonic() - began
+    print(f"{seconds:.1f} s for a page of 1000 files")
+    assert seconds < 10, seconds
+    assert page.figures["s1-time"] == "picture"
+
+
+def check_in_browser(browser, path, figures):
+    """The page at two widths, in two schemes."""
+    for width in (360, 1440):
+        for scheme in ("light", "dark"):
+            browser.show(path, width, scheme)
+            where = f"{path} {width} {scheme}"
+            assert browser.value("document.documentElement.scrollWidth") <= width, where
+            assert browser.value("document.querySelectorAll('figure').length") == figures, where
+            shown = browser.value("[...document.querySelectorAll('.picture svg')].filter("
+                                  "e => e.getBoundingClientRect().height > 100).length")
+            assert shown == browser.value(
+                "[...document.querySelectorAll('figure')].filter("
+                "e => e.querySelector('.picture')).length"), where
+            assert browser.value(CONTRAST) == [], (where, browser.value(CONTRAST))
+            assert browser.value(SMALLEST_TEXT) >= 11, (where, browser.value(SMALLEST_TEXT))
+    for name, event in browser.events:
+        assert name not in ("Runtime.exceptionThrown", "Log.entryAdded"), event
+        assert name != "Runtime.consoleAPICalled", event
+        if name == "Network.requestWillBeSent":
+            url = event["request"]["url"]
+            assert url.startswith(("file://", "data:", "about:")), url
+    assert browser.value("typeof hacked") == "undefined"
+
+
+def test_in_a_browser():
+    program = chromium.find()
+    if not program:
+        harness.skip_part("the pages in a browser: there is no Chromium (package chromium)")
+        return
+    folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
+    _, study, _ = report(*folders)
+    _, run, _ = report(timed_run(harness.new_folder()))
+    with chromium.Browser(program) as browser:
+        check_in_browser(browser, study, len(FIGURES) * len(folders))
+        check_in_browser(browser, run, len(FIGURES))
+
+
+if __name__ == "__main__":
+    if not shutil.which("gnuplot"):
+        harness.skip_all("there is no gnuplot (package gnuplot-nox)")
+    os.environ.pop("GNUTERM", None)
+    harness.main()

@@ -1,0 +1,82 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/page/figure.hpp"
+#include "report/page/gnuplot.hpp"
+#include "report/page/html.hpp"
+
+namespace shardstream::report::page {
+namespace {
+
+TEST(EscapedText, HasNoMarkup) {
+  EXPECT_EQ(escape("<script>\"a\" & 'b'</script>"),
+            "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;&lt;/script&gt;");
+}
+
+TEST(EscapedText, IsValidUtf8) {
+  constexpr std::string_view replacement = "\xef\xbf\xbd";
+  EXPECT_EQ(escape("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"),
+            "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+  for (const std::string_view bad : {"\xff", "\xc3", "\xc0\xaf", "\xe2\x82", "\xed\xa0\x80",
+                                     "\xf4\x90\x80\x80", "\x01", "\x7f", "\xe2\x80\xae"}) {
+    const std::string text = escape(bad);
+    EXPECT_TRUE(text.starts_with(replacement)) << text;
+    EXPECT_EQ(text.size() % replacement.size(), 0U) << text;
+  }
+}
+
+TEST(Grid, AlignsColumnsOfNumbers) {
+  const std::string html = to_html(Grid{{"a", "b"}, {{"1", "x"}, {"-", "2"}}});
+  EXPECT_NE(html.find("<td class=\"n\">1</td><td>x</td>"), std::string::npos) << html;
+}
+
+TEST(InlinedPicture, HasPrefixesAndNoTitles) {
+  const std::string svg = inlined(
+      "<svg ><title>x</title><defs><circle id='gpDot'/></defs><use xlink:href='#gpDot'/>"
+      "<rect fill = 'url(#gpPat1)'/><g fill=\"none\" color=\"black\">\n</g>\n</svg>",
+      "s1-");
+  EXPECT_NE(svg.find("id='s1-gpDot'"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("href='#s1-gpDot'"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("url(#s1-gpPat1)"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("<title>"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("<g "), std::string::npos) << svg;
+}
+
+TEST(Drawing, GoesOnAfterAScriptThatCannotBeDrawn) {
+  Script good;
+  good.plot({{1, 2}, {2, 3}}, "using 1:2 with lines");
+  const Drawing drawing = draw({good.text(), "set yrange [0:", good.text()});
+  if (drawing.why_not.find("not installed") != std::string::npos) GTEST_SKIP() << drawing.why_not;
+  EXPECT_NE(drawing.pictures[0], "");
+  EXPECT_EQ(drawing.pictures[1], "");
+  EXPECT_EQ(drawing.pictures[2], drawing.pictures[0]);
+  EXPECT_NE(drawing.why_not, "");
+}
+
+TEST(Script, WithoutRowsDrawsNothing) {
+  Script script;
+  script.plot({}, "using 1:2 with lines");
+  EXPECT_TRUE(script.is_empty());
+  EXPECT_EQ(script.text(), "");
+}
+
+TEST(LogTics, AreFewForAnyRange) {
+  for (const double hi : {1.1, 2.0, 10.0, 1e3, 1e9}) {
+    const std::string tics = log_tics({1, hi});
+    const auto count = std::count(tics.begin(), tics.end(), ',') + 1;
+    EXPECT_GE(count, hi > 1.5 ? 2 : 1) << tics;
+    EXPECT_LE(count, 9) << tics;
+  }
+}
+
+TEST(Numbers, KeepTheirDigits) {
+  EXPECT_EQ(number_text(0.96, 3), "0.960");
+  EXPECT_EQ(number_text(1980, 4), "1980");
+  EXPECT_EQ(number_text(std::nan("")), "-");
+  EXPECT_EQ(estimate_text({.value = 1, .interval = study::Interval{0.5, 2}}), "1.00 [0.500, 2.00]");
+}
+
+}  // namespace
+}  // namespace shardstream::report::page
