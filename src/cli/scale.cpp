@@ -52,10 +52,10 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
     ranks.push_back(static_cast<int>(p));
   }
   Table sizes("predicted", {{"ranks", ColumnType::integer},
-                            {"amdahl", ColumnType::real},
-                            {"efficiency", ColumnType::real},
-                            {"gustafson", ColumnType::real},
-                            {"weak_efficiency", ColumnType::real}});
+                            {"amdahl_speedup", ColumnType::real},
+                            {"amdahl_efficiency", ColumnType::real},
+                            {"gustafson_speedup", ColumnType::real},
+                            {"gustafson_efficiency", ColumnType::real}});
   for (const study::PredictedSize& size : study::predict(serial, ranks)) {
     sizes.add({std::int64_t{size.ranks}, size.amdahl, size.amdahl / size.ranks, size.gustafson,
                size.gustafson / size.ranks});

@@ -214,7 +214,9 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
       }
     }
     if (files.size() == before) {
-      throw UsageError(fmt::format("the folder '{}' has no results (*.h5)", path));
+      throw UsageError(fmt::format(
+          "the folder '{}' has no results (*.h5); folders in it are not searched: name them",
+          path));
     }
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }
