@@ -32,6 +32,7 @@ using Arguments = std::vector<std::string>;  ///< what follows the command's nam
 int run(const Arguments& arguments, const char* const* environment);
 int scale(const Arguments& arguments, const char* const* environment);
 int report(const Arguments& arguments, const char* const* environment);
+int compare(const Arguments& arguments, const char* const* environment);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
 
@@ -40,6 +41,7 @@ std::string program_help();
 std::string run_help(const Arguments& arguments);
 std::string scale_help(const Arguments& arguments);
 std::string report_help(const Arguments& arguments);
+std::string compare_help(const Arguments& arguments);
 std::string generate_help(const Arguments& arguments);
 std::string info_help(const Arguments& arguments);
 

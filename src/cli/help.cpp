@@ -112,6 +112,7 @@ std::string program_help() {
       "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   one workload over all ranks\n"
       "  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] a scaling study: many runs, one folder\n"
       "  shardstream report FILE|FOLDER...               scaling studies from result files\n"
+      "  shardstream compare OLD NEW                     whether runs became slower\n"
       "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
       "  shardstream info [OPTIONS]                      what a run would have, and what is wrong\n"
       "  shardstream COMMAND --help                      a command's options\n"
@@ -122,7 +123,8 @@ std::string program_help() {
       "{}"
       "\n"
       "Exit codes: 0 done; 1 failed after work had started; 2 fix the command or the input;\n"
-      "3 the result did not pass its verification; 75 interrupted, with a checkpoint: run again.\n",
+      "3 the result did not pass its verification; 4 compare cannot tell; 5 compare found a point\n"
+      "slower; 75 interrupted, with a checkpoint: run again.\n",
       examples(), sources);
 }
 
@@ -194,6 +196,31 @@ std::string report_help(const Arguments&) {
          "\n"
          "Exit codes: 0 done; 1 a file is unreadable, the others are shown; 2 fix the command;\n"
          "3 results of one study contradict each other.\n";
+}
+
+std::string compare_help(const Arguments&) {
+  return "shardstream compare OLD NEW [--threshold 2%] [--json]\n"
+         "\n"
+         "Compares results of run, one file or a folder of them on each side. Runs of the same "
+         "work "
+         "on\n"
+         "as many ranks are compared: the ratio NEW/OLD of the times with its 95 % interval, the "
+         "rate,\n"
+         "the time to the result and each phase, and what else changed between the sides.\n"
+         "\n"
+         "A point is slower if the interval lies above 1 + threshold, faster if below 1 - "
+         "threshold,\n"
+         "the same if within both, and else unclear. It is also unclear with fewer than three "
+         "launches\n"
+         "and fewer than six repetitions on a side.\n"
+         "\n"
+         "  --threshold   the change that does not matter, above 0% and below 100% (2%)\n"
+         "  --json        one JSON object on standard output instead of text\n"
+         "\n"
+         "Exit codes, by the time of the work: 0 all points are the same or faster; 5 a point is "
+         "slower;\n"
+         "1 a file is unreadable and no other is slower; 4 a point is unclear and none is slower;\n"
+         "2 fix the command or the inputs.\n";
 }
 
 std::string generate_help(const Arguments&) {

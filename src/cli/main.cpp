@@ -28,6 +28,7 @@ struct Command {
 constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
                                  Command{"scale", cli::scale, cli::scale_help},
                                  Command{"report", cli::report, cli::report_help},
+                                 Command{"compare", cli::compare, cli::compare_help},
                                  Command{"generate", cli::generate, cli::generate_help},
                                  Command{"info", cli::info, cli::info_help}};
 

@@ -9,6 +9,9 @@
 
 namespace shardstream::report {
 
+/// "0.95 [0.93, 0.97]": the value and its interval, if there is one.
+std::string with_interval(const study::Estimate& estimate, int digits = 3);
+
 /// For a terminal: a table for each study, the fitted laws, and conclusions in sentences.
 std::string to_text(const Report& report);
 

@@ -1,24 +1,10 @@
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "report/formats.hpp"
+#include "report/json_values.hpp"
 
 namespace shardstream::report {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
-/// NAME, NAME_lo and NAME_hi.
-void put(Json& object, const std::string& name, const study::Estimate& estimate) {
-  object[name] = number(estimate.value);
-  object[name + "_lo"] = estimate.interval ? number(estimate.interval->lo) : Json(nullptr);
-  object[name + "_hi"] = estimate.interval ? number(estimate.interval->hi) : Json(nullptr);
-}
 
 void put_unknown(Json& object, const std::string& name) {
   for (const char* end : {"", "_lo", "_hi"}) object[name + end] = nullptr;
@@ -28,27 +14,6 @@ const char* word_of(study::Verdict verdict) {
   return verdict == study::Verdict::fits           ? "yes"
          : verdict == study::Verdict::does_not_fit ? "no"
                                                    : "unclear";
-}
-
-Json of_files(const std::vector<ExcludedFile>& files) {
-  Json list = Json::array();
-  for (const ExcludedFile& file : files) {
-    list.push_back({{"file", file.path.string()}, {"reason", file.reason}});
-  }
-  return list;
-}
-
-Json of_attempts(const std::vector<Attempt>& attempts) {
-  Json list = Json::array();
-  for (const Attempt& attempt : attempts) {
-    list.push_back({{"point", attempt.point},
-                    {"ranks", attempt.ranks},
-                    {"replicate", attempt.replicate},
-                    {"attempt", attempt.number},
-                    {"problem", attempt.problem},
-                    {"log", attempt.log}});
-  }
-  return list;
 }
 
 Json of_size(const study::Size& size, const SizeFacts& facts) {
@@ -149,7 +114,7 @@ std::string to_json(const Report& report) {
   Json object = {{"studies", Json::array()}};
   for (const StudyReport& study : report.studies) object["studies"].push_back(of_study(study));
   object["unreadable"] = of_files(report.unreadable);
-  return object.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + '\n';
+  return to_document(object);
 }
 
 int exit_code(const Report& report) {

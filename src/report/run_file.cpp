@@ -126,6 +126,25 @@ double RunFile::to_result() const {
              : run;
 }
 
+std::vector<PhaseTime> RunFile::phases_of_repetition() const {
+  std::vector<PhaseTime> kinds;
+  for (const PhaseTime& each : phases) {
+    if (each.phase == "stream") continue;
+    PhaseTime phase = each;
+    phase.track.resize(each.track.find_last_not_of("0123456789 ") + 1);
+    phase.seconds /= static_cast<double>(repetitions.size());
+    const auto known = std::ranges::find_if(kinds, [&](const PhaseTime& kind) {
+      return kind.track == phase.track && kind.phase == phase.phase && kind.kind == phase.kind;
+    });
+    if (known == kinds.end()) {
+      kinds.push_back(std::move(phase));
+    } else {
+      known->seconds = std::max(known->seconds, phase.seconds);
+    }
+  }
+  return kinds;
+}
+
 RunFile read_run_file(const std::filesystem::path& path) {
   const io::ResultReader file(path);
   RunFile run;

@@ -72,6 +72,9 @@ struct RunFile {
   /// Seconds until the result was there, from the launcher's start if that is known, else from the
   /// start of the processes; NaN if the file does not say.
   double to_result() const;
+  /// Seconds a repetition in each phase but `stream`, which is all of it. Tracks that differ in
+  /// their number alone, as the readers do, are one: the slowest, without its number.
+  std::vector<PhaseTime> phases_of_repetition() const;
 };
 
 /// Throws UsageError, which names the file, unless it is a complete result of this schema with

@@ -169,6 +169,10 @@ StudyReport make_study(std::vector<RunFile> runs) {
     launches.push_back(launch);
     study.runs.push_back(std::move(run));
   }
+  if (launches.empty() && !study.excluded.empty()) {
+    const ExcludedFile& file = study.excluded.front();
+    throw UsageError(fmt::format("'{}' does not count: {}", file.path.string(), file.reason));
+  }
   study.table =
       study::tabulate(first.mode == "weak" ? study::Mode::weak : study::Mode::strong, launches);
   study.facts = facts_of(study);

@@ -18,13 +18,6 @@ namespace {
 
 using study::Estimate;
 
-/// "0.95 [0.93, 0.97]"
-std::string with_interval(const Estimate& estimate, int digits = 3) {
-  if (!estimate.interval) return fmt::format("{:.{}g}", estimate.value, digits);
-  return fmt::format("{:.{}g} [{:.{}g}, {:.{}g}]", estimate.value, digits, estimate.interval->lo,
-                     digits, estimate.interval->hi, digits);
-}
-
 std::string cell(double value, const char* format) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
 }
@@ -85,25 +78,18 @@ std::string of_residuals(const std::vector<study::Residual>& residuals) {
   return list;
 }
 
-/// A track's name without its number: the readers are one kind of track.
-std::string kind_of_track(const std::string& track) {
-  return track.substr(0, track.find_last_not_of("0123456789 ") + 1);
-}
-
 /// Seconds a repetition of each phase on so many ranks, by its words: of the slowest track of the
 /// slowest rank in the slowest launch.
 std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   std::map<std::string, double> seconds;
   for (const RunFile* run : study.runs_on(ranks)) {
-    const auto repetitions = static_cast<double>(run->repetitions.size());
-    for (const PhaseTime& phase : run->phases) {
-      if (phase.phase == "stream") continue;  // all of the repetition
-      const std::string track = kind_of_track(phase.track);
-      const std::string words = track == phase.phase
-                                    ? fmt::format("{} ({})", phase.phase, phase.kind)
-                                    : fmt::format("{} of {} ({})", phase.phase, track, phase.kind);
+    for (const PhaseTime& phase : run->phases_of_repetition()) {
+      const std::string words =
+          phase.track == phase.phase
+              ? fmt::format("{} ({})", phase.phase, phase.kind)
+              : fmt::format("{} of {} ({})", phase.phase, phase.track, phase.kind);
       double& longest = seconds[words];
-      longest = std::max(longest, phase.seconds / repetitions);
+      longest = std::max(longest, phase.seconds);
     }
   }
   return seconds;
@@ -319,6 +305,12 @@ std::string of_study(const StudyReport& study) {
 }
 
 }  // namespace
+
+std::string with_interval(const Estimate& estimate, int digits) {
+  if (!estimate.interval) return fmt::format("{:.{}g}", estimate.value, digits);
+  return fmt::format("{:.{}g} [{:.{}g}, {:.{}g}]", estimate.value, digits, estimate.interval->lo,
+                     digits, estimate.interval->hi, digits);
+}
 
 std::string to_text(const Report& report) {
   std::string text;

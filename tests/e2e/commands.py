@@ -25,7 +25,7 @@ def test_help():
                  "mpirun -np 2"):
         assert word in whole.out, f"{word}: {whole}"
     assert run("-h").out == run("help").out == whole.out
-    for command in ("run", "generate", "info"):
+    for command in ("run", "report", "compare", "generate", "info"):
         text = run(command, "--help", env=NO_MPI).expect(0).out
         assert text == run("help", command).out == run(command, "-h").out
         # Asking for help is no mistake, whatever else is there.
@@ -62,7 +62,7 @@ def test_they_start_no_mpi():
     finished = run("run", "reduce", "--input.count", 10, "-o", new_folder() / "out.h5", env=NO_MPI)
     assert finished.code != 0, "this MPI is not Open MPI: the test needs another way to break it"
     for words in (["--help"], ["--version"], ["run", "--help"], ["generate", "--help"],
-                  ["info", "--help"]):
+                  ["compare", "--help"], ["info", "--help"]):
         run(*words, env=NO_MPI).expect(0)
 
 

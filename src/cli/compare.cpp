@@ -1,0 +1,50 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "cli/commands.hpp"
+#include "core/error.hpp"
+#include "core/standard_output.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "report/comparison/comparison.hpp"
+
+namespace shardstream::cli {
+namespace {
+
+/// A share from "2%" or "0.5 %".
+double parse_threshold(std::string_view text) {
+  double percent = 0;
+  try {
+    if (!text.ends_with('%')) throw UsageError("the sign % is missing");
+    percent = parse_number(trim(text.substr(0, text.size() - 1)));
+    if (!(percent > 0 && percent < 100)) throw UsageError("it is not above 0% and below 100%");
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--threshold {} is no threshold ({}): pass one such as 2%",
+                                 excerpt(text), error.what()));
+  }
+  return percent / 100;
+}
+
+}  // namespace
+
+int compare(const Arguments& arguments, const char* const*) {
+  constexpr std::array<std::string_view, 1> switches = {"json"};
+  constexpr std::array<std::string_view, 1> settings = {"threshold"};
+  const OptionTable none(std::vector<std::span<const OptionRow>>{});
+  const CommandLine line = none.parse_command_line(arguments, switches, settings);
+  if (line.words.size() != 2) {
+    throw UsageError(fmt::format(
+        "compare needs two results or folders of them, OLD and NEW, and {} {} given: see "
+        "shardstream compare --help",
+        line.words.size(), line.words.size() == 1 ? "is" : "are"));
+  }
+  const auto threshold = line.settings.find("threshold");
+  const report::ComparisonReport report = report::make_comparison(
+      line.words[0], line.words[1],
+      parse_threshold(threshold == line.settings.end() ? "2%" : threshold->second));
+  print_output(line.switches.contains("json") ? to_json(report) : to_text(report));
+  return exit_code(report);
+}
+
+}  // namespace shardstream::cli

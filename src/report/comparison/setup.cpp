@@ -1,0 +1,84 @@
+#include "report/comparison/setup.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <string_view>
+
+#include "core/text.hpp"
+#include "io/result_file.hpp"
+
+namespace shardstream::report {
+namespace {
+
+/// Those of the names in /provenance that describe the machine and not the program. The environment
+/// of the job, which differs in every job, is left out.
+constexpr std::array<std::string_view, 5> of_machine = {
+    "device_software", "network", "nvidia_driver", "openblas_core", "operating_system"};
+
+/// Options whose values differ between any two runs.
+bool is_of_one_run(const std::string& key) {
+  constexpr std::array<std::string_view, 4> keys = {"output.file", "output.overwrite",
+                                                    "output.resume", "working_directory"};
+  return key.starts_with("study.") || std::ranges::find(keys, key) != keys.end();
+}
+
+/// The attributes of a group: texts and whole numbers.
+Values values_of(const io::ResultReader& file, const std::string& group) {
+  Values values;
+  for (const auto& [name, text] : file.texts(group)) {
+    if (!text.empty()) {
+      values[name] = text;
+    } else if (const auto number = file.integer(group, name)) {
+      values[name] = std::to_string(*number);
+    }
+  }
+  return values;
+}
+
+std::string list_of(const std::set<std::string>& values) {
+  return join(std::vector<std::string_view>(values.begin(), values.end()), ", ");
+}
+
+void read_machine(const io::ResultReader& file, const RunFile& run, Values& machine) {
+  const Table ranks =
+      file.table("/topology/ranks", {{"host", ColumnType::text}, {"device", ColumnType::text}});
+  std::set<std::string> hosts, devices;
+  for (const Row& row : ranks.rows()) {
+    hosts.insert(row.get<std::string>("host"));
+    devices.insert(row.get<std::string>("device"));
+  }
+  machine["hosts"] = list_of(hosts);
+  machine["devices"] = list_of(devices);
+  if (run.gpus > 0) machine["gpus"] = std::to_string(run.gpus);
+}
+
+}  // namespace
+
+Setup read_setup(const RunFile& run) {
+  const io::ResultReader file(run.path);
+  Setup setup;
+  for (const auto& [key, value] : run.config) {
+    if (!is_of_one_run(key) && !value.empty()) setup.options[key] = value;
+  }
+  // A study has its rates from a file of its own, always of the same name.
+  if (const auto rates = setup.options.find("measure.rates"); rates != setup.options.end()) {
+    rates->second = std::filesystem::path(rates->second).filename().string();
+  }
+  for (const auto& [name, value] : values_of(file, "/provenance")) {
+    const bool is_machine = std::ranges::find(of_machine, name) != of_machine.end();
+    if (name != "environment") (is_machine ? setup.machine : setup.versions)[name] = value;
+  }
+  read_machine(file, run, setup.machine);
+  for (const auto& [key, value] : values_of(file, "/config/resolved")) {
+    if (!is_of_one_run(key)) setup.plan[key] = value;
+  }
+  for (const auto& [name, value] : values_of(file, "/results")) {
+    const bool is_verdict = name.starts_with("verif") || name == "verdict";
+    if (!is_verdict && name != "plan" && name != "unchecked_rows") setup.plan[name] = value;
+  }
+  return setup;
+}
+
+}  // namespace shardstream::report

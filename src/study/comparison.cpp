@@ -1,0 +1,112 @@
+#include "study/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "core/statistics.hpp"
+#include "study/sizes.hpp"
+
+namespace shardstream::study {
+namespace {
+
+Sampling sampling_of(std::span<const Repetitions> launches) {
+  Sampling sampling{.launches = launches.size(),
+                    .repetitions = std::ranges::min(launches, {}, &Repetitions::size).size()};
+  if (sampling.launches < min_launches && sampling.repetitions < min_repetitions) {
+    sampling.missing_launches = min_launches - sampling.launches;
+    sampling.missing_repetitions = min_repetitions - sampling.repetitions;
+  }
+  return sampling;
+}
+
+/// Two sizes of a study whose work is the same: `before` stands at one rank, `after` at two. So the
+/// interval of their ratio, and when their variances are pooled, are those of a speed-up.
+Study as_study(std::span<const Repetitions> before, std::span<const Repetitions> after) {
+  std::vector<Launch> launches;
+  const auto add = [&](int ranks, const Repetitions& repetitions) {
+    for (const double value : repetitions) {
+      if (const auto reason = why_invalid({ranks, value, 1})) {
+        throw UsageError("the comparison has " + *reason);
+      }
+    }
+    launches.push_back({ranks, summarize(repetitions).median, 1});
+  };
+  for (const Repetitions& each : before) add(1, each);
+  for (const Repetitions& each : after) add(2, each);
+  return tabulate(Mode::strong, std::move(launches));
+}
+
+Estimate inverse(const Estimate& estimate) {
+  Estimate inverse{.value = 1 / estimate.value};
+  inverse.standard_error = estimate.standard_error / (estimate.value * estimate.value);
+  if (estimate.interval) {
+    inverse.interval = {1 / estimate.interval->hi, 1 / estimate.interval->lo};
+  }
+  return inverse;
+}
+
+/// The interval of the ratio of two medians; none for fewer than six repetitions.
+std::optional<Interval> interval_of_medians(const Repetitions& before, const Repetitions& after) {
+  const Summary a = summarize(before), b = summarize(after);
+  if (!std::isfinite(a.ci_lo) || !std::isfinite(b.ci_lo)) return std::nullopt;
+  const double down = std::hypot(std::log(b.median / b.ci_lo), std::log(a.ci_hi / a.median));
+  const double up = std::hypot(std::log(b.ci_hi / b.median), std::log(a.median / a.ci_lo));
+  const double ratio = b.median / a.median;
+  return Interval{ratio * std::exp(-down), ratio * std::exp(up)};
+}
+
+Change change_of(const std::optional<Interval>& ratio, double threshold) {
+  if (!ratio) return Change::unclear;
+  if (ratio->lo > 1 + threshold) return Change::slower;
+  if (ratio->hi < 1 - threshold) return Change::faster;
+  return ratio->lo >= 1 - threshold && ratio->hi <= 1 + threshold ? Change::same : Change::unclear;
+}
+
+}  // namespace
+
+const char* word_of(Change change) {
+  switch (change) {
+    case Change::faster:
+      return "faster";
+    case Change::same:
+      return "same";
+    case Change::slower:
+      return "slower";
+    case Change::unclear:
+      break;
+  }
+  return "unclear";
+}
+
+Comparison compare(std::span<const Repetitions> before, std::span<const Repetitions> after,
+                   double threshold) {
+  expect(!before.empty() && !after.empty(), "a comparison has a launch on each side");
+  expect(threshold > 0 && threshold < 1, "a threshold lies between 0 and 1");
+  const Study study = as_study(before, after);
+  Comparison comparison;
+  comparison.before = study.sizes[0].seconds.value;
+  comparison.after = study.sizes[1].seconds.value;
+  comparison.ratio = inverse(study.sizes[1].speedup);
+  comparison.basis = comparison.ratio.interval ? Basis::launches : Basis::nothing;
+  comparison.sampling_before = sampling_of(before);
+  comparison.sampling_after = sampling_of(after);
+  if (before.size() == 1 && after.size() == 1) {
+    comparison.ratio.interval = interval_of_medians(before.front(), after.front());
+    if (comparison.ratio.interval) comparison.basis = Basis::repetitions;
+  }
+  if (comparison.sampling_before.is_enough() && comparison.sampling_after.is_enough()) {
+    comparison.change = change_of(comparison.ratio.interval, threshold);
+  }
+  return comparison;
+}
+
+Comparison of_rates(const Comparison& times, double work) {
+  Comparison rates = times;
+  rates.before = work / times.before;
+  rates.after = work / times.after;
+  rates.ratio = inverse(times.ratio);
+  return rates;
+}
+
+}  // namespace shardstream::study

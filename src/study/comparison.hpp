@@ -1,0 +1,79 @@
+// Whether a program became slower or faster: launches before a change against launches after it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "study/estimate.hpp"
+
+namespace shardstream::study {
+
+/// The repetitions of one launch: times, in any unit; positive and finite.
+using Repetitions = std::vector<double>;
+
+enum class Change {
+  faster,  ///< the interval of the ratio lies below 1 - threshold
+  same,    ///< within 1 - threshold .. 1 + threshold
+  slower,  ///< above 1 + threshold
+  unclear  ///< none of these, or too few samples
+};
+
+/// "faster", "same", "slower" or "unclear".
+const char* word_of(Change change);
+
+/// What the interval of a ratio contains.
+enum class Basis {
+  launches,     ///< the noise between launches and between repetitions
+  repetitions,  ///< the noise between the repetitions of one launch a side, and nothing else
+  nothing       ///< there is no interval
+};
+
+/// A side gets a verdict with so many launches, or with so many repetitions of each launch.
+inline constexpr std::size_t min_launches = 3, min_repetitions = 6;
+
+/// What one side has, and how much it lacks for a verdict: so many more launches, or so many more
+/// repetitions of its shortest launch. Both are 0 if it has enough.
+struct Sampling {
+  std::size_t launches = 0;
+  std::size_t repetitions = 0;  ///< of the launch with the fewest
+  std::size_t missing_launches = 0, missing_repetitions = 0;
+
+  bool is_enough() const { return missing_launches == 0; }
+};
+
+struct Comparison {
+  double before = 0, after = 0;  ///< geometric means of the launches' medians
+  Estimate ratio;                ///< after / before
+  Change change = Change::unclear;
+  Basis basis = Basis::nothing;
+  Sampling sampling_before, sampling_after;
+};
+
+/// Compares two sets of launches, each with one or more launches of one or more repetitions.
+/// `threshold` is above 0 and below 1; 0.02 is 2 %.
+///
+/// A launch counts once, as the median of its repetitions: repetitions of one process are
+/// correlated. With a side of several launches the 95 % interval is Student's t on the difference
+/// of the means of log medians, with the variance pooled over both sides and df = launches - 2. If
+/// the sides' variances differ as tabulate() states it, each side's own variance counts, with the
+/// degrees of freedom of Welch and Satterthwaite.
+///
+/// With one launch a side, the interval combines those of the two medians, which are order
+/// statistics of the repetitions (core/statistics.hpp), on the log scale: with medians m and
+/// intervals l..u, log r = log m2 - log m1 lies between
+///   log r - sqrt((log m2 - log l2)^2 + (log u1 - log m1)^2) and
+///   log r + sqrt((log u2 - log m2)^2 + (log m1 - log l1)^2)
+/// (Zou and Donner, "Construction of confidence limits about effect measures: a general approach",
+/// Statistics in Medicine 27, 2008). There is none for fewer than six repetitions.
+///
+/// The verdict is unclear if a side has fewer than min_launches launches and fewer than
+/// min_repetitions repetitions, whatever the interval. Throws UsageError if a value is not positive
+/// and finite, and ContractError without launches or repetitions.
+Comparison compare(std::span<const Repetitions> before, std::span<const Repetitions> after,
+                   double threshold);
+
+/// The comparison of the rates work / time; the verdict stays that of the times.
+Comparison of_rates(const Comparison& times, double work);
+
+}  // namespace shardstream::study

@@ -1,0 +1,281 @@
+#!/usr/bin/python3
+"""`compare`: real runs of `model` whose laws differ by a factor, and copies of them with times that
+are set, so that every verdict is known whatever the noise of this machine."""
+
+import functools
+import json
+import shutil
+import uuid
+
+import h5py
+import numpy as np
+
+from harness import each, expect_complaint, expect_words, main, new_folder, run
+from studies import QUICK, study
+
+NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # with this MPI_Init fails in Open MPI
+SAME, UNCLEAR, SLOWER = 0, 4, 5
+
+
+def compare(old, new, *options, code):
+    """The JSON of a comparison; its text must have the same exit code."""
+    told = json.loads(run("compare", old, new, "--json", *options, env=NO_MPI).expect(code).out)
+    text = run("compare", old, new, *options, env=NO_MPI).expect(code).out
+    assert told["exit_code"] == code, told
+    expect_words(text, [told["verdict"], "OLD", "NEW"])
+    return told
+
+
+@functools.cache
+def runs():
+    """{ranks: FILE}: a run on one rank and one on two, for copies. Call it before each()."""
+    folder = new_folder()
+    for ranks in (1, 2):
+        run("run", "model", "--model.work", "20ms", *QUICK[:4], "--device.backend", "host",
+            "-o", folder / f"{ranks}.h5", ranks=ranks).expect(0)
+    return {ranks: folder / f"{ranks}.h5" for ranks in (1, 2)}
+
+
+def launch(path, times, ranks=1, **attributes):
+    """A copy of a run as another launch with these times of repetitions and these attributes."""
+    shutil.copy(runs()[ranks], path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["run_uuid"] = np.bytes_(str(uuid.uuid4()))
+        reps = file["timing/reps"][...]
+        reps = np.resize(reps, len(times))
+        reps["wall"] = times
+        attrs = dict(file["timing/reps"].attrs)
+        del file["timing/reps"]
+        file["timing/reps"] = reps
+        file["timing/reps"].attrs.update(attrs)
+        for name, value in attributes.items():  # of /config if it is an option
+            group = "config" if "." in name else "provenance"
+            file[group].attrs[name] = np.bytes_(value)
+    return path
+
+
+def side(name, *launches, **how):
+    """A folder with a file for each list of times."""
+    folder = new_folder() / name
+    folder.mkdir()
+    for number, times in enumerate(launches):
+        launch(folder / f"{number}.h5", times, **how)
+    return folder
+
+
+def three(seconds, step=0.001):
+    """Times of three launches around `seconds`."""
+    return [seconds * (1 - step)], [seconds], [seconds * (1 + step)]
+
+
+# ---------------------------------------------------------------- real runs
+
+def test_real_studies():
+    """On two ranks the work takes 50 ms, and 450 ms with the overhead."""
+    folder = new_folder()
+    for name, overhead in (("old", "0s"), ("new", "400ms")):
+        study(folder / name, "--model.work", "100ms", "--model.serial", 0, "--model.overhead",
+              overhead, "--scale.ranks", "2", "--scale.replicates", 3, "--measure.repeat", 1)
+    told = compare(folder / "old", folder / "new", code=SLOWER)
+    (two,) = told["points"]
+    assert two["ranks"] == 2 and told["unmatched"] == [], told
+    assert two["time"]["verdict"] == "slower" and two["time"]["ratio"] > 2, two
+    assert two["time"]["ratio_lo"] < two["time"]["ratio"] < two["time"]["ratio_hi"], two
+    assert abs(two["rate"]["ratio"] * two["time"]["ratio"] - 1) < 1e-9, two
+    assert two["old"]["launches"] == two["new"]["launches"] == 3, two
+    assert two["to_result"]["old"] > two["time"]["old"], two
+    largest = two["largest_change"]
+    assert (largest["phase"], largest["kind"]) == ("overhead", "communication"), two
+    assert largest["change"] > 0.39, two
+    changed = {(row["what"], row["name"]): (row["old"], row["new"]) for row in told["changes"]}
+    assert changed["option", "model.overhead"] == ("0s", "400ms"), told
+    assert not [name for what, name in changed if name.startswith(("study.", "output."))], told
+    back = compare(folder / "new", folder / "old", code=SAME)
+    assert back["points"][0]["time"]["verdict"] == back["verdict"] == "faster", back
+
+
+def test_different_work_has_nothing_in_common():
+    folder = new_folder()
+    for name, work in (("old", "100ms"), ("new", "200ms")):
+        run("run", "model", "--model.work", work, *QUICK[:4], "-o", folder / f"{name}.h5").expect(0)
+    finished = run("compare", folder / "old.h5", folder / "new.h5")
+    expect_complaint(finished, 2, ["0.1 s", "0.2 s"])
+    run("run", "reduce", "--input.count", 1000, "-o", folder / "reduce.h5").expect(0)
+    finished = run("compare", folder / "old.h5", folder / "reduce.h5")
+    expect_complaint(finished, 2, ["model", "reduce"])
+
+
+# ---------------------------------------------------------------- verdicts
+
+def test_verdicts_and_exit_codes():
+    runs()
+
+    def check(old, new, verdict, code, *options):
+        told = compare(side("old", *old), side("new", *new), *options, code=code)
+        point, = told["points"]
+        assert point["time"]["verdict"] == told["verdict"] == verdict, told
+    six = [1.00, 1.001, 1.002, 1.003, 1.004, 1.005]
+    each([(three(1), three(1.1), "slower", SLOWER),
+          (three(1), three(0.9), "faster", SAME),
+          (three(1), three(1.001), "same", SAME),
+          (three(1), three(1.02), "unclear", UNCLEAR),
+          (three(1, 0.1), three(1, 0.1), "unclear", UNCLEAR),
+          (three(1), three(1.1), "same", SAME, "--threshold", "20%"),
+          (three(1), three(1.01), "slower", SLOWER, "--threshold", "0.5 %"),
+          ([six], [six], "same", SAME),
+          ([six], [[2 * time for time in six]], "slower", SLOWER),
+          ([six[:5]], [[2 * time for time in six[:5]]], "unclear", UNCLEAR),
+          ([[1], [1]], [[2], [2]], "unclear", UNCLEAR)], check)
+
+
+def test_exact_ratio():
+    """Launches count once, as the median of their repetitions."""
+    told = compare(side("old", [2, 2, 9], [2, 1, 3], [2]), side("new", [3], [3], [3, 3, 30]),
+                   code=SLOWER)
+    time = told["points"][0]["time"]
+    assert time["old"] == 2 and abs(time["new"] - 3) + abs(time["ratio"] - 1.5) < 1e-12, time
+    assert time["basis"] == "launches" and time["ratio_lo"] == time["ratio_hi"], time
+    rate = told["points"][0]["rate"]
+    assert abs(rate["old"] - told["points"][0]["work"] / 2) < 1e-12, rate
+
+
+def test_missing_samples():
+    told = compare(side("old", [1] * 5), side("new", [2] * 2, [2] * 9), code=UNCLEAR)
+    point, = told["points"]
+    assert (point["old"]["missing_launches"], point["old"]["missing_repetitions"]) == (2, 1), point
+    assert (point["new"]["missing_launches"], point["new"]["missing_repetitions"]) == (1, 4), point
+    expect_words(point["warnings"][0], ["OLD", 2, 1])
+    expect_words(point["warnings"][1], ["NEW", 1, 4])
+
+
+def test_one_launch_a_side_is_marked():
+    told = compare(side("old", [1] * 6), side("new", [1] * 6), code=SAME)
+    assert told["points"][0]["time"]["basis"] == "repetitions", told
+    assert len(told["points"][0]["warnings"]) == 1, told
+
+
+def test_the_slowest_point_decides():
+    """One size is faster, one slower: 5. Sizes of one side alone do not count."""
+    old, new = side("old", *three(1)), side("new", *three(0.5))
+    for folder, seconds in ((old, 1), (new, 2)):
+        for number, times in enumerate(three(seconds)):
+            launch(folder / f"two-{number}.h5", times, ranks=2)
+    told = compare(old, new, code=SLOWER)
+    assert [point["time"]["verdict"] for point in told["points"]] == ["faster", "slower"], told
+    for path in new.glob("two-*.h5"):
+        path.unlink()
+    told = compare(old, new, code=SAME)
+    (lost,) = told["unmatched"]
+    assert lost["side"] == "OLD" and "2 ranks" in lost["point"], told
+    expect_words(lost["reason"], ["NEW", "ranks", "1"])
+
+
+# ---------------------------------------------------------------- what changed
+
+def test_changes():
+    old = side("old", *three(1), git_commit="aaa", nvidia_driver="1.0")
+    new = side("new", *three(1), **{"git_commit": "bbb", "nvidia_driver": "2.0",
+                                    "measure.warmup": "7"})
+    told = compare(old, new, code=SAME)
+    changed = {(row["what"], row["name"]): (row["old"], row["new"]) for row in told["changes"]}
+    assert changed == {("option", "measure.warmup"): ("0", "7"),
+                       ("version", "git_commit"): ("aaa", "bbb"),
+                       ("machine", "nvidia_driver"): ("1.0", "2.0")}, told
+    assert compare(old, side("new", *three(1), git_commit="aaa", nvidia_driver="1.0"),
+                   code=SAME)["changes"] == []
+
+
+def test_launches_with_different_options():
+    """They count together, and a warning names the options."""
+    old, new = side("old", *three(1)), side("new", *three(1))
+    launch(new / "3.h5", [1], **{"measure.warmup": "7"})
+    told = compare(old, new, code=SAME)
+    assert told["points"][0]["new"]["launches"] == 4, told
+    (warning,) = told["points"][0]["warnings"]
+    expect_words(warning, ["NEW", "measure.warmup"])
+    assert [row["new"] for row in told["changes"]] == ["0 | 7"], told
+
+
+# ---------------------------------------------------------------- bad input
+
+def test_bad_commands():
+    old, new = side("old", *three(1)), side("new", *three(1))
+    first = old / "0.h5"
+    empty = new_folder()
+    text = empty.parent / "text.h5"
+    text.write_text("no HDF5")
+    other = empty.parent / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["x"] = [1]
+
+    def check(words, *named):
+        expect_complaint(run("compare", *words, env=NO_MPI), 2, named)
+    each([([], 0), ([old], 1), ([old, new, old], 3),
+          ([old, empty], empty), ([old, "missing.h5"], "missing.h5"), (["missing", new], "missing"),
+          ([first, first], first), ([old, old], first), ([first, old], first),
+          ([text, new], text), ([old, other], other),
+          *[([old, new, "--threshold", bad], "threshold", bad)
+            for bad in ("0", "0%", "-1%", "2", "100%", "x", "nan%", "1e999%", "%")],
+          ([old, new, "--treshold", "2%"], "treshold", "threshold"),
+          ([old, new, "--json=yes"], "json", "yes"),
+          ([old, new, "--csv", "x"], "csv")], check)
+
+
+def test_copies_are_not_compared():
+    old, copies = side("old", *three(1)), new_folder()
+    shutil.copy(old / "1.h5", copies / "a.h5")
+    expect_complaint(run("compare", old, copies), 2, [old / "1.h5", copies / "a.h5"])
+
+
+def test_times_that_cannot_be():
+    good = side("good", *three(1))
+
+    def check(bad):
+        folder = side("bad", [1, bad, 1])
+        expect_complaint(run("compare", good, folder), 2, [folder / "0.h5"])
+    each([(0,), (-1,), (float("nan"),), (float("inf"),)], check)
+
+
+def test_unreadable_files_among_good_ones():
+    """1 if the others are not slower, even if they are unclear; slower stays 5."""
+    runs()
+
+    def check(seconds, code, step=0.001):
+        old, new = side("old", *three(1, step)), side("new", *three(seconds, step))
+        broken = launch(new / "broken.h5", [1])
+        broken.write_bytes(broken.read_bytes()[:5000])
+        told = compare(old, new, code=code)
+        (named,) = told["new"]["unreadable"]
+        assert named["file"] == str(broken) and told["new"]["launches"] == 3, told
+    each([(1, 1), (0.5, 1), (2, SLOWER), (1, 1, 0.1)], check)
+
+
+def test_runs_that_do_not_count():
+    """A folder with two studies of the same points is ambiguous; a lone resumed run says so."""
+    old, new = side("old", *three(1)), side("new", *three(1))
+    for path, name in zip(sorted(new.glob("*.h5")), ("a", "a", "b")):
+        with h5py.File(path, "r+") as file:
+            for key, value in (("study.name", name), ("study.mode", "strong")):
+                file["config"].attrs[key] = np.bytes_(value)
+    expect_complaint(run("compare", old, new), 2, ["NEW", "a, b"])
+    resumed = launch(new_folder() / "resumed.h5", [1])
+    with h5py.File(resumed, "r+") as file:
+        file.attrs["restart_count"] = np.int64(1)
+    expect_complaint(run("compare", old, resumed), 2, [resumed, "resumed"])
+
+
+def test_hostile_names():
+    evil = "\x1b]0;x\n"
+    old = side("old", *three(1), **{"model.seed": evil, "git_commit": evil * 50})
+    new = side("new" + evil, *three(2))
+    for options in ([], ["--json"]):
+        finished = run("compare", old, new, *options).expect(SLOWER)
+        assert all(" " <= letter <= "~" or letter == "\n" for letter in finished.out), finished
+    for path in new.glob("*.h5"):
+        with h5py.File(path, "r+") as file:
+            file["config"].attrs["run.workload"] = np.bytes_("a" + evil)
+    expect_complaint(run("compare", old, new), 2, ["model"])
+
+
+if __name__ == "__main__":
+    main()

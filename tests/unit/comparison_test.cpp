@@ -1,0 +1,142 @@
+#include "study/comparison.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/statistics.hpp"
+
+namespace shardstream::study {
+namespace {
+
+using Launches = std::vector<Repetitions>;
+
+/// Launches of one repetition whose geometric mean is `seconds`: one on it, others around it.
+Launches around(double seconds, double d) {
+  return {{seconds * std::exp(-d)}, {seconds}, {seconds * std::exp(d)}};
+}
+
+TEST(Comparison, PooledIntervalByHand) {
+  const double d = 0.01;
+  const Comparison found = compare(around(2, d), around(3, d), 0.02);
+  EXPECT_NEAR(found.before, 2, 1e-12);
+  EXPECT_NEAR(found.after, 3, 1e-12);
+  EXPECT_NEAR(found.ratio.value, 1.5, 1e-12);
+  // Each side: variance d^2 with 2 degrees of freedom; the difference's error is d sqrt(2/3), and
+  // t(4) is 2.7764.
+  const double half = 2.7764451 * d * std::sqrt(2.0 / 3);
+  EXPECT_NEAR(found.ratio.interval->lo, 1.5 * std::exp(-half), 1e-8);
+  EXPECT_NEAR(found.ratio.interval->hi, 1.5 * std::exp(half), 1e-8);
+  EXPECT_EQ(found.basis, Basis::launches);
+  EXPECT_EQ(found.change, Change::slower);
+}
+
+TEST(Comparison, ALaunchCountsOnceAsItsMedian) {
+  const Launches once = {{2}, {2.1}, {1.9}};
+  const Launches often = {{1, 2, 90}, {2.1, 2.1, 2.1, 2.1}, {0.1, 1.9, 1.9, 1.9}};
+  const Comparison found = compare(once, often, 0.02);
+  EXPECT_DOUBLE_EQ(found.ratio.value, 1);
+  EXPECT_DOUBLE_EQ(found.ratio.interval->hi, compare(once, once, 0.02).ratio.interval->hi);
+}
+
+TEST(Comparison, UnequalScatterIsNotPooled) {
+  // Variances 1e-6 and 0.01 with 4 degrees of freedom each: the larger one decides, with df near 4.
+  const auto five = [](double d) {
+    const double step = d / std::sqrt(2.5);  // of -2..2, whose variance is 2.5
+    Launches launches;
+    for (int i = -2; i <= 2; ++i) launches.push_back({std::exp(i * step)});
+    return launches;
+  };
+  const Comparison found = compare(five(0.001), five(0.1), 0.02);
+  const double error = std::sqrt((1e-6 + 1e-2) / 5);
+  EXPECT_NEAR(std::log(found.ratio.interval->hi) / error, 2.776, 0.01);  // t(4), and not t(8)
+}
+
+TEST(Comparison, IntervalOfOneLaunchASideByHand) {
+  const Repetitions before = {1.00, 1.01, 1.02, 1.03, 1.04, 1.05};  // six: from least to greatest
+  const Repetitions after = {2.00, 2.01, 2.02, 2.04, 2.06, 2.10};
+  const Comparison found = compare(Launches{before}, Launches{after}, 0.02);
+  const double ratio = 2.03 / 1.025;
+  EXPECT_NEAR(found.ratio.value, ratio, 1e-12);
+  EXPECT_NEAR(found.ratio.interval->lo,
+              ratio * std::exp(-std::hypot(std::log(2.03 / 2.00), std::log(1.05 / 1.025))), 1e-12);
+  EXPECT_NEAR(found.ratio.interval->hi,
+              ratio * std::exp(std::hypot(std::log(2.10 / 2.03), std::log(1.025 / 1.00))), 1e-12);
+  EXPECT_EQ(found.basis, Basis::repetitions);
+  EXPECT_EQ(found.change, Change::slower);
+}
+
+TEST(Comparison, VerdictsLieOnTheSidesOfTheThreshold) {
+  const auto verdict = [](double after, double d, double threshold = 0.02) {
+    return compare(around(1, d), around(after, d), threshold).change;
+  };
+  const double d = 0.001;  // the interval is +-0.23 %
+  EXPECT_EQ(verdict(1.03, d), Change::slower);
+  EXPECT_EQ(verdict(0.97, d), Change::faster);
+  EXPECT_EQ(verdict(1.01, d), Change::same);
+  EXPECT_EQ(verdict(0.99, d), Change::same);
+  EXPECT_EQ(verdict(1.02, d), Change::unclear);  // the interval crosses the threshold
+  EXPECT_EQ(verdict(0.98, d), Change::unclear);
+  EXPECT_EQ(verdict(1, 0.1), Change::unclear);  // wider than both thresholds
+  EXPECT_EQ(verdict(1.03, d, 0.05), Change::same);
+  EXPECT_EQ(verdict(1, 0), Change::same);  // without any scatter
+  EXPECT_EQ(verdict(1.03, 0), Change::slower);
+}
+
+TEST(Comparison, TooFewSamplesAreUnclearAndSayHowManyAreMissing) {
+  struct Case {
+    Launches launches;
+    std::size_t missing_launches, missing_repetitions;
+  };
+  const Repetitions six(6, 1.0);
+  for (const auto& [launches, missing_launches, missing_repetitions] :
+       {Case{{{1}}, 2, 5}, Case{{{1, 1, 1, 1, 1}}, 2, 1}, Case{{{1, 1}, {1}}, 1, 5},
+        Case{{six}, 0, 0}, Case{{six, six}, 0, 0}, Case{{six, {1}}, 1, 5},
+        Case{{{1}, {1}, {1}}, 0, 0}}) {
+    // A thousand times slower, without scatter: only the number of samples can be in the way.
+    const Launches slow = {{1000}, {1000}, {1000}};
+    for (const Comparison& found : {compare(launches, slow, 0.02), compare(slow, launches, 0.02)}) {
+      const bool is_first = found.before < 2;
+      const Sampling& sampling = is_first ? found.sampling_before : found.sampling_after;
+      SCOPED_TRACE(testing::Message() << launches.size() << " launches, first " << is_first);
+      EXPECT_EQ(sampling.launches, launches.size());
+      EXPECT_EQ(sampling.missing_launches, missing_launches);
+      EXPECT_EQ(sampling.missing_repetitions, missing_repetitions);
+      const Change enough = is_first ? Change::slower : Change::faster;
+      EXPECT_EQ(found.change, missing_launches == 0 ? enough : Change::unclear);
+    }
+  }
+}
+
+TEST(Comparison, FewRepetitionsOfOneLaunchASideHaveNoInterval) {
+  const Comparison found = compare(Launches{{1, 1, 1}}, Launches{{2, 2, 2}}, 0.02);
+  EXPECT_FALSE(found.ratio.interval);
+  EXPECT_EQ(found.basis, Basis::nothing);
+  EXPECT_DOUBLE_EQ(found.ratio.value, 2);
+}
+
+TEST(Comparison, OfRatesIsTheInverseWithTheSameVerdict) {
+  const Comparison times = compare(around(2, 0.01), around(4, 0.01), 0.02);
+  const Comparison rates = of_rates(times, 8);
+  EXPECT_NEAR(rates.before, 4, 1e-12);
+  EXPECT_NEAR(rates.after, 2, 1e-12);
+  EXPECT_NEAR(rates.ratio.value * times.ratio.value, 1, 1e-12);
+  EXPECT_NEAR(rates.ratio.interval->lo * times.ratio.interval->hi, 1, 1e-12);
+  EXPECT_EQ(rates.change, Change::slower);
+}
+
+TEST(Comparison, RejectsWhatNoRunCanMeasure) {
+  for (const double bad : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_THROW(compare(Launches{{1}}, Launches{{1, bad}}, 0.02), UsageError) << bad;
+  }
+  EXPECT_THROW(compare(Launches{}, Launches{{1}}, 0.02), ContractError);
+  EXPECT_THROW(compare(Launches{{1}}, Launches{{}}, 0.02), ContractError);
+  EXPECT_THROW(compare(Launches{{1}}, Launches{{1}}, 0), ContractError);
+  EXPECT_THROW(compare(Launches{{1}}, Launches{{1}}, 1), ContractError);
+}
+
+}  // namespace
+}  // namespace shardstream::study
