@@ -126,12 +126,16 @@ double RunFile::to_result() const {
              : run;
 }
 
+std::string kind_of_track(const std::string& track) {
+  return track.substr(0, track.find_last_not_of("0123456789 ") + 1);
+}
+
 std::vector<PhaseTime> RunFile::phases_of_repetition() const {
   std::vector<PhaseTime> kinds;
   for (const PhaseTime& each : phases) {
     if (each.phase == "stream") continue;
     PhaseTime phase = each;
-    phase.track.resize(each.track.find_last_not_of("0123456789 ") + 1);
+    phase.track = kind_of_track(each.track);
     phase.seconds /= static_cast<double>(repetitions.size());
     const auto known = std::ranges::find_if(kinds, [&](const PhaseTime& kind) {
       return kind.track == phase.track && kind.phase == phase.phase && kind.kind == phase.kind;

@@ -39,6 +39,9 @@ struct LauncherTime {
   std::size_t number = SIZE_MAX;  ///< the launch's place among the attempts
 };
 
+/// A track's name without its number: "reader 0" and "reader 1" are of the kind "reader".
+std::string kind_of_track(const std::string& track);
+
 struct RunFile {
   std::filesystem::path path;
   std::string workload;

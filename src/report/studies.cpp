@@ -186,6 +186,18 @@ StudyReport make_study(std::vector<RunFile> runs) {
 
 }  // namespace
 
+std::size_t StudyReport::throttled() const {
+  std::size_t launches = 0;
+  for (const SizeFacts& each : facts) launches += each.throttled;
+  return launches;
+}
+
+std::size_t StudyReport::unconverged() const {
+  std::size_t launches = 0;
+  for (const SizeFacts& each : facts) launches += each.unconverged;
+  return launches;
+}
+
 std::vector<const RunFile*> StudyReport::runs_on(int ranks) const {
   std::vector<const RunFile*> found;
   for (const RunFile& run : runs) {

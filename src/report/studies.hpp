@@ -56,6 +56,9 @@ struct StudyReport {
   std::string contradiction;
 
   bool is_strong() const { return table.mode == study::Mode::strong; }
+  /// Launches in which a GPU was throttled, and launches whose repetitions did not converge.
+  std::size_t throttled() const;
+  std::size_t unconverged() const;
   /// The runs on so many ranks.
   std::vector<const RunFile*> runs_on(int ranks) const;
 };

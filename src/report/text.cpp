@@ -50,25 +50,6 @@ Table size_table(const StudyReport& study) {
   return table;
 }
 
-std::string of_fit(const study::Fit& fit, const std::vector<study::Residual>& residuals) {
-  double largest = 0;
-  for (const study::Residual& each : residuals)
-    largest = std::max(largest, std::abs(each.relative));
-  switch (fit.verdict) {
-    case study::Verdict::fits:
-      return fmt::format("The law fits: it is at most {:.2g} % off (lack-of-fit test, p = {:.2g}).",
-                         100 * largest, fit.p_value);
-    case study::Verdict::does_not_fit:
-      return fmt::format(
-          "The law does not fit: it is up to {:.2g} % off, more than launches scatter "
-          "(lack-of-fit test, p = {:.2g}).",
-          100 * largest, fit.p_value);
-    case study::Verdict::cannot_tell:
-      break;
-  }
-  return "Whether the law fits cannot be tested: that takes three sizes and several launches.";
-}
-
 std::string of_residuals(const std::vector<study::Residual>& residuals) {
   std::string list;
   for (const study::Residual& residual : residuals) {
@@ -136,7 +117,7 @@ std::string of_amdahl(const StudyReport& study) {
       with_interval(law.serial_share), with_interval(law.serial_seconds),
       law.serial_seconds.value + law.parallel_seconds.value,
       law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
-      of_fit(law.law.fit, law.law.residuals));
+      words_of(law.law.fit, law.law.residuals));
   if (law.law.residuals.size() > 2) {  // through two points every law goes exactly
     text += fmt::format("Residuals of the law: {}.\n", of_residuals(law.law.residuals));
   }
@@ -158,7 +139,7 @@ std::string of_gustafson(const StudyReport& study) {
   const int largest = study.table.sizes.back().ranks;
   const double share = law.serial_share.value;
   std::string text = fmt::format("Gustafson: serial share of the parallel run s' = {}. {}\n",
-                                 with_interval(law.serial_share), of_fit(law.fit, law.residuals));
+                                 with_interval(law.serial_share), words_of(law.fit, law.residuals));
   if (share >= 0 && share <= 1) {
     text += fmt::format("On {} ranks that is a serial share of {:.3g} of a run on one rank.\n",
                         largest, study::share_of_one_rank(share, largest));
@@ -216,11 +197,7 @@ std::string of_start(const StudyReport& study) {
 
 /// What the reader must know before trusting the numbers.
 std::string of_warnings(const StudyReport& study) {
-  std::size_t throttled = 0, unconverged = 0;
-  for (const SizeFacts& facts : study.facts) {
-    throttled += facts.throttled;
-    unconverged += facts.unconverged;
-  }
+  const std::size_t throttled = study.throttled(), unconverged = study.unconverged();
   std::string text;
   if (study.drift && study.drift->significant) {
     text +=
@@ -305,6 +282,25 @@ std::string of_study(const StudyReport& study) {
 }
 
 }  // namespace
+
+std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals) {
+  double largest = 0;
+  for (const study::Residual& each : residuals)
+    largest = std::max(largest, std::abs(each.relative));
+  switch (fit.verdict) {
+    case study::Verdict::fits:
+      return fmt::format("The law fits: it is at most {:.2g} % off (lack-of-fit test, p = {:.2g}).",
+                         100 * largest, fit.p_value);
+    case study::Verdict::does_not_fit:
+      return fmt::format(
+          "The law does not fit: it is up to {:.2g} % off, more than launches scatter "
+          "(lack-of-fit test, p = {:.2g}).",
+          100 * largest, fit.p_value);
+    case study::Verdict::cannot_tell:
+      break;
+  }
+  return "Whether the law fits cannot be tested: that takes three sizes and several launches.";
+}
 
 std::string with_interval(const Estimate& estimate, int digits) {
   if (!estimate.interval) return fmt::format("{:.{}g}", estimate.value, digits);

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <random>
 
 #include "build_info.hpp"
+#include "core/uuid.hpp"
 #include "io/result_file.hpp"
 #include "kernels/gemm/multiply.hpp"
 #include "launch/gpu_locality.hpp"
@@ -83,14 +83,7 @@ std::vector<std::pair<std::string, std::string>> provenance(
 }
 
 std::string make_run_uuid(const launch::Session& session) {
-  std::random_device random;
-  std::array<unsigned, 4> words{};
-  for (auto& word : words) word = random();
-  words[1] = (words[1] & 0xffff0fffU) | 0x4000U;      // version 4: random
-  words[2] = (words[2] & 0x3fffffffU) | 0x80000000U;  // the variant of RFC 4122
-  return session.broadcast(fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:04x}{:08x}", words[0],
-                                       words[1] >> 16, words[1] & 0xffffU, words[2] >> 16,
-                                       words[2] & 0xffffU, words[3]));
+  return session.broadcast(random_uuid());
 }
 
 }  // namespace shardstream::runtime

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/statistics.hpp"
+
 namespace shardstream::scale {
 
 void Forecast::calibrate(double launch, double repetition, double predicted) {
@@ -17,8 +19,7 @@ void Forecast::add(std::uint64_t ranks, double launch, double predicted) {
 }
 
 double Forecast::untried(double predicted) const {
-  constexpr std::uint64_t min_repetitions = 6;  // that have an interval; see measure::Sampling
-  const auto calls = sampling_.warmup + sampling_.repetitions.value_or(min_repetitions);
+  const auto calls = sampling_.warmup + sampling_.repetitions.value_or(min_samples_of_interval);
   return startup_ + static_cast<double>(calls) * predicted * correction_;
 }
 

@@ -38,10 +38,11 @@ namespace {
 namespace fs = std::filesystem;
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-/// What the dry run of a point says.
+/// The dry run of a point.
 struct Predicted {
   double seconds = 0;                ///< of a repetition
-  std::vector<std::string> machine;  ///< the backend and the rates that it goes by
+  measure::Sampling sampling;        ///< of a launch
+  std::vector<std::string> machine;  ///< the backend and the rates that the prediction uses
 };
 
 /// One number of ranks.
@@ -102,15 +103,6 @@ std::string first_difference(std::map<std::string, std::string> then, const Valu
   return {};
 }
 
-/// How launches repeat the work: until the median is precise, unless the user says otherwise.
-measure::Sampling sampling_of(const Options& options) {
-  measure::Sampling sampling = measure::sampling(options);
-  if (!options.is_default("measure.repeat")) return sampling;
-  sampling.repetitions.reset();
-  sampling.warmup = std::max<std::uint64_t>(1, sampling.warmup);
-  return sampling;
-}
-
 constexpr std::uint64_t of_calibration = 0;  // a replicate
 constexpr std::string_view calibration_name = "calibration";
 
@@ -169,7 +161,7 @@ class Study {
   std::string program_, name_;
   std::vector<Point> points_;
   Values conditions_;  // options that give ranks the same at every size
-  Forecast forecast_;
+  Forecast forecast_{measure::Sampling{}};
   std::size_t total_ = 0;
   std::optional<Attempts> attempts_;
   std::optional<Interrupts> interrupts_;
@@ -181,8 +173,7 @@ Study::Study(const Order& order, Log* log)
       log_(log),
       request_(request_of(order.options)),
       workload_(workloads::named(order.options.text("run.workload"))),
-      launcher_(request_),
-      forecast_(sampling_of(order.options)) {
+      launcher_(request_) {
   if (request_.grow == "auto") request_.grow = workload_.grows.front();
   if (std::ranges::find(workload_.grows, request_.grow) == workload_.grows.end()) {
     throw UsageError(fmt::format("scale.grow: {} cannot grow {} (known: {})", workload_.name,
@@ -195,6 +186,7 @@ Study::Study(const Order& order, Log* log)
   crc.process_bytes(ini.data(), ini.size());
   name_ = fmt::format("{}-{:08x}", fs::absolute(order.folder).filename().string(), crc.checksum());
   for (Point& point : points_) point.predicted = predict(point, {});
+  forecast_ = Forecast(points_.back().predicted.sampling);
 }
 
 std::vector<Point> Study::points() const {
@@ -277,7 +269,7 @@ Predicted Study::predict(const Point& point, const Values& conditions) const {
   measure::Machine machine(
       options, {.ranks = point.ranks, .ranks_on_host = launcher_.ranks_on_node(point.ranks)});
   const double seconds = workloads::open(options)->predict(machine).seconds;
-  return {seconds, machine.lines()};
+  return {seconds, measure::sampling(options), machine.lines()};
 }
 
 /// The launches that are wanted, replicate by replicate, each in a random order.
@@ -310,9 +302,8 @@ std::vector<Launch> Study::missing() const {
 /// A launch for --list: its name, what is known of it, and its command.
 std::string Study::listed(const Launch& launch) const {
   const Point& point = *launch.point;
-  const fs::path result = launch.replicate == of_calibration ? calibration() : result_of(launch);
   std::vector<std::string> line = launcher_.words(point.ranks);
-  const auto run = words(point, launch.replicate, result, conditions_);
+  const auto run = words(point, launch.replicate, result_of(launch), conditions_);
   line.insert(line.end(), run.begin(), run.end());
   const std::string work =
       request_.weak
@@ -347,9 +338,10 @@ std::string Study::list() {
                             format_duration(total));
 }
 
-/// Whether any launch of the folder's study has left a result.
+/// Whether the folder holds a study of which a launch has left a result.
 bool Study::has_results() const {
   std::error_code none;
+  if (!fs::exists(order_.folder / "study.ini")) return false;
   return std::ranges::any_of(fs::directory_iterator(order_.folder, none),
                              [](const auto& entry) { return entry.path().extension() == ".h5"; });
 }
@@ -371,10 +363,6 @@ void Study::expect_same_study(const Values& now) {
 /// gives way to another one.
 void Study::open_folder() {
   const Values now = chosen(order_.options);
-  if (has_results()) {
-    expect_same_study(now);
-    return;
-  }
   std::error_code error;
   const bool is_study = fs::exists(order_.folder / "study.ini");
   if (!is_study && fs::exists(order_.folder) && !fs::is_empty(order_.folder, error)) {
@@ -386,6 +374,10 @@ void Study::open_folder() {
   if (error) {
     throw UsageError(fmt::format("output.file: cannot make the folder '{}': {}",
                                  order_.folder.string(), error.message()));
+  }
+  if (has_results()) {
+    expect_same_study(now);
+    return;
   }
   if (is_study && !first_difference(report::read_study_ini(order_.folder), now).empty()) {
     fs::remove(order_.folder / "attempts.jsonl");

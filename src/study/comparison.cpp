@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/error.hpp"
-#include "core/statistics.hpp"
 #include "study/sizes.hpp"
 
 namespace shardstream::study {

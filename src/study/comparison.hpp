@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/statistics.hpp"
 #include "study/estimate.hpp"
 
 namespace shardstream::study {
@@ -22,18 +23,18 @@ enum class Change {
 /// "faster", "same", "slower" or "unclear".
 const char* word_of(Change change);
 
-/// What the interval of a ratio contains.
+/// Which noise the interval of a ratio contains.
 enum class Basis {
   launches,     ///< the noise between launches and between repetitions
-  repetitions,  ///< the noise between the repetitions of one launch a side, and nothing else
+  repetitions,  ///< only the noise between repetitions, since each side has one launch
   nothing       ///< there is no interval
 };
 
 /// A side gets a verdict with so many launches, or with so many repetitions of each launch.
-inline constexpr std::size_t min_launches = 3, min_repetitions = 6;
+inline constexpr std::size_t min_launches = 3, min_repetitions = min_samples_of_interval;
 
-/// What one side has, and how much it lacks for a verdict: so many more launches, or so many more
-/// repetitions of its shortest launch. Both are 0 if it has enough.
+/// The samples of one side. For a verdict it needs `missing_launches` more launches, or
+/// `missing_repetitions` more repetitions in each launch. Both are 0 if it has enough.
 struct Sampling {
   std::size_t launches = 0;
   std::size_t repetitions = 0;  ///< of the launch with the fewest

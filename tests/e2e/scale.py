@@ -51,6 +51,7 @@ def test_a_study_goes_on_where_it_was():
     study(folder, *options)
     assert [each["exit_code"] for each in attempts(folder)] == [0] * 5, attempts(folder)
     assert attempts(folder)[0]["point"] == "calibration"
+    shutil.rmtree(folder / "logs")
     kept = folder / "p1-r1.h5"
     before = kept.stat().st_mtime_ns
     (folder / "p2-r1.h5").unlink()
@@ -277,6 +278,14 @@ def test_bad_input():
     expect_complaint(run("report", "--json", "x.json", empty), 2, ["--json", "x.json"])
     source = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/gemm-tf32-strong"
     expect_complaint(run("report", "--csv", "/dev/null", source), 2, ["--csv", "/dev/null"])
+    other = new_folder()
+    run("generate", "--input.count", 9, "-o", f"{other / 'sea.h5'}:/x").expect(0)
+    for options in ([], ["--list"], ["--only", "p1-r1"]):
+        finished = run("scale", "model", "--scale.ranks", 1, *options, "-o", other)
+        assert finished.code == (0 if "--list" in options else 2), finished
+        if not options:
+            expect_complaint(finished, 2, ["output.file", other])
+    assert [path.name for path in other.iterdir()] == ["sea.h5"]
     # Started by a launcher itself.
     finished = run("scale", "model", "--scale.ranks", 1, "-o", empty / "x", ranks=2)
     assert finished.code == 2 and "OMPI_COMM_WORLD_SIZE" in finished.err, finished

@@ -153,17 +153,14 @@ void warn_of_side(const Side& side, const Point& point, std::vector<std::string>
   }
 }
 
-/// What a side lacks for a verdict, as a sentence; empty if it lacks nothing.
+/// A sentence that says how many more samples a side needs for a verdict; empty if it has enough.
 std::string shortage(const Side& side, const study::Sampling& sampling) {
   if (sampling.is_enough()) return {};
-  const auto plural = [](std::size_t n) { return n == 1 ? "" : "s"; };
   return fmt::format(
-      "too few samples for a verdict: {} has {} launch{} of {} repetition{}; {} more launch{} or "
-      "{} more repetition{} of each launch are needed",
-      side.name, sampling.launches, sampling.launches == 1 ? "" : "es", sampling.repetitions,
-      plural(sampling.repetitions), sampling.missing_launches,
-      sampling.missing_launches == 1 ? "" : "es", sampling.missing_repetitions,
-      plural(sampling.missing_repetitions));
+      "too few samples for a verdict: {} has {} of {}; {} or {} of each launch are needed",
+      side.name, counted(sampling.launches, "launch"), counted(sampling.repetitions, "repetition"),
+      counted(sampling.missing_launches, "more launch"),
+      counted(sampling.missing_repetitions, "more repetition"));
 }
 
 void add_warnings(const ComparisonReport& report, PointComparison& point) {
@@ -198,7 +195,7 @@ PointComparison compare_point(const ComparisonReport& report, const Pair& pair) 
   return point;
 }
 
-// ---------------------------------------------------------------- what else changed
+// ---------------------------------------------------------------- changes of the setup
 
 /// The values of a name over the launches of a point: one if they agree.
 std::string value_in(const Point& point, Values Setup::*values, const std::string& name) {

@@ -52,7 +52,8 @@ struct ComparisonReport {
   std::vector<Unmatched> unmatched;
   std::vector<SetupChange> changes;
 
-  /// Of the times of the work: slower if a point is, else unclear if one is, else faster if one is.
+  /// The verdict over the times of all points. The first of slower, unclear and faster that any
+  /// point has; same if no point has one of them.
   study::Change verdict() const;
 };
 
@@ -62,7 +63,7 @@ struct ComparisonReport {
 ComparisonReport make_comparison(const std::string& before, const std::string& after,
                                  double threshold);
 
-/// For a terminal: tables of the points and the phases, and what else differs.
+/// For a terminal: tables of the points and the phases, and the other differences.
 std::string to_text(const ComparisonReport& report);
 
 /// One JSON object, see README.md. Ends with a line break.

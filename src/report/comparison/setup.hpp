@@ -1,4 +1,5 @@
-// How a run was made: what may differ between two runs that compute the same.
+// How a run was made: options, versions, machine and plan. These may differ between two runs that
+// compute the same.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@ struct Setup {
   Values options;   ///< /config, without names of outputs and labels of studies
   Values versions;  ///< the commit, how it was built, and libraries
   Values machine;   ///< hosts, devices, driver, operating system, network
-  Values plan;      ///< what the program chose: resolved options, decomposition, tiles
+  Values plan;      ///< chosen by the program: resolved options, decomposition, tiles
 };
 
 /// Reads it from the run's file. Throws UsageError as read_run_file() does.

@@ -18,7 +18,7 @@ std::string value_of(const Values& values, const std::string& name) {
   return found == values.end() ? "" : found->second;
 }
 
-/// Of a product: m x n x k, as printed.
+/// The shape of a product, "MxNxK"; empty if the run is no product.
 std::string shape_of(const RunFile& run) {
   std::string shape;
   for (const char* extent : {"m", "n", "k"}) {

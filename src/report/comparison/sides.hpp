@@ -1,4 +1,4 @@
-// The two sides of a comparison: the launches of each, by what they computed.
+// The two sides of a comparison. Launches that computed the same are one point.
 #pragma once
 
 #include <cstdint>

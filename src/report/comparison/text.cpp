@@ -40,7 +40,7 @@ class Names {
     }
   }
 
-  /// What all points have in common, such as the workload and the backend.
+  /// The traits that all points share, such as the workload and the backend.
   std::string of_all() const { return words_of(common_); }
   std::string of(const PointComparison& point) const {
     std::vector<Trait> traits;
@@ -109,7 +109,7 @@ Table phases_table(const ComparisonReport& report, const Names& names) {
   return table;
 }
 
-/// In which phase the difference sits.
+/// Names the phase with the largest change, for each point that differs.
 std::string of_differences(const ComparisonReport& report, const Names& names) {
   std::string text;
   for (const PointComparison& point : report.points) {
@@ -125,7 +125,7 @@ std::string of_differences(const ComparisonReport& report, const Names& names) {
   return text;
 }
 
-/// A value in a cell: of a long one the beginning.
+/// A value for a cell; a long value is cut after its beginning.
 std::string shortened(const std::string& value) {
   constexpr std::size_t most = 60;
   return value.size() > most ? excerpt(value) : value;
@@ -164,8 +164,8 @@ std::string of_files(const Side& side) {
 }
 
 std::string of_side(const Side& side) {
-  return fmt::format("{}: {}, {} launch{}\n", side.name, printable(side.path), side.launches(),
-                     side.launches() == 1 ? "" : "es");
+  return fmt::format("{}: {}, {}\n", side.name, printable(side.path),
+                     counted(side.launches(), "launch"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/text.hpp"
 #include "report/page/figures.hpp"
 #include "study/causes.hpp"
 
@@ -120,25 +121,17 @@ struct DeviceTimes {
 
 /// From spans, inside the time in which the main threads were in phases of timed repetitions only.
 DeviceTimes device_times(const Details& details) {
-  std::map<std::tuple<int, std::string, std::string>, const RankPhase*> phases;
-  for (const RankPhase& each : details.phases) {
-    phases[{each.rank, each.track, each.phase}] = &each;
-  }
-  const auto phase_of = [&](const Span& span) -> const RankPhase* {
-    const auto found = phases.find({span.rank, span.track, span.phase});
-    return found == phases.end() ? nullptr : found->second;
-  };
+  const PhaseIndex phases(details);
   std::int64_t begin = INT64_MAX, end = 0;
   for (const Span& span : details.spans) {
-    const RankPhase* const phase = phase_of(span);
-    constexpr double rounding = 1e-6;
+    const RankPhase* const phase = phases.find(span);
     if (phase == nullptr || span.track != "main" || !(phase->timed > 0)) continue;
     end = std::max(end, span.end);
-    if (phase->timed >= phase->seconds * (1 - rounding)) begin = std::min(begin, span.start);
+    if (phase->is_always_timed()) begin = std::min(begin, span.start);
   }
   std::map<int, std::vector<study::TimeSpan>> kernels, active;
   for (const Span& span : details.spans) {
-    const RankPhase* const phase = phase_of(span);
+    const RankPhase* const phase = phases.find(span);
     if (phase == nullptr || !phase->on_device) continue;
     if (span.start < begin || span.start >= end) continue;
     active[span.rank].push_back({span.start, span.end});
@@ -220,7 +213,7 @@ std::map<std::string, double> stages_of(const Details& details, int rank) {
   }
   std::map<std::string, double> stages;
   for (const auto& [track, seconds] : tracks) {
-    const std::string kind = track.substr(0, track.find_last_not_of("0123456789 ") + 1);
+    const std::string kind = kind_of_track(track);
     double& longest = stages[kind == "main" ? "combine" : kind];
     longest = std::max(longest, seconds);
   }
@@ -233,7 +226,7 @@ std::string basis_of_medians(const StudyReport& study) {
   return fmt::format(
       "Of {}, the one with the median time at each size; no intervals, since the parts of one "
       "launch belong together.",
-      count_text(study.runs.size(), "launch"));
+      counted(study.runs.size(), "launch"));
 }
 
 Figure to_result_figure(const StudyReport& study) {
@@ -241,7 +234,7 @@ Figure to_result_figure(const StudyReport& study) {
                 "Work is what the other figures measure, all repetitions of it. Reading and "
                 "writing inside it overlap with computing.",
                 fmt::format("{}; medians of the launches at each size, without intervals.",
-                            count_text(study.runs.size(), "launch"))};
+                            counted(study.runs.size(), "launch"))};
   const std::vector<Part> parts = parts_of(study);
   Script script;
   std::string tics;

@@ -61,7 +61,7 @@ pid_t spawn(const std::vector<std::string>& words, const Ends& in, const Ends& o
   return child;
 }
 
-/// Reads what is there; false at the end.
+/// Reads the bytes that are available; false at the end of the stream.
 bool read_some(int from, std::string& to) {
   std::array<char, 65536> buffer{};
   const auto count = ::read(from, buffer.data(), buffer.size());

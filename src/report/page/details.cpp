@@ -110,6 +110,22 @@ void read_spans(const io::ResultReader& file, Details& details) {
 
 }  // namespace
 
+bool RankPhase::is_always_timed() const {
+  constexpr double rounding = 1e-6;
+  return timed > 0 && timed >= seconds * (1 - rounding);
+}
+
+PhaseIndex::PhaseIndex(const Details& details) {
+  for (const RankPhase& each : details.phases) {
+    phases_[{each.rank, each.track, each.phase}] = &each;
+  }
+}
+
+const RankPhase* PhaseIndex::find(const Span& span) const {
+  const auto found = phases_.find({span.rank, span.track, span.phase});
+  return found == phases_.end() ? nullptr : found->second;
+}
+
 bool has_timeline(const RunFile& run) {
   return run.option("measure.timeline") == "true";
 }

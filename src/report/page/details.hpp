@@ -1,11 +1,12 @@
-// What figures need of a run beside RunFile. It is read of one run a size only, since a page may be
-// made of a thousand.
+// The parts of a result file that only figures need: phases by rank, ceilings, spans, telemetry. A
+// page reads them from one run of each size, since it may be made of a thousand runs.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "report/run_file.hpp"
@@ -19,6 +20,9 @@ struct RankPhase {
   double seconds = 0;      ///< in all
   double timed = 0;        ///< inside the timed repetitions
   bool on_device = false;  ///< a stream's, not a thread's
+
+  /// Whether the phase occurs in timed repetitions and nowhere else.
+  bool is_always_timed() const;
 };
 
 /// A measured limit of the machine; rates in `unit`.
@@ -52,7 +56,18 @@ struct Details {
   std::string why_no_spans;  ///< if there are none
 };
 
-/// What the file of `run` has; what it lacks stays empty.
+/// The phases of `details` by rank, track and name. Valid as long as `details` is.
+class PhaseIndex {
+ public:
+  explicit PhaseIndex(const Details& details);
+  /// The phase of a span; null if the file has none.
+  const RankPhase* find(const Span& span) const;
+
+ private:
+  std::map<std::tuple<int, std::string, std::string>, const RankPhase*> phases_;
+};
+
+/// Reads the details from the file of `run`. Members stay empty if the file does not have them.
 Details read_details(const RunFile& run);
 
 /// Whether the run has been asked for a timeline.

@@ -232,8 +232,4 @@ std::string estimate_text(const study::Estimate& estimate, int digits) {
                      number_text(estimate.interval->hi, digits));
 }
 
-std::string count_text(std::size_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : thing.ends_with("ch") ? "es" : "s");
-}
-
 }  // namespace shardstream::report::page

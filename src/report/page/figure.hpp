@@ -1,4 +1,4 @@
-// A figure: a picture with what a reader needs beside it, and the numbers below it.
+// A figure: a picture with title, legend and explanation, and the numbers below it.
 #pragma once
 
 #include <array>
@@ -92,7 +92,5 @@ std::string to_html(const Figure& figure, const std::string& study, const std::s
 std::string number_text(double value, int digits = 4);
 /// "0.95 [0.93, 0.97]"
 std::string estimate_text(const study::Estimate& estimate, int digits = 3);
-/// "1 rank", "2 ranks"
-std::string count_text(std::size_t count, std::string_view thing);
 
 }  // namespace shardstream::report::page

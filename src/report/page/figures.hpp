@@ -1,4 +1,4 @@
-// The figures of a study, a function each. What is missing in the files is a figure that says so.
+// The figures of a study, a function each. If the files lack the data, the figure says so.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace shardstream::report::page {
 
-/// A study with the details of one run a size: the launch with the median time.
+/// A study with the details of one run for each size: the launch with the median time.
 struct DetailedStudy {
   const StudyReport* study;
   std::vector<const RunFile*> runs;  ///< one for each size

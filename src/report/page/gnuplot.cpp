@@ -18,7 +18,7 @@ std::string marker(std::size_t i) {
   return fmt::format("<!-- picture {} -->", i);
 }
 
-/// What stands between `open` and the next `close`, both included; empty if there is no such text.
+/// The text from `open` to the next `close`, both included; empty if there is none.
 std::string_view between(std::string_view text, std::string_view open, std::string_view close) {
   const auto begin = text.find(open);
   if (begin == text.npos) return {};

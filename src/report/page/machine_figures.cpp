@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.hpp"
 #include "report/page/figures.hpp"
 
 namespace shardstream::report::page {
@@ -16,7 +17,7 @@ struct Roofs {
   std::string peak_name, bandwidth_name;
 };
 
-/// What a unit of the ceiling is in the work's unit; NaN if it does not count work.
+/// The factor from a ceiling's unit to the work's unit; NaN if the ceiling does not count work.
 double in_work(const Ceiling& ceiling, const std::string& unit) {
   if (unit == "Tflop" && ceiling.unit == "Gflop/s") return 1e-3;
   return unit == "GB" && ceiling.unit == "GB/s" ? 1 : NAN;
@@ -155,7 +156,7 @@ Figure roofline_figure(const DetailedStudy& detailed) {
                 "A point on the line is as fast as the machine allows. On the slope the data's "
                 "way is the limit, on the flat part computing is.",
                 fmt::format("{}; ceilings were measured in the same launches.",
-                            count_text(study.runs.size(), "launch"))};
+                            counted(study.runs.size(), "launch"))};
   figure.numbers = roof_grid(detailed);
   Rows points;
   for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
@@ -183,11 +184,11 @@ Figure roofline_figure(const DetailedStudy& detailed) {
       {styles[0], Look::points, "each launch"},
       {{styles[1].colour, "", 0},
        Look::line,
-       fmt::format("{}, on {}", names, count_text(detailed.runs.front()->ranks, "rank"))}};
+       fmt::format("{}, on {}", names, counted(detailed.runs.front()->ranks, "rank"))}};
   if (detailed.runs.size() > 1 && last.bandwidth > 0) {
     figure.legend.push_back(
         {styles[3], Look::line,
-         fmt::format("a rank's share of {}", count_text(detailed.runs.back()->ranks, "rank"))});
+         fmt::format("a rank's share of {}", counted(detailed.runs.back()->ranks, "rank"))});
   }
   return figure;
 }
@@ -196,7 +197,7 @@ Figure energy_figure(const StudyReport& study) {
   Figure figure{"energy", "Energy to solution of all GPUs",
                 "Flat is ideal for the same work. More ranks cost more energy if they wait.",
                 fmt::format("{}; energy of a repetition, read from the GPUs.",
-                            count_text(study.runs.size(), "launch"))};
+                            counted(study.runs.size(), "launch"))};
   const bool known = std::ranges::any_of(
       study.runs, [](const RunFile& run) { return std::isfinite(energy_of(run)); });
   if (!known) {
@@ -222,7 +223,7 @@ Figure cost_figure(const StudyReport& study) {
                 study.is_strong() ? "Flat is ideal. A rise is what the speed-up costs."
                                   : "A straight line through the origin is ideal: more work.",
                 fmt::format("{}; without start-up, which stands in the table.",
-                            count_text(study.runs.size(), "launch"))};
+                            counted(study.runs.size(), "launch"))};
   constexpr double hour = 3600;
   const auto cost = [](const RunFile& run) { return devices_of(run) * run.seconds / hour; };
   double largest = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/text.hpp"
 #include "io/run_files.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/sections.hpp"
@@ -128,7 +129,7 @@ std::string opening(const Report& report, const std::vector<DetailedStudy>& deta
   std::string html = fmt::format(
       "<header>\n<p class=\"kicker\">shardstream</p>\n<h1>Scaling report</h1>\n<p class=\"lead\">"
       "{} from {}.</p>\n",
-      page::count_text(report.studies.size(), "section"), page::count_text(launches, "launch"));
+      counted(report.studies.size(), "section"), counted(launches, "launch"));
   if (!why_not.empty()) {
     html += fmt::format("<p class=\"alert\">Figures are missing: {}. All tables are there.</p>\n",
                         page::escape(why_not));

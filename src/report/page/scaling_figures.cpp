@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.hpp"
 #include "report/page/figures.hpp"
 
 namespace shardstream::report::page {
@@ -13,7 +14,7 @@ using Rows = std::vector<std::vector<double>>;
 
 constexpr double twice = 2;  // how far a law is drawn beyond the largest size
 
-/// ranks, value, low end, high end; the value itself where there is no interval.
+/// ranks, value, low end, high end; without an interval both ends are the value.
 Rows rows_of(const StudyReport& study, const std::function<Estimate(const study::Size&)>& of) {
   Rows rows;
   for (const study::Size& size : study.table.sizes) {
@@ -130,7 +131,7 @@ std::vector<int> ranks_of(const StudyReport& study) {
 }
 
 std::string basis_of(const StudyReport& study) {
-  return fmt::format("{}; {}.", count_text(study.runs.size(), "launch"),
+  return fmt::format("{}; {}.", counted(study.runs.size(), "launch"),
                      study.table.noise.df > 0
                          ? "bars are 95 % intervals over launches (Student's t)"
                          : "no intervals, since no size has several launches");
@@ -283,7 +284,7 @@ Figure law_figure(const StudyReport& study) {
                 "Points off the full line deviate from the law. The dashed part is extrapolated "
                 "to twice the largest size.",
                 fmt::format("{}; the band holds 95 % of single new launches, if the law holds.",
-                            count_text(study.runs.size(), "launch"))};
+                            counted(study.runs.size(), "launch"))};
   const double first = ranks_of(study).front(), last = ranks_of(study).back();
   const Rows inside = law_rows(study, first, last), beyond = law_rows(study, last, twice * last);
   const Rows rows = rows_of(study, [&](const study::Size& size) {

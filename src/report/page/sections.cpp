@@ -45,7 +45,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
       texts.push_back(
           fmt::format("Scatter: the launches on {} scatter at least three times as "
                       "much as the others; this size has an interval of its own",
-                      count_text(static_cast<std::size_t>(size.ranks), "rank")));
+                      counted(size.ranks, "rank")));
     }
   }
   if (study.drift && study.drift->significant) {
@@ -59,18 +59,13 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
 
 std::vector<std::string> flagged_runs(const StudyReport& study) {
   std::vector<std::string> texts;
-  std::size_t throttled = 0, unconverged = 0;
-  for (const RunFile& run : study.runs) {
-    throttled += run.throttled > 0 ? 1 : 0;
-    unconverged += run.sampling == "unconverged" ? 1 : 0;
-  }
   const auto add = [&](std::size_t runs, const char* words) {
     if (runs == 0) return;
     texts.push_back(fmt::format("{} of {}: {}; the table of launches marks them", runs,
-                                count_text(study.runs.size(), "launch"), words));
+                                counted(study.runs.size(), "launch"), words));
   };
-  add(throttled, "throttled, a GPU lowered its clocks in a timed repetition");
-  add(unconverged, "unconverged, the median was not within the wanted precision");
+  add(study.throttled(), "throttled, a GPU lowered its clocks in a timed repetition");
+  add(study.unconverged(), "unconverged, the median was not within the wanted precision");
   return texts;
 }
 
@@ -140,8 +135,7 @@ std::string methods(const StudyReport& study) {
                     "differ by {:.2g} %. ",
                     100 * std::sqrt(study.table.noise.variance))
               : "There are no intervals, since no size has several launches. ";
-  text += fmt::format("Speed-ups refer to {}. ",
-                      count_text(static_cast<std::size_t>(study.table.anchor), "rank"));
+  text += fmt::format("Speed-ups refer to {}. ", counted(study.table.anchor, "rank"));
   if (const std::string cache = run.text("page_cache"); !cache.empty()) {
     text += fmt::format("The page cache was {}. ", cache);
   }
@@ -185,7 +179,7 @@ std::string raw_points(const StudyReport& study) {
                          run.created, run.path.string()});
   }
   return folded(
-      fmt::format("{}, in the order in which they ran", count_text(study.runs.size(), "launch")),
+      fmt::format("{}, in the order in which they ran", counted(study.runs.size(), "launch")),
       to_html(grid));
 }
 
@@ -197,8 +191,8 @@ std::string provenance(const DetailedStudy& detailed) {
   };
   add("device", study.device);
   const auto& last = *detailed.runs.back();
-  add("largest size", fmt::format("{}, {}, {}", count_text(last.ranks, "rank"),
-                                  count_text(last.gpus, "GPU"), count_text(last.hosts, "node")));
+  add("largest size", fmt::format("{}, {}, {}", counted(last.ranks, "rank"),
+                                  counted(last.gpus, "GPU"), counted(last.hosts, "node")));
   const Telemetry& telemetry = detailed.details.back().telemetry;
   if (telemetry.samples > 0) {
     add("GPUs while they worked",
@@ -244,8 +238,7 @@ std::string commands(const StudyReport& study) {
   std::string list;
   for (const int ranks : ranks_of(study)) {
     const RunFile& run = *study.runs_on(ranks).front();
-    list += fmt::format("# on {}\n{}\n", count_text(static_cast<std::size_t>(ranks), "rank"),
-                        run.command);
+    list += fmt::format("# on {}\n{}\n", counted(ranks, "rank"), run.command);
   }
   return html + folded("One launch at each size", command_block(list));
 }

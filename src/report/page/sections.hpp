@@ -8,7 +8,7 @@
 
 namespace shardstream::report::page {
 
-/// What an impatient reader wants to know: about ten lines.
+/// About ten lines for an impatient reader.
 std::string summary(const DetailedStudy& detailed);
 /// One row a study, for a page with several.
 std::string overview(const std::vector<DetailedStudy>& studies);
@@ -19,10 +19,10 @@ std::string findings(const StudyReport& study);
 std::string raw_points(const StudyReport& study);
 std::string provenance(const DetailedStudy& detailed);
 std::string commands(const StudyReport& study);
-/// What the words and formulas mean; the same on every page.
+/// The meaning of words and formulas; the same on every page.
 std::string_view terms();
 
-/// What stands in the page's <style>.
+/// The style sheet of the page.
 std::string_view style_sheet();
 
 }  // namespace shardstream::report::page

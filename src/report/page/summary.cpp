@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.hpp"
 #include "core/units.hpp"
+#include "report/formats.hpp"
 #include "report/page/sections.hpp"
 
 namespace shardstream::report::page {
@@ -46,28 +48,17 @@ Expected expected(const StudyReport& study) {
                       estimate_text(law->efficiency), caution)};
 }
 
-std::string verdict_of(const study::Fit& fit) {
-  switch (fit.verdict) {
-    case study::Verdict::fits:
-      return fmt::format("The law fits (p = {:.2g}).", fit.p_value);
-    case study::Verdict::does_not_fit:
-      return fmt::format("The law does not fit (p = {:.2g}).", fit.p_value);
-    case study::Verdict::cannot_tell:
-      break;
-  }
-  return "Whether the law fits cannot be tested: that takes three sizes and several launches.";
-}
-
 std::string serial_part(const StudyReport& study) {
   if (study.amdahl) {
-    return fmt::format(
-        "{} of the time on one rank, {} s. {}", estimate_text(study.amdahl->serial_share),
-        estimate_text(study.amdahl->serial_seconds), verdict_of(study.amdahl->law.fit));
+    return fmt::format("{} of the time on one rank, {} s. {}",
+                       estimate_text(study.amdahl->serial_share),
+                       estimate_text(study.amdahl->serial_seconds),
+                       words_of(study.amdahl->law.fit, study.amdahl->law.residuals));
   }
   if (study.gustafson) {
     return fmt::format("s' = {} of the parallel run (Gustafson). {}",
                        estimate_text(study.gustafson->serial_share),
-                       verdict_of(study.gustafson->fit));
+                       words_of(study.gustafson->fit, study.gustafson->residuals));
   }
   return {};
 }
@@ -82,7 +73,7 @@ std::string baseline(const StudyReport& study) {
   const std::string bound = bound_at(facts);
   const std::string start =
       fmt::format("{} s on {}", estimate_text(study.table.sizes.front().seconds, 4),
-                  count_text(static_cast<std::size_t>(study.table.anchor), "rank"));
+                  counted(study.table.anchor, "rank"));
   if (bound.empty()) return start + "; the files name no ceiling to compare it with.";
   if (facts.bound_share >= good_baseline) return fmt::format("{}, at {}.", start, bound);
   return fmt::format("{}, at {} only: a poor baseline, which flatters every speed-up.", start,
@@ -117,8 +108,8 @@ std::string trust(const StudyReport& study) {
     verified += run.text("verified") == "true" ? 1 : 0;
     checksums += run.text("c_checksum").empty() ? 0 : 1;
   }
-  std::string text = fmt::format("Results verified in {} of {}", verified,
-                                 count_text(study.runs.size(), "launch"));
+  std::string text =
+      fmt::format("Results verified in {} of {}", verified, counted(study.runs.size(), "launch"));
   if (!study.contradiction.empty()) return text + ", but results contradict each other.";
   if (checksums == study.runs.size() && study.is_strong() && study.table.sizes.size() > 1) {
     text += "; the checksum is the same at every size";
@@ -136,13 +127,13 @@ std::string studied(const StudyReport& study) {
   const std::string work = fmt::format("{} {} a repetition{}", number_text(run.work), study.unit,
                                        study.is_strong() ? "" : " on the smallest size");
   const std::string sizes = ranks.size() == 1
-                                ? count_text(static_cast<std::size_t>(ranks.front()), "rank")
+                                ? counted(ranks.front(), "rank")
                                 : fmt::format("{} to {} ranks", ranks.front(), ranks.back());
   return fmt::format("{}{}, {}, on {} of {}; {}.",
                      ranks.size() == 1   ? ""
                      : study.is_strong() ? "Strong scaling of "
                                          : "Weak scaling of ",
-                     what, work, sizes, study.device, count_text(study.runs.size(), "launch"));
+                     what, work, sizes, study.device, counted(study.runs.size(), "launch"));
 }
 
 std::string tiles(const StudyReport& study) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "core/text.hpp"
 #include "core/units.hpp"
 #include "report/page/figures.hpp"
 
@@ -16,7 +17,7 @@ using Rows = std::vector<std::vector<double>>;
 constexpr int max_ranks = 4;              // that are drawn
 constexpr double resolution = 1.0 / 900;  // of the width: shorter gaps are not drawn
 
-/// What is drawn of a span; waiting is left blank.
+/// The kinds of phases that are drawn, with their words in the legend. Waiting stays blank.
 const std::vector<std::pair<std::string, std::string>> kinds = {
     {"useful", "kernels, reading, writing"},
     {"transfer", "copies"},
@@ -37,32 +38,16 @@ struct Window {
   std::int64_t begin = 0, end = 0;
 };
 
-using Phases = std::map<std::tuple<int, std::string, std::string>, const RankPhase*>;
-
-Phases phases_of(const Details& details) {
-  Phases phases;
-  for (const RankPhase& each : details.phases) {
-    phases[{each.rank, each.track, each.phase}] = &each;
-  }
-  return phases;
-}
-
-const RankPhase* find(const Phases& phases, const Span& span) {
-  const auto found = phases.find({span.rank, span.track, span.phase});
-  return found == phases.end() ? nullptr : found->second;
-}
-
 /// The last timed repetition: rank 0's main thread begins it with a phase that occurs in timed
 /// repetitions only.
 std::optional<Window> last_repetition(const Details& details, const RunFile& run,
-                                      const Phases& phases) {
+                                      const PhaseIndex& phases) {
   std::vector<std::int64_t> starts;
   std::string first;
   for (const Span& span : details.spans) {
-    const RankPhase* const phase = find(phases, span);
-    constexpr double rounding = 1e-6;
-    if (phase == nullptr || span.rank != 0 || span.track != "main" || !(phase->timed > 0)) continue;
-    if (phase->timed < phase->seconds * (1 - rounding)) continue;
+    const RankPhase* const phase = phases.find(span);
+    if (phase == nullptr || span.rank != 0 || span.track != "main") continue;
+    if (!phase->is_always_timed()) continue;
     if (first.empty()) first = span.phase;
     if (span.phase == first) starts.push_back(span.start);
   }
@@ -74,17 +59,17 @@ std::optional<Window> last_repetition(const Details& details, const RunFile& run
   return Window{begin, begin + static_cast<std::int64_t>(run.repetitions.back() * nanoseconds)};
 }
 
-std::vector<Lane> lanes_of(const Details& details, const Phases& phases, Window window) {
+std::vector<Lane> lanes_of(const Details& details, const PhaseIndex& phases, Window window) {
   // These show what the main thread's phases contain.
   const bool has_other_tracks = std::ranges::any_of(
       details.phases, [](const RankPhase& each) { return each.track != "main"; });
   std::vector<Lane> lanes;
   for (const Span& span : details.spans) {
-    const RankPhase* const phase = find(phases, span);
+    const RankPhase* const phase = phases.find(span);
     if (phase == nullptr || phase->kind == "waiting" || span.rank >= max_ranks) continue;
     if (span.track == "main" && phase->kind == "useful" && has_other_tracks) continue;
     if (span.end <= window.begin || span.start >= window.end) continue;
-    std::string name = span.track.substr(0, span.track.find_last_not_of("0123456789 ") + 1);
+    std::string name = kind_of_track(span.track);
     if (name == "main" && phase->kind == "communication") name = "combine";
     auto lane = std::ranges::find_if(
         lanes, [&](const Lane& each) { return each.rank == span.rank && each.name == name; });
@@ -204,12 +189,12 @@ void add_labels(Figure& figure, const std::vector<Lane>& lanes) {
 constexpr const char* title = "Timeline of the last repetition";
 
 Figure timeline_of(const Details& details, const RunFile& run, const std::string& id) {
-  const Phases phases = phases_of(details);
+  const PhaseIndex phases(details);
   const auto window = last_repetition(details, run, phases);
   if (!window) return missing(id, title, "the spans do not tell the timed repetitions apart");
   const std::vector<Lane> lanes = lanes_of(details, phases, *window);
   if (lanes.empty()) return missing(id, title, "the last repetition has no spans but waiting");
-  Figure figure{id, fmt::format("{} on {}", title, count_text(run.ranks, "rank")),
+  Figure figure{id, fmt::format("{} on {}", title, counted(run.ranks, "rank")),
                 "Each row is a track of a rank. Blank is waiting; copies that overlap with kernels "
                 "cost no time.",
                 ""};

@@ -1,0 +1,11 @@
+// Names that nobody else has.
+#pragma once
+
+#include <string>
+
+namespace shardstream {
+
+/// A random UUID, version 4 (RFC 4122), in lower case.
+std::string random_uuid();
+
+}  // namespace shardstream
