@@ -2,6 +2,7 @@
 // function is also the reference that the CUDA one is tested against.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 struct CUstream_st;  // what a cudaStream_t points to; so that host code needs no CUDA header
@@ -25,6 +26,16 @@ struct Kernel {
   HostFunction host;
   CudaFunction cuda;
 };
+
+/// How a host function's parts share rows.
+struct Rows {
+  std::uint64_t begin, end;
+};
+
+/// Those of part `part` of `parts`, near-equal.
+constexpr Rows rows_of(std::uint64_t rows, unsigned part, unsigned parts) {
+  return {rows * part / parts, rows * (part + 1) / parts};
+}
 
 /// F in a build with CUDA, else null, without a reference to F that would have to be linked.
 template <auto F>

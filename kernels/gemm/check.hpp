@@ -2,44 +2,11 @@
 // use less running time, IFIP 1977): C x = A (B x) for a vector x of random signs, one vector for
 // each column tile J of C. Panels are canonical (panel.hpp), sums are doubles, every sum has a
 // fixed order on each backend (no floating-point atomics), and nothing here waits or synchronises.
+// kernels/README.md derives the bound.
 //
 //   Y[kk][J] = sum over c in J of B[kk][c] x(c)          signed_sums, by who owns the rows of B
 //   Z[i][J] += sum over kk of A[i][kk] Y[kk][J]          add_products, for every K block
 //   R[i][J]  = sum over c in J of C[i][c] x(c)           check_rows; then |R - Z| against a bound
-//
-// The bound. One element c of C is a sum of k products with partial sums s_1 ... s_k. The error of
-// each addition is at most u |s_j|, is as often up as down and as good as independent of the
-// others, so that its variance is at most (u s_j)^2 / 3. The partial sums are a drift to the result
-// and a random walk, s_j = c j/k + w_j with E w_j^2 <= j |a|^2 |b|^2 / k^2, when products come in
-// no particular order. Summed over j (sum of j^2/k^2 = k/3, sum of j = k^2/2):
-//
-//   variance of c's error <= u^2 ( c^2 k/9 + |a|^2 |b|^2 / 6 )
-//
-// The signs make the errors of a row's elements in J independent terms of R, so that their
-// variances add up: c^2 becomes the squares of C[i][J] and |b|^2 the squares of all of B's columns
-// in J. Tensor cores add g products at a time and cut the sum off instead of rounding it: u is
-// twice as large for them, and each of the m = k/g steps loses u/2 |s| on average, always towards
-// zero. With the drift that comes to u c m/4, which the signs turn into one more random term, of
-// variance (u c m/4)^2. R, Y and Z themselves are rounded to doubles, v = 2^-53: Z as C is, and the
-// sums R and Y of w signed terms with v^2 w/6 ( c^2 + |a|^2 |b|^2 / k ), by the random walk once
-// more. Eight standard deviations are the bound: chance alone reaches it once in 10^15 rows.
-//
-// int8 is exact, and so are the doubles that check it: every sum is a whole number below 2^53. A
-// row that is wrong is off by at least 1; the bound is a half.
-//
-// fp32x3 computes d products a call on tensor cores, behind 2 d that are 2^-11 of their size, and
-// rounds the sum of the K = k/d calls as fp32 does. With t = 2^-23 for tensor cores, u = 2^-24, and
-// every call's share of the drift and of the walk, c/K and |a|^2 |b|^2 / K^2:
-//
-//   t^2 ( c^2 d/(9 K) + |a|^2 |b|^2 / (6 K) + (c d/8/4)^2 ) + u^2 ( c^2 K/9 + |a|^2 |b|^2 / 6 )
-//
-// Each element lacks at most 2^-23 of itself, or 2^-137 where tf32 has no smaller ones, and the
-// product left out is at most 2^-22 of the whole one. If all of these have one sign, they come to
-// 2^-21 c; if not, to a walk of k steps whose variance is below 2^-45 |a|^2 |b|^2 / k. Both are
-// added.
-//
-// What it can't know: products in an order that lets partial sums grow far beyond this walk and
-// then cancel (all positive ones first, then all negative ones) err more than the bound allows.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 
 #include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
-#include "kernels/gemm/rows.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {

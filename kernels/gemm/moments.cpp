@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/gemm/cuda.hpp"
-#include "kernels/gemm/rows.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {

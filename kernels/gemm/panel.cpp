@@ -8,7 +8,6 @@
 
 #include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/rounding.hpp"
-#include "kernels/gemm/rows.hpp"
 #include "kernels/gemm/words.hpp"
 #include "kernels/vector_clones.hpp"
 

@@ -8,8 +8,7 @@ namespace {
 [[noreturn]] void refuse() {
   throw std::runtime_error(
       "CPUs cannot multiply matrices in this build (OpenBLAS was not found when it was "
-      "configured): "
-      "install libopenblas-dev and build again, or use GPUs");
+      "configured): install libopenblas-dev and build again, or use GPUs");
 }
 
 }  // namespace

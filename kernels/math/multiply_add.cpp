@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 
-#include "kernels/math/cuda.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::math {

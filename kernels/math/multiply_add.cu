@@ -1,4 +1,4 @@
-#include "kernels/math/cuda.hpp"
+#include "kernels/math/multiply_add.hpp"
 
 namespace shardstream::math::cuda {
 namespace {

@@ -21,4 +21,10 @@ inline constexpr std::uint64_t elements_together = 2048;
 template <class T>
 Kernel<MultiplyAddArgs<T>> multiply_add_kernel();  ///< T: float, double
 
+// The launchers: each enqueues its kernels and does not wait.
+namespace cuda {
+template <class T>
+void multiply_add(const MultiplyAddArgs<T>& args, CudaStream stream);
+}  // namespace cuda
+
 }  // namespace shardstream::math

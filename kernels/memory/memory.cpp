@@ -3,8 +3,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "kernels/memory/cuda.hpp"
-
 namespace shardstream::memory {
 namespace {
 

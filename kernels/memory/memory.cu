@@ -1,4 +1,4 @@
-#include "kernels/memory/cuda.hpp"
+#include "kernels/memory/memory.hpp"
 
 namespace shardstream::memory::cuda {
 namespace {

@@ -24,4 +24,10 @@ struct CopyArgs {
 };
 Kernel<CopyArgs> copy_kernel();
 
+// The launchers: each enqueues its kernels and does not wait.
+namespace cuda {
+void read(const ReadArgs& args, CudaStream stream);
+void copy(const CopyArgs& args, CudaStream stream);
+}  // namespace cuda
+
 }  // namespace shardstream::memory

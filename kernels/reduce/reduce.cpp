@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/reduce/cuda.hpp"
 #include "kernels/reduce/leaf.hpp"
 #include "kernels/reduce/tree.hpp"
 #include "kernels/vector_clones.hpp"

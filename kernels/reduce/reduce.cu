@@ -1,5 +1,5 @@
-#include "kernels/reduce/cuda.hpp"
 #include "kernels/reduce/leaf.cuh"
+#include "kernels/reduce/reduce.hpp"
 
 namespace shardstream::reduce::cuda {
 namespace {

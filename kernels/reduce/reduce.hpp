@@ -67,4 +67,12 @@ constexpr std::uint64_t scratch_nodes(std::uint64_t leaves) {
   return nodes;
 }
 
+// The launchers: each enqueues its kernels and does not wait.
+namespace cuda {
+template <class T>
+void leaves(const LeavesArgs<T>& args, CudaStream stream);
+template <class T>
+void join(const JoinArgs<T>& args, CudaStream stream);
+}  // namespace cuda
+
 }  // namespace shardstream::reduce

@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/in_session.hpp"
-#include "comm/options.hpp"
+#include "comm/transport.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "core/standard_output.hpp"
 #include "core/text.hpp"
 #include "experiments/catalogue.hpp"
 #include "experiments/session.hpp"
 #include "io/result_file.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
 #include "runtime/runtime.hpp"

@@ -1,12 +1,18 @@
-// The program's commands; each returns what the process returns, or throws Error.
+// The program's commands; each returns what the process returns, or throws Error. What those that
+// start MPI share: options first, then MPI, then the work; and how it ends.
 #pragma once
 
 #include <array>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/error.hpp"
+#include "core/log.hpp"
 #include "core/options.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::cli {
 
@@ -42,5 +48,27 @@ std::string compare_help(const Arguments& arguments);
 std::string bench_help(const Arguments& arguments);
 std::string generate_help(const Arguments& arguments);
 std::string info_help(const Arguments& arguments);
+
+using Body = std::function<ExitCode(const launch::Session&, const Options&, Log&)>;
+
+/// Calls `parse` and then, inside an MPI session, `body`; returns what the process returns. The
+/// warnings of the options and an error are printed once. An error in `parse` starts MPI only under
+/// a launcher, where the ranks must agree on who speaks. An error that one rank alone knows of ends
+/// all ranks at once.
+int in_session(const std::function<Options()>& parse, const Body& body);
+
+// Rejecting options of the command line that another command or workload takes. Variables and INI
+// files may serve several commands and workloads, so their options are not checked.
+
+/// Of `run`: throws UsageError for the first option of the command line that is not for
+/// run.workload. `always` are keys that count for every workload, as some do in a dry run.
+void reject_options_of_other_workloads(const Options& options,
+                                       std::span<const std::string_view> always);
+
+/// Of `generate`: throws UsageError for the first option of the command line that is not among its
+/// `own`, keys or whole sections. `data` and `sizes` are its keys for data and for sizes.
+void reject_options_of_run(const Options& options, std::span<const std::string_view> own,
+                           std::span<const std::string_view> data,
+                           std::span<const std::string_view> sizes);
 
 }  // namespace shardstream::cli

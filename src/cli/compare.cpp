@@ -4,7 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
-#include "core/standard_output.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "report/comparison/comparison.hpp"

@@ -4,17 +4,14 @@
 #include <optional>
 
 #include "cli/commands.hpp"
-#include "cli/in_session.hpp"
-#include "cli/option_scope.hpp"
+#include "core/log.hpp"
 #include "core/parallel.hpp"
-#include "core/progress.hpp"
 #include "core/shard.hpp"
-#include "core/standard_output.hpp"
 #include "core/text.hpp"
 #include "io/dataset_file.hpp"
 #include "io/part_file.hpp"
 #include "io/source.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "launch/signals.hpp"
 #include "launch/situation.hpp"
 #include "runtime/provenance.hpp"
@@ -32,8 +29,7 @@ Options parse(const Arguments& arguments, const char* const* environment) {
   const CommandLine line = table.parse_command_line(arguments);
   if (!line.words.empty()) {
     throw UsageError(
-        fmt::format("generate takes options only, but there is {}: see shardstream "
-                    "generate --help",
+        fmt::format("generate takes options only, but there is {}: see shardstream generate --help",
                     excerpt(line.words[0])));
   }
   Options options = table.resolve(line, environment, std::nullopt);

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "comm/options.hpp"
+#include "comm/transport.hpp"
 #include "core/text.hpp"
 #include "experiments/catalogue.hpp"
 #include "io/matrix.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"

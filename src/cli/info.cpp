@@ -7,14 +7,12 @@
 #include <optional>
 
 #include "cli/commands.hpp"
-#include "cli/in_session.hpp"
+#include "core/log.hpp"
 #include "core/shard.hpp"
-#include "core/standard_output.hpp"
-#include "core/table_json.hpp"
+#include "core/table.hpp"
 #include "core/text.hpp"
-#include "launch/affinity.hpp"
-#include "launch/gather.hpp"
-#include "launch/options.hpp"
+#include "launch/cpus.hpp"
+#include "launch/session.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"
 #include "pipeline/options.hpp"

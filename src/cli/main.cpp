@@ -9,7 +9,6 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
-#include "core/standard_output.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/multiply.hpp"

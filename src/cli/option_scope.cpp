@@ -1,4 +1,4 @@
-#include "cli/option_scope.hpp"
+#include "cli/commands.hpp"
 
 #include <fmt/format.h>
 
@@ -41,8 +41,7 @@ std::string own_options(std::string_view key, std::string_view name, Keys data, 
   std::vector<std::string> words;
   for (const std::string_view own : own_keys) words.push_back(fmt::format("--{}", own));
   return fmt::format(" ({} names {} with {})", name,
-                     is_data ? "data" : "the sizes of generated data",
-                     join(std::vector<std::string_view>(words.begin(), words.end()), ", "));
+                     is_data ? "data" : "the sizes of generated data", join(words, ", "));
 }
 
 }  // namespace

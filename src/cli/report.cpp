@@ -9,7 +9,6 @@
 #include "cli/commands.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "core/standard_output.hpp"
 #include "core/text.hpp"
 #include "io/part_file.hpp"
 #include "report/formats.hpp"

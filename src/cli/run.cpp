@@ -6,14 +6,11 @@
 #include <optional>
 
 #include "cli/commands.hpp"
-#include "cli/in_session.hpp"
-#include "cli/option_scope.hpp"
 #include "cli/workload_arguments.hpp"
-#include "core/standard_output.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "launch/session.hpp"
-#include "run/dry_run.hpp"
 #include "run/run.hpp"
 #include "workloads/registry.hpp"
 

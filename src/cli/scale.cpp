@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/option_scope.hpp"
 #include "cli/workload_arguments.hpp"
 #include "core/error.hpp"
-#include "core/standard_output.hpp"
+#include "core/log.hpp"
 #include "core/table.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"

@@ -370,7 +370,7 @@ class NcclCommunicator final : public Communicator {
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());
     if (names.front().empty()) names.front() = "unknown";
-    return join(std::vector<std::string_view>(names.begin(), names.end()), ", ");
+    return join(names, ", ");
   }
 
   /// While it starts.

@@ -1,8 +1,27 @@
 #include "comm/transport.hpp"
 
+#include <array>
+
 #include "core/error.hpp"
 
 namespace shardstream::comm {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"comm.transport", OptionKind::choice, "auto", "auto|nccl|mpi",
+              "What combines the ranks' results; auto is NCCL between GPUs and MPI otherwise; mpi "
+              "on GPUs goes through host memory."},
+    OptionRow{
+        "comm.timeout", OptionKind::duration, "300s", "1s..",
+        "Seconds without any movement after which the hanging rank is named and the job ends."},
+};
+
+}  // namespace
+
+std::span<const OptionRow> comm_options() {
+  return rows;
+}
+
 Transport choose_transport(const std::string& wanted, const Circumstances& here) {
   if (wanted == "mpi") return Transport::mpi;
   if (wanted == "nccl") {

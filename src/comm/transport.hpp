@@ -1,9 +1,15 @@
-// Which transport a run combines over.
+// The [comm] options, and which transport a run combines over.
 #pragma once
 
+#include <span>
 #include <string>
 
+#include "core/options.hpp"
+
 namespace shardstream::comm {
+
+/// The rows of [comm]: transport, timeout.
+std::span<const OptionRow> comm_options();
 
 enum class Transport { mpi, nccl };
 

@@ -189,10 +189,8 @@ void Watchdog::Watch::set_up() {
   if (bad != problems.end()) {
     stop();
     if (is_first()) {
-      log_.warn(
-          fmt::format("the ranks cannot watch one another ({}): a rank that hangs will not be "
-                      "named",
-                      *bad));
+      log_.warn(fmt::format(
+          "the ranks cannot watch one another ({}): a rank that hangs will not be named", *bad));
     }
     return;
   }

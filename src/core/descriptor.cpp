@@ -60,4 +60,21 @@ std::string errno_text(int error) {
   return text;
 }
 
+std::string_view special_kind(const std::filesystem::path& path) {
+  using std::filesystem::file_type;
+  std::error_code not_there;
+  switch (std::filesystem::status(path, not_there).type()) {
+    case file_type::character:
+      return "a character device";
+    case file_type::block:
+      return "a block device";
+    case file_type::fifo:
+      return "a FIFO";
+    case file_type::socket:
+      return "a socket";
+    default:
+      return {};
+  }
+}
+
 }  // namespace shardstream

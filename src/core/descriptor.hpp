@@ -1,5 +1,5 @@
 // A file descriptor that closes itself, and whole reads and writes on it: short and interrupted
-// calls are continued.
+// calls are continued. And what the system says of files and of errors.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace shardstream {
@@ -44,5 +45,9 @@ class Descriptor {
 /// What the system says about an errno value: "No such file or directory". A limit of this process
 /// that is the likely cause is named: "File too large; ulimit -f is 8000 KiB".
 std::string errno_text(int error);
+
+/// "a FIFO", "a socket", "a character device" or "a block device", if `path` leads to one; empty
+/// for anything else, also if nothing is there.
+std::string_view special_kind(const std::filesystem::path& path);
 
 }  // namespace shardstream

@@ -1,10 +1,26 @@
 #include "core/log.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
 #include "core/text.hpp"
+#include "core/units.hpp"
 
 namespace shardstream {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr Progress::Clock::duration bar_delay = 2s, bar_interval = 200ms;
+constexpr Progress::Clock::duration first_line = 5s, max_interval = 10min;
+
+}  // namespace
 
 void Log::warn(std::string_view line) {
   write("warning: ", line);
@@ -24,6 +40,62 @@ void Log::write(std::string_view kind, std::string_view line) {
   const std::lock_guard lock(mutex_);
   std::fwrite(whole.data(), 1, whole.size(), out_);
   std::fflush(out_);
+}
+
+Progress::Progress(std::string what, double total, bool enabled, std::FILE* out,
+                   Clock::time_point start)
+    : what_(std::move(what)),
+      total_(total),
+      enabled_(enabled),
+      terminal_(isatty(fileno(out)) == 1),
+      out_(out),
+      start_(start),
+      next_(start + (terminal_ ? bar_delay : first_line)),
+      interval_(terminal_ ? bar_interval : 2 * first_line) {}
+
+Progress::~Progress() {
+  if (shown_ && terminal_) std::fputs("\r\033[K", out_);
+}
+
+void Progress::add(double part, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  done_ += part;
+  if (!enabled_ || now < next_ || total_ <= 0) return;
+  next_ = now + interval_;
+  if (!terminal_) interval_ = std::min(2 * interval_, max_interval);
+  shown_ = true;
+  const double share = std::clamp(done_ / total_, 0.0, 1.0);
+  const double spent = std::chrono::duration<double>(now - start_).count();
+  const std::string left =
+      share > 0 ? format_duration(spent / share - spent) + " left" : std::string("just started");
+  std::string line =
+      fmt::format("{}: {:.0f} % after {}, {}", what_, 100 * share, format_duration(spent), left);
+  if (terminal_) {
+    constexpr int width = 30;
+    const int full = static_cast<int>(share * width);
+    line = fmt::format("\r[{:#<{}}{:.<{}}] {}\033[K", "", full, "", width - full, line);
+  } else {
+    line += '\n';
+  }
+  std::fwrite(line.data(), 1, line.size(), out_);
+  std::fflush(out_);
+}
+
+void print_output(std::string_view text, std::string_view consolation) {
+  const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (taken && std::fflush(stdout) == 0) return;
+  throw Error(
+      fmt::format("standard output cannot be written ({}){}", errno_text(errno), consolation));
+}
+
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
+    // The lowest number that is free is this one's. Reading of what is for writing fails, and the
+    // other way round.
+    const int opened = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (opened != stream) throw Error("cannot open /dev/null in place of a closed stream");
+  }
 }
 
 }  // namespace shardstream

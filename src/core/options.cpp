@@ -64,45 +64,6 @@ std::string describe_bounds(const Limits& limits, std::string_view example) {
   return fmt::format("in {}..{}", limits.least, limits.most);
 }
 
-/// What a user may give, as the end of a sentence.
-std::string describe(const OptionRow& row) {
-  const Limits limits = read_limits(row);
-  std::string what;
-  switch (row.kind) {
-    case OptionKind::text:
-      return row.range.empty() ? "text" : std::string(row.range);
-    case OptionKind::flag:
-      what = "true or false";
-      break;
-    case OptionKind::choice:
-      what = fmt::format("one of {}", join(limits.choices, ", "));
-      break;
-    case OptionKind::list:
-      if (is_bounded(limits)) {
-        what =
-            fmt::format("one or more counts {}, separated by commas", describe_bounds(limits, ""));
-      } else if (limits.choices.empty()) {
-        what = "one or more words, separated by commas";
-      } else {
-        what = fmt::format("one or more of {}", join(limits.choices, ", "));
-      }
-      break;
-    case OptionKind::count:
-      what = "a count " + describe_bounds(limits, "2^24");
-      break;
-    case OptionKind::number:
-      what = "a number " + describe_bounds(limits, "0.5");
-      break;
-    case OptionKind::size:
-      what = "a size " + describe_bounds(limits, "64MiB");
-      break;
-    case OptionKind::duration:
-      what = "a duration " + describe_bounds(limits, "30s");
-      break;
-  }
-  return limits.admits_auto ? what + ", or auto" : what;
-}
-
 std::string did_you_mean(std::string_view meant) {
   return meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant);
 }
@@ -127,9 +88,9 @@ void check_choice(const Limits& limits, std::string_view text) {
                                did_you_mean(nearest(text, known))));
 }
 
-template <class Number>
-void check_bounds(Number (*parse)(std::string_view), const Limits& limits, std::string_view text) {
-  const Number value = parse(text);
+template <auto parse>
+void check_bounds(const Limits& limits, std::string_view text) {
+  const auto value = parse(text);
   if (!limits.least.empty() && value < parse(limits.least)) {
     throw UsageError(fmt::format("{} is below {}", excerpt(text), limits.least));
   }
@@ -145,7 +106,7 @@ void check_list(const Limits& limits, std::string_view text) {
     if (item.empty()) throw UsageError(fmt::format("{} has an empty item", excerpt(text)));
     std::string value(item);
     if (is_bounded(limits)) {
-      check_bounds(parse_count, limits, item);
+      check_bounds<parse_count>(limits, item);
       value = fmt::format("{}", parse_count(item));  // 4 and 2^2 are one item
     } else if (!limits.choices.empty()) {
       check_choice(limits, item);
@@ -155,36 +116,58 @@ void check_list(const Limits& limits, std::string_view text) {
   }
 }
 
+/// What the kinds of options differ in.
+struct Kind {
+  std::string_view word;  ///< for a value, in --help
+  std::string_view noun;  ///< empty if the kind has no bounds
+  std::string_view example;
+  void (*check)(const Limits& limits, std::string_view text);
+};
+
+const Kind& kind_of(const OptionRow& row) {
+  static constexpr auto check_flag = [](const Limits&, std::string_view text) { parse_flag(text); };
+  static constexpr Kind kinds[] = {
+      // in the order of OptionKind
+      {"TEXT", "", "", [](const Limits&, std::string_view) {}},
+      {"FLAG", "", "", check_flag},
+      {"CHOICE", "", "", check_choice},
+      {"LIST", "", "", check_list},
+      {"COUNT", "a count", "2^24", check_bounds<parse_count>},
+      {"NUMBER", "a number", "0.5", check_bounds<parse_number>},
+      {"SIZE", "a size", "64MiB", check_bounds<parse_size>},
+      {"DURATION", "a duration", "30s", check_bounds<parse_duration>},
+  };
+  return kinds[static_cast<std::size_t>(row.kind)];
+}
+
+/// What a user may give, as the end of a sentence.
+std::string describe(const OptionRow& row) {
+  if (row.kind == OptionKind::text) return row.range.empty() ? "text" : std::string(row.range);
+  const Limits limits = read_limits(row);
+  const Kind& kind = kind_of(row);
+  const std::string choices = fmt::format("of {}", join(limits.choices, ", "));
+  std::string what;
+  if (row.kind == OptionKind::flag) {
+    what = "true or false";
+  } else if (row.kind == OptionKind::choice) {
+    what = "one " + choices;
+  } else if (row.kind != OptionKind::list) {
+    what = fmt::format("{} {}", kind.noun, describe_bounds(limits, kind.example));
+  } else if (is_bounded(limits)) {
+    what = fmt::format("one or more counts {}, separated by commas", describe_bounds(limits, ""));
+  } else {
+    what = "one or more " +
+           (limits.choices.empty() ? std::string("words, separated by commas") : choices);
+  }
+  return limits.admits_auto ? what + ", or auto" : what;
+}
+
 /// Throws UsageError, saying only what is wrong with `text`. A text's range is for --help alone.
 void check_value(const OptionRow& row, std::string_view text) {
   const Limits limits = read_limits(row);
   if (limits.admits_auto && text == "auto") return;
-  switch (row.kind) {
-    case OptionKind::text:
-      break;
-    case OptionKind::flag:
-      parse_flag(text);
-      break;
-    case OptionKind::choice:
-      if (text.empty() && row.fallback.empty()) return;  // one that has no default
-      check_choice(limits, text);
-      break;
-    case OptionKind::list:
-      check_list(limits, text);
-      break;
-    case OptionKind::count:
-      check_bounds(parse_count, limits, text);
-      break;
-    case OptionKind::number:
-      check_bounds(parse_number, limits, text);
-      break;
-    case OptionKind::size:
-      check_bounds(parse_size, limits, text);
-      break;
-    case OptionKind::duration:
-      check_bounds(parse_duration, limits, text);
-      break;
-  }
+  if (row.kind == OptionKind::choice && text.empty() && row.fallback.empty()) return;  // no default
+  kind_of(row).check(limits, text);
 }
 
 // ---------------------------------------------------------------- all rows: names
@@ -225,9 +208,7 @@ void check_row(const OptionRow& row) {
   if (dot == 0 || dot == row.key.npos || dot + 1 == row.key.size()) fail("not section.name");
 
   const Limits limits = read_limits(row);
-  const bool is_number = row.kind == OptionKind::count || row.kind == OptionKind::number ||
-                         row.kind == OptionKind::size || row.kind == OptionKind::duration;
-  if (is_number && !limits.choices.empty()) fail("its range is not least..most");
+  if (!kind_of(row).noun.empty() && !limits.choices.empty()) fail("its range is not least..most");
   if (row.kind == OptionKind::choice && limits.choices.empty()) fail("it has no choices");
   try {
     check_value(row, row.fallback);
@@ -550,31 +531,9 @@ void check_effective(const OptionRow& row, const Options::Value& value) {
 
 // ---------------------------------------------------------------- the help
 
-std::string_view value_word(OptionKind kind) {
-  switch (kind) {
-    case OptionKind::text:
-      return "TEXT";
-    case OptionKind::flag:
-      return "FLAG";
-    case OptionKind::choice:
-      return "CHOICE";
-    case OptionKind::list:
-      return "LIST";
-    case OptionKind::count:
-      return "COUNT";
-    case OptionKind::number:
-      return "NUMBER";
-    case OptionKind::size:
-      return "SIZE";
-    case OptionKind::duration:
-      return "DURATION";
-  }
-  throw ContractError("an option's kind is one of OptionKind");
-}
-
 std::string help_left(const OptionRow& row) {
   const std::string_view short_form = row.key == "output.file" ? "-o, " : "";
-  return fmt::format("  {}--{} {}", short_form, row.key, value_word(row.kind));
+  return fmt::format("  {}--{} {}", short_form, row.key, kind_of(row).word);
 }
 
 std::string help_right(const OptionRow& row) {

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "core/error.hpp"
 #include "core/text.hpp"
 
 namespace shardstream {
@@ -68,6 +69,20 @@ std::size_t place_of(const std::vector<Column>& columns, std::string_view name) 
   return static_cast<std::size_t>(place - columns.begin());
 }
 
+using Json = nlohmann::ordered_json;  // columns keep their order
+
+Json rows_of(const Table& table) {
+  Json rows = Json::array();
+  for (const Row& row : table.rows()) {
+    Json object = Json::object();
+    for (const auto& [name, type, unit] : table.columns()) {
+      std::visit([&field = object[name]](const auto& value) { field = value; }, row[name]);
+    }
+    rows.push_back(std::move(object));
+  }
+  return rows;
+}
+
 }  // namespace
 
 const Cell& Row::operator[](std::string_view column) const {
@@ -104,10 +119,6 @@ std::string to_text(const Cell& cell, int digits) {
   return std::get<std::string>(cell);
 }
 
-std::string to_text(const Table& table) {
-  return to_text(table, std::numeric_limits<std::size_t>::max());
-}
-
 std::string to_text(const Table& table, std::size_t width) {
   const std::vector<Column>& columns = table.columns();
   std::vector<std::vector<std::string>> lines(1);
@@ -142,6 +153,19 @@ std::string to_text(const Table& table, std::size_t width) {
     }
   }
   return text;
+}
+
+std::string to_json(std::span<const Table> tables) {
+  Json all = Json::object(), units = Json::object();
+  for (const Table& table : tables) {
+    expect(!all.contains(table.name()) && table.name() != "units", "the tables' names differ");
+    all[table.name()] = rows_of(table);
+    for (const Column& column : table.columns()) {
+      if (!column.unit.empty()) units[table.name()][column.name] = column.unit;
+    }
+  }
+  all["units"] = std::move(units);
+  return all.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace shardstream

@@ -1,10 +1,11 @@
 // One table type for everything that is printed or stored: columns with a name, a unit and a type,
-// and rows of cells. Writers: to_text here, core/table_json, io/hdf5_table.
+// and rows of cells. Writers: to_text, to_json, io/hdf5_table.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -77,11 +78,14 @@ std::string to_text(const Cell& cell, int digits = 6);
 
 /// The table for a terminal: a header line with units, columns aligned, one line a row. Columns are
 /// two blanks or more apart and none is empty (empty text is "-"), so that lines can be split.
-/// Cells are printable() text.
-std::string to_text(const Table& table);
+/// Cells are printable() text. Columns that do not fit into `width` characters follow in further
+/// blocks, with an empty line between them; the first column begins each block.
+std::string to_text(const Table& table, std::size_t width = SIZE_MAX);
 
-/// The same in blocks of columns, each at most `width` characters wide where a column allows it,
-/// with an empty line between them; the first column begins each block.
-std::string to_text(const Table& table, std::size_t width);
+/// One JSON object, indented, its last line ended: NAME is the array of a table's rows, each an
+/// object by column; "units" holds, by table and column, the units of those that have one. Numbers
+/// that are not finite are null; bytes that are not UTF-8 are replaced. All of it is printable
+/// ASCII. The tables' names differ.
+std::string to_json(std::span<const Table> tables);
 
 }  // namespace shardstream

@@ -1,9 +1,10 @@
 // Small helpers for reading what a user typed, for quoting it, and for listing what may be typed.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace shardstream {
@@ -27,22 +28,18 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   return pieces;
 }
 
-/// "a, b, c". Not fmt::join, for which GCC 12 warns in fmt 9 at -O2.
-inline std::string join(const std::vector<std::string_view>& words, std::string_view separator) {
+/// "a, b, c", of the texts or whole numbers that `words` makes of the items. Not fmt::join, for
+/// which GCC 12 warns in fmt 9 at -O2.
+template <class Items, class Words = std::identity>
+std::string join(const Items& items, std::string_view separator, const Words& words = {}) {
   std::string text;
-  for (const std::string_view word : words) {
+  for (const auto& item : items) {
     if (!text.empty()) text += separator;
-    text += word;
-  }
-  return text;
-}
-
-/// "4x2": the extents of a shape, for instance.
-inline std::string join(const std::vector<std::uint64_t>& numbers, std::string_view separator) {
-  std::string text;
-  for (const std::uint64_t number : numbers) {
-    if (!text.empty()) text += separator;
-    text += std::to_string(number);
+    if constexpr (std::is_integral_v<std::decay_t<decltype(words(item))>>) {
+      text += std::to_string(words(item));
+    } else {
+      text += words(item);
+    }
   }
   return text;
 }

@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "core/text.hpp"
+
 namespace shardstream::device {
 namespace {
 
@@ -161,17 +163,14 @@ std::uint64_t throttling(std::uint64_t clock_reasons) {
 }
 
 std::string describe_clock_reasons(std::uint64_t clock_reasons) {
-  std::string text;
-  const auto add = [&](std::string_view word) {
-    text += text.empty() ? "" : "+";
-    text += word;
-  };
+  std::vector<std::string> words;
   for (const auto& reason : reason_words) {
-    if ((clock_reasons & reason.bit) != 0) add(reason.word);
+    if ((clock_reasons & reason.bit) != 0) words.emplace_back(reason.word);
     clock_reasons &= ~reason.bit;
   }
-  if (clock_reasons != 0) add(fmt::format("{:#x}", clock_reasons));  // of a newer library
-  return text;
+  if (clock_reasons != 0)
+    words.push_back(fmt::format("{:#x}", clock_reasons));  // of a newer library
+  return join(words, "+");
 }
 
 GpuFacts NvmlGpu::facts() const {

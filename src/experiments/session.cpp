@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "core/limits.hpp"
-#include "core/standard_output.hpp"
+#include "core/log.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "core/uuid.hpp"
@@ -18,8 +18,7 @@
 #include "io/origin.hpp"
 #include "io/result_file.hpp"
 #include "kernels/kernel.hpp"
-#include "launch/gather.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "launch/signals.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/source_ceilings.hpp"

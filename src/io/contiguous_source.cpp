@@ -6,8 +6,7 @@
 #include <cerrno>
 
 #include "core/error.hpp"
-#include "io/aligned_bytes.hpp"
-#include "io/page_cache.hpp"
+#include "io/direct_file.hpp"
 
 namespace shardstream::io {
 namespace {

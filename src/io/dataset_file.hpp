@@ -11,6 +11,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/shard.hpp"
+#include "io/hdf5.hpp"
 #include "io/part_file.hpp"
 #include "kernels/data/element.hpp"
 
@@ -69,5 +70,21 @@ class RangeWriter {
   std::uint64_t columns_;
   Descriptor file_;
 };
+
+/// Bytes that a data set of `shape` has. ContractError unless they are between 1 and 2^63 - 1.
+std::uint64_t bytes_of(ElementType type, const std::vector<std::uint64_t>& shape);
+
+// A data set whose storage is in the file from the start and is never filled; of a DatasetFile or a
+// ResultFile.
+
+/// How a file with such data sets is made: they begin at a multiple of 4096, so that they can be
+/// read past the page cache. Needs the lock.
+hdf5::Properties aligned_access();
+
+/// Makes the data set `path` in `file`; groups on the way are made. Returns where in the file its
+/// bytes begin. The file is flushed, so that what HDF5 writes from now on are its own structures
+/// alone. Throws Error. Needs the lock.
+std::uint64_t lay_out(const hdf5::File& file, const std::string& path, ElementType type,
+                      const std::vector<std::uint64_t>& shape);
 
 }  // namespace shardstream::io

@@ -23,10 +23,9 @@ void expect_readable_file(const std::string& name) {
   if (::stat(name.c_str(), &status) != 0) {
     const int error = errno;
     if (error != ENOENT && error != ENOTDIR) {
-      throw UsageError(
-          fmt::format("'{}' cannot be reached ({}): check its path and "
-                      "the permissions of its folders",
-                      name, errno_text(error)));
+      throw UsageError(fmt::format(
+          "'{}' cannot be reached ({}): check its path and the permissions of its folders", name,
+          errno_text(error)));
     }
     const auto generator = nearest(name, {"uniform", "ramp"});
     throw UsageError(fmt::format("there is no file '{}': {}", name,
@@ -43,15 +42,12 @@ void expect_readable_file(const std::string& name) {
   const Descriptor file(name, O_RDONLY);
   if (!file.valid()) {
     throw UsageError(
-        fmt::format("'{}' cannot be read ({}): change its permissions or "
-                    "name another file",
-                    name, errno_text(errno)));
+        fmt::format("'{}' cannot be read ({}): change its permissions or name another file", name,
+                    errno_text(errno)));
   }
   if (status.st_size == 0) {
-    throw UsageError(
-        fmt::format("'{}' is an empty file (0 bytes), not HDF5: write it "
-                    "again or name another file",
-                    name));
+    throw UsageError(fmt::format(
+        "'{}' is an empty file (0 bytes), not HDF5: write it again or name another file", name));
   }
 }
 
@@ -70,13 +66,12 @@ void expect_readable_file(const std::string& name) {
   }
   if (reasons.mention("file signature not found")) {
     throw UsageError(
-        fmt::format("'{}' is not an HDF5 file (it has no HDF5 signature): "
-                    "name an HDF5 file, or FILE:/PATH for a data set in one",
+        fmt::format("'{}' is not an HDF5 file (it has no HDF5 signature): name an HDF5 file, or "
+                    "FILE:/PATH for a data set in one",
                     name));
   }
   throw UsageError(
-      fmt::format("'{}' cannot be opened, it may be damaged: HDF5: {}: "
-                  "copy or write it again",
+      fmt::format("'{}' cannot be opened, it may be damaged: HDF5: {}: copy or write it again",
                   name, reasons.innermost()));
 }
 
@@ -136,8 +131,8 @@ bool link_exists(hid_t file, const std::string& path) {
   const std::string reason = hdf5::Reasons().innermost();
   if (link_exists(file.get(), path)) {
     throw UsageError(
-        fmt::format("'{}' in '{}' cannot be opened, it may be a link that "
-                    "leads nowhere or damaged: HDF5: {}: name another data set",
+        fmt::format("'{}' in '{}' cannot be opened, it may be a link that leads nowhere or "
+                    "damaged: HDF5: {}: name another data set",
                     path, name, reason));
   }
   const auto paths = datasets_in(file.get(), name, "/");
@@ -172,8 +167,8 @@ std::vector<std::string> datasets_in(hid_t group, const std::string& name,
   Visit visit{prefix};
   if (H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_dataset, &visit) < 0) {
     throw UsageError(
-        fmt::format("the data sets of '{}' cannot be listed, it may be damaged: HDF5: "
-                    "{}: copy or write it again",
+        fmt::format("the data sets of '{}' cannot be listed, it may be damaged: HDF5: {}: copy or "
+                    "write it again",
                     name, hdf5::Reasons().innermost()));
   }
   return std::move(visit.found);

@@ -1,12 +1,35 @@
-// Reads past the page cache (O_DIRECT): storage writes into the caller's memory itself.
+// Reads past the page cache (O_DIRECT): storage writes into the caller's memory itself. And whether
+// a file's bytes are in that cache, so that reading them needs no storage.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
 
 #include "core/descriptor.hpp"
+#include "core/shard.hpp"
 
 namespace shardstream::io {
+
+/// `bytes` bytes, a multiple of `alignment`, aligned to it; not initialised.
+class AlignedBytes {
+ public:
+  AlignedBytes(std::size_t alignment, std::size_t bytes)
+      : data_(static_cast<std::byte*>(std::aligned_alloc(alignment, bytes))) {
+    if (!data_) throw std::bad_alloc();
+  }
+  std::byte* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
 
 /// A file that is open already, opened once more for such reads. They come in whole blocks, so what
 /// was asked for begins somewhere in the first block of the room that it is given.
@@ -35,5 +58,22 @@ class DirectFile {
  private:
   Descriptor file_;
 };
+
+/// Share (0 to 1) of the bytes [first, first + count) of `file` that are cached, from one random
+/// page in each of up to `samples` equal stretches; nothing where the system does not tell, and for
+/// no bytes. What the first of the two ways below cannot say, the second does.
+std::optional<double> cached_share(const Descriptor& file, Range bytes,
+                                   std::uint64_t samples = 512);
+
+/// By mincore(). Leaves the cache as it is; says nothing of a file that this process neither owns
+/// nor may write to.
+std::optional<double> cached_share_by_mapping(const Descriptor& file, Range bytes,
+                                              std::uint64_t samples);
+/// By reads that must not wait. A page that is not there may be brought in by that.
+std::optional<double> cached_share_by_reading(const Descriptor& file, Range bytes,
+                                              std::uint64_t samples);
+
+/// "warm" from 95 %, "cold" up to 5 %, "partly" between them, "unknown" for nothing.
+std::string_view page_cache_state(std::optional<double> share);
 
 }  // namespace shardstream::io

@@ -131,15 +131,17 @@ void write_fixed_attribute(hid_t object, const std::string& name, const std::str
   write_attribute(object, name, type.get(), scalar(), value.c_str());
 }
 
+ScalarAttribute::ScalarAttribute(hid_t object, const std::string& name) {
+  if (H5Aexists(object, name.c_str()) <= 0) return;
+  attribute = Attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
+  if (!attribute.valid()) return;
+  const Space space(H5Aget_space(attribute.get()));
+  if (H5Sget_simple_extent_npoints(space.get()) == 1) type = Type(H5Aget_type(attribute.get()));
+}
+
 std::string read_text_attribute(hid_t object, const std::string& name) {
-  if (H5Aexists(object, name.c_str()) <= 0) return {};
-  const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
-  const Type stored(attribute.valid() ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
-  const Space space(attribute.valid() ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
-  if (!stored.valid() || H5Tget_class(stored.get()) != H5T_STRING ||
-      H5Sget_simple_extent_npoints(space.get()) != 1) {
-    return {};
-  }
+  const auto [attribute, stored] = ScalarAttribute(object, name);
+  if (!stored.valid() || H5Tget_class(stored.get()) != H5T_STRING) return {};
   if (H5Tis_variable_str(stored.get()) > 0) {
     char* text = nullptr;
     if (H5Aread(attribute.get(), stored.get(), &text) < 0 || text == nullptr) return {};
@@ -168,13 +170,9 @@ std::vector<std::string> attribute_names(hid_t object) {
 }
 
 std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name) {
-  if (H5Aexists(object, name.c_str()) <= 0) return std::nullopt;
-  const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
-  const Type stored(attribute.valid() ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
-  const Space space(attribute.valid() ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
+  const auto [attribute, stored] = ScalarAttribute(object, name);
   std::int64_t value = 0;
   if (!stored.valid() || H5Tget_class(stored.get()) != H5T_INTEGER ||
-      H5Sget_simple_extent_npoints(space.get()) != 1 ||
       H5Aread(attribute.get(), H5T_NATIVE_INT64, &value) < 0) {
     return std::nullopt;
   }

@@ -117,6 +117,14 @@ void write_attribute(hid_t object, const std::string& name, const std::vector<st
 /// A string of fixed length, as the HDF5 Table layout wants it.
 void write_fixed_attribute(hid_t object, const std::string& name, const std::string& value);
 
+/// An attribute of one element, opened if `object` has it; else its type is not valid.
+struct ScalarAttribute {
+  ScalarAttribute(hid_t object, const std::string& name);
+
+  Attribute attribute;
+  Type type;
+};
+
 /// The string attribute `name` of `object`, or an empty string when it has none. Throws Error if it
 /// is longer than 1 MiB.
 std::string read_text_attribute(hid_t object, const std::string& name);

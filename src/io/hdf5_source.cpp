@@ -12,7 +12,6 @@
 #include "io/contiguous_source.hpp"
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
-#include "io/stored_layout.hpp"
 #include "io/stored_type.hpp"
 
 namespace shardstream::io {
@@ -89,8 +88,7 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
   }
   if (!bits_fit(stored)) {
     throw UsageError(
-        fmt::format("{} is damaged (its type, {} in {} bytes, cannot be): copy "
-                    "or write it again",
+        fmt::format("{} is damaged (its type, {} in {} bytes, cannot be): copy or write it again",
                     name, describe_type(stored), H5Tget_size(stored)));
   }
   const ElementType wanted = requested.value_or(*natural);

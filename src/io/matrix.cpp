@@ -12,14 +12,12 @@ namespace {
 
 constexpr OptionRow named_rows[] = {
     {"input.a", OptionKind::text, "uniform", "",
-     "Matrix A: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
-     "ramp."},
+     "Matrix A: FILE:/PATH, FILE (its only data set), or a generator, uniform or ramp."},
     {"input.b", OptionKind::text, "uniform", "",
-     "Matrix B, as input.a; uniform takes the seed after A's. Where one of A and B is a "
-     "file, the other is to be named too."},
+     "Matrix B, as input.a; uniform takes the seed after A's. Where one of A and B is a file, the "
+     "other is to be named too."},
     {"input.c", OptionKind::text, "", "",
-     "Matrix C that the product is added to, as input.a; uniform takes the second seed "
-     "after A's."},
+     "Matrix C that the product is added to, as input.a; uniform takes the second seed after A's."},
 };
 
 /// Matrices of one generator differ; a workload's only matrix, input.data, has input.seed itself.
@@ -57,10 +55,9 @@ std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key
                                       .misfit_remedy = misfit_remedy});
   const auto& shape = source->order().shape();
   if (shape.size() > 2) {
-    throw UsageError(
-        fmt::format("{}: {} has {} dimensions ({}): name a data set of two, or of one, which is a "
-                    "column",
-                    key, source->name(), shape.size(), join(shape, "x")));
+    throw UsageError(fmt::format(
+        "{}: {} has {} dimensions ({}): name a data set of two, or of one, which is a column", key,
+        source->name(), shape.size(), join(shape, "x")));
   }
   return std::make_unique<Matrix>(std::move(source));
 }

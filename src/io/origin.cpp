@@ -18,7 +18,6 @@
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/referenced_files.hpp"
-#include "io/stored_layout.hpp"
 #include "io/stored_type.hpp"
 
 namespace shardstream::io {
@@ -115,12 +114,9 @@ constexpr std::array conventions = {"_FillValue",  "missing_value", "scale_facto
                                     "valid_range", "valid_min",     "valid_max"};
 
 std::optional<double> number_of(hid_t dataset, const char* name) {
-  const hdf5::Attribute attribute(H5Aopen(dataset, name, H5P_DEFAULT));
-  const hdf5::Space space(attribute.valid() ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
-  const hdf5::Type type(attribute.valid() ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
+  const auto [attribute, type] = hdf5::ScalarAttribute(dataset, name);
   double value = 0;
   if (!type.valid() || !natural_type(type.get()) ||
-      H5Sget_simple_extent_npoints(space.get()) != 1 ||
       H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value) < 0) {
     return std::nullopt;
   }
@@ -196,8 +192,8 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
   }
   if (way_.size() == max_depth) {
     throw UsageError(
-        fmt::format("{} is behind {} virtual data sets, each a source of the one "
-                    "before: name one that is nearer to the data",
+        fmt::format("{} is behind {} virtual data sets, each a source of the one before: name one "
+                    "that is nearer to the data",
                     name, max_depth));
   }
   way_.push_back(identity);
@@ -270,18 +266,17 @@ void Tracer::visit_external_storage(hid_t creation, const fs::path& file, const 
     const auto found = find_referenced(Reference::external_storage, file, text.data());
     if (!found) {
       throw UsageError(
-          fmt::format("{} is stored in the file '{}', which is missing: restore it "
-                      "(HDF5 looks in the current folder, or in HDF5_EXTFILE_PREFIX)",
+          fmt::format("{} is stored in the file '{}', which is missing: restore it (HDF5 looks in "
+                      "the current folder, or in HDF5_EXTFILE_PREFIX)",
                       name, text.data()));
     }
     add(*found, "");
     const std::uint64_t size = look_at(*found).size;
     const auto start = static_cast<std::uint64_t>(offset);
     if (bytes != H5F_UNLIMITED && (start > size || bytes > size - start)) {
-      throw UsageError(
-          fmt::format("{} is stored in {} bytes of '{}' from byte {} on, but that "
-                      "file ends at {}: restore it",
-                      name, bytes, found->string(), start, size));
+      throw UsageError(fmt::format(
+          "{} is stored in {} bytes of '{}' from byte {} on, but that file ends at {}: restore it",
+          name, bytes, found->string(), start, size));
     }
   }
 }
@@ -330,8 +325,8 @@ void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const st
                                    : find_referenced(Reference::virtual_source, file, source);
   if (!found) {
     throw UsageError(
-        fmt::format("the virtual data set {} takes data from '{}' in the file '{}', "
-                    "which is missing or not HDF5: restore that file",
+        fmt::format("the virtual data set {} takes data from '{}' in the file '{}', which is "
+                    "missing or not HDF5: restore that file",
                     name, path, source));
   }
   Extents extents;
@@ -344,8 +339,7 @@ void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const st
     throw UsageError(
         fmt::format("the virtual data set {} takes elements from {}:{} that lie outside of its "
                     "extents ({}): restore that file",
-                    name, found->string(), path,
-                    join(std::vector<std::uint64_t>(extents.begin(), extents.end()), "x")));
+                    name, found->string(), path, join(extents, "x")));
   }
 }
 
@@ -368,10 +362,9 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
                     listed(gaps_)));
   }
   if (!conventions_.empty()) {
-    origin_.warnings.push_back(
-        fmt::format("the values of {} are taken as stored: {} of it, or of a source of it, is not "
-                    "applied",
-                    name, listed(conventions_)));
+    origin_.warnings.push_back(fmt::format(
+        "the values of {} are taken as stored: {} of it, or of a source of it, is not applied",
+        name, listed(conventions_)));
   }
   return std::move(origin_);
 }

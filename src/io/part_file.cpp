@@ -17,7 +17,6 @@
 #include "core/limits.hpp"
 #include "core/units.hpp"
 #include "io/hdf5.hpp"
-#include "io/special_files.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -85,8 +84,8 @@ std::optional<std::string> objection_to_replacing(const fs::path& path, Overwrit
                                                              : "a trace of a run";
   if (!own) {
     return fmt::format(
-        "'{}' already exists and is not {}: choose another output.file or pass "
-        "--output.overwrite anything, which replaces the whole file",
+        "'{}' already exists and is not {}: choose another output.file or pass --output.overwrite "
+        "anything, which replaces the whole file",
         path.string(), kind);
   }
   return fmt::format(
@@ -115,15 +114,13 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
 [[noreturn]] void fail_to_create(const fs::path& path, int error) {
   const std::string folder = folder_of(path).string();
   if (error == ENOENT || error == ENOTDIR) {
-    throw UsageError(
-        fmt::format("output.file: there is no folder '{}': make it first or choose "
-                    "another output.file",
-                    folder));
+    throw UsageError(fmt::format(
+        "output.file: there is no folder '{}': make it first or choose another output.file",
+        folder));
   }
   if (error == EACCES || error == EPERM || error == EROFS) {
     throw UsageError(
-        fmt::format("output.file: the folder '{}' is not writable ({}): choose "
-                    "another output.file",
+        fmt::format("output.file: the folder '{}' is not writable ({}): choose another output.file",
                     folder, errno_text(error)));
   }
   if (error == ENAMETOOLONG) {

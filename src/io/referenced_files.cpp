@@ -6,9 +6,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/special_files.hpp"
 
 namespace shardstream::io {
 namespace {

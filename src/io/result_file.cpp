@@ -11,10 +11,10 @@
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/dataset_file.hpp"
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
 #include "io/hdf5_table.hpp"
-#include "io/raw_dataset.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -26,8 +26,7 @@ constexpr OptionRow rows[] = {
      "The result file; {workload}, {ranks} and {jobid} are replaced."},
     {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
      "Whether an existing file is replaced: with false an unfinished result alone, with true also "
-     "a "
-     "result of a run, with anything any regular file but an input."},
+     "a result of a run, with anything any regular file but an input."},
     {"output.resume", OptionKind::choice, "auto", "auto|never",
      "auto resumes a matrix product from what an interrupted run of the same output.file has "
      "finished; never removes that and starts over."},
@@ -90,10 +89,10 @@ void expect_complete(const hdf5::File& file, const std::string& name) {
   const std::string status = hdf5::read_text_attribute(root.get(), "status");
   if (status == "complete") return;
   if (status == "unverified") {
-    throw UsageError(fmt::format(
-        "'{}' has not passed its verification (it is marked unverified): run its command again, "
-        "which replaces it, or name another result",
-        name));
+    throw UsageError(
+        fmt::format("'{}' has not passed its verification (it is marked unverified): run its "
+                    "command again, which replaces it, or name another result",
+                    name));
   }
   if (status == "partial") {
     fail_as_no_result(name, "the run that wrote it has not come to its end");

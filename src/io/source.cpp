@@ -93,8 +93,7 @@ Extents parse_shape(const std::string& text) {
   }
   if (shape.size() > most_dimensions) {
     throw UsageError(
-        fmt::format("input.shape: {} dimensions are more than the {} of HDF5: choose "
-                    "fewer",
+        fmt::format("input.shape: {} dimensions are more than the {} of HDF5: choose fewer",
                     shape.size(), most_dimensions));
   }
   return shape;
@@ -210,8 +209,8 @@ std::unique_ptr<Source> open_source(const Options& options) {
   for (const char* key : {"input.count", "input.shape", "input.seed"}) {
     if (!options.is_on_command_line(key) || file.empty()) continue;
     throw UsageError(
-        fmt::format("{} is for generators, and input.data names the file {}: leave it "
-                    "out, since a data set is taken as a whole",
+        fmt::format("{} is for generators, and input.data names the file {}: leave it out, since a "
+                    "data set is taken as a whole",
                     key, file));
   }
   return open_file("input.data", data, options, ReadOrder::elements);

@@ -2,13 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <type_traits>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "core/text.hpp"
 
 namespace shardstream::io {
 namespace {
+
+using hdf5::check;
 
 template <class T>
 bool infinite(const void* value) {
@@ -35,24 +43,21 @@ std::uint64_t convert(const From* in, To* out, std::uint64_t count) {
   return count;
 }
 
+[[noreturn]] void fail_as_damaged(const std::string& name, const std::string& what) {
+  throw UsageError(fmt::format("{} is damaged ({}): copy or write it again", name, what));
+}
+
+std::uint64_t element_bytes(const hdf5::Dataset& dataset, const std::string& name) {
+  const hdf5::Type type(H5Dget_type(dataset.get()), "cannot get the type of " + name);
+  return H5Tget_size(type.get());
+}
+
 }  // namespace
 
 hid_t native_type(ElementType type) {
-  switch (type) {
-    case ElementType::f32:
-      return H5T_NATIVE_FLOAT;
-    case ElementType::f64:
-      return H5T_NATIVE_DOUBLE;
-    case ElementType::i32:
-      return H5T_NATIVE_INT32;
-    case ElementType::i64:
-      return H5T_NATIVE_INT64;
-    case ElementType::i8:
-      return H5T_NATIVE_INT8;
-    case ElementType::u8:
-      return H5T_NATIVE_UINT8;
-  }
-  throw ContractError("element type out of range");
+  const hid_t types[] = {H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE, H5T_NATIVE_INT32,
+                         H5T_NATIVE_INT64, H5T_NATIVE_INT8,   H5T_NATIVE_UINT8};
+  return types[static_cast<std::size_t>(type)];  // in the order of ElementType
 }
 
 std::optional<ElementType> natural_type(hid_t stored) {
@@ -84,33 +89,21 @@ bool bits_fit(hid_t stored) {
 }
 
 std::string describe_type(hid_t stored) {
-  switch (H5Tget_class(stored)) {
-    case H5T_INTEGER:
-    case H5T_FLOAT:
-      break;
-    case H5T_STRING:
-      return "strings";
-    case H5T_COMPOUND:
-      return "compound values";
-    case H5T_REFERENCE:
-      return "references";
-    case H5T_VLEN:
-      return "variable-length lists";
-    case H5T_OPAQUE:
-      return "opaque values";
-    case H5T_ENUM:
-      return "enum values";
-    case H5T_ARRAY:
-      return "arrays";
-    case H5T_BITFIELD:
-      return "bit fields";
-    case H5T_TIME:
-      return "times";
-    default:
-      return "values of an unknown class";
+  const H5T_class_t kind = H5Tget_class(stored);
+  if (kind != H5T_INTEGER && kind != H5T_FLOAT) {
+    static const std::map<H5T_class_t, const char*> names = {{H5T_STRING, "strings"},
+                                                             {H5T_COMPOUND, "compound values"},
+                                                             {H5T_REFERENCE, "references"},
+                                                             {H5T_VLEN, "variable-length lists"},
+                                                             {H5T_OPAQUE, "opaque values"},
+                                                             {H5T_ENUM, "enum values"},
+                                                             {H5T_ARRAY, "arrays"},
+                                                             {H5T_BITFIELD, "bit fields"},
+                                                             {H5T_TIME, "times"}};
+    const auto name = names.find(kind);
+    return name == names.end() ? "values of an unknown class" : name->second;
   }
-  const bool is_float = H5Tget_class(stored) == H5T_FLOAT;
-  const char letter = is_float ? 'f' : H5Tget_sign(stored) == H5T_SGN_2 ? 'i' : 'u';
+  const char letter = kind == H5T_FLOAT ? 'f' : H5Tget_sign(stored) == H5T_SGN_2 ? 'i' : 'u';
   return fmt::format("{}{}{}", letter, H5Tget_precision(stored),
                      H5Tget_order(stored) == H5T_ORDER_BE ? " (big-endian)" : "");
 }
@@ -125,20 +118,13 @@ CheckedConversion::CheckedConversion(hid_t stored, ElementType delivered)
       properties_(H5Pcreate(H5P_DATASET_XFER), "cannot make data transfer properties") {
   if (H5Tequal(stored, H5T_NATIVE_DOUBLE) > 0) source_ = Source::f64;
   if (H5Tequal(stored, H5T_NATIVE_LDOUBLE) > 0) source_ = Source::f80;
-  hdf5::check(H5Pset_type_conv_cb(properties_.get(), judge, this),
-              "cannot watch over the conversion of values");
+  check(H5Pset_type_conv_cb(properties_.get(), judge, this),
+        "cannot watch over the conversion of values");
 }
 
 bool CheckedConversion::is_infinite(const void* value) const {
-  switch (source_) {
-    case Source::f64:
-      return infinite<double>(value);
-    case Source::f80:
-      return infinite<long double>(value);
-    case Source::other:
-      return false;
-  }
-  return false;
+  if (source_ == Source::f64) return infinite<double>(value);
+  return source_ == Source::f80 && infinite<long double>(value);
 }
 
 /// Called by HDF5 for each value that its conversion would alter. Between integers, and from
@@ -194,6 +180,46 @@ std::optional<std::string> to_integers(ElementType from, const std::byte* in, El
       }
     });
   });
+}
+
+std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::string& name) {
+  const std::string what = "cannot get the chunk shape of " + name;
+  const hdf5::Space space(H5Dget_space(dataset.get()), what);
+  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()), what);
+  const auto rank = static_cast<std::size_t>(check(H5Sget_simple_extent_ndims(space.get()), what));
+  std::vector<hsize_t> max(rank), extents(H5S_MAX_RANK);
+  check(H5Sget_simple_extent_dims(space.get(), nullptr, max.data()), what);
+  const int chunk_rank = check(H5Pget_chunk(creation.get(), H5S_MAX_RANK, extents.data()), what);
+  if (static_cast<std::size_t>(chunk_rank) != rank) {
+    fail_as_damaged(name, fmt::format("it has {} dimensions, its chunks {}", rank, chunk_rank));
+  }
+  const std::vector<std::uint64_t> chunk(extents.begin(), extents.begin() + chunk_rank);
+  std::uint64_t bytes = element_bytes(dataset, name);
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (chunk[d] == 0 || (max[d] != H5S_UNLIMITED && chunk[d] > max[d])) {
+      fail_as_damaged(name, fmt::format("its chunks are {}, beyond its maximum extents or empty",
+                                        join(chunk, "x")));
+    }
+    bytes = saturating_product(bytes, chunk[d]);
+  }
+  constexpr std::uint64_t limit = std::uint64_t{1} << 32;
+  if (bytes >= limit) {
+    fail_as_damaged(name,
+                    fmt::format("its chunks of {} have {} bytes, but HDF5 makes none of 4 GiB",
+                                join(chunk, "x"), bytes));
+  }
+  return chunk;
+}
+
+void expect_compact_size(const hdf5::Dataset& dataset, const std::string& name) {
+  const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
+  const auto elements = static_cast<std::uint64_t>(
+      check(H5Sget_simple_extent_npoints(space.get()), "cannot get the shape of " + name));
+  const std::uint64_t wanted = saturating_product(elements, element_bytes(dataset, name));
+  const std::uint64_t stored = H5Dget_storage_size(dataset.get());
+  if (stored == wanted) return;
+  fail_as_damaged(name,
+                  fmt::format("it is compact and has {} bytes for elements of {}", stored, wanted));
 }
 
 }  // namespace shardstream::io

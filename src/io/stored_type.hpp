@@ -1,11 +1,13 @@
 // How the types that HDF5 files hold map to the program's element types, and a conversion between
-// them that refuses values which do not fit, where HDF5 by itself would clip them.
+// them that refuses values which do not fit, where HDF5 by itself would clip them; and whether a
+// layout can be: libhdf5 opens some damaged ones, and crashes when it reads them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/hdf5.hpp"
 #include "kernels/data/element.hpp"
@@ -73,5 +75,13 @@ std::optional<std::string> sign_change(ElementType type, const std::byte* values
 /// `first` is the index of the first element.
 std::optional<std::string> to_integers(ElementType from, const std::byte* in, ElementType to,
                                        std::byte* out, std::uint64_t first, std::uint64_t count);
+
+/// The shape of a chunked data set's chunks. Throws UsageError, naming the data set as `name`, if
+/// HDF5 would never have made such chunks. Needs the lock.
+std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::string& name);
+
+/// Throws UsageError unless the bytes of a compact data set are those of its elements. Needs the
+/// lock.
+void expect_compact_size(const hdf5::Dataset& dataset, const std::string& name);
 
 }  // namespace shardstream::io

@@ -1,10 +1,22 @@
 #include "launch/cpus.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
 
@@ -18,6 +30,27 @@ int number(std::string_view text, std::string_view list) {
     throw Error(fmt::format("'{}' is no list of CPUs", list));
   }
   return value;
+}
+
+struct FreeCpuSet {
+  void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+};
+
+/// A mask for machines of any size, empty at first.
+struct Mask {
+  static constexpr int most = 1 << 16;
+  std::unique_ptr<cpu_set_t, FreeCpuSet> set{CPU_ALLOC(most)};
+  std::size_t size = CPU_ALLOC_SIZE(most);
+
+  Mask() { CPU_ZERO_S(size, set.get()); }
+};
+
+/// The list of CPUs or nodes that a file of sysfs holds; none if there is no such file.
+Cpus list_in(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return cpus_of(line);
 }
 
 }  // namespace
@@ -51,6 +84,66 @@ Cpus common(const Cpus& these, const Cpus& those) {
   std::ranges::copy_if(these, std::back_inserter(both),
                        [&](int cpu) { return std::ranges::find(those, cpu) != those.end(); });
   return both;
+}
+
+Cpus granted_cpus() {
+  const Mask mask;
+  if (sched_getaffinity(0, mask.size, mask.set.get()) != 0) return {};
+  Cpus cpus;
+  for (int cpu = 0; cpu < Mask::most; ++cpu) {
+    if (CPU_ISSET_S(cpu, mask.size, mask.set.get())) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::string granted_cpu_list() {
+  return list_of(granted_cpus());
+}
+
+std::string bind_to(const Cpus& cpus) {
+  const Mask mask;
+  for (const int cpu : cpus) CPU_SET_S(cpu, mask.size, mask.set.get());
+  return sched_setaffinity(0, mask.size, mask.set.get()) == 0 ? "" : errno_text(errno);
+}
+
+int host_cpus() {
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+std::string numa_nodes_of_cpus(const Cpus& cpus) {
+  const std::filesystem::path folder = "/sys/devices/system/node";
+  Cpus nodes;
+  for (const int node : list_in(folder / "has_cpu")) {
+    const Cpus its = list_in(folder / fmt::format("node{}", node) / "cpulist");
+    if (!common(cpus, its).empty()) nodes.push_back(node);
+  }
+  return list_of(nodes);
+}
+
+std::string numa_nodes_of(const void* data, std::size_t bytes) {
+  constexpr std::size_t most = 4096;
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t first = start / page, end = (start + bytes + page - 1) / page;
+  const std::size_t all = bytes == 0 ? 0 : end - first, looked_at = std::min(all, most);
+  std::vector<void*> pages;
+  for (std::size_t i = 0; i < looked_at; ++i) {
+    pages.push_back(reinterpret_cast<void*>((first + i * all / looked_at) * page));
+  }
+  // Without target nodes nothing is moved: the call tells where each page is, or an error below 0.
+  std::vector<int> nodes(pages.size(), -1);
+  constexpr int this_process = 0, no_flags = 0;
+  if (syscall(SYS_move_pages, this_process, pages.size(), pages.data(), nullptr, nodes.data(),
+              no_flags) != 0) {
+    return "unknown";
+  }
+  std::map<int, std::size_t> counts;
+  for (const int node : nodes) {
+    if (node >= 0) ++counts[node];
+  }
+  if (counts.empty()) return "unknown";
+  return join(counts, ",",
+              [](const auto& node) { return fmt::format("{}:{}", node.first, node.second); });
 }
 
 }  // namespace shardstream::launch

@@ -23,10 +23,6 @@ const Situation& of(Situations ranks, int rank) {
   return ranks[static_cast<std::size_t>(rank)];
 }
 
-std::string counted(std::size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 /// "rank 2", "ranks 0-3,6".
 std::string named(const Ranks& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", list_of(ranks));
@@ -149,10 +145,9 @@ void warn_of_unlike_gpus(Situations ranks, Plan& plan) {
     models[gpu.name].insert(ranks[r].host + gpu.uuid);
   }
   if (models.size() < 2) return;
-  std::string list;
-  for (const auto& [name, gpus] : models) {
-    list += fmt::format("{}{} of {}", list.empty() ? "" : ", ", gpus.size(), name);
-  }
+  const std::string list = join(models, ", ", [](const auto& kind) {
+    return fmt::format("{} of {}", kind.second.size(), kind.first);
+  });
   plan.warnings.push_back(
       fmt::format("the GPUs of this run are unlike ({}): the slowest sets the pace", list));
 }

@@ -9,11 +9,65 @@
 #include <cstring>
 #include <limits>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/limits.hpp"
 
 namespace shardstream::launch {
+namespace {
+
+constexpr std::array rows = {
+    OptionRow{"launch.expect-ranks", OptionKind::count, "auto", "auto|1..",
+              "The job script's number of ranks; another number is refused."},
+    OptionRow{"launch.bind", OptionKind::choice, "auto", "auto|none",
+              "auto binds each rank to CPUs near its GPU and apart from those of other ranks, "
+              "never beyond the launcher's; none leaves it on all of the launcher's."},
+    OptionRow{"launch.cpus-per-rank", OptionKind::count, "auto", "auto|1..65536",
+              "The most CPUs that a rank takes; auto takes its share of all. A scaling study gives "
+              "ranks the same at every size."},
+};
+
+template <class T>
+void append(std::string& bytes, const T& value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+/// Cell by cell: 8 bytes of a number; of a text its size in 8 bytes, and the text.
+std::string packed(const Table& table) {
+  std::string bytes;
+  for (const Row& row : table.rows()) {
+    for (const Cell& cell : row.cells()) {
+      if (const auto* const text = std::get_if<std::string>(&cell)) {
+        append(bytes, text->size());
+        bytes += *text;
+      } else {
+        std::visit([&](const auto& number) { append(bytes, number); }, cell);
+      }
+    }
+  }
+  return bytes;
+}
+
+template <class T>
+T taken(std::string_view& bytes) {
+  static_assert(std::is_arithmetic_v<T>);
+  T value{};
+  std::memcpy(&value, bytes.data(), sizeof value);
+  bytes.remove_prefix(sizeof value);
+  return value;
+}
+
+Cell take_cell(std::string_view& bytes, ColumnType type) {
+  if (type == ColumnType::integer) return taken<std::int64_t>(bytes);
+  if (type == ColumnType::real) return taken<double>(bytes);
+  const auto size = taken<std::size_t>(bytes);
+  std::string text(bytes.substr(0, size));
+  bytes.remove_prefix(size);
+  return text;
+}
+
+}  // namespace
 
 void check_mpi(int status, const char* call, std::source_location where) {
   if (status == MPI_SUCCESS) return;
@@ -234,6 +288,42 @@ std::string Session::library_version() {
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
   std::string version(text.data());
   return version.substr(0, version.find_first_of("\n\r"));
+}
+
+std::span<const OptionRow> launch_options() {
+  return rows;
+}
+
+void check_expected_ranks(const Session& session, const Options& options) {
+  if (options.is_auto("launch.expect-ranks")) return;
+  const std::uint64_t expected = options.count("launch.expect-ranks");
+  if (expected == static_cast<std::uint64_t>(session.size())) return;
+  const std::string mpi = Session::library_version();  // "Open MPI v4.1.4, package: ..."
+  throw UsageError(fmt::format(
+      "--launch.expect-ranks is {}, but MPI sees {} rank{}: start that many, with the mpirun of "
+      "this program's MPI ({}) or with srun --mpi=pmix (another launcher makes each process a "
+      "world of its own)",
+      expected, session.size(), session.size() == 1 ? "" : "s", mpi.substr(0, mpi.find(','))));
+}
+
+bool may_bind(const Options& options) {
+  return options.text("launch.bind") != "none";
+}
+
+Table gather(const Session& session, const Table& mine) {
+  std::vector<Column> columns = mine.columns();
+  columns.insert(columns.begin(), {"rank", ColumnType::integer});
+  Table all(mine.name(), std::move(columns));
+  std::int64_t rank = 0;
+  for (const std::string& theirs : session.gather(packed(mine))) {
+    for (std::string_view bytes = theirs; !bytes.empty();) {
+      std::vector<Cell> row{rank};
+      for (const Column& column : mine.columns()) row.push_back(take_cell(bytes, column.type));
+      all.add(std::move(row));
+    }
+    ++rank;
+  }
+  return all;
 }
 
 }  // namespace shardstream::launch

@@ -1,4 +1,5 @@
-// The MPI session: who this rank is, and how ranks agree. One thread makes all MPI calls.
+// The MPI session: who this rank is, how ranks agree and share tables, and the [launch] options.
+// One thread makes all MPI calls.
 #pragma once
 
 #include <chrono>
@@ -7,11 +8,14 @@
 #include <numeric>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/options.hpp"
+#include "core/table.hpp"
 #include "launch/heartbeat.hpp"
 
 namespace shardstream::launch {
@@ -119,5 +123,18 @@ class Session {
   std::chrono::steady_clock::time_point ready_;
   mutable Heartbeat heartbeat_;
 };
+
+/// The rows of [launch]: expect-ranks, bind.
+std::span<const OptionRow> launch_options();
+
+/// Throws UsageError if launch.expect-ranks is a number and the session has another one.
+void check_expected_ranks(const Session& session, const Options& options);
+
+/// Whether launch.bind allows that ranks are bound to a part of their CPUs.
+bool may_bind(const Options& options);
+
+/// The rows of all ranks' tables in rank order, the same on every rank; the first column is `rank`.
+/// Every cell arrives bit for bit. All ranks' tables have the same columns. Collective.
+Table gather(const Session& session, const Table& mine);
 
 }  // namespace shardstream::launch

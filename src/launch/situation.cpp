@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "core/table.hpp"
-#include "launch/affinity.hpp"
-#include "launch/gather.hpp"
+#include "launch/cpus.hpp"
 #include "launch/gpu_locality.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::launch {
 

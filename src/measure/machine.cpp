@@ -120,7 +120,7 @@ double Machine::gather_rate(std::optional<double> measured) {
 void Machine::miss(const std::vector<std::string>& ceilings) {
   const auto was_refused = [&](const std::string& each) { return refused_.contains(each); };
   if (std::ranges::any_of(ceilings, was_refused)) return;
-  missing_.push_back(join(std::vector<std::string_view>(ceilings.begin(), ceilings.end()), " or "));
+  missing_.push_back(join(ceilings, " or "));
 }
 
 std::uint64_t Machine::device_memory(const Options& options) {
@@ -160,15 +160,12 @@ std::string Machine::warning() const {
     if (ceilings.empty()) return;
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, ceilings);
   };
-  const auto listed = [](const std::vector<std::string>& words) {
-    return join(std::vector<std::string_view>(words.begin(), words.end()), ", ");
-  };
-  add("taken", taken_.empty() ? "nothing" : listed(taken_));
+  add("taken", taken_.empty() ? "nothing" : join(taken_, ", "));
   for (const auto& [ceiling, why] : refused_) {
     add("not taken", fmt::format("{}, {}", ceiling, why));
   }
-  add("no limit of this run", listed(unused_));
-  add("not in it", listed(missing_));
+  add("no limit of this run", join(unused_, ", "));
+  add("not in it", join(missing_, ", "));
   text = fmt::format("'{}' is a result of {} and tells only in part of this run ({})",
                      path_.string(), workload_, text);
   if (!request_.backend.empty()) {  // a run, which has measured all of it
@@ -249,16 +246,15 @@ void Machine::choose_backend(const std::string& wish) {
     why_backend_ = "as the result of --rates";
   } else {
     on_host_ = !built_with_cuda;
-    why_backend_ = on_host_ ? "since this program was built without CUDA; --device.backend cuda "
-                              "plans for GPUs"
-                            : "since this program was built with CUDA; --device.backend host "
-                              "plans for CPUs";
+    why_backend_ =
+        on_host_ ? "since this program was built without CUDA; --device.backend cuda plans for GPUs"
+                 : "since this program was built with CUDA; --device.backend host plans for CPUs";
   }
   if (path_.empty() || on_host_ == !gpu_memory_) return;
-  throw UsageError(fmt::format(
-      "--rates: '{}' was measured on {}, which tells nothing of {}, where the run is planned "
-      "(device.backend is {}): pass a result of these, or leave --rates out",
-      path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
+  throw UsageError(
+      fmt::format("--rates: '{}' was measured on {}, which tells nothing of {}, where the run is "
+                  "planned (device.backend is {}): pass a result of these, or leave --rates out",
+                  path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
 }
 
 void Machine::refuse(const std::string& ceiling, const std::string& why) {

@@ -15,9 +15,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::array rows = {
-    OptionRow{"measure.warmup", OptionKind::count, "0", "0..1000000",
-              "Untimed runs of the work before the timed ones; at least 1 with measure.repeat "
-              "auto."},
+    OptionRow{
+        "measure.warmup", OptionKind::count, "0", "0..1000000",
+        "Untimed runs of the work before the timed ones; at least 1 with measure.repeat auto."},
     OptionRow{"measure.repeat", OptionKind::count, "1", "auto|1..1000000",
               "Timed runs of the work; the result is the same each time, or the run fails. auto "
               "repeats up to 1000 times, until the median is as precise as measure.precision."},
@@ -27,10 +27,9 @@ constexpr std::array rows = {
     OptionRow{"measure.max-time", OptionKind::duration, "60s", "1ms..",
               "measure.repeat auto stops when this time has passed since the first timed run "
               "began, whether the median is precise or not."},
-    OptionRow{
-        "measure.rates", OptionKind::text, "", "",
-        "A result of the same machine. Products plan with the rates that its run has measured "
-        "instead of their own, so that all runs with it have the same plan."},
+    OptionRow{"measure.rates", OptionKind::text, "", "",
+              "A result of the same machine. Products plan with the rates that its run has "
+              "measured instead of their own, so that all runs with it have the same plan."},
     OptionRow{"measure.timeline", OptionKind::flag, "false", "",
               "Keep every span of time, in the result file and as a trace for Perfetto beside it; "
               "takes some 400 bytes of rank 0's memory for each."},
@@ -127,10 +126,10 @@ void warn_if_unconverged(const Samples& samples, const Sampling& policy, Log& lo
       s.n < Sampling::max_repetitions
           ? fmt::format("measure.max-time (now {}) or ", format_duration(policy.max_time))
           : "";
-  log.warn(fmt::format(
-      "the time has not converged to +-{:.2g} % in {} repetitions ({}): raise {}measure.precision "
-      "(now {})",
-      policy.precision * 100, s.n, reached, more_time, policy.precision));
+  log.warn(
+      fmt::format("the time has not converged to +-{:.2g} % in {} repetitions ({}): raise "
+                  "{}measure.precision (now {})",
+                  policy.precision * 100, s.n, reached, more_time, policy.precision));
 }
 
 Interval time_in_step(const launch::Session& session, const std::function<void()>& work) {

@@ -12,7 +12,7 @@
 #include "core/log.hpp"
 #include "core/options.hpp"
 #include "launch/session.hpp"
-#include "measure/recorder.hpp"
+#include "measure/track.hpp"
 
 namespace shardstream::measure {
 

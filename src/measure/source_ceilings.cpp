@@ -9,9 +9,8 @@
 #include <numeric>
 
 #include "core/parallel.hpp"
-#include "device/host/pages.hpp"
+#include "device/host/memory.hpp"
 #include "io/direct_file.hpp"
-#include "io/page_cache.hpp"
 #include "measure/sample.hpp"
 
 namespace shardstream::measure {

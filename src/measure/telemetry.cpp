@@ -9,7 +9,8 @@
 #include <set>
 #include <system_error>
 
-#include "launch/gather.hpp"
+#include "core/text.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::measure {
 namespace {
@@ -107,12 +108,10 @@ Energy gather_energy(const launch::Session& session, const Energy& mine, const s
 }
 
 /// "power-cap: ranks 0,1; thermal: ranks 3".
-std::string list_of(const std::map<std::string, std::string>& ranks_by_reason) {
-  std::string text;
-  for (const auto& [reason, ranks] : ranks_by_reason) {
-    text += fmt::format("{}{}: ranks {}", text.empty() ? "" : "; ", reason, ranks);
-  }
-  return text;
+std::string list_of(const std::map<std::string, std::vector<std::size_t>>& ranks_by_reason) {
+  return join(ranks_by_reason, "; ", [](const auto& reason) {
+    return fmt::format("{}: ranks {}", reason.first, join(reason.second, ","));
+  });
 }
 
 }  // namespace
@@ -223,7 +222,7 @@ RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& t
   }
   const auto throttled = session.gather(mine);
   const auto errors = session.gather(std::vector{telemetry.new_ecc_errors()});
-  std::map<std::string, std::string> throttled_ranks;
+  std::map<std::string, std::vector<std::size_t>> throttled_ranks;
   for (std::size_t rank = 0; rank < errors.size(); ++rank) {
     if (errors[rank] > 0) {
       run.warnings.push_back(fmt::format(
@@ -238,10 +237,7 @@ RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& t
         reasons |= *mask;
       }
     }
-    if (reasons != 0) {
-      std::string& ranks = throttled_ranks[device::describe_clock_reasons(reasons)];
-      ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", rank);
-    }
+    if (reasons != 0) throttled_ranks[device::describe_clock_reasons(reasons)].push_back(rank);
   }
   if (!throttled_ranks.empty()) {
     run.warnings.push_back(

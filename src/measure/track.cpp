@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/error.hpp"
 #include "measure/nvtx.hpp"
@@ -16,6 +17,21 @@ using Clock = std::chrono::steady_clock;
 /// whether it has been reached, so that in short runs the host learns nothing of a stream's
 /// progress but what the schedule itself waits for: dropped_waits relies on that.
 constexpr std::size_t ready_events = 16;
+
+/// One rank's, on rank 0's clock.
+std::vector<Timeline::Span> spans_of(const Recorder& recorder, std::uint32_t rank,
+                                     const ClockAlignment& clock) {
+  std::vector<Timeline::Span> spans;
+  std::uint32_t first_phase = 0;
+  for (const Track* track : tracks_of(recorder)) {
+    for (const KeptSpan& kept : track->spans()) {
+      spans.push_back(
+          {rank, first_phase + kept.phase, kept.batch, clock.on_rank0(kept.start_ns), kept.dur_ns});
+    }
+    first_phase += static_cast<std::uint32_t>(track->phases().size());
+  }
+  return spans;
+}
 
 }  // namespace
 
@@ -118,6 +134,55 @@ void DeviceTrack::fold_first() {
   }
   free_.push_back(std::move(span.events));
   ended_.pop_front();
+}
+
+Recorder::Recorder(bool keeps_spans, launch::Heartbeat* heartbeat)
+    : keeps_spans_(keeps_spans), heartbeat_(heartbeat) {
+  host_tracks_.emplace_back("main", keeps_spans, timed_since_);
+}
+
+HostTrack& Recorder::host_track(std::string_view name) {
+  const auto found = std::ranges::find(host_tracks_, name, &HostTrack::name);
+  if (found != host_tracks_.end()) return *found;
+  return host_tracks_.emplace_back(std::string(name), keeps_spans_, timed_since_);
+}
+
+DeviceTrack& Recorder::device_track(std::string_view name, device::Device& device) {
+  const auto found = std::ranges::find(device_tracks_, name, &DeviceTrack::name);
+  if (found != device_tracks_.end()) return *found;
+  if (keeps_spans_ && !clock_) clock_ = std::make_unique<DeviceClock>(device);
+  return device_tracks_.emplace_back(std::string(name), device, clock_.get(), timed_since_);
+}
+
+void Recorder::settle() {
+  for (auto& track : device_tracks_) track.fold_all();
+  if (clock_) clock_->renew();
+}
+
+void Recorder::begin_work(bool timed) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  timed_since_.store(timed ? now : 0, std::memory_order_relaxed);
+}
+
+std::vector<const Track*> tracks_of(const Recorder& recorder) {
+  std::vector<const Track*> tracks;
+  for (const auto& track : recorder.host_tracks()) tracks.push_back(&track);
+  for (const auto& track : recorder.device_tracks()) tracks.push_back(&track);
+  return tracks;
+}
+
+Timeline gather_timeline(const launch::Session& session, const Recorder& recorder,
+                         const ClockOffset& start) {
+  const ClockAlignment clock(start, compare_clocks(session));
+  Timeline timeline;
+  const std::int64_t error_ns = clock.error() + recorder.device_clock_error();
+  timeline.alignment_error = session.max(static_cast<double>(error_ns) / 1e9);
+  const auto rank = static_cast<std::uint32_t>(session.rank());
+  timeline.spans = session.collect(spans_of(recorder, rank, clock));
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const auto& span : timeline.spans) first = std::min(first, span.start_ns);
+  for (auto& span : timeline.spans) span.start_ns -= first;
+  return timeline;
 }
 
 }  // namespace shardstream::measure

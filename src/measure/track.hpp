@@ -1,5 +1,6 @@
 // A phase is a name, a span one interval of it on a track, a timing the sum of spans. A track is a
-// thread of the host or a stream of the device, and has one writer: nothing here takes a lock.
+// thread of the host or a stream of the device, and has one writer: nothing here takes a lock. A
+// recorder has all tracks of one rank, a timeline the spans of all ranks on one clock.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "measure/device_clock.hpp"
+#include "launch/heartbeat.hpp"
+#include "launch/session.hpp"
+#include "measure/clock.hpp"
 
 namespace shardstream::measure {
 
@@ -138,5 +141,68 @@ class DeviceTrack : public Track {
   std::optional<Span> open_;
   std::deque<Span> ended_;
 };
+
+/// For the thread that made it, but that other threads write to tracks of their own. To be
+/// destroyed before the device.
+class Recorder {
+ public:
+  /// Sums phases; also keeps every span if told so. Phases of the main thread are told to
+  /// `heartbeat`, if there is one, as they begin.
+  explicit Recorder(bool keeps_spans = false, launch::Heartbeat* heartbeat = nullptr);
+
+  /// A phase of the main thread, until the span goes.
+  [[nodiscard]] HostTrack::Span phase(std::string_view name, Kind kind, std::uint64_t bytes = 0) {
+    if (heartbeat_ != nullptr) heartbeat_->enter(name);
+    return main().phase(name, kind, bytes);
+  }
+  HostTrack& main() { return host_tracks_.front(); }
+
+  /// The track of that name, made at the first call; it stays where it is. Threads get theirs
+  /// before they start.
+  HostTrack& host_track(std::string_view name);
+  /// All of one device.
+  DeviceTrack& device_track(std::string_view name, device::Device& device);
+
+  /// Folds all spans of the device that have ended, waiting for them, and relates the device's
+  /// clock to the host's anew if spans are kept. For between repetitions.
+  void settle();
+
+  /// Between repetitions, after settle(): whether the work that now begins is a timed repetition.
+  void begin_work(bool timed);
+
+  bool keeps_spans() const { return keeps_spans_; }
+  const std::deque<HostTrack>& host_tracks() const { return host_tracks_; }  ///< main comes first
+  const std::deque<DeviceTrack>& device_tracks() const { return device_tracks_; }
+  /// How far from the host's clock the device's spans may be put, in nanoseconds.
+  std::int64_t device_clock_error() const { return clock_ ? clock_->error() : 0; }
+
+ private:
+  bool keeps_spans_;
+  launch::Heartbeat* heartbeat_;
+  TimedSince timed_since_ = 0;
+  std::unique_ptr<DeviceClock> clock_;
+  std::deque<HostTrack> host_tracks_;
+  std::deque<DeviceTrack> device_tracks_;
+};
+
+/// One rank's tracks, the host's before the device's: the order in which phases are counted
+/// through.
+std::vector<const Track*> tracks_of(const Recorder& recorder);
+
+struct Timeline {
+  struct Span {
+    std::uint32_t rank;
+    std::uint32_t phase;            ///< the rank's n-th, counted through its tracks
+    std::int64_t batch;             ///< no_batch if it is of none
+    std::int64_t start_ns, dur_ns;  ///< on rank 0's clock, from the first span of the run on
+  };
+  std::vector<Span> spans;     ///< of all ranks, on rank 0; on others none
+  double alignment_error = 0;  ///< seconds that any span may be off at the most; on every rank
+};
+
+/// `start` is what compare_clocks() said when the run began; it is asked again. No span may be
+/// open. Collective.
+Timeline gather_timeline(const launch::Session& session, const Recorder& recorder,
+                         const ClockOffset& start);
 
 }  // namespace shardstream::measure

@@ -17,7 +17,7 @@
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "launch/heartbeat.hpp"
-#include "measure/recorder.hpp"
+#include "measure/track.hpp"
 
 namespace shardstream::pipeline {
 

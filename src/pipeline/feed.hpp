@@ -11,7 +11,7 @@
 #include "device/device.hpp"
 #include "io/source.hpp"
 #include "launch/heartbeat.hpp"
-#include "measure/recorder.hpp"
+#include "measure/track.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 

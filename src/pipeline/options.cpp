@@ -15,30 +15,27 @@ namespace {
 constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 
 constexpr std::array rows = {
-    OptionRow{
-        "pipeline.mode", OptionKind::choice, "stream",
-        "stream|pageable|pinned|write-combined|mapped|resident",
-        "Where the data is when timing begins: at its source (stream), loaded beforehand into "
-        "ordinary (pageable), pinned or write-combined host memory, in pinned memory that kernels "
-        "read over the link (mapped), or on the device (resident). Matrix products take stream "
-        "and pageable."},
+    OptionRow{"pipeline.mode", OptionKind::choice, "stream",
+              "stream|pageable|pinned|write-combined|mapped|resident",
+              "Where the data is when timing begins: at its source (stream), loaded beforehand "
+              "into ordinary (pageable), pinned or write-combined host memory, in pinned memory "
+              "that kernels read over the link (mapped), or on the device (resident). Matrix "
+              "products take stream and pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
-              "Bytes that one kernel call gets, rounded up to whole leaves; auto is "
-              "64MiB, or the whole shard when it is resident."},
+              "Bytes that one kernel call gets, rounded up to whole leaves; auto is 64MiB, or the "
+              "whole shard when it is resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
               "Batches in device memory: one computes while the others fill."},
     OptionRow{"pipeline.slot", OptionKind::size, "auto", "auto|1..",
               "Bytes of one pinned staging slot, rounded up to whole leaves, or to some rows of a "
-              "matrix; "
-              " auto keeps the ring in the last-level cache: 1 to 4MiB for readers, 2 to 4MiB for "
-              "what comes back."},
+              "matrix;  auto keeps the ring in the last-level cache: 1 to 4MiB for readers, 2 to "
+              "4MiB for what comes back."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
-    OptionRow{
-        "pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
-        "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 where "
-        "several ranks share the host. Readers of matrices that are multiplied also round and sum: "
-        "auto is then all but an eighth of the CPUs, up to 16."},
+    OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
+              "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 "
+              "where several ranks share the host. Readers of matrices that are multiplied also "
+              "round and sum: auto is then all but an eighth of the CPUs, up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
@@ -122,28 +119,17 @@ std::span<const OptionRow> pipeline_options() {
 }
 
 Mode mode(const Options& options) {
-  const std::string& text = options.text("pipeline.mode");
-  if (text == "pageable") return Mode::pageable;
-  if (text == "pinned") return Mode::pinned;
-  if (text == "write-combined") return Mode::write_combined;
-  if (text == "mapped") return Mode::mapped;
-  if (text == "resident") return Mode::resident;
-  return Mode::stream;
+  constexpr std::array<std::string_view, 6> names = {"stream",         "pageable", "pinned",
+                                                     "write-combined", "mapped",   "resident"};
+  const auto name = std::ranges::find(names, options.text("pipeline.mode"));
+  return static_cast<Mode>(name - names.begin());  // in the order of Mode
 }
 
 std::optional<device::Memory> host_memory(Mode mode) {
-  switch (mode) {
-    case Mode::pageable:
-      return device::Memory::pageable;
-    case Mode::pinned:
-      return device::Memory::pinned;
-    case Mode::write_combined:
-      return device::Memory::write_combined;
-    case Mode::mapped:
-      return device::Memory::mapped;
-    default:
-      return std::nullopt;
-  }
+  if (mode == Mode::stream || mode == Mode::resident) return std::nullopt;
+  constexpr std::array memories = {device::Memory::pageable, device::Memory::pinned,
+                                   device::Memory::write_combined, device::Memory::mapped};
+  return memories.at(static_cast<std::size_t>(mode) - 1);  // in the order of Mode
 }
 
 bool is_staged(Mode mode) {

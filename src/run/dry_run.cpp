@@ -1,4 +1,4 @@
-#include "run/dry_run.hpp"
+#include "run/run.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
 #include "measure/sample.hpp"
-#include "run/result_path.hpp"
+#include "run/output.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::run {
@@ -56,11 +56,10 @@ std::string resuming(const Options& options, const fs::path& result, const Check
   }
   if (!remains.checkpoint) {
     const bool named = options.text("output.file").find("{jobid}") == std::string::npos;
-    return fmt::format(
-        "no interrupted run of '{}' has left anything{}", result.string(),
-        named ? ""
-              : "; a name with the job's number or the time in it finds nothing again: "
-                "name the output with -o");
+    return fmt::format("no interrupted run of '{}' has left anything{}", result.string(),
+                       named ? ""
+                             : "; a name with the job's number or the time in it finds nothing "
+                               "again: name the output with -o");
   }
   const std::string left =
       fmt::format("{} finished tiles of an interrupted run", remains.checkpoint->pieces.size());

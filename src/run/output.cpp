@@ -2,14 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
-#include "run/result_path.hpp"
 
 namespace shardstream::run {
+namespace {
 
 namespace fs = std::filesystem;
+
+/// The batch system's number of this job, or else the time, so that default names do not collide.
+std::string job_id() {
+  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
+    if (const char* id = std::getenv(name)) return id;
+  }
+  return fmt::format("{}", std::chrono::duration_cast<std::chrono::seconds>(
+                               std::chrono::system_clock::now().time_since_epoch())
+                               .count());
+}
+
+}  // namespace
 
 Output::Output(const launch::Session& session, const Options& options,
                std::span<const io::InputFile> inputs, const fs::path& path, const std::string& uuid,
@@ -62,6 +81,49 @@ std::string Output::what_is_kept() const {
       "the run is not complete, but what it has finished is kept: run the same command with "
       "-o {} to resume",
       path_.string());
+}
+
+fs::path result_path(const Options& options, std::uint64_t ranks) {
+  std::string path = options.text("output.file");
+  const auto replace = [&](std::string_view name, const std::string& value) {
+    for (auto at = path.find(name); at != std::string::npos;
+         at = path.find(name, at + value.size())) {
+      path.replace(at, name.size(), value);
+    }
+  };
+  replace("{workload}", options.text("run.workload"));
+  replace("{ranks}", fmt::format("{}", ranks));
+  replace("{jobid}", job_id());
+  return path;
+}
+
+fs::path trace_path(fs::path result) {
+  if (result.extension() == ".h5") result.replace_extension();
+  return result += ".trace.json";
+}
+
+void refuse_result_path(const fs::path& result, std::span<const io::InputFile> inputs) {
+  const std::string name = result.string();
+  const auto colon = name.rfind(":/");
+  std::error_code not_there;
+  if (colon != name.npos && colon > 0 && !fs::exists(name.substr(0, colon + 1), not_there)) {
+    throw UsageError(
+        fmt::format("output.file: '{}' names a data set, but a run writes a file with a place for "
+                    "each of its results (C is /results/C): pass -o {}",
+                    name, name.substr(0, colon)));
+  }
+  io::protect_inputs(result, inputs);
+}
+
+void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
+                  std::span<const io::InputFile> inputs) {
+  const fs::path path = result_path(options, ranks);
+  refuse_result_path(path, inputs);
+  const io::Overwrite overwrite = io::overwrite_of(options);
+  io::expect_place(path, overwrite, io::Contents::result, reserved_bytes + matrix_bytes);
+  if (!options.flag("measure.timeline")) return;
+  io::protect_inputs(trace_path(path), inputs);
+  io::expect_place(trace_path(path), overwrite, io::Contents::trace, trace_bytes);
 }
 
 }  // namespace shardstream::run

@@ -9,10 +9,9 @@
 #include <variant>
 
 #include "core/statistics.hpp"
-#include "launch/affinity.hpp"
-#include "launch/gather.hpp"
+#include "launch/cpus.hpp"
+#include "launch/session.hpp"
 #include "run/startup.hpp"
-#include "run/timeline.hpp"
 #include "runtime/provenance.hpp"
 
 namespace shardstream::run {
@@ -87,16 +86,20 @@ Table summary_table(const workloads::Outcome& outcome, const measure::RunTelemet
   return table;
 }
 
+std::vector<Column> phase_columns() {
+  return {{"track", ColumnType::text},
+          {"phase", ColumnType::text},
+          {"host_seconds", ColumnType::real, "s"},
+          {"gpu_seconds", ColumnType::real, "s"},
+          {"calls", ColumnType::integer},
+          {"bytes", ColumnType::integer, "B"},
+          {"kind", ColumnType::text},
+          {"timed_seconds", ColumnType::real, "s"}};
+}
+
 /// Every rank's phases, one row each, in the order of ranks and tracks.
 Table rank_phase_table(const runtime::Runtime& runtime) {
-  Table mine("rank_phase", {{"track", ColumnType::text},
-                            {"phase", ColumnType::text},
-                            {"host_seconds", ColumnType::real, "s"},
-                            {"gpu_seconds", ColumnType::real, "s"},
-                            {"calls", ColumnType::integer},
-                            {"bytes", ColumnType::integer, "B"},
-                            {"kind", ColumnType::text},
-                            {"timed_seconds", ColumnType::real, "s"}});
+  Table mine("rank_phase", phase_columns());
   const auto list = [&mine](const measure::Track& track, bool on_device) {
     for (const auto& phase : track.phases()) {
       mine.add({track.name(), phase.name, on_device ? 0 : phase.seconds,
@@ -132,14 +135,7 @@ Table phases_table(const Table& rank_phase) {
     sum->calls = std::max(sum->calls, row.get<std::int64_t>("calls"));
     sum->bytes += row.get<std::int64_t>("bytes");
   }
-  Table table("phases", {{"track", ColumnType::text},
-                         {"phase", ColumnType::text},
-                         {"host_seconds", ColumnType::real, "s"},
-                         {"gpu_seconds", ColumnType::real, "s"},
-                         {"calls", ColumnType::integer},
-                         {"bytes", ColumnType::integer, "B"},
-                         {"kind", ColumnType::text},
-                         {"timed_seconds", ColumnType::real, "s"}});
+  Table table("phases", phase_columns());
   for (const auto& sum : sums) {
     table.add({sum.track, sum.phase, sum.host_seconds, sum.gpu_seconds, sum.calls, sum.bytes,
                sum.kind, sum.timed_seconds});

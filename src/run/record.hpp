@@ -1,4 +1,4 @@
-// Puts a finished run into its result file: schema 1.
+// Puts a finished run into its result file: schema 1. Its timeline becomes a table and a trace.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,11 @@
 #include "io/result_file.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/telemetry.hpp"
-#include "measure/timeline.hpp"
+#include "measure/track.hpp"
+#include "report/trace.hpp"
 #include "runtime/runtime.hpp"
 #include "runtime/topology.hpp"
-#include "workloads/outcome.hpp"
+#include "workloads/workload.hpp"
 
 namespace shardstream::run {
 
@@ -39,5 +40,12 @@ Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome
 /// On one rank; publish() is left to the caller.
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,
            const workloads::Outcome& outcome, const io::Origin& inputs);
+
+/// Table `spans`. `rank_phase` is /timing/rank_phase, which names what the spans belong to.
+Table spans_table(const measure::Timeline& timeline, const Table& rank_phase);
+
+/// Writes all but publish(). `processes` says of each rank what it is.
+void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
+                 const Table& rank_phase, const std::vector<std::string>& processes);
 
 }  // namespace shardstream::run

@@ -10,16 +10,14 @@
 #include <optional>
 #include <vector>
 
-#include "core/standard_output.hpp"
+#include "core/log.hpp"
 #include "core/text.hpp"
 #include "io/dataset_file.hpp"
 #include "io/origin.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "run/output.hpp"
 #include "run/record.hpp"
-#include "run/result_path.hpp"
 #include "run/resumption.hpp"
-#include "run/timeline.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/slow_links.hpp"
 #include "workloads/registry.hpp"
@@ -65,6 +63,17 @@ std::string change_of_inputs(const launch::Session& session, const io::Origin& i
     if (!change.empty()) return change;
   }
   return {};
+}
+
+/// Makes a result one that has failed its verification: `why` is a sentence.
+void invalidate(workloads::Outcome& outcome, const std::string& why) {
+  outcome.verified = workloads::Verification::failed;
+  outcome.verdict = why;
+  for (Table& table : outcome.results) {
+    for (std::size_t row = 0; row < table.rows().size(); ++row) {
+      table.set(row, "validated", std::int64_t{0});
+    }
+  }
 }
 
 /// The result is published: a trace that cannot be written does not undo it.
@@ -166,7 +175,7 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   workloads::Outcome outcome = task->run(runtime, {to, resume ? &*resume : nullptr});
   runtime.telemetry->stop();
   const std::string change = change_of_inputs(session, inputs);
-  if (!change.empty()) workloads::invalidate(outcome, change);
+  if (!change.empty()) invalidate(outcome, change);
   runtime::warn_of_slow_links(runtime, outcome.ceilings);
   if (session.rank() == 0) {
     measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);

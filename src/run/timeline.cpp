@@ -1,4 +1,4 @@
-#include "run/timeline.hpp"
+#include "run/record.hpp"
 
 #include <cstdint>
 

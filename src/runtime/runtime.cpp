@@ -14,7 +14,7 @@
 #include "device/host/host_device.hpp"
 #include "device/host/memory.hpp"
 #include "launch/gpu_locality.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "launch/situation.hpp"
 
 namespace shardstream::runtime {

@@ -13,8 +13,8 @@
 #include "device/nvml.hpp"
 #include "launch/session.hpp"
 #include "measure/clock.hpp"
-#include "measure/recorder.hpp"
 #include "measure/telemetry.hpp"
+#include "measure/track.hpp"
 
 namespace shardstream::runtime {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/pcie.hpp"
+#include "device/nvml.hpp"
 
 namespace shardstream::runtime {
 namespace {
@@ -48,11 +48,10 @@ std::string slow_link(const HostLink& link, double best_share) {
       degraded ? fmt::format(", and the link runs as generation {} x{}", gpu.pcie_generation,
                              gpu.pcie_width)
                : "",
-      degraded
-          ? "see the link's state (lspci -vv), the slot or riser that the GPU is in, and the "
-            "system's firmware settings"
-          : "see whether the rank's CPUs and memory are those near the GPU (shardstream info), "
-            "what else uses the machine, and its IOMMU and ACS settings");
+      degraded ? "see the link's state (lspci -vv), the slot or riser that the GPU is in, and the "
+                 "system's firmware settings"
+               : "see whether the rank's CPUs and memory are those near the GPU (shardstream "
+                 "info), what else uses the machine, and its IOMMU and ACS settings");
 }
 
 void warn_of_slow_links(const Runtime& runtime, std::span<const measure::Ceiling> ceilings) {

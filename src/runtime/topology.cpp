@@ -12,12 +12,10 @@
 
 #include "device/buffer.hpp"
 #include "device/cuda/cuda_device.hpp"
-#include "device/cuda/peers.hpp"
-#include "device/pcie.hpp"
-#include "launch/affinity.hpp"
-#include "launch/gather.hpp"
+#include "device/nvml.hpp"
+#include "launch/cpus.hpp"
 #include "launch/gpu_locality.hpp"
-#include "launch/memory_nodes.hpp"
+#include "launch/session.hpp"
 
 namespace shardstream::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // Spans of the device on every backend: timed by events that nothing waits for, and put on the
 // host's clock.
-#include "measure/recorder.hpp"
+#include "measure/track.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "fuzz/fuzz.hpp"
 #include "io/checkpoint.hpp"
 #include "io/part_file.hpp"
-#include "workloads/product/checkpoint/finished_tile.hpp"
+#include "workloads/product/checkpoint/taken_tiles.hpp"
 
 namespace shardstream::fuzz {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/text.hpp"
 #include "fuzz/fuzz.hpp"
 #include "io/result_file.hpp"
-#include "run/dry_run.hpp"
+#include "run/run.hpp"
 #include "support/hdf5_inputs.hpp"
 
 namespace shardstream::fuzz {

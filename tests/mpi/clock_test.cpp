@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "measure/timeline.hpp"
+#include "measure/track.hpp"
 #include "support/session.hpp"
 
 namespace shardstream::measure {

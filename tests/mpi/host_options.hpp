@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "comm/options.hpp"
+#include "comm/transport.hpp"
 #include "core/options.hpp"
 #include "io/matrix.hpp"
 #include "io/result_file.hpp"
 #include "io/source.hpp"
-#include "launch/options.hpp"
+#include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"
 #include "pipeline/options.hpp"

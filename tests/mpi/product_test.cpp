@@ -31,7 +31,7 @@
 #include "support/session.hpp"
 #include "workloads/gemm/gemm.hpp"
 #include "workloads/gram/gram.hpp"
-#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/engine/moments.hpp"
 #include "workloads/product/engine/reading.hpp"
 
 namespace shardstream::workloads {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "launch/affinity.hpp"
-#include "launch/gather.hpp"
+#include "launch/cpus.hpp"
+#include "launch/session.hpp"
 #include "launch/situation.hpp"
 #include "runtime/provenance.hpp"
 

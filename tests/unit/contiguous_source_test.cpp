@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "io/aligned_bytes.hpp"
+#include "io/direct_file.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,5 +1,5 @@
 // What a journal and a part file hold of a finished tile, read back.
-#include "workloads/product/checkpoint/finished_tile.hpp"
+#include "workloads/product/checkpoint/taken_tiles.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/memory_nodes.hpp"
+#include "launch/cpus.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace shardstream::launch {

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "device/pcie.hpp"
 #include "support/errors.hpp"
 #include "support/fake_nvml.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/progress.hpp"
+#include "core/log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Phases, spans and sums of the host's tracks; the arithmetic of clocks.
-#include "measure/recorder.hpp"
+#include "measure/track.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "workloads/scaled.hpp"
+#include "workloads/workload.hpp"
 
 #include <gtest/gtest.h>
 

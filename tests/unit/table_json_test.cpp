@@ -1,4 +1,4 @@
-#include "core/table_json.hpp"
+#include "core/table.hpp"
 
 #include <gtest/gtest.h>
 

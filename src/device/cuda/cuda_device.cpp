@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "device/cuda/handles.hpp"
-#include "device/host/pages.hpp"
+#include "device/host/memory.hpp"
 
 namespace shardstream::device::cuda {
 namespace {
@@ -243,6 +244,29 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
 };
 
+/// An observation must not end a run, nor leave an error behind for the next launch to find.
+bool holds(cudaError_t status) {
+  if (status == cudaSuccess) return true;
+  (void)cudaGetLastError();
+  return false;
+}
+
+int visible_count() {
+  int count = 0;
+  return holds(cudaGetDeviceCount(&count)) ? count : 0;
+}
+
+/// "0000:1b:00.0"; empty if unknown.
+std::string pci_of(int ordinal) {
+  std::array<char, 32> text{};
+  if (!holds(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), ordinal))) return "";
+  std::string pci = text.data();
+  for (char& c : pci) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return pci;
+}
+
 }  // namespace
 
 Inventory inventory() {
@@ -267,6 +291,26 @@ Inventory inventory() {
 
 std::unique_ptr<Device> make_device(int ordinal, unsigned threads) {
   return std::make_unique<CudaDevice>(ordinal, threads);
+}
+
+std::vector<PeerAccess> peer_access() {
+  std::vector<PeerAccess> pairs;
+  const int count = visible_count();
+  std::vector<std::string> pci;
+  for (int gpu = 0; gpu < count; ++gpu) pci.push_back(pci_of(gpu));
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
+      int can = 0, rank = 0;
+      if (from == to || !holds(cudaDeviceCanAccessPeer(&can, from, to))) continue;
+      const bool ranked =
+          holds(cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, from, to));
+      pairs.push_back({.from = pci[static_cast<std::size_t>(from)],
+                       .to = pci[static_cast<std::size_t>(to)],
+                       .can = can != 0,
+                       .performance_rank = ranked ? rank : -1});
+    }
+  }
+  return pairs;
 }
 
 }  // namespace shardstream::device::cuda

@@ -22,4 +22,15 @@ Inventory inventory();
 /// Opens visible GPU `ordinal`. Pinned memory is touched by `threads` threads before it is pinned.
 std::unique_ptr<Device> make_device(int ordinal, unsigned threads);
 
+/// How one GPU reaches another's memory.
+struct PeerAccess {
+  std::string from, to;       ///< PCI addresses
+  bool can = false;           ///< directly
+  int performance_rank = -1;  ///< CUDA's: the lower, the faster; -1 if unknown
+};
+
+/// Each ordered pair of visible GPUs, asked without opening any of them; nothing where CUDA cannot
+/// work.
+std::vector<PeerAccess> peer_access();
+
 }  // namespace shardstream::device::cuda

@@ -14,7 +14,6 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "device/host/memory.hpp"
-#include "device/host/pages.hpp"
 #include "device/host/team.hpp"
 
 namespace shardstream::device::host {

@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "kernels/gemm/grid.hpp"
-#include "workloads/product/task.hpp"
+#include "workloads/product/product.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -74,18 +74,6 @@ std::string what_would_fit(const GemmOperands& operands) {
   turned(true, true);
   return ways.empty() ? "neither swapping nor transposing makes them fit, so name other matrices"
                       : ways;
-}
-
-/// Elsewhere than on the command line they may be for another run.
-void refuse_sizes_of_files(const Options& options) {
-  constexpr std::array<std::array<const char*, 2>, 4> sizes = {
-      {{"gemm.m", "input.a"}, {"gemm.k", "input.a"}, {"gemm.k", "input.b"}, {"gemm.n", "input.b"}}};
-  for (const auto& [size, matrix] : sizes) {
-    if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) continue;
-    throw UsageError(fmt::format(
-        "{} is for generated matrices, and {} is a data set that has its own size: leave it out",
-        size, matrix));
-  }
 }
 
 /// `value` as a multiple of `granule`, at least one.
@@ -171,7 +159,13 @@ GemmOperands open_gemm(const Options& options) {
     open_b();
     open_a();
   }
-  refuse_sizes_of_files(options);
+  for (const auto& [size, matrix] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"gemm.m", "input.a"},
+                                                                  {"gemm.k", "input.a"},
+                                                                  {"gemm.k", "input.b"},
+                                                                  {"gemm.n", "input.b"}}) {
+    refuse_size_of_file(options, size, matrix);
+  }
   const bool named = !options.text("input.c").empty();
   if (named != (operands.beta != 0)) {
     throw UsageError(named ? "input.c is given, but gemm.beta is 0: pass --gemm.beta too"

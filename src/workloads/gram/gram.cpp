@@ -5,7 +5,7 @@
 #include <array>
 
 #include "core/error.hpp"
-#include "workloads/product/task.hpp"
+#include "workloads/product/product.hpp"
 
 namespace shardstream::workloads {
 namespace {
@@ -27,18 +27,6 @@ constexpr std::array rows = {
     OptionRow{"gram.columns", OptionKind::count, "4096", "1..", "Columns of generated data."},
 };
 
-void refuse_sizes_of_files(const Options& options) {
-  if (!io::names_file(options, "input.data")) return;
-  for (const char* const size : {"gram.rows", "gram.columns"}) {
-    if (!options.is_on_command_line(size)) continue;
-    throw UsageError(
-        fmt::format("{} is for a generated matrix, and input.data is a data set that has its own "
-                    "size: leave it "
-                    "out",
-                    size));
-  }
-}
-
 /// Of gram.divisor; "1", "n" or "n-1".
 std::string chosen_divisor(const Options& options, const GemmOperands& operands) {
   if (!options.is_auto("gram.divisor")) return options.text("gram.divisor");
@@ -50,10 +38,9 @@ double divisor(const std::string& wish, const GemmOperands& operands) {
   const auto samples = static_cast<double>(operands.k);
   if (wish == "n") return samples;
   if (operands.k > 1) return samples - 1;
-  throw UsageError(
-      fmt::format("{}, which is one sample, and gram.divisor is n-1, which is 0: pass "
-                  "--gram.divisor n or 1",
-                  extents(*operands.a)));
+  throw UsageError(fmt::format(
+      "{}, which is one sample, and gram.divisor is n-1, which is 0: pass --gram.divisor n or 1",
+      extents(*operands.a)));
 }
 
 /// What is done to each variable.
@@ -86,7 +73,9 @@ GemmOperands open_data(const Options& options, const Normalizes& normalizes) {
     *matrix = open_operand(options, operands.precision, "input.data", options.count("gram.rows"),
                            options.count("gram.columns"));
   }
-  refuse_sizes_of_files(options);
+  for (const char* const size : {"gram.rows", "gram.columns"}) {
+    refuse_size_of_file(options, size, "input.data");
+  }
   const io::Matrix& a = *operands.a;
   operands.m = operands.n = operands.transpose_a ? a.columns() : a.rows();
   operands.k = operands.transpose_a ? a.rows() : a.columns();

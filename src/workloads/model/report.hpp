@@ -9,7 +9,7 @@
 
 #include "workloads/model/law.hpp"
 #include "workloads/model/spinner.hpp"
-#include "workloads/outcome.hpp"
+#include "workloads/workload.hpp"
 
 namespace shardstream::workloads::model {
 

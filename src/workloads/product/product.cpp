@@ -5,18 +5,23 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/factor.hpp"
+#include "kernels/gemm/grid.hpp"
 #include "measure/sample.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/product/checkpoint/taken_tiles.hpp"
-#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/engine/moments.hpp"
 #include "workloads/product/engine/product.hpp"
 #include "workloads/product/limits.hpp"
+#include "workloads/product/plan/plan.hpp"
 #include "workloads/product/report.hpp"
 
 namespace shardstream::workloads {
@@ -34,11 +39,10 @@ constexpr std::array rows = {
               "over k, where it is much larger than m and n; C has the same bits. auto takes what "
               "a model predicts to be fastest (--dry-run shows it), a grid from 8 ranks on. A "
               "symmetric product takes no grid."},
-    OptionRow{
-        "product.box", OptionKind::text, "", "such as 2x1x4",
-        "How many ranks share rows of C, columns of C, and parts of the sums over k, in place of "
-        "the best of the decomposition; ranks beyond their product are idle. A symmetric "
-        "product takes one column."},
+    OptionRow{"product.box", OptionKind::text, "", "such as 2x1x4",
+              "How many ranks share rows of C, columns of C, and parts of the sums over k, in "
+              "place of the best of the decomposition; ranks beyond their product are idle. A "
+              "symmetric product takes one column."},
 };
 
 // ---------------------------------------------------------------- what is multiplied
@@ -61,8 +65,7 @@ void check_whole_numbers(const GemmOperands& operands) {
     if (matrix->type() == ElementType::i8) continue;
     throw UsageError(fmt::format(
         "int8 multiplies whole numbers of 8 bits (i8), and {} is {}: pass --product.precision {}, "
-        "or "
-        "--input.type i8 if its values are whole and from -128 to 127",
+        "or --input.type i8 if its values are whole and from -128 to 127",
         matrix->name(), name_of(matrix->type()), name_of(safe_precision(matrix->type()))));
   }
   if (operands.k > gemm::most_int8_k) {
@@ -105,10 +108,10 @@ void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
   }
   const auto mode = pipeline::mode(runtime.options);
   if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
-    throw UsageError(fmt::format(
-        "{} takes matrices from where they are or from ordinary memory: pass --pipeline.mode "
-        "stream or pageable, not {}",
-        name, runtime.options.text("pipeline.mode")));
+    throw UsageError(
+        fmt::format("{} takes matrices from where they are or from ordinary memory: pass "
+                    "--pipeline.mode stream or pageable, not {}",
+                    name, runtime.options.text("pipeline.mode")));
   }
 }
 
@@ -139,6 +142,72 @@ std::optional<Box> box_of(const Options& options) {
   return Box{sides[0], sides[1], sides[2]};
 }
 
+std::uint64_t tiles_of(const GemmPlan& plan) {
+  return plan.count_tiles({{0, plan.tile_rows}, {0, plan.tile_columns}});
+}
+
+class ProductTask : public Task {
+ public:
+  ProductTask(std::string_view name, const Options& options, GemmOperands operands)
+      : name_(name), options_(options), operands_(std::move(operands)) {}
+
+  io::Origin inputs() const override { return inputs_of(operands_); }
+
+  std::string identity() const override {
+    std::vector<std::string> matrices;
+    for (const auto* matrix : {operands_.a.get(), operands_.b.get(), operands_.c.get()}) {
+      if (matrix == nullptr) continue;
+      matrices.push_back(fmt::format("{} {}", extents(*matrix), name_of(matrix->type())));
+    }
+    return fmt::format("{}", fmt::join(matrices, ", "));
+  }
+
+  std::optional<OutputMatrix> output() const override {
+    if (!options_.flag("output.store")) return std::nullopt;
+    return OutputMatrix{"C", gemm::accumulator_type(operands_.precision), operands_.m, operands_.n};
+  }
+
+  bool resumable() const override { return true; }
+
+  Prediction predict(measure::Machine& machine) const override {
+    const GemmRates rates = rates_of(machine, operands_, options_);
+    const std::uint64_t limit =
+        pipeline::device_limit(options_, {.device_memory = machine.device_memory(options_)});
+    const GemmProblem problem =
+        problem_of(operands_, options_, machine.ranks(), limit, machine.on_host());
+    const GemmPlan plan = plan_gemm(problem, rates, 0);
+    Prediction prediction{.lines = describe(plan), .warnings = {}, .seconds = plan.seconds};
+    if (std::string idle = idle_ranks(plan); !idle.empty()) {
+      prediction.warnings.push_back(std::move(idle));
+    }
+    const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);
+    prediction.checkpoints = {
+        .unit = "super-tile",
+        .units = plan.super_tiles(),
+        .journal_bytes =
+            machine.ranks() * io::journal_bytes(print, {ceil_div(tiles_of(plan), machine.ranks()),
+                                                        plan.super_tiles(), tile_record}),
+        .kept = [print, problem, rates, stores = problem.stores_c](const io::Checkpoint& earlier) {
+          io::expect_same_computation(earlier, print, stores, of_machine);
+          std::vector<GemmPlan> plans;
+          for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
+            plans.push_back(plan_gemm(problem, rates, rank));
+          }
+          return kept_tiles(count_kept(plans, earlier), earlier.pieces.size());
+        }};
+    return prediction;
+  }
+
+  Outcome run(runtime::Runtime& runtime, const Sinks& sinks) override {
+    return run_product(runtime, operands_, name_, sinks);
+  }
+
+ private:
+  const std::string name_;
+  const Options& options_;
+  const GemmOperands operands_;
+};
+
 }  // namespace
 
 std::span<const OptionRow> product_options() {
@@ -168,6 +237,14 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
   return io::open_matrix(
       options, key, rows, columns, generated_type(precision),
       bytes ? "pass --product.precision fp32 or fp64 in place of int8, and no --input.type" : "");
+}
+
+void refuse_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
+  // Elsewhere than on the command line it may be for another run.
+  if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) return;
+  throw UsageError(fmt::format(
+      "{} is for generated matrices, and {} is a data set that has its own size: leave it out",
+      size, matrix));
 }
 
 std::string extents(const io::Matrix& matrix) {
@@ -385,6 +462,12 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   conclude(runtime, operands, name, plan, staging, std::move(limits), to != nullptr, ran, agreed,
            outcome);
   return outcome;
+}
+
+std::unique_ptr<Task> open_product(std::string_view name, const Options& options,
+                                   GemmOperands operands) {
+  check_operands(operands);
+  return std::make_unique<ProductTask>(name, options, std::move(operands));
 }
 
 }  // namespace shardstream::workloads

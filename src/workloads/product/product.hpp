@@ -29,6 +29,10 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
                                          std::string_view key, std::uint64_t rows,
                                          std::uint64_t columns);
 
+/// Throws UsageError if the option `size` of generated matrices is given on the command line and
+/// the option `matrix` names a file.
+void refuse_size_of_file(const Options& options, std::string_view size, std::string_view matrix);
+
 /// "x.h5:/A is 4096 x 1024".
 std::string extents(const io::Matrix& matrix);
 
@@ -57,5 +61,10 @@ inline constexpr std::array<std::string_view, 2> of_machine = {"device", "librar
 /// machine do not fit together; Error when a rank's data cannot be read or written.
 Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
                     const std::string& name, const Sinks& sinks);
+
+/// The task of the workload `name`, which must outlive it, as must `options`. Throws UsageError if
+/// an operand's type or the sizes are not for the precision.
+std::unique_ptr<Task> open_product(std::string_view name, const Options& options,
+                                   GemmOperands operands);
 
 }  // namespace shardstream::workloads

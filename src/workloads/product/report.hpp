@@ -8,11 +8,11 @@
 
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/outcome.hpp"
 #include "workloads/product/engine/tiles.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
+#include "workloads/workload.hpp"
 
 namespace shardstream::workloads {
 

@@ -2,19 +2,20 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/progress.hpp"
+#include "core/log.hpp"
 #include "core/shard.hpp"
+#include "kernels/data/generate.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
 #include "kernels/reduce/tree.hpp"
 #include "pipeline/feed.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/engine/samples.hpp"
 
 namespace shardstream::workloads {
 
@@ -24,6 +25,46 @@ using reduce::Partial;
 inline std::uint64_t leaves_in(Range elements) {
   return ceil_div(elements.count, leaf_elements);
 }
+
+/// One leaf out of each of up to `most` equal stretches of a shard, chosen by a fixed hash. Their
+/// elements are kept in passing, so that the result can be verified without reading the data again.
+class LeafSamples {
+ public:
+  static constexpr std::uint64_t most = 16;
+
+  /// `shard` begins at a multiple of `leaf` elements; `element` bytes each.
+  LeafSamples(Range shard, std::uint64_t leaf, std::uint64_t element)
+      : element_(element), leaf_bytes_(leaf * element) {
+    const std::uint64_t leaves = ceil_div(shard.count, leaf);
+    const std::uint64_t samples = std::min(leaves, most);
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      const Range stretch = share(leaves, i, samples);
+      const std::uint64_t chosen = stretch.first + mix(shard.first + i + 1) % stretch.count;
+      ranges_.push_back(intersection(shard, {shard.first + chosen * leaf, leaf}));
+    }
+    kept_.resize(samples * leaf_bytes_);
+  }
+
+  /// Copies what `elements` has of the sampled leaves. Several threads may call it at once, with
+  /// ranges that do not overlap.
+  void keep(Range elements, const std::byte* data) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const Range common = intersection(elements, ranges_[i]);
+      if (common.count == 0) continue;
+      std::byte* to = kept_.data() + i * leaf_bytes_ + (common.first - ranges_[i].first) * element_;
+      std::memcpy(to, data + (common.first - elements.first) * element_, common.count * element_);
+    }
+  }
+
+  /// The elements of each sample, in order, and where they are kept.
+  const std::vector<Range>& ranges() const { return ranges_; }
+  const std::byte* data(std::size_t sample) const { return kept_.data() + sample * leaf_bytes_; }
+
+ private:
+  std::uint64_t element_, leaf_bytes_;
+  std::vector<Range> ranges_;
+  std::vector<std::byte> kept_;
+};
 
 /// Equal bits, but any NaN is as good as another.
 template <class T>

@@ -42,12 +42,9 @@ std::string access_of_all(const launch::Session& session, const io::Source& sour
   std::map<std::string, int> ranks;
   for (const std::string& access : session.gather(source.access())) ++ranks[access];
   if (ranks.size() == 1) return source.access();
-  std::string text;
-  for (const auto& [access, count] : ranks) {
-    text += fmt::format("{}{} ({} of {} ranks)", text.empty() ? "" : "; ", access, count,
-                        session.size());
-  }
-  return text;
+  return join(ranks, "; ", [&](const auto& access) {
+    return fmt::format("{} ({} of {} ranks)", access.first, access.second, session.size());
+  });
 }
 
 /// What was read, and how. Collective.
@@ -168,10 +165,9 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
       measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
   session.collectively([&] {
     if (request.nan != "error" || total->nans == 0) return;
-    throw Error(
-        fmt::format("{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan "
-                    "ignore or propagate",
-                    total->nans, elements, source.name(), place(source, total->first_nan)));
+    throw Error(fmt::format(
+        "{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan ignore or propagate",
+        total->nans, elements, source.name(), place(source, total->first_nan)));
   });
   const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
   reduce::LeafCheck check = shard_reduction->verify();

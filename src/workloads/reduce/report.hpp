@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "core/text.hpp"
 #include "io/source.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
-#include "workloads/outcome.hpp"
+#include "workloads/workload.hpp"
 
 namespace shardstream::workloads {
 
@@ -98,11 +99,7 @@ class Values {
 /// Coordinates of element `index`, "12,34"; empty for no_index.
 inline std::string place(const io::Source& source, std::int64_t index) {
   if (index == reduce::no_index) return "";
-  std::string text;
-  for (const auto x : source.order().coordinates(static_cast<std::uint64_t>(index))) {
-    text += fmt::format("{}{}", text.empty() ? "" : ",", x);
-  }
-  return text;
+  return join(source.order().coordinates(static_cast<std::uint64_t>(index)), ",");
 }
 
 /// The deviation that speaks for an operation; those that are exact have one in common.
@@ -139,9 +136,8 @@ void report_values(const io::Source& source, const Request& request,
     if (!position.empty()) outcome.metrics.push_back({op + "_position", position});
     if (!deviation.passes() && outcome.verdict.empty()) {
       outcome.verdict = fmt::format(
-          "the {} of a sampled leaf is {:.3g} away from its reference, "
-          "more than {:.3g}",
-          op, deviation.error, deviation.bound);
+          "the {} of a sampled leaf is {:.3g} away from its reference, more than {:.3g}", op,
+          deviation.error, deviation.bound);
     }
   }
   outcome.results.push_back(std::move(table));

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/progress.hpp"
+#include "core/log.hpp"
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "io/matrix.hpp"

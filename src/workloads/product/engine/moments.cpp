@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "core/error.hpp"
-#include "core/progress.hpp"
+#include "core/log.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/moments.hpp"
 #include "kernels/gemm/panel.hpp"
@@ -36,6 +39,10 @@ std::uint64_t sums_bytes(std::uint64_t variables, std::uint64_t sums, std::uint6
 std::uint64_t slots_of(const pipeline::Ring& staging, std::uint64_t unit) {
   return std::clamp<std::uint64_t>(staging.slots * staging.slot_bytes / unit, staging.readers,
                                    4 * staging.slots);
+}
+
+std::uint64_t of_moments(const GemmOperands& operands) {
+  return Moments::device_bytes(*operands.a, !operands.transpose_a);
 }
 
 }  // namespace
@@ -283,6 +290,37 @@ void Moments::fold(const std::vector<double>& shift) {
     squares_[v] = about_mean < 0 ? 0 : about_mean;  // by rounding; a NaN stays
     raw_squares_[v] = squares_[v] + count * means_[v] * means_[v];
   }
+}
+
+Normalization normalization(const GemmOperands& operands, const Moments& moments) {
+  Normalization made;
+  if (operands.center) made.shift = moments.means();
+  if (!operands.scale) return made;
+  for (const double squares : operands.center ? moments.squares() : moments.raw_squares()) {
+    const double deviation = std::sqrt(squares * operands.alpha);
+    made.constant += deviation == 0 ? 1 : 0;
+    // An infinite one is of squares beyond doubles, and not the variable's.
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    made.scale.push_back(deviation == 0 ? 0 : std::isinf(deviation) ? nan : 1 / deviation);
+  }
+  return made;
+}
+
+std::uint64_t Normalizer::device_bytes(const GemmOperands& operands, const gemm::Tile& tile) {
+  if (!operands.normalizes()) return 0;
+  return of_moments(operands) + GemmPanels::normalization_bytes(operands, tile);
+}
+
+Normalizer::Normalizer(runtime::Runtime& runtime, const GemmOperands& operands,
+                       const pipeline::Ring& staging)
+    : operands_(operands),
+      moments_(runtime, *operands.a, !operands.transpose_a, of_moments(operands), staging) {}
+
+void Normalizer::run(GemmProduct& product) {
+  moments_.run();
+  Normalization made = normalization(operands_, moments_);
+  constant_ = made.constant;
+  product.normalize(std::move(made.shift), std::move(made.scale));
 }
 
 }  // namespace shardstream::workloads

@@ -1,5 +1,5 @@
 // Means and squares of a data set's variables: one pass over a matrix larger than the device, by
-// all ranks, before its product with itself is centred or scaled.
+// all ranks, before its product with itself is centred or scaled; and what that takes of them.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,12 @@
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "io/matrix.hpp"
+#include "kernels/gemm/grid.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/engine/product.hpp"
+#include "workloads/product/operands.hpp"
 
 namespace shardstream::workloads {
 
@@ -106,6 +109,40 @@ class Moments {
   std::vector<std::uint64_t> read_words_;             ///< the same, by the readers
   std::vector<double> means_, squares_, raw_squares_;
   pipeline::UploadRing ring_;  ///< last: its streams end before the buffers go
+};
+
+/// What the elements of each variable become before they are multiplied: (x - shift) * scale.
+struct Normalization {
+  std::vector<double> shift, scale;  ///< empty: none
+  std::uint64_t constant = 0;        ///< variables whose scale is 0, since they have no deviation
+};
+/// The deviation is the root of the mean square over the divisor that alpha has: around the mean if
+/// the operands are centred, else around 0.
+Normalization normalization(const GemmOperands& operands, const Moments& moments);
+
+/// Allocates once; run() may be repeated. For operands that are normalized. Runtime and operands
+/// must outlive it.
+class Normalizer {
+ public:
+  /// Of device memory, with what the product keeps of it: no share of what there is, since the size
+  /// that would do, where too little is refused, must do. 0 where nothing is normalized.
+  static std::uint64_t device_bytes(const GemmOperands& operands, const gemm::Tile& tile);
+
+  Normalizer(runtime::Runtime& runtime, const GemmOperands& operands,
+             const pipeline::Ring& staging);
+
+  /// Finds the means and deviations and gives them to the product, which must not be running.
+  /// Collective. Throws what Moments::run() throws.
+  void run(GemmProduct& product);
+
+  std::uint64_t constant() const { return constant_; }  ///< variables of the last run
+  /// Bytes that this rank uploads in one run.
+  std::uint64_t uploaded() const { return moments_.uploaded(); }
+
+ private:
+  const GemmOperands& operands_;
+  Moments moments_;
+  std::uint64_t constant_ = 0;
 };
 
 }  // namespace shardstream::workloads

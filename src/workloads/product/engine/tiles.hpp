@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/progress.hpp"
+#include "core/log.hpp"
 #include "device/buffer.hpp"
 #include "io/checkpoint.hpp"
 #include "io/dataset_file.hpp"
@@ -18,7 +18,7 @@
 #include "pipeline/drain.hpp"
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/checkpoint/finished_tile.hpp"
+#include "workloads/product/checkpoint/taken_tiles.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"

@@ -1,4 +1,4 @@
-// Which way to cut a product, and which box of ranks. Behind gemm_plan.hpp.
+// Which way to cut a product, and which box of ranks. Behind plan.hpp.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "workloads/product/plan/cost.hpp"
+#include "workloads/product/plan/shape.hpp"
 
 namespace shardstream::workloads {
 
@@ -32,5 +32,13 @@ std::string words_of(Decomposition decomposition, const Box& box);
 
 /// As plan_gemm() says, and with its errors; there is a chosen one.
 Choices choose(const GemmProblem& problem, const GemmRates& rates);
+
+/// Of the first super-tile to the last.
+GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
+                  std::uint64_t ring, std::uint64_t window);
+
+/// The largest window that a ring allows, of batches of one segment of K. With split-k there is
+/// none but the last batch: tiles leave once their sums have been exchanged.
+std::uint64_t most_window(const Shape& shape, std::uint64_t ring);
 
 }  // namespace shardstream::workloads

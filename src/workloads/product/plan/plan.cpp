@@ -104,7 +104,7 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
 }
 
 void place(GemmPlan& plan, const Shape& shape) {
-  plan.box = shape.box;
+  static_cast<GemmLayout&>(plan) = shape;
   plan.idle = plan.rank >= plan.box.ranks();
   if (!plan.idle) {
     plan.layer = plan.rank / plan.box.layer();
@@ -116,14 +116,6 @@ void place(GemmPlan& plan, const Shape& shape) {
     plan.own_blocks = shape.blocks_of(plan.own_segments);
     plan.nodes = shape.nodes_of(plan.layer);
   }
-  plan.tile_rows = shape.tile_rows;
-  plan.tile_columns = shape.tile_columns;
-  plan.blocks = shape.blocks;
-  plan.begins_shallow = shape.begins_shallow;
-  plan.segments = shape.segments;
-  plan.levels = shape.levels;
-  plan.most_nodes = shape.most_nodes;
-  plan.exchange_rows = shape.exchange_rows;
 }
 
 void cut(GemmPlan& plan, const Choice& choice) {
@@ -152,7 +144,6 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
   Choices choices = choose(problem, rates);
   const Choice& chosen = *choices.chosen;
   GemmPlan plan;
-  plan.problem = problem;
   plan.rank = rank;
   plan.decomposition = chosen.decomposition;
   plan.why = std::move(choices.why);
@@ -160,12 +151,7 @@ GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint
   place(plan, chosen.shape);
   cut(plan, chosen);
   if (!plan.idle) count_traffic(plan, chosen.shape);
-  plan.compute_seconds = chosen.prediction.compute;
-  plan.upload_seconds = chosen.prediction.upload;
-  plan.gather_seconds = chosen.prediction.gather;
-  plan.drain_seconds = chosen.prediction.drain;
-  plan.exchange_seconds = chosen.prediction.exchange;
-  plan.seconds = chosen.prediction.seconds;
+  static_cast<GemmTimes&>(plan) = chosen.prediction;
   return plan;
 }
 

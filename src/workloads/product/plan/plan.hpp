@@ -1,23 +1,7 @@
 // How C = alpha op(A) op(B) + beta C0 is computed within the ranks' memory: which tiles of C and
 // blocks of K a rank has, the super-tiles that fit, their buffers and traffic, and a prediction of
-// the time. Pure arithmetic: no MPI, no device.
-//
-// A rank computes its tiles super-tile by super-tile; a super-tile's accumulators stay on the
-// device while the rank's blocks of K go by, in batches of one block each: an A panel and a B
-// panel. The ranks stand in a box, and who shares what follows from it:
-//
-//   rows     {P, 1, 1}    A rank has rows of tiles. It uploads its A panels alone and 1/P of every
-//                         B panel, which all ranks gather.
-//   grid     {Pr, Pc, 1}  A rank has rows and columns of tiles. The Pc ranks of its grid row upload
-//                         a part each of the A panel that they gather, the Pr ranks of its grid
-//                         column of the B panel.
-//   split-k  {Pr, Pc, D}  A layer of the box, Pr x Pc ranks, has some of the segments of K, of
-//                         which it makes what rows or a grid of so many ranks would. At the end of
-//                         a super-tile the D ranks with the same tiles, one of each layer, exchange
-//                         their partial sums, and each folds, checks and drains some of the tiles.
-//
-// Ranks that have no place in the box are idle: they have super-tiles of nothing, no batches and
-// no buffers.
+// the time. Pure arithmetic: no MPI, no device. src/workloads/product/README.md describes the
+// decompositions, the choice of one, and the prediction.
 //
 // Lock step. Every rank has the same number of super-tiles. In each of them the ranks of a grid row
 // have the same rows of tiles and those of a grid column the same columns, either of which may be
@@ -200,23 +184,17 @@ struct GemmAlternative {
   std::string why_not;  ///< empty if it can be
 };
 
-/// One rank's plan. Not the same on every rank are: rank, idle, row, column, layer, own_segments,
-/// own_blocks, rows, columns, nodes, uploads, min_uploads, a_gathered, b_gathered, exchanged and
-/// flops; on idle ranks also buffers and device_bytes.
-struct GemmPlan {
+/// Predicted for the slowest rank of every super-tile.
+struct GemmTimes {
+  double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
+  double exchange_seconds = 0;
+  double seconds = 0;  ///< of the whole, with what of these overlaps
+};
+
+/// How a product is cut in one box of ranks, the same on every rank.
+struct GemmLayout {
   GemmProblem problem;
-  std::uint64_t rank = 0;
-
-  Decomposition decomposition = Decomposition::rows;  ///< the chosen one, never automatic
-  std::string why;                                    ///< a sentence on the choice
-  std::vector<GemmAlternative> alternatives;          ///< all that were considered
-
   Box box;
-  /// This rank's place in the box: rank = (layer * box.rows + row) * box.columns + column.
-  std::uint64_t row = 0, column = 0, layer = 0;
-  /// It has none: no tiles, segments, blocks and buffers.
-  bool idle = false;
-
   std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
   std::uint64_t blocks = 0;                       ///< of K
   /// Whether the first blocks are a quarter, a quarter and a half as deep as the others, so that
@@ -226,6 +204,29 @@ struct GemmPlan {
   /// A power of two. Segment s has the blocks share(blocks, s, segments). Its products are summed
   /// block by block; segments are the leaves of a binary tree, whose root is the product.
   std::uint64_t segments = 1;
+  /// Accumulators for each tile of a super-tile, of any rank: 1, or with segments what its stack
+  /// needs. Level l of tile t (in the order of tiles()) is accumulator l * most_tiles + t.
+  std::uint64_t levels = 1;
+  // With split-k:
+  std::uint64_t most_nodes = 1;     ///< of any rank
+  std::uint64_t exchange_rows = 0;  ///< of a tile, exchanged at once; perhaps fewer at last
+};
+
+/// One rank's plan. Not the same on every rank are: rank, idle, row, column, layer, own_segments,
+/// own_blocks, rows, columns, nodes, uploads, min_uploads, a_gathered, b_gathered, exchanged and
+/// flops; on idle ranks also buffers and device_bytes.
+struct GemmPlan : GemmLayout, GemmTimes {
+  std::uint64_t rank = 0;
+
+  Decomposition decomposition = Decomposition::rows;  ///< the chosen one, never automatic
+  std::string why;                                    ///< a sentence on the choice
+  std::vector<GemmAlternative> alternatives;          ///< all that were considered
+
+  /// This rank's place in the box: rank = (layer * box.rows + row) * box.columns + column.
+  std::uint64_t row = 0, column = 0, layer = 0;
+  /// It has none: no tiles, segments, blocks and buffers.
+  bool idle = false;
+
   Range own_segments;   ///< its layer's; all but with split-k; empty on idle ranks alone
   Range own_blocks;     ///< the blocks of these; every batch of a super-tile has one, in order
   Range rows, columns;  ///< of tiles, this rank's; may be empty
@@ -237,9 +238,6 @@ struct GemmPlan {
   std::uint64_t most_rows = 0, most_columns = 0;  ///< of tiles, in any rank's largest super-tile
   std::uint64_t most_tiles = 0;                   ///< computed ones, likewise
 
-  /// Accumulators for each tile of a super-tile, of any rank: 1, or with segments what its stack
-  /// needs. Level l of tile t (in the order of tiles()) is accumulator l * most_tiles + t.
-  std::uint64_t levels = 1;
   std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if fewer
   /// The last batches of a super-tile that are computed tile by tile, all of them for a tile before
   /// the next one's, so that tiles leave while others are computed: at least 1, at most `ring`, all
@@ -247,11 +245,8 @@ struct GemmPlan {
   std::uint64_t window = 1;
 
   // With split-k; one node, and else nothing, without, and nothing on idle ranks.
-  std::vector<GemmNode> nodes;   ///< of own_segments: node i is on level i when the last block is
-                                 ///< folded; left to right
-  std::uint64_t most_nodes = 1;  ///< of any rank
-  std::uint64_t exchange_rows =
-      0;  ///< of a tile, that are exchanged at once; perhaps fewer at last
+  std::vector<GemmNode> nodes;  ///< of own_segments: node i is on level i when the last block is
+                                ///< folded; left to right
 
   GemmBuffers buffers;
   std::uint64_t device_bytes = 0;  ///< all buffers and the caller's other_bytes
@@ -264,11 +259,6 @@ struct GemmPlan {
   std::uint64_t b_gathered = 0;  ///< of B panels and their y
   std::uint64_t exchanged = 0;   ///< from other ranks in the exchanges of split-k, with z
   double flops = 0;              ///< of this rank's products, without padding
-
-  // Predicted for the slowest rank of every super-tile:
-  double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
-  double exchange_seconds = 0;
-  double seconds = 0;  ///< of the whole, with what of these overlaps
 
   std::uint64_t super_tiles() const { return passes.size(); }
   /// Of this rank.
@@ -334,25 +324,9 @@ struct GemmPlan {
   std::string_view bound_by() const;
 };
 
-/// In every decomposition that is possible: of the extents and rings that fit and are predicted to
-/// take at most 8 % longer than the fastest, those that upload at most 1 % more than the least; of
-/// these the fastest. Alike within 0.2 %: the least uploads, then the largest super-tiles, then the
-/// ring nearest above 3, then the smallest window. Then the decomposition with the least time; but
-/// rows if that is within 8 %. Of split-k's boxes it is the one with the smallest layers, then the
-/// fewest of them, that is within 8 % of the fastest, so that no rank waits for others to no end.
-///
-/// Possible are: rows always; grid from 8 ranks on, or where it is asked for, but not for symmetric
-/// products; split-k where K has segments, in boxes of two layers up to as many as segments, with
-/// columns of ranks as grid has them; a box that is asked for alone. The prediction: the first
-/// panels arrive, batches follow one another at the rate of the slowest of uploading, gathering and
-/// computing, and finished tiles are drained while what is left of the window when its last batch
-/// is there, and the next super-tile's first batch, compute tile by tile; the next super-tile waits
-/// for those that take longer, the end for the last ones. Uploads beside a drain take the time of
-/// both.
-///
-/// Throws UsageError where the decomposition or box that is asked for is not possible, and, naming
-/// the pipeline.gpu-memory that would do, where even the smallest super-tiles do not fit; on every
-/// rank or on none.
+/// The plan of the chosen decomposition. Throws UsageError where the decomposition or box that is
+/// asked for is not possible, and, naming the pipeline.gpu-memory that would do, where even the
+/// smallest super-tiles do not fit; on every rank or on none.
 GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank);
 
 /// The plan in lines of text without line ends.

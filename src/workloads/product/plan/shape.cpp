@@ -126,21 +126,20 @@ Range depth_of(Range blocks, std::uint64_t tile_k, bool begins_shallow) {
 // ---------------------------------------------------------------- who has what
 
 Shape::Shape(const GemmProblem& of, const Box& in)
-    : problem(of),
-      box(in),
-      tile_rows(ceil_div(of.m, of.tile.m)),
-      tile_columns(ceil_div(of.n, of.tile.n)),
-      segments(workloads::segments_of(of)),
+    : GemmLayout{.problem = of,
+                 .box = in,
+                 .tile_rows = ceil_div(of.m, of.tile.m),
+                 .tile_columns = ceil_div(of.n, of.tile.n),
+                 .segments = workloads::segments_of(of)},
       most_rows(ceil_div(tile_rows, in.rows)),
       most_columns(ceil_div(tile_columns, in.columns)),
-      most_blocks(0),
-      begins_shallow(segments == 1 && of.k > of.tile.k &&
-                     gemm::may_begin_shallow(of.tile, of.precision)),
       panel_element(gemm::panel_element_bytes(of.precision, of.on_host)),
       a_element(of.a.raw ? of.a.element_bytes : panel_element),
       b_element(of.b.raw ? of.b.element_bytes : panel_element),
       c_element(gemm::accumulator_bytes(of.precision)),
       tile_bytes(product({of.tile.m, of.tile.n, c_element})) {
+  begins_shallow =
+      segments == 1 && of.k > of.tile.k && gemm::may_begin_shallow(of.tile, of.precision);
   blocks = ceil_div(of.k, of.tile.k) + (begins_shallow ? 2 : 0);
   for (std::uint64_t layer = 0; layer < in.depth; ++layer) {
     const Range own = segments_of(layer);

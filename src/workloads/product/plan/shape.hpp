@@ -1,5 +1,5 @@
 // What a product in a box of ranks needs for each way to cut it into super-tiles: extents, bytes of
-// device memory, bytes on the host link. Behind gemm_plan.hpp.
+// device memory, bytes on the host link. Behind plan.hpp.
 #pragma once
 
 #include <array>
@@ -45,17 +45,10 @@ std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count);
 Range depth_of(Range blocks, std::uint64_t tile_k, bool begins_shallow);
 
 /// What follows from the problem and the box alone.
-struct Shape {
+struct Shape : GemmLayout {
   Shape(const GemmProblem& problem, const Box& box);
 
-  GemmProblem problem;
-  Box box;
-  std::uint64_t tile_rows, tile_columns, segments;
-  std::uint64_t most_rows, most_columns, most_blocks;  ///< of any rank
-  bool begins_shallow;
-  std::uint64_t blocks = 0;
-  std::uint64_t levels = 1, most_nodes = 1;  ///< of any rank
-  std::uint64_t exchange_rows = 0;
+  std::uint64_t most_rows, most_columns, most_blocks = 0;        ///< of any rank
   std::uint64_t panel_element, a_element, b_element, c_element;  ///< bytes, A's and B's as uploaded
   std::uint64_t tile_bytes;                                      ///< of an accumulator
 

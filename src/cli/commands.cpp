@@ -1,4 +1,4 @@
-#include "cli/in_session.hpp"
+#include "cli/commands.hpp"
 
 #include <fmt/format.h>
 
