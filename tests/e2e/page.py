@@ -115,6 +115,12 @@ def test_same_files_same_bytes():
     assert report(folder)[1].read_bytes() == report(folder)[1].read_bytes()
 
 
+def read_walls(path):
+    import h5py
+    with h5py.File(path) as file:
+        return list(file["timing/reps"]["wall"])
+
+
 def timed_run(folder):
     """A run of two ranks with a timeline."""
     path = folder / "run.h5"
@@ -137,6 +143,8 @@ def test_a_single_run_has_timeline_and_causes():
     page, _, _ = report(timed_run(folder))
     for name in ("timeline", "device-causes", "host-causes", "overlap", "to-result"):
         assert page.figures[f"s1-{name}"] == "picture", page.figures
+    row, = numbers_of(page, "s1-overlap")
+    assert float(row["least"]) <= float(row["overlap, mean of the ranks"]) <= float(row["most"])
     assert page.figures["s1-speedup"] == "missing"
     row = {key: float(value) for key, value in numbers_of(page, "s1-device-causes")[0].items()}
     product = (row["balance of devices"] * row["kernels' share of activity"] * row["active share"])
@@ -146,15 +154,39 @@ def test_a_single_run_has_timeline_and_causes():
     assert abs(product - row["total"]) < 1e-5 and 0 < row["total"] <= 1, row
 
 
+def basis_of(page, figure):
+    part = re.search(rf'<figure id="{figure}".*?</figure>', page.source, re.S)[0]
+    return html.unescape(re.search(r'class="basis">(.*?)</p>', part)[1])
+
+
 def test_a_study_with_timelines():
+    """Figures that need spans show the timeline runs, the others the launches, and say so."""
     folder = harness.new_folder() / "study"
-    harness.run("scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256,
-                "--measure.timeline", "--measure.repeat", 2, "--scale.oversubscribe",
-                "--scale.ranks", "1,2", "--scale.replicates", 1, "-o", folder).expect(0)
+    words = ["scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256, "--measure.repeat",
+             2, "--scale.oversubscribe", "--scale.ranks", "1,2", "--scale.replicates", 1]
+    harness.run(*words, "-o", folder).expect(0)
     page, _, _ = report(folder)
     for name in ("timeline", "timeline-1", "device-causes", "overlap"):
         assert page.figures[f"s1-{name}"] == "picture", page.figures
     assert len(numbers_of(page, "s1-device-causes")) == 2
+    for name in ("timeline", "timeline-1", "device-causes"):
+        assert basis_of(page, f"s1-{name}").startswith("The timeline run of"), name
+    for name in ("host-causes", "overlap", "roofline"):
+        assert "2 launches" in basis_of(page, f"s1-{name}"), name
+    shown = [float(row["time [s]"]) for row in numbers_of(page, "s1-overlap")]
+    walls = [sum(read_walls(folder / f"p{ranks}-r1.h5")) for ranks in (1, 2)]
+    assert all(abs(a / b - 1) < 1e-3 for a, b in zip(shown, walls)), (shown, walls)
+    for path in folder.glob("*-timeline.h5"):
+        path.unlink()
+    page, _, _ = report(folder)
+    assert page.figures["s1-timeline"] == "missing" and "2 launches" in basis_of(
+        page, "s1-device-causes"), page.figures
+    # Runs that keep their spans because their user wants so.
+    traced = folder.parent / "traced"
+    harness.run(*words, "--measure.timeline", "-o", traced).expect(0)
+    page, _, _ = report(traced)
+    assert page.figures["s1-timeline-1"] == page.figures["s1-device-causes"] == "picture"
+    assert basis_of(page, "s1-device-causes").startswith("At each size, of 2 launches the one with")
 
 
 def test_weak_study():

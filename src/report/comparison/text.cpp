@@ -153,9 +153,9 @@ std::string of_files(const Side& side) {
   for (const ExcludedFile& file : side.excluded) add("Excluded", file);
   for (const ExcludedFile& file : side.unreadable) add("Unreadable", file);
   for (const Attempt& attempt : side.failed) {
-    text += fmt::format("Failed ({}): {}, launch {}, attempt {}: {} (logs/{}).\n", side.name,
-                        printable(attempt.point), attempt.replicate, attempt.number,
-                        printable(attempt.problem), printable(attempt.log));
+    text += fmt::format("Failed ({}): {}, attempt {}: {} (logs/{}).\n", side.name,
+                        printable(attempt.name()), attempt.number, printable(attempt.problem),
+                        printable(attempt.log));
   }
   for (const std::string& launch : side.missing) {
     text += fmt::format("Missing ({}): {}.\n", side.name, printable(launch));
