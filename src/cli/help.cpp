@@ -180,7 +180,8 @@ std::string scale_help(const Arguments&) {
 
 std::string report_help(const Arguments&) {
   return "shardstream report FILE|FOLDER... [-o PAGE.html] [--json] [--csv FOLDER] "
-         "[--extra-p FILE]\n"
+         "[--svg FOLDER]\n"
+         "                 [--extra-p FILE]\n"
          "\n"
          "Groups results of run into scaling studies and shows for each: times, speed-up, "
          "efficiency\n"
@@ -192,6 +193,7 @@ std::string report_help(const Arguments&) {
          "  --output.overwrite true   lets it replace a page; anything: any file\n"
          "  --json      one JSON object on standard output instead of text\n"
          "  --csv       writes STUDY.csv into FOLDER, a row for each repetition\n"
+         "  --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg\n"
          "  --extra-p   writes the input of Extra-P (JSON lines)\n"
          "\n"
          "Exit codes: 0 done; 1 a file is unreadable, the others are shown; 2 fix the command;\n"

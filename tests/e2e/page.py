@@ -7,7 +7,9 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import time
+import xml.etree.ElementTree
 
 import chromium
 import harness
@@ -108,6 +110,51 @@ def test_examples_have_every_figure():
             assert page.figures[f"s{i + 1}-{name}"] == "picture", (folder, name)
     assert "script" not in page.tags and "http://" not in re.sub(
         r"http://www.w3.org/\d+/\w+", "", page.source)
+
+
+def figures_of(*arguments, **how):
+    """The figures as SVG documents, by name."""
+    folder = harness.new_folder() / "figures"
+    harness.run("report", *arguments, "--svg", folder, **how).expect(0)
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_figures_as_documents():
+    """They are complete, and the one that the README shows is that of report."""
+    folder = EXAMPLES / "gemm-tf32-strong"
+    page, _, _ = report(folder)
+    found = figures_of(folder)
+    assert set(found) == {f"{name}.svg" for name, how in page.figures.items() if how == "picture"}
+    for name, text in found.items():
+        root = xml.etree.ElementTree.fromstring(text)
+        assert root.tag.endswith("}svg") and "<title>" in text and 'fill="#fff"' in text, name
+        words = "".join(root.itertext())
+        assert "NVIDIA H200" in words and "launches" in words, (name, words)
+    shown = EXAMPLES / "gemm-tf32-strong.svg"
+    assert shown.stat().st_size < 40_000
+    assert f"({shown.relative_to(EXAMPLES.parents[1])})" in (
+        EXAMPLES.parents[1] / "README.md").read_text(encoding="utf-8")
+
+    def texts(picture):
+        return [text for text in xml.etree.ElementTree.fromstring(picture).itertext()
+                if text.strip()]
+    old, new = shown.read_text(encoding="utf-8"), found["s1-speedup.svg"]
+    assert texts(old) == texts(new), "see inputs/examples/README.md"
+    version = subprocess.run(["gnuplot", "--version"], capture_output=True, text=True, check=True)
+    if version.stdout.startswith("gnuplot 5.4 "):  # others draw the same in other words
+        assert old == new, "see inputs/examples/README.md"
+    else:
+        harness.skip_part(f"the bytes of the figure: {version.stdout.strip()} is not gnuplot 5.4")
+
+
+def test_figures_that_cannot_be_written():
+    folder = EXAMPLES / "gemm-tf32-strong"
+    harness.expect_complaint(harness.run("report", folder, "--svg", "/dev/null"), 2,
+                             ["--svg", "/dev/null"])
+    empty = harness.new_folder()
+    harness.expect_complaint(harness.run("report", folder, "--svg", empty / "x",
+                                         env={"PATH": str(empty)}), 2, ["--svg", "gnuplot-nox"])
+    assert not list(empty.iterdir())
 
 
 def test_same_files_same_bytes():
@@ -215,7 +262,9 @@ def test_hostile_texts_stay_texts():
         table["ceiling"][0] = bad.encode()[:80]
         del file["ceilings"]
         file["ceilings"] = table
-    page, out, _ = report(copy_of("reduce-file-strong", change))
+    folder = copy_of("reduce-file-strong", change)
+    assert "<script" not in "".join(figures_of(folder).values())
+    page, out, _ = report(folder)
     assert "script" not in page.tags and "b" in page.tags
     assert "&lt;script&gt;" in page.source and "<script" not in page.source
     assert not list(out.parent.glob("hacked")) and not pathlib.Path("hacked").exists()
@@ -314,6 +363,12 @@ def check_in_browser(browser, path, figures):
                 "e => e.querySelector('.picture')).length"), where
             assert browser.value(CONTRAST) == [], (where, browser.value(CONTRAST))
             assert browser.value(SMALLEST_TEXT) >= 11, (where, browser.value(SMALLEST_TEXT))
+    browser.show(path, 688, "light", "print")  # an A4 page between its margins
+    assert browser.value("document.documentElement.scrollWidth") <= 688, path
+    assert browser.value("""[...document.querySelectorAll(".scroll")].filter(
+        e => e.scrollWidth > e.clientWidth + 1).length""") == 0, path
+    assert browser.value("""[...document.querySelectorAll("section > details")].every(
+        e => e.lastElementChild.getBoundingClientRect().height > 10)"""), path
     for name, event in browser.events:
         assert name not in ("Runtime.exceptionThrown", "Log.entryAdded"), event
         assert name != "Runtime.consoleAPICalled", event

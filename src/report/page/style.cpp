@@ -73,12 +73,12 @@ dl.short{grid-template-columns:1fr;gap:0}dl.short dd{margin-bottom:8px}
 --tint:#f4f4f4;--accent:#000;--warn:#000;--warn-tint:#f4f4f4}
 body{font-size:9.5pt}main{max-width:none;padding:0}h2,h3{break-after:avoid}
 h2{margin:24px 0 10px;padding-top:14px}h3{margin:22px 0 8px}
-.figures{display:block;margin-right:-3%}
-figure{display:inline-block;width:46.5%;margin:0 3% 14px 0;padding:9px;vertical-align:top;font-size:8.5pt}
+.figures{display:block}
+figure{display:inline-block;width:48.4%;margin:0 1% 14px 0;padding:9px;vertical-align:top;font-size:8.5pt}
 .legend,.read,.basis,.missing,.gaps figcaption{font-size:8pt}.missing{padding:8px 10px}
 figure,.findings,.tiles,tr,pre,dl.short dd{break-inside:avoid}
 .wide,figure.broad .narrow,figure details{display:none}
-figure.broad{width:96.5%}figure.broad .wide{display:block}figure.broad .picture text{font-size:16px}
+figure.broad{width:98.4%}figure.broad .wide{display:block}figure.broad .picture text{font-size:16px}
 .picture svg,.swatch{filter:none}
 details::details-content{content-visibility:visible;height:auto;opacity:1}summary{list-style:none;color:var(--ink)}
 .scroll{overflow:visible}table{width:100%;font-size:7.5pt}thead{display:table-header-group}
