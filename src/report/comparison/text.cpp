@@ -103,7 +103,7 @@ Table phases_table(const ComparisonReport& report, const Names& names) {
                  seconds(phase.before), seconds(phase.after),
                  fmt::format("{:+.4g} s", phase.change()),
                  phase.times ? with_interval(phase.times->ratio, 4) : "-",
-                 study::word_of(phase.times ? phase.times->change : Change::unclear)});
+                 phase.times ? study::word_of(phase.times->change) : "-"});
     }
   }
   return table;
