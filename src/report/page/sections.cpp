@@ -141,10 +141,8 @@ std::string methods(const StudyReport& study) {
     text += fmt::format("The page cache was {}. ", cache);
   }
   if (!study.timelines.empty()) {
-    text += fmt::format(
-        "{} besides kept {} spans: a timeline at each size, for the figures that say so.",
-        counted(study.timelines.size(), "run"), study.timelines.size() == 1 ? "its" : "their");
-    text += ' ';
+    text += fmt::format("{} more kept all spans for timelines, and no time of these counts. ",
+                        counted(study.timelines.size(), "run"));
   }
   if (!study.facts.empty() && run.study.empty()) {
     text += "These runs have no labels of a study; they are grouped by their work.";
@@ -269,9 +267,10 @@ mean U / max U, busy is max U / T; their product is mean U / T. For devices with
 kernels and A seconds with any activity: mean K / max K, max K / max A, max A / T; their product is
 mean K / T. Computation scaling is the useful time per work of the smallest size over that of this
 size.</dd>
-<dt>Overlap</dt><dd>(sum B - T) / (sum B - max B) for stages that are busy for B seconds.</dd>
-<dt>Roofline</dt><dd>Rate at most min(peak, bandwidth x work per byte). All ceilings are measured in
-the same launch as the rate.</dd>
+<dt>Overlap</dt><dd>(sum B - T) / (sum B - max B) for the stages of a rank that are busy for B
+seconds; the mean of the ranks.</dd>
+<dt>Roofline</dt><dd>Rate at most min(peak, bandwidth x work per byte). Each launch measures its
+ceilings; the roofs are those of the launch with the median time.</dd>
 </dl>
 </section>
 )";
