@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <fstream>
 
+#include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/run_files.hpp"
 #include "report/page/gnuplot.hpp"
@@ -138,17 +141,62 @@ std::string opening(const Report& report, const std::vector<DetailedStudy>& deta
   return detailed.size() > 1 ? html + page::overview(detailed) : html;
 }
 
+/// The studies of a report with the figures of the first ones.
+struct Drawn {
+  std::vector<DetailedStudy> studies;
+  std::vector<std::vector<Group>> groups;
+  std::string why_no_pictures;  ///< as Page's
+};
+
+Drawn draw_report(const Report& report) {
+  Drawn drawn;
+  for (const StudyReport& study : report.studies) {
+    drawn.studies.push_back(page::with_details(study));
+    if (drawn.groups.size() < max_drawn_studies) {
+      drawn.groups.push_back(groups_of(drawn.studies.back()));
+    }
+  }
+  drawn.why_no_pictures = draw_all(drawn.groups);
+  return drawn;
+}
+
 }  // namespace
 
-Page to_page(const Report& report) {
-  std::vector<DetailedStudy> detailed;
-  std::vector<std::vector<Group>> groups;
-  for (const StudyReport& study : report.studies) {
-    detailed.push_back(page::with_details(study));
-    if (groups.size() < max_drawn_studies) groups.push_back(groups_of(detailed.back()));
+std::vector<std::filesystem::path> write_figures(const Report& report,
+                                                 const std::filesystem::path& folder) {
+  const Drawn drawn = draw_report(report);
+  if (!drawn.why_no_pictures.empty()) {
+    throw UsageError(fmt::format("--svg: figures are missing: {}", drawn.why_no_pictures));
   }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw UsageError(
+        fmt::format("--svg: cannot make the folder '{}': {}", folder.string(), error.message()));
+  }
+  std::vector<std::filesystem::path> written;
+  for (std::size_t i = 0; i < drawn.groups.size(); ++i) {
+    const StudyReport& study = *drawn.studies[i].study;
+    for (const Group& group : drawn.groups[i]) {
+      for (const Figure& figure : group.figures) {
+        if (figure.pictures.empty()) continue;
+        written.push_back(folder / fmt::format("{}-{}.svg", id_of(i), figure.id));
+        std::ofstream file(written.back());
+        file << page::to_svg(figure, fmt::format("{} on {}", study.name, study.device));
+        if (file.flush()) continue;
+        throw Error(
+            fmt::format("cannot write '{}': {}", written.back().string(), errno_text(errno)));
+      }
+    }
+  }
+  return written;
+}
+
+Page to_page(const Report& report) {
+  const Drawn drawn = draw_report(report);
+  const auto& [detailed, groups, why_no_pictures] = drawn;
   Page made;
-  made.why_no_pictures = draw_all(groups);
+  made.why_no_pictures = why_no_pictures;
   std::string why = made.why_no_pictures;
   if (report.studies.size() > max_drawn_studies) {
     why += fmt::format("{}only the first {} sections have figures", why.empty() ? "" : "; ",
