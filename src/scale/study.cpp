@@ -12,7 +12,7 @@
 #include "core/units.hpp"
 #include "report/run_file.hpp"
 #include "report/study_ini.hpp"
-#include "run/result_path.hpp"
+#include "run/output.hpp"
 #include "scale/attempts.hpp"
 #include "scale/cache.hpp"
 #include "scale/complaint.hpp"
