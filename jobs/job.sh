@@ -7,6 +7,10 @@ die() {
   exit 2
 }
 
+# The names that `shardstream scale --list` gives launches, for sed.
+# shellcheck disable=SC2034  # for the scripts that source this file
+launch_names='calibration\|p[0-9]*-r[0-9]*\|p[0-9]*-timeline'
+
 # begin_job "$0" "$@": prints the script's comment for --help; ends unless this is a job with
 # something to do. Else loads SITE_MODULES, sets `program`, and says what the job has.
 begin_job() {

@@ -60,7 +60,7 @@ void reject_json_file(const CommandLine& line) {
 
 int report(const Arguments& arguments, const char* const*) {
   constexpr std::array<std::string_view, 1> switches = {"json"};
-  constexpr std::array<std::string_view, 2> settings = {"csv", "extra-p"};
+  constexpr std::array<std::string_view, 3> settings = {"csv", "extra-p", "svg"};
   const OptionTable table(std::vector<std::span<const OptionRow>>{rows});
   const CommandLine line = table.parse_command_line(arguments, switches, settings);
   const char* const no_environment = nullptr;
@@ -89,6 +89,9 @@ int report(const Arguments& arguments, const char* const*) {
     file << report::to_extra_p(report);
     if (!file.flush()) throw Error(fmt::format("cannot write '{}'", path->second));
     wrote(path->second);
+  }
+  if (const auto folder = line.settings.find("svg"); folder != line.settings.end()) {
+    for (const auto& path : report::write_figures(report, folder->second)) wrote(path);
   }
   if (page.is_wanted()) page.write(report);
   print_output(line.switches.contains("json") ? report::to_json(report)

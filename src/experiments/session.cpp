@@ -118,6 +118,7 @@ report::ExperimentResult described(const Experiment& experiment) {
   result.y = figure.y;
   result.series = figure.series;
   result.log = fmt::format("{}{}", figure.log_x ? "x" : "", figure.log_y ? "y" : "");
+  result.better = figure.more_is_better ? "more" : "less";
   return result;
 }
 

@@ -19,6 +19,9 @@ struct Attempt {
   bool interrupted = false;           ///< ended because the user wanted it
   std::string result = {}, log = {};  ///< names of files
   std::string problem = {};           ///< one sentence; empty: the launch has succeeded
+
+  /// The launch's name: "p4-r2", "p4-timeline", "calibration".
+  std::string name() const { return std::filesystem::path(result).stem().string(); }
 };
 
 /// The attempt as a line of the file, with its end.

@@ -23,7 +23,8 @@ std::vector<std::pair<const char*, std::string ExperimentResult::*>> texts() {
           {"x", &ExperimentResult::x},
           {"y", &ExperimentResult::y},
           {"series", &ExperimentResult::series},
-          {"log", &ExperimentResult::log}};
+          {"log", &ExperimentResult::log},
+          {"better", &ExperimentResult::better}};
 }
 
 std::string group_of(const std::string& experiment) {

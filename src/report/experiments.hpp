@@ -19,8 +19,8 @@ struct ExperimentResult {
   std::string summary, reference;
   std::vector<std::string> notes;
   /// How to draw the table: "bars", "lines" or "steps"; columns; which axes are logarithmic ("",
-  /// "x", "y" or "xy").
-  std::string look, x, y, series, log;
+  /// "x", "y" or "xy"); whether "more" or "less" of `y` is better.
+  std::string look, x, y, series, log, better;
   /// `rows`: `rank` comes first, then what varies, the figure `y`, ci_lo, ci_hi, share and remark.
   Table table{"rows", {}};
   std::int64_t unconverged = 0;    ///< cases, of all ranks

@@ -105,6 +105,8 @@ Json of_study(const StudyReport& study) {
   object["excluded"] = of_files(study.excluded);
   object["failed"] = of_attempts(study.failed);
   object["missing"] = study.missing;
+  object["timelines"] = Json::array();
+  for (const RunFile& run : study.timelines) object["timelines"].push_back(run.path.string());
   return object;
 }
 

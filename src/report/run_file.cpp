@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "core/error.hpp"
@@ -117,6 +118,10 @@ std::string RunFile::option(const std::string& key) const {
 double RunFile::step(const std::string& name) const {
   const auto found = std::ranges::find(startup, name, &Step::name);
   return found == startup.end() ? unknown : found->last;
+}
+
+double RunFile::wall() const {
+  return std::accumulate(repetitions.begin(), repetitions.end(), 0.0);
 }
 
 double RunFile::to_result() const {

@@ -73,6 +73,8 @@ struct RunFile {
   /// The step of that name, in seconds since the processes started, of the last rank; NaN if the
   /// run had no such step.
   double step(const std::string& name) const;
+  /// Seconds of all timed repetitions together.
+  double wall() const;
   /// Seconds until the result was there, from the launcher's start if that is known, else from the
   /// start of the processes; NaN if the file does not say.
   double to_result() const;

@@ -138,6 +138,23 @@ std::vector<std::string> missing_of(const StudyReport& study, const fs::path& fo
   return missing;
 }
 
+bool is_timeline(const RunFile& run) {
+  return run.point == timeline_label;
+}
+
+/// What most launches have in common; timeline runs have no say.
+std::vector<std::string> usual_traits_of_launches(const std::vector<RunFile>& runs) {
+  std::vector<RunFile> launches;
+  std::ranges::remove_copy_if(runs, std::back_inserter(launches), is_timeline);
+  if (launches.empty()) {
+    throw UsageError(
+        fmt::format("'{}' is the timeline run of a study, whose time counts nowhere: name its "
+                    "folder",
+                    runs.front().path.string()));
+  }
+  return usual_traits(launches);
+}
+
 StudyReport make_study(std::vector<RunFile> runs) {
   std::ranges::stable_sort(
       runs, {}, [](const RunFile& run) { return std::tuple(run.launcher.number, run.created); });
@@ -147,7 +164,7 @@ StudyReport make_study(std::vector<RunFile> runs) {
   study.name = first.study.empty() ? first.workload : first.study;
   study.unit = first.work_unit;
   study.device = first.device;
-  const std::vector<std::string> usual = usual_traits(runs);
+  const std::vector<std::string> usual = usual_traits_of_launches(runs);
   std::vector<study::Launch> launches;
   std::map<std::string, fs::path> seen;  // by uuid
   for (RunFile& run : runs) {
@@ -164,6 +181,10 @@ StudyReport make_study(std::vector<RunFile> runs) {
     const study::Launch launch{static_cast<int>(run.ranks), run.seconds, run.work};
     if (const auto why = study::why_invalid(launch)) {
       study.excluded.push_back({run.path, *why});
+      continue;
+    }
+    if (is_timeline(run)) {
+      study.timelines.push_back(std::move(run));
       continue;
     }
     launches.push_back(launch);
@@ -196,6 +217,11 @@ std::size_t StudyReport::unconverged() const {
   std::size_t launches = 0;
   for (const SizeFacts& each : facts) launches += each.unconverged;
   return launches;
+}
+
+const RunFile* StudyReport::timeline_on(std::uint64_t ranks) const {
+  const auto found = std::ranges::find(timelines, ranks, &RunFile::ranks);
+  return found == timelines.end() ? nullptr : &*found;
 }
 
 std::vector<const RunFile*> StudyReport::runs_on(int ranks) const {
@@ -261,7 +287,7 @@ Report make_report(std::span<const fs::path> files) {
         continue;
       }
       RunFile run = read_run_file(reader, file);
-      if (run.point == "calibration") continue;
+      if (run.point == calibration_label) continue;
       if (!run.study.empty()) add_launcher_time(run, attempts_of(file.parent_path()));
       groups[key_of(run)].push_back(std::move(run));
     } catch (const UsageError& error) {

@@ -44,6 +44,7 @@ struct StudyReport {
   std::string name;  ///< study.name; of runs without labels their workload
   std::string workload, unit, device;
   std::vector<RunFile> runs;         ///< in the order in which they were made
+  std::vector<RunFile> timelines;    ///< runs that keep spans for figures and count nowhere else
   std::vector<Attempt> failed;       ///< launches that left no result, if the folder lists attempts
   std::vector<std::string> missing;  ///< names of launches of study.ini without a result
   study::Study table;
@@ -60,6 +61,8 @@ struct StudyReport {
   /// Launches in which a GPU was throttled, and launches whose repetitions did not converge.
   std::size_t throttled() const;
   std::size_t unconverged() const;
+  /// The timeline run on so many ranks; null if there is none.
+  const RunFile* timeline_on(std::uint64_t ranks) const;
   /// The runs on so many ranks.
   std::vector<const RunFile*> runs_on(int ranks) const;
 };
@@ -80,7 +83,8 @@ std::vector<std::filesystem::path> result_files(std::span<const std::string> pat
 
 /// Reads and groups them, with the attempts that their folders list. Runs with the labels of a
 /// study belong to it; other runs of one workload with the same work are a strong study.
-/// Calibration runs are left out. Of copies of a file the first one counts.
+/// Calibration runs are left out, and timeline runs are kept apart. Of copies of a file the first
+/// one counts.
 Report make_report(std::span<const std::filesystem::path> files);
 
 }  // namespace shardstream::report

@@ -227,9 +227,8 @@ std::string of_warnings(const StudyReport& study) {
                         printable(join(names, ", ")));
   }
   for (const Attempt& attempt : study.failed) {
-    text += fmt::format("Failed: {}, launch {}, attempt {}: {} (logs/{}).\n",
-                        printable(attempt.point), attempt.replicate, attempt.number,
-                        printable(attempt.problem), printable(attempt.log));
+    text += fmt::format("Failed: {}, attempt {}: {} (logs/{}).\n", printable(attempt.name()),
+                        attempt.number, printable(attempt.problem), printable(attempt.log));
   }
   return text;
 }

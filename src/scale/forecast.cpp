@@ -20,7 +20,16 @@ void Forecast::add(std::uint64_t ranks, double launch, double predicted) {
 
 double Forecast::untried(double predicted) const {
   const auto calls = sampling_.warmup + sampling_.repetitions.value_or(min_samples_of_interval);
-  return startup_ + static_cast<double>(calls) * predicted * correction_;
+  return start_and(calls, predicted);
+}
+
+double Forecast::start_and(std::uint64_t repetitions, double predicted) const {
+  return startup_ + static_cast<double>(repetitions) * predicted * correction_;
+}
+
+double Forecast::single(double predicted) const {
+  constexpr std::uint64_t with_warm_up = 2;
+  return start_and(with_warm_up, predicted);
 }
 
 double Forecast::launch(std::uint64_t ranks, double predicted) const {

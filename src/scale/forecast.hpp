@@ -26,11 +26,14 @@ class Forecast {
   /// much longer or shorter than predicted as other sizes were. Only the repetitions until add()
   /// or calibrate() was called.
   double launch(std::uint64_t ranks, double predicted) const;
+  /// A launch of one repetition after one warm-up, by the calibration run.
+  double single(double predicted) const;
   /// Whether launches may take longer, until their median is precise enough.
   bool is_minimum() const { return !sampling_.repetitions; }
 
  private:
   double untried(double predicted) const;
+  double start_and(std::uint64_t repetitions, double predicted) const;
 
   measure::Sampling sampling_;
   double startup_ = 0, correction_ = 1;  ///< by the calibration run

@@ -41,6 +41,10 @@ constexpr std::array rows = {
         "is the workload's usual choice."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
               "The seed of the random order of the points."},
+    OptionRow{"scale.timeline", OptionKind::flag, "true", "",
+              "Whether each size gets one more run, for the figures that need the begin and end of "
+              "every phase; it costs a start, a warm-up and one repetition at each size, and its "
+              "time counts nowhere."},
 };
 
 }  // namespace
@@ -85,7 +89,8 @@ Request request_of(const Options& options) {
                   .oversubscribe = options.flag("scale.oversubscribe"),
                   .cold = options.text("scale.cache") == "cold",
                   .grow = options.text("scale.grow"),
-                  .seed = options.count("scale.seed")};
+                  .seed = options.count("scale.seed"),
+                  .timeline = options.flag("scale.timeline")};
   if (!options.is_auto("scale.ranks-per-node")) {
     request.ranks_per_node = options.count("scale.ranks-per-node");
   }

@@ -27,6 +27,7 @@ struct Request {
   bool cold = false;                   ///< whether the input's pages are dropped before each launch
   std::string grow;                    ///< for weak scaling; "auto": the workload's first
   std::uint64_t seed = 1;
+  bool timeline = true;  ///< whether each size gets one more run that keeps its spans
 
   std::uint64_t max_ranks() const { return ranks.back(); }
 };

@@ -3,9 +3,9 @@
 //
 //   study.ini       the options of the study
 //   calibration.h5  one run at the largest size: it proves the launch and gives the rates, sizes
-//   and
-//                   CPUs of a rank that all other runs get as options
+//                   and CPUs of a rank that all other runs get as options
 //   pN-rR.h5        the result of launch R on N ranks
+//   pN-timeline.h5  one repetition on N ranks with all spans, for figures only
 //   logs/           what each launch has printed
 //   attempts.jsonl  every launch: when, how long, how it ended
 //
@@ -27,7 +27,8 @@ struct Order {
   const OptionTable& run_table;
   const char* const* environment;
   std::filesystem::path folder;
-  std::string only = {};  ///< one launch, such as "p4-r2", or "calibration"; empty: all
+  std::string only =
+      {};  ///< one launch, such as "p4-r2", "p4-timeline" or "calibration"; empty: all
 };
 
 /// The folder that output.file names, without which it is WORKLOAD-MODE in the current folder.

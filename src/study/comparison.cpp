@@ -1,9 +1,12 @@
 #include "study/comparison.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.hpp"
+#include "study/distributions.hpp"
 #include "study/sizes.hpp"
 
 namespace shardstream::study {
@@ -98,6 +101,28 @@ Comparison compare(std::span<const Repetitions> before, std::span<const Repetiti
     comparison.change = change_of(comparison.ratio.interval, threshold);
   }
   return comparison;
+}
+
+Result<std::size_t> launches_to_decide(const Comparison& times, double threshold) {
+  using Count = Result<std::size_t>;
+  if (times.change != Change::unclear) return Count::none("the verdict is clear");
+  if (times.basis != Basis::launches) {
+    return Count::none("the noise between launches is unknown");
+  }
+  const auto before = static_cast<double>(times.sampling_before.launches);
+  const auto after = static_cast<double>(times.sampling_after.launches);
+  const double error = times.ratio.standard_error / times.ratio.value;
+  const double deviation = error / std::sqrt(1 / before + 1 / after);
+  const double ratio = std::log(times.ratio.value);
+  const double distance =
+      std::min(std::abs(ratio - std::log1p(threshold)), std::abs(ratio - std::log1p(-threshold)));
+  for (std::size_t launches = min_launches; launches <= max_launches_to_decide; ++launches) {
+    const auto n = static_cast<double>(launches);
+    const double half = students_t_95(2 * n - 2) * deviation * std::sqrt(2 / n);
+    if (half < distance) return Count::of(launches);
+  }
+  return Count::none(
+      fmt::format("more than {} launches a side would be needed", max_launches_to_decide));
 }
 
 Comparison of_rates(const Comparison& times, double work) {

@@ -74,6 +74,17 @@ struct Comparison {
 Comparison compare(std::span<const Repetitions> before, std::span<const Repetitions> after,
                    double threshold);
 
+/// More launches a side than these are not worth their time.
+inline constexpr std::size_t max_launches_to_decide = 50;
+
+/// How many launches a side would give an unclear comparison of times a verdict, if the ratio r and
+/// the scatter of the launches stay: the smallest n with
+///   t(2n - 2) s sqrt(2 / n) < min(|log r - log(1 + threshold)|, |log r - log(1 - threshold)|),
+/// where t is Student's t for 95 % and s^2 = e^2 / (1 / n1 + 1 / n2) is the variance of a launch's
+/// log median by the standard error e of log r over n1 and n2 launches. There is no number if the
+/// verdict is clear, if the interval is not over launches, or above max_launches_to_decide.
+Result<std::size_t> launches_to_decide(const Comparison& times, double threshold);
+
 /// The comparison of the rates work / time; the verdict stays that of the times.
 Comparison of_rates(const Comparison& times, double work);
 

@@ -75,7 +75,8 @@ def test_real_studies():
     folder = new_folder()
     for name, overhead in (("old", "0s"), ("new", "400ms")):
         study(folder / name, "--model.work", "100ms", "--model.serial", 0, "--model.overhead",
-              overhead, "--scale.ranks", "2", "--scale.replicates", 3, "--measure.repeat", 1)
+              overhead, "--scale.ranks", "2", "--scale.replicates", 3, "--measure.repeat", 1,
+              "--scale.timeline", "true")  # which counts on no side
     told = compare(folder / "old", folder / "new", code=SLOWER)
     (two,) = told["points"]
     assert two["ranks"] == 2 and told["unmatched"] == [], told
@@ -146,6 +147,42 @@ def test_missing_samples():
     assert (point["new"]["missing_launches"], point["new"]["missing_repetitions"]) == (1, 4), point
     expect_words(point["warnings"][0], ["OLD", 2, 1])
     expect_words(point["warnings"][1], ["NEW", 1, 4])
+
+
+def test_unclear_says_how_many_launches_decide():
+    def check(step, number, *named):
+        old, new = side("old", *three(1, step)), side("new", *three(1, step))
+        point, = compare(old, new, code=UNCLEAR)["points"]
+        assert point["launches_to_decide"] == number, point
+        expect_words(point["warnings"][0], named)
+    check(0.01, 4, 4)
+    check(0.5, None, 50, "--threshold")
+    told = compare(side("old", *three(1)), side("new", *three(2)), code=SLOWER)
+    assert told["points"][0]["launches_to_decide"] is None, told
+
+
+def test_ratios_against_almost_nothing():
+    """A phase that took less than 0.1 % of a repetition has a change, and no ratio."""
+    def folder(name, seconds):
+        made = side(name, *three(1))
+        for path in made.glob("*.h5"):
+            with h5py.File(path, "r+") as file:
+                table = file["timing/phases"][:1]
+                table["track"], table["phase"] = b"main", b"combine"
+                table["kind"], table["timed_seconds"] = b"communication", seconds
+                attributes = dict(file["timing/phases"].attrs)
+                del file["timing/phases"]
+                file["timing/phases"] = table
+                file["timing/phases"].attrs.update(attributes)
+        return made
+
+    def check(old, new, verdict):
+        point, = compare(folder("old", old), folder("new", new), code=SAME)["points"]
+        phase, = point["phases"]
+        assert phase["verdict"] == verdict and (phase["ratio"] is None) == (verdict is None), phase
+        assert abs(phase["change"] - (new - old)) < 1e-9, phase
+    check(1e-6, 0.1, None)
+    check(0.01, 0.1, "slower")
 
 
 def test_one_launch_a_side_is_marked():

@@ -7,7 +7,9 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import time
+import xml.etree.ElementTree
 
 import chromium
 import harness
@@ -110,9 +112,60 @@ def test_examples_have_every_figure():
         r"http://www.w3.org/\d+/\w+", "", page.source)
 
 
+def figures_of(*arguments, **how):
+    """The figures as SVG documents, by name."""
+    folder = harness.new_folder() / "figures"
+    harness.run("report", *arguments, "--svg", folder, **how).expect(0)
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_figures_as_documents():
+    """They are complete, and the one that the README shows is that of report."""
+    folder = EXAMPLES / "gemm-tf32-strong"
+    page, _, _ = report(folder)
+    found = figures_of(folder)
+    assert set(found) == {f"{name}.svg" for name, how in page.figures.items() if how == "picture"}
+    for name, text in found.items():
+        root = xml.etree.ElementTree.fromstring(text)
+        assert root.tag.endswith("}svg") and "<title>" in text and 'fill="#fff"' in text, name
+        words = "".join(root.itertext())
+        assert "NVIDIA H200" in words and "launches" in words, (name, words)
+    shown = EXAMPLES / "gemm-tf32-strong.svg"
+    assert shown.stat().st_size < 40_000
+    assert f"({shown.relative_to(EXAMPLES.parents[1])})" in (
+        EXAMPLES.parents[1] / "README.md").read_text(encoding="utf-8")
+
+    def texts(picture):
+        return [text for text in xml.etree.ElementTree.fromstring(picture).itertext()
+                if text.strip()]
+    old, new = shown.read_text(encoding="utf-8"), found["s1-speedup.svg"]
+    assert texts(old) == texts(new), "see inputs/examples/README.md"
+    version = subprocess.run(["gnuplot", "--version"], capture_output=True, text=True, check=True)
+    if version.stdout.startswith("gnuplot 5.4 "):  # others draw the same in other words
+        assert old == new, "see inputs/examples/README.md"
+    else:
+        harness.skip_part(f"the bytes of the figure: {version.stdout.strip()} is not gnuplot 5.4")
+
+
+def test_figures_that_cannot_be_written():
+    folder = EXAMPLES / "gemm-tf32-strong"
+    harness.expect_complaint(harness.run("report", folder, "--svg", "/dev/null"), 2,
+                             ["--svg", "/dev/null"])
+    empty = harness.new_folder()
+    harness.expect_complaint(harness.run("report", folder, "--svg", empty / "x",
+                                         env={"PATH": str(empty)}), 2, ["--svg", "gnuplot-nox"])
+    assert not list(empty.iterdir())
+
+
 def test_same_files_same_bytes():
     folder = EXAMPLES / "gemm-tf32-strong"
     assert report(folder)[1].read_bytes() == report(folder)[1].read_bytes()
+
+
+def read_walls(path):
+    import h5py
+    with h5py.File(path) as file:
+        return list(file["timing/reps"]["wall"])
 
 
 def timed_run(folder):
@@ -137,6 +190,8 @@ def test_a_single_run_has_timeline_and_causes():
     page, _, _ = report(timed_run(folder))
     for name in ("timeline", "device-causes", "host-causes", "overlap", "to-result"):
         assert page.figures[f"s1-{name}"] == "picture", page.figures
+    row, = numbers_of(page, "s1-overlap")
+    assert float(row["least"]) <= float(row["overlap, mean of the ranks"]) <= float(row["most"])
     assert page.figures["s1-speedup"] == "missing"
     row = {key: float(value) for key, value in numbers_of(page, "s1-device-causes")[0].items()}
     product = (row["balance of devices"] * row["kernels' share of activity"] * row["active share"])
@@ -146,15 +201,39 @@ def test_a_single_run_has_timeline_and_causes():
     assert abs(product - row["total"]) < 1e-5 and 0 < row["total"] <= 1, row
 
 
+def basis_of(page, figure):
+    part = re.search(rf'<figure id="{figure}".*?</figure>', page.source, re.S)[0]
+    return html.unescape(re.search(r'class="basis">(.*?)</p>', part)[1])
+
+
 def test_a_study_with_timelines():
+    """Figures that need spans show the timeline runs, the others the launches, and say so."""
     folder = harness.new_folder() / "study"
-    harness.run("scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256,
-                "--measure.timeline", "--measure.repeat", 2, "--scale.oversubscribe",
-                "--scale.ranks", "1,2", "--scale.replicates", 1, "-o", folder).expect(0)
+    words = ["scale", "gemm", "--gemm.m", 256, "--gemm.n", 256, "--gemm.k", 256, "--measure.repeat",
+             2, "--scale.oversubscribe", "--scale.ranks", "1,2", "--scale.replicates", 1]
+    harness.run(*words, "-o", folder).expect(0)
     page, _, _ = report(folder)
     for name in ("timeline", "timeline-1", "device-causes", "overlap"):
         assert page.figures[f"s1-{name}"] == "picture", page.figures
     assert len(numbers_of(page, "s1-device-causes")) == 2
+    for name in ("timeline", "timeline-1", "device-causes"):
+        assert basis_of(page, f"s1-{name}").startswith("The timeline run of"), name
+    for name in ("host-causes", "overlap", "roofline"):
+        assert "2 launches" in basis_of(page, f"s1-{name}"), name
+    shown = [float(row["time [s]"]) for row in numbers_of(page, "s1-overlap")]
+    walls = [sum(read_walls(folder / f"p{ranks}-r1.h5")) for ranks in (1, 2)]
+    assert all(abs(a / b - 1) < 1e-3 for a, b in zip(shown, walls)), (shown, walls)
+    for path in folder.glob("*-timeline.h5"):
+        path.unlink()
+    page, _, _ = report(folder)
+    assert page.figures["s1-timeline"] == "missing" and "2 launches" in basis_of(
+        page, "s1-device-causes"), page.figures
+    # Runs that keep their spans because their user wants so.
+    traced = folder.parent / "traced"
+    harness.run(*words, "--measure.timeline", "-o", traced).expect(0)
+    page, _, _ = report(traced)
+    assert page.figures["s1-timeline-1"] == page.figures["s1-device-causes"] == "picture"
+    assert basis_of(page, "s1-device-causes").startswith("At each size, of 2 launches the one with")
 
 
 def test_weak_study():
@@ -183,7 +262,9 @@ def test_hostile_texts_stay_texts():
         table["ceiling"][0] = bad.encode()[:80]
         del file["ceilings"]
         file["ceilings"] = table
-    page, out, _ = report(copy_of("reduce-file-strong", change))
+    folder = copy_of("reduce-file-strong", change)
+    assert "<script" not in "".join(figures_of(folder).values())
+    page, out, _ = report(folder)
     assert "script" not in page.tags and "b" in page.tags
     assert "&lt;script&gt;" in page.source and "<script" not in page.source
     assert not list(out.parent.glob("hacked")) and not pathlib.Path("hacked").exists()
@@ -282,6 +363,12 @@ def check_in_browser(browser, path, figures):
                 "e => e.querySelector('.picture')).length"), where
             assert browser.value(CONTRAST) == [], (where, browser.value(CONTRAST))
             assert browser.value(SMALLEST_TEXT) >= 11, (where, browser.value(SMALLEST_TEXT))
+    browser.show(path, 688, "light", "print")  # an A4 page between its margins
+    assert browser.value("document.documentElement.scrollWidth") <= 688, path
+    assert browser.value("""[...document.querySelectorAll(".scroll")].filter(
+        e => e.scrollWidth > e.clientWidth + 1).length""") == 0, path
+    assert browser.value("""[...document.querySelectorAll("section > details")].every(
+        e => e.lastElementChild.getBoundingClientRect().height > 10)"""), path
     for name, event in browser.events:
         assert name not in ("Runtime.exceptionThrown", "Log.entryAdded"), event
         assert name != "Runtime.consoleAPICalled", event

@@ -101,6 +101,60 @@ def test_ready_studies():
                 assert file["config"].attrs["measure.rates"] == str(folder / "calibration.h5")
 
 
+def test_timelines():
+    """The last launches of a study. They count in no table, and are resumed as the others are."""
+    folder = new_folder() / "study"
+    quick = QUICK[:-2]
+    options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
+    listed = run("scale", "model", *quick, *options, "--list", "-o", folder).expect(0).out
+    names = re.findall(r"^# (\S+): \d rank", listed, re.MULTILINE)
+    assert names[0] == "calibration" and names[-2:] == ["p1-timeline", "p2-timeline"], listed
+    study(folder, *options, quick=[*quick, "--only", "calibration"])
+    study(folder, *options, quick=[*quick, "--only", "p2-timeline"])
+    assert sorted(path.name for path in folder.glob("p*")) == ["p2-timeline.h5",
+                                                               "p2-timeline.trace.json"]
+    with h5py.File(folder / "p2-timeline.h5") as file:
+        assert len(file["timing/reps"]) == 1 and len(file["timeline/spans"]) > 0
+        assert int(file["config"].attrs["measure.warmup"]) == 1
+    expect_complaint(run("report", folder / "p2-timeline.h5"), 2, [folder / "p2-timeline.h5"])
+    study(folder, *options, quick=quick)
+    told = attempts(folder)
+    assert [(each["point"], each["ranks"], each["replicate"]) for each in told[-1:]] == [
+        ("timeline", 1, 0)] and len(told) == 5, told
+    found = only_study(folder)
+    assert [point["launches"] for point in found["points"]] == [1, 1], found
+    assert [pathlib.Path(path).name for path in found["timelines"]] == [
+        "p2-timeline.h5", "p1-timeline.h5"], found
+    assert found["missing"] == found["failed"] == found["excluded"] == [], found
+    run("report", folder, "--csv", folder / "csv").expect(0)
+    (path,) = (folder / "csv").iterdir()
+    assert len(list(csv.DictReader(path.open()))) == 2 * 3
+    # A damaged one is launched again although its trace is there; nobody misses a lost one.
+    (folder / "p1-timeline.h5").write_bytes(b"")
+    study(folder, *options, quick=quick)
+    assert [each["result"] for each in attempts(folder)[5:]] == ["p1-timeline.h5"]
+    (folder / "p1-timeline.h5").unlink()
+    assert only_study(folder)["missing"] == []
+    # If all launches keep their spans, no run is needed for them.
+    both = [*quick, "--measure.timeline", "-o", folder.parent / "all"]
+    listed = run("scale", "model", *both, *options, "--list").expect(0).out
+    assert "timeline:" not in listed and "p2-r1:" in listed, listed
+    assert listed.count("--measure.timeline=true") == 2, listed
+
+
+def test_a_timeline_that_fails():
+    """As other launches: it is tried twice and reported, and the exit code is 1."""
+    folder = new_folder()
+    fails = f'[[ $* == *study.point=timeline* ]] && exit 9; {MPIRUN}'
+    finished = run("scale", "model", *QUICK[:-2], "--model.work", "20ms", "--scale.ranks", "1",
+                   "--scale.replicates", 1, "--scale.launcher", script(folder, fails),
+                   "-o", folder / "study").expect(1)
+    expect_words(finished.err, ["p1-timeline", "exit code 9"], finished)
+    expect_words(finished.out, ["Failed: p1-timeline"], finished)
+    found = only_study(folder / "study")
+    assert found["points"][0]["launches"] == 1 and len(found["failed"]) == 2, found
+
+
 # ---------------------------------------------------------------- launchers that misbehave
 
 def test_launchers():

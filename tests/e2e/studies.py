@@ -4,7 +4,8 @@ import json
 
 from harness import run
 
-QUICK = ["--measure.repeat", 3, "--model.spin", "sleep", "--scale.oversubscribe"]
+QUICK = ["--measure.repeat", 3, "--model.spin", "sleep", "--scale.oversubscribe",
+         "--scale.timeline", "false"]
 
 
 def study(folder, *arguments, workload="model", quick=QUICK, code=0, **how):

@@ -125,7 +125,7 @@ def test_a_warning_requeues_a_study(cluster):
     ended = ends(cluster, job, words=["interrupted", "Amdahl"])
     assert ended["Restarts"] == "1", ended
     expect_study(folder, [1, 2], 2)
-    assert len(attempts(folder)) == 5, attempts(folder)
+    assert len(attempts(folder)) == 7, attempts(folder)
     ended = cluster.finish(canceled)
     assert (ended["JobState"], ended["Restarts"]) == ("CANCELLED", "0"), ended
 
@@ -139,7 +139,7 @@ def test_a_study_of_many_jobs(cluster):
         lines = [line.replace(":", "").replace(",", "").split() for line in said.splitlines()]
         return {words[2]: words[1] for words in lines if words[0] == "job"}, said
     jobs, said = submit()
-    launches = {f"p{ranks}-r{replicate}" for ranks in (1, 2, 4) for replicate in (1, 2)}
+    launches = {f"p{ranks}-{name}" for ranks in (1, 2, 4) for name in ("r1", "r2", "timeline")}
     assert set(jobs) == {"calibration", *launches, "the"}, said
     assert {name[-1] for name in list(jobs)[1:4]} == {"1"}, said  # replicate by replicate
     cluster.call("scancel", jobs["p2-r2"])

@@ -118,6 +118,47 @@ TEST(Comparison, FewRepetitionsOfOneLaunchASideHaveNoInterval) {
   EXPECT_DOUBLE_EQ(found.ratio.value, 2);
 }
 
+TEST(Comparison, LaunchesToDecideNarrowTheInterval) {
+  // n launches a side that keep the ratio and the variance of `around`, which is d^2.
+  const auto launches = [](std::size_t n, double seconds, double d) {
+    const double step = d * std::sqrt((static_cast<double>(n) - 1) / static_cast<double>(n));
+    Launches side;
+    for (std::size_t i = 0; i < n; ++i) {
+      side.push_back({seconds * std::exp(i % 2 == 0 ? step : -step)});
+    }
+    return side;
+  };
+  const double d = 0.01;
+  for (const double ratio : {1.0, 1.005, 1.035, 0.965}) {
+    const Comparison unclear = compare(around(1, d), around(ratio, d), 0.02);
+    ASSERT_EQ(unclear.change, Change::unclear) << ratio;
+    const auto needed = launches_to_decide(unclear, 0.02);
+    ASSERT_TRUE(needed) << ratio << needed.why_not;
+    const std::size_t even = (*needed + 1) / 2 * 2, less = (*needed - 1) / 2 * 2;
+    EXPECT_NE(compare(launches(even, 1, d), launches(even, ratio, d), 0.02).change, Change::unclear)
+        << ratio << ' ' << even;
+    if (less >= 4) {
+      EXPECT_EQ(compare(launches(less, 1, d), launches(less, ratio, d), 0.02).change,
+                Change::unclear)
+          << ratio << ' ' << less;
+    }
+  }
+  // By hand, r = 1: t(2n - 2) d sqrt(2 / n) < log 1.02 = 0.0198 for n = 4: 2.447 x 0.00707 =
+  // 0.0173, and not for n = 3: 2.776 x 0.00816 = 0.0227.
+  EXPECT_EQ(*launches_to_decide(compare(around(1, d), around(1, d), 0.02), 0.02), 4U);
+}
+
+TEST(Comparison, NoNumberOfLaunchesDecidesIfItIsClearUnknownOrTooLarge) {
+  const auto why = [](const Launches& before, const Launches& after) {
+    return launches_to_decide(compare(before, after, 0.02), 0.02).why_not;
+  };
+  EXPECT_NE(why(around(1, 0.001), around(2, 0.001)), "");
+  EXPECT_NE(why({{1, 2, 3, 4, 5, 6}}, {{1, 2, 3, 4, 5, 6}}), "");
+  EXPECT_NE(why({{1}}, {{1}}), "");
+  EXPECT_NE(why(around(1, 0.01), around(1.02, 0.01)).find("50"), std::string::npos);
+  EXPECT_NE(why(around(1, 0.5), around(1, 0.5)).find("50"), std::string::npos);
+}
+
 TEST(Comparison, OfRatesIsTheInverseWithTheSameVerdict) {
   const Comparison times = compare(around(2, 0.01), around(4, 0.01), 0.02);
   const Comparison rates = of_rates(times, 8);

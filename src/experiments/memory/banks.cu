@@ -123,9 +123,9 @@ void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
     rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark);
   };
   add("transpose, no tile", transpose_plainly, 1, "no shared memory; its writes are strided");
-  add("transpose, tile 32 x 32", transpose_through_tile<0>, 32,
+  add("transpose 32 x 32", transpose_through_tile<0>, 32,
       "whole lines, but reads of the tile have 32-way conflicts");
-  add("transpose, tile 32 x 33", transpose_through_tile<1>, 1,
+  add("transpose 32 x 33", transpose_through_tile<1>, 1,
       "one word of padding removes the conflicts");
 }
 

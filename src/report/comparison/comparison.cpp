@@ -77,7 +77,8 @@ std::vector<Repetitions> as_launches(const std::vector<double>& seconds) {
 }
 
 PhaseComparison compare_phase(const PhaseName& name, const std::vector<double>& before,
-                              const std::vector<double>& after, double threshold) {
+                              const std::vector<double>& after, const PointComparison& point,
+                              double threshold) {
   const auto& [track, phase, kind] = name;
   PhaseComparison result{.track = track,
                          .phase = phase,
@@ -86,7 +87,9 @@ PhaseComparison compare_phase(const PhaseName& name, const std::vector<double>& 
                          .after = summarize(after).median,
                          .times = {}};
   const auto is_positive = [](double seconds) { return seconds > 0; };
-  if (std::ranges::all_of(before, is_positive) && std::ranges::all_of(after, is_positive)) {
+  if (std::ranges::all_of(before, is_positive) && std::ranges::all_of(after, is_positive) &&
+      result.before >= min_phase_share * point.time.before &&
+      result.after >= min_phase_share * point.time.after) {
     result.times = study::compare(as_launches(before), as_launches(after), threshold);
   }
   return result;
@@ -105,7 +108,7 @@ std::vector<PhaseComparison> compare_phases(const PointComparison& point, double
   std::vector<PhaseComparison> phases;
   for (const auto& [name, unused] : all) {
     PhaseComparison phase = compare_phase(name, times(before, name, *point.before),
-                                          times(after, name, *point.after), threshold);
+                                          times(after, name, *point.after), point, threshold);
     if (phase.before > noteworthy * point.time.before ||
         phase.after > noteworthy * point.time.after) {
       phases.push_back(std::move(phase));
@@ -169,6 +172,15 @@ void add_warnings(const ComparisonReport& report, PointComparison& point) {
                            shortage(report.after, point.time.sampling_after)}) {
     if (!each.empty()) warnings.push_back(std::move(each));
   }
+  if (point.launches_to_decide) {
+    warnings.push_back(
+        fmt::format("the verdict is unclear: {} a side would decide, if they scatter as these do",
+                    counted(*point.launches_to_decide, "launch")));
+  } else if (point.time.change == Change::unclear && point.time.sampling_before.is_enough() &&
+             point.time.sampling_after.is_enough()) {
+    warnings.push_back(fmt::format("the verdict is unclear: {}; raise --threshold",
+                                   point.launches_to_decide.why_not));
+  }
   if (point.time.basis == study::Basis::repetitions) {
     warnings.push_back(
         "one launch a side: the interval does not contain the noise between launches");
@@ -188,6 +200,7 @@ PointComparison compare_point(const ComparisonReport& report, const Pair& pair) 
   point.before = pair.first;
   point.after = pair.second;
   point.time = study::compare(times_of(*point.before), times_of(*point.after), report.threshold);
+  point.launches_to_decide = study::launches_to_decide(point.time, report.threshold);
   point.rate = study::of_rates(point.time, point.before->first().work);
   point.to_result = compare_to_result(*point.before, *point.after, report.threshold);
   point.phases = compare_phases(point, report.threshold);

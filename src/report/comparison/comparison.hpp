@@ -11,11 +11,16 @@
 
 namespace shardstream::report {
 
+/// A phase has no ratio if it takes less than this share of a repetition on a side: against almost
+/// nothing every ratio is large.
+inline constexpr double min_phase_share = 0.001;
+
 /// A phase on the slowest rank; tracks that differ in their number alone count as one, the slowest.
 struct PhaseComparison {
   std::string track, phase, kind;
-  double before = 0, after = 0;            ///< seconds a repetition, medians over the launches
-  std::optional<study::Comparison> times;  ///< none if a launch has no time in it
+  double before = 0, after = 0;  ///< seconds a repetition, medians over the launches
+  /// None if a launch has no time in it, or if a side has less than min_phase_share of it.
+  std::optional<study::Comparison> times;
 
   double change() const { return after - before; }
 };
@@ -26,7 +31,8 @@ struct PointComparison {
   std::optional<study::Comparison> to_result;  ///< none if a side does not say
   /// Those that take 1 % of a repetition on one side; the largest change comes first.
   std::vector<PhaseComparison> phases;
-  std::vector<std::string> warnings;  ///< sentences without a full stop
+  study::Result<std::size_t> launches_to_decide;  ///< a side, if the time is unclear
+  std::vector<std::string> warnings;              ///< sentences without a full stop
 
   /// The phase with the largest change in the direction in which the time changed; none if there is
   /// no such phase. A phase that waits for another one counts only if no other phase has half of

@@ -35,7 +35,7 @@ Json of_phase(const PhaseComparison& phase) {
   Json object = {{"track", phase.track}, {"phase", phase.phase}, {"kind", phase.kind},
                  {"old", phase.before},  {"new", phase.after},   {"change", phase.change()}};
   put(object, "ratio", phase.times ? phase.times->ratio : study::Estimate{.value = std::nan("")});
-  object["verdict"] = study::word_of(phase.times ? phase.times->change : study::Change::unclear);
+  object["verdict"] = phase.times ? Json(study::word_of(phase.times->change)) : Json(nullptr);
   return object;
 }
 
@@ -50,6 +50,8 @@ Json of_point(const PointComparison& point) {
   object["old"] = of_sampling(point.time.sampling_before);
   object["new"] = of_sampling(point.time.sampling_after);
   object["time"] = of_comparison(point.time);
+  object["launches_to_decide"] =
+      point.launches_to_decide ? Json(*point.launches_to_decide) : Json(nullptr);
   object["rate"] = of_comparison(point.rate);
   object["to_result"] = point.to_result ? of_comparison(*point.to_result) : Json(nullptr);
   object["phases"] = Json::array();

@@ -103,7 +103,7 @@ Table phases_table(const ComparisonReport& report, const Names& names) {
                  seconds(phase.before), seconds(phase.after),
                  fmt::format("{:+.4g} s", phase.change()),
                  phase.times ? with_interval(phase.times->ratio, 4) : "-",
-                 study::word_of(phase.times ? phase.times->change : Change::unclear)});
+                 phase.times ? study::word_of(phase.times->change) : "-"});
     }
   }
   return table;
@@ -153,9 +153,9 @@ std::string of_files(const Side& side) {
   for (const ExcludedFile& file : side.excluded) add("Excluded", file);
   for (const ExcludedFile& file : side.unreadable) add("Unreadable", file);
   for (const Attempt& attempt : side.failed) {
-    text += fmt::format("Failed ({}): {}, launch {}, attempt {}: {} (logs/{}).\n", side.name,
-                        printable(attempt.point), attempt.replicate, attempt.number,
-                        printable(attempt.problem), printable(attempt.log));
+    text += fmt::format("Failed ({}): {}, attempt {}: {} (logs/{}).\n", side.name,
+                        printable(attempt.name()), attempt.number, printable(attempt.problem),
+                        printable(attempt.log));
   }
   for (const std::string& launch : side.missing) {
     text += fmt::format("Missing ({}): {}.\n", side.name, printable(launch));

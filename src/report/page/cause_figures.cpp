@@ -107,12 +107,6 @@ std::vector<double> host_useful(const Details& details, double wall) {
   return useful;
 }
 
-double wall_of(const RunFile& run) {
-  double wall = 0;
-  for (const double seconds : run.repetitions) wall += seconds;
-  return wall;
-}
-
 /// Seconds of each rank's device in kernels, and in anything; from sums of phases if there are no
 /// spans, and then the latter are empty.
 struct DeviceTimes {
@@ -155,10 +149,6 @@ std::vector<double> kernel_sums(const Details& details) {
   for (const auto& [rank, seconds] : kernels) sums.push_back(seconds);
   return sums;
 }
-
-constexpr const char* old_files =
-    "the files do not say which part of a phase was inside the timed repetitions; runs of newer "
-    "versions do";
 
 /// Lines of shares over the numbers of ranks. `rows` have the ranks first, then a share for each
 /// of `names`; the last one is the total.
@@ -203,31 +193,7 @@ double work_of(const RunFile& run) {
   return run.work * static_cast<double>(run.repetitions.size());
 }
 
-/// The stages of a rank's pipeline and their busy seconds; threads of one kind are one stage.
-std::map<std::string, double> stages_of(const Details& details, int rank) {
-  std::map<std::string, double> tracks;
-  for (const RankPhase& phase : details.phases) {
-    const bool counts =
-        phase.kind != "waiting" && (phase.track != "main" || phase.kind != "useful");
-    if (phase.rank == rank && counts && phase.timed > 0) tracks[phase.track] += phase.timed;
-  }
-  std::map<std::string, double> stages;
-  for (const auto& [track, seconds] : tracks) {
-    const std::string kind = kind_of_track(track);
-    double& longest = stages[kind == "main" ? "combine" : kind];
-    longest = std::max(longest, seconds);
-  }
-  return stages;
-}
-
 }  // namespace
-
-std::string basis_of_medians(const StudyReport& study) {
-  return fmt::format(
-      "Of {}, the one with the median time at each size; no intervals, since the parts of one "
-      "launch belong together.",
-      counted(study.runs.size(), "launch"));
-}
 
 Figure to_result_figure(const StudyReport& study) {
   Figure figure{"to-result", "From the start of the launcher to the result",
@@ -279,20 +245,19 @@ Figure host_causes_figure(const DetailedStudy& detailed) {
   std::string why = old_files;
   std::vector<double> reference;
   double reference_work = 0;
-  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
-    const RunFile& run = *detailed.runs[i];
-    const std::vector<double> useful = host_useful(detailed.details[i], wall_of(run));
-    const auto causes = study::find_causes(useful, wall_of(run));
+  for (const auto& [run, details] : detailed.medians) {
+    const std::vector<double> useful = host_useful(details, run->wall());
+    const auto causes = study::find_causes(useful, run->wall());
     if (!causes) {
-      if (detailed.details[i].knows_timed) why = causes.why_not;
+      if (details.knows_timed) why = causes.why_not;
       continue;
     }
     if (reference.empty()) {
       reference = useful;
-      reference_work = work_of(run);
+      reference_work = work_of(*run);
     }
-    const double scaling = computation(reference, reference_work, useful, work_of(run));
-    rows.push_back({static_cast<double>(run.ranks), causes->balance, causes->busy, scaling,
+    const double scaling = computation(reference, reference_work, useful, work_of(*run));
+    rows.push_back({static_cast<double>(run->ranks), causes->balance, causes->busy, scaling,
                     causes->total() * scaling});
   }
   if (rows.empty()) return missing(figure.id, figure.title, why);
@@ -309,19 +274,20 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
                 basis_of_medians(study)};
   Rows rows;
   std::string why = old_files;
-  bool has_spans = true;
-  for (const Details& details : detailed.details) has_spans = has_spans && !details.spans.empty();
-  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
-    const RunFile& run = *detailed.runs[i];
-    const Details& details = detailed.details[i];
-    const double ranks = static_cast<double>(run.ranks);
+  const bool has_spans = detailed.traced.size() == detailed.medians.size() &&
+                         std::ranges::none_of(detailed.traced, [](const DetailedRun& each) {
+                           return each.details.spans.empty();
+                         });
+  if (has_spans) figure.basis = basis_of_traced(detailed);
+  for (const auto& [run, details] : has_spans ? detailed.traced : detailed.medians) {
+    const double ranks = static_cast<double>(run->ranks);
     if (details.knows_timed) why = "no kernels of a device were recorded";
     if (has_spans) {
       const DeviceTimes times = device_times(details);
-      const auto causes = study::find_device_causes(times.kernels, times.active, wall_of(run));
+      const auto causes = study::find_device_causes(times.kernels, times.active, run->wall());
       if (!causes) continue;
       rows.push_back({ranks, causes->balance, causes->overlap, causes->active, causes->total()});
-    } else if (const auto causes = study::find_causes(kernel_sums(details), wall_of(run))) {
+    } else if (const auto causes = study::find_causes(kernel_sums(details), run->wall())) {
       rows.push_back({ranks, causes->balance, causes->busy, causes->total()});
     }
   }
@@ -331,60 +297,7 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
                 {"balance of devices", "kernels' share of activity", "active share", "total"});
   } else {
     plot_shares(figure, study, rows, {"balance of devices", "busy share of the busiest", "total"});
-    figure.basis +=
-        " The copies' part is not told apart: that takes runs with the option measure.timeline.";
-  }
-  return figure;
-}
-
-Figure overlap_figure(const DetailedStudy& detailed) {
-  const StudyReport& study = *detailed.study;
-  Figure figure{"overlap", "How well the stages of the pipeline overlap",
-                "1: a repetition takes as long as its longest stage. 0: the stages work one after "
-                "another.",
-                basis_of_medians(study)};
-  std::set<std::string> names;
-  std::vector<std::map<std::string, double>> stages;
-  Rows rows;
-  std::string why = old_files;
-  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
-    stages.push_back(stages_of(detailed.details[i], 0));
-    std::vector<double> busy;
-    for (const auto& [name, seconds] : stages.back()) {
-      names.insert(name);
-      busy.push_back(seconds);
-    }
-    const auto overlap = study::find_overlap(busy, wall_of(*detailed.runs[i]));
-    if (overlap) rows.push_back({static_cast<double>(detailed.runs[i]->ranks), *overlap});
-    if (!overlap && detailed.details[i].knows_timed) why = overlap.why_not;
-  }
-  if (rows.empty()) return missing(figure.id, figure.title, why);
-  Script script;
-  set_ranks_axis(script, ranks_of(study));
-  double low = 0;
-  for (const auto& row : rows) low = std::min(low, row[1]);
-  script.set(fmt::format("set yrange [{:.6g}:1.08]", 1.1 * low));
-  script.set("set ylabel 'overlap'");
-  script.plot({{rows.front()[0], 1}, {rows.back()[0], 1}},
-              "using 1:2 with lines " + line_of(ideal_style));
-  script.plot(rows, fmt::format("using 1:2 with linespoints {} pt {} ps 0.8", line_of(styles[2]),
-                                styles[2].point));
-  figure.script = script.text();
-  figure.legend = {{styles[2], Look::line_and_points, "overlap of rank 0"},
-                   {ideal_style, Look::line, "ideal"}};
-  figure.numbers.header = {"ranks", "overlap", "time [s]"};
-  for (const auto& name : names) figure.numbers.header.push_back(name + " busy [s]");
-  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
-    const RunFile& run = *detailed.runs[i];
-    const auto found = std::ranges::find(rows, static_cast<double>(run.ranks),
-                                         [](const auto& row) { return row[0]; });
-    std::vector<std::string> cells = {fmt::format("{}", run.ranks),
-                                      found == rows.end() ? "-" : number_text((*found)[1]),
-                                      number_text(wall_of(run))};
-    for (const std::string& name : names) {
-      cells.push_back(stages[i].contains(name) ? number_text(stages[i][name]) : "-");
-    }
-    figure.numbers.rows.push_back(std::move(cells));
+    figure.basis += " The copies' part is not told apart: that takes a timeline at each size.";
   }
   return figure;
 }

@@ -1,22 +1,66 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.hpp"
 #include "report/page/figures.hpp"
+#include "report/study_ini.hpp"
 
 namespace shardstream::report::page {
+namespace {
+
+/// The run on so many ranks that has spans; null if there is none.
+const RunFile* traced_run(const StudyReport& study, const std::vector<const RunFile*>& nearest,
+                          int ranks) {
+  if (const RunFile* const run = study.timeline_on(static_cast<std::uint64_t>(ranks))) return run;
+  const auto found = std::ranges::find_if(
+      nearest, [](const RunFile* run) { return run->option("measure.timeline") == "true"; });
+  return found == nearest.end() ? nullptr : *found;
+}
+
+}  // namespace
 
 DetailedStudy with_details(const StudyReport& study) {
   DetailedStudy detailed{&study, {}, {}};
   for (const study::Size& size : study.table.sizes) {
-    const auto runs = study.runs_on(size.ranks);
-    // A run with a timeline says more; of these, or of all, the one with the median time.
-    const auto distance = [&](const RunFile* run) {
-      return std::pair(!has_timeline(*run), std::abs(run->seconds - size.median));
-    };
-    detailed.runs.push_back(*std::ranges::min_element(runs, {}, distance));
-    detailed.details.push_back(read_details(*detailed.runs.back()));
+    auto runs = study.runs_on(size.ranks);
+    std::ranges::stable_sort(
+        runs, {}, [&](const RunFile* run) { return std::abs(run->seconds - size.median); });
+    detailed.medians.push_back({runs.front(), read_details(*runs.front(), Spans::leave)});
+    if (const RunFile* const traced = traced_run(study, runs, size.ranks)) {
+      detailed.traced.push_back({traced, read_details(*traced, Spans::read)});
+    }
   }
   return detailed;
+}
+
+bool is_timeline_run(const RunFile& run) {
+  return run.point == timeline_label;
+}
+
+std::string basis_of_medians(const StudyReport& study) {
+  return fmt::format(
+      "Of {}, the one with the median time at each size; no intervals, since the parts of one "
+      "launch belong together.",
+      counted(study.runs.size(), "launch"));
+}
+
+std::string basis_of_traced(const DetailedStudy& detailed) {
+  const auto timelines = std::ranges::count_if(
+      detailed.traced, [](const DetailedRun& each) { return is_timeline_run(*each.run); });
+  const std::string launches = counted(detailed.study->runs.size(), "launch");
+  if (static_cast<std::size_t>(timelines) == detailed.traced.size()) {
+    return fmt::format(
+        "The timeline run of each size, one repetition besides the {} of the other figures; no "
+        "intervals.",
+        launches);
+  }
+  return fmt::format(
+      "{} {} with spans that is nearest to the median time; no intervals, since the parts of one "
+      "launch belong together.",
+      timelines > 0 ? "At each size its timeline run or, without one, of" : "At each size, of",
+      launches == "1 launch" ? "1 launch the one" : launches + " the one");
 }
 
 }  // namespace shardstream::report::page

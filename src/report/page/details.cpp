@@ -69,8 +69,7 @@ void read_telemetry(const io::ResultReader& file, const RunFile& run, Details& d
   const Table table =
       file.table("/telemetry/gpu",
                  {{"seconds", real}, {"power", real}, {"sm_clock", real}, {"temperature", real}});
-  double end = 0;
-  for (const double repetition : run.repetitions) end += repetition;
+  const double end = run.wall();
   std::vector<double> power, clock, temperature;
   for (const Row& row : table.rows()) {
     if (row.get<double>("seconds") < 0 || row.get<double>("seconds") > end) continue;
@@ -126,11 +125,7 @@ const RankPhase* PhaseIndex::find(const Span& span) const {
   return found == phases_.end() ? nullptr : found->second;
 }
 
-bool has_timeline(const RunFile& run) {
-  return run.option("measure.timeline") == "true";
-}
-
-Details read_details(const RunFile& run) {
+Details read_details(const RunFile& run, Spans spans) {
   Details details;
   const io::ResultReader file(run.path);
   const auto tried = [](const auto& read) -> std::string {
@@ -146,12 +141,10 @@ Details read_details(const RunFile& run) {
   tried([&] { read_ceilings(file, details); });
   tried([&] { read_telemetry(file, run, details); });
   details.provenance = file.texts("/provenance");
-  details.why_no_spans = "no run was made with the option measure.timeline";
-  if (has_timeline(run)) {
-    details.why_no_spans = tried([&] { read_spans(file, details); });
-    if (details.spans.empty() && details.why_no_spans.empty()) {
-      details.why_no_spans = "the timeline has no spans";
-    }
+  if (spans == Spans::leave) return details;
+  details.why_no_spans = tried([&] { read_spans(file, details); });
+  if (details.spans.empty() && details.why_no_spans.empty()) {
+    details.why_no_spans = "the timeline has no spans";
   }
   return details;
 }

@@ -1,5 +1,5 @@
 // The parts of a result file that only figures need: phases by rank, ceilings, spans, telemetry. A
-// page reads them from one run of each size, since it may be made of a thousand runs.
+// page reads them from one or two runs of each size, since it may be made of a thousand runs.
 #pragma once
 
 #include <cmath>
@@ -52,8 +52,8 @@ struct Details {
   double streamed = 0;  ///< bytes that all ranks stream in a repetition; 0: unknown
   std::map<std::string, std::string> provenance;
   Telemetry telemetry;
-  std::vector<Span> spans;   ///< none without a timeline
-  std::string why_no_spans;  ///< if there are none
+  std::vector<Span> spans;
+  std::string why_no_spans;  ///< if there are none although they were to be read
 };
 
 /// The phases of `details` by rank, track and name. Valid as long as `details` is.
@@ -67,10 +67,10 @@ class PhaseIndex {
   std::map<std::tuple<int, std::string, std::string>, const RankPhase*> phases_;
 };
 
-/// Reads the details from the file of `run`. Members stay empty if the file does not have them.
-Details read_details(const RunFile& run);
+/// Whether to read the spans of a timeline, which may be many.
+enum class Spans { leave, read };
 
-/// Whether the run has been asked for a timeline.
-bool has_timeline(const RunFile& run);
+/// Reads the details from the file of `run`. Members stay empty if the file does not have them.
+Details read_details(const RunFile& run, Spans spans);
 
 }  // namespace shardstream::report::page

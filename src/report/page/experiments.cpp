@@ -99,9 +99,8 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
 }
 
 /// The bars from top to bottom in the order of the rows, `x` beside them.
-std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows,
-                        int width) {
-  constexpr int bar_height = 19, around = 60, label_width = 150;
+std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows) {
+  constexpr int width = 400, bar_height = 19, around = 60, label_width = 150;
   constexpr double half = 0.36;
   Script script(width, around + bar_height * static_cast<int>(rows.size()));
   std::string tics;
@@ -140,7 +139,7 @@ std::string bars_script(const ExperimentResult& experiment, const std::vector<Ro
 }
 
 void draw_bars(Figure& figure, const ExperimentResult& experiment) {
-  constexpr std::size_t longest = 22;
+  constexpr std::size_t longest = 18;
   const std::vector<Row> rows = first_rank(experiment.table);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::string label = shardstream::to_text(rows[i][experiment.x]);
@@ -148,8 +147,7 @@ void draw_bars(Figure& figure, const ExperimentResult& experiment) {
     figure.labels[fmt::format("BAR{:03}", i)] = label;
   }
   figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
-  figure.script = bars_script(experiment, rows, 400);
-  figure.wide_script = bars_script(experiment, rows, 640);
+  figure.script = bars_script(experiment, rows);
 }
 
 Grid grid_of(const Table& table) {
@@ -178,8 +176,9 @@ std::vector<Figure> experiment_figures(const BenchFile& bench) {
   std::vector<Figure> figures;
   for (const ExperimentResult& experiment : bench.experiments) {
     if (!experiment.is_measured()) continue;
-    std::string words = experiment.reference.empty() ? "" : "Published: " + experiment.reference;
-    for (const std::string& note : experiment.notes) words = note + ' ' + words;
+    std::string words = experiment.better == "less" ? "Less is better." : "More is better.";
+    for (const std::string& note : experiment.notes) words += ' ' + note;
+    if (!experiment.reference.empty()) words += " Published: " + experiment.reference;
     Figure figure{fmt::format("e{}", figures.size()),
                   fmt::format("{}: {}", experiment.name, experiment.summary), words,
                   basis_of(bench, experiment)};

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/error.hpp"
+#include "core/text.hpp"
+
 namespace shardstream::report::page {
 namespace {
 
@@ -39,7 +42,8 @@ std::string marker_of(const Style& style) {
   }
 }
 
-std::string swatch(const Legend& legend) {
+/// A drawing of 28 x 12 with the `attributes` of its element.
+std::string swatch(const Legend& legend, const std::string& attributes) {
   const Style& style = legend.style;
   std::string shape;
   if (legend.look == Look::band || legend.look == Look::box) {
@@ -54,17 +58,15 @@ std::string swatch(const Legend& legend) {
   if (legend.look == Look::points || legend.look == Look::line_and_points) {
     shape += marker_of(style);
   }
-  return fmt::format(
-      "<svg class=\"swatch\" viewBox=\"0 0 28 12\" aria-hidden=\"true\" "
-      "fill=\"{}\">{}</svg>",
-      style.colour, shape);
+  return fmt::format("<svg {} viewBox=\"0 0 28 12\" aria-hidden=\"true\" fill=\"{}\">{}</svg>",
+                     attributes, style.colour, shape);
 }
 
 std::string legend_html(const std::vector<Legend>& legend) {
   if (legend.empty()) return {};
   std::string html = "<ul class=\"legend\">";
   for (const Legend& entry : legend) {
-    html += fmt::format("<li>{}{}</li>", swatch(entry), escape(entry.words));
+    html += fmt::format("<li>{}{}</li>", swatch(entry, "class=\"swatch\""), escape(entry.words));
   }
   return html + "</ul>\n";
 }
@@ -86,6 +88,70 @@ std::string picture_html(const Figure& figure, const std::string& why_not) {
   }
   return html + '\n';
 }
+
+/// Lines of at most `width` letters, broken at blanks.
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  for (const std::string_view word : split(text, ' ')) {
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width)
+      lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+  }
+  return lines;
+}
+
+/// Width and height by the picture's viewBox.
+std::pair<int, int> size_of(const std::string& picture) {
+  std::pair<int, int> size;
+  const auto at = picture.find("viewBox");
+  const bool is_known =
+      at != picture.npos &&
+      std::sscanf(picture.c_str() + at, "viewBox=\"0 0 %d %d\"", &size.first, &size.second) == 2;
+  expect(is_known, "a picture of gnuplot has a size");
+  return size;
+}
+
+/// Places lines of text and pictures from top to bottom of an SVG document.
+class Column {
+ public:
+  void add_text(const std::string& text, int size, const char* look, int width) {
+    const double letter = 0.56 * size;  // of a sans-serif font, on average
+    const auto letters = static_cast<std::size_t>((width - 2 * margin) / letter);
+    for (const std::string& line : wrapped(text, letters)) {
+      y_ += size + 5;
+      svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\" {}>{}</text>\n", +margin, y_,
+                          size, look, escape(line));
+    }
+  }
+  void add_legend(const Legend& entry) {
+    y_ += 18;
+    svg_ += swatch(entry,
+                   fmt::format("x=\"{}\" y=\"{}\" width=\"28\" height=\"12\"", +margin, y_ - 10));
+    svg_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"12\">{}</text>\n", margin + 36, y_,
+                        escape(entry.words));
+  }
+  void add_picture(const std::string& picture, int width, int height) {
+    y_ += 10;
+    svg_ += fmt::format("<svg y=\"{}\" width=\"{}\" height=\"{}\">{}</svg>\n", y_, width, height,
+                        picture);
+    y_ += height;
+  }
+  /// The document: dark on white, so that it can stand on any page.
+  std::string document(const std::string& title, int width) const {
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
+        "viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" "
+        "font-size=\"14\" color=\"#1b2530\" fill=\"#1b2530\">\n<title>{2}</title>\n"
+        "<rect width=\"{0}\" height=\"{1}\" rx=\"8\" fill=\"#fff\"/>\n{3}</svg>\n",
+        width, y_ + margin, escape(title), svg_);
+  }
+
+ private:
+  static constexpr int margin = 14;
+  std::string svg_;
+  int y_ = 8;
+};
 
 }  // namespace
 
@@ -214,6 +280,19 @@ std::string to_html(const Figure& figure, const std::string& study, const std::s
   }
   if (!figure.numbers.rows.empty()) html += folded("Numbers", to_html(figure.numbers));
   return html + "</figure>\n";
+}
+
+std::string to_svg(const Figure& figure, const std::string& subtitle) {
+  expect(!figure.pictures.empty(), "a figure is drawn before it becomes a document");
+  const std::string& picture = figure.pictures.back();
+  const auto [width, height] = size_of(picture);
+  Column column;
+  column.add_text(figure.title, 14, "font-weight=\"600\"", width);
+  column.add_text(subtitle, 11, "fill=\"#52606d\"", width);
+  for (const Legend& entry : figure.legend) column.add_legend(entry);
+  column.add_picture(picture, width, height);
+  column.add_text(figure.basis, 11, "fill=\"#52606d\"", width);
+  return column.document(figure.title, width);
 }
 
 std::string number_text(double value, int digits) {

@@ -88,6 +88,10 @@ Figure missing(std::string id, std::string title, std::string why);
 /// As HTML. `study` makes ids unique; `why_not` says why a script has no picture.
 std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not);
 
+/// A figure that has pictures as an SVG document with title, legend and basis, dark on white.
+/// `subtitle` says what was measured.
+std::string to_svg(const Figure& figure, const std::string& subtitle);
+
 /// "0.9500", "1.234e+06"; "-" if it is not finite.
 std::string number_text(double value, int digits = 4);
 /// "0.95 [0.93, 0.97]"

@@ -9,11 +9,19 @@
 
 namespace shardstream::report::page {
 
-/// A study with the details of one run for each size: the launch with the median time.
+/// A run with its details.
+struct DetailedRun {
+  const RunFile* run;
+  Details details;
+};
+
+/// A study with the details of one or two runs of each size. Valid as long as the study is.
 struct DetailedStudy {
   const StudyReport* study;
-  std::vector<const RunFile*> runs;  ///< one for each size
-  std::vector<Details> details;      ///< of these runs
+  std::vector<DetailedRun> medians;  ///< for each size the launch with the median time
+  /// For each size with spans: its timeline run or, without one, the launch with spans whose time
+  /// is nearest to the median.
+  std::vector<DetailedRun> traced;
 };
 
 DetailedStudy with_details(const StudyReport& study);
@@ -22,8 +30,15 @@ DetailedStudy with_details(const StudyReport& study);
 std::vector<int> ranks_of(const StudyReport& study);
 /// "6 launches, bars are 95 % intervals over launches"
 std::string basis_of(const StudyReport& study);
-/// "numbers of the launch with the median time at each size"
+/// Why figures of parts are missing for files of old versions.
+inline constexpr const char* old_files =
+    "the files do not say which part of a phase was inside the timed repetitions; runs of newer "
+    "versions do";
+/// Which launches the figures of `medians` and of `traced` show, as sentences.
 std::string basis_of_medians(const StudyReport& study);
+std::string basis_of_traced(const DetailedStudy& detailed);
+/// Whether `run` is one that scale made for its spans alone.
+bool is_timeline_run(const RunFile& run);
 
 // scaling_figures.cpp
 Figure time_figure(const StudyReport& study);
@@ -36,6 +51,8 @@ Figure law_figure(const StudyReport& study);
 Figure to_result_figure(const StudyReport& study);
 Figure host_causes_figure(const DetailedStudy& detailed);
 Figure device_causes_figure(const DetailedStudy& detailed);
+
+// overlap_figure.cpp
 Figure overlap_figure(const DetailedStudy& detailed);
 
 // machine_figures.cpp
@@ -44,7 +61,8 @@ Figure energy_figure(const StudyReport& study);
 Figure cost_figure(const StudyReport& study);
 
 // timeline_figure.cpp
-/// One for each of the three largest sizes that have spans; at least one, which may be missing.
+/// One for each size that has spans, the largest size first, at most eight; at least one, which may
+/// be missing.
 std::vector<Figure> timeline_figures(const DetailedStudy& detailed);
 
 }  // namespace shardstream::report::page

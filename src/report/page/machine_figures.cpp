@@ -102,9 +102,9 @@ void draw_roofs(Figure& figure, const StudyReport& study, const Rows& points, co
 
 Grid roof_grid(const DetailedStudy& detailed) {
   Grid grid{{"ranks", "ceiling", "of all ranks", "unit", "passed by all data"}};
-  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
-    for (const Ceiling& ceiling : detailed.details[i].ceilings) {
-      grid.rows.push_back({fmt::format("{}", detailed.runs[i]->ranks), ceiling.name,
+  for (const auto& [run, details] : detailed.medians) {
+    for (const Ceiling& ceiling : details.ceilings) {
+      grid.rows.push_back({fmt::format("{}", run->ranks), ceiling.name,
                            number_text(ceiling.aggregate), ceiling.unit,
                            ceiling.on_path ? "yes" : "no"});
     }
@@ -155,21 +155,22 @@ Figure roofline_figure(const DetailedStudy& detailed) {
   Figure figure{"roofline", "Roofline: the rate of a rank below its measured ceilings",
                 "A point on the line is as fast as the machine allows. On the slope the data's "
                 "way is the limit, on the flat part computing is.",
-                fmt::format("{}; ceilings were measured in the same launches.",
+                fmt::format("{}, each a point; roofs and bytes are those of the launch with the "
+                            "median time at each size, measured in it.",
                             counted(study.runs.size(), "launch"))};
+  const DetailedRun &first = detailed.medians.front(), &final = detailed.medians.back();
+  const bool has_sizes = detailed.medians.size() > 1;
   figure.numbers = roof_grid(detailed);
   Rows points;
-  for (std::size_t i = 0; i < detailed.runs.size(); ++i) {
-    const double gigabytes = streamed(detailed.details[i], *detailed.runs[i]);
-    for (const RunFile* run : study.runs_on(static_cast<int>(detailed.runs[i]->ranks))) {
+  for (const auto& [median, details] : detailed.medians) {
+    const double gigabytes = streamed(details, *median);
+    for (const RunFile* run : study.runs_on(static_cast<int>(median->ranks))) {
       const double ranks = static_cast<double>(run->ranks);
       points.push_back({run->work / gigabytes, run->work / run->seconds / ranks});
     }
   }
-  const double smallest = static_cast<double>(detailed.runs.front()->ranks);
-  const double largest = static_cast<double>(detailed.runs.back()->ranks);
-  const Roofs roofs = roofs_of(detailed.details.front(), study, smallest);
-  const Roofs last = roofs_of(detailed.details.back(), study, largest);
+  const Roofs roofs = roofs_of(first.details, study, static_cast<double>(first.run->ranks));
+  const Roofs last = roofs_of(final.details, study, static_cast<double>(final.run->ranks));
   const bool known = std::ranges::all_of(
       points, [](const auto& row) { return std::isfinite(row[0]) && row[0] > 0; });
   if (!known || !(roofs.bandwidth > 0)) {
@@ -177,18 +178,17 @@ Figure roofline_figure(const DetailedStudy& detailed) {
                    known ? "the files have no ceiling of the data's way"
                          : "the work is not counted in operations or bytes");
   }
-  draw_roofs(figure, study, points, roofs, last, detailed.runs.size() > 1);
+  draw_roofs(figure, study, points, roofs, last, has_sizes);
   const std::string names =
       roofs.bandwidth_name + (roofs.peak_name.empty() ? "" : " and " + roofs.peak_name);
-  figure.legend = {
-      {styles[0], Look::points, "each launch"},
-      {{styles[1].colour, "", 0},
-       Look::line,
-       fmt::format("{}, on {}", names, counted(detailed.runs.front()->ranks, "rank"))}};
-  if (detailed.runs.size() > 1 && last.bandwidth > 0) {
+  figure.legend = {{styles[0], Look::points, "each launch"},
+                   {{styles[1].colour, "", 0},
+                    Look::line,
+                    fmt::format("{}, on {}", names, counted(first.run->ranks, "rank"))}};
+  if (has_sizes && last.bandwidth > 0) {
     figure.legend.push_back(
         {styles[3], Look::line,
-         fmt::format("a rank's share of {}", counted(detailed.runs.back()->ranks, "rank"))});
+         fmt::format("a rank's share of {}", counted(final.run->ranks, "rank"))});
   }
   return figure;
 }

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <fstream>
 
+#include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/run_files.hpp"
 #include "report/page/experiments.hpp"
@@ -113,7 +116,7 @@ std::string unreadable(const Report& report) {
 }
 
 std::string head(const Report& report) {
-  std::string title = "Scaling report";
+  std::string title = report.studies.empty() ? "Experiments" : "Scaling report";
   if (report.studies.size() == 1) title += ": " + report.studies.front().name;
   return fmt::format(
       "{}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -130,10 +133,18 @@ std::string opening(const Report& report, const std::vector<DetailedStudy>& deta
                     const std::string& why_not) {
   std::size_t launches = 0;
   for (const StudyReport& study : report.studies) launches += study.runs.size();
+  std::string contents;
+  if (!report.studies.empty() || report.benches.empty()) {
+    contents = fmt::format("{} from {}", counted(report.studies.size(), "section"),
+                           counted(launches, "launch"));
+  }
+  if (!report.benches.empty()) {
+    contents += fmt::format("{}{} of experiments", contents.empty() ? "" : ", ",
+                            counted(report.benches.size(), "file"));
+  }
   std::string html = fmt::format(
-      "<header>\n<p class=\"kicker\">shardstream</p>\n<h1>Scaling report</h1>\n<p class=\"lead\">"
-      "{} from {}.</p>\n",
-      counted(report.studies.size(), "section"), counted(launches, "launch"));
+      "<header>\n<p class=\"kicker\">shardstream</p>\n<h1>{}</h1>\n<p class=\"lead\">{}.</p>\n",
+      report.studies.empty() ? "Experiments" : "Scaling report", contents);
   if (!why_not.empty()) {
     html += fmt::format("<p class=\"alert\">Figures are missing: {}. All tables are there.</p>\n",
                         page::escape(why_not));
@@ -142,30 +153,88 @@ std::string opening(const Report& report, const std::vector<DetailedStudy>& deta
   return detailed.size() > 1 ? html + page::overview(detailed) : html;
 }
 
-}  // namespace
-
-Page to_page(const Report& report) {
-  std::vector<DetailedStudy> detailed;
+/// All sections of a report with their figures: of the first studies, and of all files of bench.
+struct Drawn {
+  std::vector<DetailedStudy> studies;
   std::vector<std::vector<Group>> groups;
+  std::vector<std::vector<Figure>> benches;
+  std::string why_no_pictures;  ///< as Page's
+};
+
+Drawn draw_report(const Report& report) {
+  Drawn drawn;
   for (const StudyReport& study : report.studies) {
-    detailed.push_back(page::with_details(study));
-    if (groups.size() < max_drawn_studies) groups.push_back(groups_of(detailed.back()));
+    drawn.studies.push_back(page::with_details(study));
+    if (drawn.groups.size() < max_drawn_studies) {
+      drawn.groups.push_back(groups_of(drawn.studies.back()));
+    }
   }
-  std::vector<std::vector<Figure>> of_benches;
   for (const BenchFile& bench : report.benches) {
-    of_benches.push_back(page::experiment_figures(bench));
+    drawn.benches.push_back(page::experiment_figures(bench));
   }
   Owned figures;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    for (Group& group : groups[i]) {
+  for (std::size_t i = 0; i < drawn.groups.size(); ++i) {
+    for (Group& group : drawn.groups[i]) {
       for (Figure& figure : group.figures) figures.emplace_back(&figure, id_of(i));
     }
   }
-  for (std::size_t i = 0; i < of_benches.size(); ++i) {
-    for (Figure& figure : of_benches[i]) figures.emplace_back(&figure, id_of_bench(i));
+  for (std::size_t i = 0; i < drawn.benches.size(); ++i) {
+    for (Figure& figure : drawn.benches[i]) figures.emplace_back(&figure, id_of_bench(i));
   }
+  drawn.why_no_pictures = draw_all(figures);
+  return drawn;
+}
+
+/// Writes the picture, if there is one, and adds its path. Throws Error.
+void write_svg(const Figure& figure, const std::filesystem::path& path, const std::string& source,
+               std::vector<std::filesystem::path>& written) {
+  if (figure.pictures.empty()) return;
+  std::ofstream file(path);
+  file << page::to_svg(figure, source);
+  if (!file.flush()) {
+    throw Error(fmt::format("cannot write '{}': {}", path.string(), errno_text(errno)));
+  }
+  written.push_back(path);
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> write_figures(const Report& report,
+                                                 const std::filesystem::path& folder) {
+  const Drawn drawn = draw_report(report);
+  if (!drawn.why_no_pictures.empty()) {
+    throw UsageError(fmt::format("--svg: figures are missing: {}", drawn.why_no_pictures));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw UsageError(
+        fmt::format("--svg: cannot make the folder '{}': {}", folder.string(), error.message()));
+  }
+  std::vector<std::filesystem::path> written;
+  for (std::size_t i = 0; i < drawn.groups.size(); ++i) {
+    const StudyReport& study = *drawn.studies[i].study;
+    const std::string source = fmt::format("{} on {}", study.name, study.device);
+    for (const Group& group : drawn.groups[i]) {
+      for (const Figure& figure : group.figures) {
+        write_svg(figure, folder / fmt::format("{}-{}.svg", id_of(i), figure.id), source, written);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < drawn.benches.size(); ++i) {
+    for (const Figure& figure : drawn.benches[i]) {
+      write_svg(figure, folder / fmt::format("{}-{}.svg", id_of_bench(i), figure.id),
+                report.benches[i].device, written);
+    }
+  }
+  return written;
+}
+
+Page to_page(const Report& report) {
+  const Drawn drawn = draw_report(report);
+  const auto& [detailed, groups, benches, why_no_pictures] = drawn;
   Page made;
-  made.why_no_pictures = draw_all(figures);
+  made.why_no_pictures = why_no_pictures;
   std::string why = made.why_no_pictures;
   if (report.studies.size() > max_drawn_studies) {
     why += fmt::format("{}only the first {} sections have figures", why.empty() ? "" : "; ",

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "io/part_file.hpp"
 #include "report/studies.hpp"
@@ -17,6 +18,12 @@ struct Page {
 /// Runs gnuplot for the figures, and reads once more one file a size. The same files give the same
 /// page.
 Page to_page(const Report& report);
+
+/// The figures of the page as SVG documents, sN-FIGURE.svg in `folder` for the figures of section
+/// N. Makes the folder, and replaces files of these names. Returns the files. Throws UsageError if
+/// the folder cannot be made or gnuplot cannot draw all, Error if a file cannot be written.
+std::vector<std::filesystem::path> write_figures(const Report& report,
+                                                 const std::filesystem::path& folder);
 
 /// Writes `html` under a name of its own and then gives it its name. Throws UsageError if `path`
 /// exists and `overwrite` does not allow to replace it, or if it cannot be made.

@@ -34,8 +34,8 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
     texts.push_back(fmt::format("Excluded: {}: {}", file.path.string(), file.reason));
   }
   for (const Attempt& attempt : study.failed) {
-    texts.push_back(fmt::format("Failed: {}, launch {}, attempt {}: {}", attempt.point,
-                                attempt.replicate, attempt.number, attempt.problem));
+    texts.push_back(
+        fmt::format("Failed: {}, attempt {}: {}", attempt.name(), attempt.number, attempt.problem));
   }
   for (const std::string& launch : study.missing) {
     texts.push_back(fmt::format("Missing: {}: the same scale command launches it", launch));
@@ -72,9 +72,10 @@ std::vector<std::string> flagged_runs(const StudyReport& study) {
 /// The value of a key in the details of all sizes, each once.
 std::string distinct(const DetailedStudy& detailed, const std::string& key) {
   std::set<std::string> values;
-  for (const Details& details : detailed.details) {
-    const auto found = details.provenance.find(key);
-    if (found != details.provenance.end() && !found->second.empty()) values.insert(found->second);
+  for (const DetailedRun& each : detailed.medians) {
+    const auto& provenance = each.details.provenance;
+    const auto found = provenance.find(key);
+    if (found != provenance.end() && !found->second.empty()) values.insert(found->second);
   }
   std::string text;
   for (const std::string& value : values) {
@@ -139,6 +140,10 @@ std::string methods(const StudyReport& study) {
   if (const std::string cache = run.text("page_cache"); !cache.empty()) {
     text += fmt::format("The page cache was {}. ", cache);
   }
+  if (!study.timelines.empty()) {
+    text += fmt::format("{} more kept all spans for timelines, and no time of these counts. ",
+                        counted(study.timelines.size(), "run"));
+  }
   if (!study.facts.empty() && run.study.empty()) {
     text += "These runs have no labels of a study; they are grouped by their work.";
   } else {
@@ -190,10 +195,10 @@ std::string provenance(const DetailedStudy& detailed) {
     if (!value.empty()) grid.rows.push_back({name, value});
   };
   add("device", study.device);
-  const auto& last = *detailed.runs.back();
+  const auto& last = *detailed.medians.back().run;
   add("largest size", fmt::format("{}, {}, {}", counted(last.ranks, "rank"),
                                   counted(last.gpus, "GPU"), counted(last.hosts, "node")));
-  const Telemetry& telemetry = detailed.details.back().telemetry;
+  const Telemetry& telemetry = detailed.medians.back().details.telemetry;
   if (telemetry.samples > 0) {
     add("GPUs while they worked",
         fmt::format("{} MHz, {} W and {} °C each (medians of {} samples, largest size)",
@@ -262,9 +267,10 @@ mean U / max U, busy is max U / T; their product is mean U / T. For devices with
 kernels and A seconds with any activity: mean K / max K, max K / max A, max A / T; their product is
 mean K / T. Computation scaling is the useful time per work of the smallest size over that of this
 size.</dd>
-<dt>Overlap</dt><dd>(sum B - T) / (sum B - max B) for stages that are busy for B seconds.</dd>
-<dt>Roofline</dt><dd>Rate at most min(peak, bandwidth x work per byte). All ceilings are measured in
-the same launch as the rate.</dd>
+<dt>Overlap</dt><dd>(sum B - T) / (sum B - max B) for the stages of a rank that are busy for B
+seconds; the mean of the ranks.</dd>
+<dt>Roofline</dt><dd>Rate at most min(peak, bandwidth x work per byte). Each launch measures its
+ceilings; the roofs are those of the launch with the median time.</dd>
 </dl>
 </section>
 )";

@@ -71,10 +71,19 @@ dl.short{grid-template-columns:1fr;gap:0}dl.short dd{margin-bottom:8px}
 .tiles{grid-template-columns:1fr 1fr}.tiles b{font-size:1.375rem}}
 @media print{@page{size:A4;margin:14mm}:root{--paper:#fff;--ink:#000;--soft:#444;--line:#bbb;
 --tint:#f4f4f4;--accent:#000;--warn:#000;--warn-tint:#f4f4f4}
-body{font-size:10pt}main{max-width:none;padding:0}.figures{grid-template-columns:1fr 1fr;gap:12px}
-figure,.findings,tr{break-inside:avoid}h2,h3{break-after:avoid}.wide{display:none}.narrow{display:block}
+body{font-size:9.5pt}main{max-width:none;padding:0}h2,h3{break-after:avoid}
+h2{margin:24px 0 10px;padding-top:14px}h3{margin:22px 0 8px}
+.figures{display:block}
+figure{display:inline-block;width:48.4%;margin:0 1% 14px 0;padding:9px;vertical-align:top;font-size:8.5pt}
+.legend,.read,.basis,.missing,.gaps figcaption{font-size:8pt}.missing{padding:8px 10px}
+figure,.findings,.tiles,tr,pre,dl.short dd{break-inside:avoid}
+.wide,figure.broad .narrow,figure details{display:none}
+figure.broad{width:98.4%}figure.broad .wide{display:block}figure.broad .picture text{font-size:16px}
 .picture svg,.swatch{filter:none}
-figure.broad{grid-column:auto}section{break-before:page}section:first-of-type{break-before:auto}}
+details::details-content{content-visibility:visible;height:auto;opacity:1}summary{list-style:none;color:var(--ink)}
+.scroll{overflow:visible}table{width:100%;font-size:7.5pt}thead{display:table-header-group}
+th,td{padding:3px 8px 3px 0}th,.n{white-space:normal}td:last-child{overflow-wrap:anywhere}
+section{break-before:page}section:first-of-type,#terms{break-before:auto}}
 )";
 }
 

@@ -92,11 +92,7 @@ std::string what_bounds(const StudyReport& study) {
 std::string time_to_result(const StudyReport& study) {
   const auto runs = study.runs_on(study.table.sizes.back().ranks);
   const double all = study.facts.back().to_result;
-  const double work = median_of(runs, [](const RunFile& run) {
-    double seconds = 0;
-    for (const double each : run.repetitions) seconds += each;
-    return seconds;
-  });
+  const double work = median_of(runs, &RunFile::wall);
   if (!std::isfinite(all)) return {};
   return fmt::format("{} from start to file at the largest size, of which {} are the repetitions.",
                      format_duration(std::max(0.0, all)), format_duration(work));

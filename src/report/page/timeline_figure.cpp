@@ -211,8 +211,10 @@ Figure timeline_of(const Details& details, const RunFile& run, const std::string
   figure.wide_script = script_of(lanes, boxes, *window, 1200);
   add_labels(figure, lanes);
   figure.basis = fmt::format(
-      "One launch, {} spans{}{}.", spans,
-      drawn < spans ? fmt::format(", thinned to {} boxes", drawn) : "",
+      "{}, {} spans{}{}.",
+      is_timeline_run(run) ? "The timeline run of this size, which counts in no curve"
+                           : "The launch with spans that is nearest to the median time",
+      spans, drawn < spans ? fmt::format(", thinned to {} boxes", drawn) : "",
       run.ranks > max_ranks ? fmt::format("; the first {} of {} ranks", max_ranks, run.ranks) : "");
   figure.numbers = grid_of(lanes, *window);
   return figure;
@@ -221,17 +223,25 @@ Figure timeline_of(const Details& details, const RunFile& run, const std::string
 }  // namespace
 
 std::vector<Figure> timeline_figures(const DetailedStudy& detailed) {
-  constexpr std::size_t max_sizes = 3;
+  constexpr std::size_t max_sizes = 8;
   std::vector<Figure> figures;
-  for (std::size_t i = detailed.runs.size(); i-- > 0 && figures.size() < max_sizes;) {
-    if (detailed.details[i].spans.empty()) continue;
-    const RunFile& run = *detailed.runs[i];
+  std::size_t sizes = 0;
+  std::string why = "no run kept its spans: scale.timeline and measure.timeline do";
+  for (auto each = detailed.traced.rbegin(); each != detailed.traced.rend(); ++each) {
+    if (each->details.spans.empty()) {
+      why = each->details.why_no_spans;
+      continue;
+    }
+    ++sizes;
+    if (figures.size() == max_sizes) continue;
     figures.push_back(
-        timeline_of(detailed.details[i], run,
-                    figures.empty() ? "timeline" : fmt::format("timeline-{}", run.ranks)));
+        timeline_of(each->details, *each->run,
+                    figures.empty() ? "timeline" : fmt::format("timeline-{}", each->run->ranks)));
   }
-  if (figures.empty()) {
-    figures.push_back(missing("timeline", title, detailed.details.back().why_no_spans));
+  if (figures.empty()) figures.push_back(missing("timeline", title, why));
+  if (sizes > figures.size()) {
+    figures.back().basis += fmt::format(" {} have a timeline, too, which is not drawn.",
+                                        counted(sizes - figures.size(), "smaller size"));
   }
   return figures;
 }

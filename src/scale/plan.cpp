@@ -1,0 +1,203 @@
+#include "scale/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/crc.hpp>
+#include <random>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/result_file.hpp"
+#include "measure/machine.hpp"
+#include "report/study_ini.hpp"
+
+namespace shardstream::scale {
+namespace {
+
+namespace fs = std::filesystem;
+
+void set(Values& values, const std::string& key, const std::string& value) {
+  const auto found = std::ranges::find(values, key, &Values::value_type::first);
+  if (found == values.end()) {
+    values.emplace_back(key, value);
+  } else {
+    found->second = value;
+  }
+}
+
+}  // namespace
+
+std::string name_of(const Launch& launch) {
+  switch (launch.purpose) {
+    case Purpose::calibration:
+      return std::string(report::calibration_label);
+    case Purpose::timeline:
+      return fmt::format("{}-{}", launch.point->name, report::timeline_label);
+    case Purpose::measurement:
+      break;
+  }
+  return report::launch_name(launch.point->ranks, launch.replicate);
+}
+
+std::string label_of(const Launch& launch) {
+  switch (launch.purpose) {
+    case Purpose::calibration:
+      return std::string(report::calibration_label);
+    case Purpose::timeline:
+      return std::string(report::timeline_label);
+    case Purpose::measurement:
+      break;
+  }
+  return launch.point->name;
+}
+
+Plan::Plan(const Options& options, const OptionTable& run_table, fs::path folder)
+    : options_(options),
+      run_table_(run_table),
+      folder_(std::move(folder)),
+      request_(request_of(options)),
+      workload_(workloads::named(options.text("run.workload"))),
+      launcher_(request_) {
+  if (request_.grow == "auto") request_.grow = workload_.grows.front();
+  if (std::ranges::find(workload_.grows, request_.grow) == workload_.grows.end()) {
+    throw UsageError(fmt::format("scale.grow: {} cannot grow {} (known: {})", workload_.name,
+                                 excerpt(request_.grow), join_or(workload_.grows)));
+  }
+  program_ = fs::read_symlink("/proc/self/exe").string();
+  points_ = points();
+  const std::string ini = ini_of(chosen(options), "");
+  boost::crc_32_type crc;  // so that --list and the study itself agree
+  crc.process_bytes(ini.data(), ini.size());
+  name_ = fmt::format("{}-{:08x}", fs::absolute(folder_).filename().string(), crc.checksum());
+  for (Point& point : points_) point.predicted = predict(point);
+}
+
+std::vector<Point> Plan::points() const {
+  std::vector<Point> points;
+  for (const std::uint64_t ranks : request_.ranks) {
+    Point point{.name = fmt::format("p{}", ranks), .ranks = ranks, .scaled = {}};
+    if (request_.weak) {
+      const double factor =
+          static_cast<double>(ranks) / static_cast<double>(request_.ranks.front());
+      point.scaled = workload_.scaled(options_, factor, request_.grow);
+    }
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+fs::path Plan::result_of(const Launch& launch) const {
+  return folder_ / (name_of(launch) + ".h5");
+}
+
+/// The options of the run, but for its result.
+Values Plan::run_options(const Launch& launch) const {
+  Values values;
+  for (const auto& [key, value] : chosen(options_)) {
+    const bool is_for_run =
+        std::ranges::find(run_table_.rows(), key, &OptionRow::key) != run_table_.rows().end();
+    const bool is_of_other = workloads::is_of_some_workload(key) && !workload_.takes(key);
+    if (is_for_run && !is_of_other && key != "run.workload") set(values, key, value);
+  }
+  for (const auto& [key, value] : launch.point->scaled.options) set(values, key, value);
+  const auto set_default = [&](const std::string& key, const std::string& value) {
+    if (options_.is_default(key)) set(values, key, value);
+  };
+  if (workload_.takes("output.store")) set_default("output.store", "false");
+  set_default("measure.repeat", "auto");
+  if (request_.oversubscribe) set_default("device.oversubscribe", "true");
+  for (const auto& [key, value] : conditions_) set_default(key, value);
+  if (std::ranges::find(conditions_, Values::value_type("device.backend", "cuda")) !=
+      conditions_.end()) {
+    set_default("device.first", std::to_string(first_gpu(launch)));
+  }
+  if (!launch.measures()) {
+    set(values, "measure.repeat", "1");
+    set(values, "measure.warmup", "1");
+    set(values, "measure.timeline", launch.purpose == Purpose::timeline ? "true" : "false");
+  }
+  set(values, "launch.expect-ranks", std::to_string(launch.point->ranks));
+  set(values, "study.name", name_);
+  set(values, "study.mode", request_.weak ? "weak" : "strong");
+  set(values, "study.point", label_of(launch));
+  set(values, "study.replicate", std::to_string(launch.replicate));
+  return values;
+}
+
+std::vector<std::string> Plan::command(const Launch& launch) const {
+  std::vector<std::string> words = launcher_.words(launch.point->ranks);
+  words.insert(words.end(), {program_, "run", std::string(workload_.name)});
+  for (const auto& [key, value] : run_options(launch)) {
+    words.push_back(fmt::format("--{}={}", key, value));
+  }
+  words.insert(words.end(), {"-o", result_of(launch).string()});
+  return words;
+}
+
+/// Launches that leave GPUs of a node idle take other ones in each replicate, so that differences
+/// between GPUs show as scatter.
+std::uint64_t Plan::first_gpu(const Launch& launch) const {
+  const std::uint64_t all = launcher_.ranks_on_node(largest().ranks);
+  const std::uint64_t some = launcher_.ranks_on_node(launch.point->ranks);
+  return some == all || !launch.measures() ? 0 : (launch.replicate - 1) * some % all;
+}
+
+/// The dry run of the point. Checks the run's options and inputs.
+Predicted Plan::predict(const Point& point) const {
+  const Launch launch{&point, Purpose::measurement, 1};
+  std::vector<std::string> arguments = {fmt::format("--run.workload={}", workload_.name)};
+  for (const auto& [key, value] : run_options(launch)) {
+    arguments.push_back(fmt::format("--{}={}", key, value));
+  }
+  arguments.insert(arguments.end(), {"-o", result_of(launch).string()});
+  const char* const nothing[] = {nullptr};
+  const Options options =
+      run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
+  measure::Machine machine(
+      options, {.ranks = point.ranks, .ranks_on_host = launcher_.ranks_on_node(point.ranks)});
+  const double seconds = workloads::open(options)->predict(machine).seconds;
+  return {seconds, measure::sampling(options), machine.lines()};
+}
+
+std::vector<Launch> Plan::launches() const {
+  std::vector<Launch> launches;
+  for (std::uint64_t replicate = 1; replicate <= request_.replicates; ++replicate) {
+    std::vector<const Point*> order;
+    for (const Point& point : points_) order.push_back(&point);
+    std::mt19937_64 random(request_.seed * 1'000'003 + replicate);
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+    for (const Point* point : order) launches.push_back({point, Purpose::measurement, replicate});
+  }
+  if (request_.timeline && !options_.flag("measure.timeline")) {
+    for (const Point& point : points_) launches.push_back({&point, Purpose::timeline});
+  }
+  return launches;
+}
+
+/// The options that give a rank the same at every size: those of the largest.
+Values Plan::conditions_of(const report::RunFile& run) const {
+  Values values = {{"measure.rates", run.path.string()}};
+  if (!workload_.takes("measure.rates")) values.clear();
+  const io::ResultReader file(run.path);
+  const Table ranks = file.table("/topology/ranks", {{"threads", ColumnType::integer}});
+  std::int64_t threads = INT64_MAX;
+  for (const Row& row : ranks.rows()) threads = std::min(threads, row.get<std::int64_t>("threads"));
+  values.emplace_back("launch.cpus-per-rank", std::to_string(threads));
+  for (const OptionRow& row : run_table_.rows()) {
+    const std::string key(row.key);
+    if (!key.starts_with("pipeline.") && key != "device.backend") continue;
+    if (workloads::is_of_some_workload(key) && !workload_.takes(key)) continue;
+    std::string value = file.text("/config/resolved", key);
+    if (const auto number = file.integer("/config/resolved", key)) value = std::to_string(*number);
+    if (!value.empty()) values.emplace_back(key, value);
+  }
+  return values;
+}
+
+void Plan::take_conditions(const report::RunFile& calibration) {
+  conditions_ = conditions_of(calibration);
+  for (Point& point : points_) point.predicted = predict(point);
+}
+
+}  // namespace shardstream::scale

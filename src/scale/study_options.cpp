@@ -1,0 +1,50 @@
+#include "scale/study_options.hpp"
+
+#include <fmt/format.h>
+
+#include "core/text.hpp"
+
+namespace shardstream::scale {
+
+Values chosen(const Options& options) {
+  Values values;
+  for (const auto& [key, value] : options.all()) {
+    const bool is_needed_by_report = key == "scale.ranks" || key == "scale.replicates";
+    if (key == "output.file" || (options.is_default(key) && !is_needed_by_report)) continue;
+    values.emplace_back(key, value.text);
+  }
+  return values;
+}
+
+std::string ini_of(const Values& values, const std::string& name) {
+  std::string text = fmt::format(
+      "# A scaling study; shardstream scale has written this file.\n"
+      "[study]\nname = {}\n",
+      name);
+  std::string section;
+  for (const auto& [key, value] : values) {
+    const std::string of_key = key.substr(0, key.find('.'));
+    if (of_key != section) text += fmt::format("\n[{}]\n", of_key);
+    section = of_key;
+    text += fmt::format("{} = {}\n", key.substr(section.size() + 1), value);
+  }
+  return text;
+}
+
+std::string first_difference(std::map<std::string, std::string> then, const Values& now) {
+  then.erase("study.name");
+  std::map<std::string, std::string> current(now.begin(), now.end());
+  const auto text = [](const std::map<std::string, std::string>& values, const std::string& key) {
+    const auto found = values.find(key);
+    return found == values.end() ? std::string("not given") : excerpt(found->second);
+  };
+  for (const auto* side : {&then, &current}) {
+    for (const auto& [key, value] : *side) {
+      const std::string was = text(then, key), is = text(current, key);
+      if (was != is) return fmt::format("{} was {} and is {} now", key, was, is);
+    }
+  }
+  return {};
+}
+
+}  // namespace shardstream::scale
