@@ -110,11 +110,37 @@ Json of_study(const StudyReport& study) {
   return object;
 }
 
+Json of_cell(const Cell& cell) {
+  if (const auto* const real = std::get_if<double>(&cell)) return number(*real);
+  if (const auto* const integer = std::get_if<std::int64_t>(&cell)) return *integer;
+  return std::get<std::string>(cell);
+}
+
+Json of_bench(const BenchFile& bench) {
+  Json object = {{"file", bench.path.string()}, {"ranks", bench.ranks}, {"device", bench.device}};
+  object["experiments"] = Json::array();
+  for (const ExperimentResult& each : bench.experiments) {
+    Json experiment = {{"name", each.name},       {"group", each.group}, {"state", each.state},
+                       {"message", each.message}, {"notes", each.notes}, {"rows", Json::array()}};
+    for (const Row& row : each.table.rows()) {
+      Json cells = Json::object();
+      for (std::size_t i = 0; i < row.cells().size(); ++i) {
+        cells[each.table.columns()[i].name] = of_cell(row.cells()[i]);
+      }
+      experiment["rows"].push_back(std::move(cells));
+    }
+    object["experiments"].push_back(std::move(experiment));
+  }
+  return object;
+}
+
 }  // namespace
 
 std::string to_json(const Report& report) {
   Json object = {{"studies", Json::array()}};
   for (const StudyReport& study : report.studies) object["studies"].push_back(of_study(study));
+  object["benches"] = Json::array();
+  for (const BenchFile& bench : report.benches) object["benches"].push_back(of_bench(bench));
   object["unreadable"] = of_files(report.unreadable);
   return to_document(object);
 }

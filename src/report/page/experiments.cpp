@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/text.hpp"
 
@@ -98,6 +99,15 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   figure.script = script.text();
 }
 
+/// 1, 2 or 5 times a power of ten: the step between at most about five tics from zero to `most`.
+double tic_step(double most) {
+  const double power = std::pow(10, std::floor(std::log10(most / 4)));
+  for (const double step : {1.0, 2.0, 5.0}) {
+    if (step * power >= most / 4) return step * power;
+  }
+  return 10 * power;
+}
+
 /// The bars from top to bottom in the order of the rows, `x` beside them.
 std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows) {
   constexpr int width = 400, bar_height = 19, around = 60, label_width = 150;
@@ -123,8 +133,11 @@ std::string bars_script(const ExperimentResult& experiment, const std::vector<Ro
     script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
     script.set("set xtics format '%g'");
   } else {
-    const double most = values.empty() ? 1 : *std::ranges::max_element(values);
-    script.set(fmt::format("set xrange [0:{:.9g}]", most > 0 ? 1.05 * most : 1));
+    double most = 0;
+    for (const double value : values) most = std::isfinite(value) ? std::max(most, value) : most;
+    if (!(most > 0)) most = 1;
+    script.set(fmt::format("set xrange [0:{:.9g}]", 1.05 * most));
+    script.set(fmt::format("set xtics {:.9g}", tic_step(most)));
   }
   script.set("set xlabel 'YLABEL'");
   Rows boxes;

@@ -246,11 +246,13 @@ Page to_page(const Report& report) {
     made.html +=
         section(detailed[i], id_of(i), i < groups.size() ? groups[i] : none, made.why_no_pictures);
   }
-  for (std::size_t i = 0; i < of_benches.size(); ++i) {
+  for (std::size_t i = 0; i < benches.size(); ++i) {
     made.html +=
-        page::bench_section(report.benches[i], of_benches[i], id_of_bench(i), made.why_no_pictures);
+        page::bench_section(report.benches[i], benches[i], id_of_bench(i), made.why_no_pictures);
   }
-  made.html += unreadable(report) + std::string(page::terms()) + "</main>\n</body>\n</html>\n";
+  made.html += unreadable(report);
+  if (!report.studies.empty()) made.html += page::terms();
+  made.html += "</main>\n</body>\n</html>\n";
   return made;
 }
 

@@ -1,0 +1,162 @@
+// How experiments end on a GPU: guards restore its state, a wrong answer and an error cost no other
+// experiment its result, and what was finished is kept when the context is lost. The last test
+// comes last in this file: nothing else can use the GPU in this process afterwards.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/session.hpp"
+#include "gpu/need_gpus.hpp"
+#include "gpu/trap.hpp"
+#include "report/experiments.hpp"
+#include "support/session.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace shardstream::test {
+
+std::optional<int> exit_code_without_hardware() {
+  return exit_code_without_gpus(session().local_size());
+}
+
+}  // namespace shardstream::test
+
+namespace shardstream::experiments {
+namespace {
+
+using test::session;
+
+Table fine(Bench&) {
+  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
+  rows.add({"the only one"}, {2, 1, 3}, 0.5, "as expected");
+  return std::move(rows).table();
+}
+
+Table wrong(Bench& bench) {
+  bench.verify(false, "one and one");
+  return fine(bench);
+}
+
+Table broken(Bench&) {
+  throw Error("a call has failed");
+}
+
+Table lacking(Bench&) {
+  throw NotAvailable("the GPU has no such thing");
+}
+
+Table lost(Bench& bench) {
+  const Gpu gpu(bench);
+  test::trap({}, gpu.stream());
+  check(cudaStreamSynchronize(gpu.stream()), "cudaStreamSynchronize");
+  return fine(bench);
+}
+
+Experiment experiment(const char* name, Table (*run)(Bench&)) {
+  return {.name = name,
+          .group = "tests",
+          .summary = "A test.",
+          .explanation = "",
+          .reference = "",
+          .options = {},
+          .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+          .run = run};
+}
+
+struct Ended {
+  ExitCode code;
+  std::map<std::string, report::ExperimentResult> results;  ///< by name, on rank 0
+};
+
+/// Runs experiments with a file and reads that.
+Ended run(const std::vector<Experiment>& experiments) {
+  const test::TemporaryFolder folder;
+  std::string path = session().broadcast(folder / "bench.h5");
+  const char* const environment[] = {nullptr};
+  CommandLine line;
+  line.values["output.file"] = path;
+  const Options options = cli::bench_table().resolve(line, environment, std::nullopt);
+  std::vector<const Experiment*> chosen;
+  for (const Experiment& each : experiments) chosen.push_back(&each);
+  Log log;
+  Ended ended{run_experiments(session(), options, log,
+                              {.chosen = chosen, .quick = true, .command_line = "test"}),
+              {}};
+  if (session().rank() != 0) return ended;
+  const io::ResultReader file(path);
+  for (auto& each : report::read_bench_file(file, path).experiments)
+    ended.results[each.name] = each;
+  return ended;
+}
+
+std::size_t persisting_limit() {
+  std::size_t limit = 0;
+  check(cudaDeviceGetLimit(&limit, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
+  return limit;
+}
+
+TEST(Guards, RestoreLimitsAfterAnException) {
+  const std::size_t before = persisting_limit();
+  try {
+    const LimitGuard guard(cudaLimitPersistingL2CacheSize, before + (std::size_t{1} << 20));
+    EXPECT_NE(persisting_limit(), before);
+    throw Error("in the middle");
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(persisting_limit(), before);
+}
+
+TEST(Guards, RemoveWindowsAfterAnException) {
+  const device::cuda::StreamHandle stream(device::Priority::normal);
+  const DeviceArray<float> hot(1 << 20);
+  const auto bytes_of_window = [&] {
+    cudaStreamAttrValue value{};
+    check(cudaStreamGetAttribute(stream.get(), cudaStreamAttributeAccessPolicyWindow, &value),
+          "cudaStreamGetAttribute");
+    return value.accessPolicyWindow.num_bytes;
+  };
+  try {
+    const LimitGuard limit(cudaLimitPersistingL2CacheSize, hot.bytes());
+    cudaAccessPolicyWindow window{};
+    window.base_ptr = hot.data();
+    window.num_bytes = hot.bytes();
+    window.hitRatio = 1;
+    window.hitProp = cudaAccessPropertyPersisting;
+    window.missProp = cudaAccessPropertyStreaming;
+    const WindowGuard guard(stream.get(), window);
+    EXPECT_EQ(bytes_of_window(), hot.bytes());
+    throw Error("in the middle");
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(bytes_of_window(), 0U);
+}
+
+TEST(Experiments, FailAlone) {
+  const Ended ended = run({experiment("a", wrong), experiment("b", broken),
+                           experiment("c", lacking), experiment("d", fine)});
+  EXPECT_EQ(ended.code, ExitCode::unverified);
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("a").state, "wrong");
+  EXPECT_EQ(ended.results.at("b").state, "failed");
+  EXPECT_EQ(ended.results.at("c").state, "not available");
+  EXPECT_EQ(ended.results.at("d").state, "measured");
+  const auto rows = ended.results.at("d").table.rows();
+  EXPECT_EQ(rows.size(), static_cast<std::size_t>(session().size()));
+  EXPECT_EQ(rows[0].get<double>("rate"), 2);
+}
+
+TEST(Experiments, KeepWhatWasFinishedWhenTheContextIsLost) {
+  const Ended ended = run({experiment("a", fine), experiment("b", lost), experiment("c", fine)});
+  EXPECT_EQ(ended.code, ExitCode::failed);
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("a").state, "measured");
+  EXPECT_EQ(ended.results.at("b").state, "failed");
+  EXPECT_EQ(ended.results.at("c").state, "not run");
+  EXPECT_NE(ended.results.at("c").message.find("context"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardstream::experiments
