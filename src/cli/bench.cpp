@@ -62,6 +62,9 @@ int bench(const Arguments& arguments, const char* const* environment) {
                    .quick = line.switches.contains("quick"),
                    .command_line = "shardstream bench " + shell_line(arguments)};
         Options options = table.resolve(line, environment, std::nullopt);
+        std::vector<std::string_view> own(options_of_bench.begin(), options_of_bench.end());
+        for (const auto& experiment : experiments::all()) own.push_back(experiment.name);
+        reject_options_of_run(options, "bench", own, {}, {});
         experiments::reject_options_of_others(options, chosen);
         return options;
       },

@@ -20,7 +20,7 @@ namespace shardstream::cli {
 OptionTable all_options();
 /// The same with [scale].
 OptionTable scale_table();
-/// Those of `bench`.
+/// The options of `bench`, those of its experiments among them.
 OptionTable bench_table();
 /// The same as `generate` takes them.
 OptionTable generate_options();
@@ -28,6 +28,19 @@ OptionTable generate_options();
 inline constexpr std::array<std::string_view, 9> options_of_generate = {
     "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
     "launch",     "comm.timeout", "output.file", "output.overwrite"};
+
+/// Those that `bench` goes by beside its experiments' own.
+inline constexpr std::array<std::string_view, 11> options_of_bench = {"measure.warmup",
+                                                                      "measure.repeat",
+                                                                      "measure.precision",
+                                                                      "measure.max-time",
+                                                                      "measure.telemetry",
+                                                                      "output.file",
+                                                                      "measure.telemetry-interval",
+                                                                      "output.overwrite",
+                                                                      "launch",
+                                                                      "device",
+                                                                      "comm"};
 
 using Arguments = std::vector<std::string>;  ///< what follows the command's name
 
@@ -65,9 +78,10 @@ int in_session(const std::function<Options()>& parse, const Body& body);
 void reject_options_of_other_workloads(const Options& options,
                                        std::span<const std::string_view> always);
 
-/// Of `generate`: throws UsageError for the first option of the command line that is not among its
-/// `own`, keys or whole sections. `data` and `sizes` are its keys for data and for sizes.
-void reject_options_of_run(const Options& options, std::span<const std::string_view> own,
+/// Of another `command`: throws UsageError for the first option of the command line that is not
+/// among its `own`, keys or whole sections. `data` and `sizes` are its keys for data and for sizes.
+void reject_options_of_run(const Options& options, std::string_view command,
+                           std::span<const std::string_view> own,
                            std::span<const std::string_view> data,
                            std::span<const std::string_view> sizes);
 

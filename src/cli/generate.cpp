@@ -35,7 +35,7 @@ Options parse(const Arguments& arguments, const char* const* environment) {
   Options options = table.resolve(line, environment, std::nullopt);
   constexpr std::array<std::string_view, 1> data = {"input.data"};
   constexpr std::array<std::string_view, 2> sizes = {"input.count", "input.shape"};
-  reject_options_of_run(options, options_of_generate, data, sizes);
+  reject_options_of_run(options, "generate", options_of_generate, data, sizes);
   return options;
 }
 

@@ -233,8 +233,6 @@ std::string bench_help(const Arguments& arguments) {
         std::ranges::find(experiments::all(), word, &experiments::Experiment::name);
     if (experiment != experiments::all().end()) return experiments::help(*experiment);
   }
-  constexpr std::array<std::string_view, 6> sections = {
-      "measure", "output.file", "output.overwrite", "launch", "device", "comm"};
   return fmt::format(
       "shardstream bench NAME...|GROUP...|all [--quick] [-o FILE.h5] [OPTIONS]\n"
       "shardstream bench --list\n"
@@ -258,7 +256,7 @@ std::string bench_help(const Arguments& arguments) {
       "2 fix the command; 3 an answer was wrong. The other experiments' tables are kept.\n"
       "\n"
       "{}\n{}",
-      sources_of_generate, bench_table().help(sections));
+      sources_of_generate, bench_table().help(options_of_bench));
 }
 
 std::string generate_help(const Arguments&) {

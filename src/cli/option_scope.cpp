@@ -58,16 +58,17 @@ void reject_options_of_other_workloads(const Options& options, Keys always) {
   }
 }
 
-void reject_options_of_run(const Options& options, Keys own, Keys data, Keys sizes) {
+void reject_options_of_run(const Options& options, std::string_view command, Keys own, Keys data,
+                           Keys sizes) {
   for (const auto& [key, value] : options.all()) {
     const auto is_own = [&](std::string_view name) {
       return key == name || key.substr(0, key.find('.')) == name;
     };
     if (!options.is_on_command_line(key) || std::ranges::any_of(own, is_own)) continue;
     const std::string owners = owners_of(key);
-    throw UsageError(fmt::format("--{} is for run{}{}, and this is generate: leave it out{}", key,
-                                 owners.empty() ? "" : " ", owners,
-                                 own_options(key, "generate", data, sizes)));
+    throw UsageError(fmt::format("--{} is for run{}{}, and this is {}: leave it out{}", key,
+                                 owners.empty() ? "" : " ", owners, command,
+                                 own_options(key, command, data, sizes)));
   }
 }
 

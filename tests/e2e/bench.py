@@ -61,6 +61,7 @@ def test_bad_input():
                       (["bench", "stride", "--stride.mst", 4], 2, ["stride.mst", "stride.most"]),
                       (["bench", "stride", "--stride.most", 0], 2, ["stride.most", "1..1024"]),
                       (["bench", "banks", "--stride.most", 4], 2, ["stride.most", "stride"]),
+                      (["bench", "stride", "--measure.timeline"], 2, ["measure.timeline", "bench"]),
                       (["bench", "stride", "-o", "no/folder/x.h5"], 2, ["no/folder"])])
     for arguments, words in ((["help"], ["help"]), (["help", "strid"], ["strid", "stride"]),
                              (["--list", "stride"], ["--list", "stride"])):
