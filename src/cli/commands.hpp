@@ -40,7 +40,7 @@ inline constexpr std::array<std::string_view, 11> options_of_bench = {"measure.w
                                                                       "output.overwrite",
                                                                       "launch",
                                                                       "device",
-                                                                      "comm"};
+                                                                      "comm.timeout"};
 
 using Arguments = std::vector<std::string>;  ///< what follows the command's name
 

@@ -195,10 +195,12 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
     topology_ = runtime::observe(runtime_);
   }
   if (const auto gpu = runtime_.nvml.gpu_at(runtime_.device->info().pci)) facts_ = gpu->facts();
-  std::vector<const Experiment*> available;
+  std::vector<const Experiment*> available;  // on GPUs, the same on every rank
   for (const Experiment* experiment : request.chosen) {
-    const bool runs = experiment->run != nullptr && runtime_.device->info().backend == "cuda";
-    if (runs && obstacle(*experiment, runtime_).empty()) available.push_back(experiment);
+    const bool runs = runtime_.device->info().backend == "cuda";
+    if (first_message(session, obstacle(*experiment, runtime_)).empty() && runs) {
+      available.push_back(experiment);
+    }
   }
   my_ceilings_ = measure_ceilings(runtime_, available, ceilings_);
 }
