@@ -19,6 +19,18 @@ constexpr std::array latency_options = {
     OptionRow{"latency.most", OptionKind::size, "8GiB", "64KiB..", "The largest working set."},
 };
 
+constexpr std::array offset_options = {
+    OptionRow{"offset.size", OptionKind::size, "1GiB", "1MiB..", "Memory of each array."},
+};
+
+constexpr std::array alignment_options = {
+    OptionRow{"alignment.size", OptionKind::size, "1GiB", "1MiB..", "Memory of each array."},
+};
+
+constexpr std::array cache_options = {
+    OptionRow{"cache.most", OptionKind::size, "256MiB", "64KiB..", "The largest working set."},
+};
+
 constexpr std::array l2_window_options = {
     OptionRow{"l2-window.stream", OptionKind::size, "1GiB", "64MiB..",
               "Memory of the stream, which is used once."},
@@ -53,6 +65,25 @@ std::vector<Experiment> experiments() {
        .needs = {.ceilings = {"device_copy", "device_read"}},
        .run = with_cuda<bandwidth>(),
        .run_host = theoretical_bandwidth},
+      {.name = "offset",
+       .group = "memory",
+       .summary = "Words that begin beside a line cost a warp one more sector.",
+       .explanation =
+           "Each thread copies one float, and the first one is shifted by 0 to 32 words. A warp "
+           "reads "
+           "128 bytes in a row. If they begin with a sector of 32 bytes, they are four sectors, "
+           "otherwise five. The warp beside it reads the rest of the fifth, so that the L2 cache "
+           "gives "
+           "most of it back: expect a tenth less at the worst. CUDA C++ Best Practices Guide, "
+           "section "
+           "A Sequential but Misaligned Access Pattern.",
+       .reference =
+           "Tesla V100: about 790 GB/s aligned or at multiples of 8 words, nine tenths of that "
+           "otherwise.",
+       .options = offset_options,
+       .figure = {.look = Look::lines, .x = "offset", .y = "rate"},
+       .needs = {.ceilings = {"device_copy"}},
+       .run = with_cuda<offset>()},
       {.name = "stride",
        .group = "memory",
        .summary = "A warp that reads every s-th word moves s times the bytes that it uses.",
@@ -69,6 +100,23 @@ std::vector<Experiment> experiments() {
        .figure = {.look = Look::lines, .x = "stride", .y = "rate"},
        .needs = {.ceilings = {"device_copy"}},
        .run = with_cuda<stride>()},
+      {.name = "alignment",
+       .group = "memory",
+       .summary = "Wide aligned loads move more with each instruction.",
+       .explanation = "Arrays are copied in words of 1 to 16 bytes a thread, in records of 12 "
+                      "bytes and in the same "
+                      "records padded to 16, and as rows of 1001 floats with and without padding "
+                      "to a pitch of 1024. "
+                      "One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to their "
+                      "size; records of "
+                      "another size take several. Expect narrow words to fall behind, since too "
+                      "few bytes are in "
+                      "flight. CUDA C++ Programming Guide, section Device Memory Accesses.",
+       .reference = "",
+       .options = alignment_options,
+       .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+       .needs = {.ceilings = {"device_copy"}},
+       .run = with_cuda<alignment>()},
       {.name = "latency",
        .group = "memory",
        .summary = "One load takes tens of cycles from L1 and hundreds from memory.",
@@ -94,6 +142,21 @@ std::vector<Experiment> experiments() {
                   .log_y = true,
                   .more_is_better = false},
        .run = with_cuda<latency>()},
+      {.name = "cache",
+       .group = "memory",
+       .summary = "Bytes that are read again come from L1 or L2, many times as fast.",
+       .explanation = "All multiprocessors read the same working set again and again, from 16 KiB "
+                      "to cache.most. "
+                      "What fits in L1 (up to some 200 KiB) is read at its rate on every "
+                      "multiprocessor, what fits "
+                      "in L2 at that of L2, the rest at that of device memory. The steps show the "
+                      "sizes of the "
+                      "caches. CUDA C++ Best Practices Guide, chapter Memory Optimizations.",
+       .reference = "Tesla V100: L1 13700, L2 2500 GB/s.",
+       .options = cache_options,
+       .figure = {.look = Look::lines, .x = "bytes", .y = "rate", .log_x = true, .log_y = true},
+       .needs = {.ceilings = {"device_read"}},
+       .run = with_cuda<cache>()},
       {.name = "banks",
        .group = "memory",
        .summary = "Words in the same bank of shared memory are served one after the other.",
@@ -133,6 +196,53 @@ std::vector<Experiment> experiments() {
        .figure = {.look = Look::lines, .x = "of_set_aside", .y = "rate", .series = "policy"},
        .needs = {.compute_capability = 80},
        .run = with_cuda<l2_window>()},
+      {.name = "texture",
+       .group = "memory",
+       .summary = "Texture units read neighbourhoods of a matrix, and clamp and wrap for nothing.",
+       .explanation =
+           "A matrix is read by rows, by columns, and as neighbourhoods of 5 x 5 elements, through "
+           "global memory and through a texture. The texture's cache is laid out for two "
+           "dimensions, so "
+           "that columns cost it less. Clamping, wrapping and linear filtering are checked. CUDA "
+           "C++ "
+           "Best Practices Guide, section Texture Memory.",
+       .reference = "",
+       .options = {},
+       .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+       .needs = {.ceilings = {"device_copy"}},
+       .run = with_cuda<texture>()},
+      {.name = "constant",
+       .group = "memory",
+       .summary = "Constant memory serves one address at a time, to all lanes at once.",
+       .explanation = "The lanes of a warp read 1, 2, 4 ... 32 different addresses of constant "
+                      "memory, and the same "
+                      "of global memory. Expect the time to grow with the number of addresses in "
+                      "constant memory, "
+                      "and hardly in global memory, which serves them together from L1. CUDA C++ "
+                      "Best Practices "
+                      "Guide, section Constant Memory.",
+       .reference = "",
+       .options = {},
+       .figure = {.look = Look::lines,
+                  .x = "addresses",
+                  .y = "time",
+                  .series = "memory",
+                  .more_is_better = false},
+       .run = with_cuda<constant>()},
+      {.name = "spills",
+       .group = "memory",
+       .summary = "Values that do not fit in registers go to local memory, which is far away.",
+       .explanation = "Each thread stirs 32 values: with every index known at compile time, under "
+                      "launch bounds "
+                      "that leave too few registers, and with an index that is known at run time "
+                      "only. The table "
+                      "has the registers and the bytes of local memory of each thread, as the "
+                      "compiler gave them. "
+                      "CUDA C++ Best Practices Guide, sections Registers and Local Memory.",
+       .reference = "",
+       .options = {},
+       .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
+       .run = with_cuda<spills>()},
   };
 }
 

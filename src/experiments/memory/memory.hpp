@@ -13,10 +13,16 @@ std::vector<Experiment> experiments();
 
 // In files of the same names; only in a build with CUDA.
 Table bandwidth(Bench& bench);
+Table offset(Bench& bench);
 Table stride(Bench& bench);
+Table alignment(Bench& bench);
 Table latency(Bench& bench);
-Table banks(Bench& bench);
+Table cache(Bench& bench);
 Table l2_window(Bench& bench);
+Table banks(Bench& bench);
+Table texture(Bench& bench);
+Table constant(Bench& bench);
+Table spills(Bench& bench);
 
 /// The part of `bandwidth` that needs no GPU: the theoretical rate of a given memory.
 Table theoretical_bandwidth(Bench& bench);

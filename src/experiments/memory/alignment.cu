@@ -1,0 +1,131 @@
+// How wide a thread should read. One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to
+// their size; a record of another size takes several. Rows of a matrix whose length is no multiple
+// of a line begin in the middle of one, unless they are padded (a pitch).
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/memory.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+constexpr unsigned threads = 256;
+
+/// Three floats: aligned to 4 bytes, so that it takes three loads of 4 bytes.
+struct Packed {
+  float x, y, z;
+};
+/// The same, padded and aligned to 16 bytes: one load.
+struct alignas(16) Padded {
+  float x, y, z, unused;
+};
+
+template <class Word>
+__global__ void copy_words(const Word* from, Word* to, std::uint64_t count) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i < count) to[i] = from[i];
+}
+
+/// Row blockIdx.y; rows begin `pitch` words apart.
+__global__ void copy_rows(const float* from, float* to, unsigned columns, std::uint64_t pitch) {
+  const unsigned column = blockIdx.x * threads + threadIdx.x;
+  const std::uint64_t i = blockIdx.y * pitch + column;
+  if (column < columns) to[i] = from[i];
+}
+
+__global__ void count_wrong(const float* to, std::uint64_t words, unsigned columns,
+                            std::uint64_t pitch, unsigned* wrong) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i >= words) return;
+  if (to[i] != (i % pitch < columns ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
+}
+
+/// Two arrays of floats, and whether one has become the other's copy.
+class Arrays {
+ public:
+  Arrays(Gpu& gpu, std::uint64_t words) : gpu_(gpu), from_(words), to_(words), wrong_(1) {
+    fill(from_, gpu.stream());
+  }
+  template <class Word>
+  const Word* from() const {
+    return reinterpret_cast<const Word*>(from_.data());
+  }
+  template <class Word>
+  Word* to() const {
+    return reinterpret_cast<Word*>(to_.data());
+  }
+  std::uint64_t words() const { return from_.size(); }
+
+  /// Whether `copy` copies the first `columns` of each `pitch` words, in the first `covered` words.
+  bool is_copied(const std::function<void()>& copy, std::uint64_t covered, unsigned columns,
+                 std::uint64_t pitch) {
+    to_.clear(gpu_.stream());
+    wrong_.clear(gpu_.stream());
+    copy();
+    count_wrong<<<blocks_for(covered, threads), threads, 0, gpu_.stream()>>>(
+        to_.data(), covered, columns, pitch, wrong_.data());
+    check_launch("count_wrong");
+    return wrong_.read()[0] == 0;
+  }
+
+ private:
+  Gpu& gpu_;
+  DeviceArray<float> from_, to_;
+  DeviceArray<unsigned> wrong_;
+};
+
+template <class Word>
+void add_words(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const char* name,
+               const char* remark) {
+  const std::uint64_t count = arrays.words() * sizeof(float) / sizeof(Word);
+  const auto copy = [&] {
+    copy_words<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(arrays.from<Word>(),
+                                                                         arrays.to<Word>(), count);
+    check_launch("copy_words");
+  };
+  const std::uint64_t covered = count * sizeof(Word) / sizeof(float);
+  bench.verify(arrays.is_copied(copy, covered, 1, 1), name);
+  const double bytes = 2.0 * static_cast<double>(count * sizeof(Word));
+  const Estimate rate = gpu.time(copy).rate(bytes);
+  rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
+}
+
+void add_rows(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const char* name,
+              unsigned columns, std::uint64_t pitch, const char* remark) {
+  constexpr std::uint64_t most_rows = 65535;  // of a grid in y
+  const auto count = static_cast<unsigned>(std::min(most_rows, arrays.words() / pitch));
+  const dim3 grid(blocks_for(columns, threads), count);
+  const auto copy = [&] {
+    copy_rows<<<grid, threads, 0, gpu.stream()>>>(arrays.from<float>(), arrays.to<float>(), columns,
+                                                  pitch);
+    check_launch("copy_rows");
+  };
+  bench.verify(arrays.is_copied(copy, count * pitch, columns, pitch), name);
+  const double bytes = 2.0 * sizeof(float) * columns * count;
+  const Estimate rate = gpu.time(copy).rate(bytes);
+  rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
+}
+
+}  // namespace
+
+Table alignment(Bench& bench) {
+  Gpu gpu(bench);
+  constexpr std::uint64_t unit = 48 * 1024;  // whole records of every size, and whole rows
+  Arrays arrays(gpu, bench.bytes("alignment.size") / unit * unit / sizeof(float));
+  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
+  add_words<std::uint8_t>(bench, gpu, arrays, rows, "1 byte", "too few bytes are in flight");
+  add_words<std::uint16_t>(bench, gpu, arrays, rows, "2 bytes", "twice as many in flight");
+  add_words<float>(bench, gpu, arrays, rows, "4 bytes", "a warp reads one line");
+  add_words<float2>(bench, gpu, arrays, rows, "8 bytes", "a warp reads two lines");
+  add_words<float4>(bench, gpu, arrays, rows, "16 bytes", "the widest load");
+  add_words<Packed>(bench, gpu, arrays, rows, "12 bytes", "three loads of 4 bytes, strided");
+  add_words<Padded>(bench, gpu, arrays, rows, "12 in 16 bytes",
+                    "one load of 16 bytes, of which 12 are data");
+  constexpr unsigned columns = 1001, pitch = 1024;
+  add_rows(bench, gpu, arrays, rows, "rows of 1001", columns, columns,
+           "rows begin in the middle of a line");
+  add_rows(bench, gpu, arrays, rows, "rows, pitch 1024", columns, pitch,
+           "each row begins with a line; the gaps are not copied");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory

@@ -1,0 +1,86 @@
+// What constant memory is made for: all lanes of a warp read the same word, and get it at once.
+// Lanes that want different words are served one address after the other, while global memory
+// serves them together.
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/memory.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+constexpr unsigned threads = 256, lanes = 32;
+constexpr unsigned words = 4096;  // 16 KiB of the 64 KiB of constant memory
+constexpr unsigned reads = 1024;  // of each thread
+constexpr unsigned step = 32;  // words between two addresses: no two lie in one line of the cache
+
+__constant__ unsigned constants[words];
+
+/// Adds up `reads` words; the lanes of a warp read `distinct` addresses at a time.
+template <bool FromConstant>
+__global__ void read_distinct(const unsigned* memory, unsigned distinct, unsigned* sums) {
+  const unsigned first = threadIdx.x % lanes % distinct * step;
+  unsigned sum = 0;
+  for (unsigned r = 0; r < reads; ++r) {
+    const unsigned at = (first + r) % words;
+    sum += FromConstant ? constants[at] : memory[at];
+  }
+  sums[blockIdx.x * threads + threadIdx.x] = sum;
+}
+
+/// With numbers() in memory.
+unsigned expected(unsigned lane, unsigned distinct) {
+  unsigned sum = 0;
+  for (unsigned r = 0; r < reads; ++r) sum += (lane % distinct * step + r) % words * 3;
+  return sum;
+}
+
+bool is_right(const std::vector<unsigned>& sums, unsigned distinct) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i] != expected(static_cast<unsigned>(i) % lanes, distinct)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Table constant(Bench& bench) {
+  Gpu gpu(bench);
+  std::vector<unsigned> numbers(words);
+  for (unsigned i = 0; i < words; ++i) numbers[i] = 3 * i;
+  check(cudaMemcpyToSymbol(constants, numbers.data(), sizeof(constants)), "cudaMemcpyToSymbol");
+  const DeviceArray<unsigned> memory{std::span<const unsigned>(numbers)};
+  const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
+  const DeviceArray<unsigned> sums(std::uint64_t{blocks} * threads);
+  Measurements rows({{"memory", ColumnType::text}, {"addresses", ColumnType::integer}},
+                    {"time", ColumnType::real, "ns"});
+  for (const bool from_constant : {true, false}) {
+    double of_one = 0;
+    for (unsigned distinct = 1; distinct <= lanes; distinct *= 2) {
+      const auto read = [&] {
+        const auto kernel = from_constant ? read_distinct<true> : read_distinct<false>;
+        kernel<<<blocks, threads, 0, gpu.stream()>>>(memory.data(), distinct, sums.data());
+        check_launch("read_distinct");
+      };
+      sums.clear(gpu.stream());
+      read();
+      gpu.synchronize();
+      bench.verify(is_right(sums.read(), distinct), formatted("{} addresses", distinct));
+      const Estimate seconds = gpu.time(read).seconds;
+      constexpr double warps = static_cast<double>(threads) / lanes;
+      const double each = 1e9 / reads / warps;  // nanoseconds of a warp's read, of all its reads
+      const Estimate time{seconds.value * each, seconds.lo * each, seconds.hi * each};
+      if (distinct == 1) of_one = time.value;
+      rows.add({from_constant ? "constant" : "global", std::int64_t{distinct}}, time,
+               of_one / time.value,
+               distinct == 1
+                   ? "all lanes read the same word"
+                   : formatted("{:.2g} times as long as one address", time.value / of_one));
+    }
+  }
+  bench.note(
+      "A time is that of one read of a warp, with eight warps on each multiprocessor; a share "
+      "is that of the rate with one address.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory

@@ -1,0 +1,123 @@
+// What it costs if a thread's own values do not stay in registers. They go to local memory, which
+// is device memory behind the caches: because an array is indexed by a number that is known only at
+// run time, or because the kernel may use too few registers.
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/memory.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+constexpr unsigned threads = 256;
+constexpr unsigned values = 32;  // that each thread holds
+constexpr unsigned rounds = 64;
+
+/// Adds neighbouring values of a ring, again and again. With the loops written out, every index is
+/// known and every value has a register.
+__device__ float stir(float first) {
+  float ring[values];
+#pragma unroll
+  for (unsigned i = 0; i < values; ++i) ring[i] = first + static_cast<float>(i);
+  for (unsigned round = 0; round < rounds; ++round) {
+#pragma unroll
+    for (unsigned i = 0; i < values; ++i) ring[i] = 0.5F * (ring[i] + ring[(i + 1) % values]);
+  }
+  float sum = 0;
+#pragma unroll
+  for (unsigned i = 0; i < values; ++i) sum += ring[i];
+  return sum;
+}
+
+__global__ void in_registers(const float* from, float* to) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  to[i] = stir(from[i]);
+}
+
+/// The bounds allow 65536 / 2048 = 32 registers a thread, fewer than stir() needs.
+__global__ void __launch_bounds__(1024, 2) with_few_registers(const float* from, float* to) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  to[i] = stir(from[i]);
+}
+
+/// The same, with indices that depend on `one`, which is 1: the ring must have addresses.
+__global__ void indexed_at_run_time(const float* from, float* to, unsigned one) {
+  const std::uint64_t thread = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  float ring[values];
+  for (unsigned i = 0; i < values; ++i) ring[i * one] = from[thread] + static_cast<float>(i);
+  for (unsigned round = 0; round < rounds; ++round) {
+    for (unsigned i = 0; i < values; ++i) {
+      ring[i * one] = 0.5F * (ring[i * one] + ring[(i + one) % values]);
+    }
+  }
+  float sum = 0;
+  for (unsigned i = 0; i < values; ++i) sum += ring[i * one];
+  to[thread] = sum;
+}
+
+/// The reference on the host.
+float expected(float first) {
+  float ring[values];
+  for (unsigned i = 0; i < values; ++i) ring[i] = first + static_cast<float>(i);
+  for (unsigned round = 0; round < rounds; ++round) {
+    for (unsigned i = 0; i < values; ++i) ring[i] = 0.5F * (ring[i] + ring[(i + 1) % values]);
+  }
+  float sum = 0;
+  for (const float value : ring) sum += value;
+  return sum;
+}
+
+bool is_right(const std::vector<float>& sums) {
+  for (std::uint64_t i = 0; i < sums.size(); ++i) {
+    if (std::abs(sums[i] / expected(unit_number(i)) - 1) > 1e-5F) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Table spills(Bench& bench) {
+  Gpu gpu(bench);
+  const std::uint64_t count = std::uint64_t{bench.is_quick() ? 1U : 4U} << 20;
+  const DeviceArray<float> from(count), to(count);
+  fill(from, gpu.stream());
+  Measurements rows({{"case", ColumnType::text},
+                     {"registers", ColumnType::integer},
+                     {"local", ColumnType::integer, "B"}},
+                    {"time", ColumnType::real, "ms"});
+  double best = 0;
+  const auto add = [&](const char* name, const void* kernel, const std::function<void()>& launch) {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+    to.clear(gpu.stream());
+    launch();
+    bench.verify(is_right(to.read(0, 4096)), name);
+    const Estimate seconds = gpu.time(launch).seconds;
+    const Estimate time{seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3};
+    if (best == 0) best = time.value;
+    rows.add({name, std::int64_t{attributes.numRegs},
+              static_cast<std::int64_t>(attributes.localSizeBytes)},
+             time, best / time.value,
+             attributes.localSizeBytes == 0
+                 ? "every value has a register"
+                 : formatted("{} bytes of each thread are in local memory",
+                             static_cast<std::uint64_t>(attributes.localSizeBytes)));
+  };
+  const unsigned blocks = blocks_for(count, threads);
+  const cudaStream_t stream = gpu.stream();
+  add("registers", reinterpret_cast<const void*>(in_registers), [&] {
+    in_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
+    check_launch("in_registers");
+  });
+  add("few registers", reinterpret_cast<const void*>(with_few_registers), [&] {
+    with_few_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
+    check_launch("with_few_registers");
+  });
+  add("run-time index", reinterpret_cast<const void*>(indexed_at_run_time), [&] {
+    indexed_at_run_time<<<blocks, threads, 0, stream>>>(from.data(), to.data(), 1);
+    check_launch("indexed_at_run_time");
+  });
+  bench.note("A share is that of the speed with all values in registers.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory

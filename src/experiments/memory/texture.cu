@@ -1,0 +1,182 @@
+// What texture memory still brings. Its cache is laid out for neighbourhoods of two dimensions, and
+// its units filter, clamp and wrap addresses for nothing. For plain rows global memory is as fast
+// today.
+#include <array>
+#include <cmath>
+
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/memory.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+constexpr unsigned edge = 16;  // of a block of threads
+
+/// A matrix of n x n floats in an array for textures, freed at the end.
+class TextureArray {
+ public:
+  TextureArray(const float* device, unsigned n) {
+    const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    check(cudaMallocArray(&array_, &format, n, n), "cudaMallocArray");
+    const std::size_t row = n * sizeof(float);
+    check(cudaMemcpy2DToArray(array_, 0, 0, device, row, row, n, cudaMemcpyDeviceToDevice),
+          "cudaMemcpy2DToArray");
+  }
+  TextureArray(const TextureArray&) = delete;
+  TextureArray& operator=(const TextureArray&) = delete;
+  ~TextureArray() { device::cuda::report(cudaFreeArray(array_), "cudaFreeArray"); }
+  cudaArray_t get() const { return array_; }
+
+ private:
+  cudaArray_t array_ = nullptr;
+};
+
+/// A view of an array, destroyed at the end.
+class Texture {
+ public:
+  Texture(cudaArray_t array, cudaTextureFilterMode filter, cudaTextureAddressMode address,
+          bool normalised) {
+    cudaResourceDesc resource{};
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = array;
+    cudaTextureDesc view{};
+    view.addressMode[0] = view.addressMode[1] = address;
+    view.filterMode = filter;
+    view.readMode = cudaReadModeElementType;
+    view.normalizedCoords = normalised ? 1 : 0;
+    check(cudaCreateTextureObject(&texture_, &resource, &view, nullptr), "cudaCreateTextureObject");
+  }
+  Texture(const Texture&) = delete;
+  Texture& operator=(const Texture&) = delete;
+  ~Texture() {
+    device::cuda::report(cudaDestroyTextureObject(texture_), "cudaDestroyTextureObject");
+  }
+  cudaTextureObject_t get() const { return texture_; }
+
+ private:
+  cudaTextureObject_t texture_ = 0;
+};
+
+enum class Pattern { row, column, neighbourhood };
+
+/// Element (x, y), clamped to the matrix.
+template <bool FromTexture>
+__device__ float element(cudaTextureObject_t texture, const float* memory, int n, int x, int y) {
+  if constexpr (FromTexture) return tex2D<float>(texture, x + 0.5F, y + 0.5F);
+  x = min(max(x, 0), n - 1);
+  y = min(max(y, 0), n - 1);
+  return memory[static_cast<std::int64_t>(y) * n + x];
+}
+
+/// Copies by rows or by columns of threads, or adds up a neighbourhood of 5 x 5.
+template <bool FromTexture, Pattern Shape>
+__global__ void read_matrix(cudaTextureObject_t texture, const float* memory, float* to, int n) {
+  int x = blockIdx.x * edge + threadIdx.x, y = blockIdx.y * edge + threadIdx.y;
+  if constexpr (Shape == Pattern::column) {
+    x = blockIdx.x * edge + threadIdx.y;
+    y = blockIdx.y * edge + threadIdx.x;
+  }
+  float sum = 0;
+  constexpr int reach = Shape == Pattern::neighbourhood ? 2 : 0;
+  for (int dy = -reach; dy <= reach; ++dy) {
+    for (int dx = -reach; dx <= reach; ++dx) {
+      sum += element<FromTexture>(texture, memory, n, x + dx, y + dy);
+    }
+  }
+  to[static_cast<std::int64_t>(y) * n + x] = sum;
+}
+
+__global__ void fetch(cudaTextureObject_t texture, float x, float y, float* to) {
+  *to = tex2D<float>(texture, x, y);
+}
+
+using Kernel = void (*)(cudaTextureObject_t, const float*, float*, int);
+
+/// The reference of a pattern at (x, y).
+float expected(int n, int x, int y, int reach) {
+  float sum = 0;
+  for (int dy = -reach; dy <= reach; ++dy) {
+    for (int dx = -reach; dx <= reach; ++dx) {
+      const auto column = static_cast<std::uint64_t>(std::clamp(x + dx, 0, n - 1));
+      const auto row = static_cast<std::uint64_t>(std::clamp(y + dy, 0, n - 1));
+      sum += unit_number(row * static_cast<std::uint64_t>(n) + column);
+    }
+  }
+  return sum;
+}
+
+/// The first rows of the matrix.
+bool is_right(const std::vector<float>& rows, int n, int reach) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const int x = static_cast<int>(i) % n, y = static_cast<int>(i) / n;
+    if (std::abs(rows[i] - expected(n, x, y, reach)) > 1e-5F) return false;
+  }
+  return true;
+}
+
+/// Checks what the units do beside reading: an address beyond one is clamped or wraps, and half way
+/// between two elements there is their mean.
+void check_units(Bench& bench, Gpu& gpu, const TextureArray& array, unsigned n) {
+  const DeviceArray<float> to(1);
+  const auto value = [&](const Texture& texture, float x, float y) {
+    fetch<<<1, 1, 0, gpu.stream()>>>(texture.get(), x, y, to.data());
+    check_launch("fetch");
+    return to.read()[0];
+  };
+  const float half = 0.5F / static_cast<float>(n);  // the middle of an element
+  const Texture clamped(array.get(), cudaFilterModePoint, cudaAddressModeClamp, true);
+  const Texture wrapped(array.get(), cudaFilterModePoint, cudaAddressModeWrap, true);
+  const Texture linear(array.get(), cudaFilterModeLinear, cudaAddressModeClamp, false);
+  bench.verify(value(clamped, 1.3F, half) == unit_number(n - 1), "an address that is clamped");
+  const auto third = static_cast<std::uint64_t>(std::floor(0.3F * static_cast<float>(n)));
+  const float found = value(wrapped, 1.3F, half);
+  bench.verify(found == unit_number(third) || found == unit_number(third + 1) ||
+                   found == unit_number(third - 1),
+               "an address that wraps");
+  const float mean = 0.5F * (unit_number(0) + unit_number(1));
+  bench.verify(std::abs(value(linear, 1, 0.5F) - mean) < 4e-3F, "a mean by linear filtering");
+}
+
+}  // namespace
+
+Table texture(Bench& bench) {
+  Gpu gpu(bench);
+  const unsigned n = bench.is_quick() ? 4096 : 16384;
+  const std::uint64_t count = std::uint64_t{n} * n;
+  const DeviceArray<float> from(count), to(count);
+  fill(from, gpu.stream());
+  const TextureArray array(from.data(), n);
+  check_units(bench, gpu, array, n);
+  const Texture view(array.get(), cudaFilterModePoint, cudaAddressModeClamp, false);
+  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
+  const auto add = [&](const char* name, Kernel kernel, int reach, const char* remark) {
+    const auto read = [&] {
+      const dim3 grid(n / edge, n / edge), block(edge, edge);
+      kernel<<<grid, block, 0, gpu.stream()>>>(view.get(), from.data(), to.data(),
+                                               static_cast<int>(n));
+      check_launch(name);
+    };
+    to.clear(gpu.stream());
+    read();
+    bench.verify(is_right(to.read(0, 4 * n), static_cast<int>(n), reach), name);
+    const Estimate rate = gpu.time(read).rate(2.0 * sizeof(float) * static_cast<double>(count));
+    rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
+  };
+  add("rows, global", read_matrix<false, Pattern::row>, 0, "lines of memory, half a warp each");
+  add("rows, texture", read_matrix<true, Pattern::row>, 0, "through the texture units");
+  add("columns, global", read_matrix<false, Pattern::column>, 0,
+      "neighbouring threads read different lines");
+  add("columns, texture", read_matrix<true, Pattern::column>, 0,
+      "the cache is laid out in two dimensions");
+  add("5 x 5, global", read_matrix<false, Pattern::neighbourhood>, 2,
+      "25 loads for each element, mostly from L1");
+  add("5 x 5, texture", read_matrix<true, Pattern::neighbourhood>, 2,
+      "25 fetches; clamping costs nothing");
+  bench.note(
+      "Rates count each element once in and once out. Clamping, wrapping and filtering were "
+      "checked.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory
