@@ -9,6 +9,7 @@
 
 #include "comm/watchdog.hpp"
 #include "core/limits.hpp"
+#include "core/text.hpp"
 #include "io/hdf5_crash.hpp"
 #include "io/result_file.hpp"
 #include "launch/signals.hpp"
@@ -96,6 +97,16 @@ int in_session(const std::function<Options()>& parse, const Body& body) {
                            .announce = session.size() > 1 ? launch::announce_end : nullptr,
                            .end = launch::end_at_once});
   return static_cast<int>(guarded(session, mistake, options, log, body));
+}
+
+void reject_json_file(const CommandLine& line) {
+  const auto json_file = std::ranges::find_if(
+      line.words, [](const std::string& word) { return word.ends_with(".json"); });
+  if (line.switches.contains("json") && json_file != line.words.end()) {
+    throw UsageError(
+        fmt::format("--json writes to standard output and takes no value: redirect it with > {}",
+                    excerpt(*json_file)));
+  }
 }
 
 }  // namespace shardstream::cli

@@ -85,4 +85,8 @@ void reject_options_of_run(const Options& options, std::string_view command,
                            std::span<const std::string_view> data,
                            std::span<const std::string_view> sizes);
 
+/// Throws UsageError if a file is named after --json, which takes no value, as users of other
+/// programs expect.
+void reject_json_file(const CommandLine& line);
+
 }  // namespace shardstream::cli

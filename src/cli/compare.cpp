@@ -33,6 +33,7 @@ int compare(const Arguments& arguments, const char* const*) {
   constexpr std::array<std::string_view, 1> settings = {"threshold"};
   const OptionTable none(std::vector<std::span<const OptionRow>>{});
   const CommandLine line = none.parse_command_line(arguments, switches, settings);
+  reject_json_file(line);
   if (line.words.size() != 2) {
     throw UsageError(fmt::format(
         "compare needs two results or folders of them, OLD and NEW, and {} {} given: see "

@@ -45,17 +45,6 @@ class PageOutput {
   io::Overwrite overwrite_;
 };
 
-/// --json takes no value, which users of other programs expect.
-void reject_json_file(const CommandLine& line) {
-  const auto json_file = std::ranges::find_if(
-      line.words, [](const std::string& word) { return word.ends_with(".json"); });
-  if (line.switches.contains("json") && json_file != line.words.end()) {
-    throw UsageError(
-        fmt::format("--json writes to standard output and takes no value: redirect it with > {}",
-                    excerpt(*json_file)));
-  }
-}
-
 }  // namespace
 
 int report(const Arguments& arguments, const char* const*) {

@@ -86,6 +86,9 @@ def test_real_studies():
     assert two["old"]["launches"] == two["new"]["launches"] == 3, two
     assert two["to_result"]["old"] > two["time"]["old"], two
     largest = two["largest_change"]
+    for phase in two["phases"]:  # the ratio is that of the numbers beside it
+        if phase["ratio"] is not None:
+            assert abs(phase["new"] / phase["old"] / phase["ratio"] - 1) < 1e-9, phase
     assert (largest["phase"], largest["kind"]) == ("overhead", "communication"), two
     assert largest["change"] > 0.39, two
     changed = {(row["what"], row["name"]): (row["old"], row["new"]) for row in told["changes"]}
@@ -104,6 +107,11 @@ def test_different_work_has_nothing_in_common():
     run("run", "reduce", "--input.count", 1000, "-o", folder / "reduce.h5").expect(0)
     finished = run("compare", folder / "old.h5", folder / "reduce.h5")
     expect_complaint(finished, 2, ["model", "reduce"])
+
+
+def test_json_takes_no_value():
+    expect_complaint(run("compare", "old", "new", "--json", "x.json", env=NO_MPI), 2,
+                     ["--json", "x.json"])
 
 
 # ---------------------------------------------------------------- verdicts

@@ -108,6 +108,8 @@ def test_examples_have_every_figure():
             names.append("karp-flatt")
         for name in names:
             assert page.figures[f"s{i + 1}-{name}"] == "picture", (folder, name)
+    again = " ".join(["shardstream report", *map(str, folders), "-o report.html"])
+    assert again in html.unescape(page.source), "the command of the whole page"
     assert "script" not in page.tags and "http://" not in re.sub(
         r"http://www.w3.org/\d+/\w+", "", page.source)
 

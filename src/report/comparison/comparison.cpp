@@ -91,6 +91,8 @@ PhaseComparison compare_phase(const PhaseName& name, const std::vector<double>& 
       result.before >= min_phase_share * point.time.before &&
       result.after >= min_phase_share * point.time.after) {
     result.times = study::compare(as_launches(before), as_launches(after), threshold);
+    result.before = result.times->before;  // means of launches, whose ratio is the one printed
+    result.after = result.times->after;
   }
   return result;
 }
@@ -274,6 +276,7 @@ const PhaseComparison* PointComparison::largest_change() const {
   const PhaseComparison* largest = nullptr;
   for (const PhaseComparison& phase : phases) {  // the largest change comes first
     if (phase.change() == 0 || (phase.change() > 0) != (change > 0)) continue;
+    if (phase.times && phase.times->change == Change::unclear) continue;
     if (phase.kind != "waiting" && std::abs(phase.change()) >= std::abs(change) / 2) return &phase;
     if (largest == nullptr) largest = &phase;
   }

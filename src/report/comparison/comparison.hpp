@@ -34,9 +34,9 @@ struct PointComparison {
   study::Result<std::size_t> launches_to_decide;  ///< a side, if the time is unclear
   std::vector<std::string> warnings;              ///< sentences without a full stop
 
-  /// The phase with the largest change in the direction in which the time changed; none if there is
-  /// no such phase. A phase that waits for another one counts only if no other phase has half of
-  /// the time's change.
+  /// The phase with the largest change in the direction in which the time changed, of those whose
+  /// change is not unclear; none if there is no such phase. A phase that waits for another one
+  /// counts only if no other phase has half of the time's change.
   const PhaseComparison* largest_change() const;
 };
 

@@ -117,10 +117,12 @@ std::string of_differences(const ComparisonReport& report, const Names& names) {
     if (!differs(point.time) || phase == nullptr) continue;
     const double change = point.time.after - point.time.before;
     text += fmt::format(
-        "{}: a repetition takes {} {}; the largest change is in {} of {} ({}), {:+.4g} s.\n",
+        "{}: a repetition takes {} {}{}; it shows in {} of {} ({}), {:+.4g} s. Phases of different "
+        "threads overlap and do not add up.\n",
         printable(names.of(point)), format_duration(std::abs(change)),
-        change > 0 ? "longer" : "less", printable(phase->phase), printable(phase->track),
-        printable(phase->kind), phase->change());
+        change > 0 ? "longer" : "less",
+        point.time.change == study::Change::unclear ? " (not certain)" : "",
+        printable(phase->phase), printable(phase->track), printable(phase->kind), phase->change());
   }
   return text;
 }

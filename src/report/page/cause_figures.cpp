@@ -268,10 +268,11 @@ Figure host_causes_figure(const DetailedStudy& detailed) {
 
 Figure device_causes_figure(const DetailedStudy& detailed) {
   const StudyReport& study = *detailed.study;
-  Figure figure{"device-causes", "Efficiency by cause: devices",
-                "The factors multiply to the total, exactly: the share of the time in which "
-                "kernels run. The lowest factor is the cause to look at.",
-                basis_of_medians(study)};
+  Figure figure{
+      "device-causes", "Efficiency by cause: share of the time in which kernels run",
+      "The factors multiply to the total, exactly. The lowest factor is the cause to look "
+      "at; a low total is expected where the host link or the file is the limit.",
+      basis_of_medians(study)};
   Rows rows;
   std::string why = old_files;
   const bool has_spans = detailed.traced.size() == detailed.medians.size() &&
@@ -297,7 +298,7 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
                 {"balance of devices", "kernels' share of activity", "active share", "total"});
   } else {
     plot_shares(figure, study, rows, {"balance of devices", "busy share of the busiest", "total"});
-    figure.basis += " The copies' part is not told apart: that takes a timeline at each size.";
+    figure.basis += " Copies are not separated: that takes a timeline at each size.";
   }
   return figure;
 }

@@ -153,8 +153,8 @@ void plot_runs(Figure& figure, const StudyReport& study, const std::string& labe
 Figure roofline_figure(const DetailedStudy& detailed) {
   const StudyReport& study = *detailed.study;
   Figure figure{"roofline", "Roofline: the rate of a rank below its measured ceilings",
-                "A point on the line is as fast as the machine allows. On the slope the data's "
-                "way is the limit, on the flat part computing is.",
+                "A point on the line is as fast as the machine allows. On the slope the data "
+                "transfer limits, on the flat part the arithmetic.",
                 fmt::format("{}, each a point; roofs and bytes are those of the launch with the "
                             "median time at each size, measured in it.",
                             counted(study.runs.size(), "launch"))};
@@ -195,7 +195,9 @@ Figure roofline_figure(const DetailedStudy& detailed) {
 
 Figure energy_figure(const StudyReport& study) {
   Figure figure{"energy", "Energy to solution of all GPUs",
-                "Flat is ideal for the same work. More ranks cost more energy if they wait.",
+                study.is_strong()
+                    ? "Flat is ideal. More ranks cost more energy if they wait."
+                    : "Flat is ideal: energy for each unit of work, which grows with the ranks.",
                 fmt::format("{}; energy of a repetition, read from the GPUs.",
                             counted(study.runs.size(), "launch"))};
   const bool known = std::ranges::any_of(
@@ -205,7 +207,12 @@ Figure energy_figure(const StudyReport& study) {
                    "the files have no energy: the runs had no GPU that measures it, or were too "
                    "short for a sample");
   }
-  plot_runs(figure, study, "energy of a repetition [J]", energy_of);
+  const auto shown = [&](const RunFile& run) {
+    return study.is_strong() ? energy_of(run) : energy_of(run) / run.work;
+  };
+  plot_runs(figure, study,
+            study.is_strong() ? "energy of a repetition [J]" : "energy per unit of work [J]",
+            shown);
   figure.numbers.header = {"ranks", "launches", "energy [J]",
                            fmt::format("energy per work [J/{}]", study.unit)};
   for (const study::Size& size : study.table.sizes) {
@@ -219,18 +226,24 @@ Figure energy_figure(const StudyReport& study) {
 Figure cost_figure(const StudyReport& study) {
   const bool has_gpus = study.runs.front().gpus > 0;
   const char* const unit = has_gpus ? "GPU-hours" : "rank-hours";
-  Figure figure{"cost", fmt::format("Cost of a repetition in {}", unit),
-                study.is_strong() ? "Flat is ideal. A rise is what the speed-up costs."
-                                  : "A straight line through the origin is ideal: more work.",
-                fmt::format("{}; without start-up, which stands in the table.",
-                            counted(study.runs.size(), "launch"))};
+  const char* const short_unit = has_gpus ? "GPU-seconds" : "rank-seconds";
+  Figure figure{
+      "cost", "Cost of a repetition in time of all devices",
+      study.is_strong() ? "Flat is ideal. A rise is what the speed-up costs."
+                        : "Flat is ideal: cost for each unit of work.",
+      fmt::format("{}; start-up excluded, see Numbers.", counted(study.runs.size(), "launch"))};
   constexpr double hour = 3600;
   const auto cost = [](const RunFile& run) { return devices_of(run) * run.seconds / hour; };
   double largest = 0;
   for (const RunFile& run : study.runs) largest = std::max(largest, cost(run));
   const bool is_small = largest < 0.1;
-  const auto shown = [&](const RunFile& run) { return cost(run) * (is_small ? 1000 : 1); };
-  plot_runs(figure, study, fmt::format("cost [{}{}]", unit, is_small ? " / 1000" : ""), shown);
+  const auto shown = [&](const RunFile& run) {
+    return cost(run) * (is_small ? hour : 1) / (study.is_strong() ? 1 : run.work);
+  };
+  plot_runs(figure, study,
+            fmt::format("{} [{}]", study.is_strong() ? "cost" : "cost per unit of work",
+                        is_small ? short_unit : unit),
+            shown);
   figure.numbers.header = {"ranks", "launches", fmt::format("repetition [{}]", unit),
                            fmt::format("whole run with start-up [{}]", unit)};
   for (const study::Size& size : study.table.sizes) {

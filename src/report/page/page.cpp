@@ -250,7 +250,7 @@ Page to_page(const Report& report) {
     made.html +=
         page::bench_section(report.benches[i], benches[i], id_of_bench(i), made.why_no_pictures);
   }
-  made.html += unreadable(report);
+  made.html += unreadable(report) + page::page_command(report);
   if (!report.studies.empty()) made.html += page::terms();
   made.html += "</main>\n</body>\n</html>\n";
   return made;

@@ -64,7 +64,9 @@ std::vector<std::string> flagged_runs(const StudyReport& study) {
     texts.push_back(fmt::format("{} of {}: {}; the table of launches marks them", runs,
                                 counted(study.runs.size(), "launch"), words));
   };
-  add(study.throttled(), "throttled, a GPU lowered its clocks in a timed repetition");
+  add(study.throttled(),
+      "throttled: a GPU lowered its clocks in timed repetitions, so that times depend on power and "
+      "cooling");
   add(study.unconverged(), "unconverged, the median was not within the wanted precision");
   return texts;
 }
@@ -89,16 +91,9 @@ std::string command_block(const std::string& text) {
   return fmt::format("<pre>{}</pre>\n", escape(text));
 }
 
-/// Names the files if they are few and no study of a folder.
-std::string report_command(const StudyReport& study, const std::string& folder) {
-  std::vector<std::string> words = {"shardstream", "report"};
-  if (study.runs.front().study.empty() && study.runs.size() <= most_lines) {
-    for (const RunFile& run : study.runs) words.push_back(run.path.string());
-  } else {
-    words.push_back(folder);
-  }
-  words.insert(words.end(), {"-o", "report.html"});
-  return shell_line(words);
+std::string folder_of(const StudyReport& study) {
+  const auto parent = study.runs.front().path.parent_path();
+  return parent.empty() ? "." : parent.string();
 }
 
 }  // namespace
@@ -130,12 +125,13 @@ std::string methods(const StudyReport& study) {
       "A launch is a fresh start of the program; its time is the median of its {} timed "
       "repetition{}{}. ",
       count, count == "1" ? "" : "s", warm_up);
-  text += study.table.noise.df > 0
-              ? fmt::format(
-                    "Intervals are 95 %, Student's t over launches; launches of one size "
-                    "differ by {:.2g} %. ",
-                    100 * std::sqrt(study.table.noise.variance))
-              : "There are no intervals, since no size has several launches. ";
+  text +=
+      study.table.noise.df > 0
+          ? fmt::format(
+                "Intervals are 95 %, Student's t over launches, with a standard deviation between "
+                "launches of {:.2g} %, pooled over sizes. ",
+                100 * std::sqrt(study.table.noise.variance))
+          : "There are no intervals, since no size has several launches. ";
   text += fmt::format("Speed-ups refer to {}. ", counted(study.table.anchor, "rank"));
   if (const std::string cache = run.text("page_cache"); !cache.empty()) {
     text += fmt::format("The page cache was {}. ", cache);
@@ -225,35 +221,51 @@ std::string provenance(const DetailedStudy& detailed) {
 }
 
 std::string commands(const StudyReport& study) {
-  const auto parent = study.runs.front().path.parent_path();
-  const std::string folder = parent.empty() ? "." : parent.string();
-  const std::string page = report_command(study, folder);
+  const std::string folder = folder_of(study), again = folder + "-again";
   std::error_code ignored;
-  const bool has_study = std::filesystem::exists(folder + "/study.ini", ignored);
   std::string html;
-  if (has_study && !study.runs.front().study.empty()) {
-    html += "<p>The study, with its options in study.ini, and this page:</p>\n";
+  if (!study.runs.front().study.empty() &&
+      std::filesystem::exists(folder + "/study.ini", ignored)) {
+    html +=
+        "<p>The study once more, with its options in study.ini, and whether it became slower:"
+        "</p>\n";
     html += command_block(fmt::format(
-        "{}\n{}",
-        shell_line({"shardstream", "scale", folder + "/study.ini", "-o", folder + "-again"}),
-        page));
-  } else {
-    html += "<p>This page:</p>\n" + command_block(page);
+        "{}\n{}", shell_line({"shardstream", "scale", folder + "/study.ini", "-o", again}),
+        shell_line({"shardstream", "compare", folder, again})));
   }
   std::string list;
   for (const int ranks : ranks_of(study)) {
     const RunFile& run = *study.runs_on(ranks).front();
-    list += fmt::format("# on {}\n{}\n", counted(ranks, "rank"), run.command);
+    const std::string launcher = ranks > 1 ? fmt::format("mpirun -np {} ", ranks) : "";
+    list += fmt::format("# on {}\n{}{}\n", counted(ranks, "rank"), launcher, run.command);
   }
   return html + folded("One launch at each size", command_block(list));
+}
+
+std::string page_command(const Report& report) {
+  std::vector<std::string> words = {"shardstream", "report"};
+  const auto add = [&](const std::string& word) {
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+  };
+  for (const StudyReport& study : report.studies) {
+    if (study.runs.front().study.empty() && study.runs.size() <= most_lines) {
+      for (const RunFile& run : study.runs) add(run.path.string());
+    } else {
+      add(folder_of(study));
+    }
+  }
+  for (const BenchFile& bench : report.benches) add(bench.path.string());
+  words.insert(words.end(), {"-o", "report.html"});
+  return "<section id=\"redo\">\n<h2>This page again</h2>\n" + command_block(shell_line(words)) +
+         "</section>\n";
 }
 
 std::string_view terms() {
   return R"(<section id="terms">
 <h2>Terms and formulas</h2>
 <dl class="short">
-<dt>Speed-up</dt><dd>Strong: S = p0 T(p0) / T(p), the same work on more ranks. Weak: the same from
-rates, work / T. The smallest size is p0.</dd>
+<dt>Speed-up</dt><dd>Strong: S = p0 T(p0) / T(p), the same work on more ranks. Weak: S = p0 R(p) / R(p0) with
+the rates R = work / T. The smallest size is p0.</dd>
 <dt>Efficiency</dt><dd>E = S / p.</dd>
 <dt>Karp-Flatt metric</dt><dd>e = (1/S - 1/p) / (1 - 1/p). Karp and Flatt, CACM 33 (1990).</dd>
 <dt>Amdahl's law</dt><dd>T = a + b/p by least squares with weights 1/T²; serial share s = a / (a + b).
@@ -269,6 +281,9 @@ mean K / T. Computation scaling is the useful time per work of the smallest size
 size.</dd>
 <dt>Overlap</dt><dd>(sum B - T) / (sum B - max B) for the stages of a rank that are busy for B
 seconds; the mean of the ranks.</dd>
+<dt>Ceilings</dt><dd>link_up, link_down: copies from host to GPU and back. device_read: reading
+device memory. multiply_*: products of tiles in a precision. panel_read: reading the matrices and
+bringing them to the GPU. page_cache_read, disk_read: reading the file.</dd>
 <dt>Roofline</dt><dd>Rate at most min(peak, bandwidth x work per byte). Each launch measures its
 ceilings; the roofs are those of the launch with the median time.</dd>
 </dl>

@@ -19,6 +19,8 @@ std::string findings(const StudyReport& study);
 std::string raw_points(const StudyReport& study);
 std::string provenance(const DetailedStudy& detailed);
 std::string commands(const StudyReport& study);
+/// The command that makes the whole page.
+std::string page_command(const Report& report);
 /// The meaning of words and formulas; the same on every page.
 std::string_view terms();
 

@@ -20,16 +20,23 @@ bool law_fails(const StudyReport& study) {
   return fit != nullptr && fit->verdict == study::Verdict::does_not_fit;
 }
 
+/// How far the law may be trusted beyond the largest size.
+std::string caution_of(const StudyReport& study) {
+  if (law_fails(study)) return "extrapolated by a law that does not fit: do not rely on it";
+  const char* const scatter = "the interval covers the scatter of launches only";
+  if (study.table.sizes.size() > 2) return fmt::format("extrapolated; {}", scatter);
+  return fmt::format("extrapolated by a law that two sizes cannot test; {}", scatter);
+}
+
 /// The law at twice the largest size, as tile and as sentence; empty without a law.
 struct Expected {
   std::string value, label, sentence;
 };
 
 Expected expected(const StudyReport& study) {
-  const int next = 2 * study.table.sizes.back().ranks;
-  const char* const caution = law_fails(study)
-                                  ? "extrapolated by a law that does not fit: do not rely on it"
-                                  : "extrapolated";
+  const study::Size& last = study.table.sizes.back();
+  const int next = 2 * last.ranks;
+  const std::string caution = caution_of(study);
   if (study.gustafson) {
     const auto efficiency = study.gustafson->predict_efficiency(next);
     return {number_text(efficiency.value, 3),
@@ -40,25 +47,34 @@ Expected expected(const StudyReport& study) {
   if (!study.amdahl) return {};
   const auto law = study.amdahl->predict(next);
   if (!law) return {};
-  return {number_text(law->speedup.value, 3),
-          fmt::format("speed-up extrapolated to {} ranks", next),
-          fmt::format("on {} ranks the law expects {} s, a speed-up of {} and an efficiency of {} "
-                      "({})",
-                      next, estimate_text(law->seconds), estimate_text(law->speedup),
-                      estimate_text(law->efficiency), caution)};
+  return {
+      number_text(law->speedup.value, 3), fmt::format("speed-up extrapolated to {} ranks", next),
+      fmt::format("on {} ranks the law expects {} s, a speed-up of {} and an efficiency of {}; a "
+                  "repetition costs {} rank-seconds there and {} on {} ({})",
+                  next, estimate_text(law->seconds), estimate_text(law->speedup),
+                  estimate_text(law->efficiency), number_text(next * law->seconds.value, 3),
+                  number_text(last.ranks * last.seconds.value, 3), counted(last.ranks, "rank"),
+                  caution)};
+}
+
+bool holds_zero(const study::Estimate& estimate) {
+  return estimate.interval && estimate.interval->lo <= 0 && estimate.interval->hi >= 0;
 }
 
 std::string serial_part(const StudyReport& study) {
   if (study.amdahl) {
-    return fmt::format("{} of the time on one rank, {} s. {}",
-                       estimate_text(study.amdahl->serial_share),
-                       estimate_text(study.amdahl->serial_seconds),
-                       words_of(study.amdahl->law.fit, study.amdahl->law.residuals));
+    return fmt::format(
+        "{} of the time on one rank, {} s (Amdahl){}. {}",
+        estimate_text(study.amdahl->serial_share), estimate_text(study.amdahl->serial_seconds),
+        holds_zero(study.amdahl->serial_share) ? ", not distinguishable from zero" : "",
+        words_of(study.amdahl->law.fit, study.amdahl->law.residuals));
   }
   if (study.gustafson) {
-    return fmt::format("s' = {} of the parallel run (Gustafson). {}",
-                       estimate_text(study.gustafson->serial_share),
-                       words_of(study.gustafson->fit, study.gustafson->residuals));
+    return fmt::format(
+        "s' = {} of the parallel run (Gustafson){}. {}",
+        estimate_text(study.gustafson->serial_share),
+        holds_zero(study.gustafson->serial_share) ? ", not distinguishable from zero" : "",
+        words_of(study.gustafson->fit, study.gustafson->residuals));
   }
   return {};
 }
@@ -84,9 +100,13 @@ std::string what_bounds(const StudyReport& study) {
   const std::string bound = bound_at(study.facts.back());
   const int ranks = study.table.sizes.back().ranks;
   if (bound.empty()) return "The files name no ceiling that bounds the runs.";
-  return fmt::format("{}, the lowest measured ceiling: the largest size is at {}{}.",
-                     study.facts.back().bound_by, bound,
-                     ranks == 1 ? "" : fmt::format(" of {} ranks", ranks));
+  std::string text = fmt::format("Nearest ceiling: {} reach {}", counted(ranks, "rank"), bound);
+  if (const std::string first = bound_at(study.facts.front()); study.facts.size() > 1) {
+    text += fmt::format(", {} {}", counted(study.table.anchor, "rank"), first);
+  }
+  constexpr double near = 0.9;
+  if (study.facts.back().bound_share >= near) return text + '.';
+  return text + ". That ceiling does not explain the rest: see the figures on where the time goes.";
 }
 
 std::string time_to_result(const StudyReport& study) {
@@ -94,8 +114,15 @@ std::string time_to_result(const StudyReport& study) {
   const double all = study.facts.back().to_result;
   const double work = median_of(runs, &RunFile::wall);
   if (!std::isfinite(all)) return {};
-  return fmt::format("{} from start to file at the largest size, of which {} are the repetitions.",
-                     format_duration(std::max(0.0, all)), format_duration(work));
+  const double first = study.facts.front().to_result;
+  std::string faster;
+  if (study.facts.size() > 1 && study.is_strong() && std::isfinite(first)) {
+    faster = fmt::format("; {} on {}: {:.3g} times faster", format_duration(std::max(0.0, first)),
+                         counted(study.table.anchor, "rank"), first / all);
+  }
+  return fmt::format(
+      "{} from start to file at the largest size, of which {} are the repetitions{}.",
+      format_duration(std::max(0.0, all)), format_duration(work), faster);
 }
 
 std::string trust(const StudyReport& study) {
@@ -110,8 +137,12 @@ std::string trust(const StudyReport& study) {
   if (checksums == study.runs.size() && study.is_strong() && study.table.sizes.size() > 1) {
     text += "; the checksum is the same at every size";
   }
-  return fmt::format("{}. {} excluded, {} failed.", text, study.excluded.size(),
-                     study.failed.size());
+  text += fmt::format(". {} excluded, {} failed", study.excluded.size(), study.failed.size());
+  if (const std::size_t throttled = study.throttled(); throttled > 0) {
+    text += fmt::format(", {} of {} with a throttled GPU", throttled,
+                        counted(study.runs.size(), "launch"));
+  }
+  return text + '.';
 }
 
 std::string studied(const StudyReport& study) {
@@ -125,11 +156,14 @@ std::string studied(const StudyReport& study) {
   const std::string sizes = ranks.size() == 1
                                 ? counted(ranks.front(), "rank")
                                 : fmt::format("{} to {} ranks", ranks.front(), ranks.back());
-  return fmt::format("{}{}, {}, on {} of {}; {}.",
+  const bool one_gpu_each =
+      std::ranges::all_of(study.runs, [](const RunFile& each) { return each.gpus == each.ranks; });
+  return fmt::format("{}{}, {}, on {} of {}{}; {}.",
                      ranks.size() == 1   ? ""
                      : study.is_strong() ? "Strong scaling of "
                                          : "Weak scaling of ",
-                     what, work, sizes, study.device, counted(study.runs.size(), "launch"));
+                     what, work, sizes, study.device, one_gpu_each ? ", one GPU each" : "",
+                     counted(study.runs.size(), "launch"));
 }
 
 std::string tiles(const StudyReport& study) {
@@ -183,14 +217,16 @@ std::string summary(const DetailedStudy& detailed) {
     add("Speed-up", fmt::format("{} on {} ranks.", estimate_text(last.speedup), last.ranks));
     add("Efficiency", fmt::format("{} on {} ranks.", estimate_text(last.efficiency), last.ranks));
   }
-  add("Bound by", what_bounds(study));
+  add("Limit", what_bounds(study));
   add("Serial part", serial_part(study));
   add("Twice the size", sentence(expected(study).sentence));
   add("To the result", time_to_result(study));
   add("Trust", trust(study));
   if (study.table.noise.df > 0) {
-    add("Intervals", fmt::format("95 % over launches, which differ by {:.2g} %.",
-                                 100 * std::sqrt(study.table.noise.variance)));
+    add("Intervals",
+        fmt::format("95 % over launches; standard deviation between launches {:.2g} %, "
+                    "pooled over sizes.",
+                    100 * std::sqrt(study.table.noise.variance)));
   } else {
     add("Intervals", "None: that takes several launches at a size.");
   }
