@@ -12,17 +12,20 @@ namespace {
 
 constexpr unsigned threads = 1024;
 
-/// Every block reads the whole set `laps` times, beginning at a place of its own, and adds it up.
+/// Every block reads the whole set `laps` times and adds it up. It begins at a place of its own, so
+/// that no two blocks read the same lines at the same time.
 __global__ void __launch_bounds__(threads)
     read_again(const uint4* words, unsigned count, unsigned laps, unsigned* sums) {
   constexpr unsigned flight = 4;
+  const auto start = static_cast<unsigned>(std::uint64_t{blockIdx.x} * count / gridDim.x);
   unsigned sum = 0;
   for (unsigned lap = 0; lap < laps; ++lap) {
     for (unsigned i = threadIdx.x; i < count; i += flight * threads) {
       uint4 word[flight] = {};
 #pragma unroll
       for (unsigned k = 0; k < flight; ++k) {
-        if (i + k * threads < count) word[k] = words[i + k * threads];
+        const unsigned at = start + i + k * threads;
+        if (i + k * threads < count) word[k] = words[at < count ? at : at - count];
       }
 #pragma unroll
       for (unsigned k = 0; k < flight; ++k) sum += word[k].x + word[k].y + word[k].z + word[k].w;
@@ -39,7 +42,7 @@ __global__ void count_up(unsigned* words, std::uint64_t count) {
 const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
   if (bytes <= gpu.sharedMemPerMultiprocessor) return "expected from L1";
   if (bytes <= static_cast<std::uint64_t>(gpu.l2CacheSize)) return "expected from L2";
-  return "expected from device memory; blocks that read together share a part";
+  return "expected from device memory; the L2 cache still holds a part";
 }
 
 /// The sum of 0 ... count - 1, modulo 2^32.
