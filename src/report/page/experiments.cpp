@@ -110,7 +110,7 @@ double tic_step(double most) {
 
 /// The bars from top to bottom in the order of the rows, `x` beside them.
 std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows) {
-  constexpr int width = 400, bar_height = 19, around = 60, label_width = 150;
+  constexpr int width = 400, bar_height = 19, around = 78, label_width = 150;
   constexpr double half = 0.36;
   Script script(width, around + bar_height * static_cast<int>(rows.size()));
   std::string tics;
