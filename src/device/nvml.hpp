@@ -116,4 +116,13 @@ constexpr double pcie_rate(int generation, int width) {
   return transfers[i] * code[i] * width / 8;
 }
 
+/// GB/s (10^9 bytes) each way of `links` NVLinks of a GPU of this compute capability (90 for 9.0):
+/// 20 a link on Pascal, 25 from Volta to Hopper, 50 on Blackwell (NVIDIA's data sheets). NaN
+/// without links.
+constexpr double nvlink_rate(int compute_capability, int links) {
+  if (links < 1) return std::numeric_limits<double>::quiet_NaN();
+  const double each = compute_capability < 70 ? 20 : compute_capability < 100 ? 25 : 50;
+  return each * links;
+}
+
 }  // namespace shardstream::device

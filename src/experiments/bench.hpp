@@ -56,6 +56,7 @@ class Bench {
     device::GpuFacts facts;  ///< of this rank's GPU, if NVML knows it
     measure::Sampling sampling;
     bool quick;                                     ///< fewer and smaller cases
+    int at_once;                                    ///< ranks that measure at the same time
     std::uint64_t memory;                           ///< bytes that the device gives this rank
     const std::map<std::string, double>& ceilings;  ///< by name, of this rank
     launch::Heartbeat& heartbeat;
@@ -68,6 +69,8 @@ class Bench {
   const measure::Sampling& sampling() const { return setting_.sampling; }
   launch::Heartbeat& heartbeat() const { return setting_.heartbeat; }
   bool is_quick() const { return setting_.quick; }
+  /// Ranks that measure at the same time: all, or 1 in turns (Experiment::turns).
+  int at_once() const { return setting_.at_once; }
   std::uint64_t memory() const { return setting_.memory; }
 
   /// The option `key` in bytes. Throws Error if it is more than `share` of the device's memory.

@@ -9,16 +9,19 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "experiments/ladders/ladders.hpp"
+#include "experiments/link/link.hpp"
 #include "experiments/memory/memory.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
 namespace {
 
-constexpr std::array the_groups = {Group{"memory", "device memory"}, Group{"ladders", "ladders"}};
+constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "device memory"},
+                                   Group{"ladders", "ladders"}};
 
 std::string needs_of(const Experiment& experiment) {
-  std::string needs = "a GPU";
+  const int gpus = experiment.needs.gpus;
+  std::string needs = gpus > 1 ? fmt::format("{} GPUs", gpus) : "a GPU";
   if (const int capability = experiment.needs.compute_capability; capability > 0) {
     needs += fmt::format(" of compute capability {}.{}", capability / 10, capability % 10);
   }
@@ -42,7 +45,7 @@ std::vector<std::string_view> all_names() {
 }  // namespace
 
 std::string_view word_of(Look look) {
-  constexpr std::array<std::string_view, 3> words = {"bars", "lines", "steps"};
+  constexpr std::array<std::string_view, 4> words = {"bars", "lines", "steps", "matrix"};
   return words[static_cast<std::size_t>(look)];
 }
 
@@ -53,7 +56,7 @@ std::span<const Group> groups() {
 std::span<const Experiment> all() {
   static const std::vector<Experiment> experiments = [] {
     std::vector<Experiment> rows;
-    for (const auto& group : {memory::experiments(), ladders::experiments()}) {
+    for (const auto& group : {link::experiments(), memory::experiments(), ladders::experiments()}) {
       rows.insert(rows.end(), group.begin(), group.end());
     }
     return rows;

@@ -9,4 +9,13 @@ bool context_is_lost() {
   return cudaDeviceSynchronize() != cudaSuccess;
 }
 
+int visible_gpus() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    (void)cudaGetLastError();  // no driver and no GPU are answers, too
+    return 0;
+  }
+  return count;
+}
+
 }  // namespace shardstream::experiments

@@ -6,5 +6,7 @@ namespace shardstream::experiments {
 /// Whether an error has spoilt the CUDA context of this rank, so that every later call fails. False
 /// in a build without CUDA.
 bool context_is_lost();
+/// GPUs that this process sees; 0 in a build without CUDA.
+int visible_gpus();
 
 }  // namespace shardstream::experiments

@@ -18,7 +18,8 @@ class Bench;
 enum class Look {
   bars,   ///< a bar for each row
   lines,  ///< `y` over the numbers `x`, a line for each value of `series`
-  steps   ///< bars in the order of the rows, which are the rungs of a ladder
+  steps,  ///< bars in the order of the rows, which are the rungs of a ladder
+  matrix  ///< `y` as a coloured cell for each pair of `x` (columns) and `series` (rows)
 };
 std::string_view word_of(Look look);
 
@@ -27,13 +28,22 @@ struct Figure {
   Look look = Look::bars;
   std::string_view x, y;
   std::string_view series = {};  ///< empty: one series
+  std::string_view panel = {};   ///< a figure for each value of this column; empty: one figure
   bool log_x = false, log_y = false;
   bool more_is_better = true;  ///< of `y`; false for times
+};
+
+/// Which ranks measure at the same time.
+enum class Turns {
+  at_once,     ///< all of them
+  one_by_one,  ///< each rank alone, while the others wait
+  both         ///< first one by one, then all at once; with one rank only once
 };
 
 /// What must be there for `run`.
 struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
+  int gpus = 1;                ///< that this rank sees
   /// Names of the ceilings (measure/ceilings) that rows are compared with.
   std::vector<std::string_view> ceilings = {};
 };
@@ -48,6 +58,7 @@ struct Experiment {
   std::span<const OptionRow> options;
   Figure figure;
   Needs needs = {};
+  Turns turns = Turns::at_once;
   /// Measures on this rank's GPU and makes no collective call. Throws Unverified before a time is
   /// reported if an answer is wrong. Null in a build without CUDA.
   Table (*run)(Bench&) = nullptr;

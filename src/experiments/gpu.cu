@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 
 namespace shardstream::experiments {
@@ -90,6 +91,52 @@ Timing Gpu::time_call(const std::function<void()>& call) {
   });
   bench_.count(timing);
   return timing;
+}
+
+SideStreams::SideStreams(unsigned count) : forked_(false) {
+  for (unsigned i = 0; i < count; ++i) {
+    streams_.emplace_back(device::Priority::normal);
+    ended_.emplace_back(false);
+  }
+}
+
+void SideStreams::fork(cudaStream_t main) const {
+  check(cudaEventRecord(forked_.get(), main), "cudaEventRecord");
+  for (const auto& stream : streams_) {
+    check(cudaStreamWaitEvent(stream.get(), forked_.get()), "cudaStreamWaitEvent");
+  }
+}
+
+void SideStreams::join(cudaStream_t main) const {
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    check(cudaEventRecord(ended_[i].get(), streams_[i].get()), "cudaEventRecord");
+    check(cudaStreamWaitEvent(main, ended_[i].get()), "cudaStreamWaitEvent");
+  }
+}
+
+PeerAccessGuard::PeerAccessGuard(int other) : other_(other) {
+  check(cudaGetDevice(&own_), "cudaGetDevice");
+  int reaches = 0;
+  check(cudaDeviceCanAccessPeer(&reaches, own_, other), "cudaDeviceCanAccessPeer");
+  if (reaches == 0) {
+    throw NotAvailable(formatted("GPU {} cannot reach the memory of GPU {}", own_, other));
+  }
+  const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
+  was_enabled_ = status == cudaErrorPeerAccessAlreadyEnabled;
+  if (was_enabled_) {
+    (void)cudaGetLastError();  // no failure of the next call
+  } else {
+    check(status, "cudaDeviceEnablePeerAccess");
+  }
+}
+
+PeerAccessGuard::~PeerAccessGuard() {
+  if (was_enabled_) return;
+  int current = 0;
+  device::cuda::report(cudaGetDevice(&current), "cudaGetDevice");
+  device::cuda::report(cudaSetDevice(own_), "cudaSetDevice");
+  device::cuda::report(cudaDeviceDisablePeerAccess(other_), "cudaDeviceDisablePeerAccess");
+  device::cuda::report(cudaSetDevice(current), "cudaSetDevice");
 }
 
 WindowGuard::WindowGuard(cudaStream_t stream, const cudaAccessPolicyWindow& window)

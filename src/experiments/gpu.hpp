@@ -122,6 +122,52 @@ class Gpu {
   unsigned samples_ = 0;
 };
 
+/// Streams beside one that is timed. Not thread-safe.
+class SideStreams {
+ public:
+  explicit SideStreams(unsigned count);
+
+  cudaStream_t operator[](unsigned i) const { return streams_[i].get(); }
+  /// Work given to the side streams from now on begins after what `main` was given before.
+  void fork(cudaStream_t main) const;
+  /// Work given to `main` from now on begins after what the side streams were given before.
+  void join(cudaStream_t main) const;
+
+ private:
+  std::vector<device::cuda::StreamHandle> streams_;
+  device::cuda::EventHandle forked_;
+  std::vector<device::cuda::EventHandle> ended_;
+};
+
+/// Makes another GPU the current one, and the one before it again at the end.
+class CurrentGpuGuard {
+ public:
+  explicit CurrentGpuGuard(int ordinal) {
+    check(cudaGetDevice(&before_), "cudaGetDevice");
+    check(cudaSetDevice(ordinal), "cudaSetDevice");
+  }
+  CurrentGpuGuard(const CurrentGpuGuard&) = delete;
+  CurrentGpuGuard& operator=(const CurrentGpuGuard&) = delete;
+  ~CurrentGpuGuard() { device::cuda::report(cudaSetDevice(before_), "cudaSetDevice"); }
+
+ private:
+  int before_ = 0;
+};
+
+/// Lets the current GPU reach the memory of `other`. At the end that is as it was before.
+class PeerAccessGuard {
+ public:
+  /// Throws NotAvailable if the two have no path to each other.
+  explicit PeerAccessGuard(int other);
+  PeerAccessGuard(const PeerAccessGuard&) = delete;
+  PeerAccessGuard& operator=(const PeerAccessGuard&) = delete;
+  ~PeerAccessGuard();
+
+ private:
+  int own_ = 0, other_;
+  bool was_enabled_ = false;
+};
+
 /// Sets a limit of the device (cudaDeviceSetLimit) and sets it back at the end.
 class LimitGuard {
  public:

@@ -6,4 +6,8 @@ bool context_is_lost() {
   return false;
 }
 
+int visible_gpus() {
+  return 0;
+}
+
 }  // namespace shardstream::experiments

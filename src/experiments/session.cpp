@@ -58,10 +58,18 @@ struct Finished {
   report::ExperimentResult result = {};
 };
 
-/// What one rank has to say at the end of an experiment, as text that ranks can exchange.
+/// What one rank has to say at the end of an experiment.
 struct Ending {
   State state = State::measured;
   std::string message = {};
+};
+
+/// What an experiment has left on one rank.
+struct Attempt {
+  Ending ending = {};
+  Table table{"rows", {}};
+  std::vector<std::string> notes = {};
+  int unconverged = 0;
 };
 
 measure::Sampling sampling_of(const Options& options, bool quick) {
@@ -117,6 +125,7 @@ report::ExperimentResult described(const Experiment& experiment) {
   result.x = figure.x;
   result.y = figure.y;
   result.series = figure.series;
+  result.panel = figure.panel;
   result.log = fmt::format("{}{}", figure.log_x ? "x" : "", figure.log_y ? "y" : "");
   result.better = figure.more_is_better ? "more" : "less";
   return result;
@@ -133,6 +142,9 @@ std::string obstacle(const Experiment& experiment, const runtime::Runtime& runti
                        device.compute_capability / 10, device.compute_capability % 10,
                        experiment.needs.compute_capability / 10,
                        experiment.needs.compute_capability % 10);
+  }
+  if (const int gpus = visible_gpus(); gpus < experiment.needs.gpus) {
+    return fmt::format("it takes {} GPUs, and this rank sees {}", experiment.needs.gpus, gpus);
   }
   return {};
 }
@@ -156,7 +168,8 @@ class Run {
 
  private:
   Finished one(const Experiment& experiment);
-  Ending attempt(const Experiment& experiment, Bench& bench, Table& table);
+  Attempt attempt(const Experiment& experiment, int at_once);
+  Attempt take_turns(const Experiment& experiment);
   void observe_gpu(report::ExperimentResult& result);
   void warn_of_slow_ranks(const Finished& finished);
   void publish();
@@ -205,19 +218,53 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
   my_ceilings_ = measure_ceilings(runtime_, available, ceilings_);
 }
 
-/// Runs it on this rank. Throws nothing.
-Ending Run::attempt(const Experiment& experiment, Bench& bench, Table& table) {
+/// Runs it on this rank, while `at_once` ranks measure. Throws nothing.
+Attempt Run::attempt(const Experiment& experiment, int at_once) {
   const bool on_gpu = runtime_.device->info().backend == "cuda";
+  Bench bench({.options = options_,
+               .device = runtime_.device->info(),
+               .facts = facts_,
+               .sampling = sampling_of(options_, request_.quick),
+               .quick = request_.quick,
+               .at_once = at_once,
+               .memory = runtime_.resources.device_memory,
+               .ceilings = my_ceilings_,
+               .heartbeat = session_.heartbeat()});
+  Attempt attempt;
   try {
-    table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
-    return {};
+    attempt.table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);
   } catch (const NotAvailable& error) {
-    return {State::not_available, error.what()};
+    attempt.ending = {State::not_available, error.what()};
   } catch (const Unverified& error) {
-    return {State::wrong, error.what()};
+    attempt.ending = {State::wrong, error.what()};
   } catch (const std::exception& error) {
-    return {State::failed, message_of(error)};
+    attempt.ending = {State::failed, message_of(error)};
   }
+  attempt.notes = bench.notes();
+  attempt.unconverged = bench.unconverged();
+  return attempt;
+}
+
+/// Runs it on this rank, alone or together with the others. Collective.
+Attempt Run::take_turns(const Experiment& experiment) {
+  const int ranks = session_.size();
+  std::optional<Attempt> alone;
+  if (experiment.turns != Turns::at_once && ranks > 1) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      session_.barrier();
+      if (rank == session_.rank()) alone = attempt(experiment, 1);
+    }
+  }
+  session_.barrier();
+  if (!alone) return attempt(experiment, ranks);
+  if (experiment.turns == Turns::one_by_one || alone->ending.state != State::measured) {
+    return *std::move(alone);
+  }
+  Attempt together = attempt(experiment, ranks);
+  for (const Row& row : together.table.rows()) alone->table.add(row.cells());
+  together.table = std::move(alone->table);
+  together.unconverged += alone->unconverged;
+  return together;
 }
 
 void Run::observe_gpu(report::ExperimentResult& result) {
@@ -252,27 +299,19 @@ Finished Run::one(const Experiment& experiment) {
   const std::string obstacle_of_all = first_message(session_, obstacle(experiment, runtime_));
   if (!obstacle_of_all.empty()) return end(State::not_available, obstacle_of_all);
   session_.heartbeat().enter(experiment.name);
-  Bench bench({.options = options_,
-               .device = runtime_.device->info(),
-               .facts = facts_,
-               .sampling = sampling_of(options_, request_.quick),
-               .quick = request_.quick,
-               .memory = runtime_.resources.device_memory,
-               .ceilings = my_ceilings_,
-               .heartbeat = session_.heartbeat()});
-  Table mine("rows", {});
   session_.barrier();
   runtime_.telemetry->start();
-  const Ending ending = attempt(experiment, bench, mine);
+  const Attempt mine = take_turns(experiment);
   runtime_.telemetry->stop();
+  const Ending& ending = mine.ending;
   context_lost_ = session_.sum(ending.state != State::measured && context_is_lost() ? 1 : 0) > 0;
   const auto worst = static_cast<State>(session_.max(static_cast<double>(ending.state)));
   result.unconverged =
-      static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(bench.unconverged())));
-  result.notes = bench.notes();
+      static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(mine.unconverged)));
+  result.notes = mine.notes;
   observe_gpu(result);
   const std::string message = first_message(session_, ending.message);
-  if (worst == State::measured) result.table = launch::gather(session_, mine);
+  if (worst == State::measured) result.table = launch::gather(session_, mine.table);
   return end(worst, message);
 }
 

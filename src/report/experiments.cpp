@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/text.hpp"
 
@@ -23,6 +24,7 @@ std::vector<std::pair<const char*, std::string ExperimentResult::*>> texts() {
           {"x", &ExperimentResult::x},
           {"y", &ExperimentResult::y},
           {"series", &ExperimentResult::series},
+          {"panel", &ExperimentResult::panel},
           {"log", &ExperimentResult::log},
           {"better", &ExperimentResult::better}};
 }
@@ -46,10 +48,15 @@ void expect_columns(const ExperimentResult& experiment, const std::filesystem::p
     const auto found = std::ranges::find(columns, name, &Column::name);
     return found != columns.end() && found->type == type;
   };
+  const std::array<std::string, 3> named = {experiment.x, experiment.series, experiment.panel};
+  const auto is_there = [&](const std::string& name) {
+    return (name.empty() && &name != &named[0]) ||
+           std::ranges::find(columns, name, &Column::name) != columns.end();
+  };
   if (is("rank", ColumnType::integer) && is(experiment.y, ColumnType::real) &&
       is("ci_lo", ColumnType::real) && is("ci_hi", ColumnType::real) &&
       is("share", ColumnType::real) && is("remark", ColumnType::text) &&
-      std::ranges::find(columns, experiment.x, &Column::name) != columns.end()) {
+      std::ranges::all_of(named, is_there)) {
     return;
   }
   throw UsageError(

@@ -18,9 +18,10 @@ struct ExperimentResult {
   std::string message;  ///< why it is not measured; else empty
   std::string summary, reference;
   std::vector<std::string> notes;
-  /// How to draw the table: "bars", "lines" or "steps"; columns; which axes are logarithmic ("",
-  /// "x", "y" or "xy"); whether "more" or "less" of `y` is better.
-  std::string look, x, y, series, log, better;
+  /// How to draw the table: "bars", "lines", "steps" or "matrix"; columns (`series` and `panel` may
+  /// be empty); which axes are logarithmic ("", "x", "y" or "xy"); whether "more" or "less" of `y`
+  /// is better.
+  std::string look, x, y, series, panel, log, better;
   /// `rows`: `rank` comes first, then what varies, the figure `y`, ci_lo, ci_hi, share and remark.
   Table table{"rows", {}};
   std::int64_t unconverged = 0;    ///< cases, of all ranks

@@ -9,7 +9,7 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr std::uint64_t format_cells_sector = 8;  // floats in 32 bytes
+constexpr std::uint64_t words_of_sector = 8;  // floats in 32 bytes
 
 /// Thread i copies word i * stride.
 __global__ void copy_strided(const float* from, float* to, std::uint64_t count,
@@ -29,7 +29,7 @@ __global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t 
 }
 
 std::string remark(double relative, std::uint64_t stride) {
-  const double expected = 1.0 / static_cast<double>(std::min(stride, format_cells_sector));
+  const double expected = 1.0 / static_cast<double>(std::min(stride, words_of_sector));
   if (stride == 1) return "the whole of each sector is used";
   if (relative > 1.2 * expected) return "better than its share of each sector";
   if (relative > 0.8 * expected) return "as expected: its share of each sector";

@@ -1,0 +1,160 @@
+// What memory costs to get and to give back. The driver's calls take microseconds to milliseconds
+// and may wait for the device; a pool or a program that cuts pieces from one block takes far less.
+#include <array>
+#include <limits>
+#include <string>
+
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
+#include "experiments/link/link.hpp"
+
+namespace shardstream::experiments::link {
+namespace {
+
+/// A pool of the driver that keeps what is freed, destroyed at the end.
+class Pool {
+ public:
+  Pool() {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    check(cudaGetDevice(&properties.location.id), "cudaGetDevice");
+    check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+          "cudaMemPoolSetAttribute");
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() { device::cuda::report(cudaMemPoolDestroy(pool_), "cudaMemPoolDestroy"); }
+
+  float* take(std::uint64_t bytes, cudaStream_t stream) const {
+    void* data = nullptr;
+    check(cudaMallocFromPoolAsync(&data, bytes, pool_, stream), "cudaMallocFromPoolAsync");
+    return static_cast<float*>(data);
+  }
+  void give_back(float* data, cudaStream_t stream) const {
+    check(cudaFreeAsync(data, stream), "cudaFreeAsync");
+  }
+
+ private:
+  cudaMemPool_t pool_ = nullptr;
+};
+
+/// One block of the driver, of which pieces are cut in order and all given back at once.
+class Arena {
+ public:
+  explicit Arena(std::uint64_t bytes) : block_(bytes) {}
+
+  float* take(std::uint64_t bytes) {
+    constexpr std::uint64_t alignment = 256;
+    const std::uint64_t begin = end_;
+    end_ = (begin + bytes + alignment - 1) / alignment * alignment;
+    expect(end_ <= block_.bytes(), "an arena is large enough for its pieces");
+    return reinterpret_cast<float*>(block_.data() + begin);
+  }
+  void give_back() { end_ = 0; }
+
+ private:
+  DeviceArray<std::byte> block_;
+  std::uint64_t end_ = 0;
+};
+
+constexpr std::array host_kinds = {HostKind::pinned, HostKind::registered,
+                                   HostKind::registered_huge};
+
+class Allocation {
+ public:
+  Allocation(Bench& bench, Gpu& gpu, Measurements& rows) : bench_(bench), gpu_(gpu), rows_(rows) {}
+
+  /// `pairs` gets and gives back memory so many times.
+  void add(const std::string& method, std::uint64_t bytes, unsigned times, const char* remark,
+           const std::function<void()>& pairs) {
+    const Estimate seconds = gpu_.time_call(pairs).seconds;
+    const double scale = 1e6 / times;
+    const double rate = static_cast<double>(bytes) * times / seconds.value / 1e9;
+    rows_.add({method, static_cast<std::int64_t>(bytes), rate},
+              {seconds.value * scale, seconds.lo * scale, seconds.hi * scale},
+              std::numeric_limits<double>::quiet_NaN(), remark);
+  }
+
+  /// Throws Unverified if memory of the device does not keep its numbers.
+  void verify(float* data, std::uint64_t bytes, const char* method) const {
+    lay_numbers(data, bytes / sizeof(float), bytes, gpu_.stream());
+    bench_.verify(device_has_numbers(data, bytes / sizeof(float), bytes), method);
+  }
+
+ private:
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+};
+
+void add_device_memory(Allocation& allocation, Gpu& gpu, const Pool& pool, Arena& arena,
+                       std::uint64_t bytes) {
+  constexpr unsigned times = 32;
+  {
+    const DeviceArray<std::byte> once(bytes);
+    allocation.verify(reinterpret_cast<float*>(once.data()), bytes, "cudaMalloc");
+  }
+  allocation.add("cudaMalloc", bytes, 1, "the driver maps and unmaps it",
+                 [&] { const DeviceArray<std::byte> each(bytes); });
+  float* const from_pool = pool.take(bytes, gpu.stream());
+  allocation.verify(from_pool, bytes, "cudaMallocFromPoolAsync");
+  pool.give_back(from_pool, gpu.stream());
+  allocation.add("stream-ordered pool", bytes, times, "taken from what was given back", [&] {
+    for (unsigned i = 0; i < times; ++i) {
+      pool.give_back(pool.take(bytes, gpu.stream()), gpu.stream());
+    }
+  });
+  allocation.verify(arena.take(bytes), bytes, "a piece of a block");
+  arena.give_back();
+  float* volatile last = nullptr;
+  allocation.add("piece of a block", bytes, 64 * times, "an addition on the host", [&] {
+    for (unsigned i = 0; i < 64 * times; ++i) {
+      last = arena.take(bytes);
+      arena.give_back();
+    }
+  });
+}
+
+void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) {
+  for (const HostKind kind : host_kinds) {
+    {
+      const HostMemory once(kind, bytes);
+      write_numbers(once.as<float>(), bytes / sizeof(float), bytes);
+      bench.verify(has_numbers(once.as<float>(), bytes / sizeof(float), bytes), word_of(kind));
+    }
+    allocation.add(formatted("host, {}", std::string(word_of(kind))), bytes, 1,
+                   kind == HostKind::pinned       ? "cudaHostAlloc: each page is pinned"
+                   : kind == HostKind::registered ? "mapped, touched and pinned in pages of 4 KiB"
+                                                  : "mapped, touched and pinned in pages of 2 MiB",
+                   [&] { const HostMemory each(kind, bytes); });
+  }
+}
+
+}  // namespace
+
+Table allocation(Bench& bench) {
+  Gpu gpu(bench);
+  const std::uint64_t most = bench.is_quick() && bench.options().is_default("allocation.most")
+                                 ? std::uint64_t{64} << 20
+                                 : bench.bytes("allocation.most") / 4096 * 4096;
+  Measurements rows({{"method", ColumnType::text},
+                     {"bytes", ColumnType::integer, "B"},
+                     {"rate", ColumnType::real, "GB/s"}},
+                    {"time", ColumnType::real, "us"});
+  Allocation allocation(bench, gpu, rows);
+  const Pool pool;
+  Arena arena(most + 256);
+  for (std::uint64_t bytes = 4096; bytes <= most; bytes *= 16) {
+    add_device_memory(allocation, gpu, pool, arena, bytes);
+    add_host_memory(allocation, bench, bytes);
+  }
+  bench.note(
+      "Each time is that of getting the memory and giving it back, by the host's clock; for host "
+      "memory the rate says how fast it is pinned.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::link

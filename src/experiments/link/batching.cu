@@ -1,0 +1,108 @@
+// Why small copies are packed. Each copy costs the host and the link a few microseconds, however
+// small it is; packing many of them into one buffer costs less than that.
+#include <cstring>
+#include <string>
+
+#include "experiments/link/host_memory.hpp"
+#include "experiments/link/link.hpp"
+
+namespace shardstream::experiments::link {
+namespace {
+
+/// Items that lie apart in host memory, as fields of records do, and side by side on the device.
+class Items {
+ public:
+  Items(std::uint64_t count, std::uint64_t bytes, Gpu& gpu)
+      : bytes_(bytes),
+        pitch_(2 * bytes),
+        gpu_(gpu),
+        scattered_(HostKind::pinned, count * pitch_),
+        packed_(HostKind::pinned, count * bytes),
+        device_(count * bytes / sizeof(float)) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      write_numbers(reinterpret_cast<float*>(item(i)), floats(1), i * floats(1));
+    }
+  }
+
+  /// One copy for each item.
+  void copy_each(std::uint64_t count) const {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      check(cudaMemcpyAsync(on_device(i), item(i), bytes_, cudaMemcpyHostToDevice, gpu_.stream()),
+            "cudaMemcpyAsync");
+    }
+  }
+
+  /// One copy of rows with a pitch, which suits items that lie equally far apart.
+  void copy_with_pitch(std::uint64_t count) const {
+    check(cudaMemcpy2DAsync(on_device(0), bytes_, item(0), pitch_, bytes_, count,
+                            cudaMemcpyHostToDevice, gpu_.stream()),
+          "cudaMemcpy2DAsync");
+  }
+
+  /// The processor packs the items, and one copy takes all of them.
+  void pack_and_copy(std::uint64_t count) const {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::memcpy(packed_.as() + i * bytes_, item(i), bytes_);
+    }
+    check(cudaMemcpyAsync(on_device(0), packed_.as(), count * bytes_, cudaMemcpyHostToDevice,
+                          gpu_.stream()),
+          "cudaMemcpyAsync");
+  }
+
+  void clear() const { device_.clear(gpu_.stream()); }
+  bool has(std::uint64_t count) const {
+    return device_has_numbers(device_.data(), floats(count), 0);
+  }
+
+ private:
+  std::uint64_t floats(std::uint64_t count) const { return count * bytes_ / sizeof(float); }
+  std::byte* item(std::uint64_t i) const { return scattered_.as() + i * pitch_; }
+  std::byte* on_device(std::uint64_t i) const {
+    return reinterpret_cast<std::byte*>(device_.data()) + i * bytes_;
+  }
+
+  std::uint64_t bytes_, pitch_;
+  Gpu& gpu_;
+  HostMemory scattered_, packed_;
+  DeviceArray<float> device_;
+};
+
+}  // namespace
+
+Table batching(Bench& bench) {
+  Gpu gpu(bench);
+  constexpr std::uint64_t most = 4096;
+  const std::uint64_t bytes =
+      bench.options().bytes("batching.item") / sizeof(float) * sizeof(float);
+  const Items items(most, bytes, gpu);
+  Measurements rows({{"method", ColumnType::text}, {"items", ColumnType::integer}},
+                    {"time", ColumnType::real, "us/item"});
+  for (std::uint64_t count = 1; count <= most; count *= bench.is_quick() ? 8 : 4) {
+    double each = 0;
+    const auto add = [&](const char* method, const std::function<void()>& copy) {
+      items.clear();
+      copy();
+      bench.verify(items.has(count), method);
+      const Estimate seconds = gpu.time_call(copy).seconds;
+      const double scale = 1e6 / static_cast<double>(count);
+      if (each == 0) each = seconds.value;
+      const double rate = static_cast<double>(count * bytes) / seconds.value / 1e9;
+      const double gain = each / seconds.value;
+      rows.add({method, static_cast<std::int64_t>(count)},
+               {seconds.value * scale, seconds.lo * scale, seconds.hi * scale},
+               rate / bench.ceiling("link_up"),
+               gain > 1.1   ? "faster than a copy for each item"
+               : gain < 0.9 ? "slower than a copy for each item"
+                            : "");
+    };
+    add("a copy each", [&] { items.copy_each(count); });
+    add("one copy with a pitch", [&] { items.copy_with_pitch(count); });
+    add("packed, one copy", [&] { items.pack_and_copy(count); });
+  }
+  bench.note(
+      "Times are by the host's clock, from the first call to the end of the last copy; packing is "
+      "part of them.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::link

@@ -1,0 +1,204 @@
+#include "experiments/link/link.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "device/nvml.hpp"
+#include "experiments/bench.hpp"
+#include "kernels/kernel.hpp"
+
+namespace shardstream::experiments::link {
+namespace {
+
+constexpr std::array transfer_options = {
+    OptionRow{"transfer.most", OptionKind::size, "1GiB", "4KiB..",
+              "The largest copy; with --quick 64 MiB unless it is given."},
+};
+
+constexpr std::array batching_options = {
+    OptionRow{"batching.item", OptionKind::size, "1KiB", "4..64KiB", "Memory of an item."},
+};
+
+constexpr std::array zero_copy_options = {
+    OptionRow{"zero-copy.size", OptionKind::size, "256MiB", "1MiB..", "Memory that is read."},
+};
+
+constexpr std::array overlap_options = {
+    OptionRow{"overlap.size", OptionKind::size, "256MiB", "1MiB..", "Memory that is copied."},
+};
+
+constexpr std::array peer_options = {
+    OptionRow{"peer.size", OptionKind::size, "256MiB", "1MiB..", "Memory that a copy moves."},
+};
+
+constexpr std::array allocation_options = {
+    OptionRow{"allocation.most", OptionKind::size, "256MiB", "4KiB..",
+              "The largest allocation; with --quick 64 MiB unless it is given."},
+};
+
+}  // namespace
+
+std::string share_of_link(const Bench& bench, double rate) {
+  const device::GpuFacts& facts = bench.facts();
+  const double link = device::pcie_rate(facts.pcie_generation_max, facts.pcie_width_max);
+  if (std::isnan(link)) return "the link's theoretical rate is unknown: NVML does not tell it";
+  return fmt::format("{:.2f} of PCIe {} x{}, {:.1f} GB/s", rate / link, facts.pcie_generation_max,
+                     facts.pcie_width_max, link);
+}
+
+double nvlink_rate(const Bench& bench) {
+  return device::nvlink_rate(bench.device().compute_capability, bench.facts().nvlinks);
+}
+
+std::string share_of_nvlink(const Bench& bench, double rate) {
+  const double link = nvlink_rate(bench);
+  if (std::isnan(link)) return "no NVLink is known";
+  return fmt::format("{:.2f} of {} NVLinks, {:.0f} GB/s", rate / link, bench.facts().nvlinks, link);
+}
+
+std::vector<Experiment> experiments() {
+  return {
+      {.name = "transfer",
+       .group = "link",
+       .summary = "Pinned memory is copied at the rate of the link, pageable memory far below it.",
+       .explanation =
+           "Copies between host and device: of pageable, pinned, write-combined and registered "
+           "memory, the last one also in huge pages; up, down, and both ways at once; from 4 KiB "
+           "to transfer.most. The GPU fetches pinned memory by itself. Pageable memory is first "
+           "copied into a pinned buffer of the driver by one thread. Small copies are bound by "
+           "the time that any copy takes, a few microseconds. Expect 0.8 to 0.9 of the rate of "
+           "PCIe. With several ranks each one measures alone, and then all of them at once: what "
+           "they lose is the part of the link, or of the host's memory, that they share. CUDA C++ "
+           "Best Practices Guide, section Data Transfer Between Host and Device.",
+       .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
+       .options = transfer_options,
+       .figure = {.look = Look::lines,
+                  .x = "bytes",
+                  .y = "rate",
+                  .series = "memory",
+                  .panel = "way",
+                  .log_x = true,
+                  .log_y = true},
+       .needs = {.ceilings = {"link_up", "link_down", "link_both"}},
+       .turns = Turns::both,
+       .run = with_cuda<transfer>()},
+      {.name = "batching",
+       .group = "link",
+       .summary = "Many small copies are slower than one copy of all that was packed before.",
+       .explanation =
+           "Items of batching.item bytes lie apart in pinned memory and are to lie side by side "
+           "on the device: with one copy for each item, with one copy of rows with a pitch, and "
+           "packed by the processor and then copied at once, packing included. Each copy costs "
+           "some microseconds whatever its size, so that packing wins as soon as there are a few "
+           "items. CUDA C++ Best Practices Guide, section Data Transfer Between Host and Device.",
+       .reference = "",
+       .options = batching_options,
+       .figure = {.look = Look::lines,
+                  .x = "items",
+                  .y = "time",
+                  .series = "method",
+                  .log_x = true,
+                  .log_y = true,
+                  .more_is_better = false},
+       .needs = {.ceilings = {"link_up"}},
+       .run = with_cuda<batching>()},
+      {.name = "zero-copy",
+       .group = "link",
+       .summary = "A kernel may read host memory itself, if it reads it once and in order.",
+       .explanation =
+           "A kernel reads pinned memory that is mapped for the device, in place of a copy in "
+           "device memory: once, twice, and by columns of a matrix, so that the lanes of a warp "
+           "read words that are far apart. Reading once and in order saves the pass over device "
+           "memory. Reading twice takes the link twice. By columns each word takes a request of "
+           "its own. CUDA C++ Best Practices Guide, section Zero Copy.",
+       .reference = "",
+       .options = zero_copy_options,
+       .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
+       .needs = {.ceilings = {"link_up"}},
+       .run = with_cuda<zero_copy>()},
+      {.name = "overlap",
+       .group = "link",
+       .summary = "In parts and on several streams, copies hide behind kernels.",
+       .explanation =
+           "An upload and a kernel (one way), or an upload, a kernel and a download (two ways), "
+           "in 1 to 16 parts on as many streams. The kernel takes 0.25 to 4 times as long as the "
+           "upload. Depth first gives a stream all of its work before the next one gets any; "
+           "breadth first gives all uploads, then all kernels, then all downloads. The model: the "
+           "longest stage, and 1/n of each other one, with t_T the copy and t_E the kernel "
+           "t_E + t_T/n or t_T + t_E/n. With two ways the copies are taken at the rate that both "
+           "ways have at once. The bound is the longest stage alone, and no_overlap all one after "
+           "the other. GPUs with one queue for all streams needed the right order; expect no "
+           "difference today. CUDA C++ Best Practices Guide, section Asynchronous and Overlapping "
+           "Transfers with Computation.",
+       .reference = "",
+       .options = overlap_options,
+       .figure = {.look = Look::lines,
+                  .x = "streams",
+                  .y = "time",
+                  .series = "kernel",
+                  .panel = "case",
+                  .log_x = true,
+                  .more_is_better = false},
+       .run = with_cuda<overlap>()},
+      {.name = "peer",
+       .group = "link",
+       .summary = "GPUs with peer access copy to each other without the host.",
+       .explanation =
+           "Each rank copies between its own GPU and every other one that it sees, alone: without "
+           "peer access, with it, with addresses alone (unified addressing), and by a kernel that "
+           "writes or reads the other GPU's memory. Without access the driver takes the bytes "
+           "through the host. The share is that of all NVLinks of the GPU; two GPUs without a "
+           "switch between them have only a part of these links. CUDA C++ Programming Guide, "
+           "section Peer-to-Peer Memory Access.",
+       .reference = "",
+       .options = peer_options,
+       .figure =
+           {.look = Look::matrix, .x = "to", .y = "rate", .series = "from", .panel = "method"},
+       .needs = {.gpus = 2},
+       .turns = Turns::one_by_one,
+       .run = with_cuda<peer>()},
+      {.name = "allocation",
+       .group = "link",
+       .summary = "Memory from the driver takes long; memory from a pool does not.",
+       .explanation =
+           "The time to get memory and to give it back: by cudaMalloc and cudaFree, by a "
+           "stream-ordered pool that keeps what is freed, and as a piece of one block; and on the "
+           "host by cudaHostAlloc and by registering pages of 4 KiB or 2 MiB. The driver maps "
+           "device memory anew each time. Pinning takes time for each page, so that huge pages "
+           "are pinned faster. CUDA C++ Best Practices Guide, sections Pinned Memory and "
+           "Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
+       .reference = "",
+       .options = allocation_options,
+       .figure = {.look = Look::lines,
+                  .x = "bytes",
+                  .y = "time",
+                  .series = "method",
+                  .log_x = true,
+                  .log_y = true,
+                  .more_is_better = false},
+       .run = with_cuda<allocation>()},
+      {.name = "timers",
+       .group = "link",
+       .summary = "A host's clock that does not wait measures the launch, not the kernel.",
+       .explanation =
+           "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed by the host's "
+           "clock without waiting for their end, by the same clock with waiting, and by events. "
+           "Without waiting, every kernel takes as long as its launch. With waiting, the launch "
+           "and the wait add some microseconds. Events add a little of the kernel's start. CUDA "
+           "C++ Best Practices Guide, section Timing.",
+       .reference = "Events have a resolution of about 0.5 us.",
+       .options = {},
+       .figure = {.look = Look::lines,
+                  .x = "kernel",
+                  .y = "reported",
+                  .series = "timer",
+                  .log_x = true,
+                  .log_y = true,
+                  .more_is_better = false},
+       .run = with_cuda<timers>()},
+  };
+}
+
+}  // namespace shardstream::experiments::link

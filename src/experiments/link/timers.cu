@@ -1,0 +1,137 @@
+// What different clocks say of the same kernel. A launch returns before the kernel has run: a
+// host's clock that does not wait for the end measures the launch. Events measure on the GPU
+// itself.
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/link/link.hpp"
+
+namespace shardstream::experiments::link {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Runs for `nanoseconds` by the GPU's own timer and says how long it was.
+__global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
+  std::uint64_t begin = 0, now = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < nanoseconds);
+  *was = now - begin;
+}
+
+/// Times the same kernel in different ways.
+class Timers {
+ public:
+  explicit Timers(Gpu& gpu) : gpu_(gpu), was_(1), begin_(true), end_(true) {}
+
+  void launch(std::uint64_t nanoseconds) const {
+    run_for<<<1, 1, 0, gpu_.stream()>>>(nanoseconds, was_.data());
+    check_launch("run_for");
+  }
+  std::uint64_t last() const { return was_.read()[0]; }
+
+  /// The host's clock around the launch alone.
+  double without_waiting(std::uint64_t nanoseconds) const {
+    gpu_.synchronize();
+    const auto begin = Clock::now();
+    launch(nanoseconds);
+    const double seconds = seconds_since(begin);
+    gpu_.synchronize();
+    return seconds;
+  }
+  /// The host's clock until the kernel has ended.
+  double with_waiting(std::uint64_t nanoseconds) const {
+    gpu_.synchronize();
+    const auto begin = Clock::now();
+    launch(nanoseconds);
+    gpu_.synchronize();
+    return seconds_since(begin);
+  }
+  /// Events before and after the kernel.
+  double by_events(std::uint64_t nanoseconds) const {
+    return between_events([&] { launch(nanoseconds); });
+  }
+  /// Two events with nothing between them.
+  double of_nothing() const {
+    return between_events([] {});
+  }
+
+ private:
+  double between_events(const std::function<void()>& enqueue) const {
+    check(cudaEventRecord(begin_.get(), gpu_.stream()), "cudaEventRecord");
+    enqueue();
+    check(cudaEventRecord(end_.get(), gpu_.stream()), "cudaEventRecord");
+    check(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) / 1e3;
+  }
+
+  Gpu& gpu_;
+  DeviceArray<std::uint64_t> was_;
+  device::cuda::EventHandle begin_, end_;
+};
+
+/// The least difference between two of some hundred measured times, in seconds; NaN if all are
+/// equal.
+double resolution(const std::function<double()>& measure) {
+  constexpr int samples = 400;
+  std::set<double> times;
+  for (int i = 0; i < samples; ++i) times.insert(measure());
+  double least = std::numeric_limits<double>::infinity();
+  for (auto a = times.begin(), b = a; b != times.end() && ++b != times.end(); ++a) {
+    // Milliseconds in 32 bits: smaller differences are those of rounding.
+    if (*b - *a > 1e-6 * *b) least = std::min(least, *b - *a);
+  }
+  return std::isfinite(least) ? least : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+Table timers(Bench& bench) {
+  Gpu gpu(bench);
+  const Timers timers(gpu);
+  Measurements rows({{"timer", ColumnType::text}, {"kernel", ColumnType::real, "us"}},
+                    {"reported", ColumnType::real, "us"});
+  for (const std::uint64_t nanoseconds : {2'000, 20'000, 200'000, 2'000'000}) {
+    timers.launch(nanoseconds);
+    const std::uint64_t was = timers.last();
+    bench.verify(was >= nanoseconds && was < 2 * nanoseconds + 10'000, "the length of a kernel");
+    const double length = static_cast<double>(nanoseconds) / 1e9;
+    const auto add = [&](const char* timer, const char* remark,
+                         const std::function<double()>& call) {
+      const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), call);
+      bench.count(timing);
+      const Estimate& seconds = timing.seconds;
+      rows.add({timer, length * 1e6}, {seconds.value * 1e6, seconds.lo * 1e6, seconds.hi * 1e6},
+               seconds.value / length, remark);
+    };
+    add("host's clock, no wait", "the launch alone, whatever the kernel does",
+        [&] { return timers.without_waiting(nanoseconds); });
+    add("host's clock, wait", "the launch, the kernel and the wait for its end",
+        [&] { return timers.with_waiting(nanoseconds); });
+    add("events", "the kernel, and its start on the GPU",
+        [&] { return timers.by_events(nanoseconds); });
+  }
+  const double of_events = resolution([&] { return timers.of_nothing(); });
+  const double of_host = resolution([] { return seconds_since(Clock::now()); });
+  bench.note(
+      formatted("Two times by events differ by {:.2g} us at the least, two by the host's "
+                "clock by {:.2g} us: their resolution.",
+                of_events * 1e6, of_host * 1e6));
+  bench.note("The share is the reported time over the length that the kernel was told to have.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::link

@@ -1,0 +1,116 @@
+// What the host link gives to a copy, by the kind of host memory, the direction and the size. The
+// GPU fetches pinned memory by itself; pageable memory has to be copied by the processor first.
+#include <array>
+
+#include "experiments/formatted.hpp"
+#include "experiments/link/host_memory.hpp"
+#include "experiments/link/link.hpp"
+#include "measure/ceilings.hpp"
+
+namespace shardstream::experiments::link {
+namespace {
+
+using measure::Way;
+
+constexpr std::array kinds = {HostKind::pageable, HostKind::pinned, HostKind::write_combined,
+                              HostKind::registered, HostKind::registered_huge};
+constexpr std::array ways = {Way::up, Way::down, Way::both};
+
+const char* word_of(Way way) {
+  return way == Way::up ? "up" : way == Way::down ? "down" : "both";
+}
+const char* ceiling_of(Way way) {
+  return way == Way::up ? "link_up" : way == Way::down ? "link_down" : "link_both";
+}
+
+constexpr std::uint64_t salt_of_host = 0, salt_of_device = 1'000'000'007;
+
+/// Host memory of one kind with a buffer for each direction, and the copies between them and the
+/// device.
+class Copies {
+ public:
+  Copies(HostKind kind, std::uint64_t bytes, Gpu& gpu)
+      : kind_(kind),
+        gpu_(gpu),
+        sent_(kind, bytes),
+        received_(kind, bytes),
+        up_(bytes),
+        down_(bytes),
+        side_(1) {}
+
+  /// The way that must be timed by the host's clock: the driver does not enqueue copies of pageable
+  /// memory but makes them before it returns.
+  bool is_enqueued() const { return kind_ != HostKind::pageable; }
+
+  /// Copies `bytes` bytes; with Way::both as many in each direction.
+  void copy(Way way, std::uint64_t bytes) const {
+    if (way == Way::up) return up(bytes, gpu_.stream());
+    if (way == Way::down) return down(bytes, gpu_.stream());
+    side_.fork(gpu_.stream());
+    up(bytes, gpu_.stream());
+    down(bytes, side_[0]);
+    side_.join(gpu_.stream());
+  }
+
+  /// Whether a copy each way brings what it should, of all bytes.
+  bool are_right() const {
+    const std::uint64_t count = sent_.bytes() / sizeof(float);
+    write_numbers(sent_.as<float>(), count, salt_of_host);
+    lay_numbers(reinterpret_cast<float*>(down_.data()), count, salt_of_device, gpu_.stream());
+    copy(Way::both, sent_.bytes());
+    gpu_.synchronize();
+    return has_numbers(received_.as<float>(), count, salt_of_device) &&
+           device_has_numbers(reinterpret_cast<const float*>(up_.data()), count, salt_of_host);
+  }
+
+ private:
+  void up(std::uint64_t bytes, cudaStream_t stream) const {
+    check(cudaMemcpyAsync(up_.data(), sent_.as(), bytes, cudaMemcpyHostToDevice, stream),
+          "cudaMemcpyAsync");
+  }
+  void down(std::uint64_t bytes, cudaStream_t stream) const {
+    check(cudaMemcpyAsync(received_.as(), down_.data(), bytes, cudaMemcpyDeviceToHost, stream),
+          "cudaMemcpyAsync");
+  }
+
+  HostKind kind_;
+  Gpu& gpu_;
+  HostMemory sent_, received_;
+  DeviceArray<std::byte> up_, down_;
+  SideStreams side_;
+};
+
+}  // namespace
+
+Table transfer(Bench& bench) {
+  Gpu gpu(bench);
+  const std::uint64_t most = bench.options().is_default("transfer.most") && bench.is_quick()
+                                 ? std::uint64_t{64} << 20
+                                 : bench.bytes("transfer.most") / sizeof(float) * sizeof(float);
+  Measurements rows({{"memory", ColumnType::text},
+                     {"way", ColumnType::text},
+                     {"at_once", ColumnType::integer, "ranks"},
+                     {"bytes", ColumnType::integer, "B"}},
+                    {"rate", ColumnType::real, "GB/s"});
+  for (const HostKind kind : kinds) {
+    const Copies copies(kind, most, gpu);
+    bench.verify(copies.are_right(), formatted("copies of {} memory", std::string(word_of(kind))));
+    for (const Way way : ways) {
+      for (std::uint64_t bytes = 4096; bytes <= most; bytes *= bench.is_quick() ? 16 : 4) {
+        const auto copy = [&] { copies.copy(way, bytes); };
+        const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
+        const Estimate rate = time.rate(static_cast<double>(bytes));
+        rows.add({word_of(kind), word_of(way), std::int64_t{bench.at_once()},
+                  static_cast<std::int64_t>(bytes)},
+                 rate, rate.value / bench.ceiling(ceiling_of(way)),
+                 share_of_link(bench, rate.value));
+      }
+    }
+  }
+  bench.note(
+      "With both ways the rate is that of one of them, while the other one is as busy. Pageable "
+      "memory is timed by the host's clock, with the call and the wait for its end.");
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::link

@@ -1,0 +1,124 @@
+// When a kernel may read host memory over the link, in place of a copy that comes first. It saves a
+// pass over device memory and starts at once, but each read that is not the only one goes over the
+// link again, and words that a warp does not read side by side go over it one by one.
+#include <array>
+#include <limits>
+
+#include "experiments/link/host_memory.hpp"
+#include "experiments/link/link.hpp"
+
+namespace shardstream::experiments::link {
+namespace {
+
+constexpr unsigned threads = 256;
+
+/// Thread i reads word i.
+__global__ void read_in_order(const float* from, std::uint64_t count, float* to) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  if (i < count) to[i] = from[i];
+}
+
+/// Neighbouring threads read words of neighbouring rows, `pitch` words apart. `count` is a multiple
+/// of `pitch`.
+__global__ void read_by_columns(const float* from, std::uint64_t count, std::uint64_t pitch,
+                                float* to) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  const std::uint64_t rows = count / pitch;
+  const std::uint64_t place = i % rows * pitch + i / rows;
+  if (i < count) to[place] = from[place];
+}
+
+enum class Access { once, twice, by_columns };
+constexpr std::array accesses = {Access::once, Access::twice, Access::by_columns};
+
+const char* word_of(Access access) {
+  switch (access) {
+    case Access::once:
+      return "read once";
+    case Access::twice:
+      return "read twice";
+    case Access::by_columns:
+      return "by columns";
+  }
+  return "";
+}
+
+/// The same numbers on the host, mapped for the device, and room for a copy.
+class Operands {
+ public:
+  Operands(std::uint64_t count, Gpu& gpu)
+      : count_(count),
+        gpu_(gpu),
+        mapped_(count, cudaHostAllocMapped),
+        copy_(count),
+        result_(count) {
+    write_numbers(mapped_.data(), count, 0);
+  }
+
+  void read_mapped(Access access) const { read(mapped_.data(), access); }
+  void copy_and_read(Access access) const {
+    check(cudaMemcpyAsync(copy_.data(), mapped_.data(), copy_.bytes(), cudaMemcpyHostToDevice,
+                          gpu_.stream()),
+          "cudaMemcpyAsync");
+    read(copy_.data(), access);
+  }
+
+  void clear() const { result_.clear(gpu_.stream()); }
+  bool is_right() const { return device_has_numbers(result_.data(), count_, 0); }
+
+ private:
+  void read(const float* from, Access access) const {
+    constexpr std::uint64_t pitch = 1024;
+    const unsigned blocks = blocks_for(count_, threads);
+    for (int pass = 0; pass < (access == Access::twice ? 2 : 1); ++pass) {
+      if (access == Access::by_columns) {
+        read_by_columns<<<blocks, threads, 0, gpu_.stream()>>>(from, count_, pitch, result_.data());
+      } else {
+        read_in_order<<<blocks, threads, 0, gpu_.stream()>>>(from, count_, result_.data());
+      }
+      check_launch("read");
+    }
+  }
+
+  std::uint64_t count_;
+  Gpu& gpu_;
+  PinnedArray<float> mapped_;
+  DeviceArray<float> copy_, result_;
+};
+
+}  // namespace
+
+Table zero_copy(Bench& bench) {
+  Gpu gpu(bench);
+  constexpr std::uint64_t granule = 1024 * sizeof(float);
+  const std::uint64_t bytes = bench.bytes("zero-copy.size") / granule * granule;
+  const Operands operands(bytes / sizeof(float), gpu);
+  Measurements rows({{"case", ColumnType::text},
+                     {"access", ColumnType::text},
+                     {"method", ColumnType::text},
+                     {"rate", ColumnType::real, "GB/s"}},
+                    {"time", ColumnType::real, "ms"});
+  for (const Access access : accesses) {
+    double copied = std::numeric_limits<double>::quiet_NaN();
+    const auto add = [&](const char* method, const std::function<void()>& work) {
+      operands.clear();
+      work();
+      bench.verify(operands.is_right(), method);
+      const Estimate seconds = gpu.time(work).seconds;
+      const double rate = static_cast<double>(bytes) / seconds.value / 1e9;
+      const double factor = copied / seconds.value;
+      rows.add({std::string(word_of(access)) + ", " + method, word_of(access), method, rate},
+               {seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3},
+               rate / bench.ceiling("link_up"),
+               factor > 1.02   ? "faster than copying first"
+               : factor < 0.98 ? "slower than copying first"
+                               : "");
+      if (!(copied > 0)) copied = seconds.value;
+    };
+    add("copied", [&] { operands.copy_and_read(access); });
+    add("mapped", [&] { operands.read_mapped(access); });
+  }
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::link
