@@ -171,6 +171,11 @@ struct ThreadLanes {
 template <unsigned Lanes>
 inline constexpr unsigned leaf_scratch = 16 * Lanes;
 
+/// Rows of a leaf that are always on their way to a thread; more would leave too few threads on a
+/// multiprocessor beside the registers that extremes need.
+template <bool Extremes>
+inline constexpr unsigned flight = Extremes ? 8 : 24;
+
 /// Statistics of one leaf, by Lanes / lanes_per_thread<T> threads; valid in thread 0. `first` is
 /// the index of the leaf's first element. `shared` holds leaf_scratch<Lanes> bytes, aligned to 16,
 /// and may be reused when this returns.

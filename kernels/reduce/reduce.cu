@@ -4,10 +4,6 @@
 namespace shardstream::reduce::cuda {
 namespace {
 
-/// Rows of a leaf that are always on their way to a thread; more would leave too few threads on a
-/// multiprocessor beside the registers that extremes need.
-template <bool Extremes>
-inline constexpr unsigned flight = Extremes ? 8 : 24;
 template <class T>
 inline constexpr unsigned threads = lanes / lanes_per_thread<T>;
 

@@ -11,13 +11,14 @@
 #include "experiments/ladders/ladders.hpp"
 #include "experiments/link/link.hpp"
 #include "experiments/memory/memory.hpp"
+#include "experiments/storage/storage.hpp"
 #include "kernels/kernel.hpp"
 
 namespace shardstream::experiments {
 namespace {
 
 constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "device memory"},
-                                   Group{"ladders", "ladders"}};
+                                   Group{"ladders", "ladders"}, Group{"storage", "storage"}};
 
 std::string needs_of(const Experiment& experiment) {
   const int gpus = experiment.needs.gpus;
@@ -56,7 +57,8 @@ std::span<const Group> groups() {
 std::span<const Experiment> all() {
   static const std::vector<Experiment> experiments = [] {
     std::vector<Experiment> rows;
-    for (const auto& group : {link::experiments(), memory::experiments(), ladders::experiments()}) {
+    for (const auto& group : {link::experiments(), memory::experiments(), ladders::experiments(),
+                              storage::experiments()}) {
       rows.insert(rows.end(), group.begin(), group.end());
     }
     return rows;
@@ -115,8 +117,8 @@ std::string list() {
     text += fmt::format("{}{} ({}):\n", text.empty() ? "" : "\n", group.title, group.name);
     for (const Experiment& experiment : all()) {
       if (experiment.group != group.name) continue;
-      text += wrapped(fmt::format("  {:<14}", experiment.name),
-                      fmt::format("{} Needs {}.", experiment.summary, needs_of(experiment)), 16);
+      text += wrapped(fmt::format("  {:<17}", experiment.name),
+                      fmt::format("{} Needs {}.", experiment.summary, needs_of(experiment)), 19);
     }
   }
   if (!built_with_cuda)

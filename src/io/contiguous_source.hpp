@@ -13,6 +13,7 @@ enum class ReadWay {
   automatic,  ///< direct if less than half of what will be read is cached, else cached
   cached,     ///< through the page cache
   direct,     ///< past it (O_DIRECT)
+  by_hdf5,    ///< by H5Dread, as every other data set
 };
 
 class ContiguousSource final : public Source {

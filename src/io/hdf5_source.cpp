@@ -474,7 +474,8 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   auto dataset = open_dataset(opened, file.string(), path);
   auto about = describe(dataset, file.string() + ":" + path, type);
   if (rows > 0) take_rows(about, rows);
-  std::unique_ptr<Source> source = try_direct(dataset, about, way);
+  std::unique_ptr<Source> source;
+  if (way != ReadWay::by_hdf5) source = try_direct(dataset, about, way);
   if (!source) {
     if (way == ReadWay::direct) {
       throw UsageError(

@@ -5,17 +5,21 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 
 import h5py
 import numpy as np
 
-from harness import check_complaints, each, expect_complaint, expect_words, main, new_folder, run
+from harness import (check_complaints, each, expect_complaint, expect_gone, expect_words, finish,
+                     main, new_folder, ranks_below, run, start, wait_until)
 
 NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # with this MPI_Init fails in Open MPI
 HOST = ["--device.backend", "host"]
 QUICK = ["--quick", "--measure.repeat", 6, *HOST]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
+SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20"]
+ON_HOST = {"reduction", "reduction-order"}  # without options of their own
 STATES = ["measured", "not available", "wrong", "failed", "not run"]
 
 
@@ -89,12 +93,12 @@ def test_ranks_have_their_rows():
 
 def test_what_is_not_available():
     """It says why, and costs no other experiment its result."""
-    out, index, tables, _ = bench("all", "--reduction.count", "2^20", *QUICK)
+    out, index, tables, _ = bench("all", *SMALL, *QUICK)
     assert set(index) == set(names()), index
-    assert set(tables) == {"reduction"}, set(tables)
+    assert set(tables) == ON_HOST, set(tables)
     for name, row in index.items():
         state = row["state"].decode()
-        assert state == ("measured" if name == "reduction" else "not available"), (name, state)
+        assert state == ("measured" if name in ON_HOST else "not available"), (name, state)
         assert (row["message"] == b"") == (state == "measured"), row
     expect_words(out, ["--bandwidth.clock", "reduction"])
 
@@ -110,6 +114,118 @@ def test_existing_file():
     run(*command, "--output.overwrite", "true").expect(0)
     assert path.read_bytes() != before
     assert [file.name for file in folder.iterdir()] == ["bench.h5"]
+
+
+def test_plain_reads():
+    """Both ways find the same bytes; the file need not be a multiple of any request."""
+    def check(count, kind, ranks):
+        data = new_folder() / "data.h5"
+        run("generate", "--input.count", count, "--input.type", kind, "-o",
+            f"{data}:/x").expect(0)
+        out, index, tables, _ = bench("plain-reads", "--plain-reads.file", f"{data}:/x", *QUICK,
+                                      ranks=ranks)
+        assert index["plain-reads"]["state"] == b"measured", out
+        rows = tables["plain-reads"]
+        ways = [row["way"].decode() for row in rows if row["rank"] == 0]
+        # Some file systems cannot read past the page cache, which is then said.
+        if ways != ["O_DIRECT", "H5Dread"]:
+            assert ways == ["H5Dread"], ways
+            expect_words(out, ["page cache", data])
+        assert len(rows) == ranks * len(ways), rows
+        for row in rows:
+            assert 0 < row["ci_lo"] <= row["rate"] <= row["ci_hi"], row
+    each([("2^22", "f32", 1), ("2^22", "f32", 2), (5000003, "f64", 1), (1, "u8", 1)], check)
+
+
+def test_plain_reads_of_bad_files():
+    folder = new_folder()
+    text = folder / "text.h5"
+    text.write_text("no HDF5")
+    good = folder / "good.h5"
+    run("generate", "--input.count", 10, "-o", f"{good}:/x").expect(0)
+    for data, word in ((folder / "none.h5", folder / "none.h5"), (text, text), (good, "/y")):
+        out = new_folder() / "bench.h5"
+        finished = run("bench", "plain-reads", "--plain-reads.file", f"{data}:/y", *QUICK, "-o",
+                       out).expect(1)
+        with h5py.File(out) as file:
+            row, = file["bench/experiments"][...]
+        assert row["state"] == b"failed", row
+        expect_words(row["message"].decode(), ["plain-reads.file", data, word], finished)
+
+
+# ---------------------------------------------------------------- interrupts, two at once
+
+def start_long(path, ranks=1):
+    """Ends its first experiment, whose table is then in the file, and not the second one."""
+    process = start("bench", "bandwidth", "reduction", *V100, "--reduction.count", "2^24",
+                    "--measure.repeat", 10**6, *HOST, "-o", path, ranks=ranks)
+    wait_until(path.exists, process)
+    return process
+
+
+def expect_first_alone(path):
+    with h5py.File(path) as file:
+        assert file.attrs["status"] == "complete", dict(file.attrs)
+        assert list(file["bench/experiments"]["experiment"]) == [b"bandwidth"]
+        assert abs(file["bench/bandwidth/rows"]["rate"][0] - 898.048) < 1e-9
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    expect_words(run("report", path).expect(0).out, ["bandwidth", "898"])
+
+
+def test_interrupts():
+    """To the one process, which ends by the signal as any would, or to the launcher. What was
+    finished is kept."""
+    def check(number, ranks):
+        path = new_folder() / "bench.h5"
+        process = start_long(path, ranks)
+        children = list(ranks_below(process).values())
+        process.send_signal(number)
+        finished = finish(process, timeout=10)
+        if ranks == 1:
+            assert finished.code == -number and finished.err == "", finished
+        assert finished.code != 0 and "error:" not in finished.err, finished
+        expect_gone(children)
+        expect_first_alone(path)
+    each([(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGINT, 2)], check)
+
+
+def test_output_of_one_at_work():
+    """A second one is rejected while the first is at work, and harms nothing."""
+    path = new_folder() / "bench.h5"
+    process = start_long(path)
+    before = path.read_bytes()
+    expect_complaint(run("bench", "bandwidth", *V100, *QUICK, "-o", path), 2,
+                     [path, "output.overwrite"])
+    assert path.read_bytes() == before
+    process.send_signal(signal.SIGINT)
+    finish(process, timeout=10).expect(-signal.SIGINT)
+    expect_first_alone(path)
+
+
+def test_two_at_once():
+    """One of them wins: the file is that one's, from the command to the last table."""
+    def check(overwrite):
+        path = new_folder() / "bench.h5"
+        counts = {name: 2**power for name, power in (("2^21", 21), ("2^22", 22))}
+        processes = [start("bench", "bandwidth", "reduction", *V100, "--reduction.count", count,
+                           *QUICK, "-o", path, "--output.overwrite", overwrite)
+                     for count in counts]
+        ended = [finish(process) for process in processes]
+        told = "\n".join(map(str, ended))
+        won = [count for count, each in zip(counts, ended) if each.code == 0]
+        assert won and (overwrite == "true" or len(won) == 1), told
+        for each in ended:
+            if each.code != 0:
+                assert each.code in (1, 2) and str(path) in each.err, told
+        with h5py.File(path) as file:
+            count = file["config"].attrs["reduction.count"]
+            assert count in won and f"reduction.count {count}" in file.attrs["argv"], told
+            assert list(file["bench/experiments"]["experiment"]) == [b"bandwidth", b"reduction"]
+            row, = file["bench/reduction/rows"][...]
+        size = row["read"] * row["time"] * 1e6
+        assert abs(size / (4 * counts[count]) - 1) < 1e-6, told
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+    each([(overwrite,) for overwrite in ("false", "true") for _ in range(3)], check)
 
 
 # ---------------------------------------------------------------- reports

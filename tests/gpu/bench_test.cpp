@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/commands.hpp"
+#include "experiments/context.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/session.hpp"
 #include "gpu/need_gpus.hpp"
@@ -132,6 +133,65 @@ TEST(Guards, RemoveWindowsAfterAnException) {
   } catch (const Error&) {
   }
   EXPECT_EQ(bytes_of_window(), 0U);
+}
+
+TEST(Guards, RestoreTheCurrentGpuAndPeerAccessAfterAnException) {
+  if (visible_gpus() < 2) GTEST_SKIP() << "a second GPU is needed";
+  int own = 0, current = -1;
+  check(cudaGetDevice(&own), "cudaGetDevice");
+  const int other = (own + 1) % visible_gpus();
+  int reaches = 0;
+  check(cudaDeviceCanAccessPeer(&reaches, own, other), "cudaDeviceCanAccessPeer");
+  try {
+    const CurrentGpuGuard guard(other);
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    EXPECT_EQ(current, other);
+    throw Error("in the middle");
+  } catch (const Error&) {
+  }
+  check(cudaGetDevice(&current), "cudaGetDevice");
+  EXPECT_EQ(current, own);
+  if (reaches == 0) GTEST_SKIP() << "the GPUs have no path to each other";
+  try {
+    const PeerAccessGuard guard(other);
+    EXPECT_EQ(cudaDeviceEnablePeerAccess(other, 0), cudaErrorPeerAccessAlreadyEnabled);
+    (void)cudaGetLastError();
+    throw Error("in the middle");
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(cudaDeviceDisablePeerAccess(other), cudaErrorPeerAccessNotEnabled);
+  (void)cudaGetLastError();
+}
+
+Table ranks_at_once(Bench& bench) {
+  Measurements rows({{"at_once", ColumnType::integer, "ranks"}},
+                    {"rate", ColumnType::real, "GB/s"});
+  rows.add({std::int64_t{bench.at_once()}}, {2, 1, 3}, 0.5, "as expected");
+  return std::move(rows).table();
+}
+
+TEST(Experiments, TakeTurns) {
+  std::vector<Experiment> experiments;
+  for (const auto& [name, turns] :
+       {std::pair{"a", Turns::at_once}, {"b", Turns::one_by_one}, {"c", Turns::both}}) {
+    experiments.push_back(experiment(name, ranks_at_once));
+    experiments.back().turns = turns;
+    experiments.back().figure.x = "at_once";
+  }
+  const Ended ended = run(experiments);
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const std::int64_t ranks = session().size();
+  const auto expect_turns = [&](const char* name, const std::vector<std::int64_t>& expected) {
+    const auto rows = ended.results.at(name).table.rows();
+    ASSERT_EQ(rows.size(), expected.size() * static_cast<std::size_t>(ranks)) << name;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(rows[i].get<std::int64_t>("at_once"), expected[i % expected.size()]) << name;
+    }
+  };
+  expect_turns("a", {ranks});
+  expect_turns("b", {1});
+  expect_turns("c", ranks > 1 ? std::vector<std::int64_t>{1, ranks} : std::vector{ranks});
 }
 
 TEST(Experiments, FailAlone) {

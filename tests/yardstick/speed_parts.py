@@ -178,6 +178,20 @@ class Machine:
             launcher += f" -n {ranks}"
         return start([*shlex.split(launcher), self.program, *map(str, words)])
 
+    def bench(self, folder, experiment, *options):
+        """The rows of an experiment, which `shardstream bench` measures on one rank."""
+        try:
+            import h5py  # here, since the rows of gemm do without it
+        except ImportError:
+            raise Skipped("reading a file of shardstream bench takes h5py") from None
+        path = folder / f"{experiment}.h5"
+        self.launched(1, "bench", experiment, "-o", path, "--output.overwrite", "true", *options)
+        with h5py.File(path) as file:
+            row, = file["bench/experiments"][...]
+            if row["state"] != b"measured":
+                raise Failed(f"{experiment}: {row['state'].decode()}: {row['message'].decode()}")
+            return file[f"bench/{experiment}/rows"][...]
+
     def yardstick(self, name, *words, **more_environment):
         return start([str(self.arguments.yardsticks / name), *map(str, words)],
                      **more_environment)[0]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import statistics
 import time
 
@@ -11,7 +10,7 @@ from speed_parts import Failed, gb, number, start, values_of
 
 class ReduceRows:
     def __init__(self, machine, report, folder, all_ranks):
-        self.machine, self.report = machine, report
+        self.machine, self.report, self.folder = machine, report, folder
         self.result = folder / "result.h5"
         self.file = folder / "data.h5"
         self.all = all_ranks
@@ -60,6 +59,15 @@ class ReduceRows:
                               str(self.machine.floats), "-o", f"{self.file}:/x"])
         return number(values_of(out), "bytes") / seconds / 1e9
 
+    def plain_rate(self, way):
+        """GB/s that plain code reaches on the file."""
+        rows = self.machine.bench(self.folder, "plain-reads", "--plain-reads.file",
+                                  f"{self.file}:/x", "--measure.max-time", "10s")
+        rates = [row["rate"] for row in rows if row["way"].decode() == way]
+        if len(rates) != 1:
+            raise Failed(f"plain-reads has not measured {way}")
+        return float(rates[0])
+
     def cached_file(self):
         what = "contiguous HDF5 file, page cache"
         rates = {}
@@ -75,9 +83,8 @@ class ReduceRows:
         if 1 not in rates:
             return
         with self.report.part(what, 1):
-            plain = values_of(self.machine.yardstick("plain_reads", "h5dread", f"{self.file}:/x"))
             self.report.rate(what, 1, rates[1], "H5Dread + cudaMemcpy",
-                             number(plain, "h5dread_and_copy"), 4)
+                             self.plain_rate("H5Dread, copy"), 4)
 
     def beyond_streaming(self):
         """What a user waits for besides the data, who runs once from a cached file."""
@@ -114,8 +121,7 @@ class ReduceRows:
 
     def storage_rate(self):
         self.drop_pages()
-        return number(values_of(self.machine.yardstick("plain_reads", "direct", self.file)),
-                      "direct_read")
+        return self.plain_rate("O_DIRECT")
 
     def cold_file(self):
         what = "contiguous HDF5 file, O_DIRECT"
@@ -139,14 +145,14 @@ class ReduceRows:
     def resident(self):
         cub, kernels_alone = {}, {}  # GB/s by number of floats
         with self.report.part("cub::DeviceReduce::Sum", 1):
-            # Two lines for each size, the large one first; the others are what other orders cost.
-            out = self.machine.yardstick("reduction_order", self.machine.gib)
-            for rates, line in ((cub, r"cub::DeviceReduce::Sum of f32: .* ([\d.]+) GB/s"),
-                                (kernels_alone, r"program: .* ([\d.]+) GB/s")):
-                found = re.findall(line, out)
-                if len(found) != 2:
-                    raise Failed(f"reduction_order did not print two lines {line}")
-                rates.update(zip((self.machine.floats, 2**24), map(float, found)))
+            rows = self.machine.bench(self.folder, "reduction-order", "--reduction-order.count",
+                                      self.machine.floats)
+            for row in rows:
+                for rates, order in ((cub, b"CUB"), (kernels_alone, b"program")):
+                    if (row["order"], row["want"]) == (order, b"sum"):
+                        rates[int(row["count"])] = float(row["read"])
+            if not set(cub) == set(kernels_alone) == {self.machine.floats, 2**24}:
+                raise Failed("reduction-order has not measured CUB and the program for both sizes")
         for count, name, repeat, goal in (
                 (self.machine.floats, f"{self.machine.gib} GiB", 20, 0.97),
                 (2**24, "2^24 floats", 200, 0.9)):

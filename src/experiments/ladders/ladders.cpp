@@ -12,6 +12,12 @@ constexpr std::array reduction_options = {
               "Floats to add; 4294967296 are 16 GiB."},
 };
 
+constexpr std::array reduction_order_options = {
+    OptionRow{"reduction-order.count", OptionKind::count, "2^32", "2^20..",
+              "Floats to add; without the option as many of them as fit, with --quick 2^28, and on "
+              "CPUs 2^28 or 2^24."},
+};
+
 }  // namespace
 
 std::vector<Experiment> experiments() {
@@ -45,6 +51,25 @@ std::vector<Experiment> experiments() {
        .needs = {.ceilings = {"device_read"}},
        .run = with_cuda<reduction>(),
        .run_host = reduction_on_host},
+      {.name = "reduction-order",
+       .group = "ladders",
+       .summary = "What it costs to add floats in an order that any number of GPUs can repeat.",
+       .explanation =
+           "This program adds leaves of 2^16 elements, in each of them 512 lanes, and then a fixed "
+           "tree over the leaves. The order `program` is both kernels as a run launches them: "
+           "for the sum, for extremes, and for the variance, which reads each leaf twice. The "
+           "order "
+           "`leaves` is leaves alone, with other numbers of lanes, leaf sizes, rows in flight and "
+           "types. A share is that of the rate of cub::DeviceReduce::Sum, which adds floats in no "
+           "fixed order. Expect 1 for many floats and 0.9 for 2^24, whose second launch shows. On "
+           "CPUs there are leaves alone, compared with a plain read of the same memory. "
+           "kernels/README.md says what was chosen by this.",
+       .reference = "",
+       .options = reduction_order_options,
+       .figure =
+           {.look = Look::bars, .x = "case", .y = "time", .log_y = true, .more_is_better = false},
+       .run = with_cuda<reduction_order>(),
+       .run_host = reduction_order_on_host},
   };
 }
 

@@ -2,9 +2,11 @@
 // each load must wait for the one before. As the set outgrows a cache, the time steps up.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "core/units.hpp"
+#include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
@@ -12,7 +14,10 @@
 namespace shardstream::experiments::memory {
 namespace {
 
-using Link = std::uint64_t;
+/// Holds the address of the next link, so that a step is a load and no arithmetic.
+struct Link {
+  const Link* next;
+};
 constexpr std::uint64_t line =
     128;  // bytes; one link in each, so that no load finds another's line
 constexpr std::uint64_t links_of_line = line / sizeof(Link);
@@ -42,7 +47,7 @@ __global__ void lay_out(Link* links, Walk walk) {
   const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
   for (std::uint64_t x = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; x < walk.count;
        x += step) {
-    links[walk.place(x) * links_of_line] = walk.place(walk.next(x)) * links_of_line;
+    links[walk.place(x) * links_of_line].next = links + walk.place(walk.next(x)) * links_of_line;
   }
 }
 
@@ -53,22 +58,27 @@ struct Answer {
 /// Follows `steps` links from where the answer before has come to: lines that were just read are
 /// the last to be read again.
 __global__ void follow(const Link* links, std::uint64_t steps, Answer* answer) {
-  std::uint64_t at = answer->last;
+  const Link* at = links + answer->last;
   const long long begin = clock64();
-  for (std::uint64_t i = 0; i < steps; ++i) at = links[at];
-  *answer = {at, static_cast<std::uint64_t>(clock64() - begin)};
+  for (std::uint64_t i = 0; i < steps; ++i) at = at->next;
+  *answer = {static_cast<std::uint64_t>(at - links), static_cast<std::uint64_t>(clock64() - begin)};
 }
 
-/// The same in shared memory, which is a small working set of its own.
+/// The same in shared memory, which is a small working set of its own. Its links are distances in
+/// bytes from the beginning, which a load adds by itself.
 __global__ void follow_shared(Walk walk, std::uint64_t steps, Answer* answer) {
   extern __shared__ unsigned shared_links[];
   for (std::uint64_t x = 0; x < walk.count; ++x) {
-    shared_links[walk.place(x)] = static_cast<unsigned>(walk.place(walk.next(x)));
+    shared_links[walk.place(x)] =
+        static_cast<unsigned>(walk.place(walk.next(x)) * sizeof(unsigned));
   }
-  auto at = static_cast<unsigned>(answer->last);
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(shared_links);
+  auto at = static_cast<unsigned>(answer->last * sizeof(unsigned));
   const long long begin = clock64();
-  for (std::uint64_t i = 0; i < steps; ++i) at = shared_links[at];
-  *answer = {at, static_cast<std::uint64_t>(clock64() - begin)};
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    at = *reinterpret_cast<const unsigned*>(bytes + at);
+  }
+  *answer = {at / sizeof(unsigned), static_cast<std::uint64_t>(clock64() - begin)};
 }
 
 /// Where `steps` links lead, by the walk itself.
@@ -152,6 +162,40 @@ class Chase {
   std::uint64_t steps_;
 };
 
+void enqueue_layout(Link* links, const Walk& walk, cudaStream_t stream) {
+  constexpr unsigned threads = 256, blocks = 1024;
+  lay_out<<<blocks, threads, 0, stream>>>(links, walk);
+  check_launch("lay_out");
+}
+
+auto following(const Link* links, cudaStream_t stream) {
+  return [=](std::uint64_t steps, Answer* answer) {
+    follow<<<1, 1, 0, stream>>>(links, steps, answer);
+    check_launch("follow");
+  };
+}
+
+/// A row for the memory of the next GPU, if this one reaches it.
+void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
+  int own = 0;
+  check(cudaGetDevice(&own), "cudaGetDevice");
+  const int other = (own + 1) % visible_gpus();
+  const Walk walk{(std::uint64_t{64} << 20) / line};
+  std::optional<DeviceArray<Link>> links;
+  {
+    const CurrentGpuGuard guard(other);
+    links.emplace(walk.count * links_of_line);
+  }
+  try {
+    const PeerAccessGuard access(other);
+    enqueue_layout(links->data(), walk, gpu.stream());
+    chase.add("other GPU", "over NVLink or PCIe", walk, walk.count * line, links_of_line,
+              following(links->data(), gpu.stream()));
+  } catch (const NotAvailable& error) {
+    bench.note(formatted("The other GPU's memory is left out: {}.", std::string(error.what())));
+  }
+}
+
 }  // namespace
 
 Table latency(Bench& bench) {
@@ -162,17 +206,6 @@ Table latency(Bench& bench) {
                      {"cycles", ColumnType::real}},
                     {"latency", ColumnType::real, "ns"});
   Chase chase(bench, gpu, rows);
-  const auto of_links = [&](const Link* links) {
-    return [&gpu, links](std::uint64_t steps, Answer* answer) {
-      follow<<<1, 1, 0, gpu.stream()>>>(links, steps, answer);
-      check_launch("follow");
-    };
-  };
-  const auto laid_out = [&](Link* links, const Walk& walk) {
-    constexpr unsigned threads = 256, blocks = 1024;
-    lay_out<<<blocks, threads, 0, gpu.stream()>>>(links, walk);
-    check_launch("lay_out");
-  };
   const Walk in_shared{2048};
   chase.add("shared", "of one multiprocessor", in_shared, in_shared.count * sizeof(unsigned), 1,
             [&](std::uint64_t steps, Answer* answer) {
@@ -184,15 +217,16 @@ Table latency(Bench& bench) {
   DeviceArray<Link> links(std::max(most, line) / sizeof(Link));
   for (std::uint64_t bytes = 1024; bytes <= most; bytes *= bench.is_quick() ? 4 : 2) {
     const Walk walk{bytes / line};
-    laid_out(links.data(), walk);
+    enqueue_layout(links.data(), walk, gpu.stream());
     points.push_back({bytes, chase.add("device", place_of(bytes, gpu.properties()), walk, bytes,
-                                       links_of_line, of_links(links.data()))});
+                                       links_of_line, following(links.data(), gpu.stream()))});
   }
   const Walk of_host{(std::uint64_t{8} << 20) / line};
+  if (visible_gpus() > 1) add_other_gpu(bench, gpu, chase);
   const PinnedArray<Link> mapped(of_host.count * links_of_line, cudaHostAllocMapped);
-  laid_out(mapped.data(), of_host);
+  enqueue_layout(mapped.data(), of_host, gpu.stream());
   chase.add("mapped host", "over the host link", of_host, of_host.count * line, links_of_line,
-            of_links(mapped.data()));
+            following(mapped.data(), gpu.stream()));
   bench.note(formatted("Levels of device memory: {}.", levels_of(points)));
   return std::move(rows).table();
 }

@@ -157,6 +157,29 @@ std::vector<Experiment> experiments() {
        .figure = {.look = Look::lines, .x = "bytes", .y = "rate", .log_x = true, .log_y = true},
        .needs = {.ceilings = {"device_read"}},
        .run = with_cuda<cache>()},
+      {.name = "async-copy",
+       .group = "memory",
+       .summary = "Asynchronous copies to shared memory need no registers and no waiting threads.",
+       .explanation =
+           "Each block copies data from device memory to shared memory, in words of 4, 8 or 16 "
+           "bytes and 1 to 8 words a thread: through registers, by asynchronous copies of the "
+           "threads (cp.async), and by one bulk copy of the block (compute capability 9.0). The "
+           "clocks are those from the first copy until all threads see the data. Through registers "
+           "the compiler keeps several loads in flight only where it unrolls the loop, in groups "
+           "of four. Asynchronous copies are all in flight at once. Expect words of 8 and 16 bytes "
+           "to be best. CUDA C++ Best Practices Guide, section Asynchronous Copy from Global "
+           "Memory to Shared Memory.",
+       .reference = "A100: asynchronous copies of 8 and 16 bytes are best, and need no multiple of "
+                    "four.",
+       .options = {},
+       .figure = {.look = Look::lines,
+                  .x = "words",
+                  .y = "clocks",
+                  .series = "method",
+                  .log_y = true,
+                  .more_is_better = false},
+       .needs = {.compute_capability = 80},
+       .run = with_cuda<async_copy>()},
       {.name = "banks",
        .group = "memory",
        .summary = "Words in the same bank of shared memory are served one after the other.",

@@ -19,6 +19,7 @@ Table alignment(Bench& bench);
 Table latency(Bench& bench);
 Table cache(Bench& bench);
 Table l2_window(Bench& bench);
+Table async_copy(Bench& bench);
 Table banks(Bench& bench);
 Table texture(Bench& bench);
 Table constant(Bench& bench);

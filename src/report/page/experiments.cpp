@@ -24,6 +24,48 @@ double number_of(const Cell& cell) {
   return none;
 }
 
+/// A part of an experiment that has a figure of its own.
+struct Panel {
+  std::string name;  ///< "way up"; empty if the experiment has one figure
+  ExperimentResult part;
+};
+
+/// What sets a row's panel apart: its text in the column `panel`, and how many ranks measured at
+/// once.
+std::string panel_of(const ExperimentResult& experiment, const Row& row, bool has_turns) {
+  std::string name;
+  if (!experiment.panel.empty()) {
+    name = experiment.panel + ' ' + shardstream::to_text(row[experiment.panel]);
+  }
+  if (!has_turns) return name;
+  const auto ranks = row.get<std::int64_t>("at_once");
+  if (!name.empty()) name += ", ";
+  return name + (ranks == 1 ? "each rank alone" : fmt::format("{} ranks at once", ranks));
+}
+
+/// In the order in which they come first. Whether ranks took turns is seen by the column `at_once`.
+std::vector<Panel> panels_of(const ExperimentResult& experiment) {
+  const auto rows = experiment.table.rows();
+  const auto& columns = experiment.table.columns();
+  const auto at_once = std::ranges::find(columns, "at_once", &Column::name);
+  const bool has_turns =
+      at_once != columns.end() && at_once->type == ColumnType::integer &&
+      std::ranges::any_of(rows, [&](const Row& row) {
+        return row.get<std::int64_t>("at_once") != rows[0].get<std::int64_t>("at_once");
+      });
+  std::vector<Panel> panels;
+  for (const Row& row : rows) {
+    const std::string name = panel_of(experiment, row, has_turns);
+    auto panel = std::ranges::find(panels, name, &Panel::name);
+    if (panel == panels.end()) {
+      panel = panels.insert(panels.end(), {name, experiment});
+      panel->part.table = Table("rows", columns);
+    }
+    panel->part.table.add(row.cells());
+  }
+  return panels;
+}
+
 /// The rows of rank 0.
 std::vector<Row> first_rank(const Table& table) {
   std::vector<Row> rows;
@@ -163,9 +205,70 @@ void draw_bars(Figure& figure, const ExperimentResult& experiment) {
   figure.script = bars_script(experiment, rows);
 }
 
-Grid grid_of(const Table& table) {
+/// Texts of a column in the order of their values, each once.
+std::vector<std::string> distinct(const Table& table, const std::string& column) {
+  std::vector<std::string> texts;
+  for (const Row& row : table.rows()) texts.push_back(shardstream::to_text(row[column]));
+  std::ranges::sort(texts);
+  const auto rest = std::ranges::unique(texts);
+  texts.erase(rest.begin(), rest.end());
+  return texts;
+}
+
+/// A cell for each pair of `series` (rows) and `x` (columns), of all ranks, darker for more.
+void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
+  const std::vector<std::string> across = distinct(experiment.table, experiment.x);
+  const std::vector<std::string> down = distinct(experiment.table, experiment.series);
+  constexpr int width = 400, around = 90, row_height = 44;
+  Script script(width, around + row_height * static_cast<int>(down.size()));
+  const auto tics_of = [&](const char* prefix, const std::vector<std::string>& texts, int sign) {
+    std::string tics;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      figure.labels[fmt::format("{}{:03}", prefix, i)] = texts[i];
+      tics +=
+          fmt::format("{}'{}{:03}' {}", i == 0 ? "" : ",", prefix, i, sign * static_cast<int>(i));
+    }
+    return tics;
+  };
+  script.set(fmt::format("set xtics ({}) scale 0", tics_of("COLUMN", across, 1)));
+  script.set(fmt::format("set ytics ({}) scale 0", tics_of("LINE", down, -1)));
+  script.set("unset grid");
+  script.set(fmt::format("set xrange [-0.5:{}]", static_cast<double>(across.size()) - 0.5));
+  script.set(fmt::format("set yrange [{}:0.5]", 0.5 - static_cast<double>(down.size())));
+  script.set("set lmargin at screen 0.3");
+  script.set("set xlabel 'XLABEL'");
+  script.set("set ylabel 'YLABEL'");
+  double most = 0;
+  for (const Row& row : experiment.table.rows()) {
+    const double value = row.get<double>(experiment.y);
+    most = std::isfinite(value) ? std::max(most, value) : most;
+  }
+  std::size_t number = 0;
+  for (const Row& row : experiment.table.rows()) {
+    const auto place = [&](const std::vector<std::string>& texts, const std::string& column) {
+      return static_cast<double>(std::ranges::find(texts, shardstream::to_text(row[column])) -
+                                 texts.begin());
+    };
+    const double x = place(across, experiment.x), y = -place(down, experiment.series);
+    const double value = row.get<double>(experiment.y);
+    const double shade = most > 0 && std::isfinite(value) ? 0.6 * value / most : 0;
+    script.plot({{x, y, x - 0.5, x + 0.5, y - 0.5, y + 0.5}},
+                fmt::format("using 1:2:3:4:5:6 with boxxyerror fs solid {:.3f} border lc rgb '{}' "
+                            "lw 0.6",
+                            shade, styles[0].colour));
+    const std::string label = fmt::format("CELL{:03}", number++);
+    script.set(fmt::format("set label '{}' at {},{} center front", label, x, y));
+    figure.labels[label] = number_text(value, 3);
+  }
+  figure.labels["XLABEL"] = with_unit(experiment.table, experiment.x);
+  figure.labels["YLABEL"] = with_unit(experiment.table, experiment.series);
+  figure.script = script.text();
+}
+
+/// The rows of rank 0, or those of all ranks.
+Grid grid_of(const Table& table, bool of_all_ranks) {
   Grid grid;
-  const Table shown = of_first_rank(table);
+  const Table shown = of_all_ranks ? table : of_first_rank(table);
   for (const Column& column : shown.columns()) grid.header.push_back(with_unit(shown, column.name));
   for (const Row& row : shown.rows()) {
     std::vector<std::string> cells;
@@ -183,26 +286,36 @@ std::string basis_of(const BenchFile& bench, const ExperimentResult& experiment)
   return text + '.';
 }
 
+Figure figure_of(const BenchFile& bench, const Panel& panel, const std::string& id) {
+  const ExperimentResult& experiment = panel.part;
+  const bool is_matrix = experiment.look == "matrix";
+  std::string words = experiment.better == "less" ? "Less is better." : "More is better.";
+  for (const std::string& note : experiment.notes) words += ' ' + note;
+  if (!experiment.reference.empty()) words += " Published: " + experiment.reference;
+  const std::string part = panel.name.empty() ? "" : fmt::format(" ({})", panel.name);
+  Figure figure{id, fmt::format("{}{}: {}", experiment.name, part, experiment.summary), words,
+                basis_of(bench, experiment)};
+  if (experiment.look == "lines") {
+    draw_lines(figure, experiment);
+  } else if (is_matrix) {
+    draw_matrix(figure, experiment);
+  } else {
+    draw_bars(figure, experiment);
+  }
+  if (figure.script.empty()) figure.why_missing = "the table is empty";
+  figure.numbers = grid_of(experiment.table, is_matrix);
+  return figure;
+}
+
 }  // namespace
 
 std::vector<Figure> experiment_figures(const BenchFile& bench) {
   std::vector<Figure> figures;
   for (const ExperimentResult& experiment : bench.experiments) {
     if (!experiment.is_measured()) continue;
-    std::string words = experiment.better == "less" ? "Less is better." : "More is better.";
-    for (const std::string& note : experiment.notes) words += ' ' + note;
-    if (!experiment.reference.empty()) words += " Published: " + experiment.reference;
-    Figure figure{fmt::format("e{}", figures.size()),
-                  fmt::format("{}: {}", experiment.name, experiment.summary), words,
-                  basis_of(bench, experiment)};
-    if (experiment.look == "lines") {
-      draw_lines(figure, experiment);
-    } else {
-      draw_bars(figure, experiment);
+    for (const Panel& panel : panels_of(experiment)) {
+      figures.push_back(figure_of(bench, panel, fmt::format("e{}", figures.size())));
     }
-    if (figure.script.empty()) figure.why_missing = "the table is empty";
-    figure.numbers = grid_of(experiment.table);
-    figures.push_back(std::move(figure));
   }
   return figures;
 }

@@ -1,0 +1,169 @@
+// Three ways from device memory to shared memory. Through registers a thread loads a word, waits
+// for it and stores it. An asynchronous copy goes there by itself, without a register. A bulk copy
+// is one instruction for the whole block.
+#include <cooperative_groups.h>
+#include <cuda_pipeline.h>
+
+#include <cuda/barrier>
+
+#include <array>
+#include <limits>
+#include <string>
+
+#include "experiments/formatted.hpp"
+#include "experiments/gpu.hpp"
+#include "experiments/memory/memory.hpp"
+
+namespace shardstream::experiments::memory {
+namespace {
+
+constexpr unsigned threads = 256;
+constexpr unsigned most_words = 8;  // a thread
+constexpr unsigned rounds = 32;     // copies that a block makes, each of other data
+
+using Barrier = cuda::barrier<cuda::thread_scope_block>;
+
+enum class Method { registers, asynchronous, bulk };
+
+/// What a block is to copy: in round r the stretch r * gridDim.x + blockIdx.x, of words * threads
+/// words.
+struct Work {
+  const float* from;
+  unsigned words;              ///< a thread
+  unsigned long long* clocks;  ///< out: of all rounds, of the first block
+  unsigned* wrong;             ///< out: floats in shared memory that are not the right ones
+};
+
+template <class Word>
+__device__ void copy_by_registers(Word* to, const Word* from, unsigned words) {
+  for (unsigned i = 0; i < words; ++i) {
+    to[i * threads + threadIdx.x] = from[i * threads + threadIdx.x];
+  }
+  __syncthreads();
+}
+
+template <class Word>
+__device__ void copy_asynchronously(Word* to, const Word* from, unsigned words) {
+  for (unsigned i = 0; i < words; ++i) {
+    const unsigned place = i * threads + threadIdx.x;
+    __pipeline_memcpy_async(&to[place], &from[place], sizeof(Word));
+  }
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+}
+
+/// By the first thread; all wait at the barrier, which counts the bytes. `bytes` is a multiple of
+/// 16. Does nothing below compute capability 9.0.
+__device__ void copy_in_bulk(void* to, const void* from, unsigned bytes, Barrier& barrier) {
+#if __CUDA_ARCH__ >= 900
+  Barrier::arrival_token token;
+  if (threadIdx.x == 0) {
+    cuda::device::memcpy_async_tx(static_cast<char*>(to), static_cast<const char*>(from),
+                                  cuda::aligned_size_t<16>(bytes), barrier);
+    token = cuda::device::barrier_arrive_tx(barrier, 1, bytes);
+  } else {
+    token = barrier.arrive();
+  }
+  barrier.wait(std::move(token));
+#endif
+}
+
+template <class Word, Method Way>
+__global__ void __launch_bounds__(threads) copy_to_shared(Work work) {
+  __shared__ alignas(128) Word to[most_words * threads];
+  __shared__ alignas(Barrier) unsigned char room[sizeof(Barrier)];
+  auto& barrier = *reinterpret_cast<Barrier*>(room);
+  if constexpr (Way == Method::bulk) {
+    if (threadIdx.x == 0) {
+      init(&barrier, threads);
+#if __CUDA_ARCH__ >= 900
+      cuda::device::experimental::fence_proxy_async();
+#endif
+    }
+  }
+  const unsigned words = work.words * threads, floats = words * sizeof(Word) / sizeof(float);
+  unsigned long long clocks = 0;
+  for (unsigned round = 0; round < rounds; ++round) {
+    const std::uint64_t first = (std::uint64_t{round} * gridDim.x + blockIdx.x) * floats;
+    const auto* const from = reinterpret_cast<const Word*>(work.from + first);
+    __syncthreads();
+    const long long begin = clock64();
+    if constexpr (Way == Method::registers) copy_by_registers(to, from, work.words);
+    if constexpr (Way == Method::asynchronous) copy_asynchronously(to, from, work.words);
+    if constexpr (Way == Method::bulk) copy_in_bulk(to, from, words * sizeof(Word), barrier);
+    clocks += clock64() - begin;
+    const auto* const copied = reinterpret_cast<const float*>(to);
+    for (unsigned i = threadIdx.x; i < floats; i += threads) {
+      if (copied[i] != unit_number(first + i)) atomicAdd(work.wrong, 1);
+    }
+    __syncthreads();
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) *work.clocks = clocks;
+}
+
+using Kernel = void (*)(Work);
+
+struct Case {
+  const char* name;
+  unsigned bytes;  ///< of a word
+  Kernel kernel;
+  int compute_capability;
+};
+
+const std::array cases = {
+    Case{"registers, 4 B", 4, copy_to_shared<float, Method::registers>, 80},
+    Case{"registers, 8 B", 8, copy_to_shared<float2, Method::registers>, 80},
+    Case{"registers, 16 B", 16, copy_to_shared<float4, Method::registers>, 80},
+    Case{"asynchronous, 4 B", 4, copy_to_shared<float, Method::asynchronous>, 80},
+    Case{"asynchronous, 8 B", 8, copy_to_shared<float2, Method::asynchronous>, 80},
+    Case{"asynchronous, 16 B", 16, copy_to_shared<float4, Method::asynchronous>, 80},
+    Case{"bulk, 16 B", 16, copy_to_shared<float4, Method::bulk>, 90},
+};
+
+}  // namespace
+
+Table async_copy(Bench& bench) {
+  Gpu gpu(bench);
+  const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
+  const DeviceArray<float> from(std::uint64_t{blocks} * rounds * threads * most_words * 4);
+  fill(from, gpu.stream());
+  const DeviceArray<unsigned long long> clocks(1);
+  const DeviceArray<unsigned> wrong(1);
+  Measurements rows({{"method", ColumnType::text},
+                     {"words", ColumnType::integer, "words/thread"},
+                     {"bytes", ColumnType::integer, "B/block"}},
+                    {"clocks", ColumnType::real, "clocks/B"});
+  double registers = 0;
+  for (const Case& each : cases) {
+    if (bench.device().compute_capability < each.compute_capability) {
+      bench.note(formatted("{} is left out: it takes compute capability {}.{}.",
+                           std::string(each.name), each.compute_capability / 10,
+                           each.compute_capability % 10));
+      continue;
+    }
+    for (const unsigned words : {1U, 2U, 3U, 4U, 5U, 6U, 8U}) {
+      if (bench.is_quick() && words % 3 == 2) continue;
+      const double bytes = 1.0 * each.bytes * words * threads;
+      const auto clocks_of_call = [&] {
+        wrong.clear(gpu.stream());
+        each.kernel<<<blocks, threads, 0, gpu.stream()>>>(
+            {from.data(), words, clocks.data(), wrong.data()});
+        check_launch(each.name);
+        bench.verify(wrong.read()[0] == 0, each.name);
+        return static_cast<double>(clocks.read()[0]) / rounds / bytes;
+      };
+      const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), clocks_of_call);
+      bench.count(timing);
+      const double value = timing.seconds.value;
+      if (words == 1 && each.bytes == 4 && registers == 0) registers = value;
+      rows.add({each.name, std::int64_t{words}, static_cast<std::int64_t>(bytes)}, timing.seconds,
+               std::numeric_limits<double>::quiet_NaN(),
+               formatted("{:.1f} times as fast as one word of 4 bytes through a register",
+                         registers / value));
+    }
+  }
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::memory

@@ -1,0 +1,230 @@
+// What plain code reaches on a file. H5Dread reads a block after the other into ordinary memory;
+// many threads read small pieces past the page cache. Both must find the same bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "core/parallel.hpp"
+#include "experiments/bench.hpp"
+#include "experiments/storage/storage.hpp"
+#include "io/direct_file.hpp"
+#include "io/hdf5_source.hpp"
+
+namespace shardstream::experiments::storage {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
+constexpr unsigned threads = 32;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// A number that depends on 64 words, spread over the bytes; never 0.
+std::uint64_t signature_of(const std::byte* data, std::uint64_t bytes) {
+  constexpr std::uint64_t words = 64, prime = 0x100000001b3;
+  std::uint64_t mixed = bytes;
+  for (std::uint64_t i = 0; i < words; ++i) {
+    const std::uint64_t at = bytes * i / words;
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + at, std::min<std::uint64_t>(sizeof word, bytes - at));
+    mixed = (mixed ^ word ^ (word >> 32)) * prime;
+  }
+  return mixed | 1;
+}
+
+/// What each piece of the data looked like when it was first read. Threads may note pieces at once
+/// if these differ.
+class Pieces {
+ public:
+  explicit Pieces(std::uint64_t bytes) : bytes_(bytes), seen_((bytes - 1) / piece_bytes + 1) {}
+
+  std::uint64_t count() const { return seen_.size(); }
+  std::uint64_t bytes_of(std::uint64_t piece) const {
+    return std::min(piece_bytes, bytes_ - piece * piece_bytes);
+  }
+  void note(std::uint64_t piece, const std::byte* data) {
+    const std::uint64_t now = signature_of(data, bytes_of(piece));
+    if (seen_[piece] == 0) seen_[piece] = now;
+    if (seen_[piece] != now) differ_ = true;
+  }
+  /// Whether no piece has ever looked otherwise than before.
+  bool agree() const { return !differ_; }
+
+ private:
+  std::uint64_t bytes_;
+  std::vector<std::uint64_t> seen_;
+  std::atomic<bool> differ_ = false;
+};
+
+struct Name {
+  std::string file, path;  ///< the file's only data set if `path` is empty
+};
+
+Name name_of(const Bench& bench) {
+  const std::string& text = bench.options().text("plain-reads.file");
+  if (text.empty()) {
+    throw NotAvailable(
+        "there is no file to read: give --plain-reads.file FILE.h5:/PATH, made by shardstream "
+        "generate");
+  }
+  const auto colon = text.rfind(":/");
+  if (colon == text.npos) return {text, ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+/// Errors name the option, since the file is at fault.
+std::unique_ptr<io::Source> open(const Name& name, io::ReadWay way) {
+  try {
+    return io::open_hdf5_source(name.file, name.path, std::nullopt, way, io::ReadOrder::elements,
+                                io::Unwritten::fill, "");
+  } catch (const ContractError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("plain-reads.file: {}", error.what()), error.where());
+  }
+}
+
+/// Which part of the data is cached, in words.
+std::string cache_of(const io::Source& source) {
+  const auto stored = source.stored({0, source.order().count()});
+  const auto share =
+      stored ? io::cached_share(*stored->file, stored->bytes) : std::optional<double>();
+  return fmt::format("page cache {} before", io::page_cache_state(share));
+}
+
+/// Reads one data set and adds the rows.
+class Reader {
+ public:
+  Reader(Bench& bench, const Name& name)
+      : bench_(bench),
+        name_(name),
+        source_(open(name, io::ReadWay::by_hdf5)),
+        element_(size_of(source_->type())),
+        bytes_(source_->order().count() * element_),
+        pieces_(bytes_),
+        rows_({{"way", ColumnType::text},
+               {"threads", ColumnType::integer},
+               {"request", ColumnType::integer, "B"}},
+              {"rate", ColumnType::real, "GB/s"}) {}
+
+  void by_hdf5(const Copy* to_gpu);
+  void direct();
+  Table table() && { return std::move(rows_).table(); }
+
+ private:
+  void read_stretch(const io::Source& source, std::uint64_t first, std::uint64_t count,
+                    const std::vector<io::AlignedBytes>& slots);
+  void add(const char* way, unsigned readers, std::uint64_t request, const Timing& timing,
+           std::uint64_t bytes, const std::string& remark, bool has_share);
+
+  Bench& bench_;
+  Name name_;
+  std::unique_ptr<io::Source> source_;
+  std::uint64_t element_, bytes_;
+  Pieces pieces_;
+  Measurements rows_;
+};
+
+void Reader::add(const char* way, unsigned readers, std::uint64_t request, const Timing& timing,
+                 std::uint64_t bytes, const std::string& remark, bool has_share) {
+  bench_.count(timing);
+  const Estimate rate = timing.rate(static_cast<double>(bytes));
+  rows_.add(
+      {way, std::int64_t{readers}, static_cast<std::int64_t>(request)}, rate,
+      has_share ? rate.value / bench_.ceiling("link_up") : std::numeric_limits<double>::quiet_NaN(),
+      remark);
+}
+
+/// A sample is a block; blocks follow each other through the data, and begin again at its end.
+void Reader::by_hdf5(const Copy* to_gpu) {
+  const std::uint64_t block = std::min(plain_block, bytes_);
+  const auto memory = std::make_unique<std::byte[]>(block);
+  const std::string cache = cache_of(*source_);
+  std::uint64_t next = 0;
+  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+    const std::uint64_t first = next;
+    next = first + 2 * block <= bytes_ ? first + block : 0;
+    const auto begin = Clock::now();
+    source_->read(first / element_, block / element_, memory.get());
+    if (to_gpu != nullptr) to_gpu->copy(memory.get(), block);
+    const double seconds = seconds_since(begin);
+    for (std::uint64_t at = 0; at < block; at += piece_bytes) {
+      const std::uint64_t piece = (first + at) / piece_bytes;
+      if (at + pieces_.bytes_of(piece) <= block) pieces_.note(piece, memory.get() + at);
+    }
+    return seconds;
+  });
+  bench_.verify(pieces_.agree(), name_.file + ": what H5Dread has read");
+  if (to_gpu == nullptr) return add("H5Dread", 1, block, timing, block, cache, false);
+  bench_.verify(to_gpu->is_right(memory.get(), block), name_.file + ": its copy on the GPU");
+  add("H5Dread, copy", 1, block, timing, block, cache + "; then cudaMemcpy", true);
+}
+
+/// Pieces [first, first + count), by all threads.
+void Reader::read_stretch(const io::Source& source, std::uint64_t first, std::uint64_t count,
+                          const std::vector<io::AlignedBytes>& slots) {
+  std::atomic<std::uint64_t> next = first;
+  parallel_for(threads, threads, [&](std::uint64_t thread) {
+    for (std::uint64_t piece = next++; piece < first + count; piece = next++) {
+      const std::byte* const data = source.read_into(
+          piece * piece_bytes / element_, pieces_.bytes_of(piece) / element_, slots[thread].data());
+      pieces_.note(piece, data);
+    }
+  });
+}
+
+/// A sample is a stretch of many pieces, so that its end, where some threads have none left, does
+/// not count.
+void Reader::direct() {
+  std::unique_ptr<io::Source> source;
+  try {
+    source = open(name_, io::ReadWay::direct);
+  } catch (const UsageError& error) {
+    return bench_.note(fmt::format("Not read past the page cache: {}.", error.what()));
+  }
+  const std::string cache = cache_of(*source);
+  std::vector<io::AlignedBytes> slots;
+  for (unsigned i = 0; i < threads; ++i) {
+    slots.emplace_back(io::DirectFile::block(), io::DirectFile::room(piece_bytes));
+    std::memset(slots.back().data(), 1, io::DirectFile::room(piece_bytes));
+  }
+  const std::uint64_t usual = (std::uint64_t{bench_.is_quick() ? 1U : 4U} << 30) / piece_bytes;
+  const std::uint64_t stretch = std::min(usual, pieces_.count());
+  const std::uint64_t bytes = std::min(stretch * piece_bytes, bytes_);
+  std::uint64_t next = 0;
+  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+    const std::uint64_t first = next;
+    next = (first + 2 * stretch) * piece_bytes <= bytes_ ? first + stretch : 0;
+    const auto begin = Clock::now();
+    read_stretch(*source, first, stretch, slots);
+    return seconds_since(begin);
+  });
+  bench_.verify(pieces_.agree(), name_.file + ": what was read past the page cache");
+  add("O_DIRECT", threads, piece_bytes, timing, bytes, cache, false);
+}
+
+}  // namespace
+
+Table plain_reads_with(Bench& bench, const Copy* to_gpu) {
+  Reader reader(bench, name_of(bench));
+  // First, because H5Dread brings the data into the page cache.
+  reader.direct();
+  reader.by_hdf5(nullptr);
+  if (to_gpu != nullptr) reader.by_hdf5(to_gpu);
+  return std::move(reader).table();
+}
+
+Table plain_reads_on_host(Bench& bench) {
+  return plain_reads_with(bench, nullptr);
+}
+
+}  // namespace shardstream::experiments::storage
