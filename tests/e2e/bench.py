@@ -17,6 +17,7 @@ NO_MPI = {"OMPI_MCA_pml": "nonsense", "HOME": None}  # with this MPI_Init fails 
 HOST = ["--device.backend", "host"]
 QUICK = ["--quick", "--measure.repeat", 6, *HOST]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
+TWO_GPUS = EXAMPLE.with_name("bench-two.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
 SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20"]
 ON_HOST = {"reduction", "reduction-order"}  # without options of their own
@@ -237,20 +238,32 @@ def test_report_says_what_bench_printed():
     assert printed in text, (printed, text)
 
 
-def test_report_of_the_example():
-    """Every experiment that was measured has its table and its figure."""
-    with h5py.File(EXAMPLE) as file:
-        index = file["bench/experiments"][...]
-    measured = [row["experiment"].decode() for row in index if row["state"] == b"measured"]
-    assert set(measured) == set(names()), set(measured) ^ set(names())
-    expect_words(run("report", EXAMPLE).expect(0).out, measured)
-    told = json.loads(run("report", EXAMPLE, "--json").expect(0).out)
-    assert [each["name"] for each in told["benches"][0]["experiments"]] == measured
-    page = new_folder() / "page.html"
-    run("report", EXAMPLE, "-o", page).expect(0)
-    text = page.read_text(encoding="utf-8")
-    assert text.count("<figure") == len(measured), text.count("<figure")
-    assert "class=\"missing\"" not in text or shutil.which("gnuplot") is None
+def figures_of(results):
+    """One for each experiment, or for each of its panels and each number of ranks at once."""
+    rows = results["rows"][...]
+    parts = [name for name in (results.attrs["panel"], "at_once") if name in rows.dtype.names]
+    return len({tuple(row[part] for part in parts) for row in rows})
+
+
+def test_report_of_the_examples():
+    """Every experiment that was measured has its table and its figures; of all, one file has it."""
+    found = set()
+    for example in (EXAMPLE, TWO_GPUS):
+        with h5py.File(example) as file:
+            index = file["bench/experiments"][...]
+            measured = [row["experiment"].decode() for row in index if row["state"] == b"measured"]
+            figures = sum(figures_of(file["bench"][name]) for name in measured)
+        found |= set(measured)
+        expect_words(run("report", example).expect(0).out, measured)
+        told = json.loads(run("report", example, "--json").expect(0).out)
+        listed = [each["name"] for each in told["benches"][0]["experiments"]]
+        assert listed == [row["experiment"].decode() for row in index]
+        page = new_folder() / "page.html"
+        run("report", example, "-o", page).expect(0)
+        text = page.read_text(encoding="utf-8")
+        assert text.count("<figure") == figures, (text.count("<figure"), figures)
+        assert "class=\"missing\"" not in text or shutil.which("gnuplot") is None
+    assert found == set(names()), found ^ set(names())
 
 
 def damaged(change):

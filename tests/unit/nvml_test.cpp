@@ -147,6 +147,11 @@ TEST(ClockReasons, ThatThrottle) {
 
 TEST(Pcie, RateOfALink) {
   // A lane in GB/s, generations 1 to 6: 0.25, 0.5, 0.985, 1.969, 3.938, 8
+  EXPECT_DOUBLE_EQ(nvlink_rate(90, 18), 450);
+  EXPECT_DOUBLE_EQ(nvlink_rate(60, 4), 80);
+  EXPECT_DOUBLE_EQ(nvlink_rate(100, 18), 900);
+  EXPECT_TRUE(std::isnan(nvlink_rate(90, 0)));
+  EXPECT_TRUE(std::isnan(nvlink_rate(90, -1)));
   EXPECT_DOUBLE_EQ(pcie_rate(1, 1), 0.25);
   EXPECT_DOUBLE_EQ(pcie_rate(2, 16), 8);
   EXPECT_NEAR(pcie_rate(3, 16), 15.754, 0.001);

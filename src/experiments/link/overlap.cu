@@ -109,20 +109,18 @@ struct Stages {
   double up, down, both, kernel;
 };
 
-/// What to expect of `parts` parts in seconds: the longest stage, and a part of each other one
-/// (CUDA C++ Best Practices Guide, section Asynchronous and Overlapping Transfers with
-/// Computation).
-double model(const Stages& t, Ways ways, unsigned parts) {
-  const double n = parts;
-  if (ways == Ways::one) return std::max(t.up, t.kernel) + std::min(t.up, t.kernel) / n;
-  if (parts == 1) return t.up + t.kernel + t.down;
-  const double longest = std::max(t.both, t.kernel);
-  return longest + (2 * t.both + t.kernel - longest) / n;
-}
-
 /// What no number of parts can beat.
 double bound(const Stages& t, Ways ways) {
   return std::max(ways == Ways::one ? t.up : t.both, t.kernel);
+}
+
+/// What to expect of `parts` parts in seconds. One part passes all stages alone; while it does, or
+/// after that, the longest stage handles the others. With one way this is t_T + t_E/n or
+/// t_E + t_T/n (CUDA C++ Best Practices Guide, section Asynchronous and Overlapping Transfers with
+/// Computation).
+double model(const Stages& t, Ways ways, unsigned parts) {
+  const double alone = t.up + t.kernel + (ways == Ways::two ? t.down : 0);
+  return (alone + (parts - 1) * bound(t, ways)) / parts;
 }
 
 /// Steps that let the kernel take `wanted` seconds.
@@ -156,7 +154,7 @@ class Overlap {
                model(t, ways, 1) * 1e3, bound(t, ways) * 1e3, expected * 1e3},
               {seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3}, share,
               fits        ? "as the model says"
-              : share > 1 ? "faster than the model: the copies share the link with less loss"
+              : share > 1 ? "faster than the model"
                           : "slower than the model: small parts do not fill the link or the GPU");
   }
   std::string note() const {

@@ -59,6 +59,8 @@ __device__ void copy_in_bulk(void* to, const void* from, unsigned bytes, Barrier
 #if __CUDA_ARCH__ >= 900
   Barrier::arrival_token token;
   if (threadIdx.x == 0) {
+    // Bulk copies see the barrier, and what threads have read before, behind this fence alone.
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     cuda::device::memcpy_async_tx(static_cast<char*>(to), static_cast<const char*>(from),
                                   cuda::aligned_size_t<16>(bytes), barrier);
     token = cuda::device::barrier_arrive_tx(barrier, 1, bytes);
@@ -75,12 +77,7 @@ __global__ void __launch_bounds__(threads) copy_to_shared(Work work) {
   __shared__ alignas(Barrier) unsigned char room[sizeof(Barrier)];
   auto& barrier = *reinterpret_cast<Barrier*>(room);
   if constexpr (Way == Method::bulk) {
-    if (threadIdx.x == 0) {
-      init(&barrier, threads);
-#if __CUDA_ARCH__ >= 900
-      cuda::device::experimental::fence_proxy_async();
-#endif
-    }
+    if (threadIdx.x == 0) init(&barrier, threads);
   }
   const unsigned words = work.words * threads, floats = words * sizeof(Word) / sizeof(float);
   unsigned long long clocks = 0;

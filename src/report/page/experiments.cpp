@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "core/text.hpp"
 
@@ -26,7 +28,7 @@ double number_of(const Cell& cell) {
 
 /// A part of an experiment that has a figure of its own.
 struct Panel {
-  std::string name;  ///< "way up"; empty if the experiment has one figure
+  std::string name;  ///< "up"; empty if the experiment has one figure
   ExperimentResult part;
 };
 
@@ -35,7 +37,7 @@ struct Panel {
 std::string panel_of(const ExperimentResult& experiment, const Row& row, bool has_turns) {
   std::string name;
   if (!experiment.panel.empty()) {
-    name = experiment.panel + ' ' + shardstream::to_text(row[experiment.panel]);
+    name = shardstream::to_text(row[experiment.panel]);
   }
   if (!has_turns) return name;
   const auto ranks = row.get<std::int64_t>("at_once");
@@ -152,7 +154,7 @@ double tic_step(double most) {
 
 /// The bars from top to bottom in the order of the rows, `x` beside them.
 std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows) {
-  constexpr int width = 400, bar_height = 19, around = 78, label_width = 150;
+  constexpr int width = 400, bar_height = 19, around = 78, label_width = 165;
   constexpr double half = 0.36;
   Script script(width, around + bar_height * static_cast<int>(rows.size()));
   std::string tics;
@@ -215,7 +217,8 @@ std::vector<std::string> distinct(const Table& table, const std::string& column)
   return texts;
 }
 
-/// A cell for each pair of `series` (rows) and `x` (columns), of all ranks, darker for more.
+/// A cell for each pair of `series` (rows) and `x` (columns), darker for more. Of ranks that have
+/// measured the same pair, the first one is shown.
 void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
   const std::vector<std::string> across = distinct(experiment.table, experiment.x);
   const std::vector<std::string> down = distinct(experiment.table, experiment.series);
@@ -243,20 +246,22 @@ void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
     const double value = row.get<double>(experiment.y);
     most = std::isfinite(value) ? std::max(most, value) : most;
   }
-  std::size_t number = 0;
+  std::set<std::pair<double, double>> drawn;
   for (const Row& row : experiment.table.rows()) {
     const auto place = [&](const std::vector<std::string>& texts, const std::string& column) {
       return static_cast<double>(std::ranges::find(texts, shardstream::to_text(row[column])) -
                                  texts.begin());
     };
     const double x = place(across, experiment.x), y = -place(down, experiment.series);
+    if (!drawn.insert({x, y}).second) continue;
     const double value = row.get<double>(experiment.y);
     const double shade = most > 0 && std::isfinite(value) ? 0.6 * value / most : 0;
-    script.plot({{x, y, x - 0.5, x + 0.5, y - 0.5, y + 0.5}},
-                fmt::format("using 1:2:3:4:5:6 with boxxyerror fs solid {:.3f} border lc rgb '{}' "
-                            "lw 0.6",
-                            shade, styles[0].colour));
-    const std::string label = fmt::format("CELL{:03}", number++);
+    script.plot(
+        {{x, y, x - 0.5, x + 0.5, y - 0.5, y + 0.5}},
+        fmt::format("using 1:2:3:4:5:6 with boxxyerror fs solid {0:.3f} border lc rgb '{1}' "
+                    "lc rgb '{1}' lw 0.6",
+                    shade, styles[0].colour));
+    const std::string label = fmt::format("CELL{:03}", drawn.size());
     script.set(fmt::format("set label '{}' at {},{} center front", label, x, y));
     figure.labels[label] = number_text(value, 3);
   }
