@@ -123,17 +123,17 @@ std::vector<Experiment> experiments() {
        .summary = "In parts and on several streams, copies hide behind kernels.",
        .explanation =
            "An upload and a kernel (one way), or an upload, a kernel and a download (two ways), "
-           "in 1 to 16 parts on as many streams. The kernel takes 0.25 to 4 times as long as the "
-           "upload. Depth first gives a stream all of its work before the next one gets any; "
-           "breadth first gives all uploads, then all kernels, then all downloads. The model: one "
-           "of "
-           "n parts passes all stages alone, and the longest stage handles the other n - 1; with "
-           "one way, t_T the copy and t_E the kernel, that is t_E + t_T/n or t_T + t_E/n. With two "
-           "ways the copies of these others share the link. The bound is the longest stage alone, "
-           "and no_overlap all one after "
-           "the other. GPUs with one queue for all streams needed the right order; expect no "
-           "difference today. CUDA C++ Best Practices Guide, section Asynchronous and Overlapping "
-           "Transfers with Computation.",
+           "run in "
+           "1 to 16 parts on as many streams. The kernel takes 0.25 to 4 times as long as the "
+           "upload. Depth first enqueues all work of a stream before that of the next one; "
+           "breadth first enqueues all uploads, then all kernels, then all downloads. The model: "
+           "one of n parts passes through all stages alone, and the longest stage takes the time "
+           "of the other n - 1. With one way, the copy time t_T and the kernel time t_E, this is "
+           "t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. With two ways, uploads and "
+           "downloads run at the same time and share the link. `bound` is the longest stage, "
+           "`no_overlap` the sum of all stages. Early GPUs had one queue for all streams, so that "
+           "the order mattered; expect no difference today. CUDA C++ Best Practices Guide, "
+           "section Asynchronous and Overlapping Transfers with Computation.",
        .reference = "",
        .options = overlap_options,
        .figure = {.look = Look::lines,
