@@ -106,12 +106,14 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<batching>()},
       {.name = "zero-copy",
        .group = "link",
-       .summary = "A kernel may read host memory itself, if it reads it once and in order.",
+       .summary =
+           "A kernel can read pinned host memory itself; that pays off for a single pass at most.",
        .explanation =
            "A kernel reads pinned memory that is mapped for the device, in place of a copy in "
            "device memory: once, twice, and by columns of a matrix, so that the lanes of a warp "
            "read words that are far apart. Reading once and in order saves the pass over device "
-           "memory. Reading twice takes the link twice. By columns each word takes a request of "
+           "memory. Expect about the same time as a copy and a kernel for a "
+           "single pass, and twice that for two. By columns each word takes a request of "
            "its own. CUDA C++ Best Practices Guide, section Zero Copy.",
        .reference = "",
        .options = zero_copy_options,
