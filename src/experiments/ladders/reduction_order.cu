@@ -1,4 +1,4 @@
-// What the fixed order of summation costs on a GPU, as a share of cub::DeviceReduce::Sum of the
+// The cost of the fixed order of summation on a GPU, as a share of cub::DeviceReduce::Sum of the
 // same floats. First this program's own kernels, leaves and tree, as a run launches them; then the
 // leaves alone for other numbers of lanes, leaf sizes and rows in flight.
 #include "experiments/ladders/reduction_order.hpp"

@@ -1,5 +1,5 @@
-// What the two halves of the experiment `reduction-order` share: its table, its sizes and the check
-// of its answers, which works without a GPU.
+// Shared by the GPU and host parts of the experiment `reduction-order`: its table, its sizes and
+// the check of its answers, which works without a GPU.
 #pragma once
 
 #include <cstdint>

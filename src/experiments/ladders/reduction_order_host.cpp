@@ -1,4 +1,4 @@
-// What the fixed order of summation costs on CPUs, as a share of a plain read of the same memory.
+// The cost of the fixed order of summation on CPUs, as a share of a plain read of the same memory.
 // And the check of the answers of both halves of the experiment.
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// What memory costs to get and to give back. The driver's calls take microseconds to milliseconds
+// The cost of allocating and freeing memory. The driver's calls take microseconds to milliseconds
 // and may wait for the device; a pool or a program that cuts pieces from one block takes far less.
 #include <array>
 #include <limits>

@@ -1,5 +1,5 @@
 // How much of a copy hides behind a kernel. Cut into n parts, each in a stream of its own, the copy
-// of one part runs while the kernel works on another. What cannot hide is the first or the last
+// of one part runs while the kernel works on another. The first or the last
 // part of whatever is shorter.
 #include <algorithm>
 #include <array>
@@ -179,7 +179,7 @@ Table overlap(Bench& bench) {
                      {"streams", ColumnType::integer},
                      {"no_overlap", ColumnType::real, "ms"},
                      {"bound", ColumnType::real, "ms"},
-                     {"model", ColumnType::real, "ms"}},
+                     {"predicted", ColumnType::real, "ms"}},
                     {"time", ColumnType::real, "ms"});
   Overlap overlap(bench, gpu, data, rows);
   const auto seconds = [&](const std::function<void()>& enqueue) {

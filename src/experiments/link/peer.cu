@@ -1,4 +1,4 @@
-// What two GPUs give each other. With peer access a copy, or a kernel, reaches the other one's
+// Copies between two GPUs. With peer access a copy, or a kernel, reaches the other one's
 // memory over NVLink or PCIe by itself; without it the driver takes the bytes through the host.
 #include <limits>
 #include <optional>

@@ -1,4 +1,4 @@
-// What different clocks say of the same kernel. A launch returns before the kernel has run: a
+// One kernel timed by different clocks. A launch returns before the kernel has run: a
 // host's clock that does not wait for the end measures the launch. Events measure on the GPU
 // itself.
 #include <algorithm>

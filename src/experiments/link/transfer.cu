@@ -1,5 +1,5 @@
-// What the host link gives to a copy, by the kind of host memory, the direction and the size. The
-// GPU fetches pinned memory by itself; pageable memory has to be copied by the processor first.
+// The rate of copies over the host link, by the kind of host memory, the direction and the size.
+// The GPU fetches pinned memory by itself; pageable memory has to be copied by the processor first.
 #include <array>
 
 #include "experiments/formatted.hpp"

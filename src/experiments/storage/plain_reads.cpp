@@ -1,5 +1,5 @@
-// What plain code reaches on a file. H5Dread reads a block after the other into ordinary memory;
-// many threads read small pieces past the page cache. Both must find the same bytes.
+// The rate at which plain code reads a file. H5Dread reads a block after the other into ordinary
+// memory; many threads read small pieces past the page cache. Both must find the same bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
