@@ -1,6 +1,5 @@
 // How much of a copy hides behind a kernel. Cut into n parts, each in a stream of its own, the copy
-// of one part runs while the kernel works on another. The first or the last
-// part of whatever is shorter.
+// of one part runs while the kernel works on another. One part of the shorter stage never overlaps.
 #include <algorithm>
 #include <array>
 #include <string>
