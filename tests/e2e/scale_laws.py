@@ -5,12 +5,21 @@ from harness import each, expect_words, main, new_folder, run
 from studies import only_study, study
 
 
+def quiet_study(*arguments, attempts=3):
+    """The folder of a study and what `report` finds there. Machines are shared: a study in which
+    the launches of a size differ by more than their noise is repeated."""
+    for left in reversed(range(attempts)):
+        folder = new_folder() / "study"
+        study(folder, *arguments, "--scale.replicates", 2)
+        found = only_study(folder)
+        if left == 0 or not any(point["scatters_more"] for point in found["points"]):
+            return folder, found
+
+
 def test_strong_scaling_finds_the_serial_share():
     def check(serial):
-        folder = new_folder() / "study"
-        study(folder, "--model.work", "400ms", "--model.serial", serial, "--scale.ranks", "1,2,4",
-              "--scale.replicates", 2)
-        found = only_study(folder)
+        _, found = quiet_study("--model.work", "400ms", "--model.serial", serial,
+                               "--scale.ranks", "1,2,4")
         assert abs(found["serial"] - serial) < 0.02, found
         assert found["serial_lo"] < found["serial"] < found["serial_hi"], found
         assert [point["ranks"] for point in found["points"]] == [1, 2, 4], found
@@ -22,10 +31,8 @@ def test_strong_scaling_finds_the_serial_share():
 
 
 def test_weak_scaling_keeps_the_work_of_a_rank():
-    folder = new_folder() / "study"
-    study(folder, "--model.work", "200ms", "--model.serial", 0.1, "--scale.ranks", "1,3",
-          "--scale.mode", "weak", "--scale.replicates", 2)
-    found = only_study(folder)
+    _, found = quiet_study("--model.work", "200ms", "--model.serial", 0.1, "--scale.ranks", "1,3",
+                           "--scale.mode", "weak")
     one, three = found["points"]
     assert found["mode"] == "weak" and abs(three["work"] / one["work"] - 2.8) < 1e-9, found
     assert abs(three["time"] / one["time"] - 1) < 0.1, found
@@ -33,10 +40,8 @@ def test_weak_scaling_keeps_the_work_of_a_rank():
 
 
 def test_overhead_does_not_fit_the_law():
-    folder = new_folder() / "study"
-    study(folder, "--model.work", "200ms", "--model.serial", 0, "--model.overhead", "30ms",
-          "--scale.ranks", "1,2,4", "--scale.replicates", 2)
-    found = only_study(folder)
+    folder, found = quiet_study("--model.work", "200ms", "--model.serial", 0, "--model.overhead",
+                                "100ms", "--scale.ranks", "1,2,4")
     assert found["law_fits"] == "no", found
     assert found["points"][1]["karp_flatt"] < found["points"][2]["karp_flatt"], found
     expect_words(run("report", folder).expect(0).out, ["does not fit"])
