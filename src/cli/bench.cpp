@@ -48,7 +48,11 @@ int bench(const Arguments& arguments, const char* const* environment) {
   }
   if (!arguments.empty() && arguments[0] == "help") {
     const CommandLine line = words_of();
-    if (line.words.size() != 2) throw UsageError("bench help takes the name of one experiment");
+    if (line.words.size() != 2) {
+      throw UsageError(
+          "bench help takes the name of one experiment, such as shardstream bench help stride: see "
+          "shardstream bench --list for all names");
+    }
     print_output(experiments::help(experiments::named(line.words[1])));
     return static_cast<int>(ExitCode::done);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -129,7 +130,9 @@ std::string to_text(const Table& table, std::size_t width) {
   for (const Row& row : table.rows()) {
     std::vector<std::string>& line = lines.emplace_back();
     for (const Cell& cell : row.cells()) {
-      std::string& text = line.emplace_back(printable(to_text(cell)));
+      const auto* const real = std::get_if<double>(&cell);
+      const bool is_unknown = real != nullptr && std::isnan(*real);
+      std::string& text = line.emplace_back(is_unknown ? "" : printable(to_text(cell)));
       if (text.empty()) text = '-';
     }
   }

@@ -77,7 +77,8 @@ class Table {
 std::string to_text(const Cell& cell, int digits = 6);
 
 /// The table for a terminal: a header line with units, columns aligned, one line a row. Columns are
-/// two blanks or more apart and none is empty (empty text is "-"), so that lines can be split.
+/// two blanks or more apart and none is empty (empty text and NaN are "-"), so that lines can be
+/// split.
 /// Cells are printable() text. Columns that do not fit into `width` characters follow in further
 /// blocks, with an empty line between them; the first column begins each block.
 std::string to_text(const Table& table, std::size_t width = SIZE_MAX);

@@ -44,6 +44,15 @@ Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat
   }
 }
 
+std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
+                                       std::uint64_t factor) {
+  expect(first > 0 && factor > 1, "sizes grow");
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t size = first; size < last; size *= factor) sizes.push_back(size);
+  sizes.push_back(last);
+  return sizes;
+}
+
 std::uint64_t Bench::bytes(std::string_view key, double share) const {
   const std::uint64_t wanted = setting_.options.bytes(key);
   const auto most = static_cast<std::uint64_t>(share * static_cast<double>(setting_.memory));

@@ -1,4 +1,5 @@
-// What an experiment works with on one rank. Needs no CUDA; the part that does is in gpu.hpp.
+// The tools of an experiment on one rank: options, ceilings, verification, tables. Needs no CUDA;
+// the part that does is in gpu.hpp.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,10 @@ Timing timing_of(std::vector<double> seconds, measure::Convergence convergence);
 /// taken until `policy` stops them, on this rank alone.
 Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat,
                    const std::function<double()>& call);
+
+/// `first`, `first` * `factor` ... below `last`, and `last` itself.
+std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
+                                       std::uint64_t factor);
 
 /// The machine lacks what the experiment takes, which is no failure.
 class NotAvailable : public Error {
@@ -102,7 +107,7 @@ class Bench {
 class Measurements {
  public:
   Measurements(std::vector<Column> varied, Column figure);
-  /// `share` is of a ceiling, or of a case that the remark names; NaN if there is none.
+  /// `share` is of what Experiment::share says; NaN if there is nothing to compare with.
   void add(std::vector<Cell> varied, const Estimate& figure, double share, std::string remark);
   Table table() && { return std::move(table_); }
 

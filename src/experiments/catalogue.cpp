@@ -20,13 +20,15 @@ namespace {
 constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "device memory"},
                                    Group{"ladders", "ladders"}, Group{"storage", "storage"}};
 
+/// A sentence.
 std::string needs_of(const Experiment& experiment) {
   const int gpus = experiment.needs.gpus;
-  std::string needs = gpus > 1 ? fmt::format("{} GPUs", gpus) : "a GPU";
+  if (experiment.run_host != nullptr) return "GPU optional.";
+  std::string needs = gpus > 1 ? fmt::format("Needs {} GPUs", gpus) : "Needs a GPU";
   if (const int capability = experiment.needs.compute_capability; capability > 0) {
-    needs += fmt::format(" of compute capability {}.{}", capability / 10, capability % 10);
+    needs += fmt::format(" of compute capability {}.{} or newer", capability / 10, capability % 10);
   }
-  return experiment.run_host != nullptr ? needs + "; a part works without one" : needs;
+  return needs + '.';
 }
 
 std::vector<std::string_view> all_names() {
@@ -36,11 +38,13 @@ std::vector<std::string_view> all_names() {
   return names;
 }
 
-[[noreturn]] void fail_as_unknown(std::string_view name) {
-  const std::string_view near = nearest(name, all_names());
-  throw UsageError(fmt::format("there is no experiment {}{}: see shardstream bench --list",
-                               excerpt(name),
-                               near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+[[noreturn]] void fail_as_unknown(const std::vector<std::string_view>& unknown) {
+  const auto with_nearest = [](std::string_view name) {
+    const std::string_view near = nearest(name, all_names());
+    return excerpt(name) + (near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
+  };
+  throw UsageError(fmt::format("there is no experiment {}: see shardstream bench --list",
+                               join(unknown, " and no experiment ", with_nearest)));
 }
 
 }  // namespace
@@ -69,13 +73,14 @@ std::span<const Experiment> all() {
 std::vector<const Experiment*> chosen(std::span<const std::string> words) {
   if (words.empty()) {
     throw UsageError(
-        "bench needs names of experiments or groups, or all: see shardstream bench "
-        "--list");
+        "bench needs names of experiments or groups, or all: see shardstream bench --list");
   }
   const std::vector<std::string_view> names = all_names();
+  std::vector<std::string_view> unknown;
   for (const std::string& word : words) {
-    if (std::ranges::find(names, word) == names.end()) fail_as_unknown(word);
+    if (std::ranges::find(names, word) == names.end()) unknown.push_back(word);
   }
+  if (!unknown.empty()) fail_as_unknown(unknown);
   std::vector<const Experiment*> found;
   for (const Experiment& experiment : all()) {
     const auto means_it = [&](const std::string& word) {
@@ -88,7 +93,7 @@ std::vector<const Experiment*> chosen(std::span<const std::string> words) {
 
 const Experiment& named(std::string_view name) {
   const auto found = std::ranges::find(all(), name, &Experiment::name);
-  if (found == all().end()) fail_as_unknown(name);
+  if (found == all().end()) fail_as_unknown({name});
   return *found;
 }
 
@@ -118,7 +123,7 @@ std::string list() {
     for (const Experiment& experiment : all()) {
       if (experiment.group != group.name) continue;
       text += wrapped(fmt::format("  {:<17}", experiment.name),
-                      fmt::format("{} Needs {}.", experiment.summary, needs_of(experiment)), 19);
+                      fmt::format("{} {}", experiment.summary, needs_of(experiment)), 19);
     }
   }
   if (!built_with_cuda)
@@ -133,7 +138,7 @@ std::string help(const Experiment& experiment) {
   if (!experiment.reference.empty()) {
     text += '\n' + wrapped("", fmt::format("Published: {}", experiment.reference), 0);
   }
-  text += fmt::format("\nNeeds {}.\n", needs_of(experiment));
+  text += fmt::format("\n{}\n", needs_of(experiment));
   if (!experiment.options.empty()) {
     text += '\n' + OptionTable({experiment.options}).help();
   }

@@ -3,6 +3,7 @@
 // group and a row in catalogue.cpp.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ struct Figure {
   std::string_view x, y;
   std::string_view series = {};  ///< empty: one series
   std::string_view panel = {};   ///< a figure for each value of this column; empty: one figure
+  /// Columns that lines show beside `y`, dashed and dotted, such as a prediction and a bound.
+  std::array<std::string_view, 2> beside = {};
   bool log_x = false, log_y = false;
   bool more_is_better = true;  ///< of `y`; false for times
 };
@@ -40,7 +43,7 @@ enum class Turns {
   both         ///< first one by one, then all at once; with one rank only once
 };
 
-/// What must be there for `run`.
+/// The GPUs and ceilings that `run` needs.
 struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
   int gpus = 1;                ///< that this rank sees
@@ -52,9 +55,12 @@ struct Needs {
 struct Experiment {
   std::string_view name, group;
   std::string_view summary;  ///< one sentence
-  std::string_view
-      explanation;             ///< for `bench help`: what varies, why, what to expect, which guide
+  /// For `bench help`: what varies, why, what to expect, which guide.
+  std::string_view explanation;
   std::string_view reference;  ///< a published figure and its GPU; empty if there is none
+  /// What the column `share` is a share of: "of the rate of a copy in device memory"; empty if the
+  /// column is.
+  std::string_view share = {};
   std::span<const OptionRow> options;
   Figure figure;
   Needs needs = {};

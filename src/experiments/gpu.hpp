@@ -1,5 +1,5 @@
-// What experiments share on a GPU: memory, a stream whose work is timed, and guards that restore
-// the state of the device. Needs CUDA; every error of CUDA is an Error.
+// Tools that experiments share on a GPU: memory, a stream whose work is timed, and guards that
+// restore the state of the device. Needs CUDA; every error of CUDA is an Error.
 #pragma once
 
 #include <cuda_runtime.h>

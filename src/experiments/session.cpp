@@ -58,13 +58,13 @@ struct Finished {
   report::ExperimentResult result = {};
 };
 
-/// What one rank has to say at the end of an experiment.
+/// How an experiment has ended on one rank.
 struct Ending {
   State state = State::measured;
   std::string message = {};
 };
 
-/// What an experiment has left on one rank.
+/// The results of an experiment on one rank.
 struct Attempt {
   Ending ending = {};
   Table table{"rows", {}};
@@ -113,7 +113,16 @@ std::map<std::string, double> measure_ceilings(runtime::Runtime& runtime,
   return mine;
 }
 
-/// What the catalogue says of the experiment.
+/// The columns' names with a blank between two of them.
+std::string names_of(std::span<const std::string_view> columns) {
+  std::vector<std::string_view> named;
+  for (const std::string_view column : columns) {
+    if (!column.empty()) named.push_back(column);
+  }
+  return join(named, " ");
+}
+
+/// The words of the catalogue on the experiment.
 report::ExperimentResult described(const Experiment& experiment) {
   const Figure& figure = experiment.figure;
   report::ExperimentResult result;
@@ -126,9 +135,24 @@ report::ExperimentResult described(const Experiment& experiment) {
   result.y = figure.y;
   result.series = figure.series;
   result.panel = figure.panel;
+  result.beside = names_of(figure.beside);
   result.log = fmt::format("{}{}", figure.log_x ? "x" : "", figure.log_y ? "y" : "");
   result.better = figure.more_is_better ? "more" : "less";
   return result;
+}
+
+/// "of the rate of uploads (link_up 54.3 GB/s)": with the ceilings of this rank that the share may
+/// refer to.
+std::string share_with_ceilings(const Experiment& experiment,
+                                const std::map<std::string, double>& ceilings) {
+  std::string values;
+  for (const std::string_view name : experiment.needs.ceilings) {
+    const auto found = ceilings.find(std::string(name));
+    if (found == ceilings.end()) continue;
+    values += fmt::format("{}{} {:.4g} GB/s", values.empty() ? "" : ", ", name, found->second);
+  }
+  const std::string share(experiment.share);
+  return share.empty() || values.empty() ? share : fmt::format("{} ({})", share, values);
 }
 
 /// Why this rank cannot run the experiment; empty if it can.
@@ -173,6 +197,8 @@ class Run {
   void observe_gpu(report::ExperimentResult& result);
   void warn_of_slow_ranks(const Finished& finished);
   void publish();
+  void expect_own_file() const;
+  std::string count_of_states() const;
   void store(io::ResultFile& file) const;
 
   const launch::Session& session_;
@@ -187,6 +213,7 @@ class Run {
   std::map<std::string, double> my_ceilings_;
   device::GpuFacts facts_;
   std::vector<Finished> finished_;
+  std::string published_;  ///< UUID of the file that this run has written; empty: none yet
   bool context_lost_ = false;
 };
 
@@ -287,6 +314,7 @@ void Run::observe_gpu(report::ExperimentResult& result) {
 Finished Run::one(const Experiment& experiment) {
   Finished finished{&experiment, State::measured, described(experiment)};
   report::ExperimentResult& result = finished.result;
+  result.share = share_with_ceilings(experiment, my_ceilings_);
   const auto end = [&](State state, const std::string& message) {
     finished.state = state;
     result.state = word_of(state);
@@ -367,7 +395,27 @@ void Run::store(io::ResultFile& file) const {
   report::write_experiments(file, results);
 }
 
-/// Writes all that is finished in place of what an earlier call has written.
+/// Throws Error if the file at the path is not the one that this run has written last: another
+/// process has replaced it, and output.overwrite does not allow to replace that one.
+void Run::expect_own_file() const {
+  std::error_code ignored;
+  if (published_.empty() || overwrite_ != io::Overwrite::never || !fs::exists(path_, ignored)) {
+    return;
+  }
+  std::string found;
+  try {
+    found = io::ResultReader(path_).text("/", "run_uuid");
+  } catch (const UsageError&) {
+    // No result at all: not this run's either.
+  }
+  if (found == published_) return;
+  throw Error(
+      fmt::format("output.file: another process has replaced '{}' since this run wrote it: run "
+                  "again with another output.file",
+                  path_.string()));
+}
+
+/// Replaces the file of an earlier call by one with all that is finished.
 void Run::publish() {
   if (path_.empty()) return;
   session_.collectively([&] {
@@ -375,10 +423,20 @@ void Run::publish() {
     constexpr std::uint64_t room = std::uint64_t{4} << 20;
     const std::string uuid = random_uuid();
     const launch::RemoveOnSignal remove({io::part_path_of(path_, uuid)});
-    io::ResultFile file(path_, finished_.size() > 1 ? io::Overwrite::own : overwrite_, uuid, room);
+    const bool is_first = published_.empty() || overwrite_ == io::Overwrite::anything;
+    io::ResultFile file(path_, is_first ? overwrite_ : io::Overwrite::own, uuid, room);
     store(file);
+    expect_own_file();
     file.publish();
+    published_ = uuid;
   });
+}
+
+/// "22 experiments: 20 measured, 2 not available"
+std::string Run::count_of_states() const {
+  std::vector<report::ExperimentResult> results;
+  for (const Finished& each : finished_) results.push_back(each.result);
+  return report::count_of_states(results);
 }
 
 ExitCode Run::all() {
@@ -395,9 +453,9 @@ ExitCode Run::all() {
     publish();
   }
   session_.collectively([&] {
-    if (session_.rank() == 0 && !path_.empty()) {
-      print_output(fmt::format("file={}\n", printable(path_.string())));
-    }
+    if (session_.rank() != 0) return;
+    if (finished_.size() > 1) print_output(count_of_states() + ".\n");
+    if (!path_.empty()) print_output(fmt::format("file={}\n", printable(path_.string())));
   });
   return wrong ? ExitCode::unverified : failed ? ExitCode::failed : ExitCode::done;
 }

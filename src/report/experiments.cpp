@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <set>
 
 #include "core/text.hpp"
 
@@ -20,11 +22,13 @@ const std::vector<Column> index_columns = {
 std::vector<std::pair<const char*, std::string ExperimentResult::*>> texts() {
   return {{"summary", &ExperimentResult::summary},
           {"reference", &ExperimentResult::reference},
+          {"share", &ExperimentResult::share},
           {"look", &ExperimentResult::look},
           {"x", &ExperimentResult::x},
           {"y", &ExperimentResult::y},
           {"series", &ExperimentResult::series},
           {"panel", &ExperimentResult::panel},
+          {"beside", &ExperimentResult::beside},
           {"log", &ExperimentResult::log},
           {"better", &ExperimentResult::better}};
 }
@@ -39,6 +43,12 @@ std::vector<std::string> lines_of(const std::string& text) {
     if (!line.empty()) lines.emplace_back(line);
   }
   return lines;
+}
+
+std::size_t ranks_of(const Table& table) {
+  std::set<std::int64_t> ranks;
+  for (const Row& row : table.rows()) ranks.insert(row.get<std::int64_t>("rank"));
+  return std::max<std::size_t>(1, ranks.size());
 }
 
 /// Throws UsageError unless the table has the columns that the figure names.
@@ -56,7 +66,10 @@ void expect_columns(const ExperimentResult& experiment, const std::filesystem::p
   if (is("rank", ColumnType::integer) && is(experiment.y, ColumnType::real) &&
       is("ci_lo", ColumnType::real) && is("ci_hi", ColumnType::real) &&
       is("share", ColumnType::real) && is("remark", ColumnType::text) &&
-      std::ranges::all_of(named, is_there)) {
+      std::ranges::all_of(named, is_there) &&
+      std::ranges::all_of(split(experiment.beside, ' '), [&](std::string_view name) {
+        return name.empty() || is(std::string(name), ColumnType::real);
+      })) {
     return;
   }
   throw UsageError(
@@ -134,6 +147,28 @@ Table of_first_rank(const Table& all) {
   return table;
 }
 
+std::string count_of_states(const std::vector<ExperimentResult>& experiments) {
+  std::vector<std::pair<std::string, std::size_t>> states = {
+      {"measured", 0}, {"not available", 0}, {"wrong", 0}, {"failed", 0}, {"not run", 0}};
+  for (const ExperimentResult& each : experiments) {
+    auto state = std::ranges::find(states, each.state, &decltype(states)::value_type::first);
+    if (state == states.end()) state = states.insert(states.end(), {each.state, 0});
+    ++state->second;
+  }
+  std::erase_if(states, [](const auto& state) { return state.second == 0; });
+  return fmt::format("{}: {}", counted(experiments.size(), "experiment"),
+                     join(states, ", ", [](const auto& state) {
+                       return fmt::format("{} {}", state.second, state.first);
+                     }));
+}
+
+std::string words_on_share(const ExperimentResult& experiment) {
+  const auto has_share = [](const Row& row) { return std::isfinite(row.get<double>("share")); };
+  if (experiment.share.empty() || !std::ranges::any_of(experiment.table.rows(), has_share))
+    return {};
+  return fmt::format("share: {}", experiment.share);
+}
+
 std::string to_text(const ExperimentResult& experiment) {
   const std::string name = printable(experiment.name);
   if (!experiment.is_measured()) {
@@ -144,13 +179,20 @@ std::string to_text(const ExperimentResult& experiment) {
   }
   std::string text = fmt::format("{}: {}\n{}", name, printable(experiment.summary),
                                  shardstream::to_text(of_first_rank(experiment.table)));
+  const std::string share = words_on_share(experiment);
+  if (!share.empty()) text += wrapped("", printable(share), 0);
   for (const std::string& note : experiment.notes) text += wrapped("", printable(note), 0);
   if (!experiment.reference.empty()) {
     text += wrapped("", fmt::format("Published: {}", printable(experiment.reference)), 0);
   }
   if (experiment.unconverged > 0) {
-    text += fmt::format("Not as precise as measure.precision: {}.\n",
-                        counted(experiment.unconverged, "case"));
+    const std::size_t ranks = ranks_of(experiment.table);
+    text += fmt::format(
+        "Not as precise as measure.precision: {}{}.\n", counted(experiment.unconverged, "timing"),
+        ranks > 1
+            ? fmt::format(" on {} ranks, {:.3g} on each on average", ranks,
+                          static_cast<double>(experiment.unconverged) / static_cast<double>(ranks))
+            : "");
   }
   if (experiment.throttled > 0) {
     text += fmt::format("The GPU was throttled on {}.\n", counted(experiment.throttled, "rank"));
@@ -159,10 +201,10 @@ std::string to_text(const ExperimentResult& experiment) {
 }
 
 std::string to_text(const BenchFile& bench) {
-  std::string text =
-      fmt::format("{}: {} on {}, {}{}\n", printable(bench.path.string()),
-                  counted(bench.experiments.size(), "experiment"), counted(bench.ranks, "rank"),
-                  printable(bench.device), bench.ranks > 1 ? "; the rows of rank 0" : "");
+  std::string text = fmt::format("{}: {}, {}{}\n{}.\n", printable(bench.path.string()),
+                                 counted(bench.ranks, "rank"), printable(bench.device),
+                                 bench.ranks > 1 ? "; the rows of rank 0" : "",
+                                 printable(count_of_states(bench.experiments)));
   for (const ExperimentResult& each : bench.experiments) text += '\n' + to_text(each);
   return text;
 }

@@ -121,7 +121,8 @@ Json of_bench(const BenchFile& bench) {
   object["experiments"] = Json::array();
   for (const ExperimentResult& each : bench.experiments) {
     Json experiment = {{"name", each.name},       {"group", each.group}, {"state", each.state},
-                       {"message", each.message}, {"notes", each.notes}, {"rows", Json::array()}};
+                       {"message", each.message}, {"notes", each.notes}, {"share", each.share},
+                       {"rows", Json::array()}};
     for (const Row& row : each.table.rows()) {
       Json cells = Json::object();
       for (std::size_t i = 0; i < row.cells().size(); ++i) {

@@ -55,20 +55,22 @@ def test_list_and_help():
 
     def check(name):
         text = run("bench", "help", name, env=NO_MPI).expect(0).out
-        expect_words(text, ["bench", name, "Needs"])
+        expect_words(text, ["bench", name, "GPU"])
         assert text == run("bench", name, "--help", env=NO_MPI).expect(0).out
     each([(name,) for name in found], check)
 
 
 def test_bad_input():
     check_complaints([(["bench", "strid"], 2, ["strid", "stride"]),
+                      (["bench", "strid", "ofset"], 2, ["strid", "stride", "ofset", "offset"]),
                       (["bench"], 2, ["--list"]),
                       (["bench", "stride", "--stride.mst", 4], 2, ["stride.mst", "stride.most"]),
                       (["bench", "stride", "--stride.most", 0], 2, ["stride.most", "1..1024"]),
                       (["bench", "banks", "--stride.most", 4], 2, ["stride.most", "stride"]),
                       (["bench", "stride", "--measure.timeline"], 2, ["measure.timeline", "bench"]),
                       (["bench", "stride", "-o", "no/folder/x.h5"], 2, ["no/folder"])])
-    for arguments, words in ((["help"], ["help"]), (["help", "strid"], ["strid", "stride"]),
+    for arguments, words in ((["help"], ["help", "--list"]),
+                             (["help", "strid"], ["strid", "stride"]),
                              (["--list", "stride"], ["--list", "stride"])):
         expect_complaint(run("bench", *arguments, env=NO_MPI), 2, words)
 
@@ -101,6 +103,9 @@ def test_what_is_not_available():
         state = row["state"].decode()
         assert state == ("measured" if name in ON_HOST else "not available"), (name, state)
         assert (row["message"] == b"") == (state == "measured"), row
+    measured, missing = len(ON_HOST), len(index) - len(ON_HOST)
+    count = f"{len(index)} experiments: {measured} measured, {missing} not available."
+    assert out.splitlines()[-2] == count, (count, out)
     expect_words(out, ["--bandwidth.clock", "reduction"])
 
 
@@ -203,6 +208,27 @@ def test_output_of_one_at_work():
     expect_first_alone(path)
 
 
+def test_replaced_meanwhile():
+    """With output.overwrite false a run replaces its own file alone."""
+    folder = new_folder()
+    path, other = folder / "bench.h5", folder / "other.h5"
+    run("bench", "bandwidth", "--bandwidth.clock", 1000, "--bandwidth.width", 8, *QUICK, "-o",
+        other).expect(0)
+    text = folder / "text"
+    text.write_text("no result")
+    for foreign in (other, text):
+        replacing = foreign.read_bytes()
+        process = start("bench", "bandwidth", "reduction", *V100, "--reduction.count", "2^24",
+                        "--measure.repeat", 100, *HOST, "-o", path)
+        wait_until(path.exists, process)
+        foreign.rename(path)
+        ended = finish(process).expect(1)
+        expect_words(ended.err, [path, "output.file"])
+        assert path.read_bytes() == replacing
+        path.unlink()
+    assert not list(folder.iterdir()), list(folder.iterdir())
+
+
 def test_two_at_once():
     """One of them wins: the file is that one's, from the command to the last table."""
     def check(overwrite):
@@ -234,8 +260,23 @@ def test_two_at_once():
 def test_report_says_what_bench_printed():
     out, _, _, path = bench("bandwidth", "reduction", "--reduction.count", "2^20", *V100, *QUICK)
     text = run("report", path, env=NO_MPI).expect(0).out
-    printed = out[:out.index("file=")].strip()
-    assert printed in text, (printed, text)
+    *printed, count, _ = out.strip().splitlines()
+    assert "\n".join(printed).strip() in text and count in text, (printed, count, text)
+
+
+def test_unknown_numbers_are_dashes():
+    out, _, tables, _ = bench("bandwidth", *V100, *QUICK)
+    assert np.isnan(tables["bandwidth"]["share"]).all(), tables
+    row = next(line for line in out.splitlines() if line.startswith("theoretical"))
+    assert row.split()[2:5] == ["-"] * 3 and "nan" not in out, out
+
+
+def test_share_is_explained():
+    out, _, _, path = bench("reduction-order", "--reduction-order.count", "2^20", *QUICK)
+    with h5py.File(path) as file:
+        share = file["bench/reduction-order"].attrs["share"]
+        share = share.decode() if isinstance(share, bytes) else share
+    assert share and share in " ".join(out.split()), (share, out)
 
 
 def figures_of(results):

@@ -13,9 +13,10 @@ constexpr std::array reduction_options = {
 };
 
 constexpr std::array reduction_order_options = {
-    OptionRow{"reduction-order.count", OptionKind::count, "2^32", "2^20..",
-              "Floats to add; without the option as many of them as fit, with --quick 2^28, and on "
-              "CPUs 2^28 or 2^24."},
+    OptionRow{
+        "reduction-order.count", OptionKind::count, "2^32", "2^20..",
+        "Floats to add. Unless it is given: halved until they fit; with --quick 2^28; on CPUs "
+        "2^28, with --quick 2^24."},
 };
 
 }  // namespace
@@ -28,23 +29,19 @@ std::vector<Experiment> experiments() {
            "The sum of floats, from a tree in global memory to one pass at the rate of memory.",
        .explanation =
            "Each rung changes one thing: where the tree lives, which threads add, how many "
-           "elements "
-           "a thread takes, how many loads are in flight, how warps and blocks join their sums. "
-           "The "
-           "table names the file and line of each kernel (in src/experiments/ladders) and its "
-           "factor "
-           "over the rung before. The first rungs are bound by barriers and launches, the last "
-           "ones "
-           "by memory. 2^24 floats are 64 MiB, of which the L2 cache of a recent GPU holds a part, "
-           "so that a share above 1 is possible; with reduction.count 2^32 it is not. Last come "
-           "this "
-           "program's own reduction, which adds in a fixed order, and CUB's. Harris, Optimizing "
-           "Parallel Reduction in CUDA; CUDA C++ Programming Guide, section Warp Shuffle "
-           "Functions.",
+           "elements a thread takes, how many loads are in flight, how warps and blocks join their "
+           "sums. The table names the file and line of each kernel (in src/experiments/ladders) "
+           "and its factor over the rung before. The first rungs are bound by barriers and "
+           "launches, the last ones by memory. 2^24 floats are 64 MiB, of which the L2 cache of a "
+           "recent GPU holds a part, so that a share above 1 is possible; with reduction.count "
+           "2^32 it is not. Last come this program's own reduction, which adds in a fixed order, "
+           "and CUB's. Harris, Optimizing Parallel Reduction in CUDA; CUDA C++ Programming Guide, "
+           "section Warp Shuffle Functions.",
        .reference =
            "Tesla V100, 2^24 floats, ms: global memory 4.609, shared memory 0.624, mask 0.399, "
            "interleaved 0.446, sequential 0.378, grid stride 0.278, four in flight 0.264, groups "
            "0.264, unrolled 0.263, atomics 39, block atomics 0.259.",
+       .share = "of the rate of reading device memory",
        .options = reduction_options,
        .figure =
            {.look = Look::steps, .x = "rung", .y = "time", .log_y = true, .more_is_better = false},
@@ -58,13 +55,15 @@ std::vector<Experiment> experiments() {
            "This program adds leaves of 2^16 elements, in each of them 512 lanes, and then a fixed "
            "tree over the leaves. The order `program` is both kernels as a run launches them: "
            "for the sum, for extremes, and for the variance, which reads each leaf twice. The "
-           "order "
-           "`leaves` is leaves alone, with other numbers of lanes, leaf sizes, rows in flight and "
-           "types. A share is that of the rate of cub::DeviceReduce::Sum, which adds floats in no "
-           "fixed order. Expect 1 for many floats and 0.9 for 2^24, whose second launch shows. On "
-           "CPUs there are leaves alone, compared with a plain read of the same memory. "
-           "kernels/README.md says what was chosen by this.",
+           "order `leaves` is leaves alone, with other numbers of lanes, leaf sizes, rows in "
+           "flight and types. Both are compared with cub::DeviceReduce::Sum, which adds floats in "
+           "no fixed order. For the sum expect a share of 1 for 2^32 floats and of 0.9 for 2^24, "
+           "whose second launch shows; extremes cost more for 2^24 floats, and the variance takes "
+           "about twice as long. On CPUs there are leaves alone, compared with a plain read of the "
+           "same memory. kernels/README.md says what was chosen by this.",
        .reference = "",
+       .share =
+           "of the rate of CUB for as many floats; on CPUs of that of a plain read by all cores",
        .options = reduction_order_options,
        .figure =
            {.look = Look::bars, .x = "case", .y = "time", .log_y = true, .more_is_better = false},

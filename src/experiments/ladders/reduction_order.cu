@@ -253,7 +253,7 @@ Table reduction_order(Bench& bench) {
   }
   bench.note(
       "A case names type, lanes, leaf and rows in flight, x for extremes and v for variance; the "
-      "large count comes first. A share is that of the rate of CUB for as many floats.");
+      "large count comes first.");
   return std::move(orders).table();
 }
 

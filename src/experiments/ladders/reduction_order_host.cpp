@@ -278,7 +278,6 @@ Table reduction_order_on_host(Bench& bench) {
   host.other_types<512>();
   host.other_types<1024>();
   host.other_types<4096>();
-  bench.note("A share is that of the rate of a plain read of the same memory by all cores.");
   return std::move(host).table();
 }
 

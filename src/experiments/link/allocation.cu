@@ -60,22 +60,26 @@ class Arena {
   std::uint64_t end_ = 0;
 };
 
-constexpr std::array host_kinds = {HostKind::pinned, HostKind::registered,
-                                   HostKind::registered_huge};
+/// Registered memory comes first: the remark on pinned memory compares with it.
+constexpr std::array host_kinds = {HostKind::registered, HostKind::registered_huge,
+                                   HostKind::pinned};
+
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+/// The driver cuts device blocks below this size from one that it has mapped.
+constexpr std::uint64_t mapped_block = std::uint64_t{2} << 20;
 
 class Allocation {
  public:
   Allocation(Bench& bench, Gpu& gpu, Measurements& rows) : bench_(bench), gpu_(gpu), rows_(rows) {}
 
-  /// `pairs` gets and gives back memory so many times.
-  void add(const std::string& method, std::uint64_t bytes, unsigned times, const char* remark,
-           const std::function<void()>& pairs) {
-    const Estimate seconds = gpu_.time_call(pairs).seconds;
+  /// The time of `pairs`, which gets and gives back memory.
+  Estimate time(const std::function<void()>& pairs) { return gpu_.time_call(pairs).seconds; }
+  /// `seconds` are those of so many pairs; `rate` is that of pinning, NaN if nothing is pinned.
+  void add(const std::string& method, std::uint64_t bytes, const Estimate& seconds, unsigned times,
+           double rate, const char* remark) {
     const double scale = 1e6 / times;
-    const double rate = static_cast<double>(bytes) * times / seconds.value / 1e9;
     rows_.add({method, static_cast<std::int64_t>(bytes), rate},
-              {seconds.value * scale, seconds.lo * scale, seconds.hi * scale},
-              std::numeric_limits<double>::quiet_NaN(), remark);
+              {seconds.value * scale, seconds.lo * scale, seconds.hi * scale}, none, remark);
   }
 
   /// Throws Unverified if memory of the device does not keep its numbers.
@@ -97,39 +101,51 @@ void add_device_memory(Allocation& allocation, Gpu& gpu, const Pool& pool, Arena
     const DeviceArray<std::byte> once(bytes);
     allocation.verify(reinterpret_cast<float*>(once.data()), bytes, "cudaMalloc");
   }
-  allocation.add("cudaMalloc", bytes, 1, "the driver maps and unmaps it",
-                 [&] { const DeviceArray<std::byte> each(bytes); });
+  const Estimate by_driver = allocation.time([&] { const DeviceArray<std::byte> each(bytes); });
+  allocation.add("cudaMalloc", bytes, by_driver, 1, none,
+                 bytes < mapped_block ? "cut from a larger block, which the driver may have to map"
+                                      : "the driver maps and unmaps it");
   float* const from_pool = pool.take(bytes, gpu.stream());
   allocation.verify(from_pool, bytes, "cudaMallocFromPoolAsync");
   pool.give_back(from_pool, gpu.stream());
-  allocation.add("stream-ordered pool", bytes, times, "taken from what was given back", [&] {
+  const Estimate by_pool = allocation.time([&] {
     for (unsigned i = 0; i < times; ++i) {
       pool.give_back(pool.take(bytes, gpu.stream()), gpu.stream());
     }
   });
+  allocation.add("stream-ordered pool", bytes, by_pool, times, none,
+                 "taken from what was given back");
   allocation.verify(arena.take(bytes), bytes, "a piece of a block");
   arena.give_back();
   float* volatile last = nullptr;
-  allocation.add("piece of a block", bytes, 64 * times, "an addition on the host", [&] {
+  const Estimate by_addition = allocation.time([&] {
     for (unsigned i = 0; i < 64 * times; ++i) {
       last = arena.take(bytes);
       arena.give_back();
     }
   });
+  allocation.add("piece of a block", bytes, by_addition, 64 * times, none,
+                 "an addition on the host");
 }
 
+/// Pinned memory that takes far less time than registering as much was not pinned anew.
 void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) {
+  double registered = 0;  // seconds
   for (const HostKind kind : host_kinds) {
     {
       const HostMemory once(kind, bytes);
       write_numbers(once.as<float>(), bytes / sizeof(float), bytes);
       bench.verify(has_numbers(once.as<float>(), bytes / sizeof(float), bytes), word_of(kind));
     }
-    allocation.add(formatted("host, {}", std::string(word_of(kind))), bytes, 1,
-                   kind == HostKind::pinned       ? "cudaHostAlloc: each page is pinned"
+    const Estimate seconds = allocation.time([&] { const HostMemory each(kind, bytes); });
+    if (kind == HostKind::registered) registered = seconds.value;
+    const bool is_cached = kind == HostKind::pinned && 3 * seconds.value < registered;
+    allocation.add(formatted("host, {}", std::string(word_of(kind))), bytes, seconds, 1,
+                   is_cached ? none : static_cast<double>(bytes) / seconds.value / 1e9,
+                   is_cached                  ? "cudaHostAlloc: pinned before, kept by the driver"
+                   : kind == HostKind::pinned ? "cudaHostAlloc: each page is pinned"
                    : kind == HostKind::registered ? "mapped, touched and pinned in pages of 4 KiB"
-                                                  : "mapped, touched and pinned in pages of 2 MiB",
-                   [&] { const HostMemory each(kind, bytes); });
+                                                  : "mapped, touched and pinned in pages of 2 MiB");
   }
 }
 
@@ -147,13 +163,14 @@ Table allocation(Bench& bench) {
   Allocation allocation(bench, gpu, rows);
   const Pool pool;
   Arena arena(most + 256);
-  for (std::uint64_t bytes = 4096; bytes <= most; bytes *= 16) {
+  for (const std::uint64_t bytes : sizes_up_to(4096, most, 16)) {
     add_device_memory(allocation, gpu, pool, arena, bytes);
     add_host_memory(allocation, bench, bytes);
   }
   bench.note(
-      "Each time is that of getting the memory and giving it back, by the host's clock; for host "
-      "memory the rate says how fast it is pinned.");
+      "Each time is that of getting the memory and giving it back, by the host's clock; `rate` is "
+      "that of pinning. Small blocks of cudaMalloc take some microseconds if a block that the "
+      "driver has mapped has room for them, and otherwise as long as the mapping.");
   return std::move(rows).table();
 }
 

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/units.hpp"
+#include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
 #include "experiments/link/link.hpp"
 
@@ -77,7 +79,7 @@ Table batching(Bench& bench) {
   const Items items(most, bytes, gpu);
   Measurements rows({{"method", ColumnType::text}, {"items", ColumnType::integer}},
                     {"time", ColumnType::real, "us/item"});
-  for (std::uint64_t count = 1; count <= most; count *= bench.is_quick() ? 8 : 4) {
+  for (const std::uint64_t count : sizes_up_to(1, most, bench.is_quick() ? 8 : 4)) {
     double each = 0;
     const auto add = [&](const char* method, const std::function<void()>& copy) {
       items.clear();
@@ -100,8 +102,10 @@ Table batching(Bench& bench) {
     add("packed, one copy", [&] { items.pack_and_copy(count); });
   }
   bench.note(
-      "Times are by the host's clock, from the first call to the end of the last copy; packing is "
-      "part of them.");
+      formatted("An item has {}, batching.item. Times are by the host's clock, from the first call "
+                "to the end "
+                "of the last copy; packing is part of them.",
+                format_size(bytes)));
   return std::move(rows).table();
 }
 

@@ -73,6 +73,7 @@ std::vector<Experiment> experiments() {
            "they lose is the part of the link, or of the host's memory, that they share. CUDA C++ "
            "Best Practices Guide, section Data Transfer Between Host and Device.",
        .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
+       .share = "of the rate of the link in the same direction",
        .options = transfer_options,
        .figure = {.look = Look::lines,
                   .x = "bytes",
@@ -86,7 +87,7 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<transfer>()},
       {.name = "batching",
        .group = "link",
-       .summary = "Many small copies are slower than one copy of all that was packed before.",
+       .summary = "Many small copies are slower than packing the data and copying it once.",
        .explanation =
            "Items of batching.item bytes lie apart in pinned memory and are to lie side by side "
            "on the device: with one copy for each item, with one copy of rows with a pitch, and "
@@ -94,6 +95,7 @@ std::vector<Experiment> experiments() {
            "some microseconds whatever its size, so that packing wins as soon as there are a few "
            "items. CUDA C++ Best Practices Guide, section Data Transfer Between Host and Device.",
        .reference = "",
+       .share = "of the rate of large uploads",
        .options = batching_options,
        .figure = {.look = Look::lines,
                   .x = "items",
@@ -106,43 +108,46 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<batching>()},
       {.name = "zero-copy",
        .group = "link",
-       .summary =
-           "A kernel can read pinned host memory itself; that pays off for a single pass at most.",
+       .summary = "A kernel can read pinned host memory over the link, at best as fast as a copy.",
        .explanation =
            "A kernel reads pinned memory that is mapped for the device, in place of a copy in "
            "device memory: once, twice, and by columns of a matrix, so that the lanes of a warp "
            "read words that are far apart. Reading once and in order saves the pass over device "
-           "memory. Expect about the same time as a copy and a kernel for a "
-           "single pass, and twice that for two. By columns each word takes a request of "
-           "its own. CUDA C++ Best Practices Guide, section Zero Copy.",
+           "memory. Expect about the same time as a copy and a kernel for a single pass, and twice "
+           "that for two. By columns each word takes a request of its own. CUDA C++ Best Practices "
+           "Guide, section Zero Copy.",
        .reference = "",
+       .share = "of the rate of uploads",
        .options = zero_copy_options,
-       .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
+       .figure =
+           {.look = Look::bars, .x = "case", .y = "time", .log_y = true, .more_is_better = false},
        .needs = {.ceilings = {"link_up"}},
        .run = with_cuda<zero_copy>()},
       {.name = "overlap",
        .group = "link",
-       .summary = "In parts and on several streams, copies hide behind kernels.",
+       .summary = "Split into parts on several streams, copies run while kernels do.",
        .explanation =
            "An upload and a kernel (one way), or an upload, a kernel and a download (two ways), "
-           "run in "
-           "1 to 16 parts on as many streams. The kernel takes 0.25 to 4 times as long as the "
-           "upload. Depth first enqueues all work of a stream before that of the next one; "
-           "breadth first enqueues all uploads, then all kernels, then all downloads. The model: "
-           "one of n parts passes through all stages alone, and the longest stage takes the time "
-           "of the other n - 1. With one way, the copy time t_T and the kernel time t_E, this is "
-           "t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. With two ways, uploads and "
-           "downloads run at the same time and share the link. `bound` is the longest stage, "
-           "`no_overlap` the sum of all stages. Early GPUs had one queue for all streams, so that "
+           "run in 1 to 16 parts on as many streams. The kernel takes 0.25 to 4 times as long as "
+           "the upload. Depth first enqueues all work of a stream before that of the next one; "
+           "breadth first enqueues all uploads, then all kernels, then all downloads. `predicted` "
+           "is a model: one of n parts passes through all stages alone, and the longest stage "
+           "takes the time of the other n - 1. With one way, the copy time t_T and the kernel time "
+           "t_E, this is t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. With two ways, "
+           "uploads and downloads run at the same time and share the link. `bound` is the longest "
+           "stage, `no_overlap` the sum of all stages. Early GPUs had one queue for all streams, "
+           "so that "
            "the order mattered; expect no difference today. CUDA C++ Best Practices Guide, "
            "section Asynchronous and Overlapping Transfers with Computation.",
        .reference = "",
+       .share = "the predicted time over the measured one",
        .options = overlap_options,
        .figure = {.look = Look::lines,
                   .x = "streams",
                   .y = "time",
                   .series = "kernel",
                   .panel = "case",
+                  .beside = {"predicted", "bound"},
                   .log_x = true,
                   .more_is_better = false},
        .run = with_cuda<overlap>()},
@@ -153,10 +158,11 @@ std::vector<Experiment> experiments() {
            "Each rank copies between its own GPU and every other one that it sees, alone: without "
            "peer access, with it, with addresses alone (unified addressing), and by a kernel that "
            "writes or reads the other GPU's memory. Without access the driver takes the bytes "
-           "through the host. The share is that of all NVLinks of the GPU; two GPUs without a "
-           "switch between them have only a part of these links. CUDA C++ Programming Guide, "
+           "through the host. Two GPUs without a switch between them have only a part of a GPU's "
+           "NVLinks. `small` is the time of a copy of 16 bytes. CUDA C++ Programming Guide, "
            "section Peer-to-Peer Memory Access.",
        .reference = "",
+       .share = "of the theoretical rate of all NVLinks of the GPU",
        .options = peer_options,
        .figure =
            {.look = Look::matrix, .x = "to", .y = "rate", .series = "from", .panel = "method"},
@@ -165,13 +171,17 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<peer>()},
       {.name = "allocation",
        .group = "link",
-       .summary = "Memory from the driver takes long; memory from a pool does not.",
+       .summary = "Allocating from a pool takes less than a microsecond, from the driver far more.",
        .explanation =
            "The time to get memory and to give it back: by cudaMalloc and cudaFree, by a "
            "stream-ordered pool that keeps what is freed, and as a piece of one block; and on the "
            "host by cudaHostAlloc and by registering pages of 4 KiB or 2 MiB. The driver maps "
-           "device memory anew each time. Pinning takes time for each page, so that huge pages "
-           "are pinned faster. CUDA C++ Best Practices Guide, sections Pinned Memory and "
+           "device memory anew each time, except that it cuts small blocks from a larger one, "
+           "which "
+           "is fast as long as that one has room. It also keeps some pinned memory for small "
+           "blocks. Pinning takes time for each page, so that huge pages are pinned faster. "
+           "`rate` says how fast pages were pinned; it is empty where none were. CUDA C++ Best "
+           "Practices Guide, sections Pinned Memory and "
            "Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
        .reference = "",
        .options = allocation_options,
@@ -185,14 +195,16 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<allocation>()},
       {.name = "timers",
        .group = "link",
-       .summary = "A host's clock that does not wait measures the launch, not the kernel.",
+       .summary = "A host clock that does not wait for the kernel measures its launch alone.",
        .explanation =
            "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed by the host's "
            "clock without waiting for their end, by the same clock with waiting, and by events. "
-           "Without waiting, every kernel takes as long as its launch. With waiting, the launch "
-           "and the wait add some microseconds. Events add a little of the kernel's start. CUDA "
-           "C++ Best Practices Guide, section Timing.",
+           "Without waiting, every kernel seems to take as long as its launch. With waiting, the "
+           "launch and the wait add some microseconds, and events some as well, for the start and "
+           "the end of the kernel on the GPU: both are far off for the shortest kernel. CUDA C++ "
+           "Best Practices Guide, section Timing.",
        .reference = "Events have a resolution of about 0.5 us.",
+       .share = "the reported time over the length that the kernel was told to have",
        .options = {},
        .figure = {.look = Look::lines,
                   .x = "kernel",

@@ -1,8 +1,9 @@
 // Copies between two GPUs. With peer access a copy, or a kernel, reaches the other one's
 // memory over NVLink or PCIe by itself; without it the driver takes the bytes through the host.
-#include <limits>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
@@ -89,6 +90,16 @@ class Peers {
   Peers(Bench& bench, Gpu& gpu, int own, std::uint64_t bytes, Measurements& rows)
       : bench_(bench), gpu_(gpu), own_(own), bytes_(bytes), rows_(rows) {}
 
+  /// The same small copy, made by the driver and by a kernel, to and from the GPU that came last.
+  std::string note_on_small_copies() const {
+    return formatted(
+        "A copy of 16 bytes (`small`) to the other GPU takes {:.1f} us by the driver and {:.1f} us "
+        "by a kernel, from it {:.1f} and {:.1f} us: a difference to the kernel's time is a cost of "
+        "the driver's copy, not of the link.",
+        small_.at({"copy", true}), small_.at({"kernel writes", true}), small_.at({"copy", false}),
+        small_.at({"kernel reads", false}));
+  }
+
   void add_all(int other) {
     const Pair pair(own_, other, bytes_, gpu_.stream());
     for (const bool outwards : {true, false}) {
@@ -120,6 +131,7 @@ class Peers {
     const int from = outwards ? own_ : other, to = outwards ? other : own_;
     rows_.add({method, address_of(from), address_of(to), small}, rate,
               rate.value / nvlink_rate(bench_), share_of_nvlink(bench_, rate.value));
+    small_[{method, outwards}] = small;
   }
 
   Bench& bench_;
@@ -127,6 +139,7 @@ class Peers {
   int own_;
   std::uint64_t bytes_;
   Measurements& rows_;
+  std::map<std::pair<std::string, bool>, double> small_;  ///< us, by method and direction
 };
 
 }  // namespace
@@ -145,7 +158,7 @@ Table peer(Bench& bench) {
   for (int other = 0; other < visible_gpus(); ++other) {
     if (other != own) peers.add_all(other);
   }
-  bench.note("`small` is the time of a copy of 16 bytes. Each rank works with its own GPU.");
+  bench.note(peers.note_on_small_copies());
   return std::move(rows).table();
 }
 

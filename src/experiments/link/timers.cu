@@ -109,28 +109,31 @@ Table timers(Bench& bench) {
     const std::uint64_t was = timers.last();
     bench.verify(was >= nanoseconds && was < 2 * nanoseconds + 10'000, "the length of a kernel");
     const double length = static_cast<double>(nanoseconds) / 1e9;
-    const auto add = [&](const char* timer, const char* remark,
+    const auto add = [&](const char* timer, const char* words,
                          const std::function<double()>& call) {
       const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), call);
       bench.count(timing);
       const Estimate& seconds = timing.seconds;
       rows.add({timer, length * 1e6}, {seconds.value * 1e6, seconds.lo * 1e6, seconds.hi * 1e6},
-               seconds.value / length, remark);
+               seconds.value / length,
+               formatted("{:+.1f} us: {}", (seconds.value - length) * 1e6, std::string(words)));
     };
-    add("host's clock, no wait", "the launch alone, whatever the kernel does",
+    add("host's clock, no wait", "the launch alone, not the kernel",
         [&] { return timers.without_waiting(nanoseconds); });
-    add("host's clock, wait", "the launch, the kernel and the wait for its end",
+    add("host's clock, wait", "the launch and the wait for the end as well",
         [&] { return timers.with_waiting(nanoseconds); });
-    add("events", "the kernel, and its start on the GPU",
+    add("events", "the start and the end on the GPU as well",
         [&] { return timers.by_events(nanoseconds); });
   }
   const double of_events = resolution([&] { return timers.of_nothing(); });
   const double of_host = resolution([] { return seconds_since(Clock::now()); });
   bench.note(
-      formatted("Two times by events differ by {:.2g} us at the least, two by the host's "
-                "clock by {:.2g} us: their resolution.",
+      formatted("Resolution, the smallest difference between two times: {:.2g} us by events, "
+                "{:.2g} us by the host's clock.",
                 of_events * 1e6, of_host * 1e6));
-  bench.note("The share is the reported time over the length that the kernel was told to have.");
+  bench.note(
+      "`kernel` is the length that the kernel was told to have, by the GPU's own timer; a remark "
+      "begins with the difference from it.");
   return std::move(rows).table();
 }
 

@@ -96,7 +96,7 @@ Table transfer(Bench& bench) {
     const Copies copies(kind, most, gpu);
     bench.verify(copies.are_right(), formatted("copies of {} memory", std::string(word_of(kind))));
     for (const Way way : ways) {
-      for (std::uint64_t bytes = 4096; bytes <= most; bytes *= bench.is_quick() ? 16 : 4) {
+      for (const std::uint64_t bytes : sizes_up_to(4096, most, bench.is_quick() ? 16 : 4)) {
         const auto copy = [&] { copies.copy(way, bytes); };
         const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
         const Estimate rate = time.rate(static_cast<double>(bytes));

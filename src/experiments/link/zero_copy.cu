@@ -2,8 +2,10 @@
 // pass over device memory and starts at once, but each read that is not the only one goes over the
 // link again, and words that a warp does not read side by side go over it one by one.
 #include <array>
+#include <cmath>
 #include <limits>
 
+#include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
 #include "experiments/link/link.hpp"
 
@@ -110,9 +112,9 @@ Table zero_copy(Bench& bench) {
       rows.add({std::string(word_of(access)) + ", " + method, word_of(access), method, rate},
                {seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3},
                rate / bench.ceiling("link_up"),
-               factor > 1.02   ? "faster than copying first"
-               : factor < 0.98 ? "slower than copying first"
-                               : "");
+               std::isnan(factor)
+                   ? "a copy, then the kernel on device memory"
+                   : formatted("{:.2f} times the time of copying first", 1 / factor));
       if (!(copied > 0)) copied = seconds.value;
     };
     add("copied", [&] { operands.copy_and_read(access); });

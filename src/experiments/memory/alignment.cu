@@ -117,7 +117,7 @@ Table alignment(Bench& bench) {
   add_words<float>(bench, gpu, arrays, rows, "4 bytes", "a warp reads one line");
   add_words<float2>(bench, gpu, arrays, rows, "8 bytes", "a warp reads two lines");
   add_words<float4>(bench, gpu, arrays, rows, "16 bytes", "the widest load");
-  add_words<Packed>(bench, gpu, arrays, rows, "12 bytes", "three loads of 4 bytes, strided");
+  add_words<Packed>(bench, gpu, arrays, rows, "12 bytes", "three loads of 4 bytes, with a stride");
   add_words<Padded>(bench, gpu, arrays, rows, "12 in 16 bytes",
                     "one load of 16 bytes, of which 12 are data");
   constexpr unsigned columns = 1001, pitch = 1024;

@@ -1,5 +1,6 @@
-// What device memory gives to the five kernels of the STREAM benchmark and to a plain write, beside
-// the theoretical rate. A kernel that moves only what it needs, in whole lines, comes near to it.
+// The rate of device memory for the kernels of the STREAM benchmark, a plain read and a plain
+// write, beside the theoretical rate. A kernel that moves only what it needs, in whole lines, comes
+// near to it.
 #include <cmath>
 #include <string>
 

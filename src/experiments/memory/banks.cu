@@ -1,4 +1,4 @@
-// What bank conflicts cost. Shared memory has 32 banks of one word; the lanes of a warp that want
+// The cost of bank conflicts. Shared memory has 32 banks of one word; lanes of a warp that read
 // different words of the same bank are served one after the other. The classic case is the
 // transpose of a matrix through a tile in shared memory, and its cure one word of padding in each
 // row.
@@ -122,7 +122,8 @@ void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
     const Estimate rate = gpu.time(transpose).rate(8.0 * static_cast<double>(count));
     rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark);
   };
-  add("transpose, no tile", transpose_plainly, 1, "no shared memory; its writes are strided");
+  add("transpose, no tile", transpose_plainly, 1,
+      "no shared memory; writes with a stride of a row");
   add("transpose 32 x 32", transpose_through_tile<0>, 32,
       "whole lines, but reads of the tile have 32-way conflicts");
   add("transpose 32 x 33", transpose_through_tile<1>, 1,
@@ -137,7 +138,6 @@ Table banks(Bench& bench) {
                     {"rate", ColumnType::real, "GB/s"});
   add_reads(bench, gpu, rows);
   add_transposes(bench, gpu, rows);
-  bench.note("The share of reads is that of stride 1; the share of a transpose is that of a copy.");
   return std::move(rows).table();
 }
 

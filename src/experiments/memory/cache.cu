@@ -1,7 +1,8 @@
-// What the caches give if all multiprocessors read the same bytes again and again. A working set
-// that fits in L1 is read at the rate of L1, one that fits in L2 at that of L2, and a larger one at
-// that of device memory.
+// The rates of the caches. All multiprocessors read the same bytes again and again: a working set
+// that fits in L1 at the rate of L1, one that fits in L2 at that of L2, and a larger one at that of
+// device memory.
 #include <algorithm>
+#include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
@@ -11,12 +12,12 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 1024;
+constexpr unsigned flight = 4;  // loads of a thread that are on their way at the same time
 
 /// Every block reads the whole set `laps` times and adds it up. It begins at a place of its own, so
 /// that no two blocks read the same lines at the same time.
 __global__ void __launch_bounds__(threads)
     read_again(const uint4* words, unsigned count, unsigned laps, unsigned* sums) {
-  constexpr unsigned flight = 4;
   const auto start = static_cast<unsigned>(std::uint64_t{blockIdx.x} * count / gridDim.x);
   unsigned sum = 0;
   for (unsigned lap = 0; lap < laps; ++lap) {
@@ -39,10 +40,19 @@ __global__ void count_up(unsigned* words, std::uint64_t count) {
   if (i < count) words[i] = static_cast<unsigned>(i);
 }
 
-const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
-  if (bytes <= gpu.sharedMemPerMultiprocessor) return "expected from L1";
+/// The level that a working set is expected to be read from. `share` is of the rate of device
+/// memory. L1 and shared memory are one; no cache is emptied by a set that is a little larger.
+std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu) {
+  const std::uint64_t l1 = gpu.sharedMemPerMultiprocessor;
+  const std::uint64_t loads = bytes / sizeof(uint4) / threads;  // of a thread in a pass
+  if (loads < flight) {
+    return formatted("from L1, below its rate: {} of the {} loads of a thread are used", loads,
+                     flight);
+  }
+  if (bytes <= l1) return "expected from L1";
+  if (bytes <= 4 * l1) return "expected from L2; L1 may still hold a part";
   if (bytes <= static_cast<std::uint64_t>(gpu.l2CacheSize)) return "expected from L2";
-  return "expected from device memory; the L2 cache still holds a part";
+  return share > 1.05 ? "expected from device memory; L2 still holds a part" : "from device memory";
 }
 
 /// The sum of 0 ... count - 1, modulo 2^32.
@@ -54,7 +64,7 @@ unsigned sum_below(std::uint64_t count) {
 
 Table cache(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.bytes("cache.most");
+  const std::uint64_t most = bench.bytes("cache.most") / sizeof(uint4) * sizeof(uint4);
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount *
                                             (gpu.properties().maxThreadsPerMultiProcessor / 1024));
   DeviceArray<unsigned> words(most / sizeof(unsigned)), sums(blocks);
@@ -62,7 +72,7 @@ Table cache(Bench& bench) {
                                                                             words.size());
   check_launch("count_up");
   Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"});
-  for (std::uint64_t bytes = 16384; bytes <= most; bytes *= bench.is_quick() ? 4 : 2) {
+  for (const std::uint64_t bytes : sizes_up_to(16384, most, bench.is_quick() ? 4 : 2)) {
     constexpr std::uint64_t traffic = std::uint64_t{8}
                                       << 20;  // of a block, so that it takes a while
     const auto laps = static_cast<unsigned>(std::max<std::uint64_t>(1, traffic / bytes));
@@ -81,10 +91,10 @@ Table cache(Bench& bench) {
                  formatted("reading {} bytes again", bytes));
     const double all = static_cast<double>(bytes) * laps * blocks;
     const Estimate rate = gpu.time(read).rate(all);
-    rows.add({static_cast<std::int64_t>(bytes)}, rate, rate.value / bench.ceiling("device_read"),
-             place_of(bytes, gpu.properties()));
+    const double share = rate.value / bench.ceiling("device_read");
+    rows.add({static_cast<std::int64_t>(bytes)}, rate, share,
+             remark(bytes, share, gpu.properties()));
   }
-  bench.note("A share is that of the rate at which device memory can be read.");
   return std::move(rows).table();
 }
 

@@ -1,6 +1,8 @@
-// What constant memory is made for: all lanes of a warp read the same word, and get it at once.
-// Lanes that want different words are served one address after the other, while global memory
-// serves them together.
+// Constant memory suits warps whose lanes all read the same word: they get it at once. Lanes that
+// read different words are served one address after the other. Global memory serves one line after
+// the other; here each address has a line of its own.
+#include <string>
+
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
@@ -41,6 +43,13 @@ bool is_right(const std::vector<unsigned>& sums, unsigned distinct) {
   return true;
 }
 
+/// `ratio` is the time over that of one address, `growth` over that of half as many.
+std::string remark(unsigned distinct, double ratio, double growth) {
+  if (distinct == 1) return "all lanes read the same word";
+  const std::string times = formatted("{:.3g} times as long as one address", ratio);
+  return growth > 2.5 ? times + ": more than in proportion, as if the cache were too small" : times;
+}
+
 }  // namespace
 
 Table constant(Bench& bench) {
@@ -54,7 +63,7 @@ Table constant(Bench& bench) {
   Measurements rows({{"memory", ColumnType::text}, {"addresses", ColumnType::integer}},
                     {"time", ColumnType::real, "ns"});
   for (const bool from_constant : {true, false}) {
-    double of_one = 0;
+    double of_one = 0, of_half = 0;
     for (unsigned distinct = 1; distinct <= lanes; distinct *= 2) {
       const auto read = [&] {
         const auto kernel = from_constant ? read_distinct<true> : read_distinct<false>;
@@ -71,15 +80,11 @@ Table constant(Bench& bench) {
       const Estimate time{seconds.value * each, seconds.lo * each, seconds.hi * each};
       if (distinct == 1) of_one = time.value;
       rows.add({from_constant ? "constant" : "global", std::int64_t{distinct}}, time,
-               of_one / time.value,
-               distinct == 1
-                   ? "all lanes read the same word"
-                   : formatted("{:.2g} times as long as one address", time.value / of_one));
+               of_one / time.value, remark(distinct, time.value / of_one, time.value / of_half));
+      of_half = time.value;
     }
   }
-  bench.note(
-      "A time is that of one read of a warp, with eight warps on each multiprocessor; a share "
-      "is that of the rate with one address.");
+  bench.note("A time is that of one read of a warp, with eight warps on each multiprocessor.");
   return std::move(rows).table();
 }
 

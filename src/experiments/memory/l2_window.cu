@@ -1,7 +1,7 @@
-// What it brings to keep data in the L2 cache. A stream of data that is used once drives out the
-// data that is used again and again; an access policy window sets a part of the cache aside for the
-// latter. A window larger than that part drives its own lines out, unless only as many of them as
-// fit are told to stay (hitRatio).
+// The gain of keeping data in the L2 cache. A stream of data that is used once drives out data that
+// is used again and again; an access policy window keeps the latter in a part of the cache that is
+// set aside. A window larger than that part may drive its own lines out, unless only as many of
+// them as fit are to stay (hitRatio).
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -118,15 +118,15 @@ Table l2_window(Bench& bench) {
                      {"of_set_aside", ColumnType::real}},
                     {"rate", ColumnType::real, "GB/s"});
   Cases cases(bench, gpu, rows, set_aside);
-  for (int sixths = 2; sixths <= 12; sixths += bench.is_quick() ? 4 : 2) {
-    const std::uint64_t hot = set_aside / 6 * static_cast<unsigned>(sixths) / 4096 * 4096;
+  for (const unsigned sixths : {2U, 4U, 6U, 8U, 10U, 12U}) {
+    if (bench.is_quick() && sixths != 2 && sixths != 6 && sixths != 12) continue;
+    const std::uint64_t hot = set_aside / 6 * sixths / 4096 * 4096;
     if (hot <= static_cast<std::uint64_t>(gpu.properties().accessPolicyMaxWindowSize)) {
       cases.measure(hot);
     }
   }
   bench.note(formatted(
-      "{} of {} of L2 cache were set aside. Rates count the bytes that the kernel asks for; the "
-      "share is that of the same kernel without a window.",
+      "{} of {} of L2 cache were set aside. Rates count the bytes that the kernel asks for.",
       format_size(set_aside),
       format_size(static_cast<std::uint64_t>(gpu.properties().l2CacheSize))));
   return std::move(rows).table();

@@ -1,6 +1,8 @@
 // How long one load takes. A single thread follows pointers in random order through a working set:
-// each load must wait for the one before. As the set outgrows a cache, the time steps up.
+// each load must wait for the one before. As the set outgrows a cache, the time steps up; a set
+// that is a little larger than a cache lies partly in it.
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <optional>
 #include <string>
@@ -94,24 +96,38 @@ std::uint64_t end_of(const Walk& walk, std::uint64_t steps) {
 /// One measured working set.
 struct Point {
   std::uint64_t bytes;
-  double nanoseconds;
+  double cycles;
+  Estimate nanoseconds;
 };
 
-/// "up to 128 KiB 20 ns, ...": sets of about the same time are a level. Sets on the way from one
-/// level to the next, alone among their neighbours, are left out.
-std::string levels_of(const std::vector<Point>& points) {
+/// Points [begin, end) of about the same time.
+struct Level {
+  std::size_t begin, end;
+};
+
+/// Sets on the way from one level to the next, alone among their neighbours, are in none.
+std::vector<Level> levels_of(const std::vector<Point>& points) {
   constexpr double alike = 1.12;
-  std::string text;
+  std::vector<Level> levels;
   for (std::size_t i = 0; i < points.size();) {
     std::size_t end = i + 1;
-    while (end < points.size() && points[end].nanoseconds < alike * points[end - 1].nanoseconds) {
+    while (end < points.size() &&
+           points[end].nanoseconds.value < alike * points[end - 1].nanoseconds.value) {
       ++end;
     }
-    if (end - i > 1) {
-      text += formatted("{}{:.0f} ns up to {}", text.empty() ? "" : ", ",
-                        points[(i + end) / 2].nanoseconds, format_size(points[end - 1].bytes));
-    }
+    if (end - i > 1) levels.push_back({i, end});
     i = end;
+  }
+  return levels;
+}
+
+/// "up to 128 KiB 20 ns, up to ..."
+std::string words_of(const std::vector<Level>& levels, const std::vector<Point>& points) {
+  std::string text;
+  for (const Level& level : levels) {
+    text += formatted("{}up to {} {:.0f} ns", text.empty() ? "" : ", ",
+                      format_size(points[level.end - 1].bytes),
+                      points[(level.begin + level.end) / 2].nanoseconds.value);
   }
   return text;
 }
@@ -133,28 +149,32 @@ class Chase {
         answer_(1),
         steps_(bench.is_quick() ? 4096 : 16384) {}
 
-  /// Returns nanoseconds a step.
-  double add(const char* memory, const char* remark, const Walk& walk, std::uint64_t bytes,
-             std::uint64_t scale, const std::function<void(std::uint64_t steps, Answer*)>& launch) {
+  /// The cycles are those of the last of the timed launches.
+  Point measure(const Walk& walk, std::uint64_t bytes, std::uint64_t scale,
+                const std::function<void(std::uint64_t steps, Answer*)>& launch) {
     // Once through the whole set where that is soon done, so that a cache holds what it can.
     const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
     answer_.clear(gpu_.stream());
     launch(lap, answer_.data());
     launch(steps_, answer_.data());
-    const Answer answer = answer_.read()[0];
-    bench_.verify(answer.last == end_of(walk, lap + steps_) * scale, "following pointers");
+    bench_.verify(answer_.read()[0].last == end_of(walk, lap + steps_) * scale,
+                  "following pointers");
     const auto enqueue = [&](std::uint64_t steps) {
       return gpu_.time([&] { launch(steps, answer_.data()); });
     };
-    const Estimate many = enqueue(steps_).seconds, none = enqueue(0).seconds;
+    const Estimate many = enqueue(steps_).seconds;
+    const Answer answer = answer_.read()[0];
+    const Estimate none = enqueue(0).seconds;
     const auto per_step = [&](double seconds) {
       return (seconds - none.value) * 1e9 / static_cast<double>(steps_);
     };
-    const double cycles = static_cast<double>(answer.cycles) / static_cast<double>(steps_);
-    const Estimate time{per_step(many.value), per_step(many.lo), per_step(many.hi)};
-    rows_.add({memory, static_cast<std::int64_t>(bytes), cycles}, time,
+    return {bytes,
+            static_cast<double>(answer.cycles) / static_cast<double>(steps_),
+            {per_step(many.value), per_step(many.lo), per_step(many.hi)}};
+  }
+  void add(const char* memory, const Point& point, const char* remark) {
+    rows_.add({memory, static_cast<std::int64_t>(point.bytes), point.cycles}, point.nanoseconds,
               std::numeric_limits<double>::quiet_NaN(), remark);
-    return time.value;
   }
 
  private:
@@ -196,10 +216,25 @@ void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
   try {
     const PeerAccessGuard access(other);
     enqueue_layout(links->data(), walk, gpu.stream());
-    chase.add("other GPU", "over NVLink or PCIe", walk, walk.count * line, links_of_line,
-              following(links->data(), walk, gpu.stream()));
+    chase.add("other GPU",
+              chase.measure(walk, walk.count * line, links_of_line,
+                            following(links->data(), walk, gpu.stream())),
+              "over NVLink or PCIe");
   } catch (const NotAvailable& error) {
     bench.note(formatted("The other GPU's memory is left out: {}.", std::string(error.what())));
+  }
+}
+
+/// The rows of working sets in the own memory. The last one is not between two levels.
+void add_sets(Chase& chase, const std::vector<Point>& points, const std::vector<Level>& levels,
+              const cudaDeviceProp& gpu) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const bool is_in_level = std::ranges::any_of(
+        levels, [&](const Level& level) { return i >= level.begin && i < level.end; });
+    chase.add("device", points[i],
+              is_in_level || i + 1 == points.size()
+                  ? place_of(points[i].bytes, gpu)
+                  : "between two levels: the faster one holds a part of it");
   }
 }
 
@@ -207,35 +242,43 @@ void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
 
 Table latency(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.bytes("latency.most", 0.8);
+  const std::uint64_t most = std::bit_floor(bench.bytes("latency.most", 0.8));
   Measurements rows({{"memory", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},
                     {"latency", ColumnType::real, "ns"});
   Chase chase(bench, gpu, rows);
   const Walk in_shared{2048};
-  chase.add("shared", "of one multiprocessor", in_shared, in_shared.count * sizeof(unsigned), 1,
-            [&](std::uint64_t steps, Answer* answer) {
-              follow_shared<<<1, 1, in_shared.count * sizeof(unsigned), gpu.stream()>>>(
-                  in_shared, steps, answer);
-              check_launch("follow_shared");
-            });
+  const auto chase_in_shared = [&](std::uint64_t steps, Answer* answer) {
+    follow_shared<<<1, 1, in_shared.count * sizeof(unsigned), gpu.stream()>>>(in_shared, steps,
+                                                                              answer);
+    check_launch("follow_shared");
+  };
+  chase.add("shared",
+            chase.measure(in_shared, in_shared.count * sizeof(unsigned), 1, chase_in_shared),
+            "of one multiprocessor");
   std::vector<Point> points;
-  DeviceArray<Link> links(std::max(most, line) / sizeof(Link));
-  for (std::uint64_t bytes = 1024; bytes <= most; bytes *= bench.is_quick() ? 4 : 2) {
+  const DeviceArray<Link> links(most / sizeof(Link));
+  for (const std::uint64_t bytes : sizes_up_to(1024, most, bench.is_quick() ? 4 : 2)) {
     const Walk walk{bytes / line};
     enqueue_layout(links.data(), walk, gpu.stream());
     points.push_back(
-        {bytes, chase.add("device", place_of(bytes, gpu.properties()), walk, bytes, links_of_line,
-                          following(links.data(), walk, gpu.stream()))});
+        chase.measure(walk, bytes, links_of_line, following(links.data(), walk, gpu.stream())));
   }
+  const std::vector<Level> levels = levels_of(points);
+  add_sets(chase, points, levels, gpu.properties());
   const Walk of_host{(std::uint64_t{8} << 20) / line};
   if (visible_gpus() > 1) add_other_gpu(bench, gpu, chase);
   const PinnedArray<Link> mapped(of_host.count * links_of_line, cudaHostAllocMapped);
   enqueue_layout(mapped.data(), of_host, gpu.stream());
-  chase.add("mapped host", "over the host link", of_host, of_host.count * line, links_of_line,
-            following(mapped.data(), of_host, gpu.stream()));
-  bench.note(formatted("Levels of device memory: {}.", levels_of(points)));
+  chase.add("mapped host",
+            chase.measure(of_host, of_host.count * line, links_of_line,
+                          following(mapped.data(), of_host, gpu.stream())),
+            "over the host link");
+  bench.note(formatted("Levels of device memory: {}.", words_of(levels, points)));
+  bench.note(
+      "`latency` is the median of all launches, without their start; `cycles` are counted by the "
+      "multiprocessor in the last of them.");
   return std::move(rows).table();
 }
 

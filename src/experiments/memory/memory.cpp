@@ -16,7 +16,8 @@ constexpr std::array bandwidth_options = {
 };
 
 constexpr std::array latency_options = {
-    OptionRow{"latency.most", OptionKind::size, "8GiB", "64KiB..", "The largest working set."},
+    OptionRow{"latency.most", OptionKind::size, "8GiB", "64KiB..",
+              "The largest working set, rounded down to a power of two."},
 };
 
 constexpr std::array offset_options = {
@@ -53,13 +54,11 @@ std::vector<Experiment> experiments() {
            "Six kernels read and write arrays much larger than any cache: read, write, copy, "
            "scale, "
            "add and triad. The rate counts the bytes that a kernel reads and writes, the effective "
-           "bandwidth. Its share is that of the ceiling device_copy (for read: device_read). The "
-           "remark sets it against the theoretical rate, 2 x clock x width of the bus / 8. Expect "
-           "0.8 "
-           "to 0.95 of that; a mix of reads and writes loses some to turning the bus around. CUDA "
-           "C++ "
-           "Best Practices Guide, chapter Performance Metrics.",
+           "bandwidth. The remark compares it with the theoretical rate, 2 x clock x width of the "
+           "bus / 8. Expect 0.8 to 0.95 of that; a mix of reads and writes loses some to turning "
+           "the bus around. CUDA C++ Best Practices Guide, chapter Performance Metrics.",
        .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
+       .share = "of the rate of a copy in device memory; for `read`, of that of reading it",
        .options = bandwidth_options,
        .figure = {.look = Look::bars, .x = "kernel", .y = "rate"},
        .needs = {.ceilings = {"device_copy", "device_read"}},
@@ -67,35 +66,37 @@ std::vector<Experiment> experiments() {
        .run_host = theoretical_bandwidth},
       {.name = "offset",
        .group = "memory",
-       .summary = "Words that begin beside a line cost a warp one more sector.",
+       .summary = "A copy whose words do not begin with a line of memory loses a few percent.",
        .explanation =
            "Each thread copies one float, and the first one is shifted by 0 to 32 words. A warp "
-           "reads "
-           "128 bytes in a row. If they begin with a sector of 32 bytes, they are four sectors, "
-           "otherwise five. The warp beside it reads the rest of the fifth, so that the L2 cache "
-           "gives "
-           "most of it back: expect a tenth less at the worst. CUDA C++ Best Practices Guide, "
-           "section "
-           "A Sequential but Misaligned Access Pattern.",
+           "reads 128 bytes in a row. If they begin with a sector of 32 bytes, they are four "
+           "sectors, otherwise five. The next warp reads the rest of the fifth, so that the L2 "
+           "cache serves most of it: expect a loss of a tenth at most. Every offset that is no "
+           "multiple of 32 words makes a warp touch two lines in place of one, which may cost a "
+           "little as well. CUDA C++ Best Practices Guide, section A Sequential but Misaligned "
+           "Access Pattern.",
        .reference =
            "Tesla V100: about 790 GB/s aligned or at multiples of 8 words, nine tenths of that "
            "otherwise.",
+       .share = "of the rate of a copy in device memory, which moves wider words",
        .options = offset_options,
        .figure = {.look = Look::lines, .x = "offset", .y = "rate"},
        .needs = {.ceilings = {"device_copy"}},
        .run = with_cuda<offset>()},
       {.name = "stride",
        .group = "memory",
-       .summary = "A warp that reads every s-th word moves s times the bytes that it uses.",
+       .summary = "A warp that reads every s-th word uses 1/s of what memory moves, from s = 8 on "
+                  "an eighth.",
        .explanation =
            "Each thread copies one float. Neighbouring threads copy words that are s words apart, "
-           "with s from 1 to stride.most. A warp's 32 words lie in 32-byte sectors, and memory "
-           "moves "
-           "whole sectors: with s = 2 half of each sector is used, and from s = 8 on one word in "
-           "eight. Expect the useful rate to fall as 1/s down to 1/8, and then slowly further. "
-           "CUDA C++ Best Practices Guide, section Strided Accesses.",
+           "with s from 1 to stride.most. Memory moves whole sectors of 32 bytes: with s = 2 half "
+           "of each sector is used, and from s = 8 on one word in eight. Expect the useful rate to "
+           "fall as 1/s down to 1/8. Past that every word has a sector of its own whatever the "
+           "stride is, but the sectors lie in more lines and pages of memory, so that the rate "
+           "falls further. CUDA C++ Best Practices Guide, section Strided Accesses.",
        .reference = "Tesla V100: a stride of 2 halves the rate, and it falls on towards large "
                     "strides.",
+       .share = "of the rate of a copy in device memory, which moves wider words",
        .options = stride_options,
        .figure = {.look = Look::lines, .x = "stride", .y = "rate"},
        .needs = {.ceilings = {"device_copy"}},
@@ -103,16 +104,15 @@ std::vector<Experiment> experiments() {
       {.name = "alignment",
        .group = "memory",
        .summary = "Wide aligned loads move more with each instruction.",
-       .explanation = "Arrays are copied in words of 1 to 16 bytes a thread, in records of 12 "
-                      "bytes and in the same "
-                      "records padded to 16, and as rows of 1001 floats with and without padding "
-                      "to a pitch of 1024. "
-                      "One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to their "
-                      "size; records of "
-                      "another size take several. Expect narrow words to fall behind, since too "
-                      "few bytes are in "
-                      "flight. CUDA C++ Programming Guide, section Device Memory Accesses.",
+       .explanation =
+           "Arrays are copied in words of 1 to 16 bytes a thread, in records of 12 bytes and in "
+           "the same records padded to 16, and as rows of 1001 floats with and without padding to "
+           "a pitch of 1024. One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to "
+           "their size; records of another size take several. Expect narrow words to be slower, "
+           "since too few bytes are in flight. CUDA C++ Programming Guide, section Device Memory "
+           "Accesses.",
        .reference = "",
+       .share = "of the rate of a copy in device memory",
        .options = alignment_options,
        .figure = {.look = Look::bars, .x = "case", .y = "rate"},
        .needs = {.ceilings = {"device_copy"}},
@@ -122,16 +122,13 @@ std::vector<Experiment> experiments() {
        .summary = "One load takes tens of cycles from L1 and hundreds from memory.",
        .explanation =
            "A single thread follows pointers in random order, one in each line of 128 bytes, "
-           "through "
-           "working sets from 1 KiB to latency.most. Each load waits for the one before, so that "
-           "the "
-           "time of a step is the latency. It steps up where the set outgrows L1 and L2, and again "
-           "where the address translation no longer covers it. Shared memory and pinned host "
-           "memory, "
-           "read over the link, stand beside it. A GPU hides these times behind other warps: that "
-           "is "
-           "why it needs so many. CUDA C++ Programming Guide, section Maximize Instruction "
-           "Throughput; Best Practices Guide, chapter Memory Optimizations.",
+           "through working sets from 1 KiB to latency.most. Each load waits for the one before, "
+           "so that the time of a step is the latency. It steps up when the set outgrows L1 and "
+           "L2, and may rise again beyond what the TLB covers. A set that is a little larger than "
+           "a cache lies partly in it; its time is between two levels. Shared memory and pinned "
+           "host memory, read over the link, are measured as well. A GPU hides these times behind "
+           "other warps: that is why it needs so many. CUDA C++ Programming Guide, section "
+           "Maximize Instruction Throughput; Best Practices Guide, chapter Memory Optimizations.",
        .reference = "Tesla V100: L1 30, L2 214, memory 435 cycles.",
        .options = latency_options,
        .figure = {.look = Look::lines,
@@ -144,15 +141,17 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<latency>()},
       {.name = "cache",
        .group = "memory",
-       .summary = "Bytes that are read again come from L1 or L2, many times as fast.",
-       .explanation = "All multiprocessors read the same working set again and again, from 16 KiB "
-                      "to cache.most. "
-                      "What fits in L1 (up to some 200 KiB) is read at its rate on every "
-                      "multiprocessor, what fits "
-                      "in L2 at that of L2, the rest at that of device memory. The steps show the "
-                      "sizes of the "
-                      "caches. CUDA C++ Best Practices Guide, chapter Memory Optimizations.",
+       .summary = "Data that is read again comes from L1 or L2, several times as fast as from "
+                  "memory.",
+       .explanation =
+           "All multiprocessors read the same working set again and again, from 16 KiB to "
+           "cache.most. A set that fits in L1 (up to some 200 KiB) is read at the rate of L1 on "
+           "every multiprocessor, a set that fits in L2 at that of L2, a larger one at that of "
+           "device memory. The steps show the sizes of the caches. Below 64 KiB a pass has fewer "
+           "than four loads for each thread, so that too few are in flight for the rate of L1. "
+           "CUDA C++ Best Practices Guide, chapter Memory Optimizations.",
        .reference = "Tesla V100: L1 13700, L2 2500 GB/s.",
+       .share = "of the rate of reading device memory",
        .options = cache_options,
        .figure = {.look = Look::lines, .x = "bytes", .y = "rate", .log_x = true, .log_y = true},
        .needs = {.ceilings = {"device_read"}},
@@ -165,12 +164,14 @@ std::vector<Experiment> experiments() {
            "bytes and 1 to 8 words a thread: through registers, by asynchronous copies of the "
            "threads (cp.async), and by one bulk copy of the block (compute capability 9.0). The "
            "clocks are those from the first copy until all threads see the data. Through registers "
-           "the compiler keeps several loads in flight only where it unrolls the loop, in groups "
-           "of four. Asynchronous copies are all in flight at once. Expect words of 8 and 16 bytes "
-           "to be best. CUDA C++ Best Practices Guide, section Asynchronous Copy from Global "
-           "Memory to Shared Memory.",
+           "the compiler unrolls the loop by four: four loads are in flight at a time, and the "
+           "words that are left follow with fewer in flight. So 4 and 8 words a thread cost fewer "
+           "clocks a byte than the numbers before them. Asynchronous copies are all in flight at "
+           "once. Expect words of 8 and 16 bytes to be best. CUDA C++ Best Practices Guide, "
+           "section Asynchronous Copy from Global Memory to Shared Memory.",
        .reference = "A100: asynchronous copies of 8 and 16 bytes are best, and need no multiple of "
                     "four.",
+       .share = "of the speed of as many words of the same size through registers",
        .options = {},
        .figure = {.look = Look::lines,
                   .x = "words",
@@ -183,18 +184,16 @@ std::vector<Experiment> experiments() {
       {.name = "banks",
        .group = "memory",
        .summary = "Words in the same bank of shared memory are served one after the other.",
-       .explanation = "All warps read shared memory with strides from 1 to 32 words. Two lanes "
-                      "conflict if their "
-                      "words lie in the same of the 32 banks: a stride with the greatest common "
-                      "divisor g with "
-                      "32 has g-way conflicts, and takes g times as long. Odd strides have none. "
-                      "Then a matrix is "
-                      "transposed without shared memory, through a tile of 32 x 32 words, whose "
-                      "columns lie in "
-                      "one bank, and through a tile with a word of padding in each row. CUDA C++ "
-                      "Best Practices "
-                      "Guide, section Shared Memory.",
+       .explanation =
+           "All warps read shared memory with strides from 1 to 32 words. Two lanes conflict if "
+           "their words lie in the same of the 32 banks: a stride with the greatest common divisor "
+           "g with 32 has g-way conflicts, and takes g times as long. Odd strides have none. Then "
+           "a matrix is transposed without shared memory, through a tile of 32 x 32 words, whose "
+           "columns lie in one bank, and through a tile with a word of padding in each row. CUDA "
+           "C++ Best Practices Guide, section Shared Memory.",
        .reference = "",
+       .share = "of the rate of stride 1 for reads; of the rate of a copy in device memory for "
+                "transposes",
        .options = {},
        .figure = {.look = Look::bars, .x = "case", .y = "rate"},
        .needs = {.ceilings = {"device_copy"}},
@@ -206,30 +205,31 @@ std::vector<Experiment> experiments() {
            "A kernel adds a small hot region, again and again, to a long stream that is used once. "
            "Without a window the stream drives the hot region out of the cache. An access policy "
            "window keeps its lines in a part that is set aside. The hot region grows from a third "
-           "to "
-           "twice of that part, with the hit ratio 1 and with one tuned so that as much stays as "
-           "fits. "
-           "Expect a gain while the region fits, a loss past it with the hit ratio 1, and none "
-           "with "
-           "the tuned one. CUDA C++ Best Practices Guide, section L2 Cache.",
+           "to twice of that part, with the hit ratio 1 and with one tuned so that as much stays "
+           "as fits. Expect a gain while the region fits. Past it, GPUs differ: the hit ratio 1 "
+           "may lose, or still gain. CUDA C++ Best Practices Guide, section L2 Cache.",
        .reference =
            "A100, 30 MB set aside: up to 50 % faster while the region fits, 10 % slower past "
            "it; the tuned hit ratio recovers that.",
+       .share = "of the rate of the same kernel without a window",
        .options = l2_window_options,
        .figure = {.look = Look::lines, .x = "of_set_aside", .y = "rate", .series = "policy"},
        .needs = {.compute_capability = 80},
        .run = with_cuda<l2_window>()},
       {.name = "texture",
        .group = "memory",
-       .summary = "Texture units read neighbourhoods of a matrix, and clamp and wrap for nothing.",
+       .summary =
+           "Texture units clamp, wrap and filter in hardware, but are not always faster than "
+           "plain loads.",
        .explanation =
            "A matrix is read by rows, by columns, and as neighbourhoods of 5 x 5 elements, through "
            "global memory and through a texture. The texture's cache is laid out for two "
-           "dimensions, so "
-           "that columns cost it less. Clamping, wrapping and linear filtering are checked. CUDA "
-           "C++ "
-           "Best Practices Guide, section Texture Memory.",
+           "dimensions, so that columns cost it less. Expect no gain for rows, and a loss for "
+           "neighbourhoods on recent GPUs: there plain loads come from L1, which serves more of "
+           "them in a cycle than the texture units do. Clamping, wrapping and linear filtering are "
+           "checked. CUDA C++ Best Practices Guide, section Texture Memory.",
        .reference = "",
+       .share = "of the rate of a copy in device memory",
        .options = {},
        .figure = {.look = Look::bars, .x = "case", .y = "rate"},
        .needs = {.ceilings = {"device_copy"}},
@@ -237,14 +237,14 @@ std::vector<Experiment> experiments() {
       {.name = "constant",
        .group = "memory",
        .summary = "Constant memory serves one address at a time, to all lanes at once.",
-       .explanation = "The lanes of a warp read 1, 2, 4 ... 32 different addresses of constant "
-                      "memory, and the same "
-                      "of global memory. Expect the time to grow with the number of addresses in "
-                      "constant memory, "
-                      "and hardly in global memory, which serves them together from L1. CUDA C++ "
-                      "Best Practices "
-                      "Guide, section Constant Memory.",
+       .explanation =
+           "The lanes of a warp read 1, 2, 4 ... 32 different addresses of constant memory, and "
+           "the same of global memory. The addresses lie in different lines. Expect the time to "
+           "grow with their number in both memories, since each address, or each line, is served "
+           "in its turn; in constant memory it grows faster. CUDA C++ Best Practices Guide, "
+           "section Constant Memory.",
        .reference = "",
+       .share = "of the speed with one address",
        .options = {},
        .figure = {.look = Look::lines,
                   .x = "addresses",
@@ -254,15 +254,15 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<constant>()},
       {.name = "spills",
        .group = "memory",
-       .summary = "Values that do not fit in registers go to local memory, which is far away.",
-       .explanation = "Each thread stirs 32 values: with every index known at compile time, under "
-                      "launch bounds "
-                      "that leave too few registers, and with an index that is known at run time "
-                      "only. The table "
-                      "has the registers and the bytes of local memory of each thread, as the "
-                      "compiler gave them. "
-                      "CUDA C++ Best Practices Guide, sections Registers and Local Memory.",
+       .summary = "Values that do not fit in registers go to local memory, which is slower.",
+       .explanation =
+           "Each thread stirs 32 values: with every index known at compile time, under launch "
+           "bounds that leave too few registers, and with an index that is known at run time only. "
+           "The table has the registers and the bytes of local memory of each thread, as the "
+           "compiler gave them. CUDA C++ Best Practices Guide, sections Registers and Local "
+           "Memory.",
        .reference = "",
+       .share = "of the speed with all values in registers",
        .options = {},
        .figure = {.look = Look::bars, .x = "case", .y = "time", .more_is_better = false},
        .run = with_cuda<spills>()},

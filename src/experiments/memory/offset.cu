@@ -1,6 +1,8 @@
-// What it costs if a warp's words do not begin where a line of memory does: the warp touches one
-// sector more than it needs. The neighbouring warp reads the rest of that sector, so that a cache
-// gives most of it back.
+// The cost of an offset. If a warp's words begin inside a sector of memory, the warp touches one
+// sector more than it needs. The next warp reads the rest of that sector, so that a cache serves
+// most of it.
+#include <string>
+
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
@@ -9,7 +11,7 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned words_of_sector = 8;  // floats in 32 bytes
+constexpr unsigned words_of_sector = 8, words_of_line = 32;  // floats in 32 and 128 bytes
 
 /// Thread i copies word offset + i.
 __global__ void copy_shifted(const float* from, float* to, std::uint64_t count, unsigned offset) {
@@ -25,12 +27,16 @@ __global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t 
   if (to[i] != (is_copied ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
 }
 
-const char* remark(double relative, unsigned offset) {
+/// `relative` is the rate over that of offset 0.
+std::string remark(double relative, unsigned offset) {
   if (offset == 0) return "aligned";
-  if (offset % words_of_sector == 0) return "aligned to a sector of 32 bytes: no loss is expected";
-  if (relative > 0.98) return "no loss: the caches give the shared sectors back";
-  if (relative > 0.8) return "as expected: one sector in five is read twice at the most";
-  return "more than the sector that a warp reads twice";
+  const std::string begin = offset % words_of_line == 0     ? "begins with a line: "
+                            : offset % words_of_sector == 0 ? "begins with a sector: "
+                                                            : "begins inside a sector: ";
+  if (relative > 1.005) return begin + formatted("{:.1f} % faster", 100 * (relative - 1));
+  if (relative > 0.995) return begin + "no loss";
+  const std::string loss = begin + formatted("{:.1f} % slower", 100 * (1 - relative));
+  return relative < 0.8 ? loss + ", more than the sector that two warps share" : loss;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What it costs if a thread's own values do not stay in registers. They go to local memory, which
-// is device memory behind the caches: because an array is indexed by a number that is known only at
-// run time, or because the kernel may use too few registers.
+// The cost of values that do not stay in registers. A thread's own values go to local memory, which
+// is device memory behind the caches, if an array is indexed by a number that is known only at run
+// time, or if the kernel may use too few registers.
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
@@ -94,13 +94,14 @@ Table spills(Bench& bench) {
     const Estimate seconds = gpu.time(launch).seconds;
     const Estimate time{seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3};
     if (best == 0) best = time.value;
-    rows.add({name, std::int64_t{attributes.numRegs},
-              static_cast<std::int64_t>(attributes.localSizeBytes)},
-             time, best / time.value,
-             attributes.localSizeBytes == 0
-                 ? "every value has a register"
-                 : formatted("{} bytes of each thread are in local memory",
-                             static_cast<std::uint64_t>(attributes.localSizeBytes)));
+    rows.add(
+        {name, std::int64_t{attributes.numRegs},
+         static_cast<std::int64_t>(attributes.localSizeBytes)},
+        time, best / time.value,
+        attributes.localSizeBytes == 0
+            ? "every value has a register"
+            : formatted("{:.2g} times as long: {} bytes of a thread are in local memory",
+                        time.value / best, static_cast<std::uint64_t>(attributes.localSizeBytes)));
   };
   const unsigned blocks = blocks_for(count, threads);
   const cudaStream_t stream = gpu.stream();
@@ -116,7 +117,6 @@ Table spills(Bench& bench) {
     indexed_at_run_time<<<blocks, threads, 0, stream>>>(from.data(), to.data(), 1);
     check_launch("indexed_at_run_time");
   });
-  bench.note("A share is that of the speed with all values in registers.");
   return std::move(rows).table();
 }
 

@@ -1,7 +1,11 @@
-// What a stride costs. Memory moves sectors of 32 bytes, so that the words between those that a
-// warp wants are moved, too, and thrown away.
+// The cost of a stride. Memory moves sectors of 32 bytes, so that the words between those that a
+// warp reads are moved as well. From a stride of 8 words on each word has a sector of its own.
+#include <algorithm>
+#include <cmath>
 #include <string>
+#include <vector>
 
+#include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
 
@@ -28,12 +32,34 @@ __global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t 
   if (to[i] != (is_copied ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
 }
 
-std::string remark(double relative, std::uint64_t stride) {
-  const double expected = 1.0 / static_cast<double>(std::min(stride, words_of_sector));
+/// Rates of the strides that others are compared with; NaN before they are measured.
+struct Yardsticks {
+  double one = std::nan(""), sector = std::nan("");
+};
+
+std::string remark(double rate, const Yardsticks& of, std::uint64_t stride) {
   if (stride == 1) return "the whole of each sector is used";
-  if (relative > 1.2 * expected) return "better than its share of each sector";
-  if (relative > 0.8 * expected) return "as expected: its share of each sector";
-  return "worse than its share: a warp's sectors lie in more rows of memory";
+  if (stride > words_of_sector) {
+    return formatted("{:.2f} of the rate of stride {}: one word in a sector, over more lines",
+                     rate / of.sector, words_of_sector);
+  }
+  const double relative = rate / of.one, expected = 1.0 / static_cast<double>(stride);
+  const char* const verdict = relative > 1.2 * expected   ? "better than"
+                              : relative > 0.8 * expected ? "as expected by"
+                                                          : "worse than";
+  return formatted("{:.2f} of the rate of stride 1: {} the used part of a sector, {:.2f}", relative,
+                   std::string(verdict), expected);
+}
+
+/// Every stride up to that of a sector, with `quick` powers of two alone; then powers of two and
+/// `most`.
+std::vector<std::uint64_t> strides(std::uint64_t most, bool quick) {
+  std::vector<std::uint64_t> all = sizes_up_to(1, most, 2);
+  for (std::uint64_t s = 3; s < std::min(most, words_of_sector) && !quick; ++s) all.push_back(s);
+  std::ranges::sort(all);
+  const auto rest = std::ranges::unique(all);
+  all.erase(rest.begin(), rest.end());
+  return all;
 }
 
 }  // namespace
@@ -47,8 +73,8 @@ Table stride(Bench& bench) {
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   Measurements rows({{"stride", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
-  double dense = 0;
-  for (std::uint64_t s = 1; s <= most; s = bench.is_quick() || s >= 8 ? 2 * s : s + 1) {
+  Yardsticks yardsticks;
+  for (const std::uint64_t s : strides(most, bench.is_quick())) {
     const auto copy = [&] {
       copy_strided<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(from.data(), to.data(),
                                                                              count, s);
@@ -63,9 +89,10 @@ Table stride(Bench& bench) {
     bench.verify(wrong.read()[0] == 0, "a copy with stride " + std::to_string(s));
 
     const Estimate rate = gpu.time(copy).rate(2.0 * static_cast<double>(count * sizeof(float)));
-    if (s == 1) dense = rate.value;
+    if (s == 1) yardsticks.one = rate.value;
+    if (s == words_of_sector) yardsticks.sector = rate.value;
     rows.add({static_cast<std::int64_t>(s)}, rate, rate.value / bench.ceiling("device_copy"),
-             remark(rate.value / dense, s));
+             remark(rate.value, yardsticks, s));
   }
   return std::move(rows).table();
 }

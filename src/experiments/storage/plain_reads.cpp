@@ -41,7 +41,7 @@ std::uint64_t signature_of(const std::byte* data, std::uint64_t bytes) {
   return mixed | 1;
 }
 
-/// What each piece of the data looked like when it was first read. Threads may note pieces at once
+/// A signature of each piece of the data as it was first read. Threads may note pieces at once
 /// if these differ.
 class Pieces {
  public:

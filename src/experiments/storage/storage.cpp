@@ -18,17 +18,18 @@ std::vector<Experiment> experiments() {
   return {
       {.name = "plain-reads",
        .group = "storage",
-       .summary = "How fast plain code reads a file: H5Dread by one thread, O_DIRECT by many.",
+       .summary = "Plain code reads a file: one thread by H5Dread, many threads by O_DIRECT.",
        .explanation =
            "A data set is read in two ways: by H5Dread, 256 MiB at a time, into ordinary memory; "
            "and past the page cache by 32 threads, 4 MiB at a time (O_DIRECT). On a GPU there is "
-           "also H5Dread with cudaMemcpy behind it, one after the other, which is what most "
-           "programs do. H5Dread is bound by one thread that copies from the page cache, or by "
-           "storage if the data is not cached; the remark says which. O_DIRECT shows what storage "
-           "gives. Both ways must have read the same bytes. A share is that of the rate of the "
-           "link to the GPU. Write the file with shardstream generate --input.count 2^32 -o "
+           "also H5Dread with cudaMemcpy behind it, one after the other, as in most programs. "
+           "H5Dread is bound by one thread that copies from the page cache, or by storage if the "
+           "data is not cached; the remark says how much was cached before, if the system tells. "
+           "O_DIRECT shows the rate of the storage. Both ways must have read the same bytes. Write "
+           "the file with shardstream generate --input.count 2^32 -o "
            "FILE.h5:/x. All ranks read the same file at once.",
        .reference = "",
+       .share = "of the rate of uploads",
        .options = plain_reads_options,
        .figure = {.look = Look::bars, .x = "way", .y = "rate"},
        .needs = {.ceilings = {"link_up"}},
