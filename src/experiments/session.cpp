@@ -423,10 +423,11 @@ void Run::publish() {
     constexpr std::uint64_t room = std::uint64_t{4} << 20;
     const std::string uuid = random_uuid();
     const launch::RemoveOnSignal remove({io::part_path_of(path_, uuid)});
+    expect_own_file();
     const bool is_first = published_.empty() || overwrite_ == io::Overwrite::anything;
     io::ResultFile file(path_, is_first ? overwrite_ : io::Overwrite::own, uuid, room);
     store(file);
-    expect_own_file();
+    expect_own_file();  // once more: it was long enough for another process
     file.publish();
     published_ = uuid;
   });
