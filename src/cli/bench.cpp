@@ -27,12 +27,12 @@ constexpr std::array<std::string_view, 2> switches = {"list", "quick"};
 }  // namespace
 
 OptionTable bench_table() {
-  std::vector<std::span<const OptionRow>> rooms = {
+  std::vector<std::span<const OptionRow>> groups = {
       launch::launch_options(),   runtime::device_options(),    comm::comm_options(),
       measure::measure_options(), measure::telemetry_options(), io::output_options()};
   const auto of_experiments = experiments::options();
-  rooms.insert(rooms.end(), of_experiments.begin(), of_experiments.end());
-  return OptionTable(rooms).with(experiments::bench_options());
+  groups.insert(groups.end(), of_experiments.begin(), of_experiments.end());
+  return OptionTable(groups).with(experiments::bench_options());
 }
 
 int bench(const Arguments& arguments, const char* const* environment) {

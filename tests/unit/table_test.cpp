@@ -106,6 +106,12 @@ TEST(TableText, IsFoldedToAWidth) {
   EXPECT_EQ(to_text(Table("t", {{"only", ColumnType::text}}), 1), "only\n");
 }
 
+TEST(TableText, ShowsUnknownNumbersAsDashes) {
+  Table table("t", {{"x", ColumnType::real}, {"y", ColumnType::real}});
+  table.add({std::nan(""), 2.5});
+  EXPECT_EQ(to_text(table), "x    y\n-  2.5\n");
+}
+
 TEST(CellText, WritesIntegersInFull) {
   EXPECT_EQ(to_text(Cell{std::int64_t{1234567890123}}), "1234567890123");
   EXPECT_EQ(to_text(Cell{std::numeric_limits<std::int64_t>::min()}), "-9223372036854775808");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -95,7 +96,50 @@ void set_linear_axis(Script& script, const std::vector<double>& values) {
   script.set(fmt::format("set yrange [0:{:.9g}]", most > 0 ? 1.08 * most : 1));
 }
 
-/// `y` over the numbers `x`, a line for each text of `series`.
+/// gnuplot's words for the tics of a logarithmic x axis: few values have a tic each.
+std::string x_tics(std::vector<double> xs) {
+  constexpr std::size_t few = 6;
+  std::ranges::sort(xs);
+  const auto rest = std::ranges::unique(xs);
+  xs.erase(rest.begin(), rest.end());
+  if (xs.size() > few || xs.empty() || !std::ranges::all_of(xs, [](double x) { return x < 1e4; })) {
+    return "set xtics format '%.0s%c'";
+  }
+  return fmt::format("set xtics ({})",
+                     join(xs, ",", [](double x) { return fmt::format("{:.9g}", x); }));
+}
+
+/// The numbers of the columns beside `y`, such as a prediction and a bound.
+std::vector<double> beside(const ExperimentResult& experiment, const Row& row) {
+  std::vector<double> values;
+  for (const std::string_view name : split(experiment.beside, ' ')) {
+    if (!name.empty()) values.push_back(number_of(row[name]));
+  }
+  return values;
+}
+
+constexpr std::array<std::string_view, 2> looks_beside = {"dt 1", "dt (2,4)"};
+
+/// Lines through the columns beside `y`: points (x, y, lo, hi, beside...).
+void draw_beside(Script& script, const Rows& rows, const Style& style, std::size_t columns) {
+  for (std::size_t i = 0; i < std::min(columns, looks_beside.size()); ++i) {
+    script.plot(rows, fmt::format("using 1:{} with lines lc rgb '{}' lw 0.9 {}", 5 + i,
+                                  style.colour, looks_beside[i]));
+  }
+}
+
+/// The words of the legend on the columns beside `y`.
+void explain_beside(Figure& figure, const ExperimentResult& experiment) {
+  constexpr std::array<std::string_view, 2> dashes = {"", "2 4"};
+  std::size_t i = 0;
+  for (const std::string_view name : split(experiment.beside, ' ')) {
+    if (name.empty() || i == dashes.size()) continue;
+    figure.legend.push_back({{ideal_style.colour, dashes[i++], 0}, Look::line, std::string(name)});
+  }
+}
+
+/// `y` over the numbers `x`, a line for each text of `series`; with columns beside `y` points for
+/// it, and lines for those.
 void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   struct Series {
     std::string name;
@@ -103,6 +147,7 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   };
   std::vector<Series> all;
   std::vector<double> xs, ys;
+  bool has_beside = false;
   for (const Row& row : first_rank(experiment.table)) {
     const std::string name =
         experiment.series.empty() ? "" : shardstream::to_text(row[experiment.series]);
@@ -110,6 +155,9 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
     if (series == all.end()) series = all.insert(all.end(), {name, {}});
     const double x = number_of(row[experiment.x]), y = row.get<double>(experiment.y);
     series->rows.push_back({x, y, bound(row, "ci_lo", y), bound(row, "ci_hi", y)});
+    const std::vector<double> more = beside(experiment, row);
+    series->rows.back().insert(series->rows.back().end(), more.begin(), more.end());
+    has_beside = !more.empty();
     xs.push_back(x);
     ys.push_back(y);
   }
@@ -120,7 +168,7 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
     const Extent extent = log_extent(xs);
     script.set("set logscale x");
     script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
-    script.set("set xtics format '%.0s%c'");
+    script.set(x_tics(xs));
   }
   if (log_y) {
     set_log_axis(script, "YLABEL", ys);
@@ -132,12 +180,18 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Style& style = styles[i % styles.size()];
     std::ranges::sort(all[i].rows);
-    script.plot(all[i].rows, "using 1:2 with lines " + line_of(style, 1.2));
+    if (has_beside) {
+      draw_beside(script, all[i].rows, style, all[i].rows[0].size() - 4);
+    } else {
+      script.plot(all[i].rows, "using 1:2 with lines " + line_of(style, 1.2));
+    }
     script.plot(all[i].rows, "using 1:2:3:4 with yerrorbars " + points_of(style));
     if (!all[i].name.empty()) {
-      figure.legend.push_back({style, Look::line_and_points, all[i].name});
+      figure.legend.push_back(
+          {style, has_beside ? Look::points : Look::line_and_points, all[i].name});
     }
   }
+  explain_beside(figure, experiment);
   figure.labels["XLABEL"] = with_unit(experiment.table, experiment.x);
   figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
   figure.script = script.text();
@@ -152,7 +206,8 @@ double tic_step(double most) {
   return 10 * power;
 }
 
-/// The bars from top to bottom in the order of the rows, `x` beside them.
+/// The bars from top to bottom in the order of the rows, `x` to the left of them and values to the
+/// right.
 std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows) {
   constexpr int width = 400, bar_height = 19, around = 78, label_width = 165;
   constexpr double half = 0.36;
@@ -164,6 +219,7 @@ std::string bars_script(const ExperimentResult& experiment, const std::vector<Ro
     values.push_back(rows[i].get<double>(experiment.y));
   }
   script.set(fmt::format("set lmargin at screen {:.4g}", static_cast<double>(label_width) / width));
+  script.set("set rmargin at screen 0.84");  // room for the values
   script.set(fmt::format("set ytics ({}) scale 0", tics));
   script.set("unset grid");
   script.set("set grid x lc rgb '#8a949e' lw 0.4 dt (1,4)");
@@ -188,11 +244,19 @@ std::string bars_script(const ExperimentResult& experiment, const std::vector<Ro
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double y = -static_cast<double>(i);
     boxes.push_back({from, y, from, values[i], y - half, y + half});
+    if (!std::isfinite(values[i])) continue;
+    script.set(fmt::format("set label 'VALUE{:03}' at {:.9g},{} left offset 0.5,0 front", i,
+                           values[i], y));
   }
   script.plot(boxes, fmt::format("using 1:2:3:4:5:6 with boxxyerror fs solid 0.85 border lc rgb "
                                  "'{0}' lc rgb '{0}' lw 0.6",
                                  styles[0].colour));
   return script.text();
+}
+
+/// "28836", "99.1", "0.00226"
+std::string value_text(double value) {
+  return value >= 100 && value < 1e7 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
 void draw_bars(Figure& figure, const ExperimentResult& experiment) {
@@ -202,6 +266,7 @@ void draw_bars(Figure& figure, const ExperimentResult& experiment) {
     std::string label = shardstream::to_text(rows[i][experiment.x]);
     if (label.size() > longest) label = label.substr(0, longest);
     figure.labels[fmt::format("BAR{:03}", i)] = label;
+    figure.labels[fmt::format("VALUE{:03}", i)] = value_text(rows[i].get<double>(experiment.y));
   }
   figure.labels["YLABEL"] = with_unit(experiment.table, experiment.y);
   figure.script = bars_script(experiment, rows);
@@ -277,7 +342,10 @@ Grid grid_of(const Table& table, bool of_all_ranks) {
   for (const Column& column : shown.columns()) grid.header.push_back(with_unit(shown, column.name));
   for (const Row& row : shown.rows()) {
     std::vector<std::string> cells;
-    for (const Cell& cell : row.cells()) cells.push_back(shardstream::to_text(cell));
+    for (const Cell& cell : row.cells()) {
+      const auto* const real = std::get_if<double>(&cell);
+      cells.push_back(real != nullptr && std::isnan(*real) ? "-" : shardstream::to_text(cell));
+    }
     grid.rows.push_back(std::move(cells));
   }
   return grid;
@@ -291,15 +359,25 @@ std::string basis_of(const BenchFile& bench, const ExperimentResult& experiment)
   return text + '.';
 }
 
-Figure figure_of(const BenchFile& bench, const Panel& panel, const std::string& id) {
-  const ExperimentResult& experiment = panel.part;
-  const bool is_matrix = experiment.look == "matrix";
+/// A sentence on the direction of `y`, and all that is said of the experiment.
+std::string words_on(const ExperimentResult& experiment) {
   std::string words = experiment.better == "less" ? "Less is better." : "More is better.";
+  const std::string share = words_on_share(experiment);
+  if (!share.empty()) words += " In the numbers, " + share + '.';
   for (const std::string& note : experiment.notes) words += ' ' + note;
   if (!experiment.reference.empty()) words += " Published: " + experiment.reference;
-  const std::string part = panel.name.empty() ? "" : fmt::format(" ({})", panel.name);
-  Figure figure{id, fmt::format("{}{}: {}", experiment.name, part, experiment.summary), words,
-                basis_of(bench, experiment)};
+  return words;
+}
+
+/// The first panel of an experiment has its texts, the others have their names alone.
+Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, const std::string& id) {
+  const ExperimentResult& experiment = panel.part;
+  const bool is_matrix = experiment.look == "matrix";
+  std::string title = experiment.name;
+  if (!panel.name.empty()) title += fmt::format(" ({})", panel.name);
+  if (is_first) title += ": " + experiment.summary;
+  Figure figure{id, title, is_first ? words_on(experiment) : "",
+                is_first ? basis_of(bench, experiment) : ""};
   if (experiment.look == "lines") {
     draw_lines(figure, experiment);
   } else if (is_matrix) {
@@ -318,8 +396,10 @@ std::vector<Figure> experiment_figures(const BenchFile& bench) {
   std::vector<Figure> figures;
   for (const ExperimentResult& experiment : bench.experiments) {
     if (!experiment.is_measured()) continue;
+    bool is_first = true;
     for (const Panel& panel : panels_of(experiment)) {
-      figures.push_back(figure_of(bench, panel, fmt::format("e{}", figures.size())));
+      figures.push_back(figure_of(bench, panel, is_first, fmt::format("e{}", figures.size())));
+      is_first = false;
     }
   }
   return figures;
@@ -328,8 +408,8 @@ std::vector<Figure> experiment_figures(const BenchFile& bench) {
 std::string bench_section(const BenchFile& bench, const std::vector<Figure>& figures,
                           const std::string& id, const std::string& why_not) {
   std::string html = fmt::format(
-      "<section id=\"{}\">\n<h2>{}</h2>\n<p>{} on {}, {}. Measured {} by <code>{}</code>.</p>\n",
-      id, escape(bench.path.filename().string()), counted(bench.experiments.size(), "experiment"),
+      "<section id=\"{}\">\n<h2>{}</h2>\n<p>{}; {}, {}. Run on {} by <code>{}</code>.</p>\n", id,
+      escape(bench.path.filename().string()), escape(count_of_states(bench.experiments)),
       counted(bench.ranks, "rank"), escape(bench.device), escape(bench.created),
       escape(bench.command));
   html += "<div class=\"figures\">\n";

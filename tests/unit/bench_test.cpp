@@ -1,0 +1,132 @@
+// The catalogue of experiments and what is said of their results, without running one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/error.hpp"
+#include "experiments/bench.hpp"
+#include "experiments/catalogue.hpp"
+#include "report/experiments.hpp"
+#include "report/page/experiments.hpp"
+
+namespace shardstream::experiments {
+namespace {
+
+using Sizes = std::vector<std::uint64_t>;
+
+TEST(Sizes, EndWithTheLargest) {
+  EXPECT_EQ(sizes_up_to(4, 64, 4), (Sizes{4, 16, 64}));
+  EXPECT_EQ(sizes_up_to(4, 65, 4), (Sizes{4, 16, 64, 65}));
+  EXPECT_EQ(sizes_up_to(4, 63, 16), (Sizes{4, 63}));
+  EXPECT_EQ(sizes_up_to(4, 4, 2), (Sizes{4}));
+  EXPECT_EQ(sizes_up_to(4, 3, 2), (Sizes{3}));
+}
+
+std::string message_of_choosing(const std::vector<std::string>& words) {
+  try {
+    static_cast<void>(chosen(words));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Catalogue, NamesAllUnknownWordsWithTheirNearest) {
+  const std::string message = message_of_choosing({"strid", "offset", "banms"});
+  for (const char* const word : {"'strid'", "stride", "'banms'", "banks", "--list"}) {
+    EXPECT_NE(message.find(word), std::string::npos) << word << ": " << message;
+  }
+  EXPECT_EQ(message.find("'offset'"), std::string::npos) << message;
+}
+
+TEST(Catalogue, SharesOfCeilingsAreExplained) {
+  for (const Experiment& each : all()) {
+    if (!each.needs.ceilings.empty()) {
+      EXPECT_FALSE(each.share.empty()) << each.name;
+    }
+  }
+}
+
+/// Two ranks with two cases each; the figure of the second case has no interval.
+report::ExperimentResult result() {
+  report::ExperimentResult made;
+  made.name = "x";
+  made.group = "tests";
+  made.state = "measured";
+  made.summary = "A test.";
+  made.share = "of a ceiling";
+  made.notes = {"A note."};
+  made.look = "lines";
+  made.x = "streams";
+  made.y = "time";
+  made.panel = "case";
+  made.beside = "predicted";
+  made.better = "less";
+  made.unconverged = 3;
+  made.table = Table("rows", {{"rank", ColumnType::integer},
+                              {"case", ColumnType::text},
+                              {"streams", ColumnType::integer},
+                              {"predicted", ColumnType::real},
+                              {"time", ColumnType::real},
+                              {"ci_lo", ColumnType::real},
+                              {"ci_hi", ColumnType::real},
+                              {"share", ColumnType::real},
+                              {"remark", ColumnType::text}});
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    made.table.add({rank, "a", std::int64_t{1}, 2.0, 2.5, 2.25, 2.75, 0.5, "as expected"});
+    made.table.add({rank, "b", std::int64_t{1}, 2.0, 2.5, NAN, NAN, NAN, ""});
+  }
+  return made;
+}
+
+TEST(Results, SayWhatAShareIsOf) {
+  report::ExperimentResult made = result();
+  EXPECT_EQ(report::words_on_share(made), "share: of a ceiling");
+  EXPECT_NE(report::to_text(made).find("share: of a ceiling"), std::string::npos);
+  made.share.clear();
+  EXPECT_EQ(report::words_on_share(made), "");
+}
+
+TEST(Results, WithoutAnyShareNeedNoExplanation) {
+  report::ExperimentResult made = result();
+  for (std::size_t row = 0; row < 4; ++row) made.table.set(row, "share", NAN);
+  EXPECT_EQ(report::words_on_share(made), "");
+}
+
+TEST(Results, ShowUnknownNumbersAsDashes) {
+  EXPECT_EQ(report::to_text(result()).find("nan"), std::string::npos) << report::to_text(result());
+}
+
+TEST(Results, CountTimingsPerRank) {
+  const std::string text = report::to_text(result());
+  EXPECT_NE(text.find("3 timings on 2 ranks, 1.5"), std::string::npos) << text;
+}
+
+TEST(Results, AreCountedByState) {
+  std::vector<report::ExperimentResult> results(4, result());
+  results[0].state = "failed";
+  results[2].state = "wrong";
+  EXPECT_EQ(report::count_of_states(results), "4 experiments: 2 measured, 1 wrong, 1 failed");
+}
+
+TEST(Figures, HaveTheTextsOnceAndALineForEachColumnBeside) {
+  report::BenchFile bench;
+  bench.ranks = 2;
+  bench.experiments = {result()};
+  const auto figures = report::page::experiment_figures(bench);
+  ASSERT_EQ(figures.size(), 2U);
+  EXPECT_NE(figures[0].title.find("A test."), std::string::npos);
+  EXPECT_NE(figures[0].how_to_read.find("A note."), std::string::npos);
+  EXPECT_NE(figures[0].how_to_read.find("share: of a ceiling"), std::string::npos);
+  EXPECT_EQ(figures[1].how_to_read, "");
+  for (const auto& figure : figures) {
+    EXPECT_NE(figure.script.find("using 1:5 with lines"), std::string::npos) << figure.script;
+    ASSERT_FALSE(figure.legend.empty());
+    EXPECT_EQ(figure.legend.back().words, "predicted");
+  }
+  for (const auto& cell : figures[1].numbers.rows.at(0)) EXPECT_EQ(cell.find("nan"), cell.npos);
+}
+
+}  // namespace
+}  // namespace shardstream::experiments
