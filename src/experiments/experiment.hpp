@@ -58,8 +58,8 @@ struct Experiment {
   /// For `bench help`: what varies, why, what to expect, which guide.
   std::string_view explanation;
   std::string_view reference;  ///< a published figure and its GPU; empty if there is none
-  /// What the column `share` is a share of: "of the rate of a copy in device memory"; empty if the
-  /// column is.
+  /// The quantity that the column `share` refers to: "of the rate of a copy in device memory";
+  /// empty if the column is.
   std::string_view share = {};
   std::span<const OptionRow> options;
   Figure figure;

@@ -17,7 +17,7 @@ struct ExperimentResult {
   std::string state;    ///< "measured", "not available", "wrong", "failed" or "not run"
   std::string message;  ///< why it is not measured; else empty
   std::string summary, reference;
-  std::string share;  ///< what the column `share` is a share of; empty if unknown
+  std::string share;  ///< the quantity that the column `share` refers to; empty if unknown
   std::vector<std::string> notes;
   /// How to draw the table: "bars", "lines", "steps" or "matrix"; columns (`series` and `panel` may
   /// be empty, `beside` names up to two with a blank between them); which axes are logarithmic ("",

@@ -102,9 +102,8 @@ Table batching(Bench& bench) {
     add("packed, one copy", [&] { items.pack_and_copy(count); });
   }
   bench.note(
-      formatted("An item has {}, batching.item. Times are by the host's clock, from the first call "
-                "to the end "
-                "of the last copy; packing is part of them.",
+      formatted("An item has {}, batching.item. Times are by the host's clock, from the first "
+                "call to the end of the last copy; packing is part of them.",
                 format_size(bytes)));
   return std::move(rows).table();
 }

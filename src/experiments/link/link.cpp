@@ -132,13 +132,12 @@ std::vector<Experiment> experiments() {
            "the upload. Depth first enqueues all work of a stream before that of the next one; "
            "breadth first enqueues all uploads, then all kernels, then all downloads. `predicted` "
            "is a model: one of n parts passes through all stages alone, and the longest stage "
-           "takes the time of the other n - 1. With one way, the copy time t_T and the kernel time "
-           "t_E, this is t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. With two ways, "
-           "uploads and downloads run at the same time and share the link. `bound` is the longest "
-           "stage, `no_overlap` the sum of all stages. Early GPUs had one queue for all streams, "
-           "so that "
-           "the order mattered; expect no difference today. CUDA C++ Best Practices Guide, "
-           "section Asynchronous and Overlapping Transfers with Computation.",
+           "takes the time of the other n - 1. With one way, the copy time t_T and the kernel "
+           "time t_E, this is t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. With two "
+           "ways, uploads and downloads run at the same time and share the link. `bound` is the "
+           "longest stage, `no_overlap` the sum of all stages. Early GPUs had one queue for all "
+           "streams, so that the order mattered; expect no difference today. CUDA C++ Best "
+           "Practices Guide, section Asynchronous and Overlapping Transfers with Computation.",
        .reference = "",
        .share = "the predicted time over the measured one",
        .options = overlap_options,
@@ -177,12 +176,11 @@ std::vector<Experiment> experiments() {
            "stream-ordered pool that keeps what is freed, and as a piece of one block; and on the "
            "host by cudaHostAlloc and by registering pages of 4 KiB or 2 MiB. The driver maps "
            "device memory anew each time, except that it cuts small blocks from a larger one, "
-           "which "
-           "is fast as long as that one has room. It also keeps some pinned memory for small "
-           "blocks. Pinning takes time for each page, so that huge pages are pinned faster. "
+           "which is fast as long as that one has room. It also keeps some pinned memory for "
+           "small blocks. Pinning takes time for each page, so that huge pages are pinned faster. "
            "`rate` says how fast pages were pinned; it is empty where none were. CUDA C++ Best "
-           "Practices Guide, sections Pinned Memory and "
-           "Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
+           "Practices Guide, sections Pinned Memory and Allocation; Programming Guide, chapter "
+           "Stream Ordered Memory Allocator.",
        .reference = "",
        .options = allocation_options,
        .figure = {.look = Look::lines,

@@ -52,11 +52,11 @@ std::vector<Experiment> experiments() {
        .summary = "Simple kernels reach most of the theoretical rate of device memory.",
        .explanation =
            "Six kernels read and write arrays much larger than any cache: read, write, copy, "
-           "scale, "
-           "add and triad. The rate counts the bytes that a kernel reads and writes, the effective "
-           "bandwidth. The remark compares it with the theoretical rate, 2 x clock x width of the "
-           "bus / 8. Expect 0.8 to 0.95 of that; a mix of reads and writes loses some to turning "
-           "the bus around. CUDA C++ Best Practices Guide, chapter Performance Metrics.",
+           "scale, add and triad. The rate counts the bytes that a kernel reads and writes, the "
+           "effective bandwidth. The remark compares it with the theoretical rate, 2 x clock x "
+           "width of the bus / 8. Expect 0.8 to 0.95 of that; a mix of reads and writes loses "
+           "some to turning the bus around. CUDA C++ Best Practices Guide, chapter Performance "
+           "Metrics.",
        .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
        .share = "of the rate of a copy in device memory; for `read`, of that of reading it",
        .options = bandwidth_options,
@@ -66,7 +66,7 @@ std::vector<Experiment> experiments() {
        .run_host = theoretical_bandwidth},
       {.name = "offset",
        .group = "memory",
-       .summary = "A copy whose words do not begin with a line of memory loses a few percent.",
+       .summary = "A copy whose words do not begin with a line of memory loses up to a tenth.",
        .explanation =
            "Each thread copies one float, and the first one is shifted by 0 to 32 words. A warp "
            "reads 128 bytes in a row. If they begin with a sector of 32 bytes, they are four "

@@ -109,6 +109,17 @@ std::string x_tics(std::vector<double> xs) {
                      join(xs, ",", [](double x) { return fmt::format("{:.9g}", x); }));
 }
 
+/// More series than styles repeat the colours with other dashes and markers.
+Style style_of(std::size_t series) {
+  const std::size_t count = styles.size();
+  Style style = styles[series % count];
+  if (series >= count) {
+    style.dashes = styles[(series + 1) % count].dashes;
+    style.point = styles[(series + 3) % count].point;
+  }
+  return style;
+}
+
 /// The numbers of the columns beside `y`, such as a prediction and a bound.
 std::vector<double> beside(const ExperimentResult& experiment, const Row& row) {
   std::vector<double> values;
@@ -178,7 +189,7 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   }
   script.set("set xlabel 'XLABEL'");
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Style& style = styles[i % styles.size()];
+    const Style style = style_of(i);
     std::ranges::sort(all[i].rows);
     if (has_beside) {
       draw_beside(script, all[i].rows, style, all[i].rows[0].size() - 4);
