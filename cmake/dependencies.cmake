@@ -9,6 +9,7 @@ find_package(HDF5 1.10 REQUIRED COMPONENTS C)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
+find_package(libdeflate 1.8 REQUIRED)
 
 add_library(shardstream_hdf5 INTERFACE)
 target_include_directories(shardstream_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})

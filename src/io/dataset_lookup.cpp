@@ -231,4 +231,13 @@ std::string file_of(const hdf5::Dataset& dataset) {
   return name;
 }
 
+std::string path_of(const hdf5::Dataset& dataset) {
+  constexpr auto what = "cannot get the path of a data set";
+  const auto length = hdf5::check(H5Iget_name(dataset.get(), nullptr, 0), what);
+  std::string path(static_cast<std::size_t>(length) + 1, '\0');
+  hdf5::check(H5Iget_name(dataset.get(), path.data(), path.size()), what);
+  path.pop_back();
+  return path;
+}
+
 }  // namespace shardstream::io

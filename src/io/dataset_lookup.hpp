@@ -35,4 +35,7 @@ bool has_dataset(const std::filesystem::path& file, const std::string& path);
 /// The file that holds a data set: another one than was opened if an external link led there.
 std::string file_of(const hdf5::Dataset& dataset);
 
+/// The path of a data set in that file.
+std::string path_of(const hdf5::Dataset& dataset);
+
 }  // namespace shardstream::io

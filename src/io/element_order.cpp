@@ -12,13 +12,6 @@ namespace {
 
 using Extents = std::vector<std::uint64_t>;
 
-/// stride[d] = elements in one step along dimension d, row-major.
-Extents strides(const Extents& extent) {
-  Extents stride(extent.size(), 1);
-  for (std::size_t d = extent.size() - 1; d > 0; --d) stride[d - 1] = stride[d] * extent[d];
-  return stride;
-}
-
 /// The box that holds an element, and the element's row-major place inside it.
 struct Place {
   Extents start, extent;
@@ -26,7 +19,7 @@ struct Place {
 };
 
 Place place_of(std::uint64_t index, const Extents& shape, const Extents& box) {
-  const Extents stride = strides(shape);
+  const Extents stride = row_major_strides(shape);
   Place place{Extents(shape.size()), Extents(shape.size()), index};
   std::uint64_t height = 1;  // product of the extents found so far
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -71,6 +64,12 @@ ElementOrder::Block block_at(const Place& place, const Extents& stride, std::uin
 
 }  // namespace
 
+Extents row_major_strides(const Extents& extent) {
+  Extents stride(extent.size(), 1);
+  for (std::size_t d = extent.size() - 1; d > 0; --d) stride[d - 1] = stride[d] * extent[d];
+  return stride;
+}
+
 ElementOrder::ElementOrder(Extents shape, Extents box)
     : shape_(std::move(shape)), box_(std::move(box)), count_(product(shape_)) {
   expect(!shape_.empty() && shape_.size() == box_.size(), "shape and box have the same rank >= 1");
@@ -83,7 +82,7 @@ ElementOrder::ElementOrder(Extents shape, Extents box)
 std::vector<std::uint64_t> ElementOrder::coordinates(std::uint64_t index) const {
   expect(index < count_, "an element's index is below the count");
   Place place = place_of(index, shape_, box_);
-  const Extents stride = strides(place.extent);
+  const Extents stride = row_major_strides(place.extent);
   for (std::size_t d = 0; d < stride.size(); ++d) {
     place.start[d] += place.offset / stride[d] % place.extent[d];
   }
@@ -96,7 +95,7 @@ std::vector<ElementOrder::Block> ElementOrder::blocks(std::uint64_t first,
   std::vector<Block> blocks;
   while (count > 0) {
     Place place = place_of(first, shape_, box_);
-    const Extents stride = strides(place.extent);
+    const Extents stride = row_major_strides(place.extent);
     const std::uint64_t in_box = std::min(count, stride[0] * place.extent[0] - place.offset);
     for (const std::uint64_t end = place.offset + in_box; place.offset < end;) {
       blocks.push_back(block_at(place, stride, end - place.offset));

@@ -9,6 +9,8 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "io/chunk_filters.hpp"
+#include "io/chunk_reader.hpp"
 #include "io/contiguous_source.hpp"
 #include "io/dataset_lookup.hpp"
 #include "io/hdf5.hpp"
@@ -31,8 +33,10 @@ struct Description {
   bool scalar;
   std::size_t stored_size;  // bytes of one element in the file
   H5D_layout_t layout;
-  int filters;
+  std::vector<std::string> filters;  // "32001 (blosc)"
   bool converted, sign_differs;
+  bool as_delivered, order_differs;  // the stored bytes of an element are the delivered ones, but
+                                     // for their order
   std::uint64_t stored_bytes;
 };
 
@@ -57,25 +61,29 @@ Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
   return shape;
 }
 
-/// A filter that cannot be undone here would fail at the first chunk; say so beforehand.
-void expect_filters(hid_t creation, int filters, const std::string& name) {
-  for (int i = 0; i < filters; ++i) {
+/// The data set's filters. One that HDF5 lacks would fail at the first chunk; say so beforehand.
+std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
+  std::vector<std::string> filters;
+  const int count = check(H5Pget_nfilters(creation), "cannot get the filters of " + name);
+  for (int i = 0; i < count; ++i) {
     char text[64] = "";
     unsigned flags = 0, config = 0;
     std::size_t values = 0;
     const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
                                            nullptr, sizeof text, text, &config);
     check(id, "cannot get the filters of " + name);
+    filters.push_back(fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text)));
     unsigned can = 0;
     if (H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
         (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
       continue;
     }
     throw UsageError(
-        fmt::format("{} is compressed with filter {}{}, which this HDF5 lacks: install its plugin "
+        fmt::format("{} is compressed with filter {}, which this HDF5 lacks: install its plugin "
                     "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
-                    name, id, *text == '\0' ? "" : fmt::format(" ({})", text)));
+                    name, filters.back()));
   }
+  return filters;
 }
 
 ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
@@ -114,6 +122,9 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   about.stored_as = describe_type(stored.get());
   about.stored_size = H5Tget_size(stored.get());
   about.converted = H5Tequal(stored.get(), native_type(about.wanted)) <= 0;
+  about.order_differs = differs_in_byte_order(stored.get(), about.delivered);
+  about.as_delivered =
+      about.order_differs || H5Tequal(stored.get(), native_type(about.delivered)) > 0;
   about.sign_differs = differs_in_sign(stored.get(), about.delivered);
   about.shape = shape_of(dataset, name);
   about.scalar = about.shape.empty();
@@ -122,9 +133,8 @@ Description describe(const hdf5::Dataset& dataset, const std::string& name,
   about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
   about.box = about.layout == H5D_CHUNKED ? chunk_of(dataset, name) : about.shape;
   if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
-  about.filters = check(H5Pget_nfilters(creation.get()), "cannot get the filters of " + name);
+  about.filters = filters_of(creation.get(), name);
   about.stored_bytes = H5Dget_storage_size(dataset.get());
-  expect_filters(creation.get(), about.filters, name);
   return about;
 }
 
@@ -148,7 +158,7 @@ std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Descripti
   ElementOrder order(about.shape, about.box);
   const std::uint64_t bytes =
       order.count() / about.shape[0] * about.stored_rows * size_of(about.wanted);
-  if (about.layout != H5D_CONTIGUOUS || about.filters != 0 || about.converted ||
+  if (about.layout != H5D_CONTIGUOUS || !about.filters.empty() || about.converted ||
       H5Pget_external_count(creation.get()) != 0 || about.stored_bytes != bytes) {
     return nullptr;
   }
@@ -187,6 +197,25 @@ hdf5::Properties cached_access(const Description& about, ReadOrder read_order) {
   return access;
 }
 
+ChunkLayout chunks_of(const Description& about, ReadOrder read_order) {
+  Extents stored = about.shape;
+  stored[0] = about.stored_rows;
+  return {.name = about.name,
+          .stored = std::move(stored),
+          .chunk = about.box,
+          .element = about.stored_size,
+          .by_bands = read_order == ReadOrder::rectangles};
+}
+
+/// Why a chunked data set is read in one thread, for the user.
+std::string decoded_by_hdf5(const Description& about) {
+  return fmt::format(
+      "{} has the filters {}, which HDF5 undoes in one thread, however many readers there are: the "
+      "ceiling decode is the rate that this leaves (deflate, shuffle and fletcher32 are undone by "
+      "all readers: h5repack -f SHUF -f GZIP=1)",
+      about.name, join(about.filters, ", "));
+}
+
 /// What all H5Dread calls of one read() share; making it costs more than reading a small chunk.
 struct Transfer {
   hdf5::Type stored;
@@ -199,6 +228,8 @@ struct Transfer {
         in_file(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
         conversion(stored.get(), about.delivered) {}
 };
+
+using MaybeTransfer = std::unique_ptr<const Transfer>;
 
 // What is read, for messages.
 std::string elements_text(Range elements) {
@@ -228,17 +259,22 @@ hdf5::Space space_in_memory(const std::vector<hsize_t>& extent, hsize_t pitch) {
 
 class Hdf5Source final : public Source {
  public:
-  /// `stored` is the file that holds the bytes, where it can be opened.
+  /// `stored` is the file that holds the bytes, where it can be opened. Without `chunks` HDF5 reads
+  /// them.
   Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about, Descriptor stored,
-             std::string misfit_remedy)
+             std::unique_ptr<ChunkReader> chunks, ReadOrder read_order, std::string misfit_remedy)
       : about_(std::move(about)),
         misfit_remedy_(std::move(misfit_remedy)),
         stored_(std::move(stored)),
         order_(about_.shape, about_.box),
         file_(std::move(file)),
         dataset_(std::move(dataset)),
+        chunks_(std::move(chunks)),
+        read_order_(read_order),
         access_(describe_access()) {}
   ~Hdf5Source() override;
+
+  void prepare(Range elements) override;
 
   const std::string& name() const override { return about_.name; }
   ElementType type() const override { return about_.wanted; }
@@ -249,6 +285,7 @@ class Hdf5Source final : public Source {
                                       static_cast<double>(about_.shape[0]) /
                                       static_cast<double>(about_.stored_rows));
   }
+  bool decodes() const override { return chunks_ && chunks_->has_filters(); }
   std::optional<StoredBytes> stored(Range elements) const override;
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
   void read_rectangle(Range rows, Range columns, std::byte* out,
@@ -258,14 +295,20 @@ class Hdf5Source final : public Source {
   std::string describe_access() const;
   void read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const;
   void read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const;
-  void read_rectangle_delivered(const Transfer& transfer, Range rows, Range columns, std::byte* out,
-                                std::uint64_t pitch) const;
-  void read_rectangle_as_integers(const Transfer& transfer, Range rows, Range columns,
+  void read_rectangle_delivered(const MaybeTransfer& transfer, Range rows, Range columns,
+                                std::byte* out, std::uint64_t pitch) const;
+  void read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows, Range columns,
                                   std::byte* out, std::uint64_t stride) const;
-  Transfer start_transfer() const;
+  MaybeTransfer start_transfer() const;
   template <class What>
-  void read_block(const Transfer& transfer, const Extents& start, const Extents& extent,
+  void read_block(const MaybeTransfer& transfer, const Extents& start, const Extents& extent,
                   std::uint64_t pitch, const What& what, std::byte* out) const;
+  template <class What>
+  void read_by_hdf5(const Transfer& transfer, const Extents& start, const Extents& extent,
+                    std::uint64_t pitch, const What& what, std::byte* out) const;
+  template <class What>
+  void convert(const Transfer& transfer, std::uint64_t count, const What& what,
+               std::byte* values) const;
   template <class What>
   void expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
                    const std::byte* values) const;
@@ -280,18 +323,34 @@ class Hdf5Source final : public Source {
   ElementOrder order_;
   hdf5::File file_;
   hdf5::Dataset dataset_;
+  std::unique_ptr<ChunkReader> chunks_;
+  ReadOrder read_order_;
   std::string access_;
 };
 
 /// Closes while a crash can still be reported.
 Hdf5Source::~Hdf5Source() {
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
+  chunks_.reset();
   dataset_.close();
   file_.close();
 }
 
+void Hdf5Source::prepare(Range elements) {
+  if (!chunks_) return;
+  if (elements.count == 0) return chunks_->prepare({0, 0});
+  if (read_order_ == ReadOrder::rectangles) {
+    const std::uint64_t width = order_.count() / about_.shape[0];
+    const std::uint64_t first = elements.first / width / about_.box[0];
+    return chunks_->prepare({first, (elements.end() - 1) / width / about_.box[0] + 1 - first});
+  }
+  const std::uint64_t first = chunks_->number_of(order_.coordinates(elements.first));
+  const std::uint64_t last = chunks_->number_of(order_.coordinates(elements.end() - 1));
+  chunks_->prepare({first, last + 1 - first});
+}
+
 std::string Hdf5Source::describe_access() const {
-  std::string text = "H5Dread, ";
+  std::string text = chunks_ ? "" : "H5Dread, ";
   switch (about_.layout) {
     case H5D_CHUNKED:
       text += fmt::format("chunks {}", join(order_.box(), "x"));
@@ -305,7 +364,8 @@ std::string Hdf5Source::describe_access() const {
     default:
       text += "virtual";
   }
-  if (about_.filters > 0) text += ", filtered";
+  if (!about_.filters.empty()) text += ", filtered";
+  if (chunks_) text += chunks_->has_filters() ? ", parallel decoding" : ", parallel pread";
   if (about_.converted) {
     text += fmt::format(", {} to {}", about_.stored_as, name_of(about_.wanted));
   }
@@ -372,7 +432,7 @@ void Hdf5Source::read_rectangle(Range rows, Range columns, std::byte* out,
   }
 }
 
-void Hdf5Source::read_rectangle_delivered(const Transfer& transfer, Range rows, Range columns,
+void Hdf5Source::read_rectangle_delivered(const MaybeTransfer& transfer, Range rows, Range columns,
                                           std::byte* out, std::uint64_t pitch) const {
   Extents start{rows.first}, extent{rows.count};
   if (about_.shape.size() == 2) {
@@ -385,8 +445,9 @@ void Hdf5Source::read_rectangle_delivered(const Transfer& transfer, Range rows, 
 
 /// By way of floats, as many rows at a time as read_as_integers() has elements. A value that does
 /// not fit is named by its row and, as its element, its column.
-void Hdf5Source::read_rectangle_as_integers(const Transfer& transfer, Range rows, Range columns,
-                                            std::byte* out, std::uint64_t stride) const {
+void Hdf5Source::read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows,
+                                            Range columns, std::byte* out,
+                                            std::uint64_t stride) const {
   const std::uint64_t most_rows = std::max<std::uint64_t>(most_floats / columns.count, 1);
   std::vector<double> floats(std::min(most_rows, rows.count) * columns.count);
   auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
@@ -404,18 +465,64 @@ void Hdf5Source::read_rectangle_as_integers(const Transfer& transfer, Range rows
   }
 }
 
-Transfer Hdf5Source::start_transfer() const {
+/// Nothing if HDF5 is not needed to read and to convert.
+MaybeTransfer Hdf5Source::start_transfer() const {
+  if (chunks_ && about_.as_delivered) return nullptr;
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
   const hdf5::Lock lock;
-  return Transfer(dataset_, about_);
+  return std::make_unique<const Transfer>(dataset_, about_);
 }
 
 /// `pitch` is how many elements the rows of a rectangle are apart in memory, 0 for a dense block;
 /// `what` says what is read, for messages.
 template <class What>
-void Hdf5Source::read_block(const Transfer& transfer, const Extents& block_start,
-                            const Extents& block_extent, std::uint64_t pitch, const What& what,
+void Hdf5Source::read_block(const MaybeTransfer& transfer, const Extents& start,
+                            const Extents& extent, std::uint64_t pitch, const What& what,
                             std::byte* out) const {
+  if (!chunks_) return read_by_hdf5(*transfer, start, extent, pitch, what, out);
+  const Extents dense = row_major_strides(extent);
+  const std::uint64_t count = extent[0] * dense[0], element = size_of(about_.delivered);
+  Extents wanted = dense;
+  if (pitch > 0) wanted[0] = pitch;
+  if (!transfer) {
+    chunks_->read(start, extent, wanted, out);
+    if (!about_.order_differs) return;
+    for (std::uint64_t row = 0; row < extent[0]; ++row) {
+      reverse_bytes(out + row * wanted[0] * element, dense[0], element);
+    }
+    return;
+  }
+  const AlignedBytes values(DirectFile::block(),
+                            DirectFile::room(count * std::max(about_.stored_size, element)));
+  chunks_->read(start, extent, dense, values.data());
+  convert(*transfer, count, what, values.data());
+  for (std::uint64_t row = 0; row < extent[0]; ++row) {
+    std::copy_n(values.data() + row * dense[0] * element, dense[0] * element,
+                out + row * wanted[0] * element);
+  }
+}
+
+/// Stored elements to delivered ones, in place.
+template <class What>
+void Hdf5Source::convert(const Transfer& transfer, std::uint64_t count, const What& what,
+                         std::byte* values) const {
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
+  const hdf5::Lock lock;
+  if (H5Tconvert(transfer.stored.get(), native_type(about_.delivered), count, values, nullptr,
+                 transfer.conversion.properties()) >= 0) {
+    return;
+  }
+  if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
+  throw Error(fmt::format("cannot convert {} of {} to {}: HDF5: {}: choose another input.type",
+                          what(), about_.name, name_of(about_.delivered),
+                          hdf5::Reasons().innermost()));
+}
+
+/// As read_block().
+template <class What>
+void Hdf5Source::read_by_hdf5(const Transfer& transfer, const Extents& block_start,
+                              const Extents& block_extent, std::uint64_t pitch, const What& what,
+                              std::byte* out) const {
   const std::vector<hsize_t> start(block_start.begin(), block_start.end());
   const std::vector<hsize_t> extent(block_extent.begin(), block_extent.end());
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
@@ -479,8 +586,9 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   if (!source) {
     if (way == ReadWay::direct) {
       throw UsageError(
-          fmt::format("{} passes through HDF5, so its file cannot be read direct: leave input.read "
-                      "at auto, or store the data set contiguous and in the type that is wanted",
+          fmt::format("{} is not contiguous, or is converted, so its file cannot be read direct: "
+                      "leave input.read at auto, or store the data set contiguous and in the type "
+                      "that is wanted",
                       about.name));
     }
     // The chunk cache's size counts at the first opening only, so that one must have ended.
@@ -488,8 +596,14 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
     dataset.close();
     dataset = open_dataset(opened, file.string(), path, links);
     Descriptor stored(file_of(dataset), O_RDONLY);
+    std::unique_ptr<ChunkReader> chunks;
+    if (about.layout == H5D_CHUNKED && way != ReadWay::by_hdf5) {
+      chunks = ChunkReader::open(dataset, chunks_of(about, read_order));
+      if (!chunks) origin.warnings.push_back(decoded_by_hdf5(about));
+    }
     source = std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about),
-                                          std::move(stored), misfit_remedy);
+                                          std::move(stored), std::move(chunks), read_order,
+                                          misfit_remedy);
   }
   source->come_from(std::move(origin));
   return source;

@@ -131,11 +131,6 @@ bool changes_values(hid_t dataset, std::string_view name) {
   return true;
 }
 
-std::string name_of_object(hid_t object) {
-  return text_of([&](char* text, std::size_t n) { return H5Iget_name(object, text, n); },
-                 "cannot read a data set's name");
-}
-
 // ---------------------------------------------------------------- the trace
 
 class Tracer {
@@ -183,7 +178,7 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
   add(file, path);
   for (const auto& target : links.targets()) add(target.file, target.object);
   const fs::path holder = file_of(dataset);
-  const std::string object = name_of_object(dataset.get());
+  const std::string object = path_of(dataset);
   add(holder, object);
   const std::string identity = fs::absolute(holder).string() + ":" + object;
   if (std::ranges::find(way_, identity) != way_.end()) {

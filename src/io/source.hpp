@@ -22,6 +22,9 @@ namespace shardstream::io {
 /// The rows of [input] but for a workload's own: data, read, unwritten, count, shape, type, seed.
 std::span<const OptionRow> input_options();
 
+/// Elements in one step along each dimension of a row-major block of at least one dimension.
+std::vector<std::uint64_t> row_major_strides(const std::vector<std::uint64_t>& extent);
+
 /// The order in which a data set's elements are numbered: box by box in row-major order of the
 /// boxes, row-major inside a box; boxes at the upper edges are clipped. A contiguous data set and a
 /// generator are one box; a chunked data set has its chunks, in their stored order.
@@ -75,6 +78,9 @@ class Source {
   virtual const ElementOrder& order() const = 0;
   /// One line on how elements are obtained: "contiguous, parallel pread", "H5Dread, chunks 5x7".
   virtual const std::string& access() const = 0;
+  /// Whether read() keeps a processor busy with more than moving bytes, so that more threads bring
+  /// more.
+  virtual bool decodes() const { return false; }
   /// Where `elements` stand; nothing when it is in no file.
   virtual std::optional<StoredBytes> stored(Range) const { return std::nullopt; }
   /// The files that the elements come from; none for a generator.

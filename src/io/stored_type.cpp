@@ -151,6 +151,14 @@ bool differs_in_sign(hid_t stored, ElementType delivered) {
          H5Tget_size(stored) == size_of(delivered) && H5Tget_sign(stored) != sign;
 }
 
+bool differs_in_byte_order(hid_t stored, ElementType delivered) {
+  const hid_t native = native_type(delivered);
+  if (H5Tequal(stored, native) > 0) return false;
+  const hdf5::Type turned(H5Tcopy(stored), "cannot copy a type");
+  return H5Tset_order(turned.get(), H5Tget_order(native)) >= 0 &&
+         H5Tequal(turned.get(), native) > 0;
+}
+
 std::optional<std::string> sign_change(ElementType type, const std::byte* values,
                                        std::uint64_t first, std::uint64_t count) {
   const std::size_t size = size_of(type);

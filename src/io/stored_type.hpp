@@ -65,6 +65,10 @@ class CheckedConversion {
 /// sign_change(). Needs the lock.
 bool differs_in_sign(hid_t stored, ElementType delivered);
 
+/// Whether `stored` is the type in memory of `delivered` but for the order of its bytes. Needs the
+/// lock.
+bool differs_in_byte_order(hid_t stored, ElementType delivered);
+
 /// Which of `count` integers, which were read from the other signedness, changed its sign by that:
 /// "element 7 is too large for i64".
 std::optional<std::string> sign_change(ElementType type, const std::byte* values,

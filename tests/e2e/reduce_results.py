@@ -311,7 +311,7 @@ def test_result_file():
         given = dict(file["input"].attrs)
         assert given["name"] == source and given["type"] == "i32", given
         assert list(given["shape"]) == [300, 700] and list(given["box"]) == [64, 64], given
-        assert given["access"].startswith("H5Dread, chunks 64x64, filtered"), given
+        assert given["access"].startswith("chunks 64x64, filtered, parallel"), given
         with h5py.File(folder / "in.h5") as stored:
             assert given["stored_bytes"] == stored["group/data"].id.get_storage_size()
         found = dict(file["results"].attrs)

@@ -21,6 +21,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
+#include "io/hdf5_source.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"
@@ -268,10 +269,10 @@ TEST_F(Sources, ChunkedDataComeChunkByChunk) {
                  values.data());
   }
   const auto plain = open(file_ + ":/plain");
-  EXPECT_EQ(plain->access(), "H5Dread, chunks 3x4");
+  EXPECT_EQ(plain->access(), "chunks 3x4, parallel pread");
   EXPECT_EQ(read<float>(*plain), chunk_by_chunk(plain->order()));
   const auto packed = open(file_ + ":/packed", "f32");
-  EXPECT_EQ(packed->access(), "H5Dread, chunks 3x4, filtered, f64 (big-endian) to f32");
+  EXPECT_EQ(packed->access(), "chunks 3x4, filtered, parallel decoding, f64 (big-endian) to f32");
   const auto expected = chunk_by_chunk(packed->order());
   for (std::uint64_t first = 0; first < 70; ++first) {
     for (std::uint64_t count = 0; first + count <= 70; ++count) {
@@ -679,11 +680,16 @@ TEST_F(Sources, ACorruptedChunkIsNamed) {
   std::fstream bytes(file_, std::ios::in | std::ios::out | std::ios::binary);
   for (int i = 0; i < 64; ++i) bytes.seekp(static_cast<std::streamoff>(where) + i).put('\x5a');
   bytes.close();
-  const auto source = open(file_);
-  EXPECT_EQ(read<float>(*source, 0, 1000)[51], 101.0f);
-  const auto message = error_of([&] { read<float>(*source, 1000, 1000); }, ExitCode::failed);
-  EXPECT_TRUE(names(message, source->name(), "elements 1000 to 1999", "inflate()"));
-  EXPECT_TRUE(names(message, "[0, 50]", "20x50"));
+  const auto by_hdf5 =
+      open_hdf5_source(file_, "/x", {}, ReadWay::by_hdf5, ReadOrder::elements, Unwritten::fill, {});
+  const auto decoded = open(file_);
+  for (const Source* const source : {by_hdf5.get(), decoded.get()}) {
+    EXPECT_EQ(read<float>(*source, 0, 1000)[51], 101.0f);
+    const auto message = error_of([&] { read<float>(*source, 1000, 1000); }, ExitCode::failed);
+    EXPECT_TRUE(names(message, source->name(), "[0, 50]"));
+    if (source == decoded.get()) continue;
+    EXPECT_TRUE(names(message, "elements 1000 to 1999", "inflate()", "20x50"));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,194 @@
+// The filters of chunks, against those of HDF5 and against plain arithmetic; and the chunks that
+// several reads share.
+#include "io/chunk_filters.hpp"
+
+#include <gtest/gtest.h>
+#include <libdeflate.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "io/decoded_chunks.hpp"
+#include "kernels/data/generate.hpp"
+#include "support/errors.hpp"
+#include "support/hdf5_inputs.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using test::error_of;
+using test::names;
+
+using Bytes = std::vector<std::byte>;
+
+Bytes noise(std::size_t count) {
+  Bytes bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(mix(i));
+  return bytes;
+}
+
+/// As HDF5 computes it: sums of 16-bit words, folded.
+std::uint32_t plain_fletcher32(const Bytes& data) {
+  std::uint32_t one = 0, two = 0;
+  const auto fold = [](std::uint32_t sum) { return (sum & 0xffffU) + (sum >> 16); };
+  for (std::size_t i = 0; i < data.size(); i += 2) {
+    const auto low = i + 1 < data.size() ? std::to_integer<std::uint32_t>(data[i + 1]) : 0;
+    one = fold(one + (std::to_integer<std::uint32_t>(data[i]) << 8 | low));
+    two = fold(two + one);
+  }
+  return fold(two) << 16 | fold(one);
+}
+
+ChunkFilters filters_of(const std::function<void(hid_t)>& set) {
+  const hdf5::Lock lock;
+  const hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  set(creation.get());
+  return ChunkFilters::of(creation.get()).value();
+}
+
+Bytes zlib(const Bytes& data) {
+  auto* const compressor = libdeflate_alloc_compressor(4);
+  Bytes out(libdeflate_zlib_compress_bound(compressor, data.size()));
+  out.resize(
+      libdeflate_zlib_compress(compressor, data.data(), data.size(), out.data(), out.size()));
+  libdeflate_free_compressor(compressor);
+  return out;
+}
+
+TEST(ChunkFilters, ChecksumsAreThoseOfHdf5) {
+  for (const std::size_t count : {0, 1, 2, 3, 100, 719, 720, 721, 8191, 8192, 8193, 50'001}) {
+    EXPECT_EQ(fletcher32(noise(count)), plain_fletcher32(noise(count))) << count;
+    const Bytes zeros(count), ones(count, std::byte{255});
+    EXPECT_EQ(fletcher32(zeros), 0U) << count;
+    EXPECT_EQ(fletcher32(ones), plain_fletcher32(ones)) << count;
+  }
+}
+
+TEST(ChunkFilters, BytesAreUnshuffled) {
+  for (const std::size_t element : {1, 2, 3, 4, 8, 10, 16}) {
+    for (const std::size_t count : {0, 1, 2, 7, 64, 1001}) {
+      for (const std::size_t rest : {std::size_t{0}, element - 1}) {
+        const Bytes plain = noise(element * count + rest);
+        Bytes shuffled = plain, back(plain.size());
+        for (std::size_t i = 0; count > 1 && i < element * count; ++i) {
+          shuffled[i % element * count + i / element] = plain[i];
+        }
+        unshuffle(shuffled, element, back.data());
+        EXPECT_EQ(back, plain) << element << " x " << count << " + " << rest;
+      }
+    }
+  }
+}
+
+TEST(ChunkFilters, BytesAreReversed) {
+  for (const std::size_t element : {1, 2, 3, 4, 8, 16}) {
+    const Bytes plain = noise(element * 37);
+    Bytes turned = plain;
+    reverse_bytes(turned.data(), 37, element);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      ASSERT_EQ(turned[i / element * element + element - 1 - i % element], plain[i]) << element;
+    }
+  }
+}
+
+TEST(ChunkFilters, DamagedDataAreNamed) {
+  const auto filters = filters_of([](hid_t p) {
+    const unsigned element = 4;
+    H5Pset_filter(p, H5Z_FILTER_SHUFFLE, 0, 1, &element);  // H5Pset_shuffle() leaves it out
+    H5Pset_deflate(p, 4);
+  });
+  DecodingRoom room;
+  Bytes out(4000);
+  const Bytes sound = zlib(noise(4000));
+  const auto decode = [&](const Bytes& stored, std::uint32_t mask) {
+    filters.decode(stored, mask, out.data(), out.size(), room);
+  };
+  decode(sound, 0);
+  Bytes flipped = sound;
+  flipped[1000] ^= std::byte{1};
+  for (const auto& [stored, mask] :
+       std::vector<std::pair<Bytes, std::uint32_t>>{{flipped, 0},
+                                                    {Bytes(sound.begin(), sound.end() - 9), 0},
+                                                    {zlib(noise(3999)), 0},
+                                                    {zlib(noise(4001)), 0},
+                                                    {Bytes(), 0},
+                                                    {sound, 3}}) {
+    EXPECT_NE(error_of([&, &from = stored, &left_out = mask] { decode(from, left_out); },
+                       ExitCode::failed),
+              "");
+  }
+  decode(noise(4000), 3);
+  EXPECT_EQ(out, noise(4000));
+}
+
+TEST(ChunkFilters, OthersAreLeftToHdf5) {
+  const hdf5::Lock lock;
+  const hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  H5Pset_scaleoffset(creation.get(), H5Z_SO_INT, 0);
+  EXPECT_FALSE(ChunkFilters::of(creation.get()));
+  const hdf5::Properties twice(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
+  for (int i = 0; i < 2; ++i) H5Pset_deflate(twice.get(), 4);
+  EXPECT_FALSE(ChunkFilters::of(twice.get()));
+}
+
+// ---------------------------------------------------------------- shared chunks
+
+TEST(DecodedChunks, AreDecodedOnceAndGivenUpWhenAllIsRead) {
+  DecodedChunks chunks(4, 100);
+  auto found = chunks.find(7);
+  ASSERT_TRUE(found.claim);
+  EXPECT_FALSE(chunks.find(7).claim) << "another thread decodes it";
+  std::move(*found.claim).keep(chunks.memory(), 10);
+  for (const std::uint64_t elements : {4, 6}) {
+    auto again = chunks.find(7);
+    ASSERT_TRUE(again.bytes);
+    chunks.used(7, elements, std::move(again.bytes));
+  }
+  EXPECT_TRUE(chunks.find(7).claim) << "all was read";
+}
+
+TEST(DecodedChunks, AFailureLeavesTheChunkToTheNext) {
+  DecodedChunks chunks(4, 100);
+  std::thread waiting;
+  {
+    const auto found = chunks.find(7);
+    ASSERT_TRUE(found.claim);
+    waiting = std::thread([&] {
+      chunks.wait(7);
+      EXPECT_TRUE(chunks.find(7).claim);
+    });
+  }
+  waiting.join();
+}
+
+TEST(DecodedChunks, MemoryIsBounded) {
+  DecodedChunks chunks(3, 100);
+  for (std::uint64_t number = 0; number < 10; ++number) {
+    auto found = chunks.find(number);
+    ASSERT_TRUE(found.claim);
+    std::move(*found.claim).keep(chunks.memory(), 10);
+  }
+  std::uint64_t kept = 0;
+  for (std::uint64_t number = 10; number-- > 0;) {
+    if (chunks.find(number).bytes) ++kept;
+  }
+  EXPECT_EQ(kept, 3U);
+}
+
+TEST(DecodedChunks, NothingIsDecodedAheadWithoutRoom) {
+  DecodedChunks chunks(2, 100);
+  for (const std::uint64_t number : {1, 2}) {
+    auto ahead = chunks.find_ahead(number);
+    ASSERT_TRUE(ahead);
+    EXPECT_FALSE(chunks.find_ahead(number)) << "it is being decoded";
+    std::move(*ahead).keep(chunks.memory(), 10);
+  }
+  EXPECT_FALSE(chunks.find_ahead(3)) << "nobody has asked for the others yet";
+  EXPECT_TRUE(chunks.find(1).bytes);
+  EXPECT_TRUE(chunks.find_ahead(3)) << "in the place of the one that was used";
+}
+
+}  // namespace
+}  // namespace shardstream::io
