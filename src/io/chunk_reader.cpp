@@ -10,7 +10,6 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "io/dataset_lookup.hpp"
-#include "io/source.hpp"
 
 namespace shardstream::io {
 namespace {
@@ -125,7 +124,7 @@ std::unique_ptr<ChunkReader> ChunkReader::open(const hdf5::Dataset& dataset, Chu
   if (!filters) return nullptr;
   const std::string holder = file_of(dataset);
   Descriptor file(holder, O_RDONLY);
-  if (!file.valid()) return nullptr;
+  if (!file.valid()) throw Error(fmt::format("cannot open '{}': {}", holder, errno_text(errno)));
   unsigned options = 0;
   hdf5::check(H5Pget_chunk_opts(creation.get(), &options), what);
   Extents grid = grid_of(layout);
@@ -141,7 +140,6 @@ ChunkReader::ChunkReader(ChunkLayout layout, ChunkFilters filters, bool filters_
                          std::vector<std::byte> fill)
     : layout_(std::move(layout)),
       filters_(std::move(filters)),
-      has_filters_(!filters_.leave_as_is(0)),
       filters_edges_(filters_edges),
       grid_(std::move(grid)),
       pitch_(row_major_strides(layout_.chunk)),
@@ -151,6 +149,12 @@ ChunkReader::ChunkReader(ChunkLayout layout, ChunkFilters filters, bool filters_
       index_(std::move(index)),
       fill_(std::move(fill)),
       decoded_(chunks_kept(layout_, grid_), chunk_bytes_) {}
+
+std::optional<Decoding> ChunkReader::decoding() const {
+  if (filters_.leave_as_is(0)) return std::nullopt;
+  // A reader has a chunk as it is stored, inflated and unshuffled, and one that others wait for.
+  return Decoding{.shared = decoded_.room() * chunk_bytes_, .per_reader = 4 * chunk_bytes_};
+}
 
 std::uint64_t ChunkReader::chunks_in_a_band() const {
   return product(std::span(grid_).subspan(1));

@@ -17,6 +17,7 @@
 #include "io/chunk_index.hpp"
 #include "io/decoded_chunks.hpp"
 #include "io/hdf5.hpp"
+#include "io/source.hpp"
 
 namespace shardstream::io {
 
@@ -31,8 +32,7 @@ struct ChunkLayout {
 
 class ChunkReader {
  public:
-  /// Null if the data set has a filter that is not undone here, or its file cannot be opened once
-  /// more. Takes the lock. Throws Error.
+  /// Null if the data set has a filter that is not undone here. Takes the lock. Throws Error.
   static std::unique_ptr<ChunkReader> open(const hdf5::Dataset& dataset, ChunkLayout layout);
 
   /// Says which chunks this process will read: of each dimension 0 a step of chunks, if by bands;
@@ -43,7 +43,8 @@ class ChunkReader {
   std::uint64_t chunks_in_a_band() const;
   /// Row-major.
   std::uint64_t number_of(std::span<const std::uint64_t> coordinates) const;
-  bool has_filters() const { return has_filters_; }
+  /// Nothing without filters.
+  std::optional<Decoding> decoding() const;
 
   /// Writes the block at `start` to `out` as it is stored, its element (i, j, ...) at
   /// i * pitch[0] + j * pitch[1] + ... elements. Thread-safe. Throws Error naming the data set and
@@ -89,7 +90,7 @@ class ChunkReader {
 
   ChunkLayout layout_;
   ChunkFilters filters_;
-  bool has_filters_, filters_edges_;
+  bool filters_edges_;
   Extents grid_, pitch_;  // chunks along each dimension; the pitch inside a chunk
   std::uint64_t chunk_bytes_, chunk_elements_;
   Descriptor file_;

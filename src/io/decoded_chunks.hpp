@@ -23,6 +23,8 @@ class DecodedChunks {
   DecodedChunks(std::uint64_t room, std::uint64_t chunk_bytes)
       : room_(room), chunk_bytes_(chunk_bytes) {}
 
+  std::uint64_t room() const { return room_; }
+
   using Bytes = std::shared_ptr<AlignedBytes>;
 
   /// The right and the duty to decode a chunk, which other threads wait for. Destroyed without

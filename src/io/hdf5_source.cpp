@@ -285,7 +285,9 @@ class Hdf5Source final : public Source {
                                       static_cast<double>(about_.shape[0]) /
                                       static_cast<double>(about_.stored_rows));
   }
-  bool decodes() const override { return chunks_ && chunks_->has_filters(); }
+  std::optional<Decoding> decoding() const override {
+    return chunks_ ? chunks_->decoding() : std::nullopt;
+  }
   std::optional<StoredBytes> stored(Range elements) const override;
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
   void read_rectangle(Range rows, Range columns, std::byte* out,
@@ -365,7 +367,7 @@ std::string Hdf5Source::describe_access() const {
       text += "virtual";
   }
   if (!about_.filters.empty()) text += ", filtered";
-  if (chunks_) text += chunks_->has_filters() ? ", parallel decoding" : ", parallel pread";
+  if (chunks_) text += chunks_->decoding() ? ", parallel decoding" : ", parallel pread";
   if (about_.converted) {
     text += fmt::format(", {} to {}", about_.stored_as, name_of(about_.wanted));
   }

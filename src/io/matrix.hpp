@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ class Matrix {
   const std::string& access() const { return source_->access(); }
   const Origin& origin() const { return source_->origin(); }
   std::uint64_t stored_bytes() const { return source_->stored_bytes(); }
+  std::optional<Decoding> decoding() const { return source_->decoding(); }
   /// Whether read() goes past the page cache, as prepare() has chosen.
   bool past_cache() const {
     const auto stored = source_->stored({0, 1});

@@ -61,6 +61,13 @@ struct StoredBytes {
   bool past_cache;  ///< they are read from storage itself, whether they are cached or not
 };
 
+/// Host memory that a source takes to decode, beside the slots: an upper bound, in bytes.
+struct Decoding {
+  std::uint64_t shared, per_reader;
+
+  std::uint64_t host_bytes(unsigned readers) const { return shared + readers * per_reader; }
+};
+
 /// Elements by global index. read() and read_into() may be called by several threads at once. To be
 /// destroyed before MPI_Finalize, where a parallel HDF5 ends as well.
 class Source {
@@ -78,9 +85,9 @@ class Source {
   virtual const ElementOrder& order() const = 0;
   /// One line on how elements are obtained: "contiguous, parallel pread", "H5Dread, chunks 5x7".
   virtual const std::string& access() const = 0;
-  /// Whether read() keeps a processor busy with more than moving bytes, so that more threads bring
-  /// more.
-  virtual bool decodes() const { return false; }
+  /// What decoding takes, if read() decodes: it then keeps a processor busy with more than moving
+  /// bytes, so that more threads bring more.
+  virtual std::optional<Decoding> decoding() const { return std::nullopt; }
   /// Where `elements` stand; nothing when it is in no file.
   virtual std::optional<StoredBytes> stored(Range) const { return std::nullopt; }
   /// The files that the elements come from; none for a generator.

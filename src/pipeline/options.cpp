@@ -34,8 +34,9 @@ constexpr std::array rows = {
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
               "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 "
-              "where several ranks share the host. Readers of matrices that are multiplied also "
-              "round and sum: auto is then all but an eighth of the CPUs, up to 16."},
+              "where several ranks share the host. Readers of compressed data also decode, readers "
+              "of matrices that are multiplied round and sum: auto is then all but an eighth of "
+              "the CPUs, up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
@@ -100,8 +101,8 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
 }
 
 void check_host_memory(const Sizes& sizes, const runtime::Resources& resources, std::uint64_t shard,
-                       std::uint64_t element) {
-  const std::uint64_t need = sizes.host_bytes(shard, element) +
+                       std::uint64_t element, std::uint64_t decoding) {
+  const std::uint64_t need = sizes.host_bytes(shard, element) + decoding +
                              (resources.device_is_host ? sizes.device_bytes(element) : 0);
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
@@ -171,7 +172,7 @@ std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
 
 Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
            std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
-           std::uint64_t extra) {
+           std::uint64_t extra, const std::optional<io::Decoding>& decoding) {
   // A shard needs no more than itself, so every size is cut to it, before anything is rounded up.
   const std::uint64_t whole_shard = whole_units(shard, unit);
   const auto elements = [&](std::uint64_t bytes) {
@@ -179,7 +180,8 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   };
   Sizes sizes;
   sizes.mode = mode(options);
-  const Ring ring = staging_ring(options, resources);
+  const Ring ring =
+      staging_ring(options, resources, decoding ? Reading::computing : Reading::copying);
   sizes.readers = ring.readers;
   sizes.slots = ring.slots;
   sizes.slot = elements(ring.slot_bytes);
@@ -195,7 +197,8 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   sizes.device_limit = device_limit(options, resources);
   check_device_memory(sizes, resources, options.count("pipeline.batches"), shard, element, unit,
                       extra_per_unit, extra);
-  check_host_memory(sizes, resources, shard, element);
+  check_host_memory(sizes, resources, shard, element,
+                    decoding ? decoding->host_bytes(sizes.readers) : 0);
   return sizes;
 }
 

@@ -11,6 +11,7 @@
 #include "core/options.hpp"
 #include "core/shard.hpp"
 #include "device/device.hpp"
+#include "io/source.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::pipeline {
@@ -69,10 +70,10 @@ std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
 
 /// The options' sizes, with `auto` filled in, for a shard of `shard` elements of `element` bytes
 /// cut into units of `unit` elements. `extra_per_unit` and `extra` are the bytes of device memory
-/// that the caller needs for each unit of a batch, and in all. Throws UsageError naming the size
-/// that would fit when memory does not suffice.
+/// that the caller needs for each unit of a batch, and in all. `decoding` is the source's. Throws
+/// UsageError naming the size that would fit when memory does not suffice.
 Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
            std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
-           std::uint64_t extra);
+           std::uint64_t extra, const std::optional<io::Decoding>& decoding = {});
 
 }  // namespace shardstream::pipeline

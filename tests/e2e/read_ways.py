@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Through the page cache or past it: the same bits, and the result says which it was."""
+"""Through the page cache or past it, from chunks and compressed: the same bits, and the result says
+which it was."""
 
 import os
 import time
@@ -10,6 +11,7 @@ import numpy as np
 import results
 from harness import (LEAF, each, expect_complaint, finish, main, new_folder, reduce, run, skip_part,
                      start, write_sparse)
+from products import ON_HOST, product, stored, why_no_products
 
 RANDOM = np.random.default_rng(11)
 
@@ -126,6 +128,64 @@ def test_generated_and_chunked_data():
     with_memory = run("run", "reduce", "--input.count", 10, "--pipeline.mode", "resident", "-o",
                       new_folder() / "out.h5").expect(0)
     assert "host_memory_read_aggregate" not in with_memory.values, "that little stays in the cache"
+
+
+LAYOUTS = {"contiguous": {},
+           "chunked": {"chunks": (64, 70)},
+           "deflate": {"chunks": (64, 70), "compression": "gzip"},
+           "rows": {"chunks": (1, 263), "compression": "gzip", "shuffle": True},
+           "all": {"chunks": (100, 100), "compression": "gzip", "shuffle": True,
+                   "fletcher32": True},
+           "scaleoffset": {"chunks": (64, 70), "scaleoffset": 0}}
+
+
+def test_layouts_have_the_same_bits():
+    """Chunks change the order of elements, so that reduce gets whole numbers, whose sums are
+    exact, with one minimum and one maximum."""
+    path = new_folder() / "in.h5"
+    matrix = RANDOM.standard_normal((300, 263)).astype("f4")
+    numbers = RANDOM.integers(-500, 500, (1500, 263), endpoint=True).astype("i4")
+    numbers[70, 99], numbers[999, 200] = -1000, 1000
+    with h5py.File(path, "w") as file:
+        for name, how in LAYOUTS.items():
+            file.create_dataset(f"numbers/{name}", data=numbers, **how)
+            if name != "scaleoffset":
+                file.create_dataset(f"matrix/{name}", data=matrix, **how)
+
+    def result(workload, name, ranks):
+        out = new_folder() / "out.h5"
+        if workload == "reduce":
+            finished = reduce(f"{path}:/numbers/{name}", out, "--reduce.ops", "sum,min,max",
+                              "--pipeline.readers", 3, "--pipeline.slot", 1, ranks=ranks)
+            assert ("scaleoffset" in finished.err) == (name == "scaleoffset"), finished
+            return [(row["op"], row["exact"], row["position"])
+                    for row in results.stored_reduce(out).values()]
+        data = f"{path}:/matrix/{name}"
+        sources = (["--input.a", data, "--input.b", data, "--gemm.transpose-a", "true"]
+                   if workload == "gemm" else ["--input.data", data])
+        product(workload, out, *sources, "--product.precision", "fp32", ranks=ranks, env=ON_HOST)
+        return stored(out).tobytes()
+    workloads = ["reduce"] if why_no_products() else ["reduce", "gemm", "gram"]
+    first = {workload: result(workload, "contiguous", 1) for workload in workloads}
+
+    def check(workload, name, ranks):
+        assert result(workload, name, ranks) == first[workload]
+    each([(workload, name, ranks) for workload in workloads for name in LAYOUTS
+          for ranks in (1, 3) if workload == "reduce" or name in ("chunked", "all")], check)
+
+
+def test_damaged_chunks():
+    path = new_folder() / "in.h5"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("x", data=np.zeros((300, 263), "f4"), chunks=(64, 70),
+                                   compression="gzip", fletcher32=True)
+        data.id.write_direct_chunk((64, 140), b"no deflate stream", 0)
+
+    def check(ranks, *arguments):
+        expect_complaint(run("run", *arguments, "-o", new_folder() / "out.h5", ranks=ranks,
+                             env=ON_HOST), 1, [f"{path}:/x", "[64, 140]", "fletcher32"])
+    each([(1, "reduce", "--input.data", path), (3, "reduce", "--input.data", path),
+          *([] if why_no_products() else [(1, "gram", "--input.data", path)])], check)
 
 
 def test_refusals():

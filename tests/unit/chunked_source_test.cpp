@@ -321,13 +321,13 @@ TEST_F(ChunkedSources, OtherFiltersAreLeftToHdf5WithAWarning) {
                        }});
   auto source = open(file_, ReadWay::automatic);
   EXPECT_TRUE(names(source->access(), "H5Dread", "chunks 64", "filtered"));
-  EXPECT_FALSE(source->decodes());
+  EXPECT_FALSE(source->decoding());
   ASSERT_EQ(source->origin().warnings.size(), 1U);
   EXPECT_TRUE(names(source->origin().warnings[0], file_ + ":/x", "scaleoffset", "decode"));
   source.reset();
   make(H5T_STD_I32LE, {{1000}, {64}, all_filters.at("deflate")});
   EXPECT_TRUE(open(file_, ReadWay::automatic)->origin().warnings.empty());
-  EXPECT_TRUE(open(file_, ReadWay::automatic)->decodes());
+  EXPECT_TRUE(open(file_, ReadWay::automatic)->decoding());
 }
 
 // ---------------------------------------------------------------- damaged

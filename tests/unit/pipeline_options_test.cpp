@@ -85,6 +85,22 @@ TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
   EXPECT_EQ(staging_ring(options_of({}), granted, Reading::computing).readers, 1U);
 }
 
+TEST(Plan, ReadersThatDecodeHaveTheirCpusAndMemory) {
+  runtime::Resources one = machine();
+  const auto plan_with = [&](const std::optional<io::Decoding>& decoding) {
+    return plan(options_of({}), one, GiB, f32, leaf, 80, 0, decoding);
+  };
+  EXPECT_EQ(plan_with({}).readers, 8U);
+  EXPECT_EQ(plan_with(io::Decoding{.shared = 256 * MiB, .per_reader = 4 * MiB}).readers, 14U);
+  one.host_memory = 300 * MiB;
+  plan_with({});
+  plan_with(io::Decoding{.shared = 32 * MiB, .per_reader = MiB});
+  for (const io::Decoding& too_much : {io::Decoding{.shared = GiB, .per_reader = 0},
+                                       io::Decoding{.shared = 0, .per_reader = GiB / 14}}) {
+    error_of([&] { plan_with(too_much); });
+  }
+}
+
 TEST(Plan, SizesAreWholeLeaves) {
   const Sizes sizes = plan_for({"--pipeline.batch", "1000000", "--pipeline.slot", "1"}, GiB);
   EXPECT_EQ(sizes.batch, 4 * leaf);

@@ -85,9 +85,11 @@ class ShardReduction {
   using Class = reduce::Extreme<T>;
 
   /// Sizes that leave room for a partial of each leaf of a batch, and for all nodes.
-  static pipeline::Sizes plan(const runtime::Runtime& runtime, Range shard) {
+  static pipeline::Sizes plan(const runtime::Runtime& runtime, const io::Source& source,
+                              Range shard) {
     return pipeline::plan(runtime.options, runtime.resources, shard.count, sizeof(T), leaf_elements,
-                          sizeof(Partial<Class>), leaves_in(shard) * sizeof(Partial<Class>));
+                          sizeof(Partial<Class>), leaves_in(shard) * sizeof(Partial<Class>),
+                          source.decoding());
   }
 
   ShardReduction(runtime::Runtime& runtime, const io::Source& source, Range shard,

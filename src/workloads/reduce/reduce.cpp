@@ -118,7 +118,7 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
   pipeline::Sizes sizes;
-  session.collectively([&] { sizes = ShardReduction<T>::plan(runtime, mine); });
+  session.collectively([&] { sizes = ShardReduction<T>::plan(runtime, source, mine); });
   Outcome outcome;
   {
     const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);

@@ -27,12 +27,16 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Gem
   return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
 }
 
-/// Besides that of the panels: of the tiles, and of a first pass over the data.
+/// Besides that of the panels: of the tiles, of decoding, and of a first pass over the data.
 std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& plan,
                                const pipeline::Ring& staging) {
-  const std::uint64_t of_tiles = GemmTiles::host_bytes(operands, plan, staging);
-  if (!operands.normalizes()) return of_tiles;
-  return of_tiles + Moments::host_bytes(*operands.a, !operands.transpose_a, staging);
+  std::uint64_t bytes = GemmTiles::host_bytes(operands, plan, staging);
+  for (const auto* const matrix : {&operands.a, &operands.b, &operands.c}) {
+    if (!*matrix) continue;
+    if (const auto decoding = (*matrix)->decoding()) bytes += decoding->host_bytes(staging.readers);
+  }
+  if (!operands.normalizes()) return bytes;
+  return bytes + Moments::host_bytes(*operands.a, !operands.transpose_a, staging);
 }
 
 }  // namespace
