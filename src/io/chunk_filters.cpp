@@ -208,7 +208,7 @@ std::uint32_t fletcher32(std::span<const std::byte> data) {
 void unshuffle(std::span<const std::byte> in, std::uint64_t element, std::byte* out) {
   const std::uint64_t count = in.size() / element;
   if (element == 1 || count <= 1) {
-    std::memcpy(out, in.data(), in.size());
+    std::ranges::copy(in, out);
     return;
   }
   switch (element) {
@@ -228,8 +228,7 @@ void unshuffle(std::span<const std::byte> in, std::uint64_t element, std::byte* 
         }
       }
   }
-  const auto rest = in.subspan(count * element);
-  if (!rest.empty()) std::memcpy(out + count * element, rest.data(), rest.size());
+  std::ranges::copy(in.subspan(count * element), out + count * element);
 }
 
 void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element) {

@@ -43,8 +43,9 @@ std::optional<Ceiling> page_cache_read(const launch::Session& session, const io:
                                        Range shard, Readers readers);
 
 /// What the readers bring from the source, from the beginning of the shard on, when nothing is
-/// uploaded: a generator's arithmetic, or H5Dread with all that it does, storage included. What is
-/// read through the page cache is in it afterwards. Throws AgreedError when a read fails.
+/// uploaded: a generator's arithmetic, chunks that the readers decode, or H5Dread with all that it
+/// does, storage included. What is read through the page cache is in it afterwards. Throws
+/// AgreedError when a read fails.
 std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
                               Readers readers);
 

@@ -34,9 +34,9 @@ constexpr std::array rows = {
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
               "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 "
-              "where several ranks share the host. Readers of compressed data also decode, readers "
-              "of matrices that are multiplied round and sum: auto is then all but an eighth of "
-              "the CPUs, up to 16."},
+              "where several ranks share the host. Readers of compressed data also decode: auto is "
+              "then all but an eighth of the CPUs. Readers of matrices that are multiplied round "
+              "and sum: likewise, but up to 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
               "Device memory that a rank may use; auto is 90 % of what is free."},
 };
@@ -64,12 +64,12 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t par
 }
 
 /// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
-/// Those that compute keep their CPUs busy: where that were all, the thread that gives the GPU its
-/// work would come to it late.
+/// Those that decode or compute keep their CPUs busy: where that were all, the thread that gives
+/// the GPU its work would come to it late.
 unsigned most_readers(const runtime::Resources& resources, Reading reading) {
-  if (reading == Reading::computing) {
-    return std::min(16U, resources.threads - resources.threads / 8);
-  }
+  const unsigned most_cpus = resources.threads - resources.threads / 8;
+  if (reading == Reading::decoding) return most_cpus;
+  if (reading == Reading::computing) return std::min(16U, most_cpus);
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
@@ -181,7 +181,7 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   Sizes sizes;
   sizes.mode = mode(options);
   const Ring ring =
-      staging_ring(options, resources, decoding ? Reading::computing : Reading::copying);
+      staging_ring(options, resources, decoding ? Reading::decoding : Reading::copying);
   sizes.readers = ring.readers;
   sizes.slots = ring.slots;
   sizes.slot = elements(ring.slot_bytes);

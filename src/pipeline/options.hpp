@@ -57,7 +57,11 @@ struct Ring {
   std::uint64_t drain_slot_bytes;  ///< of as many slots of a Drain
 };
 /// What readers do to the pieces that they bring.
-enum class Reading { copying, computing };
+enum class Reading {
+  copying,
+  decoding,   ///< compressed data
+  computing,  ///< what a product rounds and sums
+};
 Ring staging_ring(const Options& options, const runtime::Resources& resources,
                   Reading reading = Reading::copying);
 

@@ -82,7 +82,7 @@ void expect_as_from_hdf5(const std::string& file, std::optional<ElementType> typ
   const std::uint64_t all = ours->order().count();
   ASSERT_EQ(read(*ours, {0, all}), read(*hdf5, {0, all}));
   ours->prepare({0, all});
-  for (const std::uint64_t piece : {all / 2 + 1, all / 7 + 1, std::uint64_t{13}}) {
+  for (const std::uint64_t piece : {all / 2 + 1, all / 23 + 1}) {
     for (std::uint64_t first = 0; first < all; first += piece) {
       const Range elements = intersection({first, piece}, {0, all});
       ASSERT_EQ(read(*ours, elements), read(*hdf5, elements)) << first << " + " << elements.count;
@@ -140,6 +140,8 @@ TEST_F(ChunkedSources, EveryTypeAndFilterHasTheBitsOfHdf5) {
       {"f64be", H5T_IEEE_F64BE}, {"f80", H5T_NATIVE_LDOUBLE}};
   for (const auto& [name, type] : types) {
     for (const auto& [filter, set] : all_filters) {
+      // Checksums know no types.
+      if (name != "f32be" && filter.find("fletcher32") != filter.npos) continue;
       SCOPED_TRACE(name + ", " + filter);
       make(type, {{37, 53}, {8, 10}, set});
       expect_as_from_hdf5(file_);

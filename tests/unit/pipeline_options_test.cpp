@@ -81,6 +81,8 @@ TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
     granted.threads = cpus;
     EXPECT_EQ(staging_ring(options_of({}), granted, Reading::computing).readers, readers) << cpus;
   }
+  granted.threads = 64;
+  EXPECT_EQ(staging_ring(options_of({}), granted, Reading::decoding).readers, 56U);
   granted.threads = 0;  // not known
   EXPECT_EQ(staging_ring(options_of({}), granted, Reading::computing).readers, 1U);
 }
