@@ -51,9 +51,9 @@ void inflate(std::span<const std::byte> in, std::byte* out, std::uint64_t bytes,
     case LIBDEFLATE_SUCCESS:
       return;
     case LIBDEFLATE_SHORT_OUTPUT:
-      throw Error(fmt::format("its deflate stream has fewer than its {} bytes", bytes));
+      throw Error(fmt::format("its deflate stream is damaged: it ends before byte {}", bytes));
     case LIBDEFLATE_INSUFFICIENT_SPACE:
-      throw Error(fmt::format("its deflate stream has more than its {} bytes", bytes));
+      throw Error(fmt::format("its deflate stream is damaged: it goes on beyond byte {}", bytes));
     default:
       throw Error("its deflate stream is damaged");
   }

@@ -174,20 +174,6 @@ def test_layouts_have_the_same_bits():
           for ranks in (1, 3) if workload == "reduce" or name in ("chunked", "all")], check)
 
 
-def test_damaged_chunks():
-    path = new_folder() / "in.h5"
-    with h5py.File(path, "w") as file:
-        data = file.create_dataset("x", data=np.zeros((300, 263), "f4"), chunks=(64, 70),
-                                   compression="gzip", fletcher32=True)
-        data.id.write_direct_chunk((64, 140), b"no deflate stream", 0)
-
-    def check(ranks, *arguments):
-        expect_complaint(run("run", *arguments, "-o", new_folder() / "out.h5", ranks=ranks,
-                             env=ON_HOST), 1, [f"{path}:/x", "[64, 140]", "fletcher32"])
-    each([(1, "reduce", "--input.data", path), (3, "reduce", "--input.data", path),
-          *([] if why_no_products() else [(1, "gram", "--input.data", path)])], check)
-
-
 def test_refusals():
     path = new_folder() / "chunked.h5"
     with h5py.File(path, "w") as file:
