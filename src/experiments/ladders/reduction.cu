@@ -451,9 +451,7 @@ Table reduction(Bench& bench) {
   cub_sum(nullptr);
   const DeviceArray<std::byte> scratch(bytes);
   ladder.rung("CUB", 0, "cub::DeviceReduce::Sum, the yardstick", [&] { cub_sum(scratch.data()); });
-  bench.note(
-      "A factor is the time of the rung before over this one's; a share is that of the rate "
-      "at which device memory can be read.");
+  bench.note("A factor is the time of the rung before over this one's.");
   return std::move(rows).table();
 }
 
