@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint64_t checksum_bytes = 4;
 
-/// The bytes of an element lie `count` apart. The loop over elements is inside, so that a compiler
-/// makes vectors of it.
+/// Byte b of element i is in[b * count + i]. The number of bytes is a constant, so that a compiler
+/// vectorises the loops.
 template <std::size_t element>
 void unshuffle_elements(const std::byte* __restrict in, std::uint64_t count,
                         std::byte* __restrict out) {
@@ -24,23 +24,6 @@ void unshuffle_elements(const std::byte* __restrict in, std::uint64_t count,
     for (std::size_t byte = 0; byte < element; ++byte) {
       out[i * element + byte] = in[byte * count + i];
     }
-  }
-}
-
-template <class Word>
-Word reversed(Word word) {
-  if constexpr (sizeof(Word) == 2) return __builtin_bswap16(word);
-  if constexpr (sizeof(Word) == 4) return __builtin_bswap32(word);
-  if constexpr (sizeof(Word) == 8) return __builtin_bswap64(word);
-}
-
-template <class Word>
-void reverse_words(std::byte* data, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Word word;
-    std::memcpy(&word, data + i * sizeof(Word), sizeof(Word));
-    word = reversed(word);
-    std::memcpy(data + i * sizeof(Word), &word, sizeof(Word));
   }
 }
 
@@ -59,8 +42,9 @@ void inflate(std::span<const std::byte> in, std::byte* out, std::uint64_t bytes,
   }
 }
 
-/// The data before the checksum. As HDF5 does, takes the checksum that HDF5 1.6.2 and older wrote
-/// on little-endian machines too: the bytes of both halves swapped.
+/// Returns the data before the checksum. Throws Error if the checksum differs. Accepts, as HDF5
+/// does, the byte order of HDF5 1.6.2 and older on little-endian machines, which swapped the bytes
+/// in both halves of the checksum.
 std::span<const std::byte> checked(std::span<const std::byte> stored) {
   if (stored.size() < checksum_bytes) throw Error("it is too short for its fletcher32 checksum");
   const auto data = stored.first(stored.size() - checksum_bytes);
@@ -164,8 +148,10 @@ void ChunkFilters::decode(std::span<const std::byte> stored, std::uint32_t mask,
 }
 
 std::uint32_t fletcher32(std::span<const std::byte> data) {
-  // Of the big-endian 16-bit words w[0], ..., w[n - 1] the sum and the sum of w[i] * (n - i), both
-  // modulo 65535, with 65535 for a multiple that is not 0. Lanes add every 16th word.
+  // The data is n big-endian 16-bit words w[i]. The checksum holds two sums modulo 65535: the sum
+  // of w[i] * (n - i) in its upper half and the sum of w[i] in its lower half. A sum that is a
+  // multiple of 65535 is stored as 65535, unless all words are 0. Lane k adds the words k, k + 16,
+  // k + 32, ...
   constexpr std::uint64_t modulus = 65'535, lanes = 16, rows = 256;  // lanes stay below 2^32
   std::uint64_t sum = 0, weighted = 0;
   bool all_zero = true;
@@ -229,23 +215,6 @@ void unshuffle(std::span<const std::byte> in, std::uint64_t element, std::byte* 
       }
   }
   std::ranges::copy(in.subspan(count * element), out + count * element);
-}
-
-void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element) {
-  switch (element) {
-    case 1:
-      return;
-    case 2:
-      return reverse_words<std::uint16_t>(data, count);
-    case 4:
-      return reverse_words<std::uint32_t>(data, count);
-    case 8:
-      return reverse_words<std::uint64_t>(data, count);
-    default:
-      for (std::uint64_t i = 0; i < count; ++i) {
-        std::reverse(data + i * element, data + (i + 1) * element);
-      }
-  }
 }
 
 }  // namespace shardstream::io

@@ -19,7 +19,7 @@ struct libdeflate_decompressor;
 
 namespace shardstream::io {
 
-/// Memory that one thread at a time decodes with; it grows to what was needed most.
+/// Working memory of one decoding thread. It grows as needed and never shrinks.
 class DecodingRoom {
  public:
   DecodingRoom();
@@ -27,7 +27,7 @@ class DecodingRoom {
   DecodingRoom(const DecodingRoom&) = delete;
   DecodingRoom& operator=(const DecodingRoom&) = delete;
 
-  /// `bytes` bytes that stay as they are until the next call with the same `place`, 0 to 3.
+  /// Returns `bytes` bytes; they stay valid until the next call with the same `place`, 0 to 3.
   std::byte* bytes(std::size_t place, std::uint64_t bytes);
   libdeflate_decompressor* decompressor() const { return decompressor_; }
 
@@ -44,8 +44,8 @@ class DecodingRoom {
 /// The filters of a chunked data set, in the order in which HDF5 applies them to write.
 class ChunkFilters {
  public:
-  /// Of a data set's creation properties; nothing if a filter is none of the three, or deflate
-  /// is there twice. Needs the lock.
+  /// Reads the filters from a data set's creation properties. Returns nothing if one of them is
+  /// neither deflate, shuffle nor fletcher32, or if deflate is applied twice. Needs the lock.
   static std::optional<ChunkFilters> of(hid_t creation);
 
   /// Whether a chunk with this mask of left-out filters (bit i: filter i) is stored as it is.
@@ -72,8 +72,5 @@ std::uint32_t fletcher32(std::span<const std::byte> data);
 /// Undoes HDF5's filter shuffle for elements of `element` bytes; bytes beyond the last whole
 /// element stay where they are.
 void unshuffle(std::span<const std::byte> in, std::uint64_t element, std::byte* out);
-
-/// Reverses the bytes of each of `count` elements of `element` bytes.
-void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element);
 
 }  // namespace shardstream::io

@@ -14,14 +14,15 @@
 
 namespace shardstream::io {
 
-/// What H5Dread_chunk asked the driver for. `armed` only during that call.
+/// Records the reads that H5Dread_chunk asks the driver for. It is armed only during that call.
 struct ChunkIndex::Probe {
   bool armed = false;
   unsigned reads = 0;
   std::uint64_t address = 0, bytes = 0;
 };
 
-/// A driver that reads like HDF5's own POSIX driver, but for raw data while its probe is armed.
+/// A driver that reads like HDF5's own POSIX driver, except that it reads no raw data while its
+/// probe is armed.
 /// Its functions are called by HDF5, hence with the lock held, and must not throw.
 struct ChunkIndex::Driver {
   struct Access {

@@ -1,6 +1,6 @@
-// Where the chunks of a data set stand in its file, one by one. HDF5 1.10 has no call that says it
-// without walking over all chunks (H5Dget_chunk_info), so the file is opened once more with a file
-// driver that notes the place that H5Dread_chunk asks for, instead of reading it.
+// Finds the address of a chunk in its file. HDF5 1.10 has no call for that which does not walk over
+// all chunks (H5Dget_chunk_info). So the file is opened a second time, with a file driver that
+// records the address that H5Dread_chunk asks for and reads nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,22 @@ namespace shardstream::io {
 struct StoredChunk {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  ///< 0: the chunk was never written
-  std::uint32_t mask = 0;   ///< of the filters that were left out: bit i for the i-th
+  std::uint32_t mask = 0;   ///< bit i is set if filter i was left out
 };
 
 class ChunkIndex {
  public:
-  /// Of the data set `path` in `file`, which holds it itself; `name` is its name in messages. Takes
-  /// the lock. Throws Error.
+  /// Opens the data set `path` of `file`, which must contain the data set itself, not a link to
+  /// another file. `name` is its name in messages, `chunks` the number of its chunks. Takes the
+  /// lock. Throws Error.
   ChunkIndex(const std::filesystem::path& file, const std::string& path, std::string name,
              std::uint64_t chunks);
   ~ChunkIndex();
   ChunkIndex(const ChunkIndex&) = delete;
   ChunkIndex& operator=(const ChunkIndex&) = delete;
 
-  /// The chunk whose first element has the coordinates `start`; `number` is one of its own. Takes
-  /// the lock unless the chunk was looked up lately. Thread-safe. Throws Error.
+  /// Returns the chunk whose first element has the coordinates `start`. `number` identifies the
+  /// chunk. Takes the lock unless the chunk was looked up lately. Thread-safe. Throws Error.
   StoredChunk find(std::uint64_t number, std::span<const std::uint64_t> start) const;
 
  private:

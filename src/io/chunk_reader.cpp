@@ -30,8 +30,9 @@ Extents grid_of(const ChunkLayout& layout) {
   return grid;
 }
 
-/// Chunks that are kept for other reads. Readers decode ahead into this room, so that it is larger
-/// than HDF5's; a band, where rectangles are read, has the chunks that the next one shares.
+/// The number of decoded chunks that are kept for later reads. It is larger than that of HDF5's
+/// cache, since readers also decode ahead. Where rectangles are read, a whole band is kept: the
+/// next rectangle reads from the same chunks.
 std::uint64_t chunks_kept(const ChunkLayout& layout, const Extents& grid) {
   constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
   const std::uint64_t bytes = product(layout.chunk) * layout.element;
@@ -90,7 +91,7 @@ std::uint64_t dot(std::span<const std::uint64_t> a, std::span<const std::uint64_
 
 }  // namespace
 
-/// A room that no other thread has meanwhile.
+/// Lends a DecodingRoom to one thread.
 class ChunkReader::Loan {
  public:
   explicit Loan(const ChunkReader& reader) : reader_(reader) {
@@ -215,7 +216,7 @@ std::vector<ChunkReader::Part> ChunkReader::parts_of(std::span<const std::uint64
   }
 }
 
-/// Without those beyond the data set's edges.
+/// The number of a chunk's elements that lie inside the data set.
 std::uint64_t ChunkReader::elements_in(std::span<const std::uint64_t> chunk_start) const {
   std::uint64_t count = 1;
   for (std::size_t d = 0; d < grid_.size(); ++d) {
@@ -263,8 +264,8 @@ bool ChunkReader::try_read(const Part& part, std::span<const std::uint64_t> pitc
   return true;
 }
 
-/// Run by run if what lies between the runs would take longer to read, else from the first to the
-/// last of the elements.
+/// Reads all bytes from the first to the last element at once if the gaps between the runs cost
+/// less time than a read for each run; else reads run by run.
 void ChunkReader::read_plain(const Part& part, const StoredChunk& stored,
                              std::span<const std::uint64_t> pitch, std::byte* out,
                              DecodingRoom& room) const {

@@ -27,23 +27,25 @@ struct ChunkLayout {
   std::vector<std::uint64_t> stored;  ///< its shape
   std::vector<std::uint64_t> chunk;
   std::uint64_t element;  ///< bytes of one in the file
-  bool by_bands;          ///< rectangles are read, band of chunks by band; else chunk by chunk
+  bool by_bands;          ///< reads are rectangles, band of chunks by band; else chunk by chunk
 };
 
 class ChunkReader {
  public:
-  /// Null if the data set has a filter that is not undone here. Takes the lock. Throws Error.
+  /// Returns null if the data set has a filter that ChunkFilters does not know. Takes the lock.
+  /// Throws Error.
   static std::unique_ptr<ChunkReader> open(const hdf5::Dataset& dataset, ChunkLayout layout);
 
-  /// Says which chunks this process will read: of each dimension 0 a step of chunks, if by bands;
-  /// else chunks by number. Decodes no others ahead. For one thread, while none reads.
+  /// Says which chunks this process will read: a range of bands (steps of one chunk along dimension
+  /// 0) if ChunkLayout::by_bands is set, else a range of chunk numbers. No other chunk is decoded
+  /// ahead. Not to be called while a thread reads.
   void prepare(Range chunks) { prepared_ = chunks; }
 
   /// Chunks along the dimensions after the first one.
   std::uint64_t chunks_in_a_band() const;
-  /// Row-major.
+  /// Returns the row-major number of the chunk that holds an element.
   std::uint64_t number_of(std::span<const std::uint64_t> coordinates) const;
-  /// Nothing without filters.
+  /// Returns nothing if the data set has no filters.
   std::optional<Decoding> decoding() const;
 
   /// Writes the block at `start` to `out` as it is stored, its element (i, j, ...) at
@@ -55,7 +57,7 @@ class ChunkReader {
  private:
   using Extents = std::vector<std::uint64_t>;
 
-  /// What a block has of one chunk.
+  /// The intersection of a block with one chunk.
   struct Part {
     std::uint64_t number;
     Extents chunk_start, start, extent;  // `start` in the chunk

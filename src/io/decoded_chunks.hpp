@@ -37,7 +37,6 @@ class DecodedChunks {
     Claim& operator=(Claim&&) = delete;
     ~Claim();
 
-    std::uint64_t number() const { return number_; }
     /// Shares the decoded chunk, of which `elements` elements are still to be handed out.
     void keep(Bytes bytes, std::uint64_t elements) &&;
 
@@ -46,8 +45,8 @@ class DecodedChunks {
     std::uint64_t number_;
   };
 
-  /// A chunk that is decoded, or else whose turn it is to decode it: the caller's with a claim,
-  /// another thread's without.
+  /// The bytes of a decoded chunk. Without bytes, a claim means that the caller decodes the chunk,
+  /// and no claim that another thread is decoding it.
   struct Found {
     Bytes bytes;
     std::optional<Claim> claim;

@@ -9,7 +9,6 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/chunk_filters.hpp"
 #include "io/chunk_reader.hpp"
 #include "io/contiguous_source.hpp"
 #include "io/dataset_lookup.hpp"
@@ -207,7 +206,7 @@ ChunkLayout chunks_of(const Description& about, ReadOrder read_order) {
           .by_bands = read_order == ReadOrder::rectangles};
 }
 
-/// Why a chunked data set is read in one thread, for the user.
+/// The warning that HDF5 decodes the chunks in one thread.
 std::string decoded_by_hdf5(const Description& about) {
   return fmt::format(
       "{} has the filters {}, which HDF5 undoes in one thread, however many readers there are: the "
@@ -259,8 +258,8 @@ hdf5::Space space_in_memory(const std::vector<hsize_t>& extent, hsize_t pitch) {
 
 class Hdf5Source final : public Source {
  public:
-  /// `stored` is the file that holds the bytes, where it can be opened. Without `chunks` HDF5 reads
-  /// them.
+  /// `stored` is the file with the data set's bytes; it is invalid if that file cannot be opened.
+  /// If `chunks` is null, HDF5 reads the data set.
   Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about, Descriptor stored,
              std::unique_ptr<ChunkReader> chunks, ReadOrder read_order, std::string misfit_remedy)
       : about_(std::move(about)),
@@ -467,7 +466,7 @@ void Hdf5Source::read_rectangle_as_integers(const MaybeTransfer& transfer, Range
   }
 }
 
-/// Nothing if HDF5 is not needed to read and to convert.
+/// Returns null if HDF5 is needed neither to read nor to convert.
 MaybeTransfer Hdf5Source::start_transfer() const {
   if (chunks_ && about_.as_delivered) return nullptr;
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
@@ -504,7 +503,7 @@ void Hdf5Source::read_block(const MaybeTransfer& transfer, const Extents& start,
   }
 }
 
-/// Stored elements to delivered ones, in place.
+/// Converts stored elements to the delivered type, in place.
 template <class What>
 void Hdf5Source::convert(const Transfer& transfer, std::uint64_t count, const What& what,
                          std::byte* values) const {
@@ -520,7 +519,7 @@ void Hdf5Source::convert(const Transfer& transfer, std::uint64_t count, const Wh
                           hdf5::Reasons().innermost()));
 }
 
-/// As read_block().
+/// Does the same as read_block(), by H5Dread.
 template <class What>
 void Hdf5Source::read_by_hdf5(const Transfer& transfer, const Extents& block_start,
                               const Extents& block_extent, std::uint64_t pitch, const What& what,

@@ -85,8 +85,8 @@ class Source {
   virtual const ElementOrder& order() const = 0;
   /// One line on how elements are obtained: "contiguous, parallel pread", "H5Dread, chunks 5x7".
   virtual const std::string& access() const = 0;
-  /// What decoding takes, if read() decodes: it then keeps a processor busy with more than moving
-  /// bytes, so that more threads bring more.
+  /// The memory that decoding takes; nothing if read() does not decode. Decoding keeps a processor
+  /// busy, so that more threads read faster.
   virtual std::optional<Decoding> decoding() const { return std::nullopt; }
   /// Where `elements` stand; nothing when it is in no file.
   virtual std::optional<StoredBytes> stored(Range) const { return std::nullopt; }

@@ -52,6 +52,23 @@ std::uint64_t element_bytes(const hdf5::Dataset& dataset, const std::string& nam
   return H5Tget_size(type.get());
 }
 
+template <class Word>
+Word reversed(Word word) {
+  if constexpr (sizeof(Word) == 2) return __builtin_bswap16(word);
+  if constexpr (sizeof(Word) == 4) return __builtin_bswap32(word);
+  if constexpr (sizeof(Word) == 8) return __builtin_bswap64(word);
+}
+
+template <class Word>
+void reverse_words(std::byte* data, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, data + i * sizeof(Word), sizeof(Word));
+    word = reversed(word);
+    std::memcpy(data + i * sizeof(Word), &word, sizeof(Word));
+  }
+}
+
 }  // namespace
 
 hid_t native_type(ElementType type) {
@@ -157,6 +174,23 @@ bool differs_in_byte_order(hid_t stored, ElementType delivered) {
   const hdf5::Type turned(H5Tcopy(stored), "cannot copy a type");
   return H5Tset_order(turned.get(), H5Tget_order(native)) >= 0 &&
          H5Tequal(turned.get(), native) > 0;
+}
+
+void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element) {
+  switch (element) {
+    case 1:
+      return;
+    case 2:
+      return reverse_words<std::uint16_t>(data, count);
+    case 4:
+      return reverse_words<std::uint32_t>(data, count);
+    case 8:
+      return reverse_words<std::uint64_t>(data, count);
+    default:
+      for (std::uint64_t i = 0; i < count; ++i) {
+        std::reverse(data + i * element, data + (i + 1) * element);
+      }
+  }
 }
 
 std::optional<std::string> sign_change(ElementType type, const std::byte* values,

@@ -65,9 +65,12 @@ class CheckedConversion {
 /// sign_change(). Needs the lock.
 bool differs_in_sign(hid_t stored, ElementType delivered);
 
-/// Whether `stored` is the type in memory of `delivered` but for the order of its bytes. Needs the
-/// lock.
+/// Whether `stored` differs from the type in memory of `delivered` in its byte order alone. Needs
+/// the lock.
 bool differs_in_byte_order(hid_t stored, ElementType delivered);
+
+/// Reverses the bytes of each of `count` elements of `element` bytes.
+void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element);
 
 /// Which of `count` integers, which were read from the other signedness, changed its sign by that:
 /// "element 7 is too large for i64".

@@ -64,8 +64,8 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t par
 }
 
 /// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
-/// Those that decode or compute keep their CPUs busy: where that were all, the thread that gives
-/// the GPU its work would come to it late.
+/// Readers that decode or compute keep their CPUs busy. If they had all CPUs, the thread that
+/// launches work on the GPU would be late.
 unsigned most_readers(const runtime::Resources& resources, Reading reading) {
   const unsigned most_cpus = resources.threads - resources.threads / 8;
   if (reading == Reading::decoding) return most_cpus;

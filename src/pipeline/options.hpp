@@ -56,7 +56,7 @@ struct Ring {
   unsigned readers;
   std::uint64_t drain_slot_bytes;  ///< of as many slots of a Drain
 };
-/// What readers do to the pieces that they bring.
+/// The work of readers on each piece, besides reading it.
 enum class Reading {
   copying,
   decoding,   ///< compressed data

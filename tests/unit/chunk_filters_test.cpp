@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "io/decoded_chunks.hpp"
+#include "io/stored_type.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
@@ -29,7 +30,7 @@ Bytes noise(std::size_t count) {
   return bytes;
 }
 
-/// As HDF5 computes it: sums of 16-bit words, folded.
+/// The checksum word by word, as HDF5 computes it: folded sums of 16-bit words.
 std::uint32_t plain_fletcher32(const Bytes& data) {
   std::uint32_t one = 0, two = 0;
   const auto fold = [](std::uint32_t sum) { return (sum & 0xffffU) + (sum >> 16); };

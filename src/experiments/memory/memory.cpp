@@ -66,7 +66,7 @@ std::vector<Experiment> experiments() {
        .run_host = theoretical_bandwidth},
       {.name = "offset",
        .group = "memory",
-       .summary = "A copy whose words do not begin with a line of memory loses up to a tenth.",
+       .summary = "An offset makes a warp read one more sector; caches serve most of it.",
        .explanation =
            "Each thread copies one float, and the first one is shifted by 0 to 32 words. A warp "
            "reads 128 bytes in a row. If they begin with a sector of 32 bytes, they are four "

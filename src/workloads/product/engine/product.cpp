@@ -27,7 +27,7 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Gem
   return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
 }
 
-/// Besides that of the panels: of the tiles, of decoding, and of a first pass over the data.
+/// Host memory of the tiles, of decoding and of a first pass over the data, without the panels'.
 std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& plan,
                                const pipeline::Ring& staging) {
   std::uint64_t bytes = GemmTiles::host_bytes(operands, plan, staging);
