@@ -1,6 +1,6 @@
 #include "kernels/gemm/cuda.hpp"
-#include "kernels/gemm/panel_element.cuh"
-#include "kernels/gemm/rounding.hpp"
+#include "kernels/gemm/panel/element.cuh"
+#include "kernels/gemm/panel/rounding.hpp"
 
 namespace shardstream::gemm::cuda {
 namespace {

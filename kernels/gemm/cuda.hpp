@@ -2,10 +2,10 @@
 #pragma once
 
 #include "kernels/gemm/check.hpp"
-#include "kernels/gemm/factor.hpp"
-#include "kernels/gemm/moments.hpp"
-#include "kernels/gemm/multiply.hpp"
-#include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
+#include "kernels/gemm/panel/moments.hpp"
+#include "kernels/gemm/panel/panel.hpp"
 
 namespace shardstream::gemm::cuda {
 

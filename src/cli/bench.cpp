@@ -13,7 +13,7 @@
 #include "core/text.hpp"
 #include "experiments/catalogue.hpp"
 #include "experiments/session.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 #include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"

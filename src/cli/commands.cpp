@@ -7,12 +7,12 @@
 #include <optional>
 #include <thread>
 
-#include "comm/watchdog.hpp"
 #include "core/limits.hpp"
 #include "core/text.hpp"
-#include "io/hdf5_crash.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/crash.hpp"
+#include "io/hdf5/result_file.hpp"
 #include "launch/signals.hpp"
+#include "watchdog/watchdog.hpp"
 
 namespace shardstream::cli {
 namespace {
@@ -46,7 +46,7 @@ void expect_same_options(const launch::Session& session, const Options& options)
 /// Runs `body`, or throws `mistake` on every rank if any rank has one.
 ExitCode guarded(const launch::Session& session, const std::optional<UsageError>& mistake,
                  const Options& options, Log& log, const Body& body) {
-  std::optional<comm::Watchdog> watchdog;
+  std::optional<watchdog::Watchdog> watchdog;
   try {
     if (session.rank() == 0) {
       for (const std::string& warning : options.warnings()) log.warn(warning);

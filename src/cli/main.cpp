@@ -11,7 +11,7 @@
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "kernels/gemm/multiply.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "runtime/provenance.hpp"
 
 extern char** environ;

@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "io/part_file.hpp"
+#include "io/output/part_file.hpp"
 #include "report/formats.hpp"
 #include "report/page/page.hpp"
 

@@ -14,7 +14,7 @@
 
 #include "comm/transport.hpp"
 #include "core/options.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 
 namespace shardstream::measure {
 

@@ -10,7 +10,7 @@
 
 #include "core/parallel.hpp"
 #include "device/host/memory.hpp"
-#include "io/direct_file.hpp"
+#include "io/source/direct_file.hpp"
 #include "measure/sample.hpp"
 
 namespace shardstream::measure {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/shard.hpp"
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 #include "launch/session.hpp"
 #include "measure/ceilings.hpp"
 

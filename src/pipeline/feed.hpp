@@ -9,7 +9,7 @@
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "device/device.hpp"
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 #include "launch/heartbeat.hpp"
 #include "measure/track.hpp"
 #include "pipeline/options.hpp"

@@ -11,7 +11,7 @@
 #include "core/options.hpp"
 #include "core/shard.hpp"
 #include "device/device.hpp"
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 #include "runtime/runtime.hpp"
 
 namespace shardstream::pipeline {

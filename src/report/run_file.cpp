@@ -12,7 +12,7 @@
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 
 namespace shardstream::report {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/table.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 
 namespace shardstream::report {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/descriptor.hpp"
-#include "io/part_file.hpp"
+#include "io/output/part_file.hpp"
 
 namespace shardstream::report {
 

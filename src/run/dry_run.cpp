@@ -8,8 +8,8 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "io/checkpoint.hpp"
-#include "io/part_file.hpp"
+#include "io/output/checkpoint.hpp"
+#include "io/output/part_file.hpp"
 #include "measure/sample.hpp"
 #include "run/output.hpp"
 #include "workloads/registry.hpp"

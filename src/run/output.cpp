@@ -10,8 +10,8 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/checkpoint.hpp"
-#include "io/part_file.hpp"
+#include "io/output/checkpoint.hpp"
+#include "io/output/part_file.hpp"
 
 namespace shardstream::run {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "core/log.hpp"
 #include "core/options.hpp"
-#include "io/origin.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/source/origin.hpp"
 #include "launch/session.hpp"
 #include "launch/signals.hpp"
 #include "report/trace.hpp"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/table.hpp"
-#include "io/origin.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/source/origin.hpp"
 #include "measure/ceilings.hpp"
 #include "measure/telemetry.hpp"
 #include "measure/track.hpp"

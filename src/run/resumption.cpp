@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/error.hpp"
-#include "io/part_file.hpp"
+#include "io/output/part_file.hpp"
 
 namespace shardstream::run {
 

@@ -8,8 +8,8 @@
 
 #include "core/log.hpp"
 #include "core/options.hpp"
-#include "io/checkpoint.hpp"
-#include "io/dataset_file.hpp"
+#include "io/output/checkpoint.hpp"
+#include "io/output/dataset_file.hpp"
 #include "launch/session.hpp"
 #include "run/output.hpp"
 #include "workloads/workload.hpp"

@@ -12,8 +12,8 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "io/dataset_file.hpp"
-#include "io/origin.hpp"
+#include "io/output/dataset_file.hpp"
+#include "io/source/origin.hpp"
 #include "launch/session.hpp"
 #include "run/output.hpp"
 #include "run/record.hpp"

@@ -9,8 +9,8 @@
 
 #include "build_info.hpp"
 #include "core/uuid.hpp"
-#include "io/result_file.hpp"
-#include "kernels/gemm/multiply.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "launch/gpu_locality.hpp"
 
 extern char** environ;

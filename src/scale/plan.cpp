@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 #include "measure/machine.hpp"
 #include "report/study_ini.hpp"
 

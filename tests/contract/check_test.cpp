@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/gemm/check.hpp"
-#include "kernels/gemm/panel.hpp"
-#include "kernels/gemm/rounding.hpp"
+#include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/rounding.hpp"
 #include "support/backend.hpp"
 
 namespace shardstream::gemm {

@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/gemm/factor.hpp"
-#include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/panel/panel.hpp"
 #include "support/backend.hpp"
 
 namespace shardstream::gemm {

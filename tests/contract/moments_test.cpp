@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/gemm/moments.hpp"
+#include "kernels/gemm/panel/moments.hpp"
 #include "support/backend.hpp"
 
 namespace shardstream::gemm {

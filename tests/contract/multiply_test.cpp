@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/forked_streams.hpp"
-#include "kernels/gemm/multiply.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "support/backend.hpp"
 
 namespace shardstream::gemm {

@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/gemm/panel.hpp"
-#include "kernels/gemm/words.hpp"
+#include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/words.hpp"
 #include "support/backend.hpp"
 
 namespace shardstream::gemm {

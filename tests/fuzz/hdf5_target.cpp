@@ -8,8 +8,8 @@
 #include "fuzz/fuzz.hpp"
 #include "fuzz/hdf5_seeds.hpp"
 #include "fuzz/sealed.hpp"
-#include "io/matrix.hpp"
-#include "io/source.hpp"
+#include "io/source/matrix.hpp"
+#include "io/source/source.hpp"
 
 namespace shardstream::fuzz {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "fuzz/fuzz.hpp"
-#include "io/checkpoint.hpp"
-#include "io/part_file.hpp"
+#include "io/output/checkpoint.hpp"
+#include "io/output/part_file.hpp"
 #include "workloads/product/checkpoint/taken_tiles.hpp"
 
 namespace shardstream::fuzz {

@@ -9,7 +9,7 @@
 #include "cli/commands.hpp"
 #include "core/text.hpp"
 #include "fuzz/fuzz.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 #include "run/run.hpp"
 #include "support/hdf5_inputs.hpp"
 

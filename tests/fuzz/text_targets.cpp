@@ -8,7 +8,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "fuzz/fuzz.hpp"
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 
 namespace shardstream::fuzz {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "comm/transport.hpp"
 #include "core/options.hpp"
-#include "io/matrix.hpp"
-#include "io/result_file.hpp"
-#include "io/source.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/source/matrix.hpp"
+#include "io/source/source.hpp"
 #include "launch/session.hpp"
 #include "measure/sample.hpp"
 #include "measure/telemetry.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "io/generator_source.hpp"
+#include "io/source/generator_source.hpp"
 #include "mpi/faulty_backend.hpp"
 #include "mpi/host_options.hpp"
 #include "support/errors.hpp"

@@ -21,8 +21,8 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
-#include "io/generator_source.hpp"
-#include "kernels/gemm/multiply.hpp"
+#include "io/source/generator_source.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "mpi/host_options.hpp"
 #include "support/errors.hpp"
 #include "support/forwarding_communicator.hpp"

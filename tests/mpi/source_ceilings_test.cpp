@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "io/contiguous_source.hpp"
-#include "io/generator_source.hpp"
+#include "io/source/contiguous_source.hpp"
+#include "io/source/generator_source.hpp"
 #include "support/pipeline_inputs.hpp"
 #include "support/session.hpp"
 #include "support/temporary_folder.hpp"

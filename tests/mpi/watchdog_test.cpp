@@ -1,6 +1,6 @@
 // The watchdog where nothing is wrong: what it does when something is, tests/e2e/hanging_rank.py
 // sees.
-#include "comm/watchdog.hpp"
+#include "watchdog/watchdog.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "support/session.hpp"
 
-namespace shardstream::comm {
+namespace shardstream::watchdog {
 namespace {
 
 using test::session;
@@ -72,4 +72,4 @@ TEST(Watchdog, StandsDownOnce) {
 }
 
 }  // namespace
-}  // namespace shardstream::comm
+}  // namespace shardstream::watchdog

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "io/hdf5.hpp"
+#include "io/hdf5/handles.hpp"
 
 namespace shardstream::test {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 
 namespace shardstream::test {
 

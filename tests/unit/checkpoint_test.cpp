@@ -1,5 +1,5 @@
 // Journals of runs and what a later run makes of them, whatever has ended the one before.
-#include "io/checkpoint.hpp"
+#include "io/output/checkpoint.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,8 +18,8 @@
 #include <thread>
 
 #include "core/error.hpp"
-#include "io/part_file.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
+#include "io/output/part_file.hpp"
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"
 

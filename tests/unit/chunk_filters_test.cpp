@@ -1,6 +1,6 @@
 // The filters of chunks, against those of HDF5 and against plain arithmetic; and the chunks that
 // several reads share.
-#include "io/chunk_filters.hpp"
+#include "io/source/chunks/filters.hpp"
 
 #include <gtest/gtest.h>
 #include <libdeflate.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "io/decoded_chunks.hpp"
-#include "io/stored_type.hpp"
+#include "io/hdf5/stored_type.hpp"
+#include "io/source/chunks/decoded.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"

@@ -9,8 +9,8 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "io/hdf5_source.hpp"
-#include "io/matrix.hpp"
+#include "io/source/hdf5_source.hpp"
+#include "io/source/matrix.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"

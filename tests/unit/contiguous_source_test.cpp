@@ -1,5 +1,5 @@
 // The two ways to read a contiguous data set give the same bytes, from any offset, to any place.
-#include "io/contiguous_source.hpp"
+#include "io/source/contiguous_source.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "io/direct_file.hpp"
+#include "io/source/direct_file.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"

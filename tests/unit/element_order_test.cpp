@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 
 namespace shardstream::io {
 namespace {

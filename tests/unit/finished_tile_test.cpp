@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "io/part_file.hpp"
+#include "io/output/part_file.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace shardstream::workloads {

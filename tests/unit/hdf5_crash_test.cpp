@@ -1,5 +1,5 @@
 // How crashes end: inside HDF5 on a named file with one sentence, elsewhere as they always did.
-#include "io/hdf5_crash.hpp"
+#include "io/hdf5/crash.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 
 #include "fuzz/fuzz.hpp"
 #include "fuzz/sealed.hpp"
-#include "io/hdf5.hpp"
-#include "io/hdf5_source.hpp"
+#include "io/hdf5/handles.hpp"
+#include "io/source/hdf5_source.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"

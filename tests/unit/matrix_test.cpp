@@ -1,6 +1,6 @@
 // Matrices by rectangles: whatever way a data set is stored, each rectangle is what numpy's slice
 // would be, and what lies beside it in memory is left alone.
-#include "io/matrix.hpp"
+#include "io/source/matrix.hpp"
 
 #include <gtest/gtest.h>
 

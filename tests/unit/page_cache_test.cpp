@@ -1,5 +1,5 @@
 // What is said of a file's pages, on real files: written ones are cached, dropped ones are not.
-#include "io/direct_file.hpp"
+#include "io/source/direct_file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

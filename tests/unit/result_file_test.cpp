@@ -1,6 +1,6 @@
 // Result files and generated data: what is in them, who else can open them, and that nothing is
 // half there under the final name.
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "core/error.hpp"
-#include "io/dataset_file.hpp"
-#include "io/part_file.hpp"
-#include "io/source.hpp"
+#include "io/output/dataset_file.hpp"
+#include "io/output/part_file.hpp"
+#include "io/source/source.hpp"
 #include "kernels/data/generate.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"

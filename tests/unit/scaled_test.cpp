@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "io/matrix.hpp"
-#include "io/source.hpp"
+#include "io/source/matrix.hpp"
+#include "io/source/source.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/registry.hpp"
 

@@ -1,5 +1,5 @@
 // Sources over HDF5 files of every layout and type, and every bad input that a test can make.
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
-#include "io/hdf5_source.hpp"
+#include "io/source/hdf5_source.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_inputs.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,11 +1,11 @@
 // Who is said to hang, from what the ranks have told.
-#include "comm/verdict.hpp"
+#include "watchdog/verdict.hpp"
 
 #include <gtest/gtest.h>
 
 #include "support/errors.hpp"
 
-namespace shardstream::comm {
+namespace shardstream::watchdog {
 namespace {
 
 using test::names;
@@ -106,4 +106,4 @@ TEST(Verdict, NamesADeadRank) {
 }
 
 }  // namespace
-}  // namespace shardstream::comm
+}  // namespace shardstream::watchdog

@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "kernels/gemm/check.hpp"
-#include "kernels/gemm/factor.hpp"
-#include "kernels/gemm/multiply.hpp"
-#include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
+#include "kernels/gemm/panel/panel.hpp"
 
 namespace shardstream::gemm {
 namespace {

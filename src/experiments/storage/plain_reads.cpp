@@ -13,8 +13,8 @@
 #include "core/parallel.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/storage/storage.hpp"
-#include "io/direct_file.hpp"
-#include "io/hdf5_source.hpp"
+#include "io/source/direct_file.hpp"
+#include "io/source/hdf5_source.hpp"
 
 namespace shardstream::experiments::storage {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/text.hpp"
-#include "io/result_file.hpp"
+#include "io/hdf5/result_file.hpp"
 
 namespace shardstream::report {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
-#include "io/run_files.hpp"
+#include "io/output/run_files.hpp"
 #include "report/page/experiments.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/sections.hpp"

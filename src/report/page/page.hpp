@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/part_file.hpp"
+#include "io/output/part_file.hpp"
 #include "report/studies.hpp"
 
 namespace shardstream::report {

@@ -12,8 +12,8 @@
 #include "core/units.hpp"
 #include "device/buffer.hpp"
 #include "kernels/data/generate.hpp"
-#include "kernels/gemm/multiply.hpp"
-#include "kernels/gemm/panel.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
+#include "kernels/gemm/panel/panel.hpp"
 #include "measure/source_ceilings.hpp"
 #include "workloads/product/engine/reading.hpp"
 

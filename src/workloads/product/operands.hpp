@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/matrix.hpp"
+#include "io/source/matrix.hpp"
 #include "kernels/gemm/precision.hpp"
 
 namespace shardstream::workloads {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/options.hpp"
-#include "io/checkpoint.hpp"
+#include "io/output/checkpoint.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"

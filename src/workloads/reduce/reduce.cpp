@@ -15,7 +15,7 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/units.hpp"
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 #include "measure/source_ceilings.hpp"
 #include "workloads/reduce/passes.hpp"
 #include "workloads/reduce/report.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "io/source.hpp"
+#include "io/source/source.hpp"
 #include "kernels/reduce/reduce.hpp"
 #include "kernels/reduce/reference.hpp"
 #include "workloads/workload.hpp"

@@ -10,8 +10,8 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "io/run_files.hpp"
-#include "kernels/gemm/words.hpp"
+#include "io/output/run_files.hpp"
+#include "kernels/gemm/panel/words.hpp"
 #include "workloads/product/engine/tiles.hpp"
 
 namespace shardstream::workloads {

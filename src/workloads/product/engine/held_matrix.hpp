@@ -8,7 +8,7 @@
 #include "core/log.hpp"
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
-#include "io/matrix.hpp"
+#include "io/source/matrix.hpp"
 #include "launch/heartbeat.hpp"
 
 namespace shardstream::workloads {

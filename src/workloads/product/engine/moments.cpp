@@ -10,9 +10,9 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
-#include "kernels/gemm/moments.hpp"
-#include "kernels/gemm/panel.hpp"
-#include "kernels/gemm/words.hpp"
+#include "kernels/gemm/panel/moments.hpp"
+#include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/words.hpp"
 
 namespace shardstream::workloads {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/shard.hpp"
 #include "device/buffer.hpp"
-#include "io/matrix.hpp"
+#include "io/source/matrix.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"

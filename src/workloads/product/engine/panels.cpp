@@ -8,9 +8,9 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/check.hpp"
-#include "kernels/gemm/factor.hpp"
-#include "kernels/gemm/panel.hpp"
-#include "kernels/gemm/words.hpp"
+#include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/words.hpp"
 #include "workloads/product/engine/reading.hpp"
 
 namespace shardstream::workloads {

@@ -11,7 +11,7 @@
 
 #include "comm/communicator.hpp"
 #include "device/buffer.hpp"
-#include "io/matrix.hpp"
+#include "io/source/matrix.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"

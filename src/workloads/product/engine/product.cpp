@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/check.hpp"
-#include "kernels/gemm/factor.hpp"
+#include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/memory/memory.hpp"
 #include "workloads/product/engine/moments.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "device/buffer.hpp"
 #include "device/forked_streams.hpp"
-#include "kernels/gemm/multiply.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"

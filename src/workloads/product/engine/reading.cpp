@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "device/buffer.hpp"
-#include "kernels/gemm/words.hpp"
+#include "kernels/gemm/panel/words.hpp"
 #include "measure/source_ceilings.hpp"
 
 namespace shardstream::workloads {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/gemm/panel.hpp"
-#include "kernels/gemm/words.hpp"
+#include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/words.hpp"
 
 namespace shardstream::workloads {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "core/log.hpp"
 #include "device/buffer.hpp"
-#include "io/checkpoint.hpp"
-#include "io/dataset_file.hpp"
+#include "io/output/checkpoint.hpp"
+#include "io/output/dataset_file.hpp"
 #include "kernels/gemm/check.hpp"
 #include "pipeline/drain.hpp"
 #include "pipeline/options.hpp"

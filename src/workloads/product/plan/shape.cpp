@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "kernels/gemm/check.hpp"
-#include "kernels/gemm/factor.hpp"
+#include "kernels/gemm/multiply/factor.hpp"
 
 namespace shardstream::workloads {
 namespace {

@@ -1,0 +1,192 @@
+// OpenBLAS, loaded when it is first needed: a program that is linked with it starts OpenBLAS's
+// threads before main(), and where one cannot be started, or has no room for its buffer, OpenBLAS
+// ends the process or tries forever.
+#include "kernels/gemm/multiply/cblas.hpp"
+
+#include <cblas.h>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace shardstream::gemm::cblas {
+namespace {
+
+constexpr CBLAS_ORDER order = CblasRowMajor;
+constexpr CBLAS_TRANSPOSE as_stored = CblasNoTrans;
+
+/// What this program calls.
+struct Library {
+  decltype(&cblas_sgemm) sgemm;
+  decltype(&cblas_dgemm) dgemm;
+  decltype(&openblas_get_config) config;
+  decltype(&openblas_get_corename) core;
+  decltype(&openblas_get_num_threads) threads;
+  decltype(&openblas_set_num_threads) set_threads;
+};
+
+[[noreturn]] void fail_to_load(const char* name, const char* why) {
+  rlimit space{};  // dlerror() does not say that it was too small
+  const bool limited = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
+  const std::string limit =
+      limited ? "; ulimit -v is " + std::to_string(space.rlim_cur / 1024) + " KiB" : "";
+  throw std::runtime_error(std::string(name) + " cannot be loaded (" + why + limit +
+                           "): install OpenBLAS, or add its folder to LD_LIBRARY_PATH, so that "
+                           "CPUs can multiply matrices");
+}
+
+void* open_library() {
+  const std::string configured = SHARDSTREAM_OPENBLAS;
+  if (void* const file = dlopen(configured.c_str(), RTLD_NOW | RTLD_LOCAL)) return file;
+  const std::string name = configured.substr(configured.rfind('/') + 1);
+  if (void* const file = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return file;
+  fail_to_load(name.c_str(), dlerror());
+}
+
+Library load() {
+  void* const file = open_library();  // never closed: calls may go on until the process ends
+  Library library{};
+  const auto find = [file](auto& function, const char* name) {
+    void* const symbol = dlsym(file, name);
+    if (symbol == nullptr) fail_to_load(name, dlerror());
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(symbol);
+  };
+  find(library.sgemm, "cblas_sgemm");
+  find(library.dgemm, "cblas_dgemm");
+  find(library.config, "openblas_get_config");
+  find(library.core, "openblas_get_corename");
+  find(library.threads, "openblas_get_num_threads");
+  find(library.set_threads, "openblas_set_num_threads");
+  // Before threads call at once: a change of the number is not safe among them.
+  library.set_threads(1);
+  return library;
+}
+
+/// Throws std::runtime_error if it cannot be loaded; the next call tries again.
+const Library& loaded() {
+  static const Library library = load();
+  return library;
+}
+
+blasint to_blas(std::uint64_t size) {
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<blasint>::max())) {
+    throw std::logic_error("a panel is wider than CBLAS can count");
+  }
+  return static_cast<blasint>(size);
+}
+
+/// OpenBLAS for OpenMP keeps the number of threads for each thread that calls, others for all.
+void use_one_thread() {
+  thread_local const bool told = [] {
+    loaded().set_threads(1);
+    return true;
+  }();
+  (void)told;
+}
+
+/// As many calls at once as OpenBLAS has buffers for. It takes one for each call that runs at the
+/// same time, keeps it, and tries forever if there is no memory for one. So there must be room
+/// before a call may be the first to need one more; other calls wait for a buffer that is in use.
+class Turns {
+ public:
+  /// Throws std::bad_alloc if there is not even room for one buffer.
+  void begin() {
+    std::unique_lock lock(mutex_);
+    while (running_ == buffers_) {
+      if (has_room(buffers_ + 1)) {
+        ++buffers_;
+      } else if (buffers_ == 0) {
+        throw std::bad_alloc();
+      } else {
+        ended_.wait(lock);
+      }
+    }
+    ++running_;
+  }
+
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      --running_;
+    }
+    ended_.notify_one();
+  }
+
+ private:
+  /// For all buffers: which of them OpenBLAS has taken by now is not known.
+  static bool has_room(std::size_t buffers) {
+    constexpr std::size_t buffer = (std::size_t{128} << 20) + (std::size_t{1} << 20);
+    void* const room =
+        mmap(nullptr, buffers * buffer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return false;
+    munmap(room, buffers * buffer);
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::size_t buffers_ = 0, running_ = 0;
+};
+
+Turns& turns() {
+  static Turns all;
+  return all;
+}
+
+/// One call of the library.
+class Turn {
+ public:
+  Turn() {
+    use_one_thread();
+    turns().begin();
+  }
+  ~Turn() { turns().end(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+};
+
+}  // namespace
+
+bool exists() {
+  return true;
+}
+
+void keep_in_one_thread() {
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+Description describe() {
+  const Library& library = loaded();
+  return {library.config(), library.core(), std::to_string(library.threads())};
+}
+
+std::string prepare() {
+  return std::string(loaded().config()) + ", one thread a call";
+}
+
+void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* b,
+              std::uint64_t ldb, float* c, bool first) {
+  const blasint m = to_blas(tile.m), n = to_blas(tile.n), k = to_blas(tile.k);
+  const Turn turn;
+  loaded().sgemm(order, as_stored, as_stored, m, n, k, 1, a, to_blas(lda), b, to_blas(ldb),
+                 first ? 0 : 1, c, n);
+}
+
+void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double* b,
+              std::uint64_t ldb, double* c, bool first) {
+  const blasint m = to_blas(tile.m), n = to_blas(tile.n), k = to_blas(tile.k);
+  const Turn turn;
+  loaded().dgemm(order, as_stored, as_stored, m, n, k, 1, a, to_blas(lda), b, to_blas(ldb),
+                 first ? 0 : 1, c, n);
+}
+
+}  // namespace shardstream::gemm::cblas

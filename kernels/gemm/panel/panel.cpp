@@ -1,0 +1,228 @@
+#include "kernels/gemm/panel/panel.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/gemm/cuda.hpp"
+#include "kernels/gemm/panel/rounding.hpp"
+#include "kernels/gemm/panel/words.hpp"
+#include "kernels/vector_clones.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+constexpr unsigned edge = 32;  // of the blocks that are turned
+
+/// Hands out the transpose of `from`, which has `columns` rows of `rows` elements: take(r, c, line,
+/// width) is given `width` elements of row r from column c on. Block by block, turned in a buffer
+/// that the first-level cache holds.
+template <class T, class Take>
+void turn(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns, Take&& take) {
+  T turned[edge][edge];
+  for (std::uint64_t r = rows.begin; r < rows.end; r += edge) {
+    const std::uint64_t height = std::min<std::uint64_t>(edge, rows.end - r);
+    for (std::uint64_t c = 0; c < columns; c += edge) {
+      const std::uint64_t width = std::min<std::uint64_t>(edge, columns - c);
+      for (std::uint64_t j = 0; j < width; ++j) {
+        const T* line = from + (c + j) * ld + r;
+        for (std::uint64_t i = 0; i < height; ++i) turned[i][j] = line[i];
+      }
+      for (std::uint64_t i = 0; i < height; ++i) take(r + i, c, turned[i], width);
+    }
+  }
+}
+
+/// Some neighbouring elements of the panel's row r, from column c on.
+template <class T>
+void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
+         std::uint64_t width) {
+  auto* const to = static_cast<std::byte*>(args.panel) +
+                   (r * args.ld + c) * panel_element_bytes(args.precision, true);
+  if (args.shift == nullptr && args.scale == nullptr) {
+    (void)round_elements(args.from, args.precision, true, line, width, to);
+    return;
+  }
+  double centred[edge];
+  for (std::uint64_t i = 0; i < width; ++i) {
+    const std::uint64_t variable = args.by_row ? r : c + i;
+    const double x = static_cast<double>(line[i]);
+    const double shifted = args.shift != nullptr ? x - args.shift[variable] : x;
+    centred[i] = args.scale != nullptr ? shifted * args.scale[variable] : shifted;
+  }
+  (void)round_elements(ElementType::f64, args.precision, true, centred, width, to);
+}
+
+template <class T>
+void put_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
+  const T* const line = static_cast<const T*>(args.raw) + r * args.columns;
+  const bool centred = args.shift != nullptr || args.scale != nullptr;
+  const std::uint64_t step = centred ? edge : columns;
+  for (std::uint64_t c = 0; c < columns; c += step) {
+    put(args, r, c, line + c, std::min(step, columns - c));
+  }
+}
+
+void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
+  if (!takes(args.precision, args.from)) throw std::logic_error("int8 panels are made of i8 alone");
+  const Rows rows = rows_of(args.rows, part, parts);
+  const Rows valid = {rows.begin, std::max(rows.begin, std::min(rows.end, args.valid_rows))};
+  const std::uint64_t columns = std::min(args.columns, args.valid_columns);
+  with_element_type(args.from, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (args.transpose) {
+      return turn(static_cast<const T*>(args.raw), args.rows, valid, columns,
+                  [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+                    put(args, r, c, line, width);
+                  });
+    }
+    for (std::uint64_t r = valid.begin; r < valid.end; ++r) put_row<T>(args, r, columns);
+  });
+  const std::size_t element = panel_element_bytes(args.precision, true);
+  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+    const std::uint64_t first = r < args.valid_rows ? columns : 0;
+    std::memset(static_cast<std::byte*>(args.panel) + (r * args.ld + first) * element, 0,
+                (args.columns - first) * element);
+  }
+}
+
+/// Calls f with an element of `bytes` bytes.
+template <class F>
+void with_bytes(unsigned bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    case 8:
+      return f(std::uint64_t{});
+    default:
+      throw std::logic_error("no element has as many bytes");
+  }
+}
+
+void transpose(const TransposeArgs& args, unsigned part, unsigned parts) {
+  with_bytes(args.element_bytes, [&](auto element) {
+    using T = decltype(element);
+    turn(static_cast<const T*>(args.from), args.ld, rows_of(args.columns, part, parts), args.rows,
+         [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+           std::memcpy(static_cast<T*>(args.to) + r * args.ld_to + c, line, width * sizeof(T));
+         });
+  });
+}
+
+/// Parts take blocks of rows in turns, since later rows have more below the diagonal.
+void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
+  with_bytes(args.element_bytes, [&](auto element) {
+    using T = decltype(element);
+    T* const tile = static_cast<T*>(args.tile);
+    for (std::uint64_t first = std::uint64_t{part} * edge; first < args.edge;
+         first += std::uint64_t{parts} * edge) {
+      const Rows rows = {first, std::min<std::uint64_t>(first + edge, args.edge)};
+      turn(tile, args.ld, rows, rows.end,
+           [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+             if (c < r) {
+               std::memcpy(tile + r * args.ld + c, line, std::min(width, r - c) * sizeof(T));
+             }
+           });
+    }
+  });
+}
+
+void correlate(const CorrelateArgs& args, unsigned part, unsigned parts) {
+  const Rows rows = rows_of(args.rows, part, parts);
+  with_accumulator_type(args.precision, [&](auto of) {
+    using T = typename decltype(of)::type;
+    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+      T* const row = static_cast<T*>(args.tile) + r * args.ld;
+      for (std::uint64_t c = 0; c < args.columns; ++c) {
+        row[c] = correlation(row[c], args.diagonal && r == c);
+      }
+    }
+  });
+}
+
+void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
+  if (args.bytes == 0) return;  // there may be no memory either
+  const Rows bytes = rows_of(args.bytes, part, parts);
+  std::memset(static_cast<std::byte*>(args.data) + bytes.begin, 0, bytes.end - bytes.begin);
+}
+
+/// Each part has some words of every row.
+void sum_words(const WordSumArgs& args, unsigned part, unsigned parts) {
+  const Rows words = rows_of((args.bytes + 7) / 8, part, parts);
+  const std::uint64_t begin = words.begin * 8, end = std::min(words.end * 8, args.bytes);
+  const auto* const first = static_cast<const std::byte*>(args.data) + begin;
+  std::uint64_t sum = 0;
+  for (std::uint64_t row = 0; row < args.rows; ++row) {
+    sum += word_sum(first + row * args.apart, end - begin);
+  }
+  std::atomic_ref(*args.sum).fetch_add(sum, std::memory_order_relaxed);
+}
+
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void finish_row(const T* tile, const T* c0, double alpha, double beta,
+                                          std::uint64_t count, T* out) {
+  if (c0 == nullptr) {
+    for (std::uint64_t i = 0; i < count; ++i) out[i] = static_cast<T>(alpha * tile[i]);
+  } else {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      out[i] = static_cast<T>(alpha * tile[i] + beta * c0[i]);
+    }
+  }
+}
+
+template <class T>
+void finish_rows(const FinishArgs& args, Rows rows) {
+  const auto* c0 = static_cast<const T*>(args.c0);
+  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+    finish_row(static_cast<const T*>(args.tile) + r * args.ld_tile,
+               c0 == nullptr ? nullptr : c0 + r * args.columns, args.alpha, args.beta, args.columns,
+               static_cast<T*>(args.out) + r * args.ld_out);
+  }
+}
+
+void finish(const FinishArgs& args, unsigned part, unsigned parts) {
+  const Rows rows = rows_of(args.rows, part, parts);
+  with_rounded_type(args.precision,
+                    [&](auto of) { finish_rows<typename decltype(of)::type>(args, rows); });
+}
+
+}  // namespace
+
+PanelWork panel_work(ElementType from, Precision precision, bool on_host, bool transpose,
+                     bool centred) {
+  const bool as_panel = stored_as_panel(from, precision, on_host);
+  if (centred || (!as_panel && !readers_round(from, precision, on_host))) {
+    return PanelWork::canonicalize;
+  }
+  return transpose ? PanelWork::transpose : PanelWork::none;
+}
+
+Kernel<CanonicalizeArgs> canonicalize_kernel() {
+  return {"gemm_canonicalize", canonicalize, with_cuda<cuda::canonicalize>()};
+}
+Kernel<TransposeArgs> transpose_kernel() {
+  return {"gemm_transpose", transpose, with_cuda<cuda::transpose>()};
+}
+Kernel<MirrorArgs> mirror_kernel() {
+  return {"gemm_mirror", mirror, with_cuda<cuda::mirror>()};
+}
+Kernel<CorrelateArgs> correlate_kernel() {
+  return {"gemm_correlate", correlate, with_cuda<cuda::correlate>()};
+}
+Kernel<ZeroArgs> zero_kernel() {
+  return {"gemm_zero", zero, with_cuda<cuda::zero>()};
+}
+Kernel<WordSumArgs> word_sum_kernel() {
+  return {"gemm_word_sum", sum_words, with_cuda<cuda::sum_words>()};
+}
+Kernel<FinishArgs> finish_kernel() {
+  return {"gemm_finish", finish, with_cuda<cuda::finish>()};
+}
+
+}  // namespace shardstream::gemm

@@ -1,0 +1,453 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/gemm/cuda.hpp"
+#include "kernels/gemm/panel/element.cuh"
+#include "kernels/gemm/panel/rounding.hpp"
+
+namespace shardstream::gemm::cuda {
+namespace {
+
+constexpr unsigned threads = 256;
+
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Neighbouring elements, which a thread moves at once.
+template <class T, unsigned Width>
+struct alignas(Width * sizeof(T) < 16 ? Width * sizeof(T) : 16) Pack {
+  T element[Width];
+};
+
+/// Whether rows of `ld` elements from `data` can be taken in Packs of four.
+template <class T>
+bool in_fours(const void* data, std::uint64_t ld) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, 4>) == 0 && ld % 4 == 0;
+}
+
+/// A block of threads takes `threads` packs of one row.
+struct Grid {
+  std::uint64_t rows, columns, blocks_a_row;
+  unsigned blocks() const { return static_cast<unsigned>(rows * blocks_a_row); }
+};
+Grid grid_of(std::uint64_t rows, std::uint64_t columns, unsigned width) {
+  return {rows, columns, ceil_div(columns, std::uint64_t{threads} * width)};
+}
+struct Place {
+  std::uint64_t row, column;
+  bool inside;
+};
+__device__ Place place_in(const Grid& grid, unsigned width) {
+  const std::uint64_t row = blockIdx.x / grid.blocks_a_row;
+  const std::uint64_t block = blockIdx.x % grid.blocks_a_row;
+  const std::uint64_t column = (block * threads + threadIdx.x) * width;
+  return {row, column, column < grid.columns};
+}
+
+/// The panel's element for a stored one at (row, column).
+template <Precision P>
+struct Rounded {
+  template <class T>
+  __device__ Element<P> operator()(T x, std::uint64_t, std::uint64_t) const {
+    return encoded<P>(rounded<P>(x));
+  }
+};
+
+/// The same with shift and scale, and with zeros where the panel is not valid.
+template <Precision P>
+struct Centred {
+  const double *shift, *scale;
+  bool by_row;
+  std::uint64_t valid_rows, valid_columns;
+
+  template <class T>
+  __device__ Element<P> operator()(T stored, std::uint64_t row, std::uint64_t column) const {
+    if (row >= valid_rows || column >= valid_columns) return encoded<P>(rounded<P>(T{}));
+    if constexpr (can_round<P, double>) {
+      if (shift != nullptr || scale != nullptr) {
+        const std::uint64_t variable = by_row ? row : column;
+        auto x = static_cast<double>(stored);
+        if (shift != nullptr) x -= shift[variable];
+        if (scale != nullptr) x *= scale[variable];
+        return encoded<P>(rounded<P>(x));
+      }
+    }
+    return encoded<P>(rounded<P>(stored));
+  }
+};
+
+struct Unchanged {
+  template <class T>
+  __device__ T operator()(T x, std::uint64_t, std::uint64_t) const {
+    return x;
+  }
+};
+
+template <unsigned Width, class T, class To, class Make>
+__global__ void __launch_bounds__(threads)
+    convert(const T* from, To* to, std::uint64_t ld, Grid grid, Make make) {
+  const Place at = place_in(grid, Width);
+  if (!at.inside) return;
+  const auto in =
+      *reinterpret_cast<const Pack<T, Width>*>(from + at.row * grid.columns + at.column);
+  Pack<To, Width> out;
+#pragma unroll
+  for (unsigned i = 0; i < Width; ++i) {
+    out.element[i] = make(in.element[i], at.row, at.column + i);
+  }
+  *reinterpret_cast<Pack<To, Width>*>(to + at.row * ld + at.column) = out;
+}
+
+constexpr unsigned edge = 64;  // of the squares that a block of threads turns
+
+/// to[r][c] = from[c][r] for rows x columns of `to`, through a square in shared memory whose rows
+/// are one longer, so that its columns lie in different banks.
+template <class T, class To, class Make>
+__global__ void __launch_bounds__(threads)
+    turn(const T* from, std::uint64_t ld_from, To* to, std::uint64_t rows, std::uint64_t columns,
+         std::uint64_t ld, Make make) {
+  __shared__ To square[edge][edge + 1];
+  const std::uint64_t across = ceil_div(rows, edge);
+  const std::uint64_t r0 = blockIdx.x % across * edge, c0 = blockIdx.x / across * edge;
+  const unsigned x = threadIdx.x % edge, y = threadIdx.x / edge;
+#pragma unroll
+  for (unsigned i = 0; i < edge; i += threads / edge) {
+    const std::uint64_t r = r0 + x, c = c0 + y + i;
+    if (c < columns && r < rows) square[y + i][x] = make(from[c * ld_from + r], r, c);
+  }
+  __syncthreads();
+#pragma unroll
+  for (unsigned i = 0; i < edge; i += threads / edge) {
+    const std::uint64_t r = r0 + y + i, c = c0 + x;
+    if (r < rows && c < columns) to[r * ld + c] = square[x][y + i];
+  }
+}
+
+template <class T, class To, class Make>
+void turn_all(const T* from, std::uint64_t ld_from, To* to, std::uint64_t rows,
+              std::uint64_t columns, std::uint64_t ld, const Make& make, CudaStream stream) {
+  const std::uint64_t blocks = ceil_div(rows, edge) * ceil_div(columns, edge);
+  turn<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(from, ld_from, to, rows, columns, ld,
+                                                              make);
+}
+
+/// `Dense` makes may see a panel without gaps as one long row.
+template <bool Dense, class T, class To, class Make>
+void convert_all(const CanonicalizeArgs& args, const T* raw, To* panel, const Make& make,
+                 CudaStream stream) {
+  if (args.transpose) {
+    return turn_all(raw, args.rows, panel, args.rows, args.columns, args.ld, make, stream);
+  }
+  const bool dense = Dense && args.ld == args.columns;
+  const std::uint64_t rows = dense ? 1 : args.rows;
+  const std::uint64_t columns = dense ? args.rows * args.columns : args.columns;
+  const bool fours = in_fours<T>(raw, columns) && in_fours<To>(panel, dense ? columns : args.ld);
+  const Grid grid = grid_of(rows, columns, fours ? 4 : 1);
+  if (fours) {
+    convert<4><<<grid.blocks(), threads, 0, stream>>>(raw, panel, args.ld, grid, make);
+  } else {
+    convert<1><<<grid.blocks(), threads, 0, stream>>>(raw, panel, args.ld, grid, make);
+  }
+}
+
+template <Precision P, class T>
+void canonicalize_as(const CanonicalizeArgs& args, CudaStream stream) {
+  const auto* raw = static_cast<const T*>(args.raw);
+  auto* panel = static_cast<Element<P>*>(args.panel);
+  const bool plain = args.shift == nullptr && args.scale == nullptr &&
+                     args.rows <= args.valid_rows && args.columns <= args.valid_columns;
+  if (plain) return convert_all<true>(args, raw, panel, Rounded<P>{}, stream);
+  convert_all<false>(
+      args, raw, panel,
+      Centred<P>{args.shift, args.scale, args.by_row, args.valid_rows, args.valid_columns}, stream);
+}
+
+/// PerWord elements of 4 / PerWord bytes in a word, turned: word i becomes the i-th elements of
+/// all.
+template <unsigned PerWord>
+__device__ void turn_words(std::uint32_t (&word)[PerWord]) {
+  if constexpr (PerWord == 2) {
+    const std::uint32_t first = __byte_perm(word[0], word[1], 0x5410);
+    word[1] = __byte_perm(word[0], word[1], 0x7632);
+    word[0] = first;
+  } else {
+    static_assert(PerWord == 4);
+    const std::uint32_t low01 = __byte_perm(word[0], word[1], 0x5140);
+    const std::uint32_t low23 = __byte_perm(word[2], word[3], 0x5140);
+    const std::uint32_t high01 = __byte_perm(word[0], word[1], 0x7362);
+    const std::uint32_t high23 = __byte_perm(word[2], word[3], 0x7362);
+    word[0] = __byte_perm(low01, low23, 0x5410);
+    word[1] = __byte_perm(low01, low23, 0x7632);
+    word[2] = __byte_perm(high01, high23, 0x5410);
+    word[3] = __byte_perm(high01, high23, 0x7632);
+  }
+}
+
+constexpr unsigned warp = 32;
+
+/// turn() for narrow elements, a word of them at a time: a block turns warp x warp squares of
+/// PerWord x PerWord elements. Sizes are in words, of PerWord rows or columns; ld in words of a
+/// row.
+template <unsigned PerWord>
+__global__ void __launch_bounds__(threads)
+    turn_narrow(const std::uint32_t* from, std::uint64_t ld_from, std::uint32_t* to,
+                std::uint64_t rows, std::uint64_t columns, std::uint64_t ld) {
+  __shared__ std::uint32_t square[PerWord][warp][warp + 1];
+  const std::uint64_t across = ceil_div(rows, warp);
+  const std::uint64_t r0 = blockIdx.x % across * warp, c0 = blockIdx.x / across * warp;
+  const unsigned x = threadIdx.x % warp, y = threadIdx.x / warp;
+  for (unsigned i = y; i < warp; i += threads / warp) {
+    if (c0 + i >= columns || r0 + x >= rows) continue;
+    std::uint32_t word[PerWord];
+#pragma unroll
+    for (unsigned j = 0; j < PerWord; ++j) {
+      word[j] = from[((c0 + i) * PerWord + j) * ld_from + r0 + x];
+    }
+    turn_words<PerWord>(word);
+#pragma unroll
+    for (unsigned j = 0; j < PerWord; ++j) square[j][x][i] = word[j];
+  }
+  __syncthreads();
+  for (unsigned i = y; i < warp; i += threads / warp) {
+    if (r0 + i >= rows || c0 + x >= columns) continue;
+#pragma unroll
+    for (unsigned j = 0; j < PerWord; ++j) {
+      to[((r0 + i) * PerWord + j) * ld + c0 + x] = square[j][i][x];
+    }
+  }
+}
+
+template <class T>
+void transpose_as(const TransposeArgs& args, CudaStream stream) {
+  constexpr unsigned per_word = 4 / sizeof(T);
+  if constexpr (per_word > 1) {
+    const auto in_words = [](const void* data, std::uint64_t ld) {
+      return reinterpret_cast<std::uintptr_t>(data) % 4 == 0 && ld % per_word == 0;
+    };
+    if (in_words(args.from, args.ld) && in_words(args.to, args.ld_to) &&
+        args.rows % per_word == 0 && args.columns % per_word == 0) {
+      const std::uint64_t rows = args.columns / per_word, columns = args.rows / per_word;
+      const std::uint64_t blocks = ceil_div(rows, warp) * ceil_div(columns, warp);
+      turn_narrow<per_word><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+          static_cast<const std::uint32_t*>(args.from), args.ld / per_word,
+          static_cast<std::uint32_t*>(args.to), rows, columns, args.ld_to / per_word);
+      return;
+    }
+  }
+  turn_all(static_cast<const T*>(args.from), args.ld, static_cast<T*>(args.to), args.columns,
+           args.rows, args.ld_to, Unchanged{}, stream);
+}
+
+/// A block takes a square below the diagonal, or on it.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    mirror_squares(T* tile, std::uint64_t size, std::uint64_t ld, std::uint64_t across) {
+  __shared__ T square[warp][warp + 1];
+  const std::uint64_t r0 = blockIdx.x / across * warp, c0 = blockIdx.x % across * warp;
+  if (c0 > r0) return;
+  const unsigned x = threadIdx.x % warp, y = threadIdx.x / warp;
+  for (unsigned i = y; i < warp; i += threads / warp) {
+    if (c0 + i < size && r0 + x < size) square[i][x] = tile[(c0 + i) * ld + r0 + x];
+  }
+  __syncthreads();
+  for (unsigned i = y; i < warp; i += threads / warp) {
+    const std::uint64_t r = r0 + i, c = c0 + x;
+    if (r < size && c < r) tile[r * ld + c] = square[x][i];
+  }
+}
+
+template <class T>
+void mirror_as(const MirrorArgs& args, CudaStream stream) {
+  const std::uint64_t across = ceil_div(args.edge, warp);
+  mirror_squares<<<static_cast<unsigned>(across * across), threads, 0, stream>>>(
+      static_cast<T*>(args.tile), args.edge, args.ld, across);
+}
+
+template <class T, unsigned Width>
+__global__ void __launch_bounds__(threads) finish_elements(FinishArgs args, Grid grid) {
+  const Place at = place_in(grid, Width);
+  if (!at.inside) return;
+  using Four = Pack<T, Width>;
+  const std::uint64_t dense = at.row * grid.columns + at.column;
+  auto values = *reinterpret_cast<const Four*>(static_cast<const T*>(args.tile) +
+                                               at.row * args.ld_tile + at.column);
+  if (args.c0 == nullptr) {
+#pragma unroll
+    for (T& value : values.element) value = static_cast<T>(args.alpha * value);
+  } else {
+    const auto c0 = *reinterpret_cast<const Four*>(static_cast<const T*>(args.c0) + dense);
+#pragma unroll
+    for (unsigned i = 0; i < Width; ++i) {
+      values.element[i] =
+          static_cast<T>(args.alpha * values.element[i] + args.beta * c0.element[i]);
+    }
+  }
+  auto* const out = static_cast<T*>(args.out) + at.row * args.ld_out + at.column;
+  *reinterpret_cast<Four*>(out) = values;
+}
+
+template <class T>
+void finish_as(const FinishArgs& args, CudaStream stream) {
+  const bool dense = args.ld_tile == args.columns && args.ld_out == args.columns;
+  const std::uint64_t rows = dense ? 1 : args.rows;
+  const std::uint64_t columns = dense ? args.rows * args.columns : args.columns;
+  const bool fours = in_fours<T>(args.tile, dense ? columns : args.ld_tile) &&
+                     in_fours<T>(args.out, dense ? columns : args.ld_out) &&
+                     in_fours<T>(args.c0, columns);
+  const Grid grid = grid_of(rows, columns, fours ? 4 : 1);
+  if (fours) {
+    finish_elements<T, 4><<<grid.blocks(), threads, 0, stream>>>(args, grid);
+  } else {
+    finish_elements<T, 1><<<grid.blocks(), threads, 0, stream>>>(args, grid);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads) correlate_elements(CorrelateArgs args, Grid grid) {
+  const Place at = place_in(grid, 1);
+  if (!at.inside) return;
+  T* const element = static_cast<T*>(args.tile) + at.row * args.ld + at.column;
+  *element = correlation(*element, args.diagonal && at.row == at.column);
+}
+
+/// Adds up the warp's sums and adds the total to *sum: whole numbers, whose order does not matter.
+__device__ void add_warp(std::uint64_t value, std::uint64_t* sum) {
+#pragma unroll
+  for (unsigned distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_down_sync(0xffffffffu, value, distance);
+  }
+  if (threadIdx.x % 32 == 0) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(value));
+  }
+}
+
+constexpr unsigned flight = 8;  // loads of a thread before it uses the first
+constexpr unsigned rounds = 8;  // so that a warp, which ends with an atomic, has 32 KiB
+constexpr std::uint64_t pairs_a_block = std::uint64_t{threads} * flight * rounds;
+constexpr std::uint64_t most_rows = 4096;  // side by side, beyond which each block has several
+
+__global__ void __launch_bounds__(threads)
+    sum_pairs(const ulonglong2* pairs, std::uint64_t count, std::uint64_t rows, std::uint64_t apart,
+              std::uint64_t* sum) {
+  std::uint64_t mine = 0;
+  const std::uint64_t begin = blockIdx.x * pairs_a_block + threadIdx.x;
+  for (std::uint64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    const ulonglong2* const here = pairs + row * apart;
+    for (unsigned round = 0; round < rounds; ++round) {
+      const std::uint64_t first = begin + round * std::uint64_t{threads} * flight;
+      if (first - threadIdx.x >= count) break;
+      ulonglong2 pair[flight];
+#pragma unroll
+      for (unsigned i = 0; i < flight; ++i) {
+        const std::uint64_t at = first + i * threads;
+        pair[i] = at < count ? here[at] : ulonglong2{0, 0};
+      }
+#pragma unroll
+      for (unsigned i = 0; i < flight; ++i) mine += pair[i].x + pair[i].y;
+    }
+  }
+  add_warp(mine, sum);
+}
+
+/// A word a thread, byte by byte: for what is not aligned, and for a tail.
+__global__ void __launch_bounds__(threads)
+    sum_bytes(const std::uint8_t* data, std::uint64_t bytes, std::uint64_t* sum) {
+  const std::uint64_t first = (std::uint64_t{blockIdx.x} * threads + threadIdx.x) * 8;
+  std::uint64_t word = 0;
+  for (unsigned i = 0; i < 8; ++i) {
+    if (first + i < bytes) word |= std::uint64_t{data[first + i]} << (8 * i);
+  }
+  add_warp(word, sum);
+}
+
+}  // namespace
+
+void canonicalize(const CanonicalizeArgs& args, CudaStream stream) {
+  if (args.rows == 0 || args.columns == 0) return;
+  const bool centred = args.shift != nullptr || args.scale != nullptr;
+  if (args.precision == Precision::int8 && centred) {
+    throw std::logic_error("int8 panels are not centred");
+  }
+  with_element_type(args.from, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    with_precision(args.precision, [&](auto precision) {
+      constexpr Precision to = decltype(precision)::value;
+      if constexpr (can_round<to, T>) {
+        canonicalize_as<to, T>(args, stream);
+      } else {
+        throw std::logic_error("int8 panels are made of i8 alone");
+      }
+    });
+  });
+}
+
+void transpose(const TransposeArgs& args, CudaStream stream) {
+  if (args.rows == 0 || args.columns == 0) return;
+  switch (args.element_bytes) {
+    case 1:
+      return transpose_as<std::uint8_t>(args, stream);
+    case 2:
+      return transpose_as<std::uint16_t>(args, stream);
+    case 4:
+      return transpose_as<std::uint32_t>(args, stream);
+    case 8:
+      return transpose_as<std::uint64_t>(args, stream);
+    default:
+      throw std::logic_error("no element has as many bytes");
+  }
+}
+
+void mirror(const MirrorArgs& args, CudaStream stream) {
+  if (args.edge == 0) return;
+  switch (args.element_bytes) {
+    case 4:
+      return mirror_as<std::uint32_t>(args, stream);
+    case 8:
+      return mirror_as<std::uint64_t>(args, stream);
+    default:
+      throw std::logic_error("no tile has elements of as many bytes");
+  }
+}
+
+void correlate(const CorrelateArgs& args, CudaStream stream) {
+  if (args.rows == 0 || args.columns == 0) return;
+  const Grid grid = grid_of(args.rows, args.columns, 1);
+  with_accumulator_type(args.precision, [&](auto of) {
+    correlate_elements<typename decltype(of)::type>
+        <<<grid.blocks(), threads, 0, stream>>>(args, grid);
+  });
+}
+
+void zero(const ZeroArgs& args, CudaStream stream) {
+  cudaMemsetAsync(args.data, 0, args.bytes, stream);  // whoever launches reads the last error
+}
+
+void sum_words(const WordSumArgs& args, CudaStream stream) {
+  constexpr std::uint64_t pair = sizeof(ulonglong2);
+  const auto* bytes = static_cast<const std::uint8_t*>(args.data);
+  const bool one = args.rows == 1;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % pair == 0 &&
+                       (one || (args.bytes % pair == 0 && args.apart % pair == 0));
+  const std::uint64_t pairs = aligned ? args.bytes / pair : 0;
+  if (pairs > 0 && args.rows > 0) {
+    const dim3 blocks(static_cast<unsigned>(ceil_div(pairs, pairs_a_block)),
+                      static_cast<unsigned>(args.rows < most_rows ? args.rows : most_rows));
+    sum_pairs<<<blocks, threads, 0, stream>>>(reinterpret_cast<const ulonglong2*>(bytes), pairs,
+                                              args.rows, args.apart / pair, args.sum);
+  }
+  const std::uint64_t rest = args.bytes - pairs * pair;
+  if (rest == 0) return;
+  for (std::uint64_t row = 0; row < args.rows; ++row) {
+    sum_bytes<<<static_cast<unsigned>(ceil_div(rest, threads * 8)), threads, 0, stream>>>(
+        bytes + row * args.apart + (args.bytes - rest), rest, args.sum);
+  }
+}
+
+void finish(const FinishArgs& args, CudaStream stream) {
+  if (args.rows == 0 || args.columns == 0) return;
+  with_rounded_type(args.precision,
+                    [&](auto of) { finish_as<typename decltype(of)::type>(args, stream); });
+}
+
+}  // namespace shardstream::gemm::cuda

@@ -1,0 +1,333 @@
+#include "io/hdf5/result_file.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "core/descriptor.hpp"
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/lookup.hpp"
+#include "io/hdf5/tables.hpp"
+#include "io/output/dataset_file.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using hdf5::check;
+
+constexpr OptionRow rows[] = {
+    {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
+     "The result file; {workload}, {ranks} and {jobid} are replaced."},
+    {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
+     "Whether an existing file is replaced: with false an unfinished result alone, with true also "
+     "a result of a run, with anything any regular file but an input."},
+    {"output.resume", OptionKind::choice, "auto", "auto|never",
+     "auto resumes a matrix product from what an interrupted run of the same output.file has "
+     "finished; never removes that and starts over."},
+    {"output.store", OptionKind::flag, "true", "",
+     "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
+};
+
+/// ISO 8601, UTC, to the second.
+std::string now_utc() {
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
+
+/// Opens `path`, making it and the groups above it as needed.
+hdf5::Group open_group(const hdf5::File& file, const std::string& path) {
+  hdf5::Group group(H5Gopen2(file.get(), "/", H5P_DEFAULT), "cannot open the root group");
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string name = path.substr(at, end - at);
+    at = end + 1;
+    if (name.empty()) continue;
+    const auto what = fmt::format("cannot open the group '{}'", path);
+    const bool there = check(H5Lexists(group.get(), name.c_str(), H5P_DEFAULT), what) > 0;
+    group = hdf5::Group(
+        there ? H5Gopen2(group.get(), name.c_str(), H5P_DEFAULT)
+              : H5Gcreate2(group.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+        what);
+  }
+  return group;
+}
+
+/// After a full disk HDF5 can report success for a file that it did not write in full.
+void expect_whole(const std::filesystem::path& path, const std::string& status,
+                  const std::string& what) {
+  const auto access = hdf5::posix_access(false);
+  const hdf5::File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what);
+  const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), what);
+  if (hdf5::read_text_attribute(root.get(), "status") == status) return;
+  throw Error(what + ": it reads back incomplete: check that its disk is not full");
+}
+
+constexpr std::int64_t schema_version = 1;
+
+[[noreturn]] void fail_as_no_result(const std::string& name, const std::string& why) {
+  throw UsageError(fmt::format(
+      "'{}' is no result of a run ({}): name the file that a run has written (-o)", name, why));
+}
+
+void expect_complete(const hdf5::File& file, const std::string& name) {
+  const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), "cannot open the root group");
+  if (hdf5::read_text_attribute(root.get(), "schema") != result_schema) {
+    fail_as_no_result(name, "it is not marked as one");
+  }
+  const auto version = hdf5::read_integer_attribute(root.get(), "schema_version");
+  if (version != schema_version) {
+    fail_as_no_result(name,
+                      fmt::format("its schema_version is {}, and this program reads {}",
+                                  version ? std::to_string(*version) : "missing", schema_version));
+  }
+  const std::string status = hdf5::read_text_attribute(root.get(), "status");
+  if (status == "complete") return;
+  if (status == "unverified") {
+    throw UsageError(
+        fmt::format("'{}' has not passed its verification (it is marked unverified): run its "
+                    "command again, which replaces it, or name another result",
+                    name));
+  }
+  if (status == "partial") {
+    fail_as_no_result(name, "the run that wrote it has not come to its end");
+  }
+  fail_as_no_result(name, fmt::format("its status is {}", excerpt(status)));
+}
+
+/// A complete result. Needs the lock.
+hdf5::File open_result(const std::string& name) {
+  struct stat status {};
+  if (::stat(name.c_str(), &status) != 0) fail_as_no_result(name, errno_text(errno));
+  if (!S_ISREG(status.st_mode)) fail_as_no_result(name, "it is no regular file");
+  const auto access = hdf5::posix_access(true);
+  hdf5::File opened(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!opened.valid()) fail_as_no_result(name, "HDF5 cannot open it");
+  expect_complete(opened, name);
+  return opened;
+}
+
+/// Whether there is something at `path`. Throws Error if a link on the way leads elsewhere: results
+/// have none, and it could lead to any file. Needs the lock.
+bool is_there(const hdf5::File& opened, const std::string& file, const std::string& path) {
+  const auto what = fmt::format("cannot look for '{}' in '{}'", path, file);
+  for (auto end = path.find('/', 1); true; end = path.find('/', end + 1)) {
+    const std::string so_far = path.substr(0, end);
+    if (check(H5Lexists(opened.get(), so_far.c_str(), H5P_DEFAULT), what) == 0) return false;
+    H5L_info_t link{};
+    check(H5Lget_info(opened.get(), so_far.c_str(), &link, H5P_DEFAULT), what);
+    if (link.type != H5L_TYPE_HARD) throw Error(fmt::format("{}: '{}' is a link", what, so_far));
+    if (end == path.npos) return true;
+  }
+}
+
+/// Nothing if there is no such group. Needs the lock.
+std::optional<hdf5::Group> find_group(const hdf5::File& opened, const std::string& file,
+                                      const std::string& group) {
+  const auto what = fmt::format("cannot open '{}' in '{}'", group, file);
+  if (group == "/") return hdf5::Group(H5Gopen2(opened.get(), "/", H5P_DEFAULT), what);
+  if (!is_there(opened, file, group)) return std::nullopt;
+  return hdf5::Group(H5Gopen2(opened.get(), group.c_str(), H5P_DEFAULT), what);
+}
+
+}  // namespace
+
+struct ResultReader::Handle {
+  std::string name;
+  hdf5::File file;
+
+  /// The value of `read`, under the lock, with all that is wrong as the file's fault.
+  template <class Read>
+  auto guarded(const Read& read) {
+    const hdf5::AtWork at_work(name, hdf5::Stage::opening);
+    const hdf5::Lock lock;
+    try {
+      return read();
+    } catch (const ContractError&) {
+      throw;
+    } catch (const UsageError&) {
+      throw;
+    } catch (const Error& error) {
+      throw UsageError(
+          fmt::format("'{}' is damaged or no result of this program ({}): name another result",
+                      name, error.what()),
+          error.where());
+    }
+  }
+
+  /// The value of `read` for the attribute `key` of `group`; an empty one if there is no such
+  /// group.
+  template <class Value>
+  Value attribute(const std::string& group, const std::string& key,
+                  Value (*read)(hid_t, const std::string&)) {
+    return guarded([&] {
+      const auto found = find_group(file, name, group);
+      return found ? read(found->get(), key) : Value();
+    });
+  }
+};
+
+ResultReader::ResultReader(const std::filesystem::path& file)
+    : handle_(std::make_unique<Handle>(file.string())) {
+  handle_->guarded([&] { handle_->file = open_result(handle_->name); });
+}
+
+ResultReader::~ResultReader() {
+  handle_->guarded([&] { handle_->file.close(); });
+}
+
+Table ResultReader::table(const std::string& path, const std::vector<Column>& columns) const {
+  return handle_->guarded([&] {
+    // open_dataset() says what else there is.
+    static_cast<void>(is_there(handle_->file, handle_->name, path));
+    return read_table(open_dataset(handle_->file, handle_->name, path), path, columns);
+  });
+}
+
+Table ResultReader::table(const std::string& path) const {
+  return handle_->guarded([&] {
+    static_cast<void>(is_there(handle_->file, handle_->name, path));
+    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    return read_table(dataset, path, columns_of(dataset, path));
+  });
+}
+
+bool ResultReader::has_column(const std::string& path, const std::string& column) const {
+  return handle_->guarded([&] {
+    static_cast<void>(is_there(handle_->file, handle_->name, path));
+    const hdf5::Dataset dataset = open_dataset(handle_->file, handle_->name, path);
+    const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot read a table's type");
+    return H5Tget_class(stored.get()) == H5T_COMPOUND &&
+           H5Tget_member_index(stored.get(), column.c_str()) >= 0;
+  });
+}
+
+std::string ResultReader::text(const std::string& group, const std::string& name) const {
+  return handle_->attribute(group, name, hdf5::read_text_attribute);
+}
+
+std::map<std::string, std::string> ResultReader::texts(const std::string& group) const {
+  return handle_->guarded([&] {
+    std::map<std::string, std::string> texts;
+    const auto found = find_group(handle_->file, handle_->name, group);
+    if (!found) return texts;
+    for (const std::string& name : hdf5::attribute_names(found->get())) {
+      texts[name] = hdf5::read_text_attribute(found->get(), name);
+    }
+    return texts;
+  });
+}
+
+std::optional<std::int64_t> ResultReader::integer(const std::string& group,
+                                                  const std::string& name) const {
+  return handle_->attribute(group, name, hdf5::read_integer_attribute);
+}
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  const hdf5::Lock lock;
+  check(H5get_libversion(&major, &minor, &release), "cannot ask HDF5 for its version");
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+std::span<const OptionRow> output_options() {
+  return rows;
+}
+
+struct ResultFile::Handle {
+  PartFile part;
+  std::uint64_t reserve;
+  hdf5::File file;
+  bool kept = false;
+
+  Handle(std::filesystem::path path, Overwrite overwrite, const std::string& uuid,
+         std::uint64_t reserve_bytes)
+      : part(std::move(path), overwrite, uuid, Contents::result), reserve(reserve_bytes) {}
+  /// A file that is still open was not published. HDF5 writes to it once more when it closes.
+  ~Handle() {
+    if (file.valid() && !kept) part.abandon();
+  }
+};
+
+ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
+                       std::uint64_t reserve)
+    : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid, reserve)) {
+  // HDF5 begins by cutting the file, which ends a reservation; but must not meet a full disk at
+  // all.
+  handle_->part.reserve(reserve);
+  const hdf5::Lock lock;
+  const auto access = aligned_access();
+  handle_->file =
+      hdf5::File(H5Fcreate(part_path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()),
+                 fmt::format("cannot create '{}'", part_path().string()));
+  handle_->part.reserve(reserve);
+  attribute("/", "schema", std::string(result_schema));
+  attribute("/", "schema_version", schema_version);
+  attribute("/", "run_uuid", run_uuid);
+  attribute("/", "created_utc", now_utc());
+  attribute("/", "status", std::string("partial"));
+}
+
+ResultFile::~ResultFile() = default;
+
+void ResultFile::attribute(const std::string& group, const std::string& name,
+                           const Attribute& value) {
+  const hdf5::Lock lock;
+  expect(handle_->file.valid(), "a result file is written before it is published");
+  const auto object = open_group(handle_->file, group);
+  std::visit([&](const auto& v) { hdf5::write_attribute(object.get(), name, v); }, value);
+}
+
+void ResultFile::table(const std::string& group, const Table& table) {
+  const hdf5::Lock lock;
+  expect(handle_->file.valid(), "a result file is written before it is published");
+  write_table(open_group(handle_->file, group).get(), table);
+}
+
+std::uint64_t ResultFile::dataset(const std::string& group, const std::string& name,
+                                  ElementType type, std::uint64_t rows, std::uint64_t columns) {
+  const hdf5::Lock lock;
+  expect(handle_->file.valid(), "a result file is written before it is published");
+  const std::uint64_t bytes = bytes_of(type, {rows, columns});
+  // Before HDF5 can meet a full disk, and again from where the data set came to stand: the tables
+  // come behind it.
+  handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes + handle_->reserve);
+  const std::uint64_t offset =
+      lay_out(handle_->file, fmt::format("{}/{}", group, name), type, {rows, columns});
+  handle_->part.reserve(offset + bytes + handle_->reserve);
+  return offset;
+}
+
+void ResultFile::keep() {
+  handle_->kept = true;
+  handle_->part.keep();
+}
+
+void ResultFile::publish(const std::string& status) {
+  const hdf5::Lock lock;
+  attribute("/", "status", status);
+  const auto what = fmt::format("cannot write '{}'", part_path().string());
+  check(H5Fflush(handle_->file.get(), H5F_SCOPE_GLOBAL), what);
+  check(handle_->file.close(), what);
+  expect_whole(part_path(), status, what);
+  handle_->part.publish();
+}
+
+bool ResultFile::is_overtaken() const {
+  return handle_->part.is_overtaken();
+}
+
+const std::filesystem::path& ResultFile::path() const {
+  return handle_->part.path();
+}
+
+const std::filesystem::path& ResultFile::part_path() const {
+  return handle_->part.part_path();
+}
+
+}  // namespace shardstream::io

@@ -1,0 +1,443 @@
+#include "io/output/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ranges>
+#include <set>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "io/output/part_file.hpp"
+
+namespace shardstream::io {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// All journals of a result are read together: more is not this program's.
+constexpr std::uint64_t max_journals_bytes = std::uint64_t{1} << 30;
+
+/// A line of a journal behind what `checksum` has seen so far.
+std::string line_of(JournalChecksum& checksum, const std::string& json) {
+  return fmt::format("{:016x} {}\n", checksum.add(json), json);
+}
+
+/// The text behind the checksum of a line; nothing if that is not what follows `before`.
+std::optional<std::string_view> checked(std::string_view line, JournalChecksum& before) {
+  constexpr std::size_t digits = 16;
+  if (line.size() <= digits || line[digits] != ' ') return std::nullopt;
+  const std::string_view json = line.substr(digits + 1);
+  JournalChecksum with = before;
+  if (fmt::format("{:016x}", with.add(json)) != line.substr(0, digits)) return std::nullopt;
+  before = with;
+  return json;
+}
+
+std::string text_of(const FinishedPiece& piece) {
+  Json json = {{"piece", piece.number}, {"record", piece.record}};
+  if (piece.group) json["group"] = *piece.group;
+  return json.dump();
+}
+
+std::string text_of_group(std::uint64_t group) {
+  return Json{{"group", group}}.dump();
+}
+
+/// A journal's first line; journal_start() is how it begins.
+std::string head(const std::string& run, std::uint64_t rank, std::uint64_t ranks,
+                 std::optional<std::uint64_t> offset, std::uint64_t restarts,
+                 const Fingerprint& fingerprint) {
+  Json json = {{"run", run},        {"rank", rank},         {"ranks", ranks},
+               {"offset", nullptr}, {"restarts", restarts}, {"fingerprint", fingerprint}};
+  if (offset) json["offset"] = *offset;
+  return json.dump();
+}
+
+/// Throws Json::exception also if the number is negative or not an integer.
+std::uint64_t count(const Json& json) {
+  return json.get_ref<const Json::number_unsigned_t&>();
+}
+
+/// Throws Json::exception if a value is missing or of another type.
+FinishedPiece piece_of(const Json& json) {
+  FinishedPiece piece{.number = count(json.at("piece"))};
+  for (const Json& value : json.at("record")) piece.record.push_back(count(value));
+  if (json.contains("group")) piece.group = count(json.at("group"));
+  return piece;
+}
+
+/// What the journals of one run say.
+struct RunJournals {
+  Checkpoint::Run run;
+  std::uint64_t ranks = 0, restarts = 0;
+  std::map<std::uint64_t, std::set<std::uint64_t>> ranks_of_groups;
+  std::vector<FinishedPiece> pieces;
+
+  bool counts(const FinishedPiece& piece) const {
+    if (!piece.group) return true;
+    const auto found = ranks_of_groups.find(*piece.group);
+    return found != ranks_of_groups.end() && found->second.size() == ranks;
+  }
+};
+
+/// Reads journals, one behind another.
+class JournalReader {
+ public:
+  explicit JournalReader(const fs::path& result) : result_(result) {}
+
+  void take(std::string_view journals) {
+    for (const auto line : std::views::split(journals, '\n')) {
+      try {
+        take_line({line.begin(), line.end()});
+      } catch (const Json::exception&) {
+        journal_ = nullptr;
+      }
+    }
+  }
+
+  const std::map<std::string, RunJournals>& runs() const { return runs_; }
+
+ private:
+  void take_line(std::string_view line) {
+    JournalChecksum from_start;
+    if (const auto head = checked(line, from_start)) {
+      checksum_ = from_start;
+      journal_ = nullptr;
+      take_head(Json::parse(*head));
+    } else if (journal_ != nullptr) {
+      const auto entry = checked(line, checksum_);
+      if (entry) {
+        take_entry(Json::parse(*entry));
+      } else {
+        journal_ = nullptr;  // until the next one's head
+      }
+    }
+  }
+
+  void take_head(const Json& json) {
+    const auto uuid = json.at("run").get<std::string>();
+    RunJournals journals;
+    journals.run.part = part_path_of(result_, uuid);
+    if (!json.at("offset").is_null()) journals.run.offset = count(json.at("offset"));
+    journals.run.fingerprint = json.at("fingerprint").get<Fingerprint>();
+    journals.ranks = count(json.at("ranks"));
+    journals.restarts = count(json.at("restarts"));
+    rank_ = count(json.at("rank"));
+    if (rank_ >= journals.ranks) return;
+    RunJournals& known = runs_.try_emplace(uuid, journals).first->second;
+    if (known.ranks == journals.ranks && known.run.offset == journals.run.offset &&
+        known.run.fingerprint == journals.run.fingerprint) {
+      journal_ = &known;
+    }
+  }
+
+  void take_entry(const Json& json) {
+    if (json.contains("piece")) {
+      journal_->pieces.push_back(piece_of(json));
+    } else {
+      journal_->ranks_of_groups[count(json.at("group"))].insert(rank_);
+    }
+  }
+
+  fs::path result_;
+  std::map<std::string, RunJournals> runs_;
+  RunJournals* journal_ = nullptr;  // the one that lines belong to; none behind a damaged line
+  JournalChecksum checksum_;        // of its lines so far
+  std::uint64_t rank_ = 0;
+};
+
+/// The whole lines of a journal; nothing if it cannot be read.
+std::string whole_lines(const Descriptor& journal) {
+  struct stat status {};
+  if (::fstat(journal.get(), &status) != 0) return {};
+  // It may still grow.
+  std::string text(std::min(static_cast<std::uint64_t>(status.st_size), max_journal_bytes), '\0');
+  const auto got = journal.read_at(0, reinterpret_cast<std::byte*>(text.data()), text.size());
+  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
+  text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
+  return text;
+}
+
+/// The files of each run that has a journal; others have finished nothing.
+std::map<std::string, std::vector<RunFile>> files_by_run(const fs::path& result) {
+  std::map<std::string, std::vector<RunFile>> runs;
+  for (const RunFile& file : run_files_beside(result)) runs[file.uuid].push_back(file);
+  std::erase_if(runs, [](const auto& run) {
+    return std::ranges::none_of(
+        run.second, [](const RunFile& file) { return file.kind == RunFile::Kind::journal; });
+  });
+  return runs;
+}
+
+/// What the files of one run say, each opened once.
+struct Seen {
+  std::string journals = {};
+  bool has_part = false, is_alive = false, has_locks = true;
+  std::vector<fs::path> paths = {};
+  std::vector<Descriptor> files = {};
+  std::vector<std::string> warnings = {};
+};
+Seen look_at_run(std::span<const RunFile> files, Locking locking) {
+  using Writer = OpenedRunFile::Writer;
+  Seen seen;
+  for (const RunFile& file : files) {
+    OpenedRunFile opened = open_run_file(file, locking);
+    if (opened.writer == Writer::foreign) {
+      seen.warnings.push_back(
+          fmt::format("'{}' is ignored: it has the name of a run's file, but {}",
+                      file.path.string(), opened.problem));
+    }
+    if (!opened.file.valid()) continue;
+    // The rank that made the part file may have ended before others.
+    seen.is_alive = seen.is_alive || opened.writer == Writer::alive;
+    seen.has_locks = seen.has_locks && opened.writer != Writer::unknown;
+    if (file.kind == RunFile::Kind::journal) {
+      seen.journals += whole_lines(opened.file);
+    } else {
+      seen.has_part = true;
+    }
+    seen.paths.push_back(file.path);
+    seen.files.push_back(std::move(opened.file));
+  }
+  return seen;
+}
+
+/// As a journal's first line has it.
+Fingerprint as_stored(Fingerprint fingerprint, bool stored) {
+  fingerprint.emplace_back("output.store", stored ? "true" : "false");
+  for (auto& [name, value] : fingerprint) value = printable(value);
+  return fingerprint;
+}
+
+/// Throws UsageError naming the first value in which `then` is not `now`.
+void expect_same(const Fingerprint& then, const Fingerprint& now, std::size_t pieces) {
+  const auto fail = [&](const std::string& difference) {
+    throw UsageError(fmt::format(
+        "an interrupted run of the same output.file has left a checkpoint of {} finished piece{}, "
+        "but of another computation ({}): choose another output.file, or pass --output.resume "
+        "never, which removes the checkpoint and starts over",
+        pieces, pieces == 1 ? "" : "s", difference));
+  };
+  const std::pair<std::string, std::string> none = {"nothing more", ""};
+  for (std::size_t i = 0; i < std::max(then.size(), now.size()); ++i) {
+    const auto& [name_then, was] = i < then.size() ? then[i] : none;
+    const auto& [name_now, is] = i < now.size() ? now[i] : none;
+    if (name_then != name_now) {  // another version of this program, or another workload
+      fail(fmt::format("{} was {}, and {} is {}", name_then, excerpt(was), name_now, excerpt(is)));
+    }
+    if (was != is) fail(fmt::format("{} was {} and is {}", name_now, excerpt(was), excerpt(is)));
+  }
+}
+
+}  // namespace
+
+std::uint64_t JournalChecksum::add(std::string_view json) {
+  crc_.process_bytes(json.data(), json.size());
+  return crc_.checksum();
+}
+
+// ---------------------------------------------------------------- written
+
+Journal::Journal(const fs::path& result, const std::string& uuid, int rank, int ranks,
+                 const RangeWriter* matrix, Log& log, std::function<void()> on_checkpoint)
+    : path_(journal_path_of(result, uuid, rank)),
+      run_(uuid),
+      rank_(rank),
+      ranks_(ranks),
+      log_(log),
+      on_checkpoint_(std::move(on_checkpoint)) {
+  if (matrix == nullptr) return;
+  offset_ = matrix->offset();
+}
+
+void Journal::begin(Fingerprint fingerprint, const Checkpoint* earlier,
+                    const JournalExtent& extent) {
+  expect(!begun_, "a journal is begun once");
+  if (earlier != nullptr) {
+    expect_same_computation(*earlier, fingerprint, offset_.has_value(), {});
+    restarts_ = earlier->restarts + 1;
+  }
+  const std::uint64_t bytes = std::min(journal_bytes(fingerprint, extent), max_journal_bytes);
+  fingerprint = as_stored(std::move(fingerprint), offset_.has_value());
+  begun_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    file_ = Descriptor(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, private_mode);
+    if (!file_.valid()) {
+      give_up("make", errno_text(errno));
+    } else {
+      lock_as_writer(file_);
+      reserve_room(file_, path_, bytes);
+      append(head(run_, static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(ranks_),
+                  offset_, restarts_, fingerprint));
+    }
+  }
+  if (earlier != nullptr) tell();
+}
+
+void Journal::add(const FinishedPiece& piece) {
+  expect(begun_, "a journal is begun before pieces are added");
+  const std::string json = text_of(piece);
+  const std::lock_guard lock(mutex_);
+  append(json);
+}
+
+void Journal::add_group(std::uint64_t group) {
+  expect(begun_, "a journal is begun before groups are added");
+  const std::string json = text_of_group(group);
+  {
+    const std::lock_guard lock(mutex_);
+    append(json);
+    if (!file_.valid()) return;
+  }
+  tell();
+}
+
+bool Journal::sync() {
+  const std::lock_guard lock(mutex_);
+  if (!file_.valid()) return false;
+  if (::fdatasync(file_.get()) == 0) return true;
+  give_up("sync", errno_text(errno));
+  return false;
+}
+
+void Journal::append(const std::string& json) {
+  if (!file_.valid()) return;
+  const std::string line = line_of(checksum_, json);
+  if (bytes_ + line.size() > max_journal_bytes) {
+    return give_up("extend", fmt::format("it would exceed {}", format_size(max_journal_bytes)));
+  }
+  if (file_.write_at(bytes_, std::as_bytes(std::span(line)))) {
+    bytes_ += line.size();
+    return;
+  }
+  const int error = errno;
+  // A line that is there in part would not count anyway.
+  [[maybe_unused]] const int result = ::ftruncate(file_.get(), static_cast<off_t>(bytes_));
+  give_up("write", errno_text(error));
+}
+
+void Journal::give_up(const std::string& what, const std::string& reason) {
+  log_.warn(fmt::format(
+      "cannot {} '{}' ({}): the run continues, but what it finishes from now on is lost "
+      "if it is interrupted",
+      what, path_.string(), reason));
+  file_ = {};
+}
+
+void Journal::tell() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(told_, true)) return;
+  }
+  on_checkpoint_();
+}
+
+// ---------------------------------------------------------------- read
+
+EarlierRuns::EarlierRuns(const fs::path& result) : result_(result) {
+  for (const auto& [uuid, files] : files_by_run(result)) look_at(files);
+}
+
+void EarlierRuns::look_at(std::span<const RunFile> files) {
+  Seen seen = look_at_run(files, Locking::take);
+  warnings_.insert(warnings_.end(), seen.warnings.begin(), seen.warnings.end());
+  contested_ = contested_ || seen.is_alive;
+  if (seen.is_alive) return;
+  const bool fits = journals_.size() + seen.journals.size() <= max_journals_bytes;
+  if (seen.has_part && fits && parse_checkpoint(result_, seen.journals)) {
+    journals_ += seen.journals;
+    runs_.push_back({std::move(seen.paths), std::move(seen.files)});
+  } else if (seen.has_locks || !seen.has_part) {
+    for (const fs::path& path : seen.paths) ::unlink(path.c_str());
+  }
+}
+
+void EarlierRuns::remove() {
+  for (const Run& run : runs_) {
+    for (const fs::path& path : run.paths) ::unlink(path.c_str());
+  }
+  runs_.clear();
+}
+
+std::optional<Checkpoint> parse_checkpoint(const fs::path& result, const std::string& journals) {
+  JournalReader reader(result);
+  reader.take(journals);
+  Checkpoint checkpoint;
+  std::map<std::uint64_t, Checkpoint::Piece> pieces;
+  for (const auto& [uuid, of_run] : reader.runs()) {
+    const std::size_t number = checkpoint.runs.size();
+    for (const FinishedPiece& piece : of_run.pieces) {
+      if (of_run.counts(piece)) pieces.try_emplace(piece.number, Checkpoint::Piece{piece, number});
+    }
+    checkpoint.runs.push_back(of_run.run);
+    checkpoint.restarts = std::max(checkpoint.restarts, of_run.restarts);
+  }
+  if (pieces.empty()) return std::nullopt;
+  for (const auto& [number, piece] : pieces) checkpoint.pieces.push_back(piece);
+  return checkpoint;
+}
+
+Remains look_for_remains(const fs::path& result) {
+  Remains remains;
+  std::string journals;
+  for (const auto& [uuid, files] : files_by_run(result)) {
+    const Seen seen = look_at_run(files, Locking::leave);
+    remains.warnings.insert(remains.warnings.end(), seen.warnings.begin(), seen.warnings.end());
+    remains.contested = remains.contested || seen.is_alive;
+    if (seen.has_part) journals += seen.journals;
+  }
+  remains.checkpoint = parse_checkpoint(result, journals);
+  return remains;
+}
+
+bool has_finished_pieces(const fs::path& result, const std::string& uuid) {
+  const auto runs = files_by_run(result);
+  const auto run = runs.find(uuid);
+  if (run == runs.end()) return false;
+  const Seen seen = look_at_run(run->second, Locking::leave);
+  return seen.has_part && parse_checkpoint(result, seen.journals).has_value();
+}
+
+void expect_same_computation(const Checkpoint& earlier, const Fingerprint& now, bool stored,
+                             std::span<const std::string_view> unknown) {
+  const auto known = [&](Fingerprint fingerprint) {
+    std::erase_if(fingerprint, [&](const auto& value) {
+      return std::ranges::find(unknown, value.first) != unknown.end();
+    });
+    return fingerprint;
+  };
+  const Fingerprint is = known(as_stored(now, stored));
+  for (const auto& run : earlier.runs) {
+    expect_same(known(run.fingerprint), is, earlier.pieces.size());
+  }
+}
+
+std::uint64_t journal_bytes(const Fingerprint& fingerprint, const JournalExtent& extent) {
+  const auto length = [](const std::string& json) {
+    JournalChecksum any;
+    return line_of(any, json).size();
+  };
+  constexpr std::uint64_t max = UINT64_MAX;
+  const std::string uuid(36, '0');
+  const FinishedPiece widest{max, max, std::vector<std::uint64_t>(extent.record, max)};
+  return length(head(uuid, max, max, max, max, as_stored(fingerprint, true))) +
+         extent.pieces * length(text_of(widest)) + extent.groups * length(text_of_group(max));
+}
+
+void remove_journals(const fs::path& result, const std::string& uuid) {
+  for (const RunFile& file : run_files_beside(result)) {
+    if (file.kind == RunFile::Kind::journal && file.uuid == uuid) ::unlink(file.path.c_str());
+  }
+}
+
+}  // namespace shardstream::io

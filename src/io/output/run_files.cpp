@@ -1,0 +1,219 @@
+#include "io/output/run_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <limits>
+#include <optional>
+
+#include "core/units.hpp"
+
+namespace shardstream::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view part_end = ".part", journal_end = ".checkpoint";
+/// A part under its second name, which exists for a moment while it is published.
+constexpr std::string_view published_mark = "-published";
+constexpr std::size_t checksum_length = 17;  // of a journal's line: 16 digits and a blank
+
+fs::path beside(const fs::path& path, const std::string& name) {
+  return (path.has_parent_path() ? path.parent_path() : fs::path(".")) / name;
+}
+
+/// "12345678-1234-1234-1234-123456789abc", in lower case.
+bool is_uuid(std::string_view text) {
+  constexpr std::string_view form = "00000000-0000-0000-0000-000000000000";
+  return text.size() == form.size() && std::ranges::equal(text, form, [](char c, char wanted) {
+           return wanted == '-' ? c == '-' : (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+std::optional<std::uint64_t> rank_of(std::string_view digits) {
+  constexpr std::size_t max_digits = 9;
+  if (digits.empty() || digits.size() > max_digits) return std::nullopt;
+  if (digits.size() > 1 && digits[0] == '0') return std::nullopt;
+  std::uint64_t rank = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    rank = rank * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return rank;
+}
+
+/// `middle` is what stands between `.NAME.` and the end of a file's name.
+std::optional<RunFile> parse(std::string_view middle, std::string_view end) {
+  constexpr std::size_t length = 36;
+  if (middle.size() < length || !is_uuid(middle.substr(0, length))) return std::nullopt;
+  RunFile file{.path = {}, .uuid = std::string(middle.substr(0, length)), .kind = {}};
+  const std::string_view rest = middle.substr(length);
+  if (end == part_end) {
+    file.kind = RunFile::Kind::part;
+    return rest.empty() || rest == published_mark ? std::optional(file) : std::nullopt;
+  }
+  file.kind = RunFile::Kind::journal;
+  const auto rank = rest.starts_with('.') ? rank_of(rest.substr(1)) : std::nullopt;
+  if (!rank) return std::nullopt;
+  file.rank = *rank;
+  return file;
+}
+
+// ---------------------------------------------------------------- locks
+
+/// The lock is on one byte far behind the contents and belongs to the open descriptor: HDF5, which
+/// may lock the file through its own descriptor with flock(), neither sees nor ends it.
+struct flock locked_byte() {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = std::numeric_limits<off_t>::max() - 1;
+  range.l_len = 1;
+  return range;
+}
+
+bool lock_byte(const Descriptor& file, int command) {
+  struct flock range = locked_byte();
+  int result = 0;
+  do {
+    result = ::fcntl(file.get(), command, &range);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+OpenedRunFile::Writer take_lock(const Descriptor& file) {
+  using Writer = OpenedRunFile::Writer;
+  if (lock_byte(file, F_OFD_SETLK)) return Writer::gone;
+  return errno == EAGAIN || errno == EACCES ? Writer::alive : Writer::unknown;
+}
+
+OpenedRunFile::Writer look_at_lock(const Descriptor& file) {
+  using Writer = OpenedRunFile::Writer;
+  struct flock range = locked_byte();
+  if (::fcntl(file.get(), F_OFD_GETLK, &range) != 0) return Writer::unknown;
+  return range.l_type == F_UNLCK ? Writer::gone : Writer::alive;
+}
+
+// ---------------------------------------------------------------- whose file it is
+
+/// A part begins as HDF5, as a trace, or not yet: what a killed writer has left can be empty or
+/// begin with a hole.
+bool begins_as_part(std::string_view start) {
+  constexpr std::string_view hdf5 = "\211HDF\r\n\032\n";
+  return start.empty() || start.starts_with('\0') || start.starts_with(hdf5) ||
+         start.starts_with(trace_start);
+}
+
+/// A journal's first line may be torn.
+bool begins_as_journal(std::string_view start, const RunFile& file) {
+  if (start.empty() || start.starts_with('\0')) return true;
+  const std::string expected = journal_start(file.uuid, file.rank);
+  const std::string_view checksum = start.substr(0, checksum_length);
+  if (checksum.find_first_not_of("0123456789abcdef") < checksum_length - 1) return false;
+  start.remove_prefix(checksum.size());
+  return std::string_view(expected).starts_with(start.substr(0, expected.size()));
+}
+
+/// Why an opened file is not a run's of this user; empty if it is.
+std::string problem_of(const RunFile& file, const Descriptor& opened) {
+  struct stat status {};
+  if (::fstat(opened.get(), &status) != 0) return "cannot be examined";
+  if (!S_ISREG(status.st_mode)) return "is no regular file";
+  if (status.st_uid != ::geteuid()) return "belongs to another user";
+  const bool is_journal = file.kind == RunFile::Kind::journal;
+  if (is_journal && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return "can be written by other users";
+  }
+  if (is_journal && static_cast<std::uint64_t>(status.st_size) > max_journal_bytes) {
+    return fmt::format("is larger than {}", format_size(max_journal_bytes));
+  }
+  std::array<char, 128> start{};
+  const auto got = opened.read_at(0, reinterpret_cast<std::byte*>(start.data()), start.size());
+  if (got < 0) return "cannot be read";
+  const std::string_view text(start.data(), static_cast<std::size_t>(got));
+  const bool fits = is_journal ? begins_as_journal(text, file) : begins_as_part(text);
+  return fits ? "" : "does not begin as a file of a run";
+}
+
+std::string why_not_opened(int error) {
+  if (error == ELOOP) return "is a symbolic link";
+  return fmt::format("cannot be opened ({})", errno_text(error));
+}
+
+}  // namespace
+
+fs::path part_path_of(const fs::path& path, const std::string& uuid) {
+  return beside(path, fmt::format(".{}.{}{}", path.filename().string(), uuid, part_end));
+}
+
+fs::path journal_path_of(const fs::path& path, const std::string& uuid, int rank) {
+  return beside(path,
+                fmt::format(".{}.{}.{}{}", path.filename().string(), uuid, rank, journal_end));
+}
+
+std::string journal_start(const std::string& uuid, std::uint64_t rank) {
+  return fmt::format(R"({{"run":"{}","rank":{},)", uuid, rank);
+}
+
+std::vector<RunFile> run_files_beside(const fs::path& path) {
+  const std::string start = fmt::format(".{}.", path.filename().string());
+  std::vector<RunFile> files;
+  std::error_code ignored;  // of a folder that cannot be read nothing is known
+  for (fs::directory_iterator it(beside(path, "."), ignored), last; !ignored && it != last;
+       it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(start)) continue;
+    for (const std::string_view end : {part_end, journal_end}) {
+      if (!name.ends_with(end) || name.size() < start.size() + end.size()) continue;
+      const auto middle =
+          std::string_view(name).substr(start.size(), name.size() - start.size() - end.size());
+      if (auto file = parse(middle, end)) {
+        file->path = beside(path, name);
+        files.push_back(std::move(*file));
+      }
+    }
+  }
+  std::ranges::sort(files, {}, &RunFile::path);
+  return files;
+}
+
+bool lock_as_writer(const Descriptor& file) {
+  return lock_byte(file, F_OFD_SETLKW);
+}
+
+OpenedRunFile open_run_file(const RunFile& file, Locking locking) {
+  using Writer = OpenedRunFile::Writer;
+  const int access = locking == Locking::take ? O_RDWR : O_RDONLY;
+  Descriptor opened(file.path, access | O_NOFOLLOW | O_NONBLOCK);
+  if (!opened.valid()) {
+    if (errno == ENOENT) return {Writer::no_file, {}, {}};
+    return {Writer::foreign, {}, why_not_opened(errno)};
+  }
+  if (std::string problem = problem_of(file, opened); !problem.empty()) {
+    return {Writer::foreign, {}, std::move(problem)};
+  }
+  const Writer writer = locking == Locking::take ? take_lock(opened) : look_at_lock(opened);
+  struct stat status {};
+  if (::fstat(opened.get(), &status) == 0 && status.st_nlink == 0) return {Writer::no_file, {}, {}};
+  return {writer, std::move(opened), {}};
+}
+
+void remove_stale_parts(const fs::path& path) {
+  const std::vector<RunFile> files = run_files_beside(path);
+  for (const RunFile& file : files) {
+    if (file.kind != RunFile::Kind::part) continue;
+    const bool has_journal = std::ranges::any_of(files, [&](const RunFile& other) {
+      return other.kind == RunFile::Kind::journal && other.uuid == file.uuid;
+    });
+    if (has_journal) continue;
+    const OpenedRunFile opened = open_run_file(file, Locking::take);
+    if (opened.writer == OpenedRunFile::Writer::gone) ::unlink(file.path.c_str());
+  }
+}
+
+}  // namespace shardstream::io

@@ -1,0 +1,84 @@
+// Decoded chunks that several reads share: each is decoded once, by one thread, and given up when
+// all of its elements were handed out.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "io/source/direct_file.hpp"
+
+namespace shardstream::io {
+
+class DecodedChunks {
+ public:
+  /// Keeps up to `room` chunks of `chunk_bytes` bytes, beyond those that are being decoded or
+  /// read.
+  DecodedChunks(std::uint64_t room, std::uint64_t chunk_bytes)
+      : room_(room), chunk_bytes_(chunk_bytes) {}
+
+  std::uint64_t room() const { return room_; }
+
+  using Bytes = std::shared_ptr<AlignedBytes>;
+
+  /// The right and the duty to decode a chunk, which other threads wait for. Destroyed without
+  /// keep(), it leaves the chunk to the next one that asks for it.
+  class Claim {
+   public:
+    Claim(DecodedChunks& owner, std::uint64_t number) : owner_(&owner), number_(number) {}
+    Claim(Claim&& other) noexcept
+        : owner_(std::exchange(other.owner_, nullptr)), number_(other.number_) {}
+    Claim& operator=(Claim&&) = delete;
+    ~Claim();
+
+    /// Shares the decoded chunk, of which `elements` elements are still to be handed out.
+    void keep(Bytes bytes, std::uint64_t elements) &&;
+
+   private:
+    DecodedChunks* owner_;
+    std::uint64_t number_;
+  };
+
+  /// The bytes of a decoded chunk. Without bytes, a claim means that the caller decodes the chunk,
+  /// and no claim that another thread is decoding it.
+  struct Found {
+    Bytes bytes;
+    std::optional<Claim> claim;
+  };
+  Found find(std::uint64_t number);
+  /// The claim to a chunk that nobody has asked for yet, if there is room for it.
+  std::optional<Claim> find_ahead(std::uint64_t number);
+  /// Returns when no thread is decoding the chunk.
+  void wait(std::uint64_t number);
+  /// `elements` elements of a chunk that find() gave were handed out; gives its memory back.
+  void used(std::uint64_t number, std::uint64_t elements, Bytes bytes);
+
+  /// Memory for one chunk; it comes from chunks that were given up.
+  Bytes memory();
+
+ private:
+  struct Entry {
+    Bytes bytes;  // null while it is being decoded
+    std::uint64_t elements = 0, last_use = 0;
+    bool ahead = false;  // nobody has asked for it yet
+  };
+
+  void finish(std::uint64_t number, Bytes bytes, std::uint64_t elements);
+  void erase(std::map<std::uint64_t, Entry>::iterator entry);
+  bool make_room(bool also_ahead);
+
+  std::uint64_t room_, chunk_bytes_;
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable decoded_;
+  std::map<std::uint64_t, Entry> entries_;
+  std::vector<Bytes> spare_;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace shardstream::io

@@ -1,0 +1,76 @@
+// Undoes the filters of one chunk in memory, without HDF5 and by any number of threads at once:
+// deflate (by libdeflate), shuffle and fletcher32, with the same bytes as from HDF5's own filters.
+#pragma once
+
+#include <hdf5.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/source/direct_file.hpp"
+
+struct libdeflate_decompressor;
+
+namespace shardstream::io {
+
+/// Working memory of one decoding thread. It grows as needed and never shrinks.
+class DecodingRoom {
+ public:
+  DecodingRoom();
+  ~DecodingRoom();
+  DecodingRoom(const DecodingRoom&) = delete;
+  DecodingRoom& operator=(const DecodingRoom&) = delete;
+
+  /// Returns `bytes` bytes; they stay valid until the next call with the same `place`, 0 to 3.
+  std::byte* bytes(std::size_t place, std::uint64_t bytes);
+  libdeflate_decompressor* decompressor() const { return decompressor_; }
+
+ private:
+  struct Buffer {
+    AlignedBytes data;
+    std::uint64_t bytes;
+  };
+
+  libdeflate_decompressor* decompressor_;
+  std::array<std::optional<Buffer>, 4> buffers_;
+};
+
+/// The filters of a chunked data set, in the order in which HDF5 applies them to write.
+class ChunkFilters {
+ public:
+  /// Reads the filters from a data set's creation properties. Returns nothing if one of them is
+  /// neither deflate, shuffle nor fletcher32, or if deflate is applied twice. Needs the lock.
+  static std::optional<ChunkFilters> of(hid_t creation);
+
+  /// Whether a chunk with this mask of left-out filters (bit i: filter i) is stored as it is.
+  bool leave_as_is(std::uint32_t mask) const;
+
+  /// Writes the `bytes` bytes of a chunk to `out`. `stored` has the chunk as it is in the file and
+  /// must not be in places 0 and 1 of `room`. Throws Error with the reason alone if the chunk is
+  /// damaged.
+  void decode(std::span<const std::byte> stored, std::uint32_t mask, std::byte* out,
+              std::uint64_t bytes, DecodingRoom& room) const;
+
+ private:
+  struct Filter {
+    H5Z_filter_t id;
+    std::uint64_t element;  // bytes, of shuffle
+  };
+
+  std::vector<Filter> filters_;
+};
+
+/// The checksum of HDF5's filter fletcher32.
+std::uint32_t fletcher32(std::span<const std::byte> data);
+
+/// Undoes HDF5's filter shuffle for elements of `element` bytes; bytes beyond the last whole
+/// element stay where they are.
+void unshuffle(std::span<const std::byte> in, std::uint64_t element, std::byte* out);
+
+}  // namespace shardstream::io

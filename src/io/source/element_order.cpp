@@ -1,0 +1,110 @@
+// Elements are numbered box by box. Only the last box along a dimension can be clipped, so the
+// boxes before any one of them are full: its place follows by one division a dimension.
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.hpp"
+#include "io/source/source.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using Extents = std::vector<std::uint64_t>;
+
+/// The box that holds an element, and the element's row-major place inside it.
+struct Place {
+  Extents start, extent;
+  std::uint64_t offset;
+};
+
+Place place_of(std::uint64_t index, const Extents& shape, const Extents& box) {
+  const Extents stride = row_major_strides(shape);
+  Place place{Extents(shape.size()), Extents(shape.size()), index};
+  std::uint64_t height = 1;  // product of the extents found so far
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::uint64_t band = height * box[d] * stride[d];
+    place.start[d] = place.offset / band * box[d];
+    place.offset %= band;
+    place.extent[d] = std::min(box[d], shape[d] - place.start[d]);
+    height *= place.extent[d];
+  }
+  return place;
+}
+
+std::uint64_t product(const Extents& extents) {
+  std::uint64_t count = 1;
+  for (const auto extent : extents) {
+    expect(extent > 0, "every extent of a data set is at least 1");
+    expect(count <= std::numeric_limits<std::int64_t>::max() / extent,
+           "a data set has fewer than 2^63 elements");
+    count *= extent;
+  }
+  return count;
+}
+
+/// The largest block that starts at `offset` inside `place`'s box and has at most `most` elements.
+ElementOrder::Block block_at(const Place& place, const Extents& stride, std::uint64_t most) {
+  const std::size_t rank = stride.size();
+  ElementOrder::Block block{place.start, Extents(rank, 1), 0};
+  Extents inside(rank);
+  for (std::size_t d = 0; d < rank; ++d) {
+    inside[d] = place.offset / stride[d] % place.extent[d];
+    block.start[d] += inside[d];
+  }
+  // The outermost dimension along which whole steps fit from here.
+  std::size_t d = 0;
+  while (place.offset % stride[d] != 0 || stride[d] > most) ++d;
+  block.extent[d] = std::min(place.extent[d] - inside[d], most / stride[d]);
+  block.count = block.extent[d] * stride[d];
+  std::copy(place.extent.begin() + static_cast<std::ptrdiff_t>(d) + 1, place.extent.end(),
+            block.extent.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+  return block;
+}
+
+}  // namespace
+
+Extents row_major_strides(const Extents& extent) {
+  Extents stride(extent.size(), 1);
+  for (std::size_t d = extent.size() - 1; d > 0; --d) stride[d - 1] = stride[d] * extent[d];
+  return stride;
+}
+
+ElementOrder::ElementOrder(Extents shape, Extents box)
+    : shape_(std::move(shape)), box_(std::move(box)), count_(product(shape_)) {
+  expect(!shape_.empty() && shape_.size() == box_.size(), "shape and box have the same rank >= 1");
+  for (std::size_t d = 0; d < box_.size(); ++d) {
+    expect(box_[d] > 0, "every extent of a box is at least 1");
+    box_[d] = std::min(box_[d], shape_[d]);
+  }
+}
+
+std::vector<std::uint64_t> ElementOrder::coordinates(std::uint64_t index) const {
+  expect(index < count_, "an element's index is below the count");
+  Place place = place_of(index, shape_, box_);
+  const Extents stride = row_major_strides(place.extent);
+  for (std::size_t d = 0; d < stride.size(); ++d) {
+    place.start[d] += place.offset / stride[d] % place.extent[d];
+  }
+  return place.start;
+}
+
+std::vector<ElementOrder::Block> ElementOrder::blocks(std::uint64_t first,
+                                                      std::uint64_t count) const {
+  expect(first <= count_ && count <= count_ - first, "a range of elements ends inside its source");
+  std::vector<Block> blocks;
+  while (count > 0) {
+    Place place = place_of(first, shape_, box_);
+    const Extents stride = row_major_strides(place.extent);
+    const std::uint64_t in_box = std::min(count, stride[0] * place.extent[0] - place.offset);
+    for (const std::uint64_t end = place.offset + in_box; place.offset < end;) {
+      blocks.push_back(block_at(place, stride, end - place.offset));
+      place.offset += blocks.back().count;
+    }
+    first += in_box;
+    count -= in_box;
+  }
+  return blocks;
+}
+
+}  // namespace shardstream::io

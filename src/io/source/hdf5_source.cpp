@@ -1,0 +1,613 @@
+#include "io/source/hdf5_source.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/hdf5/handles.hpp"
+#include "io/hdf5/lookup.hpp"
+#include "io/hdf5/stored_type.hpp"
+#include "io/source/chunks/reader.hpp"
+#include "io/source/contiguous_source.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using hdf5::check;
+using Extents = std::vector<std::uint64_t>;
+
+/// All that is known of a data set before its elements are read.
+struct Description {
+  std::string name;  // FILE:/PATH
+  std::string stored_as;
+  ElementType natural, delivered,
+      wanted;  // what fits it, what HDF5 is asked for, what read() gives
+  Extents shape, box;
+  std::uint64_t stored_rows;  // of the leading dimension; `shape` may have fewer
+  bool scalar;
+  std::size_t stored_size;  // bytes of one element in the file
+  H5D_layout_t layout;
+  std::vector<std::string> filters;  // "32001 (blosc)"
+  bool converted, sign_differs;
+  bool as_delivered, order_differs;  // the stored bytes of an element are the delivered ones, but
+                                     // for their order
+  std::uint64_t stored_bytes;
+};
+
+Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
+  const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  Extents shape(static_cast<std::size_t>(std::max(rank, 0)));
+  std::vector<hsize_t> extent(shape.size() + 1);
+  check(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr),
+        "cannot get the shape of " + name);
+  std::copy_n(extent.begin(), shape.size(), shape.begin());
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL ||
+      std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    throw UsageError(fmt::format("{} has no elements: name a data set with at least one", name));
+  }
+  std::uint64_t room = std::numeric_limits<std::int64_t>::max();
+  for (const auto e : shape) room /= e;
+  if (room == 0) {
+    throw UsageError(fmt::format("{} has 2^63 elements or more ({}): name a smaller one", name,
+                                 join(shape, "x")));
+  }
+  return shape;
+}
+
+/// The data set's filters. One that HDF5 lacks would fail at the first chunk; say so beforehand.
+std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
+  std::vector<std::string> filters;
+  const int count = check(H5Pget_nfilters(creation), "cannot get the filters of " + name);
+  for (int i = 0; i < count; ++i) {
+    char text[64] = "";
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                           nullptr, sizeof text, text, &config);
+    check(id, "cannot get the filters of " + name);
+    filters.push_back(fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text)));
+    unsigned can = 0;
+    if (H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
+        (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
+      continue;
+    }
+    throw UsageError(
+        fmt::format("{} is compressed with filter {}, which this HDF5 lacks: install its plugin "
+                    "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
+                    name, filters.back()));
+  }
+  return filters;
+}
+
+ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
+                        const std::string& name) {
+  const auto natural = natural_type(stored);
+  if (!natural) {
+    throw UsageError(
+        fmt::format("{} holds {}: name a data set of integers or floating-point numbers", name,
+                    describe_type(stored)));
+  }
+  if (!bits_fit(stored)) {
+    throw UsageError(
+        fmt::format("{} is damaged (its type, {} in {} bytes, cannot be): copy or write it again",
+                    name, describe_type(stored), H5Tget_size(stored)));
+  }
+  const ElementType wanted = requested.value_or(*natural);
+  H5T_cdata_t* plan = nullptr;
+  if (H5Tequal(stored, native_type(wanted)) <= 0 &&
+      H5Tfind(stored, native_type(wanted), &plan) == nullptr) {
+    throw UsageError(fmt::format("HDF5 cannot convert {} of {} to {}: choose input.type = {}",
+                                 describe_type(stored), name, name_of(wanted), name_of(*natural)));
+  }
+  return wanted;
+}
+
+Description describe(const hdf5::Dataset& dataset, const std::string& name,
+                     std::optional<ElementType> requested) {
+  const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
+  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
+                                  "cannot get the layout of " + name);
+  Description about;
+  about.name = name;
+  about.wanted = wanted_type(stored.get(), requested, name);
+  about.natural = *natural_type(stored.get());
+  about.delivered = delivered_type(stored.get(), about.wanted);
+  about.stored_as = describe_type(stored.get());
+  about.stored_size = H5Tget_size(stored.get());
+  about.converted = H5Tequal(stored.get(), native_type(about.wanted)) <= 0;
+  about.order_differs = differs_in_byte_order(stored.get(), about.delivered);
+  about.as_delivered =
+      about.order_differs || H5Tequal(stored.get(), native_type(about.delivered)) > 0;
+  about.sign_differs = differs_in_sign(stored.get(), about.delivered);
+  about.shape = shape_of(dataset, name);
+  about.scalar = about.shape.empty();
+  if (about.scalar) about.shape = {1};
+  about.stored_rows = about.shape[0];
+  about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
+  about.box = about.layout == H5D_CHUNKED ? chunk_of(dataset, name) : about.shape;
+  if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
+  about.filters = filters_of(creation.get(), name);
+  about.stored_bytes = H5Dget_storage_size(dataset.get());
+  return about;
+}
+
+/// Leaves the first `rows` of the leading dimension.
+void take_rows(Description& about, std::uint64_t rows) {
+  if (rows > about.stored_rows) {
+    throw UsageError(fmt::format("input.rows is {}, but {} has {}: choose at most that many", rows,
+                                 about.name, about.stored_rows));
+  }
+  about.shape[0] = rows;
+  if (about.layout != H5D_CHUNKED) about.box = about.shape;
+}
+
+/// The source that reads without HDF5, or null when the bytes must pass through it: they are not
+/// one run in this file, were never written (their value is then the fill value), or differ in
+/// type or byte order.
+std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Description& about,
+                                   ReadWay way) {
+  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
+                                  "cannot get the layout of " + about.name);
+  ElementOrder order(about.shape, about.box);
+  const std::uint64_t bytes =
+      order.count() / about.shape[0] * about.stored_rows * size_of(about.wanted);
+  if (about.layout != H5D_CONTIGUOUS || !about.filters.empty() || about.converted ||
+      H5Pget_external_count(creation.get()) != 0 || about.stored_bytes != bytes) {
+    return nullptr;
+  }
+  const haddr_t offset = H5Dget_offset(dataset.get());
+  if (offset == HADDR_UNDEF) return nullptr;
+  Descriptor file(file_of(dataset), O_RDONLY);
+  struct stat status {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) return nullptr;
+  const auto end = static_cast<std::uint64_t>(status.st_size);
+  if (bytes > end || offset > end - bytes) return nullptr;
+  return std::make_unique<ContiguousSource>(about.name, about.wanted, std::move(order),
+                                            std::move(file), offset, way);
+}
+
+/// The chunks that lie beside each other along the last dimension.
+std::uint64_t chunks_in_a_band(const Description& about) {
+  return ceil_div(about.shape.back(), about.box.back());
+}
+
+/// Room for a few chunks, so that a chunk that several reads share is decoded once; for rectangles,
+/// which may be as wide as the data set, for a band of them if that is not too much. All are read
+/// in order: those read in full go first.
+hdf5::Properties cached_access(const Description& about, ReadOrder read_order) {
+  hdf5::Properties access(H5Pcreate(H5P_DATASET_ACCESS), "cannot make data set properties");
+  if (about.layout != H5D_CHUNKED) return access;
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  constexpr std::size_t slots = 10'007;  // a prime
+  std::size_t chunk = about.stored_size;
+  for (const auto extent : about.box) chunk *= extent;
+  std::size_t bytes = std::max({16 * mebibyte, std::min(4 * chunk, 64 * mebibyte), 2 * chunk});
+  if (read_order == ReadOrder::rectangles) {
+    const std::size_t band = saturating_product(chunks_in_a_band(about) + 1, chunk);
+    bytes = std::max(bytes, std::min(band, 256 * mebibyte));
+  }
+  check(H5Pset_chunk_cache(access.get(), slots, bytes, 1.0), "cannot size the chunk cache");
+  return access;
+}
+
+ChunkLayout chunks_of(const Description& about, ReadOrder read_order) {
+  Extents stored = about.shape;
+  stored[0] = about.stored_rows;
+  return {.name = about.name,
+          .stored = std::move(stored),
+          .chunk = about.box,
+          .element = about.stored_size,
+          .by_bands = read_order == ReadOrder::rectangles};
+}
+
+/// The warning that HDF5 decodes the chunks in one thread.
+std::string decoded_by_hdf5(const Description& about) {
+  return fmt::format(
+      "{} has the filters {}, which HDF5 undoes in one thread, however many readers there are: the "
+      "ceiling decode is the rate that this leaves (deflate, shuffle and fletcher32 are undone by "
+      "all readers: h5repack -f SHUF -f GZIP=1)",
+      about.name, join(about.filters, ", "));
+}
+
+/// What all H5Dread calls of one read() share; making it costs more than reading a small chunk.
+struct Transfer {
+  hdf5::Type stored;
+  hdf5::Space in_file;
+  CheckedConversion conversion;
+
+  /// Needs the lock.
+  Transfer(const hdf5::Dataset& dataset, const Description& about)
+      : stored(H5Dget_type(dataset.get()), "cannot get the type of " + about.name),
+        in_file(H5Dget_space(dataset.get()), "cannot get the shape of " + about.name),
+        conversion(stored.get(), about.delivered) {}
+};
+
+using MaybeTransfer = std::unique_ptr<const Transfer>;
+
+// What is read, for messages.
+std::string elements_text(Range elements) {
+  return fmt::format("elements {} to {}", elements.first, elements.end() - 1);
+}
+std::string rectangle_text(Range rows, Range columns) {
+  const auto lines = rows.count == 1 ? fmt::format("row {}", rows.first)
+                                     : fmt::format("rows {} to {}", rows.first, rows.end() - 1);
+  return fmt::format("{}, columns {} to {}", lines, columns.first, columns.end() - 1);
+}
+
+/// The space of a block in memory, dense where `pitch` is 0, else a rectangle whose rows are so
+/// many elements apart.
+hdf5::Space space_in_memory(const std::vector<hsize_t>& extent, hsize_t pitch) {
+  const hsize_t width = extent.size() == 1 ? 1 : extent[1];
+  if (pitch == 0 || pitch == width) {
+    // Of the same rank as the file's, or HDF5 matches the two element by element.
+    return hdf5::Space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
+                       "cannot make a data space");
+  }
+  const hsize_t all[] = {extent[0], pitch}, start[] = {0, 0}, part[] = {extent[0], width};
+  hdf5::Space space(H5Screate_simple(2, all, nullptr), "cannot make a data space");
+  check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, part, nullptr),
+        "cannot select a rectangle of memory");
+  return space;
+}
+
+class Hdf5Source final : public Source {
+ public:
+  /// `stored` is the file with the data set's bytes; it is invalid if that file cannot be opened.
+  /// If `chunks` is null, HDF5 reads the data set.
+  Hdf5Source(hdf5::File file, hdf5::Dataset dataset, Description about, Descriptor stored,
+             std::unique_ptr<ChunkReader> chunks, ReadOrder read_order, std::string misfit_remedy)
+      : about_(std::move(about)),
+        misfit_remedy_(std::move(misfit_remedy)),
+        stored_(std::move(stored)),
+        order_(about_.shape, about_.box),
+        file_(std::move(file)),
+        dataset_(std::move(dataset)),
+        chunks_(std::move(chunks)),
+        read_order_(read_order),
+        access_(describe_access()) {}
+  ~Hdf5Source() override;
+
+  void prepare(Range elements) override;
+
+  const std::string& name() const override { return about_.name; }
+  ElementType type() const override { return about_.wanted; }
+  const ElementOrder& order() const override { return order_; }
+  const std::string& access() const override { return access_; }
+  std::uint64_t stored_bytes() const override {
+    return static_cast<std::uint64_t>(static_cast<double>(about_.stored_bytes) *
+                                      static_cast<double>(about_.shape[0]) /
+                                      static_cast<double>(about_.stored_rows));
+  }
+  std::optional<Decoding> decoding() const override {
+    return chunks_ ? chunks_->decoding() : std::nullopt;
+  }
+  std::optional<StoredBytes> stored(Range elements) const override;
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+  void read_rectangle(Range rows, Range columns, std::byte* out,
+                      std::uint64_t stride) const override;
+
+ private:
+  std::string describe_access() const;
+  void read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const;
+  void read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const;
+  void read_rectangle_delivered(const MaybeTransfer& transfer, Range rows, Range columns,
+                                std::byte* out, std::uint64_t pitch) const;
+  void read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows, Range columns,
+                                  std::byte* out, std::uint64_t stride) const;
+  MaybeTransfer start_transfer() const;
+  template <class What>
+  void read_block(const MaybeTransfer& transfer, const Extents& start, const Extents& extent,
+                  std::uint64_t pitch, const What& what, std::byte* out) const;
+  template <class What>
+  void read_by_hdf5(const Transfer& transfer, const Extents& start, const Extents& extent,
+                    std::uint64_t pitch, const What& what, std::byte* out) const;
+  template <class What>
+  void convert(const Transfer& transfer, std::uint64_t count, const What& what,
+               std::byte* values) const;
+  template <class What>
+  void expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
+                   const std::byte* values) const;
+  [[noreturn]] void fail_to_convert(const std::string& what, const std::string& complaint) const;
+
+  /// Elements converted at a time where HDF5 does not do it well.
+  static constexpr std::uint64_t most_floats = 1 << 17;
+
+  Description about_;
+  std::string misfit_remedy_;
+  Descriptor stored_;
+  ElementOrder order_;
+  hdf5::File file_;
+  hdf5::Dataset dataset_;
+  std::unique_ptr<ChunkReader> chunks_;
+  ReadOrder read_order_;
+  std::string access_;
+};
+
+/// Closes while a crash can still be reported.
+Hdf5Source::~Hdf5Source() {
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
+  chunks_.reset();
+  dataset_.close();
+  file_.close();
+}
+
+void Hdf5Source::prepare(Range elements) {
+  if (!chunks_) return;
+  if (elements.count == 0) return chunks_->prepare({0, 0});
+  if (read_order_ == ReadOrder::rectangles) {
+    const std::uint64_t width = order_.count() / about_.shape[0];
+    const std::uint64_t first = elements.first / width / about_.box[0];
+    return chunks_->prepare({first, (elements.end() - 1) / width / about_.box[0] + 1 - first});
+  }
+  const std::uint64_t first = chunks_->number_of(order_.coordinates(elements.first));
+  const std::uint64_t last = chunks_->number_of(order_.coordinates(elements.end() - 1));
+  chunks_->prepare({first, last + 1 - first});
+}
+
+std::string Hdf5Source::describe_access() const {
+  std::string text = chunks_ ? "" : "H5Dread, ";
+  switch (about_.layout) {
+    case H5D_CHUNKED:
+      text += fmt::format("chunks {}", join(order_.box(), "x"));
+      break;
+    case H5D_COMPACT:
+      text += "compact";
+      break;
+    case H5D_CONTIGUOUS:
+      text += "contiguous";
+      break;
+    default:
+      text += "virtual";
+  }
+  if (!about_.filters.empty()) text += ", filtered";
+  if (chunks_) text += chunks_->decoding() ? ", parallel decoding" : ", parallel pread";
+  if (about_.converted) {
+    text += fmt::format(", {} to {}", about_.stored_as, name_of(about_.wanted));
+  }
+  return text;
+}
+
+/// Which of the file's bytes belong to which elements HDF5 tells too slowly.
+std::optional<StoredBytes> Hdf5Source::stored(Range) const {
+  struct stat status {};
+  if (!stored_.valid() || ::fstat(stored_.get(), &status) != 0) return std::nullopt;
+  return StoredBytes{&stored_, {0, static_cast<std::uint64_t>(status.st_size)}, false, false};
+}
+
+void Hdf5Source::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  if (about_.delivered == about_.wanted) {
+    read_delivered(first, count, out);
+  } else {
+    read_as_integers(first, count, out);
+  }
+}
+
+void Hdf5Source::read_delivered(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  const auto transfer = start_transfer();
+  for (const auto& block : order_.blocks(first, count)) {
+    const auto what = [&] { return elements_text({first, block.count}); };
+    read_block(transfer, block.start, block.extent, 0, what, out);
+    expect_sign(first, block.count, what, out);
+    first += block.count;
+    out += block.count * size_of(about_.delivered);
+  }
+}
+
+/// By way of floats, some at a time.
+void Hdf5Source::read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const {
+  std::vector<double> floats(std::min(count, most_floats));  // f32 takes half of it
+  auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
+  while (count > 0) {
+    const std::uint64_t piece = std::min(count, most_floats);
+    read_delivered(first, piece, buffer);
+    if (const auto complaint =
+            to_integers(about_.delivered, buffer, about_.wanted, out, first, piece)) {
+      fail_to_convert(elements_text({first, piece}), *complaint);
+    }
+    first += piece;
+    count -= piece;
+    out += piece * size_of(about_.wanted);
+  }
+}
+
+void Hdf5Source::read_rectangle(Range rows, Range columns, std::byte* out,
+                                std::uint64_t stride) const {
+  expect_rectangle(rows, columns, stride);
+  if (rows.count == 0 || columns.count == 0) return;
+  const auto transfer = start_transfer();
+  if (about_.delivered != about_.wanted) {
+    return read_rectangle_as_integers(transfer, rows, columns, out, stride);
+  }
+  read_rectangle_delivered(transfer, rows, columns, out, stride / size_of(about_.delivered));
+  for (std::uint64_t row = 0; row < rows.count; ++row) {
+    const Range this_row{rows.first + row, 1};
+    expect_sign(
+        columns.first, columns.count, [&] { return rectangle_text(this_row, columns); },
+        out + row * stride);
+  }
+}
+
+void Hdf5Source::read_rectangle_delivered(const MaybeTransfer& transfer, Range rows, Range columns,
+                                          std::byte* out, std::uint64_t pitch) const {
+  Extents start{rows.first}, extent{rows.count};
+  if (about_.shape.size() == 2) {
+    start.push_back(columns.first);
+    extent.push_back(columns.count);
+  }
+  read_block(
+      transfer, start, extent, pitch, [&] { return rectangle_text(rows, columns); }, out);
+}
+
+/// By way of floats, as many rows at a time as read_as_integers() has elements. A value that does
+/// not fit is named by its row and, as its element, its column.
+void Hdf5Source::read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows,
+                                            Range columns, std::byte* out,
+                                            std::uint64_t stride) const {
+  const std::uint64_t most_rows = std::max<std::uint64_t>(most_floats / columns.count, 1);
+  std::vector<double> floats(std::min(most_rows, rows.count) * columns.count);
+  auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
+  const std::uint64_t row_bytes = columns.count * size_of(about_.delivered);
+  for (std::uint64_t done = 0; done < rows.count; done += most_rows) {
+    const Range piece = intersection(rows, {rows.first + done, most_rows});
+    read_rectangle_delivered(transfer, piece, columns, buffer, columns.count);
+    for (std::uint64_t row = 0; row < piece.count; ++row) {
+      if (const auto complaint =
+              to_integers(about_.delivered, buffer + row * row_bytes, about_.wanted,
+                          out + (done + row) * stride, columns.first, columns.count)) {
+        fail_to_convert(rectangle_text({piece.first + row, 1}, columns), *complaint);
+      }
+    }
+  }
+}
+
+/// Returns null if HDF5 is needed neither to read nor to convert.
+MaybeTransfer Hdf5Source::start_transfer() const {
+  if (chunks_ && about_.as_delivered) return nullptr;
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
+  const hdf5::Lock lock;
+  return std::make_unique<const Transfer>(dataset_, about_);
+}
+
+/// `pitch` is how many elements the rows of a rectangle are apart in memory, 0 for a dense block;
+/// `what` says what is read, for messages.
+template <class What>
+void Hdf5Source::read_block(const MaybeTransfer& transfer, const Extents& start,
+                            const Extents& extent, std::uint64_t pitch, const What& what,
+                            std::byte* out) const {
+  if (!chunks_) return read_by_hdf5(*transfer, start, extent, pitch, what, out);
+  const Extents dense = row_major_strides(extent);
+  const std::uint64_t count = extent[0] * dense[0], element = size_of(about_.delivered);
+  Extents wanted = dense;
+  if (pitch > 0) wanted[0] = pitch;
+  if (!transfer) {
+    chunks_->read(start, extent, wanted, out);
+    if (!about_.order_differs) return;
+    for (std::uint64_t row = 0; row < extent[0]; ++row) {
+      reverse_bytes(out + row * wanted[0] * element, dense[0], element);
+    }
+    return;
+  }
+  const AlignedBytes values(DirectFile::block(),
+                            DirectFile::room(count * std::max(about_.stored_size, element)));
+  chunks_->read(start, extent, dense, values.data());
+  convert(*transfer, count, what, values.data());
+  for (std::uint64_t row = 0; row < extent[0]; ++row) {
+    std::copy_n(values.data() + row * dense[0] * element, dense[0] * element,
+                out + row * wanted[0] * element);
+  }
+}
+
+/// Converts stored elements to the delivered type, in place.
+template <class What>
+void Hdf5Source::convert(const Transfer& transfer, std::uint64_t count, const What& what,
+                         std::byte* values) const {
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
+  const hdf5::Lock lock;
+  if (H5Tconvert(transfer.stored.get(), native_type(about_.delivered), count, values, nullptr,
+                 transfer.conversion.properties()) >= 0) {
+    return;
+  }
+  if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
+  throw Error(fmt::format("cannot convert {} of {} to {}: HDF5: {}: choose another input.type",
+                          what(), about_.name, name_of(about_.delivered),
+                          hdf5::Reasons().innermost()));
+}
+
+/// Does the same as read_block(), by H5Dread.
+template <class What>
+void Hdf5Source::read_by_hdf5(const Transfer& transfer, const Extents& block_start,
+                              const Extents& block_extent, std::uint64_t pitch, const What& what,
+                              std::byte* out) const {
+  const std::vector<hsize_t> start(block_start.begin(), block_start.end());
+  const std::vector<hsize_t> extent(block_extent.begin(), block_extent.end());
+  const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
+  const hdf5::Lock lock;
+  const hdf5::Space in_memory = space_in_memory(extent, pitch);
+  if (!about_.scalar) {
+    check(H5Sselect_hyperslab(transfer.in_file.get(), H5S_SELECT_SET, start.data(), nullptr,
+                              extent.data(), nullptr),
+          "cannot select a block of a data set");
+  }
+  if (H5Dread(dataset_.get(), native_type(about_.delivered), in_memory.get(),
+              transfer.in_file.get(), transfer.conversion.properties(), out) >= 0) {
+    return;
+  }
+  if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
+  throw Error(
+      fmt::format("cannot read {} of {} (the block at [{}] of {}), its file may be damaged: HDF5: "
+                  "{}: copy or write it again",
+                  what(), about_.name, join(block_start, ", "), join(block_extent, "x"),
+                  hdf5::Reasons().innermost()));
+}
+
+/// Throws where one of `count` elements read, numbered from `first` on, changed its sign by that.
+template <class What>
+void Hdf5Source::expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
+                             const std::byte* values) const {
+  if (!about_.sign_differs) return;
+  if (const auto complaint = sign_change(about_.delivered, values, first, count)) {
+    fail_to_convert(what(), *complaint);
+  }
+}
+
+void Hdf5Source::fail_to_convert(const std::string& what, const std::string& complaint) const {
+  // Where even the natural type is too small (u64, f80), f64 has the range if not the precision.
+  const auto better = about_.wanted == about_.natural ? ElementType::f64 : about_.natural;
+  const auto remedy = !misfit_remedy_.empty() ? misfit_remedy_
+                      : better == about_.wanted
+                          ? std::string("no input.type holds it")
+                          : fmt::format("choose input.type = {}", name_of(better));
+  throw Error(
+      fmt::format("{} of {} ({}): {}: {}", what, about_.name, about_.stored_as, complaint, remedy));
+}
+
+}  // namespace
+
+std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
+                                         std::optional<ElementType> type, ReadWay way,
+                                         ReadOrder read_order, Unwritten unwritten,
+                                         const std::string& misfit_remedy, std::uint64_t rows) {
+  const hdf5::AtWork at_work(file.string(), hdf5::Stage::opening);
+  const hdf5::Lock lock;
+  auto opened = open_input_file(file);
+  if (path.empty()) path = only_dataset(opened, file.string());
+  // First, since HDF5 itself opens whatever files a data set refers to.
+  Origin origin = trace_origin(file, path, unwritten);
+  auto dataset = open_dataset(opened, file.string(), path);
+  auto about = describe(dataset, file.string() + ":" + path, type);
+  if (rows > 0) take_rows(about, rows);
+  std::unique_ptr<Source> source;
+  if (way != ReadWay::by_hdf5) source = try_direct(dataset, about, way);
+  if (!source) {
+    if (way == ReadWay::direct) {
+      throw UsageError(
+          fmt::format("{} is not contiguous, or is converted, so its file cannot be read direct: "
+                      "leave input.read at auto, or store the data set contiguous and in the type "
+                      "that is wanted",
+                      about.name));
+    }
+    // The chunk cache's size counts at the first opening only, so that one must have ended.
+    FollowedLinks links(cached_access(about, read_order));
+    dataset.close();
+    dataset = open_dataset(opened, file.string(), path, links);
+    Descriptor stored(file_of(dataset), O_RDONLY);
+    std::unique_ptr<ChunkReader> chunks;
+    if (about.layout == H5D_CHUNKED && way != ReadWay::by_hdf5) {
+      chunks = ChunkReader::open(dataset, chunks_of(about, read_order));
+      if (!chunks) origin.warnings.push_back(decoded_by_hdf5(about));
+    }
+    source = std::make_unique<Hdf5Source>(std::move(opened), std::move(dataset), std::move(about),
+                                          std::move(stored), std::move(chunks), read_order,
+                                          misfit_remedy);
+  }
+  source->come_from(std::move(origin));
+  return source;
+}
+
+}  // namespace shardstream::io

@@ -1,0 +1,238 @@
+#include "io/source/source.hpp"
+
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <optional>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "core/units.hpp"
+#include "io/source/generator_source.hpp"
+#include "io/source/hdf5_source.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using Extents = std::vector<std::uint64_t>;
+
+/// Of a data set in an HDF5 file.
+constexpr std::size_t most_dimensions = 32;
+
+constexpr OptionRow rows[] = {
+    {"input.data", OptionKind::text, "uniform", "",
+     "Where elements come from: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
+     "ramp."},
+    {"input.read", OptionKind::choice, "auto", "auto|cached|direct",
+     "How the file of a contiguous data set is read: through the page cache, or past it "
+     "(O_DIRECT); auto goes past it where less than half of the rank's shard is cached."},
+    {"input.unwritten", OptionKind::choice, "fill", "fill|error",
+     "Elements of a data set that were never written: fill takes the data set's fill value and "
+     "warns, error rejects the data set."},
+    {"input.rows", OptionKind::count, "auto", "auto|1..",
+     "How many rows of the data set of input.data are taken, from the first on: the extent of its "
+     "leading dimension; auto takes all."},
+    {"input.count", OptionKind::count, "2^28", "1..", "How many elements a generator makes."},
+    {"input.shape", OptionKind::text, "", "such as 4096x2048",
+     "The shape of what a generator makes, its elements numbered row by row; instead of "
+     "input.count."},
+    {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8",
+     "What elements are converted to; auto is the file's own type. Generated elements are f32, or "
+     "of matrices that are multiplied f64 with fp64 and i8 with int8."},
+    {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
+};
+
+std::optional<ElementType> requested_type(const Options& options) {
+  const std::string& text = options.text("input.type");
+  for (const auto type : all_element_types) {
+    if (text == name_of(type)) return type;
+  }
+  return std::nullopt;
+}
+
+struct FileAndPath {
+  std::string file, path;
+};
+
+/// Splits FILE:/PATH at the last ":/", unless there is a file with the whole as its name.
+FileAndPath file_and_path(const std::string& data) {
+  struct stat status {};
+  const auto colon = data.rfind(":/");
+  if (colon == std::string::npos || ::stat(data.c_str(), &status) == 0) return {data, ""};
+  return {data.substr(0, colon), data.substr(colon + 1)};
+}
+
+ReadWay read_way(const Options& options) {
+  const std::string& text = options.text("input.read");
+  return text == "auto" ? ReadWay::automatic : text == "cached" ? ReadWay::cached : ReadWay::direct;
+}
+
+void reject_rows_of_generator(const Options& options, std::string_view key) {
+  if (key != "input.data" || !options.is_on_command_line("input.rows")) return;
+  throw UsageError(
+      fmt::format("input.rows is for data sets of files, and input.data is {}: leave it out",
+                  options.text(key)));
+}
+
+std::optional<Generator> generator_named(const std::string& data) {
+  for (const auto generator : {Generator::uniform, Generator::ramp}) {
+    if (data == name_of(generator)) return generator;
+  }
+  return std::nullopt;
+}
+
+Extents parse_shape(const std::string& text) {
+  Extents shape;
+  try {
+    for (const std::string_view extent : split(text, 'x')) {
+      shape.push_back(parse_count(extent));
+    }
+  } catch (const UsageError& error) {
+    throw UsageError(
+        fmt::format("input.shape: {} (a shape is written as 4096x2048)", error.what()));
+  }
+  if (shape.size() > most_dimensions) {
+    throw UsageError(
+        fmt::format("input.shape: {} dimensions are more than the {} of HDF5: choose fewer",
+                    shape.size(), most_dimensions));
+  }
+  return shape;
+}
+
+/// `said_by` is the option that says the shape.
+std::unique_ptr<Source> make_generator(Generator generator, ElementType type, const Extents& shape,
+                                       std::string_view said_by, std::uint64_t seed) {
+  std::uint64_t count = 1;
+  for (const auto extent : shape) count = saturating_product(count, extent);
+  const std::uint64_t most = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
+  if (count == 0 || count > most) {
+    throw UsageError(
+        fmt::format("{}: {} elements of {} cannot be generated: choose 1 to {} of them", said_by,
+                    join(shape, "x"), name_of(type), most));
+  }
+  return std::make_unique<GeneratorSource>(generator, type, shape, seed);
+}
+
+std::unique_ptr<Source> open_generator(Generator generator, const Options& options) {
+  reject_rows_of_generator(options, "input.data");
+  if (read_way(options) == ReadWay::direct) {
+    throw UsageError(fmt::format(
+        "input.read: the generator {} has no file that could be read direct: leave it at auto",
+        name_of(generator)));
+  }
+  const std::string& shape = options.text("input.shape");
+  if (!shape.empty() && !options.is_default("input.count")) {
+    throw UsageError(
+        "input.shape and input.count both say how many elements a generator makes: give one of "
+        "them");
+  }
+  return make_generator(generator, requested_type(options).value_or(ElementType::f32),
+                        shape.empty() ? Extents{options.count("input.count")} : parse_shape(shape),
+                        shape.empty() ? "input.count" : "input.shape", options.count("input.seed"));
+}
+
+/// Opens FILE or FILE:/PATH, which the option `key` says.
+std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
+                                  const Options& options, ReadOrder order,
+                                  const std::string& misfit_remedy = {}) {
+  const auto [file, path] = file_and_path(data);
+  if (file.empty()) {
+    throw UsageError(
+        fmt::format("{}: '{}' names no file: write FILE:/PATH, FILE, uniform or ramp", key, data));
+  }
+  struct stat status {};
+  const auto colon = data.rfind(':');
+  if (path.empty() && colon != data.npos && ::stat(data.c_str(), &status) != 0 &&
+      ::stat(data.substr(0, colon).c_str(), &status) == 0) {
+    throw UsageError(
+        fmt::format("{}: there is no file '{}': the path of a data set begins with /, as in {}:/{}",
+                    key, data, data.substr(0, colon), data.substr(colon + 1)));
+  }
+  const bool all = key != "input.data" || options.is_auto("input.rows");
+  const std::uint64_t rows_taken = all ? 0 : options.count("input.rows");
+  try {
+    const Unwritten unwritten =
+        options.text("input.unwritten") == "fill" ? Unwritten::fill : Unwritten::reject;
+    auto source = open_hdf5_source(file, path, requested_type(options), read_way(options), order,
+                                   unwritten, misfit_remedy, rows_taken);
+    Origin origin = source->origin();
+    for (InputFile& each : origin.files) each.option = key;
+    source->come_from(std::move(origin));
+    return source;
+  } catch (const ContractError&) {
+    throw;
+  } catch (const Error& error) {
+    // No work has started: what HDF5 finds wrong with the file now is the input's fault.
+    throw UsageError(fmt::format("{}: {}", key, error.what()), error.where());
+  }
+}
+
+}  // namespace
+
+void Source::read_rectangle(Range rows, Range columns, std::byte* out, std::uint64_t stride) const {
+  expect_rectangle(rows, columns, stride);
+  expect(order().box() == order().shape(), "elements are numbered row by row");
+  const std::uint64_t width = order().shape().size() == 2 ? order().shape()[1] : 1;
+  if (columns.count == width && stride == width * size_of(type())) {
+    return read(rows.first * width, rows.count * width, out);
+  }
+  for (std::uint64_t row = 0; row < rows.count; ++row) {
+    read((rows.first + row) * width + columns.first, columns.count, out + row * stride);
+  }
+}
+
+void Source::expect_rectangle(Range rows, Range columns, std::uint64_t stride) const {
+  const Extents& shape = order().shape();
+  expect(shape.size() <= 2, "only shapes of one or two dimensions have rectangles");
+  const std::uint64_t height = shape[0], width = shape.size() == 2 ? shape[1] : 1;
+  expect(rows.first <= height && rows.count <= height - rows.first && columns.first <= width &&
+             columns.count <= width - columns.first,
+         "a rectangle ends inside its source");
+  expect(stride % size_of(type()) == 0 && stride / size_of(type()) >= columns.count,
+         "the rows of a rectangle are whole elements apart and do not overlap");
+}
+
+std::span<const OptionRow> input_options() {
+  return rows;
+}
+
+std::string identity_of(const Source& source) {
+  const ElementOrder& order = source.order();
+  return fmt::format("{}: {}, {} elements, {} of {}", source.name(), name_of(source.type()),
+                     order.count(), fmt::join(order.box(), " x "), fmt::join(order.shape(), " x "));
+}
+
+std::unique_ptr<Source> open_source(const Options& options) {
+  const std::string& data = options.text("input.data");
+  if (const auto generator = generator_named(data)) return open_generator(*generator, options);
+  const std::string file = file_and_path(data).file;
+  for (const char* key : {"input.count", "input.shape", "input.seed"}) {
+    if (!options.is_on_command_line(key) || file.empty()) continue;
+    throw UsageError(
+        fmt::format("{} is for generators, and input.data names the file {}: leave it out, since a "
+                    "data set is taken as a whole",
+                    key, file));
+  }
+  return open_file("input.data", data, options, ReadOrder::elements);
+}
+
+std::unique_ptr<Source> open_source(const Options& options, const NamedSource& named) {
+  for (const char* key : {"input.count", "input.shape"}) {
+    if (!options.is_on_command_line(key)) continue;
+    throw UsageError(fmt::format("{} is for input.data, not for {}: leave it out", key, named.key));
+  }
+  const std::string& data = options.text(named.key);
+  const auto generator = generator_named(data);
+  if (generator) reject_rows_of_generator(options, named.key);
+  return generator
+             ? make_generator(*generator, requested_type(options).value_or(named.type), named.shape,
+                              named.key, named.seed)
+             : open_file(named.key, data, options, ReadOrder::rectangles, named.misfit_remedy);
+}
+
+bool names_file(const Options& options, std::string_view key) {
+  const std::string& data = options.text(key);
+  return !generator_named(data) && !file_and_path(data).file.empty();
+}
+
+}  // namespace shardstream::io

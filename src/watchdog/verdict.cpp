@@ -1,0 +1,82 @@
+#include "watchdog/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardstream::watchdog {
+namespace {
+
+constexpr double intervals_to_be_silent = 5;
+constexpr std::size_t most_named = 4;
+
+std::string name_of(const RankState& rank) {
+  return fmt::format("rank {} ({}, pid {})", rank.rank, rank.host, rank.pid);
+}
+
+std::string place_of(const launch::Pulse& pulse) {
+  return fmt::format("phase {}{}{}", pulse.phase, pulse.step.empty() ? "" : ", ", pulse.step);
+}
+
+std::string name_all(const std::vector<RankState>& culprits, bool silent) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(culprits.size(), most_named); ++i) {
+    const RankState& rank = culprits[i];
+    text += fmt::format("{}{} {} in {}", i > 0 ? " and " : "", name_of(rank),
+                        rank.pulse.waiting && !silent ? "waits" : "hangs", place_of(rank.pulse));
+    if (silent) {
+      text += fmt::format(
+          " (not heard from for {:.0f} s: its process does not run, or its host cannot be reached)",
+          rank.silent);
+    }
+  }
+  if (culprits.size() > most_named) {
+    text += fmt::format(" and {} more likewise", culprits.size() - most_named);
+  }
+  return text;
+}
+
+/// "; the others wait in combine", as far as that is true.
+std::string tell_of_others(const std::vector<RankState>& others) {
+  const auto waits = [](const RankState& rank) { return rank.pulse.waiting; };
+  if (others.empty() || !std::ranges::all_of(others, waits)) return "";
+  const std::string& phase = others[0].pulse.phase;
+  const bool together =
+      std::ranges::all_of(others, [&](const RankState& rank) { return rank.pulse.phase == phase; });
+  return fmt::format("; {}{}{}",
+                     others.size() == 1 ? fmt::format("rank {} waits", others[0].rank)
+                                        : std::string("the others wait"),
+                     together ? " in " : "", together ? phase : "");
+}
+
+}  // namespace
+
+std::optional<Verdict> judge_stillness(std::span<const RankState> ranks, double timeout,
+                                       double interval) {
+  const auto moves = [&](const RankState& rank) { return rank.still < timeout; };
+  if (ranks.empty() || std::ranges::any_of(ranks, moves)) return std::nullopt;
+  const auto is_silent = [&](const RankState& rank) {
+    return rank.silent >= intervals_to_be_silent * interval;
+  };
+  const bool silent = std::ranges::any_of(ranks, is_silent);
+  std::vector<RankState> culprits, others;
+  for (const RankState& rank : ranks) {
+    const bool guilty = silent ? is_silent(rank) : !rank.pulse.waiting;
+    (guilty ? culprits : others).push_back(rank);
+  }
+  if (culprits.empty()) culprits.swap(others);
+  Verdict verdict{fmt::format("nothing has moved for {:g} s (comm.timeout): {}{}", timeout,
+                              name_all(culprits, silent), tell_of_others(others)),
+                  {}};
+  for (const RankState& rank : culprits) {
+    if (silent) verdict.silent.push_back(rank.rank);
+  }
+  return verdict;
+}
+
+std::string obituary(const RankState& rank) {
+  return fmt::format("{} has ended in {} (it was killed, or it crashed): see the system log of {}",
+                     name_of(rank), place_of(rank.pulse), rank.host);
+}
+
+}  // namespace shardstream::watchdog

@@ -1,0 +1,37 @@
+// Who hangs, and what is said of it: from what the ranks have told, without clocks or sockets.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launch/heartbeat.hpp"
+
+namespace shardstream::watchdog {
+
+/// One rank as another sees it.
+struct RankState {
+  int rank = 0;
+  std::string host;
+  long pid = 0;
+  launch::Pulse pulse;  ///< the last that it told
+  double silent = 0;    ///< seconds since it told anything
+  double still = 0;     ///< seconds since it was seen to move
+};
+
+struct Verdict {
+  std::string sentence;
+  std::vector<int> silent;  ///< those of the culprits that cannot be asked to end
+};
+
+/// Nothing until no rank has moved for `timeout` seconds. Then the culprits are the ranks that have
+/// been silent for several of the `interval` seconds between two tellings; or else those that are
+/// not waiting for others; or else all.
+std::optional<Verdict> judge_stillness(std::span<const RankState> ranks, double timeout,
+                                       double interval);
+
+/// Of a rank whose process is gone, and that has not said that it would go.
+std::string obituary(const RankState& rank);
+
+}  // namespace shardstream::watchdog

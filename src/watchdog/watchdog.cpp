@@ -1,0 +1,474 @@
+#include "watchdog/watchdog.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <limits>
+#include <optional>
+#include <random>
+#include <system_error>
+#include <thread>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "launch/signals.hpp"
+#include "watchdog/side_channel.hpp"
+#include "watchdog/verdict.hpp"
+
+namespace shardstream::watchdog {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int reach_ms = 1000;       // to reach rank 0 at one address
+constexpr int welcome_ms = 5000;     // and until it has answered there
+constexpr double last_words = 1;     // s, for standard error
+constexpr double stop_time = 2;      // s, for what each Heartbeat::AtHang names
+constexpr double launcher_time = 2;  // s, for a launcher to end the others after a signal
+constexpr double never = std::numeric_limits<double>::infinity();
+
+/// What every rank knows of every rank.
+struct Member {
+  int rank = 0;
+  std::string host;
+  long pid = 0;
+  std::string process;  ///< identity()
+};
+
+/// Tells a process from all that have had or will have its number; empty where that is not known.
+std::string identity(long pid) {
+  std::array<char, 64> space{};
+  const auto length =
+      ::readlink(fmt::format("/proc/{}/ns/pid", pid).c_str(), space.data(), space.size() - 1);
+  std::string stat;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), stat);
+  // The name, in parentheses, may hold anything; the 20th field behind it is the time of the start.
+  const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 1), ' ');
+  if (length <= 0 || fields.size() < 21) return "";
+  return fmt::format("{} {}", space.data(), fields[20]);
+}
+
+std::string random_token() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+/// Runs `work` on a thread of its own and waits for it `seconds` at the most: when a process is
+/// about to end, anything may hang. Without a thread to be had the caller runs it.
+template <class Work>
+void try_for(double seconds, const Work& work) {
+  const auto attempt = [work] {
+    try {
+      work();
+    } catch (const std::exception&) {  // the process ends, with what is worse already told
+    }
+  };
+  std::promise<void> promise;
+  const std::future<void> done = promise.get_future();
+  try {
+    std::thread([promise = std::move(promise), attempt]() mutable {
+      attempt();
+      promise.set_value();
+    }).detach();
+  } catch (const std::system_error&) {
+    return attempt();
+  }
+  done.wait_for(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+class Watchdog::Watch {
+ public:
+  Watch(const launch::Session& session, double timeout, Log& log);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void set_up();
+  void stand_down();
+
+ private:
+  /// A rank that this one watches.
+  struct Watched {
+    Member member;
+    Connection connection{};  // none to oneself, or once it has ended
+    launch::Pulse pulse{};
+    double heard = 0, moved = 0, ended = never;  // on the watch's clock
+    bool by_signal = false;                      // a signal ends it
+    bool parted = false;                         // it has said that it goes, and why
+  };
+
+  // How the channel is made
+  std::string introduce();
+  std::string reach_rank_0(const std::vector<std::string_view>& introduction);
+  void start();
+  void stop();
+
+  // The thread
+  void run();
+  void wait_for_news(double seconds);
+  void take_time();
+  void read_news();
+  void admit();
+  void hear(Watched& rank, std::string_view line);
+  void judge();
+  std::optional<Verdict> find_fault() const;
+  bool is_elsewhere() const;
+  bool may_speak() const { return session_.rank() <= 2 || is_elsewhere(); }
+  double patience() const;
+  void tell_all(std::string_view line);
+  void tell_of_goings();
+  [[noreturn]] void conclude(const Verdict& verdict);
+  [[noreturn]] void end(const std::vector<int>& silent);
+
+  bool is_first() const { return session_.rank() == 0; }
+  RankState state(const Watched& rank) const;
+
+  const launch::Session& session_;
+  Log& log_;
+  const double timeout_, interval_;
+  std::vector<Member> members_;
+  std::string token_;
+  Listener listener_;                  // on rank 0, until all are connected
+  std::vector<Connection> strangers_;  // who have not shown the token yet
+  std::vector<Watched> watched_;       // on rank 0 all ranks; on others rank 0 and oneself
+  launch::RemoveOnSignal on_signal_;
+  Descriptor wake_;  // readable: a signal has come, or the main thread wants something
+  double now_ = 0;   // seconds that this thread has watched
+  Clock::time_point looked_ = Clock::now();
+  std::optional<Verdict> found_;
+  double found_at_ = 0;
+  bool told_signal_ = false;
+  std::atomic<bool> judges_ = false, wants_to_stand_down_ = false, stands_down_ = false,
+                    wants_to_stop_ = false;
+  std::thread thread_;
+};
+
+Watchdog::Watch::Watch(const launch::Session& session, double timeout, Log& log)
+    : session_(session), log_(log), timeout_(timeout), interval_(std::min(1.0, timeout / 10)) {}
+
+Watchdog::Watch::~Watch() {
+  stop();
+}
+
+void Watchdog::Watch::set_up() {
+  const auto introductions = session_.gather(introduce());
+  for (const std::string& text : introductions) {
+    const auto field = split(text, '\t');
+    members_.push_back({static_cast<int>(members_.size()), std::string(field[0]),
+                        std::stol(std::string(field[1])), std::string(field[2])});
+  }
+  for (const Member& member : members_) {
+    if (is_first() || member.rank == 0 || member.rank == session_.rank()) {
+      watched_.push_back({.member = member});
+    }
+  }
+  const auto introduction = split(introductions[0], '\t');
+  std::string problem(introduction[3]);
+  token_ = introduction[4];
+  if (problem.empty()) {
+    session_.collectively([&] {
+      if (is_first()) start();
+    });
+    if (!is_first()) problem = reach_rank_0(introduction);
+  }
+  const auto problems = session_.gather(problem);
+  const auto bad = std::ranges::find_if(problems, [](const auto& text) { return !text.empty(); });
+  if (bad != problems.end()) {
+    stop();
+    if (is_first()) {
+      log_.warn(fmt::format(
+          "the ranks cannot watch one another ({}): a rank that hangs will not be named", *bad));
+    }
+    return;
+  }
+  session_.collectively([&] {
+    if (!is_first()) start();
+  });
+  judges_ = true;
+}
+
+/// "host pid process problem token port address...": of rank 0, which listens, with all fields.
+std::string Watchdog::Watch::introduce() {
+  const long pid = ::getpid();
+  std::string problem, channel = "\t";
+  wake_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (is_first() && session_.size() > 1) {
+    const bool one_host = session_.local_size() == session_.size();
+    try {
+      rlimit files{};
+      // Room is left for files and for the libraries' own connections.
+      if (::getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+          files.rlim_cur / 2 < static_cast<rlim_t>(session_.size())) {
+        throw Error(fmt::format("ulimit -n {} leaves too few open files on {}", files.rlim_cur,
+                                session_.host()));
+      }
+      listener_ = Listener(one_host);
+      channel = fmt::format("{}\t{}", random_token(), listener_.port());
+      for (const auto& address : own_addresses(one_host)) channel += "\t" + address;
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  }
+  return fmt::format("{}\t{}\t{}\t{}\t{}", session_.host(), pid, identity(pid), problem, channel);
+}
+
+/// Why that did not succeed, or nothing.
+std::string Watchdog::Watch::reach_rank_0(const std::vector<std::string_view>& introduction) {
+  const auto port = static_cast<std::uint16_t>(std::stoul(std::string(introduction[5])));
+  const std::vector<std::string_view> addresses(introduction.begin() + 6, introduction.end());
+  for (const std::string_view address : addresses) {
+    Connection connection = connect_to(std::string(address), port, reach_ms);
+    if (!connection.valid()) continue;
+    connection.send(fmt::format("hello\t{}\t{}", token_, session_.rank()));
+    pollfd ready{connection.descriptor(), POLLIN, 0};
+    if (::poll(&ready, 1, welcome_ms) != 1) continue;
+    if (connection.receive() != fmt::format("welcome\t{}", token_)) continue;
+    watched_[0].connection = std::move(connection);
+    return "";
+  }
+  return fmt::format("rank {} on {} cannot reach rank 0 on {} by TCP at {} port {}",
+                     session_.rank(), session_.host(), members_[0].host,
+                     addresses.empty() ? "any address," : join(addresses, " or "), port);
+}
+
+void Watchdog::Watch::start() {
+  looked_ = Clock::now();
+  // Signals are for the main thread: their handler waits, while this one has something to say.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  launch::tell_of_signals(wake_.get());
+}
+
+void Watchdog::Watch::stop() {
+  if (!thread_.joinable()) return;
+  launch::tell_of_signals(-1);
+  wants_to_stop_ = true;
+  ::eventfd_write(wake_.get(), 1);
+  thread_.join();
+}
+
+void Watchdog::Watch::stand_down() {
+  if (!thread_.joinable()) return;
+  wants_to_stand_down_ = true;
+  ::eventfd_write(wake_.get(), 1);
+  stands_down_.wait(false);
+}
+
+void Watchdog::Watch::run() {
+  double next_beat = 0;
+  while (true) {
+    wait_for_news(next_beat - now_);
+    take_time();
+    read_news();
+    if (judges_) judge();
+    tell_of_goings();
+    if (wants_to_stop_) return;
+    if (now_ < next_beat) continue;
+    const launch::Pulse pulse = session_.heartbeat().pulse();
+    tell_all(
+        fmt::format("beat\t{}\t{:d}\t{}\t{}", pulse.moves, pulse.waiting, pulse.phase, pulse.step));
+    next_beat = now_ + interval_;
+  }
+}
+
+void Watchdog::Watch::wait_for_news(double seconds) {
+  std::vector<pollfd> sources = {{wake_.get(), POLLIN, 0}};
+  if (listener_.valid()) sources.push_back({listener_.descriptor(), POLLIN, 0});
+  for (const auto& stranger : strangers_) sources.push_back({stranger.descriptor(), POLLIN, 0});
+  for (const auto& rank : watched_) {
+    if (rank.connection.valid()) sources.push_back({rank.connection.descriptor(), POLLIN, 0});
+  }
+  const int milliseconds = static_cast<int>(std::clamp(seconds, 0.0, interval_) * 1000) + 1;
+  // Interrupted or not: whoever called looks at everything.
+  ::poll(sources.data(), sources.size(), milliseconds);
+  eventfd_t ignored = 0;
+  ::eventfd_read(wake_.get(), &ignored);
+}
+
+/// Time in which this thread did not run, with a suspended job or a sleeping machine, would make
+/// everybody seem silent.
+void Watchdog::Watch::take_time() {
+  const auto before = std::exchange(looked_, Clock::now());
+  now_ += std::min(std::chrono::duration<double>(looked_ - before).count(), 3 * interval_);
+}
+
+void Watchdog::Watch::read_news() {
+  if (listener_.valid()) admit();
+  for (auto& rank : watched_) {
+    if (rank.member.rank == session_.rank()) {
+      launch::Pulse pulse = session_.heartbeat().pulse();
+      if (pulse.moves != rank.pulse.moves) rank.moved = now_;
+      rank.pulse = std::move(pulse);
+      rank.heard = now_;
+    }
+    if (!rank.connection.valid()) continue;
+    while (const auto line = rank.connection.receive()) hear(rank, *line);
+    if (!rank.connection.ended()) continue;
+    rank.connection = {};
+    rank.ended = now_;
+  }
+}
+
+/// Takes in the ranks that show the token. Whoever does not is let go when there are too many.
+void Watchdog::Watch::admit() {
+  for (Connection next = listener_.accept(); next.valid(); next = listener_.accept()) {
+    strangers_.push_back(std::move(next));
+  }
+  for (auto& stranger : strangers_) {
+    const auto line = stranger.receive();
+    if (!line) continue;
+    const auto word = split(*line, '\t');
+    const bool knows = word.size() == 3 && word[0] == "hello" && word[1] == token_;
+    const std::size_t rank = knows ? std::stoul(std::string(word[2])) : 0;
+    if (rank == 0 || rank >= watched_.size()) continue;
+    stranger.send(fmt::format("welcome\t{}", token_));
+    watched_[rank].heard = watched_[rank].moved = now_;
+    watched_[rank].connection = std::exchange(stranger, {});
+  }
+  std::erase_if(strangers_, [](const auto& each) { return !each.valid() || each.ended(); });
+  const auto most = watched_.size() + 16;
+  if (strangers_.size() > most) strangers_.erase(strangers_.begin(), strangers_.end() - most);
+  const auto connected = [](const Watched& each) { return each.connection.valid(); };
+  if (std::ranges::count_if(watched_, connected) + 1 < std::ssize(watched_)) return;
+  listener_ = {};
+  strangers_.clear();
+}
+
+void Watchdog::Watch::hear(Watched& rank, std::string_view line) {
+  const auto word = split(line, '\t');
+  rank.heard = now_;
+  if (word[0] == "beat" && word.size() == 5) {
+    const launch::Pulse pulse{std::string(word[3]), std::string(word[4]),
+                              std::stoull(std::string(word[1])), word[2] == "1"};
+    if (pulse.moves != rank.pulse.moves) rank.moved = now_;
+    rank.pulse = pulse;
+  } else if (word[0] == "parting") {
+    rank.parted = true;
+    rank.moved = now_;
+  } else if (word[0] == "signal") {
+    rank.by_signal = true;
+  } else if (word[0] == "end") {
+    std::vector<int> silent;
+    for (std::size_t i = 1; i < word.size(); ++i) silent.push_back(std::stoi(std::string(word[i])));
+    end(silent);
+  }
+}
+
+RankState Watchdog::Watch::state(const Watched& rank) const {
+  return {rank.member.rank, rank.member.host,  rank.member.pid,
+          rank.pulse,       now_ - rank.heard, now_ - rank.moved};
+}
+
+void Watchdog::Watch::judge() {
+  auto verdict = stands_down_ ? std::nullopt : find_fault();
+  if (!verdict || !found_) {
+    found_ = std::move(verdict);
+    found_at_ = now_;
+  }
+  if (found_ && now_ - found_at_ >= patience()) conclude(*found_);
+}
+
+std::optional<Verdict> Watchdog::Watch::find_fault() const {
+  const bool ends = std::ranges::any_of(watched_, &Watched::parted);
+  std::vector<RankState> states;
+  for (const auto& rank : watched_) {
+    if (rank.parted) {  // a moment ago: those that waited for it may be about to go on
+      if (now_ - rank.moved < timeout_) return std::nullopt;
+      continue;
+    }
+    states.push_back(state(rank));
+    // Where one rank ends the job, or a signal ends one and mostly all, nobody else is at fault.
+    const double since = rank.by_signal ? launcher_time : 0;
+    if (!ends && now_ - rank.ended >= since) return Verdict{obituary(states.back()), {}};
+  }
+  // While rank 0 is heard it judges for all.
+  if (!is_first() && (watched_[0].parted || states[0].silent < timeout_)) return std::nullopt;
+  return judge_stillness(states, timeout_, interval_);
+}
+
+/// The first rank of another host than rank 0's.
+bool Watchdog::Watch::is_elsewhere() const {
+  const auto found = std::ranges::find_if(
+      members_, [&](const Member& member) { return member.host != members_[0].host; });
+  return found != members_.end() && found->rank == session_.rank();
+}
+
+/// Seconds before this rank ends the job. What happens to rank 0 all see: rank 1 speaks of it at
+/// once; if that has not ended the job, rank 1 may be gone too, and two others speak.
+double Watchdog::Watch::patience() const {
+  if (session_.rank() <= 1) return 0;
+  return may_speak() ? launcher_time : 2 * launcher_time;
+}
+
+void Watchdog::Watch::tell_all(std::string_view line) {
+  const bool can_wait = line.starts_with("beat");
+  for (auto& rank : watched_) {
+    if (!rank.connection.valid()) continue;
+    rank.connection.send(can_wait && rank.connection.backlog() ? "" : line);
+  }
+}
+
+/// That this rank ends, for what reason, before it does.
+void Watchdog::Watch::tell_of_goings() {
+  if (launch::signal_has_come() && !std::exchange(told_signal_, true)) tell_all("signal");
+  if (wants_to_stop_) tell_all("parting");
+  if (!wants_to_stand_down_ || stands_down_) return;
+  tell_all("parting");
+  stands_down_ = true;
+  stands_down_.notify_all();
+}
+
+void Watchdog::Watch::conclude(const Verdict& verdict) {
+  if (may_speak()) {
+    try_for(last_words, [this, sentence = verdict.sentence] { log_.error(sentence); });
+  }
+  std::string line = "end";
+  for (const int rank : verdict.silent) line += fmt::format("\t{}", rank);
+  tell_all(line);
+  end(verdict.silent);
+}
+
+void Watchdog::Watch::end(const std::vector<int>& silent) {
+  try_for(stop_time, [this] { session_.heartbeat().stop_all(); });
+  for (const int rank : silent) {
+    const Member& member = members_[static_cast<std::size_t>(rank)];
+    if (rank == session_.rank() || member.host != session_.host()) continue;
+    if (member.process.empty() || member.process != identity(member.pid)) continue;
+    ::kill(static_cast<pid_t>(member.pid), SIGKILL);
+  }
+  launch::end_at_once(ExitCode::failed);
+}
+
+Watchdog::Watchdog(const launch::Session& session, double timeout, Log& log)
+    : watch_(std::make_unique<Watch>(session, timeout, log)) {
+  watch_->set_up();
+}
+
+Watchdog::~Watchdog() = default;
+
+void Watchdog::stand_down() {
+  watch_->stand_down();
+}
+
+}  // namespace shardstream::watchdog
