@@ -134,7 +134,7 @@ void add_block(const AddProductsArgs& args, Rows rows, std::uint64_t kk, std::ui
   }
 }
 
-void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
+void add_slice(const AddProductsArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts), tiles = rows_of(args.tiles, part, parts);
   if (args.first) {
     std::fill(args.z + rows.begin * args.tiles, args.z + rows.end * args.tiles, 0.0);
@@ -153,6 +153,22 @@ void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
       }
     }
   });
+}
+
+void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
+  const std::uint64_t depth = detail::slice_depth(args.depth, args.slices);
+  for (std::uint64_t s = 0; s < args.slices; ++s) {
+    const std::uint64_t first = std::min(s * depth, args.depth), at = s * args.slice_apart;
+    AddProductsArgs one = args;
+    one.panel = static_cast<const std::byte*>(args.panel) +
+                first * panel_element_bytes(args.precision, true);
+    one.depth = std::min(depth, args.depth - first);
+    one.y = args.y + first * 2 * args.tiles;
+    one.z = args.z + at;
+    one.row_squares = args.row_squares + at;
+    one.column_squares = args.column_squares + at;
+    add_slice(one, part, parts);
+  }
 }
 
 void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {

@@ -113,19 +113,21 @@ struct Staged {
   static __device__ unsigned row() { return threadIdx.x % 16 + threadIdx.x / 32 % 4 * 16; }
   static __device__ unsigned pack() { return threadIdx.x / 16 % 2 + threadIdx.x / 128 * 2; }
 
-  __device__ void fetch(const AddProductsArgs& args, bool packs, std::uint64_t kk) {
+  /// Of the depth below `end`.
+  __device__ void fetch(const AddProductsArgs& args, bool packs, std::uint64_t kk,
+                        std::uint64_t end) {
     const std::uint64_t r = std::uint64_t{blockIdx.x} * block_rows + row();
     const T* line = static_cast<const T*>(args.panel) + r * args.ld;
 #pragma unroll
     for (unsigned i = 0; i < a_loads; ++i) {
-      a[i] = load(line, kk + (pack() + 4 * i) * width, r < args.rows ? args.depth : 0, packs);
+      a[i] = load(line, kk + (pack() + 4 * i) * width, r < args.rows ? end : 0, packs);
     }
 #pragma unroll
     for (unsigned i = 0; i < y_loads; ++i) {
       const unsigned at = threadIdx.x + i * threads;
       const std::uint64_t k = kk + at / Columns;
       const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
-      const bool inside = at < depth_step * Columns && k < args.depth && column < args.tiles;
+      const bool inside = at < depth_step * Columns && k < end && column < args.tiles;
       y[i] = inside ? args.y[k * 2 * args.tiles + column] : 0;
     }
   }
@@ -165,12 +167,15 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
   double sum[4][4] = {};
   double squares = 0;
   Staged<T, Columns> ahead;
-  ahead.fetch(args, packs, 0);
-  for (std::uint64_t kk = 0; kk < args.depth; kk += depth_step) {
+  const std::uint64_t of_slice = detail::slice_depth(args.depth, args.slices);
+  const std::uint64_t begin = blockIdx.z * of_slice, apart = blockIdx.z * args.slice_apart;
+  const std::uint64_t end = begin + of_slice < args.depth ? begin + of_slice : args.depth;
+  ahead.fetch(args, packs, begin, end);
+  for (std::uint64_t kk = begin; kk < end; kk += depth_step) {
     __syncthreads();
     squares = ahead.store(a, y, squares);
     __syncthreads();
-    if (kk + depth_step < args.depth) ahead.fetch(args, packs, kk + depth_step);
+    if (kk + depth_step < end) ahead.fetch(args, packs, kk + depth_step, end);
 #pragma unroll 4
     for (unsigned k = slice; k < depth_step; k += slices) {
       // Pairs of rows side by side, so that the lanes' loads fill whole lines of banks.
@@ -204,7 +209,7 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
     const std::uint64_t row = first_row + at / Columns;
     const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
     if (row >= args.rows || column >= args.tiles) continue;
-    double& z = args.z[row * args.tiles + column];
+    double& z = args.z[apart + row * args.tiles + column];
     z = args.first ? total : z + total;
   }
   if (blockIdx.y != 0) return;  // all the threads of the block
@@ -214,7 +219,7 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
   if (t >= block_rows || first_row + t >= args.rows) return;
   double total = 0;
   for (unsigned s = 0; s < 4; ++s) total += shared[s * block_rows + t];
-  double& all = args.row_squares[first_row + t];
+  double& all = args.row_squares[apart + first_row + t];
   all = args.first ? total : all + total;
 }
 
@@ -229,21 +234,25 @@ __device__ double block_sum(double value) {
   return total;
 }
 
-/// A block a column tile.
+/// A block a column tile and slice.
 __global__ void __launch_bounds__(threads) add_column_squares(AddProductsArgs args) {
+  const std::uint64_t of_slice = detail::slice_depth(args.depth, args.slices);
+  const std::uint64_t begin = blockIdx.y * of_slice;
+  const std::uint64_t end = begin + of_slice < args.depth ? begin + of_slice : args.depth;
   double mine = 0;
-  for (std::uint64_t kk = threadIdx.x; kk < args.depth; kk += threads) {
+  for (std::uint64_t kk = begin + threadIdx.x; kk < end; kk += threads) {
     mine += args.y[kk * 2 * args.tiles + args.tiles + blockIdx.x];
   }
   const double total = block_sum(mine);
   if (threadIdx.x != 0) return;
-  double& all = args.column_squares[blockIdx.x];
+  double& all = args.column_squares[blockIdx.y * args.slice_apart + blockIdx.x];
   all = args.first ? total : all + total;
 }
 
 template <class T, unsigned Columns>
 void launch_products(const AddProductsArgs& args, CudaStream stream) {
-  const dim3 blocks(blocks_of(args.rows, block_rows), blocks_of(args.tiles, Columns));
+  const dim3 blocks(blocks_of(args.rows, block_rows), blocks_of(args.tiles, Columns),
+                    static_cast<unsigned>(args.slices));
   add_products_of<T, Columns>
       <<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.panel, args.ld));
 }
@@ -307,7 +316,8 @@ void signed_sums(const SignedSumsArgs& args, CudaStream stream) {
 
 void add_products(const AddProductsArgs& args, CudaStream stream) {
   if (args.tiles == 0) return;
-  add_column_squares<<<static_cast<unsigned>(args.tiles), threads, 0, stream>>>(args);
+  const dim3 blocks(static_cast<unsigned>(args.tiles), static_cast<unsigned>(args.slices));
+  add_column_squares<<<blocks, threads, 0, stream>>>(args);
   if (args.rows == 0) return;
   with_precision(args.precision, [&](auto precision) {
     using T = Element<decltype(precision)::value>;

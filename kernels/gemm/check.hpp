@@ -45,6 +45,8 @@ struct SignedSumsArgs {
 Kernel<SignedSumsArgs> signed_sums_kernel();
 
 /// Adds one K block to Z and to the squares of A's rows and B's column tiles; `first` sets instead.
+/// A panel of few rows leaves most of a GPU idle, so several slices of the depth can be summed side
+/// by side, each into a Z and squares of its own.
 struct AddProductsArgs {
   const void* panel;  ///< A's, rows x depth
   Precision precision;
@@ -56,6 +58,8 @@ struct AddProductsArgs {
   double* row_squares;     ///< rows
   double* column_squares;  ///< tiles
   bool first;
+  std::uint64_t slices = 1;
+  std::uint64_t slice_apart = 0;  ///< doubles from a slice's z and squares to the next one's
 };
 Kernel<AddProductsArgs> add_products_kernel();
 
@@ -98,7 +102,21 @@ struct CheckTileArgs {
 Kernel<CheckTileArgs> check_rows_kernel();
 Kernel<CheckTileArgs> verdict_kernel();
 
+/// Slices for the products of a matrix A of `rows` rows: a power of two.
+constexpr std::uint64_t check_slices(std::uint64_t rows) {
+  constexpr std::uint64_t enough_rows = 16384, most = 8;
+  std::uint64_t slices = 1;
+  while (slices < most && slices * rows < enough_rows) slices *= 2;
+  return slices;
+}
+
 namespace detail {
+
+/// Of each slice but the last ones; a multiple of what a GPU takes at a time.
+constexpr std::uint64_t slice_depth(std::uint64_t depth, std::uint64_t slices) {
+  constexpr std::uint64_t step = 32;
+  return ((depth + slices - 1) / slices + step - 1) / step * step;
+}
 
 /// The variance of R - Z and what subnormal numbers add at worst to its size.
 struct ErrorModel {

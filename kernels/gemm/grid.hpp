@@ -2,6 +2,7 @@
 // backend alone, never of ranks or memory, so that the bits of C do not depend on these.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -10,9 +11,16 @@
 namespace shardstream::gemm {
 
 /// Padded edges, in elements, of a tile of C (m x n) and of a block of K: the shape of every call,
-/// but for shallower blocks at the beginning of K.
+/// but for shallower blocks at the beginning of K. A call multiplies the block's lanes, equal parts
+/// of its depth, side by side, each into an accumulator of its own.
 struct Tile {
   std::uint64_t m, n, k;
+  std::uint64_t lanes = 1;  ///< a power of two that divides k
+  /// The edges of the tile that a GPU's library is asked for an algorithm for; 0: m and n. A bit of
+  /// C depends on the algorithm, not on how much of C one call computes with it.
+  std::uint64_t like_m = 0, like_n = 0;
+
+  constexpr std::uint64_t lane_k() const { return k / lanes; }
 
   friend bool operator==(const Tile&, const Tile&) = default;
 };
@@ -37,18 +45,95 @@ inline constexpr std::uint64_t most_split_k = 1024;
 /// The deepest K block of int8 on a host: as floats, sums of so many products are exact.
 inline constexpr std::uint64_t most_float_int8_k = (1 << 24) / (128 * 128);
 
+/// Whether K is so much longer than C's edges, and C has so few tiles, that C and partial sums of it
+/// are small beside the panels.
+constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const Tile& tile) {
+  const auto tiles = [](std::uint64_t x, std::uint64_t edge) { return x / edge + (x % edge != 0); };
+  const std::uint64_t rows = tiles(m, tile.m), columns = tiles(n, tile.n);
+  return k / 8 >= std::max(m, n) && rows <= 64 && columns <= 64 && rows * columns <= 64;
+}
+
+/// As many lanes as let one call fill a device of many multiprocessors, or give a host's threads
+/// calls to share: up to eight. One if C fills it by itself, or if it is not tall. Split floats
+/// stand in an order of their own, which has none.
+constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
+                                  const Tile& tile, Precision precision, bool on_host) {
+  constexpr std::uint64_t most = 8, enough_on_gpu = 128, enough_on_host = 16;
+  if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
+  // What a multiprocessor, or a thread, computes at a time.
+  const std::uint64_t rows = on_host ? tile.m : 128, columns = on_host ? tile.n : 128;
+  const std::uint64_t parts = ((m + rows - 1) / rows) * ((n + columns - 1) / columns);
+  std::uint64_t lanes = 1;
+  while (lanes < most && lanes * parts < (on_host ? enough_on_host : enough_on_gpu)) lanes *= 2;
+  return lanes;
+}
+
+/// The depth of blocks with lanes, each of which is at most `deepest` deep: panels of some 16 to 64
+/// MB with four bytes an element, so that starting a block costs little beside it, but at least 64
+/// blocks if that leaves them 16 MB.
+constexpr std::uint64_t block_with_lanes(std::uint64_t m, std::uint64_t n, std::uint64_t k,
+                                         std::uint64_t lanes, std::uint64_t deepest) {
+  constexpr std::uint64_t granule = 16;  // of a lane: rows on 32 bytes
+  const std::uint64_t fewest = (std::uint64_t{1} << 22) / (m + n), most = 4 * fewest;
+  const std::uint64_t wanted = std::clamp(k / 64, fewest, most);
+  const std::uint64_t depth = std::clamp(wanted / lanes / granule * granule, granule, deepest);
+  return equal_edge(k, lanes * depth, lanes * granule, lanes * granule);
+}
+
+/// The largest edge of tiles of x, a multiple of 256 from `least` to 4096, that pads x by hardly
+/// more than any; but one of at most `preferred` if it pads x little more.
+constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t least,
+                                     std::uint64_t preferred) {
+  constexpr std::uint64_t granule = 256, most = 4096;
+  const auto padded = [&](std::uint64_t edge) { return (x + edge - 1) / edge * edge; };
+  std::uint64_t shortest = padded(most);
+  for (std::uint64_t edge = most; edge >= least; edge -= granule) {
+    shortest = std::min(shortest, padded(edge));
+  }
+  const auto largest = [&](std::uint64_t from, std::uint64_t longest) {
+    std::uint64_t edge = from;
+    while (edge >= least && padded(edge) > longest) edge -= granule;
+    return edge;
+  };
+  const std::uint64_t edge = largest(preferred, shortest + shortest / 64);
+  return edge >= least ? edge : largest(most, shortest + shortest / 128);
+}
+
+/// Of a C that is not tall, the tiles that a GPU computes in place of `tile` with the same
+/// algorithm, hence the same bits: such as pad C less, and of a small C so few rows of it that its
+/// first tiles can leave before its last rows of A have come. A call still fills the GPU.
+constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
+  constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{125} << 15;
+  if (tile.m < 1024 || tile.n < 2048) return tile;
+  Tile made{tile.m, fitting_edge(n, 2048, longest), tile.k};
+  const auto up = [&](std::uint64_t x) { return (x + granule - 1) / granule * granule; };
+  const std::uint64_t least = std::clamp(up((enough + made.n - 1) / made.n), std::uint64_t{1024},
+                                         longest);
+  const std::uint64_t quarter = std::clamp(up((m + 3) / 4), least, longest);
+  const std::uint64_t edge = fitting_edge(m, least, quarter);
+  const auto padded = [&](std::uint64_t each) { return (m + each - 1) / each * each; };
+  if (padded(edge) <= padded(tile.m)) made.m = edge;
+  if (made.m == tile.m && made.n == tile.n) return tile;
+  made.like_m = tile.m;
+  made.like_n = tile.n;
+  return made;
+}
+
 /// The shape for C of m x n and sums over k, each at least 1. A GPU's edges suit its tensor cores'
 /// tiles and rows aligned to 32 bytes; those of a host give its threads enough tiles to share while
 /// a call still runs near the library's full rate (kernels/README.md). Rows of C and of its mirror
-/// are whole words of 8 bytes.
+/// are whole words of 8 bytes. Tiles of a symmetric C are square.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
-                        bool on_host) {
+                        bool on_host, bool symmetric = false) {
   const bool splits = precision == Precision::fp32x3;
   if (on_host) {
     const std::uint64_t deepest = splits                         ? most_split_k
                                   : precision == Precision::int8 ? most_float_int8_k
                                                                  : 2048;
-    return {equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
+    Tile tile{equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
+    tile.lanes = lanes_for(m, n, k, tile, precision, on_host);
+    if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
+    return tile;
   }
   // Deeper blocks read and write C less often. But where C takes most of the memory, enough of K
   // must lie beside it to be computed while tiles leave: in four blocks where elements have two
@@ -57,8 +142,11 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
                                 : precision == Precision::fp64 ? 4096
                                 : precision == Precision::tf32 ? 5120
                                                                : 8064;
-  return {equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
-          equal_edge(k, deepest, 64, 16)};
+  Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
+            equal_edge(k, deepest, 64, 16)};
+  tile.lanes = lanes_for(m, n, k, tile, precision, on_host);
+  if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
+  return symmetric || is_tall(m, n, k, tile) ? tile : fitted(tile, m, n);
 }
 
 /// Elements from one row of A's panel to the next, for a block of K that is `k` deep; what stands
@@ -74,7 +162,7 @@ constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, bool on_host)
 /// Whether K may begin with blocks of a quarter and a half of tile.k: whoever computes then waits
 /// less for its first panels. Blocks of fp32x3 are shallow anyway.
 constexpr bool may_begin_shallow(const Tile& tile, Precision precision) {
-  return precision != Precision::fp32x3 && tile.k % 64 == 0;
+  return precision != Precision::fp32x3 && tile.lanes == 1 && tile.k % 64 == 0;
 }
 
 }  // namespace shardstream::gemm

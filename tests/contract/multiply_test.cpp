@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "core/shard.hpp"
 #include "device/forked_streams.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "support/backend.hpp"
@@ -182,7 +183,8 @@ class Multiply : public ::testing::TestWithParam<Precision> {
   Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b,
               bool shallow = false) {
     const std::vector<TileAt> all = all_tiles(a.rows / tile.m, b.columns / tile.n);
-    Bytes garbage(a.rows * b.columns * accumulator_bytes(precision_), std::byte{0xff});  // NaNs
+    Bytes garbage(a.rows * b.columns * tile.lanes * accumulator_bytes(precision_),
+                  std::byte{0xff});  // NaNs
     const auto sums = test::on_device(*device_, *stream_, garbage);
     std::size_t depth = 0;
     for (std::size_t k = 0; k < a.columns; k += depth) {
@@ -288,6 +290,63 @@ TEST_P(Multiply, ATileHasTheSameBitsWhereverItLies) {
   }
 }
 
+TEST_P(Multiply, ALaneSumsItsPartOfEachBlock) {
+  if (splits(precision_)) GTEST_SKIP() << "split floats have no lanes";
+  constexpr std::size_t across = 2, along = 3, blocks = 2;
+  const Tile tile{48, 32, 256, 4};
+  const Matrix a = small_integers(across * tile.m, blocks * tile.k, 1);
+  const Matrix b = small_integers(blocks * tile.k, along * tile.n, 2);
+  const auto plan = make_multiply_plan(precision_, tile, on_host_);
+  const Bytes got = tiles(*plan, tile, a, b);
+  std::size_t wrong = 0;
+  for (std::size_t lane = 0; lane < tile.lanes; ++lane) {
+    Matrix wanted{a.rows, b.columns};
+    for (std::size_t block = 0; block < blocks; ++block) {
+      const std::size_t k = block * tile.k + lane * tile.lane_k();
+      const Matrix product = plain_product(a.part(0, k, a.rows, tile.lane_k()),
+                                           b.part(k, 0, tile.lane_k(), b.columns));
+      for (std::size_t i = 0; i < wanted.values.size(); ++i) {
+        wanted.values[i] += product.values[i];
+      }
+    }
+    for (std::size_t i = 0; i < wanted.rows; ++i) {
+      for (std::size_t j = 0; j < wanted.columns; ++j) {
+        const std::size_t number = i / tile.m * along + j / tile.n;
+        const std::size_t place = (number * tile.lanes + lane) * tile.m * tile.n +
+                                  i % tile.m * tile.n + j % tile.n;
+        if (sum_at(got, place) != wanted(i, j)) ++wrong;
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0U) << plan->algorithm();
+}
+
+/// Tiles that are computed with the algorithm of a larger one.
+TEST_P(Multiply, TheBitsAreThoseOfTheTileWhoseAlgorithmItIs) {
+  if (on_host_) GTEST_SKIP() << "a host's tiles are no parts of others";
+  const Tile large{2048, 2048, 320};
+  Tile small{1024, 512, large.k};
+  small.like_m = large.m;
+  small.like_n = large.n;
+  const Matrix a = uneven(large.m, large.k, precision_, 3);
+  const Matrix b = uneven(large.k, large.n, precision_, 4);
+  const auto plan = make_multiply_plan(precision_, large, on_host_);
+  const auto another = make_multiply_plan(precision_, small, on_host_);
+  EXPECT_EQ(another->algorithm(), plan->algorithm());
+  const Bytes whole = tiles(*plan, large, a, b), parts = tiles(*another, small, a, b);
+  const std::size_t row = small.n * accumulator_bytes(precision_);
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < large.m; ++i) {
+    for (std::size_t j = 0; j < large.n / small.n; ++j) {
+      const std::size_t number = i / small.m * (large.n / small.n) + j;
+      const auto* const part = parts.data() + (number * small.m + i % small.m) * row;
+      const auto* const same = whole.data() + (i * large.n / small.n + j) * row;
+      if (std::memcmp(part, same, row) != 0) ++differ;
+    }
+  }
+  EXPECT_EQ(differ, 0U) << "rows of tiles";
+}
+
 /// An exact sum would not show a change of the order. That of int8 has to be.
 TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
   const Tile tile{48, 32, 64};
@@ -353,7 +412,7 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
         Rule{true, 768, 8, 1, &Tile::n}, Rule{true, 2048, 8, 1, &Tile::k}}) {
     for (const std::uint64_t x : {1, 8, 13, 16, 17, 256, 257, 263, 768, 769, 2049, 4096, 4097, 9000,
                                   65536, 65537, 1000003}) {
-      const std::uint64_t length = tile_for(x, x, x, Precision::fp32, on_host).*edge;
+      const std::uint64_t length = tile_for(x, x, x, Precision::fp32, on_host, true).*edge;
       const std::uint64_t tiles = (x + length - 1) / length, fewest = (x + most - 1) / most;
       EXPECT_LE(length, most) << x;
       EXPECT_EQ(tiles, fewest) << x;
@@ -364,15 +423,59 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
 }
 
 TEST(TileFor, EveryEdgeIsItsOwn) {
-  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{3072, 2304, 3008}));
+  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{2304, 2304, 3008, 1, 3072, 2304}));
   EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
-  EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 5056}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 20096, 8}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::fp32x3, false), (Tile{16, 16, 1024}));
   EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, true), (Tile{752, 6, 1672}));
   EXPECT_EQ(tile_for(9000, 5, 5000, Precision::int8, true), (Tile{752, 6, 1000}));
   EXPECT_EQ(tile_for(65536, 65536, 65536, Precision::int8, false), (Tile{4096, 4096, 7296}));
   for (const bool on_host : {false, true}) {
     const Tile tile = tile_for(65536, 65536, 65536, Precision::fp32x3, on_host);
     EXPECT_EQ(tile.k, most_split_k);
+  }
+}
+
+TEST(TileFor, ACThatFillsNoDeviceHasLanes) {
+  const auto tall = [](std::uint64_t edge, std::uint64_t k, bool on_host = false) {
+    return tile_for(edge, edge, k, Precision::fp32, on_host, true);
+  };
+  EXPECT_EQ(tall(512, 1 << 22), (Tile{512, 512, 16384, 8}));
+  EXPECT_EQ(tall(1024, 1 << 20), (Tile{1024, 1024, 8192, 2}));
+  EXPECT_EQ(tall(2048, 1 << 20), (Tile{2048, 2048, 8064}));
+  EXPECT_EQ(tall(512, 512 * 8 - 1).lanes, 1U) << "not tall";
+  EXPECT_EQ(tall(384, 200000, true), (Tile{384, 384, 5376, 8}));
+  for (const std::uint64_t edge : {1, 100, 512, 700, 1500, 3000}) {
+    for (const std::uint64_t k : {1000, 30001, 1000003, 100000007}) {
+      for (const Precision precision : all_precisions) {
+        for (const bool on_host : {false, true}) {
+          const Tile tile = tile_for(edge, edge, k, precision, on_host);
+          EXPECT_EQ(tile.k % tile.lanes, 0U);
+          const std::uint64_t deepest = precision == Precision::int8 ? most_float_int8_k : 2048;
+          EXPECT_LE(tile.lane_k(), on_host ? deepest : 8064U);
+          EXPECT_LT(ceil_div(k, tile.k) * tile.k - k, k / 4 + 1024) << edge << " " << k;
+        }
+      }
+    }
+  }
+}
+
+TEST(TileFor, TilesFitCWithTheAlgorithmOfLargerOnes) {
+  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, false),
+            (Tile{1024, 4096, 4096, 1, 4096, 4096}));
+  EXPECT_EQ(tile_for(12345, 6789, 23456, Precision::fp32, false),
+            (Tile{1792, 2304, 7872, 1, 3328, 3584}));
+  EXPECT_EQ(tile_for(65536, 1024, 65536, Precision::fp32, false), (Tile{4096, 1024, 7296}));
+  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, false, true), (Tile{4096, 4096, 4096}))
+      << "symmetric";
+  for (const std::uint64_t m : {1025, 3000, 5000, 12345, 40000}) {
+    for (const std::uint64_t n : {2049, 3000, 5000, 12345, 40000}) {
+      const Tile plain = tile_for(m, n, 5000, Precision::bf16, false, true);
+      const Tile tile = tile_for(m, n, 5000, Precision::bf16, false);
+      EXPECT_LE(ceil_div(m, tile.m) * tile.m, ceil_div(m, plain.m) * plain.m * 33 / 32) << m;
+      EXPECT_LE(ceil_div(n, tile.n) * tile.n, ceil_div(n, plain.n) * plain.n) << n;
+      EXPECT_EQ(tile.m % 256 + tile.n % 256, 0U);
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "kernels/gemm/check.hpp"
 #include "support/errors.hpp"
 #include "workloads/product/plan/plan.hpp"
 
@@ -91,6 +92,7 @@ std::vector<GemmProblem> many_problems() {
     problem.stores_c = number % 7 != 0;
     problem.other_bytes = number % 7 * KiB;
     if (number % 3 == 0) problem.tile.k = 64;  // K may begin with shallower blocks
+    if (number % 4 == 1 && problem.precision == gemm::Precision::fp32) problem.tile.lanes = 4;
     for (const GemmProblem& each : with_less_and_less_memory(problem)) all.push_back(each);
   };
   const std::uint64_t edges[] = {1, 13, 263, 400};
@@ -301,6 +303,8 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
       EXPECT_EQ(plan.window, first.window);
       EXPECT_EQ(plan.levels, first.levels);
       EXPECT_EQ(plan.most_tiles, first.most_tiles);
+      EXPECT_EQ(plan.held_tiles, first.held_tiles);
+      EXPECT_EQ(plan.keeps_b, first.keeps_b);
       EXPECT_EQ(plan.most_nodes, first.most_nodes);
       EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
       EXPECT_EQ(plan.seconds, first.seconds);
@@ -344,6 +348,7 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
     const bool splits = problem.precision == gemm::Precision::fp32x3;
     std::uint64_t most_z = 0;
     for (const GemmPlan& each : plans) {
+      std::uint64_t all_tiles = 0;
       EXPECT_GE(has.verdicts, each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_sums());
       for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
         const GemmSuperTile tiles = each.super_tile(number);
@@ -361,7 +366,12 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
         EXPECT_GE(has.z, rows * tiles.columns.count * 8);
         EXPECT_GE(has.row_squares, rows * 8);
         EXPECT_GE(has.column_squares, tiles.columns.count * 8);
-        EXPECT_GE(has.accumulators, plan.levels * each.count_tiles(tiles) * tile * tile * 4);
+        all_tiles = (plan.keeps_b ? all_tiles : 0) + each.count_tiles(tiles);
+        EXPECT_GE(plan.held_tiles, all_tiles);
+        EXPECT_GE(has.accumulators, plan.levels * all_tiles * tile * tile * 4);
+        EXPECT_GE(has.lanes, problem.tile.lanes > 1
+                                 ? problem.tile.lanes * each.count_tiles(tiles) * tile * tile * 4
+                                 : 0);
         most_z = std::max(most_z, rows * tiles.columns.count * 8);
       }
     }
@@ -376,9 +386,11 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
     } else {
       EXPECT_EQ(has.gathered_z + has.send + has.receive, 0U);
     }
-    std::uint64_t total = problem.other_bytes + has.c_tile + has.accumulators + has.z +
-                          has.row_squares + has.column_squares + has.gathered_z + has.verdicts +
-                          has.mirrors + has.send + has.receive;
+    EXPECT_EQ(has.slices, gemm::check_slices(problem.m));
+    EXPECT_EQ(has.kept_b, plan.keeps_b ? plan.blocks * (has.b_panel + has.y) : 0);
+    std::uint64_t total = problem.other_bytes + has.c_tile + has.accumulators + has.lanes +
+                          has.kept_b + has.slices * (has.z + has.row_squares + has.column_squares) +
+                          has.gathered_z + has.verdicts + has.mirrors + has.send + has.receive;
     total += plan.ring * (has.raw_a + has.raw_b + has.a_panel + has.b_panel + has.a_factor +
                           has.b_factor + has.y);
     EXPECT_EQ(plan.device_bytes, total);
@@ -444,7 +456,8 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
       const std::uint64_t columns = tiles.columns.count * 16,
                           a_rows = plan.a_part(tiles).rows.count;
       const Range panel = plan.depth({block, 1});
-      const std::uint64_t b_rows = plan.b_part_rows(block);
+      const bool has_b = plan.keeps_b && super_tile > 0;
+      const std::uint64_t b_rows = has_b ? 0 : plan.b_part_rows(block);
       uploads += a_rows * panel.count * problem.a.element_bytes +
                  b_rows * columns * problem.b.element_bytes;
       of_a +=
@@ -832,8 +845,7 @@ TEST(GemmPlan, WhatFitsIsUploadedOnce) {
   slow_link.link_up = 5e9;
   const GemmPlan plan = plan_gemm(problem, slow_link, 1);
   const std::uint64_t operand = problem.m * problem.k * sizeof(double);
-  EXPECT_EQ(plan.super_tiles(), 1U);
-  EXPECT_EQ(plan.ring, 3U);
+  EXPECT_TRUE(plan.super_tiles() == 1 || plan.keeps_b) << told(plan);
   EXPECT_EQ(plan.uploads, 2 * operand / 4);
   EXPECT_EQ(plan.min_uploads, plan.uploads);
   problem.reads_c = true;
@@ -893,7 +905,7 @@ TEST(GemmPlan, ErrorsNameTheMemoryThatFits) {
 
 TEST(GemmPlan, ErrorsNameTileAndMemory) {
   const GemmProblem problem = problem_of(9000, 9000, 9000, gemm::Precision::fp64, false, 1, MiB);
-  EXPECT_TRUE(names(refusal(problem), "3072 x 3072", "fp64", "1 MiB", "--pipeline.gpu-memory"));
+  EXPECT_TRUE(names(refusal(problem), "2304 x 3072", "fp64", "1 MiB", "--pipeline.gpu-memory"));
 }
 
 TEST(GemmPlan, RejectsSizesBeyondAllMemory) {
@@ -947,8 +959,8 @@ TEST(GemmPlan, GathersThatBlockTakeLonger) {
 
 /// A product in one batch takes the sum of its parts: nothing overlaps.
 TEST(GemmPlan, OneBatchOverlapsNothing) {
-  const GemmProblem problem =
-      problem_of(4096, 4096, 4096, gemm::Precision::fp64, false, 1, 24 * GiB);
+  GemmProblem problem = problem_of(4096, 4096, 4096, gemm::Precision::fp64, false, 1, 24 * GiB);
+  problem.tile = {4096, 4096, 4096};
   const GemmPlan plan = plan_gemm(problem, rates, 0);
   EXPECT_EQ(plan.batches(), 1U);
   EXPECT_EQ(plan.ring, 1U);
@@ -967,6 +979,26 @@ TEST(GemmPlan, MoreMemoryIsNoSlower) {
     EXPECT_LE(plan.seconds, 1.04 * before) << told(plan);
     before = plan.seconds;
   }
+}
+
+/// Tiles leave while the next rows of A come, if all of B and C fit beside one another.
+TEST(GemmPlan, BIsKeptWhereTilesLeaveEarlier) {
+  GemmProblem problem = problem_of(16384, 16384, 16384, gemm::Precision::tf32, false, 1, 24 * GiB);
+  GemmRates with = rates;
+  with.flops = 380e12;
+  const GemmPlan plan = plan_gemm(problem, with, 0);
+  EXPECT_TRUE(plan.keeps_b) << told(plan);
+  EXPECT_GE(plan.super_tiles(), 3U);
+  EXPECT_EQ(plan.held_tiles, 16U);
+  EXPECT_EQ(plan.uploads, plan.min_uploads);
+  EXPECT_LT(plan.seconds, plan.upload_seconds + plan.drain_seconds / 2);
+  problem.device_memory = 3 * GiB;
+  const GemmPlan less = plan_gemm(problem, with, 0);
+  EXPECT_FALSE(less.keeps_b) << told(less);
+  EXPECT_GT(less.seconds, plan.seconds);
+  problem.device_memory = 24 * GiB;
+  problem.symmetric = true;
+  EXPECT_FALSE(plan_gemm(problem, with, 0).keeps_b);
 }
 
 TEST(GemmPlan, ManyTilesArePlannedQuickly) {

@@ -8,12 +8,12 @@
 namespace shardstream::gemm {
 namespace {
 
-/// Deals out whole tiles, so that their bits do not depend on the number of parts.
+/// Deals out whole calls, a lane of a tile each, so that their bits do not depend on the number of parts.
 class HostPlan final : public MultiplyPlan {
  public:
   HostPlan(Precision precision, const Tile& tile)
       : precision_(precision), tile_(tile), algorithm_(cblas::prepare()) {
-    if (precision == Precision::int8 && tile.k > most_float_int8_k) {
+    if (precision == Precision::int8 && tile.lane_k() > most_float_int8_k) {
       throw std::logic_error("a block of K is too deep for int8 in floats");
     }
   }
@@ -37,25 +37,32 @@ class HostPlan final : public MultiplyPlan {
  private:
   /// What the library multiplies.
   Tile call(const MultiplyArgs& args) const {
-    return {tile_.m, tile_.n, factor_depth(precision_, args.k)};
+    return {tile_.m, tile_.n, factor_depth(precision_, args.k) / tile_.lanes};
+  }
+  /// Elements from one row of A to the next.
+  std::uint64_t lda(const MultiplyArgs& args) const {
+    return a_ld(precision_, factor_depth(precision_, args.k), true);
   }
 
-  /// Calls each(tile's number, its rows of A, its columns of B) for the part's tiles.
+  /// Calls each(accumulator's number, its rows of A, its columns of B) for the part's lanes of
+  /// tiles.
   template <class T, class Each>
-  void for_tiles(const MultiplyArgs& args, unsigned part, unsigned parts, Each each) const {
-    const auto [m, n, k] = call(args);
-    for (std::uint64_t t = args.count * part / parts; t < args.count * (part + 1) / parts; ++t) {
-      each(t, static_cast<const T*>(args.a) + args.at[t].row * m * a_ld(precision_, k, true),
-           static_cast<const T*>(args.b) + args.at[t].column * n);
+  void for_lanes(const MultiplyArgs& args, unsigned part, unsigned parts, Each each) const {
+    const Tile one = call(args);
+    const Rows calls = rows_of(args.count * tile_.lanes, part, parts);
+    for (std::uint64_t i = calls.begin; i < calls.end; ++i) {
+      const TileAt at = args.at[i / tile_.lanes];
+      const std::uint64_t kk = i % tile_.lanes * one.k;
+      each(i, static_cast<const T*>(args.a) + at.row * one.m * lda(args) + kk,
+           static_cast<const T*>(args.b) + kk * args.ldb + at.column * one.n);
     }
   }
 
   template <class T>
   void multiply_part(const MultiplyArgs& args, unsigned part, unsigned parts) const {
-    for_tiles<T>(args, part, parts, [&](std::uint64_t t, const T* a, const T* b) {
-      const Tile one = call(args);
-      cblas::multiply(one, a, a_ld(precision_, one.k, true), b, args.ldb,
-                      static_cast<T*>(args.tiles) + t * tile_.m * tile_.n, args.first);
+    for_lanes<T>(args, part, parts, [&](std::uint64_t i, const T* a, const T* b) {
+      cblas::multiply(call(args), a, lda(args), b, args.ldb,
+                      static_cast<T*>(args.tiles) + i * tile_.m * tile_.n, args.first);
     });
   }
 
@@ -63,12 +70,11 @@ class HostPlan final : public MultiplyPlan {
   void multiply_whole_numbers(const MultiplyArgs& args, unsigned part, unsigned parts) const {
     const std::uint64_t count = tile_.m * tile_.n;
     const auto products = std::make_unique_for_overwrite<float[]>(count);
-    for_tiles<float>(args, part, parts, [&](std::uint64_t t, const float* a, const float* b) {
-      const Tile one = call(args);
-      cblas::multiply(one, a, a_ld(precision_, one.k, true), b, args.ldb, products.get(), true);
-      auto* const sums = static_cast<std::int32_t*>(args.tiles) + t * count;
-      for (std::uint64_t i = 0; i < count; ++i) {
-        sums[i] = (args.first ? 0 : sums[i]) + static_cast<std::int32_t>(products[i]);
+    for_lanes<float>(args, part, parts, [&](std::uint64_t i, const float* a, const float* b) {
+      cblas::multiply(call(args), a, lda(args), b, args.ldb, products.get(), true);
+      auto* const sums = static_cast<std::int32_t*>(args.tiles) + i * count;
+      for (std::uint64_t e = 0; e < count; ++e) {
+        sums[e] = (args.first ? 0 : sums[e]) + static_cast<std::int32_t>(products[e]);
       }
     });
   }

@@ -110,7 +110,7 @@ class GpuPlan final : public MultiplyPlan {
         panel_bytes_(panel_element_bytes(precision, false)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
-        c_(layout(types_.sum, tile.n, tile.m, tile.n)) {
+        c_(in_lanes(layout(types_.sum, tile.n, tile.m, tile.n), tile.m * tile.n)) {
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
     if (transposed_b_) {
       const cublasOperation_t turned = CUBLAS_OP_T;
@@ -145,7 +145,7 @@ class GpuPlan final : public MultiplyPlan {
     for (std::uint64_t t = 0; t < args.count; ++t) {
       const TileAt at = args.at[t];
       multiply_tile(call, a + at.row * a_apart(call.depth), b + at.column * b_apart(args.ldb),
-                    b_layout, c + t * c_apart(), args.first, stream, workspace);
+                    b_layout, c + t * tile_.lanes * c_apart(), args.first, stream, workspace);
     }
   }
 
@@ -165,6 +165,10 @@ class GpuPlan final : public MultiplyPlan {
     throw std::logic_error("the plan is for other depths");
   }
 
+  // The tile that the algorithm is chosen for.
+  std::uint64_t like_m() const { return tile_.like_m > 0 ? tile_.like_m : tile_.m; }
+  std::uint64_t like_n() const { return tile_.like_n > 0 ? tile_.like_n : tile_.n; }
+
   // Bytes from tile to tile.
   std::uint64_t a_apart(std::uint64_t depth) const {
     return tile_.m * a_ld(precision_, depth, false) * panel_bytes_;
@@ -174,10 +178,29 @@ class GpuPlan final : public MultiplyPlan {
   }
   std::uint64_t c_apart() const { return tile_.m * tile_.n * sum_bytes_; }
 
+  /// Of the matrices of all lanes, `apart` elements from one to the next.
+  Layout in_lanes(Layout of_one, std::uint64_t apart) const {
+    const auto lanes = static_cast<std::int32_t>(tile_.lanes);
+    const auto offset = static_cast<std::int64_t>(apart);
+    check(cublasLtMatrixLayoutSetAttribute(&of_one, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &lanes,
+                                           sizeof(lanes)),
+          "cublasLtMatrixLayoutSetAttribute");
+    check(cublasLtMatrixLayoutSetAttribute(&of_one, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                           &offset, sizeof(offset)),
+          "cublasLtMatrixLayoutSetAttribute");
+    return of_one;
+  }
+
+  /// As the library sees A, `m` high and `depth` deep, its lanes side by side.
+  Layout layout_of_a(std::uint64_t m, std::uint64_t depth, std::uint64_t lda) const {
+    const std::uint64_t of_lane = depth / tile_.lanes;
+    return in_lanes(layout(types_.panel, of_lane, m, lda), of_lane);
+  }
   /// As the library sees B, `n` wide and `depth` deep.
   Layout layout_of_b(std::uint64_t n, std::uint64_t depth, std::uint64_t ldb) const {
-    return transposed_b_ ? layout(types_.panel, depth, n, ldb)
-                         : layout(types_.panel, n, depth, ldb);
+    const std::uint64_t of_lane = depth / tile_.lanes;
+    return transposed_b_ ? in_lanes(layout(types_.panel, of_lane, n, ldb), of_lane)
+                         : in_lanes(layout(types_.panel, n, of_lane, ldb), of_lane * ldb);
   }
   /// Of a factor for one tile alone.
   Layout dense_b(std::uint64_t n, std::uint64_t depth) const {
@@ -207,8 +230,7 @@ class GpuPlan final : public MultiplyPlan {
   /// out alike. Without split sums of K, whose parts come together in an order of their own.
   Call choose(std::uint64_t k) {
     const std::uint64_t depth = factor_depth(precision_, k);
-    Call call{
-        k, depth, layout(types_.panel, depth, tile_.m, a_ld(precision_, depth, false)), {}, 0};
+    Call call{k, depth, layout_of_a(tile_.m, depth, a_ld(precision_, depth, false)), {}, 0};
     cublasLtMatmulPreferenceOpaque_t wishes;
     check(cublasLtMatmulPreferenceInit(&wishes), "cublasLtMatmulPreferenceInit");
     const auto wish = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
@@ -218,13 +240,15 @@ class GpuPlan final : public MultiplyPlan {
     // Floats on plain cores are faster with what the library proposes for a large product, where
     // tiles run side by side, without a workspace; on tensor cores and with doubles its proposal
     // for one tile is.
-    const bool large = precision_ == Precision::fp32 && std::min(tile_.m, tile_.n) >= 2048;
+    const bool large = precision_ == Precision::fp32 && std::min(like_m(), like_n()) >= 2048;
     wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
          static_cast<std::uint64_t>(large ? 0 : workspace_of_current_gpu()));
     wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart(depth)));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_apart(depth)));
+    const std::uint64_t of_lane = depth / tile_.lanes * panel_bytes_;
+    const std::uint64_t b_of_lane = transposed_b_ ? of_lane : of_lane * tile_.n;
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart(depth) | b_of_lane));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_apart(depth) | of_lane));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
 
@@ -242,11 +266,12 @@ class GpuPlan final : public MultiplyPlan {
 
   std::string question(std::uint64_t depth) const {
     return std::string("cublasLtMatmulAlgoGetHeuristic for tiles of ")
-        .append(std::to_string(tile_.m))
+        .append(std::to_string(like_m()))
         .append(" x ")
-        .append(std::to_string(tile_.n))
+        .append(std::to_string(like_n()))
         .append(" x ")
         .append(std::to_string(depth))
+        .append(tile_.lanes > 1 ? " in " + std::to_string(tile_.lanes) + " lanes" : "")
         .append(" in ")
         .append(name_of(precision_));
   }
@@ -254,9 +279,9 @@ class GpuPlan final : public MultiplyPlan {
   /// What the library proposes for a product `times` as large in each direction.
   Proposals propose(cublasLtMatmulPreferenceOpaque_t& wishes, std::uint64_t times,
                     std::uint64_t depth) {
-    const std::uint64_t m = times * tile_.m, n = times * tile_.n, k = times * depth;
-    Layout a = layout(types_.panel, k, m, k), b = dense_b(n, k);
-    Layout c = layout(types_.sum, n, m, n);
+    const std::uint64_t m = times * like_m(), n = times * like_n(), k = times * depth;
+    Layout a = layout_of_a(m, k, k), b = dense_b(n, k);
+    Layout c = in_lanes(layout(types_.sum, n, m, n), m * n);
     Proposals proposed;
     check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
                                          static_cast<int>(proposed.list.size()),
@@ -295,6 +320,7 @@ class GpuPlan final : public MultiplyPlan {
     };
     words_.append(", k = ")
         .append(std::to_string(call.k))
+        .append(tile_.lanes > 1 ? " in " + std::to_string(tile_.lanes) + " lanes" : "")
         .append(": algorithm ")
         .append(value(CUBLASLT_ALGO_CONFIG_ID))
         .append(" tile ")

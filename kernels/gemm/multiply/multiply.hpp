@@ -32,7 +32,9 @@ constexpr unsigned multiply_streams(bool on_host) {
 }
 
 /// Tile t, at row i and column j, becomes A_i B_j if `first`, else A_i B_j is added to it. It lies
-/// dense at tiles + t * tile.m * tile.n.
+/// dense at tiles + t * tile.m * tile.n. With lanes, it is tile.lanes accumulators one behind
+/// another, at tiles + t * tile.lanes * tile.m * tile.n: lane l gets the products of the columns of
+/// A_i and the rows of B_j from l * tile.lane_k() on, tile.lane_k() of them.
 ///
 /// The bits of a tile depend on its own numbers, the plan's precision, shape and algorithm(), k and
 /// `first` alone: not on its place, ldb, the number of tiles, or the number of threads.

@@ -33,6 +33,10 @@ double assumed_gflops(gemm::Precision precision, bool on_host) {
   return on_host ? rate.host : rate.gpu;
 }
 
+std::string lanes_of(const gemm::Tile& tile) {
+  return tile.lanes == 1 ? "" : fmt::format(" in {} lanes", tile.lanes);
+}
+
 /// Of the whole product, without padding; of a symmetric one the half that is computed.
 double whole_flops(const GemmOperands& operands) {
   const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
@@ -54,7 +58,8 @@ measure::Ceiling multiply(device::Device& device, const launch::Session& session
       gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
   const std::uint64_t lda = gemm::a_ld(precision, depth, on_host), a_elements = tile.m * lda;
   const std::uint64_t b_elements = depth * tile.n;
-  const std::uint64_t c_bytes = tile.m * tile.n * gemm::accumulator_bytes(precision);
+  const std::uint64_t c_bytes =
+      tile.lanes * tile.m * tile.n * gemm::accumulator_bytes(precision);
   // Two tiles, which a GPU computes side by side, if there is room for them.
   const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
   const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
@@ -142,14 +147,16 @@ std::string reading_of(const GemmOperands& operands, const Options& options) {
 }
 
 std::string words_of(const gemm::Tile& tile) {
-  return fmt::format("{}{} x {} x {}", tiles_of, tile.m, tile.n, tile.k);
+  return fmt::format("{}{} x {} x {}{}", tiles_of, tile.m, tile.n, tile.k, lanes_of(tile));
 }
 
 bool is_similar(const std::string& words, const gemm::Tile& tile) {
-  if (!words.starts_with(tiles_of)) return false;
+  const std::string lanes = lanes_of(tile);
+  if (!words.starts_with(tiles_of) || !words.ends_with(lanes)) return false;
   std::vector<std::uint64_t> edges;
   try {
-    for (const auto edge : split(std::string_view(words).substr(tiles_of.size()), 'x'))
+    const std::size_t length = words.size() - tiles_of.size() - lanes.size();
+    for (const auto edge : split(std::string_view(words).substr(tiles_of.size(), length), 'x'))
       edges.push_back(parse_count(trim(edge)));
   } catch (const UsageError&) {
     return false;  // no tile, in a file that anybody may have written
@@ -201,7 +208,8 @@ GemmRates rates_of(measure::Machine& machine, const GemmOperands& operands, cons
   machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
   machine.compare("panel_read", reading_of(operands, options));
   const gemm::Tile tile =
-      gemm::tile_for(operands.m, operands.n, operands.k, precision, machine.on_host());
+      gemm::tile_for(operands.m, operands.n, operands.k, precision, machine.on_host(),
+                     operands.symmetric);
   machine.compare(multiply, words_of(tile),
                   [&](const std::string& then) { return is_similar(then, tile); });
   machine.mind(multiply);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -122,6 +123,26 @@ void prepare(const GemmOperands& operands, const GemmPlan& plan) {
   if (own.count == 0) own.first = 0;
   operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
   operands.b->prepare({0, operands.b->rows()});
+}
+
+/// With smaller slots for a small product: its first upload waits for its first pieces, all of which
+/// are read at once, and its end for the last ones to be written.
+pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const GemmProblem& problem) {
+  if (!options.is_auto("pipeline.slot")) return ring;
+  constexpr std::uint64_t smallest = std::uint64_t{512} << 10, pieces_a_reader = 16;
+  const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks;
+  const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
+    return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
+  };
+  const std::uint64_t a = saturating_product(problem.m, problem.a.element_bytes);
+  const std::uint64_t b = saturating_product(problem.n, problem.b.element_bytes);
+  const std::uint64_t column = problem.symmetric ? b : std::max(a, a + b);
+  ring.slot_bytes = slot(saturating_product(column, problem.k), ring.slot_bytes);
+  ring.drain_slot_bytes =
+      slot(saturating_product(saturating_product(problem.m, problem.n),
+                              gemm::accumulator_bytes(problem.precision)),
+           ring.drain_slot_bytes);
+  return ring;
 }
 
 /// product.box.
@@ -276,7 +297,8 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
   const auto wish = std::ranges::find(wishes, options.text("product.decomposition"),
                                       [](Decomposition each) { return name_of(each); });
   const gemm::Tile tile =
-      gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host);
+      gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host,
+                     operands.symmetric);
   return {.m = operands.m,
           .n = operands.n,
           .k = operands.k,
@@ -338,6 +360,7 @@ io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options
   if (!operands.symmetric) add("input.b", operands.b.get());
   add("input.c", operands.c.get());
   const auto yes = [](bool flag) { return std::string(flag ? "true" : "false"); };
+  const std::string lanes = tile.lanes == 1 ? "" : fmt::format(" in {} lanes", tile.lanes);
   made.insert(made.end(), {{"input.seed", options.text("input.seed")},
                            {"product.precision", std::string(name_of(operands.precision))},
                            {"transposed A", yes(operands.transpose_a)},
@@ -346,7 +369,7 @@ io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options
                            {"scaled", yes(operands.scale)},
                            {"alpha", fmt::format("{}", operands.alpha)},
                            {"beta", fmt::format("{}", operands.beta)},
-                           {"tile", fmt::format("{} x {} x {}", tile.m, tile.n, tile.k)},
+                           {"tile", fmt::format("{} x {} x {}{}", tile.m, tile.n, tile.k, lanes)},
                            {"segments of K", fmt::format("{}", plan.segments)},
                            {"blocks of K", fmt::format("{}", plan.blocks)},
                            {"arithmetic", fmt::format("version {}", arithmetic_version)}});
@@ -370,9 +393,10 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
                          least_limit, on_host);
     (void)plan_gemm(problem, {1, 1, 1, 1}, rank);
   });
-  const pipeline::Ring staging =
+  const pipeline::Ring ring =
       pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
-  ProductLimits limits = measure_limits(runtime, operands, problem.tile, staging, limit);
+  ProductLimits limits = measure_limits(runtime, operands, problem.tile, ring, limit);
+  const pipeline::Ring staging = fitted(ring, runtime.options, problem);
   const GemmRates rates = planning_rates(runtime, operands, limits);
   GemmPlan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
@@ -428,8 +452,9 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     product->load();
     if (normalizer && held) normalizer->run(*product);
   }
-  const std::uint64_t uploaded =
-      (product ? product->uploaded() : 0) + (normalizer && !held ? normalizer->uploaded() : 0);
+  const std::uint64_t panels = product ? product->uploaded() : 0;
+  const std::uint64_t first_pass = normalizer && !held ? normalizer->uploaded() : 0;
+  const std::uint64_t uploaded = panels + first_pass;
   Outcome outcome;
   std::optional<std::uint64_t> checksum;
   bool repeatable = true;
@@ -445,7 +470,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   outcome.samples =
       measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
   ProductRun ran{.computed = product.has_value(),
-                 .uploaded = uploaded,
+                 .min_uploads = std::min(panels, plan.min_uploads) + first_pass,
                  // Where all was taken over there are no slots: those that were asked for.
                  .slot_bytes = product ? product->slot_bytes() : staging.slot_bytes,
                  .constant_variables = {},

@@ -178,7 +178,7 @@ void count_work(const launch::Session& session, const GemmOperands& operands, co
   const double flops = whole - all_ranks(taken);
   const double left = flops / whole;
   const double received = all_ranks(static_cast<double>(plan.received()));
-  const double sent_up = all_ranks(static_cast<double>(ran.uploaded));
+  const double sent_up = all_ranks(static_cast<double>(ran.min_uploads));
   if (!ran.computed) return;
   outcome.work = computing(flops);
   const GemmProblem& problem = plan.problem;

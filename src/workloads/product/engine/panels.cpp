@@ -11,6 +11,7 @@
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/words.hpp"
+#include "kernels/memory/memory.hpp"
 #include "workloads/product/engine/reading.hpp"
 
 namespace shardstream::workloads {
@@ -78,6 +79,13 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
     own.y = {device, Memory::device, buffers.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
+  if (plan.keeps_b && !plan.idle) {
+    const bool turned = gemm::multiplies_transposed_b(operands.precision, on_host_);
+    for (std::uint64_t i = 0; i < plan.own_blocks.count; ++i) {
+      kept_.push_back({bytes(turned ? buffers.b_factor : buffers.b_panel),
+                       {device, Memory::device, buffers.y / sizeof(double)}});
+    }
+  }
   const std::uint64_t variables = plan.idle ? 0 : whole_variables(operands, plan.problem.tile);
   if (operands.center) shift_ = {device, Memory::device, variables};
   if (operands.scale) scale_ = {device, Memory::device, variables};
@@ -126,7 +134,7 @@ void GemmPanels::measure_ring() {
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const Upload one = upload(batch);
     first_piece_.push_back(first_piece_.back() + one.pieces());
-    sizes_.batch_bytes = std::max(sizes_.batch_bytes, one.bytes);
+    sizes_.batch_bytes = std::max(sizes_.batch_bytes, aligned(one.bytes));
     uploaded_ += one.a.bytes() + one.b.bytes();
   }
 }
@@ -231,7 +239,7 @@ GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
   made.k = depth.count;
   made.a_ld = gemm::a_ld(operands_.precision, made.k, on_host_);
   made.a_part = extent.a_part;
-  made.b_part = plan_.b_part(block);
+  if (!has_b(super_tile)) made.b_part = plan_.b_part(block);
   made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
                      intersection(depth, {0, operands_.k}));
   made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
@@ -337,10 +345,21 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   own.now.a_ld = uploaded.a_ld;
   own.now.y = own.y.data();
   own.sums = sums_of(number);
-  own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
-  own.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
-  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
-    turn_b(stream, super_tile, own);
+  const auto [super_number, block] = plan_.batch(number);
+  if (has_b(super_number)) {
+    const Kept& kept = kept_[block - plan_.own_blocks.first];
+    own.now.b_factor = kept.factor.data();
+    own.now.b_factor_ld = kept.ld;
+    own.now.y = kept.y.data();
+  } else {
+    own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
+    own.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
+    if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+      turn_b(stream, super_tile, own);
+    }
+    if (plan_.keeps_b && plan_.super_tiles() > 1) {
+      keep_b(stream, super_tile, own, kept_[block - plan_.own_blocks.first]);
+    }
   }
   own.now.a = own.now.a_factor = extent.a_from_b ? turn_into_a(stream, super_tile, data, own)
                                                  : arrive_a(stream, uploaded, data, own);
@@ -452,6 +471,18 @@ void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile,
   if (columns == 0) return;
   stream.launch(gemm::transpose_kernel(), {own.now.b, k, columns, columns, own.b_factor.data(), k,
                                            static_cast<unsigned>(element_)});
+}
+
+void GemmPanels::keep_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own,
+                        Kept& kept) const {
+  const std::uint64_t tiles = super_tile.columns.count, k = own.now.k;
+  kept.ld = own.now.b_factor_ld;
+  if (tiles == 0) return;
+  const std::size_t bytes = aligned(k * tiles * plan_.problem.tile.n * element_);
+  stream.launch(memory::copy_kernel(), {own.now.b_factor, kept.factor.data(), bytes});
+  stream.launch(memory::copy_kernel(),
+                {reinterpret_cast<const std::byte*>(own.now.y),
+                 reinterpret_cast<std::byte*>(kept.y.data()), k * 2 * tiles * sizeof(double)});
 }
 
 /// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there

@@ -145,7 +145,16 @@ class GemmPanels {
     std::uint64_t* sums = nullptr;  ///< of the batch that it holds
     Batch now;
   };
+  /// What is multiplied of a block's B panel, and its y, for super-tiles behind the first one.
+  struct Kept {
+    device::Buffer<std::byte> factor;
+    device::Buffer<double> y;
+    std::uint64_t ld = 0;
+  };
 
+  /// Whether the super-tile finds B's panels where an earlier one has kept them.
+  bool has_b(std::uint64_t super_tile) const { return plan_.keeps_b && super_tile > 0; }
+  void keep_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own, Kept& kept) const;
   void hold_operands(std::uint64_t other_host_bytes);
   void check_host_memory(std::uint64_t held, std::uint64_t other) const;
   void measure_ring();
@@ -188,6 +197,7 @@ class GemmPanels {
   comm::Communicator *a_parts_ = nullptr, *b_parts_ = nullptr;
   device::Buffer<double> shift_, scale_;
   std::vector<Own> own_;
+  std::vector<Kept> kept_;  ///< of each block, if the plan keeps B
   device::Buffer<std::uint64_t> sums_;            ///< on the device, as sums_there() has them
   std::vector<std::atomic<std::uint64_t>> read_;  ///< likewise, by the readers
 };

@@ -60,6 +60,9 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const GemmSuperTile extent = plan_.super_tile(number);
     SuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};
+    if (plan_.keeps_b && number > 0) {
+      made.first = super_tiles_.back().first + super_tiles_.back().tiles.size();
+    }
     for (const GemmTile tile : made.tiles) {
       made.at.push_back({tile.row - extent.rows.first, tile.column - extent.columns.first});
     }
@@ -68,10 +71,11 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   device::Device& device = *runtime.device;
   const GemmBuffers& buffers = plan_.buffers;
   accumulators_ = {device, Memory::device, buffers.accumulators};
-  for (std::uint64_t i = 0; i < plan_.most_tiles; ++i) stations_.emplace_back(device);
+  lanes_ = {device, Memory::device, buffers.lanes};
+  for (std::uint64_t i = 0; i < plan_.held_tiles; ++i) stations_.emplace_back(device);
   constexpr std::size_t size = sizeof(double);
-  check_ = {device, Memory::device,
-            (buffers.z + buffers.row_squares + buffers.column_squares) / size};
+  check_apart_ = (buffers.z + buffers.row_squares + buffers.column_squares) / size;
+  check_ = {device, Memory::device, plan_.check_slices * check_apart_};
   z_ = check_.data();
   row_squares_ = z_ + buffers.z / size;
   column_squares_ = row_squares_ + buffers.row_squares / size;
@@ -134,6 +138,7 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
     return;
   }
   const std::uint64_t super_number = plan_.batch(number).super_tile;
+  join_slices(stream);
   if (splits_k()) {
     multiply_present(stream);
     exchange(stream, super_number);
@@ -226,7 +231,18 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
   stream.launch(
       gemm::add_products_kernel(),
       {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld, panels.y,
-       extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first});
+       extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first,
+       plan_.check_slices, check_apart_});
+}
+
+/// Of the super-tile at work: their sum becomes the first one. Behind its last add_products().
+void GemmProduct::join_slices(device::Stream& stream) {
+  if (tiles_of(waiting_.end() - 1) == 0) return;
+  double* const sums = check_.data();
+  for (std::uint64_t half = plan_.check_slices / 2; half > 0; half /= 2) {
+    const std::uint64_t count = half * check_apart_;
+    stream.launch(gemm::add_kernel(), {sums, sums + count, sums, gemm::Precision::fp64, count});
+  }
 }
 
 /// Some of the super-tile's tiles get the products of the batch, each on its stream: in its first
@@ -235,6 +251,7 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
 void GemmProduct::multiply(std::uint64_t number, Range tiles) {
   const auto [super_number, block] = plan_.batch(number);
   const GemmPanels::Batch& panels = panels_.batch(number);
+  const SuperTile& all = super_tiles_[super_number];
   const GemmStep step = plan_.step(block);
   const bool begins = block == plan_.own_blocks.first;
   const std::uint64_t at_once = begins || streams_.count() > 1 ? together_ : tiles.count;
@@ -244,22 +261,40 @@ void GemmProduct::multiply(std::uint64_t number, Range tiles) {
     const unsigned turn = turn_of(first);
     device::Stream& stream = streams_[turn];
     if (begins) {
-      for (std::uint64_t i = some.first; i < some.end(); ++i) tiles_.wait(stream, stations_[i]);
+      for (std::uint64_t i = some.first; i < some.end(); ++i) {
+        tiles_.wait(stream, stations_[all.first + i]);
+      }
     }
     stream.launch(gemm::multiply_kernel(), {.plan = &library_,
                                             .k = panels.k,
                                             .a = panels.a_factor,
                                             .b = panels.b_factor,
                                             .ldb = panels.b_factor_ld,
-                                            .tiles = accumulator(step.level, some.first),
-                                            .at = super_tiles_[super_number].at.data() + some.first,
+                                            .tiles = target(all, step.level, some.first),
+                                            .at = all.at.data() + some.first,
                                             .count = some.count,
                                             .first = step.begins,
                                             .workspace = turn});
+    if (step.ends) join_lanes(stream, all, step.level, some);
     for (std::uint64_t level = step.level; level > step.level - step.folds; --level) {
-      std::byte* const left = accumulator(level - 1, some.first);
-      stream.launch(gemm::add_kernel(), {left, accumulator(level, some.first), left,
+      std::byte* const left = accumulator(level - 1, all.first + some.first);
+      stream.launch(gemm::add_kernel(), {left, accumulator(level, all.first + some.first), left,
                                          operands_.precision, some.count * elements});
+    }
+  }
+}
+
+/// The sums of the tiles' lanes become their accumulators: the upper half of the lanes is added to
+/// the lower half until one is left.
+void GemmProduct::join_lanes(device::Stream& stream, const SuperTile& of, std::uint64_t level,
+                             Range tiles) {
+  const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
+  for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) {
+    std::byte* const sums = target(of, level, i);
+    for (std::uint64_t half = plan_.problem.tile.lanes / 2; half > 0; half /= 2) {
+      stream.launch(gemm::add_kernel(), {sums, sums + half * tile_bytes_,
+                                         half == 1 ? accumulator(level, of.first + i) : sums,
+                                         operands_.precision, half * elements});
     }
   }
 }
@@ -271,12 +306,13 @@ void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uin
   const SuperTile& all = super_tiles_[super_tile];
   const auto [row, column] = all.at[index];
   const std::uint64_t across = all.extent.columns.count, edge = plan_.problem.tile.m;
-  tiles_.finish_tile(stream, scratch, super_tile, all.tiles[index], accumulator(0, index),
+  const std::uint64_t place = all.first + index;
+  tiles_.finish_tile(stream, scratch, super_tile, all.tiles[index], accumulator(0, place),
                      {.z = z_ + row * edge * across + column,
                       .z_stride = across,
                       .row_squares = row_squares_ + row * edge,
                       .column_squares = column_squares_ + column},
-                     stations_[index], products);
+                     stations_[place], products);
 }
 
 // ---------------------------------------------------------------- split-k
@@ -295,9 +331,9 @@ void GemmProduct::among_layers(device::Stream& stream, const Call& call) {
 
 /// The sums of all layers, added in their order.
 void GemmProduct::gather_check(device::Stream& stream) {
-  const std::uint64_t count = check_.size();
+  const std::uint64_t count = check_apart_;
   among_layers(stream, [&](device::Stream& on) {
-    layers_->all_gather(on, check_.data(), checks_.data(), check_.bytes());
+    layers_->all_gather(on, check_.data(), checks_.data(), count * sizeof(double));
   });
   const double* sum = checks_.data();
   for (std::uint64_t layer = 1; layer < plan_.box.depth; ++layer) {

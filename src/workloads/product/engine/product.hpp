@@ -48,6 +48,7 @@ class GemmProduct {
  private:
   struct SuperTile {
     GemmSuperTile extent;
+    std::uint64_t first = 0;       ///< the place of its first tile's accumulator
     std::vector<GemmTile> tiles;   ///< of C
     std::vector<gemm::TileAt> at;  ///< the same, in the panels
   };
@@ -56,6 +57,8 @@ class GemmProduct {
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
   void multiply(std::uint64_t number, Range tiles);
+  void join_lanes(device::Stream& stream, const SuperTile& of, std::uint64_t level, Range tiles);
+  void join_slices(device::Stream& stream);
   void multiply_present(device::Stream& stream);
   bool multiply_meanwhile();
   void sweep(device::Stream& stream);
@@ -71,7 +74,13 @@ class GemmProduct {
                      Range rows);
 
   std::byte* accumulator(std::uint64_t level, std::uint64_t index) const {
-    return accumulators_.data() + (level * plan_.most_tiles + index) * tile_bytes_;
+    return accumulators_.data() + (level * plan_.held_tiles + index) * tile_bytes_;
+  }
+  /// Where the products of a super-tile's tile go: its accumulator, or the first of its lanes.
+  std::byte* target(const SuperTile& of, std::uint64_t level, std::uint64_t index) const {
+    const std::uint64_t lanes = plan_.problem.tile.lanes;
+    return lanes == 1 ? accumulator(level, of.first + index)
+                      : lanes_.data() + index * lanes * tile_bytes_;
   }
   std::uint64_t tiles_of(std::uint64_t batch) const {
     return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
@@ -100,12 +109,14 @@ class GemmProduct {
   /// refuse to be made on one rank: they and their peers are split off by all.
   std::unique_ptr<comm::Communicator> layers_;
   GemmPanels panels_;
-  device::Buffer<std::byte> accumulators_;
+  device::Buffer<std::byte> accumulators_, lanes_;
   std::vector<GemmTiles::Station> stations_;  ///< of level 0's
-  /// Z, and the squares of A's rows and of B's column tiles, of the super-tile at work; of split-k
-  /// also all layers'.
+  /// Z, and the squares of A's rows and of B's column tiles, of the super-tile at work, slice by
+  /// slice; of split-k also all layers'.
   device::Buffer<double> check_, checks_;
-  double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;  ///< in check_
+  std::uint64_t check_apart_ = 0;  ///< doubles of a slice
+  /// In check_, of the first slice.
+  double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;
   device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
   /// Behind the latest products, and behind those before.
   std::unique_ptr<device::Event> computed_, computed_before_;

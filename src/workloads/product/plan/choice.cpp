@@ -59,7 +59,7 @@ std::vector<Candidate> candidates_of(const Shape& shape, const GemmRates& rates)
     if (!fits(least_extents(shape, cut), 1)) continue;
     work += work_of(shape, cut);
     const std::vector<Pass> passes = passes_of(shape, cut);
-    const Extents extents = extents_of(passes);
+    const Extents extents = extents_of(cut, passes);
     const std::uint64_t uploads = uploads_of(shape, passes);
     const auto [shortest, longest] = rings_of(shape, extents);
     for (std::uint64_t ring = shortest; ring <= longest && fits(extents, ring); ++ring) {
@@ -80,7 +80,7 @@ std::uint64_t least_memory(const Shape& shape) {
   std::ranges::reverse(cuts);
   for (const Cut& cut : cuts) {
     if (device_bytes(shape, least_extents(shape, cut), 1) >= least) continue;
-    const Extents extents = extents_of(passes_of(shape, cut));
+    const Extents extents = extents_of(cut, passes_of(shape, cut));
     least = std::min(least, device_bytes(shape, extents, rings_of(shape, extents).first));
   }
   return least;
@@ -339,6 +339,25 @@ class Schedule {
            std::max(effort.tile_drain, effort.drain - beside);
   }
 
+  /// All of them where each has accumulators of its own and only the first one uploads B: the next
+  /// one's panels come while tiles of the one before leave.
+  double keeping(const std::vector<Effort>& efforts) const {
+    // Readers and writers share the host's memory, so that two ways take longer than one.
+    constexpr double share_of_both = 0.75;
+    double uploaded = 0, computed = begin(efforts.front()), drained = 0, both = 0;
+    for (const Effort& effort : efforts) {
+      uploaded += effort.blocks * std::max(effort.upload, effort.gather);
+      both += effort.blocks * effort.upload + effort.drain;
+      computed = std::max(computed + effort.blocks * effort.compute, uploaded + effort.compute) +
+                 effort.blocking;
+      const double left = std::min(window_, effort.blocks) * effort.compute;
+      const double beside = effort.tiles > 0 ? left * (effort.tiles - 1) / effort.tiles : 0;
+      drained = std::max(std::max(drained, computed - beside) + effort.drain,
+                         computed + effort.tile_drain);
+    }
+    return std::max(drained, share_of_both * both);
+  }
+
  private:
   /// When the batches before the window are computed.
   double window_begins(const Effort& effort) const {
@@ -444,6 +463,7 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
   for (const Pass& pass : passes) super_tiles += pass.count;
   const Schedule schedule(shape, super_tiles, ring, window);
   GemmTimes prediction;
+  std::vector<Effort> efforts;
   for (const Pass& pass : passes) {
     const Effort effort = effort_of(shape, rates, pass);
     const double count = real(pass.count);
@@ -453,6 +473,7 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
     prediction.exchange_seconds += count * effort.exchange;
     prediction.drain_seconds += count * effort.drain;
     prediction.seconds += count * schedule.step(effort);
+    efforts.push_back(effort);
   }
   if (shape.problem.reads_c) {
     const std::uint64_t rows =
@@ -465,6 +486,7 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
   const Effort first = effort_of(shape, rates, passes.front());
   const Effort last = effort_of(shape, rates, passes.back());
   prediction.seconds += schedule.begin(first) - schedule.step(last) + schedule.last(last);
+  if (passes.back().has_b) prediction.seconds = schedule.keeping(efforts);
   return prediction;
 }
 

@@ -30,7 +30,7 @@ Shape shape_of(const GemmPlan& plan) {
 }
 
 Cut cut_of(const GemmPlan& plan) {
-  return {plan.row_passes, plan.column_passes};
+  return {plan.row_passes, plan.column_passes, plan.first_rows, plan.first_of, plan.keeps_b};
 }
 
 /// Elements of C that the rank computes products of.
@@ -83,7 +83,8 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
     const auto [rows, columns] = plan.super_tile(number);
     const bool from_b = shape.a_from_b(rows, columns);
-    const Pass a{.uploaded_rows = from_b ? 0 : rows.count}, b{.columns = columns.count};
+    const Pass a{.uploaded_rows = from_b ? 0 : rows.count};
+    const Pass b{.columns = columns.count, .has_b = plan.keeps_b && number > 0};
     const std::uint64_t blocks = plan.own_blocks.count;
     const auto add = [](std::uint64_t& to, std::uint64_t bytes) { to = sum({to, bytes}); };
     add(plan.uploads, of_blocks(upload_bytes, shape, a, blocks));
@@ -121,10 +122,14 @@ void place(GemmPlan& plan, const Shape& shape) {
 void cut(GemmPlan& plan, const Choice& choice) {
   plan.row_passes = choice.cut.row_passes;
   plan.column_passes = choice.cut.column_passes;
+  plan.first_rows = choice.cut.first_rows;
+  plan.first_of = choice.cut.first_of;
+  plan.keeps_b = choice.cut.keeps_b;
   plan.passes = passes_with_tiles(choice.shape, choice.cut);
   plan.most_rows = choice.extents.rows;
   plan.most_columns = choice.extents.columns;
   plan.most_tiles = choice.extents.tiles;
+  plan.held_tiles = choice.extents.held_tiles;
   plan.ring = choice.ring;
   plan.window = choice.window;
   plan.device_bytes = plan.problem.other_bytes;
@@ -237,7 +242,8 @@ GemmStep GemmPlan::step(std::uint64_t block) const {
   for (; share(blocks, segment, segments).end() <= block; ++segment) stack.push({0, segment});
   const Range of_segment = share(blocks, segment, segments);
   GemmStep step{.level = stack.nodes().size(), .begins = block == of_segment.first};
-  if (block + 1 == of_segment.end()) step.folds = stack.push({0, segment});
+  step.ends = block + 1 == of_segment.end();
+  if (step.ends) step.folds = stack.push({0, segment});
   return step;
 }
 

@@ -99,12 +99,15 @@ struct GemmBuffers {
   std::uint64_t z = 0;               ///< a double for each row and column of tiles
   std::uint64_t row_squares = 0;     ///< a double for each row
   std::uint64_t column_squares = 0;  ///< a double for each column of tiles
+  std::uint64_t slices = 1;          ///< of the three above, as many as check_slices
   /// split-k: z, row_squares and column_squares of all layers, one layer's behind another's: what
   /// an all-gather of these three, contiguous in this order, receives.
   std::uint64_t gathered_z = 0;
   /// Verdicts of all of a rank's tiles, of the rows of one, and word sums of tiles and batches.
   std::uint64_t verdicts = 0;
-  std::uint64_t accumulators = 0;       ///< levels * most_tiles of them
+  std::uint64_t accumulators = 0;       ///< levels * held_tiles of them
+  std::uint64_t kept_b = 0;             ///< what is multiplied of all B panels, and y, if kept
+  std::uint64_t lanes = 0;              ///< tile.lanes accumulators for each tile, if several
   std::uint64_t c_tile = 0;             ///< of the C that is read
   std::uint64_t mirrors = 0;            ///< mirrored tiles on their way out, four of them
   std::uint64_t send = 0, receive = 0;  ///< of the exchange with split-k
@@ -157,6 +160,7 @@ struct GemmPart {
 struct GemmStep {
   std::uint64_t level = 0;  ///< where the products of this block go
   bool begins = false;      ///< a segment: they are stored, not added
+  bool ends = false;        ///< a segment: the sums of its lanes become its accumulator
   /// Behind this block, so many times: the accumulator of the level below becomes the sum of itself
   /// (left) and of that of the level (right), and is the top.
   std::uint64_t folds = 0;
@@ -205,8 +209,9 @@ struct GemmLayout {
   /// block by block; segments are the leaves of a binary tree, whose root is the product.
   std::uint64_t segments = 1;
   /// Accumulators for each tile of a super-tile, of any rank: 1, or with segments what its stack
-  /// needs. Level l of tile t (in the order of tiles()) is accumulator l * most_tiles + t.
+  /// needs. Level l of tile t (in the order of tiles()) is accumulator l * held_tiles + t.
   std::uint64_t levels = 1;
+  std::uint64_t check_slices = 1;  ///< gemm::check_slices() of all rows
   // With split-k:
   std::uint64_t most_nodes = 1;     ///< of any rank
   std::uint64_t exchange_rows = 0;  ///< of a tile, exchanged at once; perhaps fewer at last
@@ -232,11 +237,18 @@ struct GemmPlan : GemmLayout, GemmTimes {
   Range rows, columns;  ///< of tiles, this rank's; may be empty
 
   std::uint64_t row_passes = 0, column_passes = 0;
+  std::uint64_t first_rows = 0, first_of = 0;  ///< the first row pass, as Cut has it
+  /// Whether B's panels, uploaded with the first super-tile, stay on the device for the others, and
+  /// all tiles have accumulators of their own: a rank then uploads everything once, and tiles leave
+  /// while later rows of A come.
+  bool keeps_b = false;
   /// The passes that have computed tiles on some rank: row pass * column_passes + column pass, in
   /// order. A super-tile each.
   std::vector<std::uint64_t> passes;
   std::uint64_t most_rows = 0, most_columns = 0;  ///< of tiles, in any rank's largest super-tile
   std::uint64_t most_tiles = 0;                   ///< computed ones, likewise
+  /// Tiles that have accumulators: those of a super-tile, or if keeps_b of all of any rank's.
+  std::uint64_t held_tiles = 0;
 
   std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if fewer
   /// The last batches of a super-tile that are computed tile by tile, all of them for a tile before

@@ -27,6 +27,31 @@ Range within(Range of, std::uint64_t part, std::uint64_t parts) {
   return own;
 }
 
+/// Those of a row pass.
+Range rows_within(Range of, const Cut& cut, std::uint64_t pass) {
+  if (cut.first_rows == 0) return within(of, pass, cut.row_passes);
+  const std::uint64_t first = of.count * cut.first_rows / cut.first_of;
+  if (pass == 0) return {of.first, first};
+  return within({of.first + first, of.count - first}, pass - 1, cut.row_passes - 1);
+}
+
+/// Cuts that keep B: the first row pass computes while most is uploaded, the others' tiles leave
+/// while the next one's panels come.
+void add_keeping(std::vector<Cut>& cuts, const Shape& shape) {
+  constexpr std::uint64_t most_parts = 4, most_firsts = 16;
+  const std::uint64_t rows = shape.most_rows, firsts = std::min(rows, most_firsts);
+  if (shape.problem.symmetric || shape.box.depth > 1 || gemm::splits(shape.problem.precision)) {
+    return;
+  }
+  for (std::uint64_t first = 1; first < firsts; ++first) {
+    const std::uint64_t rest = rows - rows * first / firsts;
+    for (const std::uint64_t parts : numbers_of_parts(rest)) {
+      if (parts > most_parts) break;
+      cuts.push_back({parts + 1, 1, first, firsts, true});
+    }
+  }
+}
+
 /// The smallest range that has both.
 Range hull(Range a, Range b) {
   if (a.count == 0 || b.count == 0) return a.count == 0 ? b : a;
@@ -61,7 +86,7 @@ void widen(Pass& pass, const Shape& shape, const GemmSuperTile& tiles) {
 /// for each column pass and through B once for each row pass.
 std::uint64_t least_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b) {
   const std::uint64_t tiles =
-      shape.problem.device_memory / product({shape.tile_bytes, shape.levels});
+      shape.problem.device_memory / product({shape.tile_bytes, shape.accumulators()});
   std::uint64_t least = UINT64_MAX;
   for (const std::uint64_t column_passes : numbers_of_parts(shape.most_columns)) {
     const std::uint64_t rows = tiles / ceil_div(shape.most_columns, column_passes);
@@ -100,9 +125,8 @@ std::uint64_t Stack::push(GemmNode node) {
 
 std::uint64_t segments_of(const GemmProblem& problem) {
   const gemm::Tile& tile = problem.tile;
+  if (!gemm::is_tall(problem.m, problem.n, problem.k, tile)) return 1;
   const std::uint64_t tiles = product({ceil_div(problem.m, tile.m), ceil_div(problem.n, tile.n)});
-  const std::uint64_t most = std::max(problem.m, problem.n);
-  if (problem.k / 8 < most || tiles > 64) return 1;
   return std::bit_floor(
       std::min({std::uint64_t{64}, ceil_div(problem.k, tile.k), std::uint64_t{512} / tiles}));
 }
@@ -130,7 +154,8 @@ Shape::Shape(const GemmProblem& of, const Box& in)
                  .box = in,
                  .tile_rows = ceil_div(of.m, of.tile.m),
                  .tile_columns = ceil_div(of.n, of.tile.n),
-                 .segments = workloads::segments_of(of)},
+                 .segments = workloads::segments_of(of),
+                 .check_slices = gemm::check_slices(of.m)},
       most_rows(ceil_div(tile_rows, in.rows)),
       most_columns(ceil_div(tile_columns, in.columns)),
       panel_element(gemm::panel_element_bytes(of.precision, of.on_host)),
@@ -199,6 +224,7 @@ std::vector<Cut> cuts_of(const Shape& shape) {
     for (const std::uint64_t each : column_passes) cuts.push_back({row_passes, each});
   }
   std::ranges::stable_sort(cuts, {}, &Cut::passes);
+  add_keeping(cuts, shape);
   return cuts;
 }
 
@@ -206,7 +232,7 @@ GemmSuperTile super_tile_of(const Shape& shape, const Cut& cut, std::uint64_t pa
                             std::uint64_t row, std::uint64_t column) {
   const std::uint64_t row_pass = pass / cut.column_passes, column_pass = pass % cut.column_passes;
   const auto rows_of = [&](std::uint64_t grid_row) {
-    return within(shape.rows_of(grid_row), row_pass, cut.row_passes);
+    return rows_within(shape.rows_of(grid_row), cut, row_pass);
   };
   GemmSuperTile tiles{rows_of(row),
                       within(shape.columns_of(column), column_pass, cut.column_passes)};
@@ -241,6 +267,20 @@ std::vector<std::uint64_t> passes_with_tiles(const Shape& shape, const Cut& cut)
 
 std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
   std::vector<Pass> passes;
+  if (cut.keeps_b) {
+    for (std::uint64_t pass = 0; pass < cut.row_passes; ++pass) {
+      // Rank 0, with the most of all rows, has the most of every pass, or another one a row more.
+      const std::uint64_t rows = rows_within({0, shape.most_rows}, cut, pass).count;
+      const std::uint64_t tiles = product({rows, shape.most_columns});
+      passes.push_back({.rows = rows,
+                        .columns = shape.most_columns,
+                        .tiles = tiles,
+                        .drained = tiles,
+                        .uploaded_rows = rows,
+                        .has_b = pass > 0});
+    }
+    return passes;
+  }
   if (!shape.problem.symmetric) {  // rank 0 has the most of everything
     for (const PartSize rows : sizes_of(shape.most_rows, cut.row_passes)) {
       for (const PartSize columns : sizes_of(shape.most_columns, cut.column_passes)) {
@@ -286,8 +326,9 @@ std::uint64_t work_of(const Shape& shape, const Cut& cut) {
               product({cut.passes(), box.rows, box.rows, box.columns})});
 }
 
-Extents extents_of(const std::vector<Pass>& passes) {
+Extents extents_of(const Cut& cut, const std::vector<Pass>& passes) {
   Extents extents;
+  extents.keeps_b = cut.keeps_b;
   for (const Pass& pass : passes) {
     extents.rows = std::max(extents.rows, pass.rows);
     extents.columns = std::max(extents.columns, pass.columns);
@@ -295,18 +336,21 @@ Extents extents_of(const std::vector<Pass>& passes) {
     extents.uploaded_rows = std::max(extents.uploaded_rows, pass.uploaded_rows);
     extents.transposed_rows = std::max(extents.transposed_rows, pass.transposed_rows);
     extents.super_tiles += pass.count;
+    extents.held_tiles = cut.keeps_b ? extents.held_tiles + pass.tiles : extents.tiles;
   }
   return extents;
 }
 
 Extents least_extents(const Shape& shape, const Cut& cut) {
-  if (!shape.problem.symmetric) return extents_of(passes_of(shape, cut));
+  if (!shape.problem.symmetric) return extents_of(cut, passes_of(shape, cut));
   const std::uint64_t all = product({shape.tile_rows, shape.tile_rows + 1}) / 2;
   const std::uint64_t ranks = shape.box.rows * shape.box.columns;
+  const std::uint64_t tiles = ceil_div(all, product({cut.passes(), ranks}));
   return {.rows = ceil_div(shape.most_rows, cut.row_passes),
           .columns = 1,
-          .tiles = ceil_div(all, product({cut.passes(), ranks})),
-          .super_tiles = 1};
+          .tiles = tiles,
+          .super_tiles = 1,
+          .held_tiles = tiles};
 }
 
 // ---------------------------------------------------------------- memory and traffic
@@ -340,12 +384,19 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   buffers.z = room({rows, extents.columns, sizeof(double)});
   buffers.row_squares = room({rows, sizeof(double)});
   buffers.column_squares = room({extents.columns, sizeof(double)});
+  buffers.slices = shape.check_slices;
   buffers.verdicts = sum({room({shape.most_rows, shape.most_columns,
                                 sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
                           room({problem.streams, tile.m, sizeof(gemm::RowVerdict)}),
                           room({extents.super_tiles, shape.most_blocks,
                                 shape.box.batch_sums(problem.symmetric), sizeof(std::uint64_t)})});
-  buffers.accumulators = room({shape.levels, extents.tiles, shape.tile_bytes});
+  buffers.accumulators = room({shape.levels, extents.held_tiles, shape.tile_bytes});
+  if (extents.keeps_b) {
+    buffers.kept_b =
+        product({shape.most_blocks, sum({transposed_b ? buffers.b_factor : buffers.b_panel,
+                                         buffers.y})});
+  }
+  if (tile.lanes > 1) buffers.lanes = room({tile.lanes, extents.tiles, shape.tile_bytes});
   if (problem.reads_c) buffers.c_tile = room({shape.tile_bytes});
   if (problem.symmetric && problem.stores_c && shape.tile_rows > 1) {
     buffers.mirrors = room({mirrors_on_their_way, shape.tile_bytes});
@@ -365,21 +416,23 @@ std::uint64_t batch_bytes(const GemmBuffers& buffers) {
 }
 
 std::uint64_t check_bytes(const GemmBuffers& buffers) {
-  return sum({buffers.z, buffers.row_squares, buffers.column_squares, buffers.gathered_z,
-              buffers.verdicts});
+  const std::uint64_t of_slice = sum({buffers.z, buffers.row_squares, buffers.column_squares});
+  return sum({product({buffers.slices, of_slice}), buffers.gathered_z, buffers.verdicts});
 }
 
 std::uint64_t device_bytes(const Shape& shape, const Extents& extents, std::uint64_t ring) {
   const GemmBuffers buffers = buffers_of(shape, extents);
   return sum({product({ring, batch_bytes(buffers)}), check_bytes(buffers), buffers.accumulators,
-              buffers.c_tile, buffers.mirrors, buffers.send, buffers.receive,
+              buffers.kept_b, buffers.lanes, buffers.c_tile, buffers.mirrors, buffers.send, buffers.receive,
               shape.problem.other_bytes});
 }
 
 std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
   const gemm::Tile& tile = shape.problem.tile;
   return sum({product({shape.a_part_rows(pass.uploaded_rows), depth, shape.a_element}),
-              product({shape.b_part_rows(depth), pass.columns, tile.n, shape.b_element})});
+              pass.has_b ? 0
+                         : product({shape.b_part_rows(depth), pass.columns, tile.n,
+                                    shape.b_element})});
 }
 
 std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
@@ -387,8 +440,10 @@ std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t d
   return sum({product({shape.box.columns - 1, shape.a_part_rows(pass.uploaded_rows),
                        gemm::a_ld(shape.problem.precision, depth, shape.problem.on_host),
                        shape.panel_element}),
-              product({shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
-                       sum({product({tile.n, shape.panel_element}), 2 * sizeof(double)})})});
+              pass.has_b ? 0
+                         : product({shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
+                                    sum({product({tile.n, shape.panel_element}),
+                                         2 * sizeof(double)})})});
 }
 
 std::uint64_t of_blocks(std::uint64_t (*bytes)(const Shape&, const Pass&, std::uint64_t),
@@ -432,11 +487,12 @@ std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t c
   for (const Cut& cut : cuts_of(shape)) {
     if (work > most_work && least < UINT64_MAX) break;
     const auto fits = [&](const Extents& extents) {
-      return product({extents.tiles, shape.levels, shape.tile_bytes}) <= problem.device_memory;
+      return product({extents.tiles, shape.accumulators(), shape.tile_bytes}) <=
+             problem.device_memory;
     };
     if (!fits(least_extents(shape, cut))) continue;
     work += work_of(shape, cut);
-    if (!fits(extents_of(passes_of(shape, cut)))) continue;
+    if (!fits(extents_of(cut, passes_of(shape, cut)))) continue;
     std::uint64_t bytes = 0;
     for (const std::uint64_t pass : passes_with_tiles(shape, cut)) {
       const auto [rows, columns] = super_tile_of(shape, cut, pass, row, column);

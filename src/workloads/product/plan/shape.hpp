@@ -26,10 +26,11 @@ class Stack {
   std::vector<GemmNode> nodes_;
 };
 
-/// 1 unless k is at least eight times m and n, where C and the partial sums of it that ranks
-/// exchange are small beside the panels, and C has at most 64 tiles: more of them keep many ranks
-/// busy by themselves, and every level of the tree would take memory for all of them. Else the
-/// largest power of two that is at most 64, the number of blocks, and 512 by the number of tiles.
+/// 1 unless gemm::is_tall(): k is at least eight times m and n, so that C and the partial sums of it
+/// that ranks exchange are small beside the panels, and C has at most 64 tiles: more of them keep
+/// many ranks busy by themselves, and every level of the tree would take memory for all of them.
+/// Else the largest power of two that is at most 64, the number of blocks, and 512 by the number of
+/// tiles.
 ///
 /// So at most 512 ranks have something to compute where sums are split, 64 of a C of one tile. More
 /// segments would keep more of them busy, but C's bits follow from the segments, which must not
@@ -61,6 +62,10 @@ struct Shape : GemmLayout {
   std::vector<GemmNode> nodes_of(std::uint64_t layer) const;
   /// The columns of the computed tiles of a row; two ranges, of which one or both may be empty.
   std::array<Range, 2> computed(std::uint64_t row) const;
+  /// Of each tile of a super-tile: its levels and, if there are several, its lanes.
+  std::uint64_t accumulators() const {
+    return levels + (problem.tile.lanes > 1 ? problem.tile.lanes : 0);
+  }
   std::uint64_t b_part_rows(std::uint64_t depth) const { return ceil_div(depth, box.rows); }
   /// Rows of elements of a part of an A panel of `rows` rows of tiles.
   std::uint64_t a_part_rows(std::uint64_t rows) const;
@@ -70,11 +75,16 @@ struct Shape : GemmLayout {
 /// A way to cut the tiles of every rank into super-tiles.
 struct Cut {
   std::uint64_t row_passes = 1, column_passes = 1;
+  /// 0: a rank's rows are shared equally among all row passes. Else the first pass has so many of
+  /// `first_of`, the others share the rest.
+  std::uint64_t first_rows = 0, first_of = 0;
+  bool keeps_b = false;  ///< GemmPlan::keeps_b
 
   std::uint64_t passes() const { return product({row_passes, column_passes}); }
 };
 
-/// All that differ in their largest super-tile, the fewest passes each, from few to many.
+/// All that differ in their largest super-tile, the fewest passes each, from few to many; behind
+/// them those that keep B.
 std::vector<Cut> cuts_of(const Shape& shape);
 
 /// The super-tile of pass `pass` of the ranks of a grid row and column. Its columns are those from
@@ -95,6 +105,7 @@ struct Pass {
   std::uint64_t uploaded_rows = 0;       ///< of tiles whose A panels are uploaded
   std::uint64_t transposed_rows = 0;     ///< of tiles whose A panels are of B
   std::uint64_t count = 1;               ///< super-tiles
+  bool has_b = false;                    ///< kept from an earlier pass: B is not uploaded
 };
 
 /// The super-tiles of a cut: one by one where the product is symmetric, else by their sizes, the
@@ -109,8 +120,10 @@ inline constexpr std::uint64_t most_work = 4'000'000;
 struct Extents {
   std::uint64_t rows = 0, columns = 0, tiles = 0, uploaded_rows = 0, transposed_rows = 0;
   std::uint64_t super_tiles = 0;
+  std::uint64_t held_tiles = 0;  ///< of which accumulators stand at once
+  bool keeps_b = false;
 };
-Extents extents_of(const std::vector<Pass>& passes);
+Extents extents_of(const Cut& cut, const std::vector<Pass>& passes);
 /// No larger than extents_of() in anything, and quickly known.
 Extents least_extents(const Shape& shape, const Cut& cut);
 

@@ -57,6 +57,9 @@ std::string of_decomposition(const GemmPlan& plan) {
 std::string of_k(const GemmPlan& plan) {
   std::string text = fmt::format("K: {}, in {} block{} of {}", plan.problem.k, plan.blocks,
                                  plan.blocks == 1 ? "" : "s", plan.problem.tile.k);
+  if (const std::uint64_t lanes = plan.problem.tile.lanes; lanes > 1) {
+    text += fmt::format(" in {} lanes, multiplied side by side", lanes);
+  }
   if (plan.begins_shallow) text += " (the first three: a quarter, a quarter and half of that)";
   if (plan.segments > 1) {
     text += fmt::format("; {} segments, whose sums are folded by a tree", plan.segments);
@@ -88,10 +91,12 @@ std::string of_memory(const GemmPlan& plan) {
   return fmt::format(
       "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
       format_size(plan.device_bytes), format_size(plan.problem.device_memory),
-      format_size(buffers.accumulators), format_size(product({plan.ring, batch_bytes(buffers)})),
+      format_size(sum({buffers.accumulators, buffers.lanes})),
+      format_size(product({plan.ring, batch_bytes(buffers)})),
       format_size(check_bytes(buffers)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
-      format_size(sum({plan.problem.other_bytes, buffers.c_tile, buffers.mirrors})),
+      format_size(
+          sum({plan.problem.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
       plan.box.ranks() < plan.problem.ranks && !plan.idle
           ? fmt::format("; an idle rank's: {}", format_size(plan.problem.other_bytes))
           : "");
@@ -159,6 +164,7 @@ std::vector<std::string> describe(const GemmPlan& plan) {
   lines.push_back(fmt::format(
       "super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(), plan.most_rows,
       plan.most_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
+  if (plan.keeps_b) lines.back() += "; B stays in device memory for all of them";
   if (!plan.idle) lines.push_back(of_batches(plan));
   lines.push_back(of_memory(plan));
   if (plan.uploads > 0) {
