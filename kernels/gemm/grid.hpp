@@ -109,8 +109,8 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   const auto up = [&](std::uint64_t x) { return (x + granule - 1) / granule * granule; };
   const std::uint64_t least = std::clamp(up((enough + made.n - 1) / made.n), std::uint64_t{1024},
                                          longest);
-  const std::uint64_t quarter = std::clamp(up((m + 3) / 4), least, longest);
-  const std::uint64_t edge = fitting_edge(m, least, quarter);
+  const std::uint64_t preferred = std::clamp(up((m + 7) / 8), least, longest);
+  const std::uint64_t edge = fitting_edge(m, least, preferred);
   const auto padded = [&](std::uint64_t each) { return (m + each - 1) / each * each; };
   if (padded(edge) <= padded(tile.m)) made.m = edge;
   if (made.m == tile.m && made.n == tile.n) return tile;

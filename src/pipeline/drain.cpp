@@ -22,7 +22,8 @@ Drain::Drain(device::Device& device, measure::Recorder& recorder, std::size_t sl
       download_(device.make_stream()),
       main_track_(recorder.main()),
       download_track_(recorder.device_track("download", device)),
-      slots_(slots) {
+      slots_(slots),
+      crew_(writers, [this](unsigned writer) { write_slots(*tracks_[writer]); }) {
   expect(1 <= writers && writers <= slots, "each writer has a slot, and there is one");
   for (std::uint64_t i = 0; i < slots; ++i) {
     slots_[i].memory = memory_.data() + i * slot_bytes;
@@ -41,7 +42,7 @@ std::uint64_t Drain::push(const device::Event& after, const std::byte* data, std
                           std::size_t row_bytes, Write write) {
   expect(rows > 0 && row_bytes > 0 && row_bytes <= slot_bytes_,
          "what is drained has rows that fit into a slot");
-  if (threads_.empty()) start_writers();
+  if (!started_) start_writers();
   std::unique_lock lock(mutex_);
   rethrow(lock);
   pushes_.push_back({&after, data, rows, row_bytes, std::move(write)});
@@ -60,7 +61,7 @@ void Drain::wait(device::Stream& stream, std::uint64_t number) {
 }
 
 void Drain::finish(const std::function<void()>& meanwhile) {
-  if (threads_.empty()) return;
+  if (!started_) return;
   {
     std::unique_lock lock(mutex_);
     await(
@@ -74,15 +75,14 @@ void Drain::start_writers() {
   error_ = nullptr;
   free_.clear();
   for (Slot& slot : slots_) free_.push_back(&slot);
-  for (auto* track : tracks_) {
-    threads_.emplace_back([this, track] { write_slots(*track); });
-  }
+  crew_.start();
+  started_ = true;
 }
 
 void Drain::end_writers() noexcept {
   stop_.request_stop();
-  for (auto& thread : threads_) thread.join();
-  threads_.clear();
+  crew_.wait();
+  started_ = false;
   if (pushes_.empty()) return;
   // All else is lost, and some of it may still be on its way.
   try {

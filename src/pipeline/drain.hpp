@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <stop_token>
-#include <thread>
 #include <vector>
 
 #include "core/shard.hpp"
@@ -18,6 +17,7 @@
 #include "device/device.hpp"
 #include "launch/heartbeat.hpp"
 #include "measure/track.hpp"
+#include "pipeline/crew.hpp"
 
 namespace shardstream::pipeline {
 
@@ -115,7 +115,8 @@ class Drain {
   std::uint64_t next_ = 1;         ///< the first push whose rows are not all enqueued
   std::exception_ptr error_;
   std::stop_source stop_;  ///< requested when a writer has thrown, and to end the writers
-  std::vector<std::thread> threads_;
+  bool started_ = false;
+  Crew crew_;  // last: its threads, the writers, use the rest
 };
 
 }  // namespace shardstream::pipeline

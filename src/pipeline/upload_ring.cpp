@@ -267,7 +267,9 @@ void UploadRing::run_kernels(std::uint64_t batch, const std::byte* data, std::si
 
 Staging::Staging(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
                  std::uint64_t slots, unsigned readers)
-    : memory_(device, device::Memory::pinned, slot_bytes * slots), slot_bytes_(slot_bytes) {
+    : memory_(device, device::Memory::pinned, slot_bytes * slots),
+      slot_bytes_(slot_bytes),
+      crew_(readers, [this](unsigned reader) { read_pieces(reader); }) {
   expect(readers <= slots, "each reader has a slot");
   for (std::uint64_t i = 0; i < slots; ++i) emptied_.push_back(device.make_event());
   for (unsigned i = 0; i < readers; ++i) {
@@ -287,9 +289,7 @@ void Staging::start(std::uint64_t pieces, Read read, Upload upload) {
   next_ = 0;
   stop_ = {};
   error_ = nullptr;
-  for (unsigned i = 0; i < tracks_.size(); ++i) {
-    threads_.emplace_back([this, i] { read_pieces(i); });
-  }
+  crew_.start();
 }
 
 void Staging::rethrow() {
@@ -299,8 +299,7 @@ void Staging::rethrow() {
 
 void Staging::finish() noexcept {
   stop_.request_stop();
-  for (auto& thread : threads_) thread.join();
-  threads_.clear();
+  crew_.wait();
 }
 
 /// The reader's slots are `reader`, `reader` + readers, ...

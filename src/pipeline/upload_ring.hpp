@@ -13,13 +13,13 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
-#include <thread>
 #include <vector>
 
 #include "device/buffer.hpp"
 #include "device/device.hpp"
 #include "launch/heartbeat.hpp"
 #include "measure/track.hpp"
+#include "pipeline/crew.hpp"
 
 namespace shardstream::pipeline {
 
@@ -73,7 +73,7 @@ class Staging {
   std::stop_source stop_;
   std::mutex error_mutex_;
   std::exception_ptr error_;
-  std::vector<std::thread> threads_;
+  Crew crew_;  // last: its threads, the readers, use the rest
 };
 
 /// Where one upload goes: `bytes` > 0 of them, `offset` bytes behind the start of its batch; in as

@@ -989,7 +989,7 @@ TEST(GemmPlan, BIsKeptWhereTilesLeaveEarlier) {
   const GemmPlan plan = plan_gemm(problem, with, 0);
   EXPECT_TRUE(plan.keeps_b) << told(plan);
   EXPECT_GE(plan.super_tiles(), 3U);
-  EXPECT_EQ(plan.held_tiles, 16U);
+  EXPECT_EQ(plan.held_tiles, 32U);
   EXPECT_EQ(plan.uploads, plan.min_uploads);
   EXPECT_LT(plan.seconds, plan.upload_seconds + plan.drain_seconds / 2);
   problem.device_memory = 3 * GiB;

@@ -159,6 +159,7 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
                              {"tile_m", integer(plan.problem.tile.m)},
                              {"tile_n", integer(plan.problem.tile.n)},
                              {"tile_k", integer(plan.problem.tile.k)},
+                             {"lanes", integer(plan.problem.tile.lanes)},
                              {"blocks_of_k", integer(plan.blocks)},
                              {"plan", lines(plan)}});
 }

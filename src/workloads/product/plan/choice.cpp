@@ -61,9 +61,15 @@ std::vector<Candidate> candidates_of(const Shape& shape, const GemmRates& rates)
     const std::vector<Pass> passes = passes_of(shape, cut);
     const Extents extents = extents_of(cut, passes);
     const std::uint64_t uploads = uploads_of(shape, passes);
-    const auto [shortest, longest] = rings_of(shape, extents);
+    auto [shortest, longest] = rings_of(shape, extents);
+    if (cut.keeps_b) {  // uploads of the next super-tile must go on beside this one's window
+      while (longest > shortest && !fits(extents, longest)) --longest;
+      shortest = longest;
+    }
     for (std::uint64_t ring = shortest; ring <= longest && fits(extents, ring); ++ring) {
-      const std::uint64_t windows = most_window(shape, ring);
+      const std::uint64_t windows =
+          cut.keeps_b ? std::min(most_window(shape, ring), ring > 4 ? ring - 4 : 1)
+                      : most_window(shape, ring);
       for (std::uint64_t window = 1; window <= windows; ++window) {
         candidates.push_back(
             {cut, extents, ring, window, predict(shape, rates, passes, ring, window), uploads});
