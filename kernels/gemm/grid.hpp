@@ -45,8 +45,8 @@ inline constexpr std::uint64_t most_split_k = 1024;
 /// The deepest K block of int8 on a host: as floats, sums of so many products are exact.
 inline constexpr std::uint64_t most_float_int8_k = (1 << 24) / (128 * 128);
 
-/// Whether K is so much longer than C's edges, and C has so few tiles, that C and partial sums of it
-/// are small beside the panels.
+/// Whether K is so much longer than C's edges, and C has so few tiles, that C and partial sums of
+/// it are small beside the panels.
 constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const Tile& tile) {
   const auto tiles = [](std::uint64_t x, std::uint64_t edge) { return x / edge + (x % edge != 0); };
   const std::uint64_t rows = tiles(m, tile.m), columns = tiles(n, tile.n);
@@ -107,8 +107,8 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   if (tile.m < 1024 || tile.n < 2048) return tile;
   Tile made{tile.m, fitting_edge(n, 2048, longest), tile.k};
   const auto up = [&](std::uint64_t x) { return (x + granule - 1) / granule * granule; };
-  const std::uint64_t least = std::clamp(up((enough + made.n - 1) / made.n), std::uint64_t{1024},
-                                         longest);
+  const std::uint64_t least =
+      std::clamp(up((enough + made.n - 1) / made.n), std::uint64_t{1024}, longest);
   const std::uint64_t preferred = std::clamp(up((m + 7) / 8), least, longest);
   const std::uint64_t edge = fitting_edge(m, least, preferred);
   const auto padded = [&](std::uint64_t each) { return (m + each - 1) / each * each; };

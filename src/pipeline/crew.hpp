@@ -1,5 +1,5 @@
-// Threads that stay from one run to the next: starting and joining some takes a millisecond, as long
-// as uploading 50 MB.
+// Threads that stay from one run to the next: starting and joining some takes a millisecond, as
+// long as uploading 50 MB.
 #pragma once
 
 #include <condition_variable>

@@ -312,8 +312,8 @@ TEST_P(Multiply, ALaneSumsItsPartOfEachBlock) {
     for (std::size_t i = 0; i < wanted.rows; ++i) {
       for (std::size_t j = 0; j < wanted.columns; ++j) {
         const std::size_t number = i / tile.m * along + j / tile.n;
-        const std::size_t place = (number * tile.lanes + lane) * tile.m * tile.n +
-                                  i % tile.m * tile.n + j % tile.n;
+        const std::size_t place =
+            (number * tile.lanes + lane) * tile.m * tile.n + i % tile.m * tile.n + j % tile.n;
         if (sum_at(got, place) != wanted(i, j)) ++wrong;
       }
     }
@@ -423,7 +423,8 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
 }
 
 TEST(TileFor, EveryEdgeIsItsOwn) {
-  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{2304, 2304, 3008, 1, 3072, 2304}));
+  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false),
+            (Tile{2304, 2304, 3008, 1, 3072, 2304}));
   EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 20096, 8}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::fp32x3, false), (Tile{16, 16, 1024}));

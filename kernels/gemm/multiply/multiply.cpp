@@ -8,7 +8,8 @@
 namespace shardstream::gemm {
 namespace {
 
-/// Deals out whole calls, a lane of a tile each, so that their bits do not depend on the number of parts.
+/// Deals out whole calls, a lane of a tile each, so that their bits do not depend on the number of
+/// parts.
 class HostPlan final : public MultiplyPlan {
  public:
   HostPlan(Precision precision, const Tile& tile)

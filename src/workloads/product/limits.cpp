@@ -58,8 +58,7 @@ measure::Ceiling multiply(device::Device& device, const launch::Session& session
       gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
   const std::uint64_t lda = gemm::a_ld(precision, depth, on_host), a_elements = tile.m * lda;
   const std::uint64_t b_elements = depth * tile.n;
-  const std::uint64_t c_bytes =
-      tile.lanes * tile.m * tile.n * gemm::accumulator_bytes(precision);
+  const std::uint64_t c_bytes = tile.lanes * tile.m * tile.n * gemm::accumulator_bytes(precision);
   // Two tiles, which a GPU computes side by side, if there is room for them.
   const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
   const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
@@ -207,9 +206,8 @@ GemmRates rates_of(measure::Machine& machine, const GemmOperands& operands, cons
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
   machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
   machine.compare("panel_read", reading_of(operands, options));
-  const gemm::Tile tile =
-      gemm::tile_for(operands.m, operands.n, operands.k, precision, machine.on_host(),
-                     operands.symmetric);
+  const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, precision,
+                                         machine.on_host(), operands.symmetric);
   machine.compare(multiply, words_of(tile),
                   [&](const std::string& then) { return is_similar(then, tile); });
   machine.mind(multiply);

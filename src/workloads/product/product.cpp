@@ -125,11 +125,11 @@ void prepare(const GemmOperands& operands, const GemmPlan& plan) {
   operands.b->prepare({0, operands.b->rows()});
 }
 
-/// With smaller slots for a small product: its first upload waits for its first pieces, all of which
-/// are read at once, and its end for the last ones to be written.
+/// With smaller slots for a small product: its first upload waits for its first pieces, all of
+/// which are read at once, and its end for the last ones to be written.
 pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const GemmProblem& problem) {
   if (!options.is_auto("pipeline.slot")) return ring;
-  constexpr std::uint64_t smallest = std::uint64_t{512} << 10, pieces_a_reader = 16;
+  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
   const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks;
   const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
     return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
@@ -138,10 +138,9 @@ pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const GemmPro
   const std::uint64_t b = saturating_product(problem.n, problem.b.element_bytes);
   const std::uint64_t column = problem.symmetric ? b : std::max(a, a + b);
   ring.slot_bytes = slot(saturating_product(column, problem.k), ring.slot_bytes);
-  ring.drain_slot_bytes =
-      slot(saturating_product(saturating_product(problem.m, problem.n),
-                              gemm::accumulator_bytes(problem.precision)),
-           ring.drain_slot_bytes);
+  ring.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
+                                                  gemm::accumulator_bytes(problem.precision)),
+                               ring.drain_slot_bytes);
   return ring;
 }
 
@@ -296,9 +295,8 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
                                  Decomposition::split_k};
   const auto wish = std::ranges::find(wishes, options.text("product.decomposition"),
                                       [](Decomposition each) { return name_of(each); });
-  const gemm::Tile tile =
-      gemm::tile_for(operands.m, operands.n, operands.k, operands.precision, on_host,
-                     operands.symmetric);
+  const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision,
+                                         on_host, operands.symmetric);
   return {.m = operands.m,
           .n = operands.n,
           .k = operands.k,

@@ -37,9 +37,9 @@ Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVer
 
 /// What a rank did for a product, in each repetition.
 struct ProductRun {
-  bool computed = false;       ///< else all tiles were taken over, on every rank
+  bool computed = false;          ///< else all tiles were taken over, on every rank
   std::uint64_t min_uploads = 0;  ///< bytes that this rank uploads at least, without padding
-  std::size_t slot_bytes = 0;  ///< of staging
+  std::size_t slot_bytes = 0;     ///< of staging
   std::optional<std::uint64_t> constant_variables;  ///< where data are normalized
   bool resumed;                                     ///< from an earlier run
   std::vector<FinishedTile> taken;                  ///< those of them that this rank took over

@@ -197,7 +197,7 @@ class GemmPanels {
   comm::Communicator *a_parts_ = nullptr, *b_parts_ = nullptr;
   device::Buffer<double> shift_, scale_;
   std::vector<Own> own_;
-  std::vector<Kept> kept_;  ///< of each block, if the plan keeps B
+  std::vector<Kept> kept_;                        ///< of each block, if the plan keeps B
   device::Buffer<std::uint64_t> sums_;            ///< on the device, as sums_there() has them
   std::vector<std::atomic<std::uint64_t>> read_;  ///< likewise, by the readers
 };

@@ -228,11 +228,10 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
   const gemm::Tile& tile = plan_.problem.tile;
   const GemmPanels::Batch& panels = panels_.batch(number);
   if (super_tiles_[super_number].tiles.empty()) return;
-  stream.launch(
-      gemm::add_products_kernel(),
-      {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld, panels.y,
-       extent.columns.count, z_, row_squares_, column_squares_, block == plan_.own_blocks.first,
-       plan_.check_slices, check_apart_});
+  stream.launch(gemm::add_products_kernel(),
+                {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld,
+                 panels.y, extent.columns.count, z_, row_squares_, column_squares_,
+                 block == plan_.own_blocks.first, plan_.check_slices, check_apart_});
 }
 
 /// Of the super-tile at work: their sum becomes the first one. Behind its last add_products().

@@ -117,7 +117,7 @@ class GemmProduct {
   std::uint64_t check_apart_ = 0;  ///< doubles of a slice
   /// In check_, of the first slice.
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;
-  device::Buffer<std::byte> send_, receive_;                                  ///< of the exchange
+  device::Buffer<std::byte> send_, receive_;  ///< of the exchange
   /// Behind the latest products, and behind those before.
   std::unique_ptr<device::Event> computed_, computed_before_;
   std::unique_ptr<device::Event> given_, received_;  ///< what goes to other layers, and comes back

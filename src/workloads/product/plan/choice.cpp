@@ -349,7 +349,7 @@ class Schedule {
   /// one's panels come while tiles of the one before leave.
   double keeping(const std::vector<Effort>& efforts) const {
     // Readers and writers share the host's memory, so that two ways take longer than one.
-    constexpr double share_of_both = 0.75;
+    constexpr double share_of_both = 0.65;
     double uploaded = 0, computed = begin(efforts.front()), drained = 0, both = 0;
     for (const Effort& effort : efforts) {
       uploaded += effort.blocks * std::max(effort.upload, effort.gather);

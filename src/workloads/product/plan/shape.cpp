@@ -392,9 +392,8 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
                                 shape.box.batch_sums(problem.symmetric), sizeof(std::uint64_t)})});
   buffers.accumulators = room({shape.levels, extents.held_tiles, shape.tile_bytes});
   if (extents.keeps_b) {
-    buffers.kept_b =
-        product({shape.most_blocks, sum({transposed_b ? buffers.b_factor : buffers.b_panel,
-                                         buffers.y})});
+    buffers.kept_b = product(
+        {shape.most_blocks, sum({transposed_b ? buffers.b_factor : buffers.b_panel, buffers.y})});
   }
   if (tile.lanes > 1) buffers.lanes = room({tile.lanes, extents.tiles, shape.tile_bytes});
   if (problem.reads_c) buffers.c_tile = room({shape.tile_bytes});
@@ -423,16 +422,16 @@ std::uint64_t check_bytes(const GemmBuffers& buffers) {
 std::uint64_t device_bytes(const Shape& shape, const Extents& extents, std::uint64_t ring) {
   const GemmBuffers buffers = buffers_of(shape, extents);
   return sum({product({ring, batch_bytes(buffers)}), check_bytes(buffers), buffers.accumulators,
-              buffers.kept_b, buffers.lanes, buffers.c_tile, buffers.mirrors, buffers.send, buffers.receive,
-              shape.problem.other_bytes});
+              buffers.kept_b, buffers.lanes, buffers.c_tile, buffers.mirrors, buffers.send,
+              buffers.receive, shape.problem.other_bytes});
 }
 
 std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
   const gemm::Tile& tile = shape.problem.tile;
   return sum({product({shape.a_part_rows(pass.uploaded_rows), depth, shape.a_element}),
-              pass.has_b ? 0
-                         : product({shape.b_part_rows(depth), pass.columns, tile.n,
-                                    shape.b_element})});
+              pass.has_b
+                  ? 0
+                  : product({shape.b_part_rows(depth), pass.columns, tile.n, shape.b_element})});
 }
 
 std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
@@ -440,10 +439,10 @@ std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t d
   return sum({product({shape.box.columns - 1, shape.a_part_rows(pass.uploaded_rows),
                        gemm::a_ld(shape.problem.precision, depth, shape.problem.on_host),
                        shape.panel_element}),
-              pass.has_b ? 0
-                         : product({shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
-                                    sum({product({tile.n, shape.panel_element}),
-                                         2 * sizeof(double)})})});
+              pass.has_b
+                  ? 0
+                  : product({shape.box.rows - 1, shape.b_part_rows(depth), pass.columns,
+                             sum({product({tile.n, shape.panel_element}), 2 * sizeof(double)})})});
 }
 
 std::uint64_t of_blocks(std::uint64_t (*bytes)(const Shape&, const Pass&, std::uint64_t),

@@ -26,11 +26,11 @@ class Stack {
   std::vector<GemmNode> nodes_;
 };
 
-/// 1 unless gemm::is_tall(): k is at least eight times m and n, so that C and the partial sums of it
-/// that ranks exchange are small beside the panels, and C has at most 64 tiles: more of them keep
-/// many ranks busy by themselves, and every level of the tree would take memory for all of them.
-/// Else the largest power of two that is at most 64, the number of blocks, and 512 by the number of
-/// tiles.
+/// 1 unless gemm::is_tall(): k is at least eight times m and n, so that C and the partial sums of
+/// it that ranks exchange are small beside the panels, and C has at most 64 tiles: more of them
+/// keep many ranks busy by themselves, and every level of the tree would take memory for all of
+/// them. Else the largest power of two that is at most 64, the number of blocks, and 512 by the
+/// number of tiles.
 ///
 /// So at most 512 ranks have something to compute where sums are split, 64 of a C of one tile. More
 /// segments would keep more of them busy, but C's bits follow from the segments, which must not

@@ -92,11 +92,9 @@ std::string of_memory(const GemmPlan& plan) {
       "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
       format_size(plan.device_bytes), format_size(plan.problem.device_memory),
       format_size(sum({buffers.accumulators, buffers.lanes})),
-      format_size(product({plan.ring, batch_bytes(buffers)})),
-      format_size(check_bytes(buffers)),
+      format_size(product({plan.ring, batch_bytes(buffers)})), format_size(check_bytes(buffers)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
-      format_size(
-          sum({plan.problem.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
+      format_size(sum({plan.problem.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
       plan.box.ranks() < plan.problem.ranks && !plan.idle
           ? fmt::format("; an idle rank's: {}", format_size(plan.problem.other_bytes))
           : "");
