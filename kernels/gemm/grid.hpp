@@ -58,7 +58,9 @@ constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const 
 /// stand in an order of their own, which has none.
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                   const Tile& tile, Precision precision, bool on_host) {
-  constexpr std::uint64_t most = 8, enough_on_gpu = 128, enough_on_host = 16;
+  constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 16;
+  // A host's library wants lanes of 512 and more.
+  const std::uint64_t most = !on_host ? 8 : precision == Precision::int8 ? 2 : 4;
   if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
   // What a multiprocessor, or a thread, computes at a time.
   const std::uint64_t rows = on_host ? tile.m : 128, columns = on_host ? tile.n : 128;
@@ -68,14 +70,14 @@ constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_
   return lanes;
 }
 
-/// The depth of blocks with lanes, each of which is at most `deepest` deep: panels of some 16 to 64
-/// MB with four bytes an element, so that starting a block costs little beside it, but at least 64
-/// blocks if that leaves them 16 MB.
+/// The depth of blocks with lanes, each of which is at most `deepest` deep: as blocks without, or a
+/// 64th of k if that is more, up to panels of 64 MB with four bytes an element, so that starting a
+/// block costs little beside it.
 constexpr std::uint64_t block_with_lanes(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                          std::uint64_t lanes, std::uint64_t deepest) {
   constexpr std::uint64_t granule = 16;  // of a lane: rows on 32 bytes
-  const std::uint64_t fewest = (std::uint64_t{1} << 22) / (m + n), most = 4 * fewest;
-  const std::uint64_t wanted = std::clamp(k / 64, fewest, most);
+  const std::uint64_t most = std::max(deepest, (std::uint64_t{1} << 24) / (m + n));
+  const std::uint64_t wanted = std::clamp(k / 64, deepest, most);
   const std::uint64_t depth = std::clamp(wanted / lanes / granule * granule, granule, deepest);
   return equal_edge(k, lanes * depth, lanes * granule, lanes * granule);
 }

@@ -661,6 +661,7 @@ TEST(GemmPlan, FactorsAreCounted) {
   EXPECT_EQ(plan.buffers.b_factor, plan.most_columns * problem.tile.n * problem.tile.k);
   EXPECT_GT(plan.buffers.a_panel, 0U);
   problem.symmetric = true;
+  problem.tile.m = problem.tile.n;
   plan = plan_gemm(problem, rates, 0);
   ASSERT_TRUE(plan.a_from_b(plan.super_tile(0)));
   EXPECT_EQ(plan.buffers.a_panel, 0U) << told(plan);
@@ -905,7 +906,7 @@ TEST(GemmPlan, ErrorsNameTheMemoryThatFits) {
 
 TEST(GemmPlan, ErrorsNameTileAndMemory) {
   const GemmProblem problem = problem_of(9000, 9000, 9000, gemm::Precision::fp64, false, 1, MiB);
-  EXPECT_TRUE(names(refusal(problem), "2304 x 3072", "fp64", "1 MiB", "--pipeline.gpu-memory"));
+  EXPECT_TRUE(names(refusal(problem), "1536 x 3072", "fp64", "1 MiB", "--pipeline.gpu-memory"));
 }
 
 TEST(GemmPlan, RejectsSizesBeyondAllMemory) {
@@ -998,6 +999,7 @@ TEST(GemmPlan, BIsKeptWhereTilesLeaveEarlier) {
   EXPECT_GT(less.seconds, plan.seconds);
   problem.device_memory = 24 * GiB;
   problem.symmetric = true;
+  problem.tile.m = problem.tile.n;
   EXPECT_FALSE(plan_gemm(problem, with, 0).keeps_b);
 }
 
