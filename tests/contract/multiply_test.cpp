@@ -423,8 +423,7 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
 }
 
 TEST(TileFor, EveryEdgeIsItsOwn) {
-  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false),
-            (Tile{3072, 2304, 3008}));
+  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{3072, 2304, 3008}));
   EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 5120, 8}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::fp32x3, false), (Tile{16, 16, 1024}));
