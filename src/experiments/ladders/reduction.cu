@@ -287,35 +287,34 @@ void add_strided(const Data& data, BlockSums kernel) {
 class FixedOrder {
  public:
   explicit FixedOrder(const Data& data)
-      : data_(data),
-        leaves_((data.count + reduce::leaf_elements - 1) / reduce::leaf_elements),
-        partials_(leaves_ + reduce::SubtreeList::most + 1),
-        scratch_(reduce::scratch_nodes(leaves_)) {}
+      : stream_(data.stream),
+        leaves_(blocks_for(data.count, reduce::leaf_elements)),
+        partials_(leaves_ + reduce::SubtreeList::most),
+        exchange_(reduce::exchange_words<float>(leaves_)) {
+    exchange_.clear(stream_);
+    args_.elements = data.x.data();
+    args_.count = data.count;
+    args_.leaves = partials_.data();
+    args_.largest = partials_.data() + leaves_;
+    args_.exchange = exchange_.data();
+    args_.subtrees = reduce::subtrees(args_.stretch());
+  }
   void enqueue() const {
-    const reduce::LeavesArgs<float> make{data_.x.data(), data_.count, 0, partials_.data(), {}};
-    reduce::JoinArgs<double> join{.leaves = partials_.data(),
-                                  .scratch = scratch_.data(),
-                                  .largest = partials_.data() + leaves_,
-                                  .samples = nullptr,
-                                  .stretch = {0, leaves_},
-                                  .subtrees = reduce::subtrees({0, leaves_}),
-                                  .sample_count = 0,
-                                  .sampled = {}};
-    reduce::leaves_kernel<float>().cuda(make, data_.stream);
-    reduce::join_kernel<double>().cuda(join, data_.stream);
+    reduce::batch_kernel<float>().cuda(args_, stream_);
     check_launch("reduction in a fixed order");
   }
   double sum() const {
     double all = 0;
-    const auto subtrees = reduce::subtrees({0, leaves_});
-    for (const auto& part : partials_.read(leaves_, subtrees.count)) all += part.sum;
+    for (const auto& part : partials_.read(leaves_, args_.subtrees.count)) all += part.sum;
     return all;
   }
 
  private:
-  const Data& data_;
+  cudaStream_t stream_;
   std::uint64_t leaves_;
-  DeviceArray<reduce::Partial<double>> partials_, scratch_;
+  DeviceArray<reduce::Partial<double>> partials_;
+  DeviceArray<std::uint64_t> exchange_;
+  reduce::BatchArgs<float> args_{};
 };
 
 /// Measures rungs and adds their rows.
