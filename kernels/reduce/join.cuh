@@ -137,6 +137,8 @@ class Level {
     return up;
   }
   __device__ unsigned level() const { return level_; }
+  /// Of the node that begins with that leaf. A group may begin before the stretch: then indices of
+  /// its first nodes are not to be used, but those behind them are as far away as they are.
   __device__ std::uint64_t index(std::uint64_t first_leaf) const {
     return begin_ + (first_leaf >> level_) - (stretch_.first >> level_);
   }
@@ -156,77 +158,79 @@ class Level {
 /// Writes a node that is not joined with another one of the batch.
 template <class T>
 __device__ void keep(const BatchArgs<T>& args, Subtree place, const PartialOf<T>& node) {
+#pragma unroll 1
   for (unsigned i = 0; i < args.subtrees.count; ++i) {
     if (args.subtrees.list[i] == place) args.largest[i] = node;
   }
 }
 
-/// Joins the nodes of a group, which begins with leaf `first`, by the 2^group_levels first threads
-/// of a block. Keeps those that have no sibling, but not the whole group's: that is returned, in
-/// thread 0.
+/// Joins nodes of a group by a thread each: those of threads [begin, end). `index` is that of the
+/// first thread's node, `first` its first leaf. Nodes that have no sibling are kept, but not the
+/// whole group's: that is returned, in thread 0.
 template <class T, class P>
-__device__ P join_group(const BatchArgs<T>& args, const Exchange& exchange, const Level& level,
-                        std::uint64_t first) {
-  constexpr unsigned warp_levels = 5, levels = group_levels<T>,
-                     warps = 1U << (levels - warp_levels);
+__device__ P join_group(const BatchArgs<T>& args, const Exchange& exchange, std::uint64_t index,
+                        unsigned begin, unsigned end, Subtree first) {
+  constexpr unsigned warp = 32, warp_levels = 5, levels = group_levels<T>;
+  constexpr unsigned warps = 1U << (levels - warp_levels);
   __shared__ P heads[levels - warp_levels][warps];
   const unsigned t = threadIdx.x;
-  const Leaves stretch = args.stretch();
-  Subtree place{first + (std::uint64_t{t} << level.level()), level.level()};
-  const bool joined = level.joined().hold({place.first >> level.level(), 0});
+  const bool has_node = begin <= t && t < end;
   P node{};
-  if (joined) node = exchange.template take<P>(level.index(place.first));
-    // Not unrolled: this runs once, so that loading the code would take longer than running it.
+  if (has_node) node = exchange.template take<P>(index + t);
+  unsigned joined = 0;  // levels of this thread's node
+  // Not unrolled: this runs once, so that loading the code would take longer than running it.
 #pragma unroll 1
   for (unsigned i = 0; i < levels; ++i) {
     P right;
     if (i < warp_levels) {
       right = shuffle_down(node, 1U << i);
     } else {
-      if (t % 32 == 0) heads[i - warp_levels][t / 32] = node;
+      const unsigned width = 1U << (i - warp_levels);
+      if (t % warp == 0) heads[i - warp_levels][t / warp] = node;
       __syncthreads();
-      right = heads[i - warp_levels][(t / 32 + (1U << (i - warp_levels))) % warps];
+      right = heads[i - warp_levels][(t / warp + width) % warps];
     }
-    const bool is_head = t % (2U << i) == 0 && place.level == level.level() + i;
-    if (is_head && stretch.hold({place.first, place.level + 1})) {
+    const unsigned width = 2U << i;
+    if (t % width == 0 && begin <= t && t + width <= end) {
       node.take_right(right);
-      ++place.level;
+      joined = i + 1;
     }
   }
-  if (joined) {
-    exchange.template clear<P>(level.index(first + (std::uint64_t{t} << level.level())));
-    if (place.level < level.level() + levels && !stretch.join(place)) {
-      keep(args, place, node.partial());
-    }
-  }
+  if (!has_node) return node;
+  exchange.template clear<P>(index + t);
+  const Subtree place{first.first + (std::uint64_t{t} << first.level), first.level + joined};
+  if (joined < levels && !args.stretch().join(place)) keep(args, place, node.partial());
   return node;
 }
 
-/// Hands the node of leaf number `leaf` over, and joins what is then complete. `partial` and the
-/// effect of `meanwhile` are those of thread 0.
+/// Hands the node of leaf number `leaf` over, and joins what is then complete. `partial` is that of
+/// thread 0, which calls `meanwhile` once.
 template <class T, class P, class Meanwhile>
 __device__ void join_batch(const BatchArgs<T>& args, const Exchange& exchange, std::uint64_t leaf,
                            const PartialOf<T>& partial, Meanwhile meanwhile) {
   __shared__ bool is_last;
+  constexpr unsigned levels = group_levels<T>;
   const Leaves stretch = args.stretch();
   Subtree place{stretch.first + leaf, 0};
   P node(partial);
   for (Level level(stretch); stretch.join(place);) {
-    const Level above = level.above(group_levels<T>);
+    const Level above = level.above(levels);
     const std::uint64_t group = place.first >> above.level();
-    const Leaves joined =
-        level.joined().in_common_with({group << group_levels<T>, group_levels<T>});
+    const Leaves nodes = level.joined().in_common_with({group << levels, levels});
     if (threadIdx.x == 0) {
       exchange.post(level.index(place.first), node);
       const bool last =
-          exchange.count(above.index(place.first), static_cast<unsigned>(joined.count));
-      if (level.level() == 0) meanwhile();
+          exchange.count(above.index(place.first), static_cast<unsigned>(nodes.count));
+      if (place.level == 0) meanwhile();
       is_last = last;
     }
     __syncthreads();
     if (!is_last) return;
+    const auto begin = static_cast<unsigned>(nodes.first - (group << levels));
+    const auto end = begin + static_cast<unsigned>(nodes.count);
     place = {group << above.level(), above.level()};
-    node = join_group<T, P>(args, exchange, level, place.first);
+    node = join_group<T, P>(args, exchange, level.index(place.first), begin, end,
+                            {place.first, level.level()});
     if (!stretch.hold(place)) return;
     level = above;
   }

@@ -19,12 +19,15 @@ __global__ void __launch_bounds__(threads<T>, min_leaf_blocks<T, lanes, Variance
   const PartialOf<T> leaf = reduce_leaf<T, lanes, Extremes, Variance, flight<T, Extremes>>(
       args.elements + offset, count, static_cast<std::int64_t>(args.first + offset), args.want,
       shared);
+  auto* const made = reinterpret_cast<PartialOf<T>*>(shared);
   join_batch<T, Packed<Extreme<T>, Extremes, Variance>>(args, exchange, blockIdx.x, leaf, [&] {
+    *made = leaf;
     args.leaves[blockIdx.x] = leaf;
-    for (unsigned i = 0; i < args.sample_count; ++i) {
-      if (args.sampled[i] == blockIdx.x) args.samples[i] = leaf;
-    }
   });
+  __syncthreads();
+  static_assert(BatchArgs<T>::max_samples <= threads<T>, "a thread for each sample");
+  const unsigned t = threadIdx.x;
+  if (t < args.sample_count && args.sampled[t] == blockIdx.x) args.samples[t] = *made;
 }
 static_assert(sizeof(BatchArgs<double>) + sizeof(Exchange) <= 4096,
               "every driver passes 4 KiB to a kernel");
