@@ -145,11 +145,14 @@ std::vector<Experiment> experiments() {
                   "memory.",
        .explanation =
            "All multiprocessors read the same working set again and again, from 16 KiB to "
-           "cache.most. A set that fits in L1 (up to some 200 KiB) is read at the rate of L1 on "
-           "every multiprocessor, a set that fits in L2 at that of L2, a larger one at that of "
-           "device memory. The steps show the sizes of the caches. Below 64 KiB a pass has fewer "
-           "than four loads for each thread, so that too few are in flight for the rate of L1. "
-           "CUDA C++ Best Practices Guide, chapter Memory Optimizations.",
+           "cache.most, each with one block. A set that fits in L1 (up to some 200 KiB) is read at "
+           "the rate of L1 on every multiprocessor, a set that fits in L2 at that of L2, a larger "
+           "one at that of device memory. The steps show the sizes of the caches. Below 64 KiB a "
+           "pass has fewer than eight loads for each thread, which may be too few for the rate of "
+           "L1. Blocks begin at places of their own. Yet in a set of a few MiB some read the same "
+           "lines at nearly the same time, which recent GPUs serve together, so that the rate is "
+           "above that of a larger set in L2. CUDA C++ Best Practices Guide, chapter Memory "
+           "Optimizations.",
        .reference = "Tesla V100: L1 13700, L2 2500 GB/s.",
        .share = "of the rate of reading device memory",
        .options = cache_options,
