@@ -249,10 +249,12 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
 Attempt Run::attempt(const Experiment& experiment, int at_once) {
   const bool on_gpu = runtime_.device->info().backend == "cuda";
   Bench bench({.options = options_,
-               .device = runtime_.device->info(),
+               .device = *runtime_.device,
                .facts = facts_,
+               .resources = runtime_.resources,
                .sampling = sampling_of(options_, request_.quick),
                .quick = request_.quick,
+               .rank = at_once == 1 ? 0 : session_.rank(),
                .at_once = at_once,
                .memory = runtime_.resources.device_memory,
                .ceilings = my_ceilings_,

@@ -49,7 +49,7 @@ std::string share_of_link(const Bench& bench, double rate) {
 }
 
 double nvlink_rate(const Bench& bench) {
-  return device::nvlink_rate(bench.device().compute_capability, bench.facts().nvlinks);
+  return device::nvlink_rate(bench.device().info().compute_capability, bench.facts().nvlinks);
 }
 
 std::string share_of_nvlink(const Bench& bench, double rate) {
