@@ -198,15 +198,20 @@ def test_feed():
     each([("16MiB", 1), ("5MiB", 2), ("1MiB", 3)], check)
 
 
-def test_feed_beyond_memory():
-    path = new_folder() / "bench.h5"
-    finished = run("bench", "feed", "bandwidth", *V100, "--feed.size", "1PiB", *QUICK, "-o",
-                   path).expect(1)
-    with h5py.File(path) as file:
-        states = {row["experiment"]: row["state"] for row in file["bench/experiments"][...]}
-        message = file["bench/experiments"]["message"]
-    assert states == {b"feed": b"failed", b"bandwidth": b"measured"}, finished
-    assert any(b"feed.size" in text and b"1 PiB" in text for text in message), message
+def test_sizes_beyond_memory():
+    """They fail, name the option and the size, and cost no other experiment its result."""
+    def check(name, key, size, word):
+        path = new_folder() / "bench.h5"
+        finished = run("bench", name, "bandwidth", *V100, f"--{key}", size, *QUICK, "-o",
+                       path).expect(1)
+        with h5py.File(path) as file:
+            rows = {row["experiment"].decode(): row for row in file["bench/experiments"][...]}
+        assert rows.pop("bandwidth")["state"] == b"measured", finished
+        assert rows[name]["state"] == b"failed", finished
+        expect_words(rows[name]["message"].decode(), [key, word], finished)
+    each([("feed", "feed.size", "1PiB", "1 PiB"),
+          ("reduction", "reduction.count", "2^48", str(2**48)),
+          ("reduction-order", "reduction-order.count", "2^48", str(2**48))], check)
 
 
 def test_file_feed():
@@ -229,7 +234,7 @@ def test_file_feed():
         expect_rates_with_shares(rows, "case", ceilings_of)
     folder = new_folder()
     files = []
-    for count, kind in (("2^22", "f32"), (5000003, "f64"), (70000, "i32"), (1, "u8")):
+    for count, kind in (("2^20", "f32"), (500003, "f64"), (70000, "i32"), (1, "u8")):
         data = folder / f"{kind}.h5"
         run("generate", "--input.count", count, "--input.type", kind, "-o",
             f"{data}:/x").expect(0)

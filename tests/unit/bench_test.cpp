@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/catalogue.hpp"
+#include "experiments/slow_ranks.hpp"
 #include "report/experiments.hpp"
 #include "report/page/experiments.hpp"
 
@@ -46,6 +47,64 @@ TEST(Catalogue, SharesOfCeilingsAreExplained) {
       EXPECT_FALSE(each.share.empty()) << each.name;
     }
   }
+}
+
+TEST(Catalogue, EveryHelpSaysWhatToExpectAndWhereToReadOn) {
+  for (const Experiment& each : all()) {
+    const auto names = [&](const char* word) {
+      return each.explanation.find(word) != std::string_view::npos;
+    };
+    EXPECT_TRUE(names("Guide, section") || names("Guide, chapter") || names("Guide, sections") ||
+                names("README.md"))
+        << each.name;
+    EXPECT_TRUE(names("xpect")) << each.name;
+  }
+}
+
+/// Rates, or times, of three ranks with two cases each.
+Table gathered(const std::vector<double>& figures, double half_interval) {
+  Table table(
+      "rows",
+      {{"figure", ColumnType::real}, {"ci_lo", ColumnType::real}, {"ci_hi", ColumnType::real}});
+  for (const double figure : figures) {
+    table.add({figure, figure * (1 - half_interval), figure * (1 + half_interval)});
+  }
+  return table;
+}
+
+std::vector<std::size_t> slow_of(const std::vector<double>& figures, bool more_is_better,
+                                 double half_interval = 0.01, std::size_t ranks = 3) {
+  Figure figure;
+  figure.y = "figure";
+  figure.more_is_better = more_is_better;
+  std::vector<std::size_t> found;
+  for (const SlowRank& slow : slow_ranks(gathered(figures, half_interval), figure, ranks)) {
+    found.push_back(slow.rank);
+  }
+  return found;
+}
+
+TEST(SlowRanks, AreThoseBeyondTheirIntervalAndThreePercent) {
+  using Ranks = std::vector<std::size_t>;
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10, 20}, true), (Ranks{1}));
+  EXPECT_EQ(slow_of({10, 20, 11, 22, 10, 20}, false), (Ranks{1}));
+  EXPECT_EQ(slow_of({10, 20, 11, 22, 10, 20}, true), Ranks{});         // a fast one is no fault
+  EXPECT_EQ(slow_of({10, 20, 9.8, 19.6, 10, 20}, true), Ranks{});      // by 2 %
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10, 20}, true, 0.09), Ranks{});    // within its interval
+  EXPECT_EQ(slow_of({10, 20, 9, 20, 10, 20}, true), (Ranks{1}));       // in half of its cases
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10, 20}, true, NAN), (Ranks{1}));  // there is no interval
+  EXPECT_EQ(slow_of({10, 20, 9, 18}, true, 0.01, 1), Ranks{});         // has no siblings
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10}, true), Ranks{});              // not alike
+  EXPECT_EQ(slow_of({}, true), Ranks{});
+}
+
+TEST(SlowRanks, HaveTheirShareOfTheOthers) {
+  Figure figure;
+  figure.y = "figure";
+  const auto found = slow_ranks(gathered({10, 8, 10}, 0), figure, 3);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].cases, 1U);
+  EXPECT_DOUBLE_EQ(found[0].share, 0.8);
 }
 
 /// Two ranks with two cases each; the figure of the second case has no interval.
