@@ -19,7 +19,8 @@ namespace shardstream::experiments {
 namespace {
 
 constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "device memory"},
-                                   Group{"ladders", "optimisation ladders"}, Group{"storage", "files"},
+                                   Group{"ladders", "optimisation ladders"},
+                                   Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 
 /// A sentence.

@@ -38,7 +38,9 @@ Table fine(Bench&) {
   return std::move(rows).table();
 }
 
+/// Loses the context of the last rank.
 Table lost(Bench& bench) {
+  if (bench.rank() + 1 != bench.at_once()) return fine(bench);
   const Gpu gpu(bench);
   test::trap({}, gpu.stream());
   check(cudaStreamSynchronize(gpu.stream()), "cudaStreamSynchronize");
@@ -168,6 +170,17 @@ TEST(Experiments, SayWhatTheGpuLacks) {
     EXPECT_NE(lacking.message.find(word), std::string::npos) << lacking.message;
   }
   EXPECT_EQ(ended.results.at("c").state, "measured");
+}
+
+TEST(Experiments, FeedTheGpuFromEveryPlace) {
+  const Ended ended = run({named("feed")}, {{"feed.size", "96MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("feed");
+  EXPECT_EQ(result.state, "measured") << result.message;
+  const int turns = session().size() > 1 ? 2 : 1;
+  constexpr int cases = 7;  // five places and two ceilings
+  EXPECT_EQ(std::ranges::size(result.table.rows()), cases * turns * session().size());
 }
 
 /// Every size and count that takes memory. The ceilings are not needed before a size is rejected.

@@ -7,6 +7,8 @@
 #include "core/error.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/catalogue.hpp"
+#include "experiments/link/overlap_model.hpp"
+#include "experiments/memory/levels.hpp"
 #include "experiments/slow_ranks.hpp"
 #include "report/experiments.hpp"
 #include "report/page/experiments.hpp"
@@ -137,6 +139,28 @@ report::ExperimentResult result() {
     made.table.add({rank, "b", std::int64_t{1}, 2.0, 2.5, NAN, NAN, NAN, ""});
   }
   return made;
+}
+
+TEST(Overlap, FollowsTheGuidesFormulas) {
+  using link::Ways;
+  const double copy = 8, kernel = 2;
+  EXPECT_DOUBLE_EQ(model({copy, copy, copy, kernel}, Ways::one, 1), copy + kernel);
+  EXPECT_DOUBLE_EQ(model({copy, copy, copy, kernel}, Ways::one, 4), copy + kernel / 4);
+  EXPECT_DOUBLE_EQ(model({kernel, kernel, kernel, copy}, Ways::one, 4), copy + kernel / 4);
+  // Both ways at once take 9, in place of 8 for each alone.
+  EXPECT_DOUBLE_EQ(model({copy, copy, 9, kernel}, Ways::two, 1), 2 * copy + kernel);
+  EXPECT_DOUBLE_EQ(model({copy, copy, 9, kernel}, Ways::two, 2), (2 * copy + kernel + 9) / 2);
+  EXPECT_DOUBLE_EQ(bound({copy, copy, 9, kernel}, Ways::two), 9);
+  EXPECT_DOUBLE_EQ(bound({copy, copy, 9, 10}, Ways::one), 10);
+}
+
+TEST(Latency, HasALevelForEachCache) {
+  using memory::Level, memory::levels_of;
+  EXPECT_EQ(levels_of({16, 16, 16.5, 60, 140, 142, 200, 337, 340}),
+            (std::vector<Level>{{0, 3}, {4, 6}, {7, 9}}));
+  EXPECT_EQ(levels_of({16, 20, 30, 60}), std::vector<Level>{});
+  EXPECT_EQ(levels_of({16, 16}), (std::vector<Level>{{0, 2}}));
+  EXPECT_EQ(levels_of({}), std::vector<Level>{});
 }
 
 TEST(Results, SayWhatAShareIsOf) {

@@ -107,7 +107,7 @@ bool same_sum(const Sum& a, const Sum& b) {
   return (a != a && b != b) || std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// The time of `pass`, from its call to its end, by the host's clock; `settle` is called behind
+/// The time of `pass`, from its call to its end, by the host's clock; `settle` is called after
 /// each one, untimed.
 Timing time_passes(Bench& bench, const std::function<void()>& pass,
                    const std::function<void()>& settle);

@@ -96,10 +96,13 @@ Table feed(Bench& bench) {
   const double expected = reference_sum<float>(source, all, bench.resources().threads);
   for (const Place& place : places) {
     FedSum<float> fed(bench, source, all, sizes_for(bench, place.mode, source, all));
-    const Timing timing = time_passes(
-        bench, [&] { fed.run(); }, [&] { fed.settle(); });
-    bench.verify(same_sum(fed.sum(), expected),
-                 fmt::format("the sum of data in {} memory", place.mode));
+    const auto pass = [&] { fed.run(); };
+    const auto check = [&] {
+      fed.settle();
+      bench.verify(same_sum(fed.sum(), expected),
+                   fmt::format("the sum of data in {} memory", place.mode));
+    };
+    const Timing timing = time_passes(bench, pass, check);
     const std::string_view mode = place.mode;
     const bool is_copied = mode != "resident" && !(mode == "mapped" && on_host);
     add(place.mode, timing, is_copied ? copies : reads,
