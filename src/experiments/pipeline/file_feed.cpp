@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
@@ -20,15 +24,21 @@ namespace {
 
 using storage::DataFile;
 
+/// The leaves of a rank's part that a pass reads: 4 GiB at most, so that slow storage takes
+/// seconds.
+Range leaves_to_read(const Bench& bench, const io::Source& source) {
+  const std::uint64_t most = std::uint64_t{bench.is_quick() ? 1U : 4U} << 30;
+  const Range mine = shardstream::shard(source.order().count(), leaf_elements,
+                                        static_cast<std::uint64_t>(bench.rank()),
+                                        static_cast<std::uint64_t>(bench.at_once()));
+  return intersection(mine, {mine.first, most / size_of(source.type())});
+}
+
 /// A rank's part of a data set, read in some way.
 class Part {
  public:
   Part(Bench& bench, std::unique_ptr<io::Source> source)
-      : bench_(bench),
-        source_(std::move(source)),
-        shard_(shardstream::shard(source_->order().count(), leaf_elements,
-                                  static_cast<std::uint64_t>(bench.rank()),
-                                  static_cast<std::uint64_t>(bench.at_once()))) {
+      : bench_(bench), source_(std::move(source)), shard_(leaves_to_read(bench, *source_)) {
     if (shard_.count == 0) {
       throw NotAvailable(fmt::format("{} has less than a leaf for each rank: {} elements",
                                      source_->name(), source_->order().count()));

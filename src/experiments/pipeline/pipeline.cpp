@@ -58,8 +58,9 @@ std::vector<Experiment> experiments() {
            "readers without copies, and plain copies without readers. The lower one bounds the "
            "rate, and the remark names it. Expect a share above 0.9. The first remark says how "
            "much was in the page cache before; `cached` is measured after a pass that has brought "
-           "in what fits. With several ranks each one reads all of the file alone, and then each "
-           "its own part, all at once. The sum must be that of H5Dread and the host's reference. "
+           "in what fits. A pass reads 4 GiB at most, with --quick 1 GiB. With several ranks each "
+           "one reads from the file's beginning, alone, and then each its own part, all at once. "
+           "The sum must be that of H5Dread and the host's reference. "
            "Write the file with shardstream generate --input.count 2^32 -o FILE.h5:/x. The "
            "experiment plain-reads shows what simple code reaches on the same file. CUDA C++ Best "
            "Practices Guide, section Pinned Memory; src/pipeline/README.md.",
