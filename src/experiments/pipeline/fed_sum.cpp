@@ -23,11 +23,15 @@ shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mo
   const char* const no_environment[] = {nullptr};
   const Options options = OptionTable({shardstream::pipeline::pipeline_options()})
                               .resolve(line, no_environment, std::nullopt);
-  constexpr std::uint64_t node =
-      std::max(sizeof(reduce::Partial<double>), sizeof(reduce::Partial<std::int64_t>));
-  return shardstream::pipeline::plan(
-      options, bench.resources(), shard.count, size_of(source.type()), leaf_elements, node,
-      ceil_div(shard.count, leaf_elements) * node, source.decoding());
+  return with_element_type(source.type(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    constexpr std::uint64_t node = sizeof(reduce::PartialOf<T>), word = sizeof(std::uint64_t);
+    return shardstream::pipeline::plan(
+        options, bench.resources(), shard.count, sizeof(T), leaf_elements,
+        node + reduce::exchange_words_per_leaf<T> * word,
+        ceil_div(shard.count, leaf_elements) * node + reduce::exchange_words<T>(0) * word,
+        source.decoding());
+  });
 }
 
 template <class T>
@@ -40,8 +44,21 @@ reduce::Sum<reduce::Extreme<T>> reference_sum(const io::Source& source, Range sh
     const Range leaf = intersection(shard, {shard.first + i * leaf_elements, leaf_elements});
     const auto elements = std::make_unique<T[]>(leaf.count);
     source.read(leaf.first, leaf.count, reinterpret_cast<std::byte*>(elements.get()));
-    reduce::leaves_kernel<T>().host({elements.get(), leaf.count, leaf.first, &partials[i], {}}, 0,
-                                    1);
+    reduce::Partial<Class> largest;
+    alignas(16) std::uint64_t exchange[2] = {};  // a host counts its parts there
+    reduce::BatchArgs<T> args{.elements = elements.get(),
+                              .count = leaf.count,
+                              .first = leaf.first,
+                              .leaves = &partials[i],
+                              .largest = &largest,
+                              .samples = nullptr,
+                              .exchange = exchange,
+                              .want = {},
+                              .sample_count = 0,
+                              .sampled = {},
+                              .subtrees = {}};
+    args.subtrees = reduce::subtrees(args.stretch());
+    reduce::batch_kernel<T>().host(args, 0, 1);
   });
   reduce::TreeFold<Class> fold;
   for (std::uint64_t i = 0; i < leaves; ++i) {

@@ -26,7 +26,7 @@ using reduce::leaf_elements;
 shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mode,
                                        const io::Source& source, Range shard);
 
-/// Elements of type T, fed to the kernels that add leaves and their tree, in the program's fixed
+/// Elements of type T, fed to the kernel that adds leaves and their tree, in the program's fixed
 /// order.
 template <class T>
 class FedSum {
@@ -45,9 +45,12 @@ class FedSum {
     }
     const std::uint64_t leaves = sizes.batch / leaf_elements;
     leaves_ = {bench.device(), device::Memory::device, leaves};
-    scratch_ = {bench.device(), device::Memory::device, reduce::scratch_nodes(leaves)};
+    exchange_ = {bench.device(), device::Memory::device, reduce::exchange_words<T>(leaves)};
     partials_ = {bench.device(), device::Memory::device, nodes_.size()};
     downloaded_ = {bench.device(), device::Memory::pinned, nodes_.size()};
+    const std::vector<std::uint64_t> zeros(exchange_.size());
+    feed_.compute().upload(exchange_.data(), zeros.data(), exchange_.bytes());
+    feed_.compute().synchronize();
     feed_.load([](Range, const std::byte*) {});
   }
 
@@ -73,25 +76,26 @@ class FedSum {
   }
 
   void enqueue(device::Stream& compute, const shardstream::pipeline::Batch& batch) {
-    compute.launch(reduce::leaves_kernel<T>(),
-                   {reinterpret_cast<const T*>(batch.data), batch.elements.count,
-                    batch.elements.first, leaves_.data(), reduce::Want{}});
-    const reduce::Leaves stretch = leaves_of(batch.elements);
-    compute.launch(reduce::join_kernel<Class>(),
-                   {.leaves = leaves_.data(),
-                    .scratch = scratch_.data(),
-                    .largest = partials_.data() + first_node_[batch.number],
-                    .samples = nullptr,
-                    .stretch = stretch,
-                    .subtrees = reduce::subtrees(stretch),
-                    .sample_count = 0,
-                    .sampled = {}});
+    reduce::BatchArgs<T> args{.elements = reinterpret_cast<const T*>(batch.data),
+                              .count = batch.elements.count,
+                              .first = batch.elements.first,
+                              .leaves = leaves_.data(),
+                              .largest = partials_.data() + first_node_[batch.number],
+                              .samples = nullptr,
+                              .exchange = exchange_.data(),
+                              .want = {},
+                              .sample_count = 0,
+                              .sampled = {},
+                              .subtrees = {}};
+    args.subtrees = reduce::subtrees(args.stretch());
+    compute.launch(reduce::batch_kernel<T>(), args);
   }
 
   measure::Recorder recorder_;
   std::vector<reduce::Subtree> nodes_;   // of all batches, in order
   std::vector<std::size_t> first_node_;  // of each batch
-  device::Buffer<Partial> leaves_, scratch_, partials_, downloaded_;
+  device::Buffer<Partial> leaves_, partials_, downloaded_;
+  device::Buffer<std::uint64_t> exchange_;  // zero between batches
   reduce::Sum<Class> sum_ = 0;
   shardstream::pipeline::Feed feed_;  // last: its streams end before the buffers go
 };
