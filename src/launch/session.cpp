@@ -7,12 +7,16 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include "core/limits.hpp"
+
+extern char** environ;
 
 namespace shardstream::launch {
 namespace {
@@ -67,6 +71,36 @@ Cell take_cell(std::string_view& bytes, ColumnType type) {
   return text;
 }
 
+/// Whether this host has a network that MPI needs a driver library for.
+bool has_fast_network() {
+  std::error_code none;
+  for (const char* folder : {"/sys/class/infiniband", "/sys/class/cxi"}) {
+    if (std::filesystem::directory_iterator(folder, none) != std::filesystem::directory_iterator())
+      return true;
+  }
+  return false;
+}
+
+/// Whether the user has chosen how Open MPI sends messages.
+bool has_chosen_transport() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    if (variable.starts_with("OMPI_MCA_pml") || variable.starts_with("OMPI_MCA_mtl")) return true;
+  }
+  return false;
+}
+
+/// Open MPI loads the driver libraries of all networks that it knows, to find out which of them
+/// there are. Those for Omni-Path measure the processor's clock meanwhile, for 0.1 s each. If all
+/// ranks are on this host, and it has no such network, then Open MPI takes "ob1" in the end. It is
+/// told so beforehand, unless the user has chosen. Other MPIs ignore the variable.
+void spare_network_drivers() {
+  const auto started = launched();
+  const bool one_host = started ? started->ranks == started->ranks_on_host : !under_launcher();
+  if (!one_host || has_fast_network() || has_chosen_transport()) return;
+  setenv("OMPI_MCA_pml", "ob1", 0);  // no other thread runs yet
+}
+
 }  // namespace
 
 void check_mpi(int status, const char* call, std::source_location where) {
@@ -112,6 +146,7 @@ std::optional<Launched> launched() {
 }
 
 Session::Session() {
+  spare_network_drivers();
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   if (provided < MPI_THREAD_FUNNELED) {

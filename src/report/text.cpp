@@ -183,12 +183,12 @@ std::string of_start(const StudyReport& study) {
   };
   add("launcher", study.facts.back().launcher);
   double before = 0;
-  for (const char* step : {"mpi", "device", "communicator", "ceilings", "allocate", "load", "begin",
-                           "work", "store"}) {
+  for (const char* step : {"mpi", "open", "device", "communicator", "ceilings", "allocate", "load",
+                           "begin", "work", "verify", "store"}) {
     const double at = median_of(runs, [&](const RunFile& run) { return run.step(step); });
     if (!std::isfinite(at)) continue;
     add(step, at - before);
-    before = at;
+    before = std::max(before, at);  // of steps that took turns, the later end counts
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
   return fmt::format("Time to result on {}: {} ({}).\n", counted(largest, "rank"),

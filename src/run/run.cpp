@@ -216,6 +216,7 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
                     change.empty() ? "; if it fails again, check the data and the hardware"
                                    : ", when nothing writes to its inputs any more"));
   });
+  runtime.communicator->leave();  // the process ends now
 }
 
 }  // namespace shardstream::run

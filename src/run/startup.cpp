@@ -18,8 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<std::string_view, 9> steps = {
-    "mpi", "device", "communicator", "ceilings", "allocate", "load", "begin", "work", "store"};
+constexpr std::array<std::string_view, 11> steps = {
+    "mpi",  "open",  "device", "communicator", "ceilings", "allocate",
+    "load", "begin", "work",   "verify",       "store"};
 using Times = std::array<double, steps.size()>;
 
 double& time_of(Times& times, std::string_view step) {
@@ -59,6 +60,7 @@ Times times_of(const runtime::Runtime& runtime, const measure::Samples& samples,
     time = std::max(time, since_start(phase.last_end));
   }
   time_of(times, "mpi") = since_start(runtime.session.ready());
+  time_of(times, "open") = since_start(runtime.begun);
   if (!samples.repetitions.empty()) {
     time_of(times, "begin") = since_start(samples.repetitions.front().begin);
     time_of(times, "work") = since_start(samples.repetitions.back().end);

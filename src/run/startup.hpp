@@ -7,9 +7,9 @@
 
 namespace shardstream::run {
 
-/// A row for each step that this run had: `mpi`, the phases of the main track up to the work
-/// (device, communicator, ceilings, allocate, load), `begin` of the first timed repetition, the end
-/// of all `work`, and `store`, which is this call.
+/// A row for each step that this run had: `mpi` is ready; inputs and outputs are `open`; the phases
+/// of the main track before the work (device, communicator, ceilings, allocate, load); `begin` of
+/// the first timed repetition; the end of all `work`; `verify`; and `store`, which is this call.
 /// `first` and `last` are the seconds from the start of a rank's process to the end of the step, of
 /// the first and of the last rank to get there; `utc` is the time of the last, in seconds since
 /// 1970. Rank 0's own clock gives `utc`. Collective.

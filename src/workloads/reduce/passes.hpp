@@ -243,37 +243,39 @@ class ShardReduction {
 template <class Class>
 class RootFold {
  public:
-  RootFold(runtime::Runtime& runtime, std::uint64_t elements)
-      : runtime_(runtime),
-        elements_(elements),
-        send_(*runtime.device, device::Memory::device, most),
-        receive_(*runtime.device, device::Memory::device, most * ranks()),
-        staged_(*runtime.device, device::Memory::pinned, most * ranks()) {}
+  RootFold(runtime::Runtime& runtime, std::uint64_t elements) : runtime_(runtime) {
+    const auto ranks = static_cast<std::size_t>(runtime.session.size());
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const Range part = shard(elements, leaf_elements, rank, ranks);
+      places_.push_back(reduce::subtrees({part.first / leaf_elements, leaves_in(part)}));
+      each_ = std::max<std::size_t>(each_, places_.back().count);
+    }
+    send_ = {*runtime.device, device::Memory::device, each_};
+    receive_ = {*runtime.device, device::Memory::device, each_ * ranks};
+    staged_ = {*runtime.device, device::Memory::pinned, each_ * ranks};
+  }
 
   Partial<Class> run(device::Stream& stream, const std::vector<Partial<Class>>& own) {
-    expect(own.size() <= most, "a shard is at most two subtrees of each level");
+    const auto rank = static_cast<std::size_t>(runtime_.session.rank());
+    expect(own.size() == places_[rank].count, "a rank has the largest subtrees of its shard");
     std::ranges::copy(own, staged_.data());
     stream.upload(send_.data(), staged_.data(), own.size() * sizeof(Partial<Class>));
     runtime_.communicator->all_gather(stream, send_.data(), receive_.data(), send_.bytes());
     stream.download(staged_.data(), receive_.data(), receive_.bytes());
     runtime_.communicator->wait(stream);
     reduce::TreeFold<Class> fold;
-    for (std::size_t rank = 0; rank < ranks(); ++rank) {
-      const Range part = shard(elements_, leaf_elements, rank, ranks());
-      const auto places = reduce::subtrees({part.first / leaf_elements, leaves_in(part)});
-      for (std::size_t i = 0; i < places.count; ++i) {
-        fold.push(places[i], staged_[rank * most + i]);
+    for (std::size_t from = 0; from < places_.size(); ++from) {
+      for (std::size_t i = 0; i < places_[from].count; ++i) {
+        fold.push(places_[from][i], staged_[from * each_ + i]);
       }
     }
     return fold.root();
   }
 
  private:
-  static constexpr std::size_t most = 128;
-  std::size_t ranks() const { return static_cast<std::size_t>(runtime_.session.size()); }
-
   runtime::Runtime& runtime_;
-  std::uint64_t elements_;
+  std::vector<reduce::SubtreeList> places_;  // of each rank
+  std::size_t each_ = 1;                     // nodes that a rank sends: as many as any has
   device::Buffer<Partial<Class>> send_, receive_, staged_;
 };
 
