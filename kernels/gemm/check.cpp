@@ -66,7 +66,7 @@ SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, const double* y, std::uint64_t c
   return total;
 }
 
-constexpr std::uint64_t chunk = 256;  // columns whose signs are made at a time, for all rows
+constexpr std::uint64_t chunk = 512;  // columns whose signs are made at a time, for all rows
 
 std::array<double, chunk> signs_from(std::uint64_t seed, std::uint64_t first, std::uint64_t count) {
   std::array<double, chunk> signs;
@@ -105,32 +105,82 @@ void signed_sums(const SignedSumsArgs& args, unsigned part, unsigned parts) {
   });
 }
 
-// A block of A as doubles and the same depth of some of Y's columns, both in the nearest caches.
-constexpr std::uint64_t block_rows = 32, block_depth = 64, block_tiles = 8;
+// What of Y is in the nearest cache while rows of A pass: the depth of some of its columns.
+constexpr std::uint64_t block_depth = 512, block_rows = 64;
+constexpr unsigned block_tiles = 4;
+
+/// Adds the sum of the squares of x[i] to `squares` and those of x[i] * y[tile][i] to z[tile], of
+/// `Tiles` columns of Y: eight lanes each, then pairs of lanes, then what is left.
+template <unsigned Tiles, class T>
+[[gnu::always_inline]] inline void add_row(const T* x, const double (*y)[block_depth],
+                                           std::uint64_t depth, double* z, double* squares) {
+  Four<double> sum[Tiles][2] = {}, square[2] = {};
+  std::uint64_t i = 0;
+  for (; i + 8 <= depth; i += 8) {
+    for (unsigned half = 0; half < 2; ++half) {
+      Four<double> a;
+      load(x + i + 4 * half, a);
+      square[half] += a * a;
+      for (unsigned tile = 0; tile < Tiles; ++tile) {
+        Four<double> b;
+        load(&y[tile][i + 4 * half], b);
+        sum[tile][half] += a * b;
+      }
+    }
+  }
+  const auto joined = [](const Four<double>(&halves)[2]) {
+    const Four<double> four = halves[0] + halves[1];
+    return (four[0] + four[1]) + (four[2] + four[3]);
+  };
+  double rest_square = joined(square), rest[Tiles];
+  for (unsigned tile = 0; tile < Tiles; ++tile) rest[tile] = joined(sum[tile]);
+  for (; i < depth; ++i) {
+    const auto a = static_cast<double>(x[i]);
+    rest_square += a * a;
+    for (unsigned tile = 0; tile < Tiles; ++tile) rest[tile] += a * y[tile][i];
+  }
+  if (squares != nullptr) *squares += rest_square;
+  for (unsigned tile = 0; tile < Tiles; ++tile) z[tile] += rest[tile];
+}
+
+/// Adds the products of rows x [kk, kk + depth) of A with `tiles` of Y's columns, which y has, from
+/// column `first` on; with the first of them also the rows' squares.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void add_rows(const AddProductsArgs& args, Rows rows, std::uint64_t kk,
+                                        std::uint64_t depth, std::uint64_t first, unsigned tiles,
+                                        const double (*y)[block_depth]) {
+  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+    const T* const x = static_cast<const T*>(args.panel) + r * args.ld + kk;
+    double* const z = args.z + r * args.tiles + first;
+    double* const squares = first == 0 ? args.row_squares + r : nullptr;
+    switch (tiles) {
+      case 1:
+        add_row<1>(x, y, depth, z, squares);
+        break;
+      case 2:
+        add_row<2>(x, y, depth, z, squares);
+        break;
+      case 3:
+        add_row<3>(x, y, depth, z, squares);
+        break;
+      default:
+        add_row<block_tiles>(x, y, depth, z, squares);
+    }
+  }
+}
 
 /// Adds the products of rows x [kk, kk + depth) of A with Y.
 template <class T>
 void add_block(const AddProductsArgs& args, Rows rows, std::uint64_t kk, std::uint64_t depth) {
-  alignas(64) double a[block_rows][block_depth];
   alignas(64) double y[block_tiles][block_depth];
-  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-    const T* x = static_cast<const T*>(args.panel) + r * args.ld + kk;
-    double* line = a[r - rows.begin];
-    for (std::uint64_t i = 0; i < depth; ++i) line[i] = x[i];
-    args.row_squares[r] += sums(line, line, depth).squares;
-  }
   for (std::uint64_t first = 0; first < args.tiles; first += block_tiles) {
-    const std::uint64_t tiles = std::min(block_tiles, args.tiles - first);
+    const auto tiles =
+        static_cast<unsigned>(std::min<std::uint64_t>(block_tiles, args.tiles - first));
     for (std::uint64_t i = 0; i < depth; ++i) {
       const double* line = args.y + (kk + i) * 2 * args.tiles + first;
-      for (std::uint64_t tile = 0; tile < tiles; ++tile) y[tile][i] = line[tile];
+      for (unsigned tile = 0; tile < tiles; ++tile) y[tile][i] = line[tile];
     }
-    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-      double* z = args.z + r * args.tiles + first;
-      for (std::uint64_t tile = 0; tile < tiles; ++tile) {
-        z[tile] += sums(a[r - rows.begin], y[tile], depth).sum;
-      }
-    }
+    add_rows<T>(args, rows, kk, depth, first, tiles, y);
   }
 }
 
