@@ -363,18 +363,20 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
 }
 
 /// So that threads have tiles to share.
-TEST(TileFor, EdgesOfHostsAreAQuarterFrom128ElementsToTheLongest) {
+TEST(TileFor, EdgesOfHostsAreAHalfFrom128ElementsToTheLongestOrAQuarterOfDeepSums) {
   for (const auto& [precision, longest] :
        {std::pair{Precision::fp32, 512U}, std::pair{Precision::fp64, 384U}}) {
     for (const std::uint64_t x : {1, 7, 128, 129, 384, 511, 513, 1024, 1500, 2048, 4097, 65537}) {
-      const std::uint64_t length = tile_for(x, x, x, precision, true).m;
-      const std::uint64_t tiles = (x + length - 1) / length;
-      EXPECT_EQ(tile_for(x, x, x, precision, true).n, length) << x;
-      EXPECT_LE(length, longest) << x;
-      EXPECT_TRUE(length <= 128 || tiles >= 4) << x;
-      EXPECT_TRUE(length >= 64 || tiles == 1) << x;
-      EXPECT_EQ(length % 2, 0U) << x;
-      EXPECT_LT(tiles * length - x, tiles * 8) << x << ": padded by a granule a tile or more";
+      for (const std::uint64_t parts : {2, 4}) {
+        const Tile tile = tile_for(x, x, parts == 2 ? 8 * x - 1 : 8 * x, precision, true);
+        const std::uint64_t tiles = (x + tile.m - 1) / tile.m;
+        EXPECT_EQ(tile.n, tile.m) << x;
+        EXPECT_LE(tile.m, longest) << x;
+        EXPECT_TRUE(tile.m <= 128 || tiles >= parts) << x;
+        EXPECT_TRUE(tile.m >= 64 || tiles == 1) << x;
+        EXPECT_EQ(tile.m % 2, 0U) << x;
+        EXPECT_LT(tiles * tile.m - x, tiles * 8) << x << ": padded by a granule a tile or more";
+      }
     }
   }
 }
