@@ -152,13 +152,16 @@ void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
   std::memset(static_cast<std::byte*>(args.data) + bytes.begin, 0, bytes.end - bytes.begin);
 }
 
-/// Each part has some words of every row.
+/// Each part has some of many rows, or some words of every row.
 void sum_words(const WordSumArgs& args, unsigned part, unsigned parts) {
-  const Rows words = rows_of((args.bytes + 7) / 8, part, parts);
+  const bool many = args.rows >= parts;
+  const Rows rows = many ? rows_of(args.rows, part, parts) : Rows{0, args.rows};
+  const Rows words =
+      many ? Rows{0, (args.bytes + 7) / 8} : rows_of((args.bytes + 7) / 8, part, parts);
   const std::uint64_t begin = words.begin * 8, end = std::min(words.end * 8, args.bytes);
   const auto* const first = static_cast<const std::byte*>(args.data) + begin;
   std::uint64_t sum = 0;
-  for (std::uint64_t row = 0; row < args.rows; ++row) {
+  for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
     sum += word_sum(first + row * args.apart, end - begin);
   }
   std::atomic_ref(*args.sum).fetch_add(sum, std::memory_order_relaxed);
