@@ -37,10 +37,18 @@ inline constexpr std::uint64_t most_split_k = 1024;
 /// The deepest K block of int8 on a host: as floats, sums of so many products are exact.
 inline constexpr std::uint64_t most_float_int8_k = (1 << 24) / (128 * 128);
 
+/// The longest edge of a host's tile of C along an edge of x: one of `parts` of x, so that threads
+/// have tiles to share, but from 128, below which calls are slow, to what the library's full rate
+/// takes (kernels/README.md).
+constexpr std::uint64_t longest_host_edge(std::uint64_t x, std::uint64_t parts,
+                                          Precision precision) {
+  const std::uint64_t longest = precision == Precision::fp64 ? 384 : 512;
+  const std::uint64_t part = ((x + parts - 1) / parts + 7) / 8 * 8;
+  return part < 128 ? 128 : part < longest ? part : longest;
+}
+
 /// The shape for C of m x n and sums over k, each at least 1. A GPU's edges suit its tensor cores'
-/// tiles and rows aligned to 32 bytes; those of a host give its threads enough tiles to share while
-/// a call still runs near the library's full rate (kernels/README.md). Rows of C and of its mirror
-/// are whole words of 8 bytes.
+/// tiles and rows aligned to 32 bytes. Rows of C and of its mirror are whole words of 8 bytes.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         bool on_host) {
   const bool splits = precision == Precision::fp32x3;
@@ -48,7 +56,12 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
     const std::uint64_t deepest = splits                         ? most_split_k
                                   : precision == Precision::int8 ? most_float_int8_k
                                                                  : 2048;
-    return {equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
+    // Each tile costs its check and its way to the host once, which deep sums make up for; of their
+    // few tiles a symmetric product computes fewer elements twice the smaller they are.
+    const std::uint64_t parts = k / 8 >= m && k / 8 >= n ? 4 : 2;
+    return {equal_edge(m, longest_host_edge(m, parts, precision), 8, 2),
+            equal_edge(n, longest_host_edge(n, parts, precision), 8, 2),
+            equal_edge(k, deepest, 8, 1)};
   }
   // Deeper blocks read and write C less often. But where C takes most of the memory, enough of K
   // must lie beside it to be computed while tiles leave: in four blocks where elements have two

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   try {
     keep_standard_streams();
     ignore_file_size_signal();
-    gemm::keep_library_in_one_thread();
+    gemm::set_library_environment();
     return dispatch({argv + 1, argv + argc});
   } catch (const Error& error) {
     log.error(error.what());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace shardstream {
 
@@ -21,6 +22,13 @@ constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
 /// a * b, or the largest number where that is too large for one.
 constexpr std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
   return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+/// The product of all factors, or the largest number where that is too large for one.
+constexpr std::uint64_t saturating_product(std::span<const std::uint64_t> factors) {
+  std::uint64_t product = 1;
+  for (const std::uint64_t factor : factors) product = saturating_product(product, factor);
+  return product;
 }
 
 /// Bytes up to the next multiple of 256, where other memory of a device can begin; the largest

@@ -29,7 +29,7 @@ constexpr std::array rows = {
     OptionRow{"pipeline.slot", OptionKind::size, "auto", "auto|1..",
               "Bytes of one pinned staging slot, rounded up to whole leaves, or to some rows of a "
               "matrix;  auto keeps the ring in the last-level cache: 1 to 4MiB for readers, 2 to "
-              "4MiB for what comes back."},
+              "4MiB for what comes back, 1MiB on the host backend."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
               "Staging slots of a rank; auto is two a reader."},
     OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
@@ -55,9 +55,11 @@ std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_
 
 /// One of `parts` of the last-level cache, shared by the host's ranks, holds the ring: slots then
 /// go from reader to link, or from link to writer, without touching memory. From `least`, below
-/// which each slot's own cost is too high, to 4 MiB a slot (src/pipeline/README.md).
+/// which each slot's own cost is too high, to 4 MiB a slot (src/pipeline/README.md). On a host a
+/// slot of 1 MiB stays in the cache of a core and costs no call of a driver.
 std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t parts,
                           std::uint64_t slots, std::uint64_t least) {
+  if (resources.device_is_host) return MiB;
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
   const std::uint64_t ring = cache / parts / resources.ranks_on_host;
   return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), least, 4 * MiB);

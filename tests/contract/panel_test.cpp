@@ -447,6 +447,10 @@ TEST_F(PanelKernels, WordSumsTakeEveryByte) {
         wanted += std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * (i % 8));
       }
       EXPECT_EQ(word_sum(bytes.data() + offset, count), wanted) << count << " from " << offset;
+      Bytes copy(count + 2, std::byte{0x5a});
+      EXPECT_EQ(copy_words(bytes.data() + offset, count, copy.data() + 1), wanted) << count;
+      EXPECT_TRUE(std::equal(copy.begin() + 1, copy.end() - 1, bytes.begin() + offset)) << count;
+      EXPECT_TRUE(copy.front() == std::byte{0x5a} && copy.back() == std::byte{0x5a}) << count;
       stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
       for (int times = 0; times < 2; ++times) {
         stream_->launch(word_sum_kernel(), {data.data() + offset, count, sum.data()});

@@ -335,7 +335,8 @@ std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams 
   if (sweep != Sweep::none) plan.window = plan.ring = blocks;
   std::uint64_t wanted = 0;
   if (sweep == Sweep::one && first_tiles > 0) wanted = 1;
-  if (sweep == Sweep::all) wanted = ceil_div(first_tiles, 2) * (blocks - 1);  // by two threads
+  // In launches of four tiles for each of two threads.
+  if (sweep == Sweep::all) wanted = ceil_div(first_tiles, 8) * (blocks - 1);
   const std::uint64_t last = plan.depth({0, blocks - 1}).count;
   prepared.operands.a = std::make_unique<io::Matrix>(
       std::make_unique<LateSource>(1700, 2560, last, prepared.products, wanted));

@@ -102,19 +102,14 @@ class HostStream final : public Stream {
   }
 
   void upload(void* device, const void* host, std::size_t bytes) override {
-    enqueue([=, this] { copy(device, host, bytes); });
+    enqueue([=, this] { copy(device, 0, host, bytes, 1); });
   }
   void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
-    enqueue([=, this] {
-      for (std::size_t row = 0; row < rows; ++row) {
-        copy(static_cast<std::byte*>(device) + row * apart,
-             static_cast<const std::byte*>(host) + row * row_bytes, row_bytes);
-      }
-    });
+    enqueue([=, this] { copy(device, apart, host, row_bytes, rows); });
   }
   void download(void* host, const void* device, std::size_t bytes) override {
-    enqueue([=, this] { copy(host, device, bytes); });
+    enqueue([=, this] { copy(host, 0, device, bytes, 1); });
   }
 
   // Events pass also after an error, so that nobody waits for ever.
@@ -200,18 +195,25 @@ class HostStream final : public Stream {
     }
   }
 
-  /// Large copies are shared out: one thread moves a quarter of what a link does.
-  void copy(void* to, const void* from, std::size_t bytes) {
+  /// Dense rows to rows that are `apart`. Large copies are shared out: one thread moves a quarter
+  /// of what a link does.
+  void copy(void* to, std::size_t apart, const void* from, std::size_t row_bytes,
+            std::size_t rows) {
     constexpr std::size_t alone = std::size_t{1} << 18;
+    const std::size_t bytes = row_bytes * rows;
     if (bytes == 0) return;
-    if (bytes <= alone) {
-      std::memcpy(to, from, bytes);
-      return;
-    }
+    const auto some = [&](std::size_t at, std::size_t end) {
+      while (at < end) {
+        const std::size_t row = at / row_bytes, in_row = at % row_bytes;
+        const std::size_t width = std::min(row_bytes - in_row, end - at);
+        std::memcpy(static_cast<std::byte*>(to) + row * apart + in_row,
+                    static_cast<const std::byte*>(from) + at, width);
+        at += width;
+      }
+    };
+    if (bytes <= alone) return some(0, bytes);
     copiers_.run([&](unsigned part, unsigned parts) {
-      const std::size_t begin = bytes * part / parts, end = bytes * (part + 1) / parts;
-      std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
-                  end - begin);
+      some(bytes * part / parts, bytes * (part + 1) / parts);
     });
   }
 

@@ -1,6 +1,7 @@
 // The threads that share one kernel's parts on a host.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -22,23 +23,33 @@ class Team {
 
   unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
-  /// Calls part(p, size()) for every p < size() and returns when all are done. The first exception
-  /// of a part is thrown here.
+  /// Calls part(p, parts) for every p < parts and returns when all are done. There are more parts
+  /// than threads, which take one after another, and a thread that is not there yet is not waited
+  /// for: so that nothing waits for a thread that other programs hold up. The first exception of a
+  /// part is thrown here.
   void run(const std::function<void(unsigned part, unsigned parts)>& part);
 
  private:
-  void work(unsigned part);
+  using Part = std::function<void(unsigned, unsigned)>;
+
+  void work();
   void end() noexcept;
-  void call(unsigned part);
+  void call_parts(const Part& part);
+  void call(const Part& part, unsigned number);
+  unsigned parts() const { return threads_.empty() ? 1 : parts_a_thread * size(); }
+
+  static constexpr unsigned parts_a_thread = 4;
 
   std::mutex turn_;   // held by the stream whose kernel runs
   std::mutex mutex_;  // guards everything below
   std::condition_variable start_, done_;
-  const std::function<void(unsigned, unsigned)>* part_ = nullptr;
+  const Part* part_ = nullptr;  // of the round, null when it has no more parts to take
   std::exception_ptr error_;
-  unsigned long round_ = 0;
-  unsigned busy_ = 0;
   bool stop_ = false;
+  // These change under the lock; who spins reads them without it.
+  std::atomic<unsigned long> round_ = 0;
+  std::atomic<unsigned> busy_ = 0;  // threads that take parts, without run()'s
+  std::atomic<unsigned> next_ = 0;  // the part that is taken next
   std::vector<std::thread> threads_;
 };
 

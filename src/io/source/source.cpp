@@ -102,8 +102,7 @@ Extents parse_shape(const std::string& text) {
 /// `said_by` is the option that says the shape.
 std::unique_ptr<Source> make_generator(Generator generator, ElementType type, const Extents& shape,
                                        std::string_view said_by, std::uint64_t seed) {
-  std::uint64_t count = 1;
-  for (const auto extent : shape) count = saturating_product(count, extent);
+  const std::uint64_t count = saturating_product(shape);
   const std::uint64_t most = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
   if (count == 0 || count > most) {
     throw UsageError(
