@@ -75,8 +75,8 @@ std::vector<std::string> lists(const Plan& plan) {
   return cpus;
 }
 
-std::string refusal(const std::vector<Situation>& ranks, const Wishes& wishes = {}) {
-  return error_of([&] { place(ranks, wishes); });
+std::string refusal(const std::vector<Situation>& ranks, const Request& request = {}) {
+  return error_of([&] { place(ranks, request); });
 }
 
 using Ints = std::vector<int>;

@@ -197,9 +197,9 @@ TEST(Telemetry, StopsWhenItGoes) {
 }
 
 TEST(MostSamples, OfAllRanksFitAFile) {
-  EXPECT_EQ(most_samples(1), 4096U);
-  EXPECT_EQ(most_samples(64), 512U);
-  EXPECT_EQ(most_samples(100000), 64U);
+  EXPECT_EQ(max_samples(1), 4096U);
+  EXPECT_EQ(max_samples(64), 512U);
+  EXPECT_EQ(max_samples(100000), 64U);
 }
 
 }  // namespace

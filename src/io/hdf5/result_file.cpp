@@ -23,15 +23,15 @@ using hdf5::check;
 
 constexpr OptionRow rows[] = {
     {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
-     "The result file; {workload}, {ranks} and {jobid} are replaced."},
+     "The result file; {workload}, {ranks} and {jobid} are replaced by their values."},
     {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-     "Whether an existing file is replaced: with false an unfinished result alone, with true also "
-     "a result of a run, with anything any regular file but an input."},
+     "Which existing files may be replaced: only an unfinished result (false), also a result of a "
+     "run (true), or any regular file that is not an input (anything)."},
     {"output.resume", OptionKind::choice, "auto", "auto|never",
-     "auto resumes a matrix product from what an interrupted run of the same output.file has "
-     "finished; never removes that and starts over."},
+     "auto resumes a matrix product from the checkpoint of an interrupted run with the same "
+     "output.file; never removes the checkpoint and starts over."},
     {"output.store", OptionKind::flag, "true", "",
-     "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
+     "Whether to store a result matrix; if not, only its norm and checksum are stored."},
 };
 
 /// ISO 8601, UTC, to the second.

@@ -12,12 +12,13 @@ namespace {
 
 constexpr OptionRow named_rows[] = {
     {"input.a", OptionKind::text, "uniform", "",
-     "Matrix A: FILE:/PATH, FILE (its only data set), or a generator, uniform or ramp."},
+     "Matrix A: FILE:/PATH, FILE (if it has only one data set), or a generator, uniform or ramp."},
     {"input.b", OptionKind::text, "uniform", "",
-     "Matrix B, as input.a; uniform takes the seed after A's. Where one of A and B is a file, the "
-     "other is to be named too."},
+     "Matrix B, like input.a; uniform uses the seed input.seed + 1. If one operand is a file, name "
+     "the other one too (for example uniform)."},
     {"input.c", OptionKind::text, "", "",
-     "Matrix C that the product is added to, as input.a; uniform takes the second seed after A's."},
+     "Matrix C, to which the product is added, like input.a; uniform uses the seed input.seed + "
+     "2."},
 };
 
 /// Matrices of one generator differ; a workload's only matrix, input.data, has input.seed itself.
