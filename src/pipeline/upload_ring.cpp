@@ -195,7 +195,7 @@ void UploadRing::upload(const Piece& piece, const std::byte* data) {
   if (piece.rows == 1) {
     upload_->upload(to, data, piece.bytes);
   } else {
-    upload_->upload_rows(to, piece.apart, data, piece.bytes / piece.rows, piece.rows);
+    upload_->upload_rows(to, piece.pitch, data, piece.bytes / piece.rows, piece.rows);
   }
 }
 

@@ -76,14 +76,14 @@ class Staging {
 };
 
 /// The destination of one upload: `bytes` > 0 bytes, `offset` bytes after the start of a batch.
-/// They are divided into `rows` equal rows with a distance of `apart` bytes (the pitch).
+/// They are divided into `rows` equal rows with a pitch of `pitch` bytes.
 struct Piece {
   std::uint64_t batch;
   std::size_t offset, bytes;
-  std::size_t rows = 1, apart = 0;
+  std::size_t rows = 1, pitch = 0;
 
   /// The number of bytes from the begin of the first row to the end of the last one.
-  std::size_t extent() const { return (rows - 1) * apart + bytes / rows; }
+  std::size_t extent() const { return (rows - 1) * pitch + bytes / rows; }
 };
 
 /// The phase of the readers' tracks.

@@ -61,7 +61,7 @@ std::vector<std::uint64_t> parse_ranks(std::string_view text) {
   std::vector<std::uint64_t> ranks;
   if (trim(text).empty()) {
     throw UsageError(
-        "scale.ranks: the study has no points: name the numbers of ranks (--scale.ranks 1,2,4)");
+        "scale.ranks is empty: name the numbers of ranks to measure (--scale.ranks 1,2,4)");
   }
   for (const std::string_view word : split(text, ',')) {
     std::uint64_t count = 0;
@@ -72,14 +72,14 @@ std::vector<std::uint64_t> parse_ranks(std::string_view text) {
     }
     if (count == 0 || count > max) {
       throw UsageError(
-          fmt::format("scale.ranks: {} is no number of ranks: give 1 to {}", word, max));
+          fmt::format("scale.ranks: {} is not a number of ranks: give 1 to {}", word, max));
     }
     ranks.push_back(count);
   }
   std::ranges::sort(ranks);
   const auto twice = std::ranges::adjacent_find(ranks);
   if (twice != ranks.end()) {
-    throw UsageError(fmt::format("scale.ranks: {} stands there twice: leave one out", *twice));
+    throw UsageError(fmt::format("scale.ranks: {} is listed twice: leave one out", *twice));
   }
   return ranks;
 }
