@@ -12,8 +12,8 @@
 
 namespace shardstream::device {
 
-/// A point in the work of a stream. After several calls of record(), it is the latest point. Waiting
-/// for an event that was never recorded does nothing.
+/// A point in the work of a stream. After several calls of record(), it is the latest point.
+/// Waiting for an event that was never recorded does nothing.
 class Event {
  public:
   virtual ~Event() = default;
@@ -82,12 +82,12 @@ class Stream {
 
 /// Properties of a device.
 struct DeviceInfo {
-  std::string backend;         ///< "host" or "cuda"
-  std::string name;            ///< "NVIDIA H100 80GB HBM3", or the processor's name
-  std::string software;        ///< "CUDA runtime 13.0, driver 13.0"; empty for the host backend
-  std::string uuid, pci;       ///< empty for the host backend
-  int compute_capability = 0;  ///< 90 for 9.0; 0 for the host backend
-  int multiprocessors = 0;     ///< of a GPU, or the number of threads of the host backend
+  std::string backend;             ///< "host" or "cuda"
+  std::string name;                ///< "NVIDIA H100 80GB HBM3", or the processor's name
+  std::string software;            ///< "CUDA runtime 13.0, driver 13.0"; empty for the host backend
+  std::string uuid, pci;           ///< empty for the host backend
+  int compute_capability = 0;      ///< 90 for 9.0; 0 for the host backend
+  int multiprocessors = 0;         ///< of a GPU, or the number of threads of the host backend
   std::uint64_t memory_total = 0;  ///< bytes
   std::uint64_t memory_free = 0;   ///< bytes that were free when the device was opened
 };
@@ -116,8 +116,8 @@ class Device {
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual std::unique_ptr<Event> make_timed_event() = 0;
   /// Memory aligned to at least 256 bytes, and to a page if it is pinned. The caller releases it.
-  /// Throws Error with the size if there is not enough memory. May synchronise the device, so do not
-  /// call it in the timed part.
+  /// Throws Error with the size if there is not enough memory. May synchronise the device, so do
+  /// not call it in the timed part.
   virtual void* allocate(Memory kind, std::size_t bytes) = 0;
   virtual void release(Memory kind, void* data, std::size_t bytes) noexcept = 0;
 };

@@ -61,11 +61,12 @@ class Nvml;
 class NvmlGpu {
  public:
   GpuFacts facts() const;
-  /// Makes one call of NVML per field. Each call queries the driver and may block other threads that
-  /// use the driver.
+  /// Makes one call of NVML per field. Each call queries the driver and may block other threads
+  /// that use the driver.
   GpuReading read() const;
   EccErrors ecc_errors() const;
-  /// Whether the two GPUs are connected by NVLink, directly or through switches; nothing if unknown.
+  /// Whether the two GPUs are connected by NVLink, directly or through switches; nothing if
+  /// unknown.
   std::optional<bool> has_nvlink_to(const NvmlGpu& other) const;
 
  private:

@@ -36,14 +36,15 @@ std::string checkpoint(const Options& options, const fs::path& result,
         "none before the end, since {} is a single {}: a smaller --pipeline.gpu-memory makes more",
         output ? output->name : "the result", checkpoints.unit);
   }
-  return fmt::format("after each of {} {}s, in '{}'{} and '{}', one journal per rank, about {} in "
-                     "total",
-                     checkpoints.units, checkpoints.unit, io::part_path_of(result, "UUID").string(),
-                     output ? fmt::format(" with {} ({} from the start)", output->name,
-                                          format_size(bytes_of(output)))
-                            : " (the unfinished result)",
-                     io::part_path_of(result, "UUID.RANK").replace_extension("checkpoint").string(),
-                     format_size(checkpoints.journal_bytes));
+  return fmt::format(
+      "after each of {} {}s, in '{}'{} and '{}', one journal per rank, about {} in "
+      "total",
+      checkpoints.units, checkpoints.unit, io::part_path_of(result, "UUID").string(),
+      output
+          ? fmt::format(" with {} ({} from the start)", output->name, format_size(bytes_of(output)))
+          : " (the unfinished result)",
+      io::part_path_of(result, "UUID.RANK").replace_extension("checkpoint").string(),
+      format_size(checkpoints.journal_bytes));
 }
 
 /// Describes the checkpoint of interrupted runs. Throws UsageError if it belongs to another

@@ -19,8 +19,8 @@
 
 namespace shardstream::run {
 
-/// The result file and the optional trace of a running run. Only rank 0 has them, but all ranks know
-/// which files to remove.
+/// The result file and the optional trace of a running run. Only rank 0 has them, but all ranks
+/// know which files to remove.
 class Output {
  public:
   /// Throws UsageError if `path` cannot become a result or is one of `inputs`. The session and the
@@ -39,8 +39,8 @@ class Output {
   /// Null on all ranks except 0, and without measure.timeline.
   report::TraceFile* trace() { return trace_ ? &*trace_ : nullptr; }
 
-  /// From now on, a run that is interrupted or fails leaves a checkpoint for a later run, and rank 0
-  /// prints that. Thread-safe.
+  /// From now on, a run that is interrupted or fails leaves a checkpoint for a later run, and rank
+  /// 0 prints that. Thread-safe.
   void keep();
 
   /// The reason why a result has failed its verification. With wrong tiles, the checkpoint is kept:
@@ -83,8 +83,8 @@ std::filesystem::path trace_path(std::filesystem::path result);
 /// Throws UsageError if `result` names a data set instead of a file, or one of `inputs`.
 void reject_result_path(const std::filesystem::path& result, std::span<const io::InputFile> inputs);
 
-/// Throws UsageError if a run could not write its result or its trace, as far as that can be checked
-/// without writing. The result contains a matrix of `matrix_bytes` bytes.
+/// Throws UsageError if a run could not write its result or its trace, as far as that can be
+/// checked without writing. The result contains a matrix of `matrix_bytes` bytes.
 void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
                   std::span<const io::InputFile> inputs);
 

@@ -91,8 +91,8 @@ void publish_trace(report::TraceFile& trace, const Record& record, Log& log,
       {"alignment_error", record.timeline->alignment_error * 1e6, "us", "{:.1f}"});
 }
 
-/// The number of restarts of this work: the number of earlier runs from the checkpoints (`resumed`),
-/// or the number of the batch system, which also counts runs without a checkpoint.
+/// The number of restarts of this work: the number of earlier runs from the checkpoints
+/// (`resumed`), or the number of the batch system, which also counts runs without a checkpoint.
 std::int64_t restart_count(std::uint64_t resumed) {
   const char* const count = std::getenv("SLURM_RESTART_COUNT");
   return std::max(static_cast<std::int64_t>(resumed),
@@ -148,7 +148,7 @@ std::vector<io::InputFile> protected_files(const io::Origin& inputs, const Optio
                                            const Invocation& invocation) {
   std::vector<io::InputFile> files = inputs.files;
   for (const fs::path& file : {invocation.ini, fs::path(options.text("measure.rates"))}) {
-    if (fs::exists(file)) files.push_back(io::look_at(file));
+    if (fs::exists(file)) files.push_back(io::state_of(file));
   }
   return files;
 }
@@ -191,8 +191,8 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   const fs::path path =
       session.broadcast(result_path(options, static_cast<std::uint64_t>(session.size())).string());
   session.collectively([&] {
-    const auto files = session.rank() == 0 ? protected_files(inputs, options, invocation)
-                                           : inputs.files;
+    const auto files =
+        session.rank() == 0 ? protected_files(inputs, options, invocation) : inputs.files;
     output.emplace(session, options, files, path, uuid, log);
   });
   std::optional<Resumption> resumption;

@@ -7,8 +7,8 @@
 namespace shardstream::scale {
 
 /// The cause, quoted from the log, as one line of at most 600 printable characters: the last
-/// "error: ..." of shardstream; else the first paragraph that mpirun prints between lines of dashes;
-/// else the last line. Empty if the log is empty.
+/// "error: ..." of shardstream; else the first paragraph that mpirun prints between lines of
+/// dashes; else the last line. Empty if the log is empty.
 std::string complaint_of(const std::filesystem::path& log);
 
 }  // namespace shardstream::scale

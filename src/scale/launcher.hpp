@@ -12,15 +12,15 @@ namespace shardstream::scale {
 /// The launcher of this study.
 class Launcher {
  public:
-  /// Chooses the launcher from the request and the environment. Throws UsageError if the template is
-  /// empty or has an unknown key.
+  /// Chooses the launcher from the request and the environment. Throws UsageError if the template
+  /// is empty or has an unknown key.
   explicit Launcher(const Request& request);
 
   /// The words of the command before the name of the program to launch.
   std::vector<std::string> words(std::uint64_t ranks) const;
-  /// Throws UsageError if `ranks` ranks cannot be started here: if the launcher is not installed, if
-  /// Open MPI does not start as root, or if this Slurm job has fewer tasks and scale.oversubscribe
-  /// is false.
+  /// Throws UsageError if `ranks` ranks cannot be started here: if the launcher is not installed,
+  /// if Open MPI does not start as root, or if this Slurm job has fewer tasks and
+  /// scale.oversubscribe is false.
   void check(std::uint64_t ranks) const;
   std::uint64_t ranks_on_node(std::uint64_t ranks) const;
   const std::string& text() const { return template_; }

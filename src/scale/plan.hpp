@@ -74,8 +74,8 @@ class Plan {
   /// The complete command of the launch, with the launcher.
   std::vector<std::string> command(const Launch& launch) const;
 
-  /// Gives all runs the conditions of the calibration run, and predicts again with its rates. Throws
-  /// UsageError if its file does not have them.
+  /// Gives all runs the conditions of the calibration run, and predicts again with its rates.
+  /// Throws UsageError if its file does not have them.
   void take_conditions(const report::RunFile& calibration);
 
  private:

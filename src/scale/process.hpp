@@ -1,5 +1,5 @@
-// Runs a command in its own process group and leaves no process behind, even if the command hangs or
-// if this program is interrupted or killed.
+// Runs a command in its own process group and leaves no process behind, even if the command hangs
+// or if this program is interrupted or killed.
 #pragma once
 
 #include <chrono>
@@ -52,11 +52,12 @@ struct Ended {
 };
 
 /// Runs `command` with /dev/null as standard input until it ends, its timeout passes, or a signal
-/// requests to stop now. Then ends all processes that it has left running, with SIGTERM and, after a
-/// grace period, SIGKILL. Throws Error if the command cannot be started.
+/// requests to stop now. Then ends all processes that it has left running, with SIGTERM and, after
+/// a grace period, SIGKILL. Throws Error if the command cannot be started.
 Ended run(const Command& command, Interrupts& interrupts);
 
-/// The path of `program` in PATH, or nothing if there is none. A name with a slash is a path itself.
+/// The path of `program` in PATH, or nothing if there is none. A name with a slash is a path
+/// itself.
 std::optional<std::filesystem::path> find_program(const std::string& program);
 
 }  // namespace shardstream::scale

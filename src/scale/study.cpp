@@ -164,9 +164,9 @@ void Study::open_folder() {
   std::error_code error;
   const bool is_study = fs::exists(order_.folder / "study.ini");
   if (!is_study && fs::exists(order_.folder) && !fs::is_empty(order_.folder, error)) {
-    throw UsageError(
-        fmt::format("output.file: '{}' is a folder with other files but no study: name a new folder",
-                    order_.folder.string()));
+    throw UsageError(fmt::format(
+        "output.file: '{}' is a folder with other files but no study: name a new folder",
+        order_.folder.string()));
   }
   fs::create_directories(order_.folder / "logs", error);
   if (error) {
@@ -215,7 +215,8 @@ std::string Study::problem_of(const Attempt& attempt) const {
   }
 }
 
-/// The launch as a successful attempt; problem_of() checks whether its result exists and is correct.
+/// The launch as a successful attempt; problem_of() checks whether its result exists and is
+/// correct.
 Attempt Study::as_if_done(const Launch& launch) const {
   return {.point = label_of(launch),
           .ranks = launch.point->ranks,
@@ -277,7 +278,8 @@ void Study::warn_of_cache() const {
   const std::string wanted = plan_.request().cold ? "cold" : "warm";
   if (is.empty() || is == wanted) return;
   log_->warn(fmt::format(
-      "scale.cache is {}, but the calibration run found the input files {}: the study measures this "
+      "scale.cache is {}, but the calibration run found the input files {}: the study measures "
+      "this "
       "state{}",
       wanted, is,
       plan_.request().cold ? ""

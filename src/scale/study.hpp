@@ -2,7 +2,8 @@
 // result files in one folder. It starts no MPI and opens no device. The folder contains:
 //
 //   study.ini       the options of the study
-//   calibration.h5  one run at the largest size, which tests the launcher and gives the rates, sizes
+//   calibration.h5  one run at the largest size, which tests the launcher and gives the rates,
+//   sizes
 //                   and CPUs of a rank that all other runs get as options
 //   pN-rR.h5        the result of launch R on N ranks
 //   pN-timeline.h5  one repetition on N ranks with all spans, only for figures

@@ -20,8 +20,8 @@ Values chosen(const Options& options);
 /// The text of study.ini: `values` and the study's name.
 std::string ini_of(const Values& values, const std::string& name);
 
-/// "KEY was VALUE and is VALUE now" for the first option that differs; empty if none does. `then` is
-/// the result of read_study_ini().
+/// "KEY was VALUE and is VALUE now" for the first option that differs; empty if none does. `then`
+/// is the result of read_study_ini().
 std::string first_difference(std::map<std::string, std::string> then, const Values& now);
 
 }  // namespace shardstream::scale

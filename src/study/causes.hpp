@@ -20,8 +20,8 @@ struct Causes {
 /// No value without ranks, without useful time, or if the wall time is not positive.
 Result<Causes> find_causes(std::span<const double> useful, double wall);
 
-/// The same for devices, with K_i seconds in kernels and A_i seconds in any activity (kernels, copies
-/// or collectives): mean K / T = (mean K / max K) (max K / max A) (max A / T).
+/// The same for devices, with K_i seconds in kernels and A_i seconds in any activity (kernels,
+/// copies or collectives): mean K / T = (mean K / max K) (max K / max A) (max A / T).
 struct DeviceCauses {
   double balance = 0;  ///< mean K / max K
   double overlap = 0;  ///< max K / max A: low if copies do not overlap with kernels

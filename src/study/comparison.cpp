@@ -22,8 +22,9 @@ Sampling sampling_of(std::span<const Repetitions> launches) {
   return sampling;
 }
 
-/// Two sizes of a study with the same work: `before` with one rank, `after` with two. So the interval
-/// of their ratio, and the decision to pool their variances, are the same as for a speed-up.
+/// Two sizes of a study with the same work: `before` with one rank, `after` with two. So the
+/// interval of their ratio, and the decision to pool their variances, are the same as for a
+/// speed-up.
 Study as_study(std::span<const Repetitions> before, std::span<const Repetitions> after) {
   std::vector<Launch> launches;
   const auto add = [&](int ranks, const Repetitions& repetitions) {

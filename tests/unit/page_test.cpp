@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/page/figure.hpp"
+#include "report/page/figures/figure.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/html.hpp"
 

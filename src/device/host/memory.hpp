@@ -12,11 +12,11 @@ namespace shardstream::device::host {
 /// count as free, since the system drops them if needed.
 std::uint64_t available_memory();
 
-/// `bytes` bytes of zeroed anonymous memory, aligned to 2 MiB, with a request for huge pages. No page
-/// is touched. Throws Error with the size on failure. unmap_pages() frees the memory.
+/// `bytes` bytes of zeroed anonymous memory, aligned to 2 MiB, with a request for huge pages. No
+/// page is touched. Throws Error with the size on failure. unmap_pages() frees the memory.
 void* map_pages(std::size_t bytes);
-/// Writes to every page with `threads` threads, so that no page faults happen later and each page is
-/// on the NUMA node of the threads.
+/// Writes to every page with `threads` threads, so that no page faults happen later and each page
+/// is on the NUMA node of the threads.
 void touch_pages(void* data, std::size_t bytes, unsigned threads);
 void unmap_pages(void* data, std::size_t bytes) noexcept;
 

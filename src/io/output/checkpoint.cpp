@@ -345,10 +345,10 @@ void Journal::tell() {
 // ---------------------------------------------------------------- read
 
 EarlierRuns::EarlierRuns(const fs::path& result) : result_(result) {
-  for (const auto& [uuid, files] : files_by_run(result)) look_at(files);
+  for (const auto& [uuid, files] : files_by_run(result)) inspect(files);
 }
 
-void EarlierRuns::look_at(std::span<const RunFile> files) {
+void EarlierRuns::inspect(std::span<const RunFile> files) {
   Seen seen = look_at_run(files, Locking::take);
   warnings_.insert(warnings_.end(), seen.warnings.begin(), seen.warnings.end());
   contested_ = contested_ || seen.is_alive;

@@ -606,7 +606,7 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
                                           std::move(stored), std::move(chunks), read_order,
                                           misfit_remedy);
   }
-  source->come_from(std::move(origin));
+  source->set_origin(std::move(origin));
   return source;
 }
 

@@ -21,7 +21,8 @@ constexpr OptionRow named_rows[] = {
      "2."},
 };
 
-/// Matrices of one generator differ; a workload's only matrix, input.data, has input.seed itself.
+/// The seed of a generated matrix. The matrices a, b and c have different seeds; input.data has
+/// input.seed.
 std::uint64_t seed_of(const Options& options, std::string_view key) {
   const auto* const row = std::ranges::find(named_rows, key, &OptionRow::key);
   const bool is_only = row == std::end(named_rows);
@@ -57,7 +58,7 @@ std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key
   const auto& shape = source->order().shape();
   if (shape.size() > 2) {
     throw UsageError(fmt::format(
-        "{}: {} has {} dimensions ({}): name a data set of two, or of one, which is a column", key,
+        "{}: {} has {} dimensions ({}): name a data set with two, or with one for a column", key,
         source->name(), shape.size(), join(shape, "x")));
   }
   return std::make_unique<Matrix>(std::move(source));

@@ -161,7 +161,7 @@ class Tracer {
 };
 
 void Tracer::add(const fs::path& file, const std::string& dataset) {
-  const InputFile now = look_at(file, dataset);
+  const InputFile now = state_of(file, dataset);
   const bool known = std::ranges::any_of(origin_.files, [&](const InputFile& each) {
     return each.device == now.device && each.inode == now.inode && each.dataset == dataset;
   });
@@ -266,7 +266,7 @@ void Tracer::visit_external_storage(hid_t creation, const fs::path& file, const 
                       name, text.data()));
     }
     add(*found, "");
-    const std::uint64_t size = look_at(*found).size;
+    const std::uint64_t size = state_of(*found).size;
     const auto start = static_cast<std::uint64_t>(offset);
     if (bytes != H5F_UNLIMITED && (start > size || bytes > size - start)) {
       throw UsageError(fmt::format(
@@ -377,7 +377,7 @@ void add(Origin& to, const Origin& from) {
   }
 }
 
-InputFile look_at(const fs::path& path, const std::string& dataset) {
+InputFile state_of(const fs::path& path, const std::string& dataset) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     throw UsageError(fmt::format("'{}' cannot be reached ({}): check the path", path.string(),

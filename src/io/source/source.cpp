@@ -156,7 +156,7 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                    unwritten, misfit_remedy, rows_taken);
     Origin origin = source->origin();
     for (InputFile& each : origin.files) each.option = key;
-    source->come_from(std::move(origin));
+    source->set_origin(std::move(origin));
     return source;
   } catch (const ContractError&) {
     throw;

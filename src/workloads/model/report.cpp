@@ -30,12 +30,12 @@ Table ranks_table(const std::vector<RankReport>& ranks, bool valid) {
                               {"counted", ColumnType::integer, "ns"},
                               {"asked", ColumnType::integer, "ns"},
                               {"lasted", ColumnType::integer, "ns"},
-                              {"least_excess", ColumnType::integer, "ns"},
+                              {"min_excess", ColumnType::integer, "ns"},
                               {"validated", ColumnType::integer}});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto& [counted, spent] = ranks[rank];
     table.add({static_cast<std::int64_t>(rank), counted, spent.asked, spent.lasted,
-               spent.least_excess, std::int64_t{valid}});
+               spent.min_excess, std::int64_t{valid}});
   }
   return table;
 }
@@ -48,9 +48,9 @@ std::string fault(const std::vector<RankReport>& ranks, const std::optional<Wron
                        wrong->repetition, wrong->counted, wrong->asked);
   }
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank].spent.least_excess < 0) {
+    if (ranks[rank].spent.min_excess < 0) {
       return fmt::format("a part of rank {} ended {} ns too early", rank,
-                         -ranks[rank].spent.least_excess);
+                         -ranks[rank].spent.min_excess);
     }
   }
   return {};

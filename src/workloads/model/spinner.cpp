@@ -20,7 +20,7 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
 void Spent::add(std::int64_t part_asked, std::int64_t part_lasted) {
   asked += part_asked;
   lasted += part_lasted;
-  least_excess = std::min(least_excess, part_lasted - part_asked);
+  min_excess = std::min(min_excess, part_lasted - part_asked);
 }
 
 Spinner::Spinner(runtime::Runtime& runtime, Spin spin)

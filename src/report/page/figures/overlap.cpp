@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 #include "study/causes.hpp"
 
 namespace shardstream::report::page {

@@ -7,7 +7,7 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 
 namespace shardstream::report::page {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/page/figure.hpp"
+#include "report/page/figures/figure.hpp"
 
 #include <fmt/format.h>
 

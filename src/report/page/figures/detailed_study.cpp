@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/text.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 #include "report/study_ini.hpp"
 
 namespace shardstream::report::page {

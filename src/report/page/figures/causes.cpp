@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/text.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 #include "study/causes.hpp"
 
 namespace shardstream::report::page {
