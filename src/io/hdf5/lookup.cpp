@@ -24,7 +24,7 @@ void expect_readable_file(const std::string& name) {
     const int error = errno;
     if (error != ENOENT && error != ENOTDIR) {
       throw UsageError(fmt::format(
-          "'{}' cannot be reached ({}): check its path and the permissions of its folders", name,
+          "'{}' cannot be accessed ({}): check its path and the permissions of its folders", name,
           errno_text(error)));
     }
     const auto generator = nearest(name, {"uniform", "ramp"});
@@ -55,10 +55,10 @@ void expect_readable_file(const std::string& name) {
 [[noreturn]] void fail_to_open(const std::string& name) {
   const hdf5::Reasons reasons;
   if (reasons.mention("unable to lock file")) {
-    throw UsageError(
-        fmt::format("'{}' cannot be locked for reading ({}): wait for the program that writes it, "
-                    "or set HDF5_USE_FILE_LOCKING=FALSE if there is none",
-                    name, reasons.about("unable to lock file")));
+    throw UsageError(fmt::format(
+        "'{}' cannot be locked for reading ({}): wait for the program that writes it, or "
+        "set HDF5_USE_FILE_LOCKING=FALSE if no program writes it",
+        name, reasons.about("unable to lock file")));
   }
   if (reasons.mention("truncated file")) {
     throw UsageError(fmt::format("'{}' is truncated ({}): copy or write it again", name,
@@ -71,7 +71,7 @@ void expect_readable_file(const std::string& name) {
                     name));
   }
   throw UsageError(
-      fmt::format("'{}' cannot be opened, it may be damaged: HDF5: {}: copy or write it again",
+      fmt::format("'{}' cannot be opened and may be damaged (HDF5: {}): copy or write it again",
                   name, reasons.innermost()));
 }
 
@@ -130,10 +130,10 @@ bool link_exists(hid_t file, const std::string& path) {
                                const std::string& path) {
   const std::string reason = hdf5::Reasons().innermost();
   if (link_exists(file.get(), path)) {
-    throw UsageError(
-        fmt::format("'{}' in '{}' cannot be opened, it may be a link that leads nowhere or "
-                    "damaged: HDF5: {}: name another data set",
-                    path, name, reason));
+    throw UsageError(fmt::format(
+        "'{}' in '{}' cannot be opened, since it is a broken link or damaged (HDF5: {}): "
+        "name another data set",
+        path, name, reason));
   }
   const auto paths = datasets_in(file.get(), name, "/");
   const auto near = meant(path, paths);
@@ -167,7 +167,7 @@ std::vector<std::string> datasets_in(hid_t group, const std::string& name,
   Visit visit{prefix};
   if (H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_dataset, &visit) < 0) {
     throw UsageError(
-        fmt::format("the data sets of '{}' cannot be listed, it may be damaged: HDF5: {}: copy or "
+        fmt::format("the data sets of '{}' cannot be listed; it may be damaged (HDF5: {}): copy or "
                     "write it again",
                     name, hdf5::Reasons().innermost()));
   }

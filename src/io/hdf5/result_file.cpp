@@ -72,7 +72,7 @@ constexpr std::int64_t schema_version = 1;
 
 [[noreturn]] void fail_as_no_result(const std::string& name, const std::string& why) {
   throw UsageError(fmt::format(
-      "'{}' is no result of a run ({}): name the file that a run has written (-o)", name, why));
+      "'{}' is not a result of a run ({}): name a file that a run has written (-o)", name, why));
 }
 
 void expect_complete(const hdf5::File& file, const std::string& name) {
@@ -83,7 +83,7 @@ void expect_complete(const hdf5::File& file, const std::string& name) {
   const auto version = hdf5::read_integer_attribute(root.get(), "schema_version");
   if (version != schema_version) {
     fail_as_no_result(name,
-                      fmt::format("its schema_version is {}, and this program reads {}",
+                      fmt::format("its schema_version is {}, but this program reads {}",
                                   version ? std::to_string(*version) : "missing", schema_version));
   }
   const std::string status = hdf5::read_text_attribute(root.get(), "status");
@@ -95,7 +95,7 @@ void expect_complete(const hdf5::File& file, const std::string& name) {
                     name));
   }
   if (status == "partial") {
-    fail_as_no_result(name, "the run that wrote it has not come to its end");
+    fail_as_no_result(name, "its run has not finished");
   }
   fail_as_no_result(name, fmt::format("its status is {}", excerpt(status)));
 }
@@ -154,7 +154,7 @@ struct ResultReader::Handle {
       throw;
     } catch (const Error& error) {
       throw UsageError(
-          fmt::format("'{}' is damaged or no result of this program ({}): name another result",
+          fmt::format("'{}' is damaged or not a result of this program ({}): name another result",
                       name, error.what()),
           error.where());
     }

@@ -193,7 +193,7 @@ Seen look_at_run(std::span<const RunFile> files, Locking locking) {
     OpenedRunFile opened = open_run_file(file, locking);
     if (opened.writer == Writer::foreign) {
       seen.warnings.push_back(
-          fmt::format("'{}' is ignored: it has the name of a run's file, but {}",
+          fmt::format("'{}' is ignored: it has a name like a file of a run, but {}",
                       file.path.string(), opened.problem));
     }
     if (!opened.file.valid()) continue;

@@ -102,11 +102,11 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
     return fmt::format("'{}' is a folder: choose another output.file", path.string());
   }
   if (const auto kind = special_kind(path); !kind.empty()) {
-    return fmt::format(
-        "'{}' is {}, not a regular file: choose another output.file{}", path.string(), kind,
-        contents == Contents::result
-            ? ", and pass --output.store false if the matrix of a product is not wanted"
-            : "");
+    return fmt::format("'{}' is {}, not a regular file: choose another output.file{}",
+                       path.string(), kind,
+                       contents == Contents::result
+                           ? ", or pass --output.store false if you do not need the result matrix"
+                           : "");
   }
   return objection_to_replacing(path, overwrite, contents);
 }
@@ -115,7 +115,7 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
   const std::string folder = folder_of(path).string();
   if (error == ENOENT || error == ENOTDIR) {
     throw UsageError(fmt::format(
-        "output.file: there is no folder '{}': make it first or choose another output.file",
+        "output.file: there is no folder '{}': create it first or choose another output.file",
         folder));
   }
   if (error == EACCES || error == EPERM || error == EROFS) {
@@ -124,24 +124,25 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
                     folder, errno_text(error)));
   }
   if (error == ENAMETOOLONG) {
-    throw UsageError(fmt::format("output.file: '{}' is too long a name: choose a shorter one",
+    throw UsageError(fmt::format("output.file: the name '{}' is too long: choose a shorter one",
                                  path.filename().string()));
   }
-  throw UsageError(fmt::format("output.file: '{}' cannot be made ({}): choose another output.file",
-                               path.string(), errno_text(error)));
+  throw UsageError(
+      fmt::format("output.file: '{}' cannot be created ({}): choose another output.file",
+                  path.string(), errno_text(error)));
 }
 
 /// `error` is EFBIG where the file may not be as large, whatever the disk has.
 [[noreturn]] void fail_to_reserve(const fs::path& path, std::uint64_t bytes, int error,
                                   const std::string& why) {
   if (error == EFBIG) {
-    throw UsageError(
-        fmt::format("output.file: '{}' needs {}, and files may not be that large ({}): raise the "
-                    "limit or choose another output.file",
-                    path.string(), format_size(bytes), errno_text(error)));
+    throw UsageError(fmt::format(
+        "output.file: '{}' needs {}, which exceeds the maximum file size ({}): raise the "
+        "limit or choose another output.file",
+        path.string(), format_size(bytes), errno_text(error)));
   }
   throw UsageError(
-      fmt::format("output.file: the folder '{}' has no room for {} ({}): free some or choose "
+      fmt::format("output.file: the folder '{}' has no space for {} ({}): free some or choose "
                   "another output.file",
                   folder_of(path).string(), format_size(bytes), why));
 }
@@ -150,8 +151,7 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
 void expect_free(const fs::path& path, Overwrite overwrite, Contents contents) {
   const std::string name = path.filename().string();
   if (name.empty() || name == "." || name == "..") {
-    throw UsageError(
-        fmt::format("output.file: '{}' names no file: add a file name", path.string()));
+    throw UsageError(fmt::format("output.file: '{}' has no file name: add one", path.string()));
   }
   if (const auto reason = objection(path, overwrite, contents)) {
     throw UsageError("output.file: " + *reason);
@@ -320,9 +320,9 @@ void PartFile::link_into_place() {
       ::rename(part_path_.c_str(), path_.c_str()) == 0) {
     return;
   }
-  fail(errno == EEXIST ? fmt::format("'{}' has come to exist meanwhile: choose another output.file",
-                                     path_.string())
-                       : errno_text(errno));
+  fail(errno == EEXIST
+           ? fmt::format("'{}' was created meanwhile: choose another output.file", path_.string())
+           : errno_text(errno));
 }
 
 }  // namespace shardstream::io

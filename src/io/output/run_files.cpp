@@ -127,7 +127,7 @@ std::string problem_of(const RunFile& file, const Descriptor& opened) {
   if (status.st_uid != ::geteuid()) return "belongs to another user";
   const bool is_journal = file.kind == RunFile::Kind::journal;
   if (is_journal && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return "can be written by other users";
+    return "is writable by other users";
   }
   if (is_journal && static_cast<std::uint64_t>(status.st_size) > max_journal_bytes) {
     return fmt::format("is larger than {}", format_size(max_journal_bytes));
@@ -137,7 +137,7 @@ std::string problem_of(const RunFile& file, const Descriptor& opened) {
   if (got < 0) return "cannot be read";
   const std::string_view text(start.data(), static_cast<std::size_t>(got));
   const bool fits = is_journal ? begins_as_journal(text, file) : begins_as_part(text);
-  return fits ? "" : "does not begin as a file of a run";
+  return fits ? "" : "does not begin like a file of a run";
 }
 
 std::string why_not_opened(int error) {

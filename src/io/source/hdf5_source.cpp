@@ -77,10 +77,10 @@ std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
         (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
       continue;
     }
-    throw UsageError(
-        fmt::format("{} is compressed with filter {}, which this HDF5 lacks: install its plugin "
-                    "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
-                    name, filters.back()));
+    throw UsageError(fmt::format(
+        "{} is compressed with filter {}, which this HDF5 does not have: install its plugin "
+        "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
+        name, filters.back()));
   }
   return filters;
 }
@@ -94,9 +94,9 @@ ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
                     describe_type(stored)));
   }
   if (!bits_fit(stored)) {
-    throw UsageError(
-        fmt::format("{} is damaged (its type, {} in {} bytes, cannot be): copy or write it again",
-                    name, describe_type(stored), H5Tget_size(stored)));
+    throw UsageError(fmt::format(
+        "{} is damaged (its type, {} in {} bytes, is impossible): copy or write it again", name,
+        describe_type(stored), H5Tget_size(stored)));
   }
   const ElementType wanted = requested.value_or(*natural);
   H5T_cdata_t* plan = nullptr;
@@ -209,9 +209,10 @@ ChunkLayout chunks_of(const Description& about, ReadOrder read_order) {
 /// The warning that HDF5 decodes the chunks in one thread.
 std::string decoded_by_hdf5(const Description& about) {
   return fmt::format(
-      "{} has the filters {}, which HDF5 undoes in one thread, however many readers there are: the "
-      "ceiling decode is the rate that this leaves (deflate, shuffle and fletcher32 are undone by "
-      "all readers: h5repack -f SHUF -f GZIP=1)",
+      "{} has the filters {}, which HDF5 decodes in a single thread, even with several readers: "
+      "the "
+      "ceiling decode is its rate (all readers decode deflate, shuffle and fletcher32: rewrite it "
+      "with h5repack -f SHUF -f GZIP=1)",
       about.name, join(about.filters, ", "));
 }
 
@@ -514,7 +515,7 @@ void Hdf5Source::convert(const Transfer& transfer, std::uint64_t count, const Wh
     return;
   }
   if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
-  throw Error(fmt::format("cannot convert {} of {} to {}: HDF5: {}: choose another input.type",
+  throw Error(fmt::format("cannot convert {} of {} to {} (HDF5: {}): choose another input.type",
                           what(), about_.name, name_of(about_.delivered),
                           hdf5::Reasons().innermost()));
 }
@@ -540,8 +541,8 @@ void Hdf5Source::read_by_hdf5(const Transfer& transfer, const Extents& block_sta
   }
   if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
   throw Error(
-      fmt::format("cannot read {} of {} (the block at [{}] of {}), its file may be damaged: HDF5: "
-                  "{}: copy or write it again",
+      fmt::format("cannot read {} of {} (the block at [{}] of {}); its file may be damaged (HDF5: "
+                  "{}): copy or write it again",
                   what(), about_.name, join(block_start, ", "), join(block_extent, "x"),
                   hdf5::Reasons().innermost()));
 }
@@ -587,8 +588,8 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   if (!source) {
     if (way == ReadWay::direct) {
       throw UsageError(
-          fmt::format("{} is not contiguous, or is converted, so its file cannot be read direct: "
-                      "leave input.read at auto, or store the data set contiguous and in the type "
+          fmt::format("{} is not contiguous or is converted, so it cannot be read directly: leave "
+                      "input.read at auto, or store the data set contiguously and in the type "
                       "that is wanted",
                       about.name));
     }

@@ -186,10 +186,10 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
         fmt::format("the virtual data set {} takes data from itself: name another one", name));
   }
   if (way_.size() == max_depth) {
-    throw UsageError(
-        fmt::format("{} is behind {} virtual data sets, each a source of the one before: name one "
-                    "that is nearer to the data",
-                    name, max_depth));
+    throw UsageError(fmt::format(
+        "{} refers to data through {} nested virtual data sets: name one that is closer "
+        "to the data",
+        name, max_depth));
   }
   way_.push_back(identity);
   for (const char* const attribute : conventions) {
@@ -331,10 +331,10 @@ void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const st
     throw UsageError(fmt::format("a source of {}: {}", name, error.what()), error.where());
   }
   if (!mapping.fits(extents)) {
-    throw UsageError(
-        fmt::format("the virtual data set {} takes elements from {}:{} that lie outside of its "
-                    "extents ({}): restore that file",
-                    name, found->string(), path, join(extents, "x")));
+    throw UsageError(fmt::format(
+        "the virtual data set {} takes elements from {}:{} outside of its extents ({}): "
+        "restore that file",
+        name, found->string(), path, join(extents, "x")));
   }
 }
 
@@ -348,13 +348,12 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
   };
   if (!gaps_.empty() && unwritten == Unwritten::reject) {
     throw UsageError(fmt::format(
-        "{}: write the missing elements, or pass --input.unwritten fill to take the fill value",
+        "{}: write the missing elements, or pass --input.unwritten fill to use the fill value",
         listed(gaps_)));
   }
   if (!gaps_.empty()) {
-    origin_.warnings.push_back(
-        fmt::format("{}: the fill value is taken (--input.unwritten error makes this an error)",
-                    listed(gaps_)));
+    origin_.warnings.push_back(fmt::format(
+        "{}: the fill value is used (--input.unwritten error makes this an error)", listed(gaps_)));
   }
   if (!conventions_.empty()) {
     origin_.warnings.push_back(fmt::format(

@@ -44,7 +44,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
     if (size.noisier) {
       texts.push_back(
           fmt::format("Scatter: the launches on {} scatter at least three times as "
-                      "much as the others; this size has an interval of its own",
+                      "much as the others; this size has a separate interval",
                       counted(size.ranks, "rank")));
     }
   }
@@ -67,7 +67,7 @@ std::vector<std::string> flagged_runs(const StudyReport& study) {
   add(study.throttled(),
       "throttled: a GPU lowered its clocks in timed repetitions, so that times depend on power and "
       "cooling");
-  add(study.unconverged(), "unconverged, the median was not within the wanted precision");
+  add(study.unconverged(), "unconverged: the median was not within the requested precision");
   return texts;
 }
 
@@ -103,7 +103,7 @@ std::string findings(const StudyReport& study) {
   add_items(list, trouble_of(study));
   add_items(list, flagged_runs(study));
   if (list.empty())
-    return "<p>Every launch counts: none was excluded, missing, failed or throttled.</p>\n";
+    return "<p>Every launch is included: none was excluded, missing, failed or throttled.</p>\n";
   return fmt::format(
       "<div class=\"findings\"><b>Know before you trust the numbers</b>\n<ul>\n{}"
       "</ul></div>\n",
@@ -137,7 +137,7 @@ std::string methods(const StudyReport& study) {
     text += fmt::format("The page cache was {}. ", cache);
   }
   if (!study.timelines.empty()) {
-    text += fmt::format("{} more kept all spans for timelines, and no time of these counts. ",
+    text += fmt::format("{} more recorded spans for timelines; their times are not evaluated. ",
                         counted(study.timelines.size(), "run"));
   }
   if (!study.facts.empty() && run.study.empty()) {

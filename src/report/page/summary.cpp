@@ -228,7 +228,7 @@ std::string summary(const DetailedStudy& detailed) {
                     "pooled over sizes.",
                     100 * std::sqrt(study.table.noise.variance)));
   } else {
-    add("Intervals", "None: that takes several launches at a size.");
+    add("Intervals", "None: that needs several launches at a size.");
   }
   return fmt::format("{}<dl class=\"short\">\n{}</dl>\n", tiles(study), list);
 }

@@ -298,7 +298,7 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
                 {"balance of devices", "kernels' share of activity", "active share", "total"});
   } else {
     plot_shares(figure, study, rows, {"balance of devices", "busy share of the busiest", "total"});
-    figure.basis += " Copies are not separated: that takes a timeline at each size.";
+    figure.basis += " Copies are not separated: that needs a timeline at each size.";
   }
   return figure;
 }

@@ -175,7 +175,7 @@ Figure roofline_figure(const DetailedStudy& detailed) {
       points, [](const auto& row) { return std::isfinite(row[0]) && row[0] > 0; });
   if (!known || !(roofs.bandwidth > 0)) {
     return missing(figure.id, figure.title,
-                   known ? "the files have no ceiling of the data's way"
+                   known ? "the files have no ceiling on the path of the data"
                          : "the work is not counted in operations or bytes");
   }
   draw_roofs(figure, study, points, roofs, last, has_sizes);
