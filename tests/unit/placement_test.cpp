@@ -119,7 +119,7 @@ std::vector<Choice> choices() {
   };
 }
 
-TEST(Placement, OneGpuARank) {
+TEST(Placement, EachRankTakesOneGpu) {
   for (const Choice& choice : choices()) {
     const Plan plan = place(choice.ranks, {.oversubscribe = choice.oversubscribe});
     EXPECT_EQ(ordinals(plan), choice.gpus) << choice.what;
@@ -187,7 +187,7 @@ TEST(Placement, OneBackendForAll) {
   EXPECT_EQ(ordinals(place(mixed, {.backend = "host"})), (Ints{-1, -1, -1}));
 }
 
-TEST(Placement, AProblemOfOneRankIsAProblem) {
+TEST(Placement, AProblemOfOneRankIsAnError) {
   auto ranks = joined(like("a", 2, 2), like("b", 2, 2));
   ranks[3].gpus.clear();
   ranks[3].problem = "cudaErrorInsufficientDriver: too old";
@@ -206,7 +206,7 @@ TEST(Placement, GoodPlacementsHaveNoWarnings) {
   }
 }
 
-TEST(Placement, UnlikeModelsAreNamed) {
+TEST(Placement, DifferentModelsAreNamed) {
   auto ranks = like("a", 2, 2);
   ranks.push_back(rank_on("b", {gpu("b", 0, a100)}));
   const Plan plan = place(ranks, {});
@@ -383,7 +383,7 @@ TEST(Cpus, ListsAreReadAsTheyAreWritten) {
   for (const char* wrong : {"a", "1-", "-1", "1,,2", "1 2"}) EXPECT_THROW(cpus_of(wrong), Error);
 }
 
-TEST(Placement, TheFirstGpuMayBeAnother) {
+TEST(Placement, TheFirstGpuCanBeChosen) {
   const auto gpus_taken = [](int ranks, std::size_t first) {
     const Plan plan = place(like("a", ranks, 4), {.first_gpu = first});
     std::vector<int> taken;
