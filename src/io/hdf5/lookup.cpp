@@ -14,7 +14,7 @@
 namespace shardstream::io {
 namespace {
 
-/// A file can hold millions of links; a message needs a few.
+/// The limit of visited links: a file may have millions, but a message needs only a few.
 constexpr std::size_t most_links_visited = 20'000;
 constexpr std::size_t most_names_listed = 10;
 
@@ -51,7 +51,7 @@ void expect_readable_file(const std::string& name) {
   }
 }
 
-/// HDF5 could not open a file that can be read.
+/// Reports a readable file that HDF5 could not open.
 [[noreturn]] void fail_to_open(const std::string& name) {
   const hdf5::Reasons reasons;
   if (reasons.mention("unable to lock file")) {
@@ -106,7 +106,7 @@ std::string_view last_part(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// The path that was meant: near as a whole, or by its last part.
+/// The path that the user probably meant: similar as a whole, or in its last part.
 std::string_view meant(const std::string& path, const std::vector<std::string>& paths) {
   const std::vector<std::string_view> whole(paths.begin(), paths.end());
   if (const auto near = nearest(path, whole); !near.empty()) return near;
@@ -118,7 +118,7 @@ std::string_view meant(const std::string& path, const std::vector<std::string>& 
   return whole[static_cast<std::size_t>(index)];
 }
 
-/// Whether the link at `path` is there, even if it leads nowhere.
+/// Whether there is a link at `path`, even a broken one.
 bool link_exists(hid_t file, const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     if (H5Lexists(file, path.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;

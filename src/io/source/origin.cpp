@@ -53,7 +53,7 @@ std::string text_of(const Get& get, const char* what) {
   return text;
 }
 
-/// "%b" in a source's name stands for a block's number, "%%" for a percent sign.
+/// In the name of a source, "%b" stands for the number of a block, "%%" for a percent sign.
 struct SourceName {
   std::string text;
 
@@ -92,7 +92,7 @@ struct Mapping {
   }
 
   bool is_pattern() const { return file.is_pattern() || dataset.is_pattern(); }
-  /// Of the virtual data set; nothing if the selection has no end.
+  /// The number of elements in the virtual data set; nothing if the selection is unlimited.
   std::optional<std::uint64_t> elements() const {
     const hssize_t count = H5Sget_select_npoints(in_virtual.get());
     const bool endless = count < 0 || static_cast<hsize_t>(count) == H5S_UNLIMITED;
@@ -109,7 +109,7 @@ struct Mapping {
   }
 };
 
-/// Attributes of the netCDF conventions that change what stored values mean.
+/// Attributes of the netCDF conventions that change the meaning of stored values.
 constexpr std::array conventions = {"_FillValue",  "missing_value", "scale_factor", "add_offset",
                                     "valid_range", "valid_min",     "valid_max"};
 
@@ -123,7 +123,7 @@ std::optional<double> number_of(hid_t dataset, const char* name) {
   return value;
 }
 
-/// Scaling by 1 and adding 0 change nothing.
+/// Whether the attribute changes values: scaling by 1 and adding 0 do not.
 bool changes_values(hid_t dataset, std::string_view name) {
   if (H5Aexists(dataset, name.data()) <= 0) return false;
   if (name == "scale_factor") return number_of(dataset, name.data()) != 1.0;
@@ -135,8 +135,8 @@ bool changes_values(hid_t dataset, std::string_view name) {
 
 class Tracer {
  public:
-  /// Adds the files of a data set and returns its extents. `holders` are the virtual data sets on
-  /// the way to it.
+  /// Adds the files of a data set and returns its extents. `holders` are the virtual data sets that
+  /// lead to it.
   Extents visit(const fs::path& file, const std::string& path);
 
   Origin finish(const std::string& name, Unwritten unwritten) &&;
@@ -302,7 +302,7 @@ void Tracer::visit_sources(const hdf5::Dataset& dataset, hid_t creation, const f
   }
 }
 
-/// Blocks are numbered from 0; as for HDF5, the first one without a source is the end.
+/// Blocks are numbered from 0. Like in HDF5, the first block without a source is the end.
 void Tracer::visit_pattern(const Mapping& mapping, const fs::path& file) {
   for (std::uint64_t block = 0;; ++block) {
     const std::string source = mapping.file.of_block(block);

@@ -16,7 +16,7 @@ namespace {
 
 using Extents = std::vector<std::uint64_t>;
 
-/// Of a data set in an HDF5 file.
+/// For a data set in an HDF5 file.
 constexpr std::size_t most_dimensions = 32;
 
 constexpr OptionRow rows[] = {
@@ -53,7 +53,7 @@ struct FileAndPath {
   std::string file, path;
 };
 
-/// Splits FILE:/PATH at the last ":/", unless there is a file with the whole as its name.
+/// Splits FILE:/PATH at the last ":/", unless the whole text is the name of an existing file.
 FileAndPath file_and_path(const std::string& data) {
   struct stat status {};
   const auto colon = data.rfind(":/");
@@ -98,7 +98,7 @@ Extents parse_shape(const std::string& text) {
   return shape;
 }
 
-/// `said_by` is the option that says the shape.
+/// `said_by` is the option with the shape.
 std::unique_ptr<Source> make_generator(Generator generator, ElementType type, const Extents& shape,
                                        std::string_view said_by, std::uint64_t seed) {
   std::uint64_t count = 1;
@@ -130,7 +130,7 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
                         shape.empty() ? "input.count" : "input.shape", options.count("input.seed"));
 }
 
-/// Opens FILE or FILE:/PATH, which the option `key` says.
+/// Opens FILE or FILE:/PATH, the value of the option `key`.
 std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                   const Options& options, ReadOrder order,
                                   const std::string& misfit_remedy = {}) {
@@ -161,7 +161,7 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {
-    // No work has started: what HDF5 finds wrong with the file now is the input's fault.
+    // No work has started yet, so an error of HDF5 is an error of the input.
     throw UsageError(fmt::format("{}: {}", key, error.what()), error.where());
   }
 }
