@@ -64,7 +64,7 @@ void report(const Law& law, const std::vector<RankReport>& ranks,
   if (valid) {
     outcome.verified = Verification::passed;
     outcome.verdict =
-        "every part lasted at least as long as asked, and the ranks' sum of work is exact";
+        "every part lasted at least as long as requested, and the sum of the ranks' work is exact";
   }
   outcome.elements = static_cast<std::uint64_t>(counted_of_all(law, {}, count, std::nullopt));
   outcome.work = {counted_work(law), "s", "counted_second"};
