@@ -24,7 +24,8 @@ using Clock = std::chrono::steady_clock;
 // Exit codes of children, in addition to the program's own.
 constexpr int time_is_over = 97, found_something = 98, sanitizer_report = 99;
 
-/// The number of cases of one child, since damaged files leave state in HDF5 that must not accumulate.
+/// The number of cases of one child, since damaged files leave state in HDF5 that must not
+/// accumulate.
 constexpr std::uint64_t max_cases = 500;
 constexpr unsigned max_seconds = 10;   // of a case
 constexpr std::uint64_t max_kept = 3;  // inputs of one kind of finding
@@ -182,8 +183,8 @@ class Runner {
     ++shared_.number;
   }
 
-  /// The output of the handler of crashes inside HDF5. Before it, the C library may print a line, such
-  /// as "free(): invalid pointer", and AddressSanitizer a line for each rejected allocation.
+  /// The output of the handler of crashes inside HDF5. Before it, the C library may print a line,
+  /// such as "free(): invalid pointer", and AddressSanitizer a line for each rejected allocation.
   static bool is_one_sentence(std::string_view said) {
     for (auto end = said.find('\n'); end != said.npos; end = said.find('\n')) {
       if (said.substr(0, end).find("failed to allocate") == said.npos) break;

@@ -1,4 +1,5 @@
-// Runs the cases of a target in child processes, many in each until one dies, and checks their ends.
+// Runs the cases of a target in child processes, many in each until one dies, and checks their
+// ends.
 #pragma once
 
 #include <chrono>

@@ -13,7 +13,8 @@
 
 namespace shardstream::fuzz {
 
-/// Random numbers that are the same everywhere for a seed, unlike the distributions of the standard.
+/// Random numbers that are the same everywhere for a seed, unlike the distributions of the
+/// standard.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}

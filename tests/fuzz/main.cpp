@@ -1,5 +1,5 @@
-// Passes damaged inputs to the program's readers, and fails unless each of them succeeds or ends with
-// one sentence.
+// Passes damaged inputs to the program's readers, and fails unless each of them succeeds or ends
+// with one sentence.
 //
 //   fuzz_tests [--seconds N] [--seed S] [--target NAME] [--case N] [--keep FOLDER]
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // The transports of tests of collectives. Each test program links one definition: the host's
-// (tests/mpi/host_transports.cpp) or CUDA's (tests/gpu/cuda_transports.cpp). The tests are the same.
+// (tests/mpi/host_transports.cpp) or CUDA's (tests/gpu/cuda_transports.cpp). The tests are the
+// same.
 #pragma once
 
 #include <memory>
