@@ -191,7 +191,7 @@ TEST(Placement, AProblemOfOneRankIsAnError) {
   auto ranks = joined(like("a", 2, 2), like("b", 2, 2));
   ranks[3].gpus.clear();
   ranks[3].problem = "cudaErrorInsufficientDriver: too old";
-  EXPECT_TRUE(names(refusal(ranks), "on b", "rank 3", "cudaErrorInsufficientDriver: too old",
+  EXPECT_TRUE(names(refusal(ranks), "of b", "rank 3", "cudaErrorInsufficientDriver: too old",
                     "--device.backend host"));
 }
 
@@ -369,8 +369,8 @@ TEST(Placement, DistantCpusAreKeptWithAWarning) {
   const Plan plan = place(ranks, {});
   EXPECT_EQ(lists(plan), (Texts{"16,48", "17,49", "18,50", "19,51"}));
   ASSERT_GE(plan.warnings.size(), 1U);
-  EXPECT_TRUE(names(plan.warnings[0], "ranks 0-1 far", "rank 0 on a has CPUs 16,48",
-                    "0000:10:00.0 is near CPUs 0-15,32-47 (NUMA node 0)", "--bind-to none"));
+  EXPECT_TRUE(names(plan.warnings[0], "ranks 0-1 far", "rank 0 on a has CPUs 16,48", "0000:10:00.0",
+                    "0-15,32-47", "NUMA node 0", "--bind-to none"));
 }
 
 // ---------------------------------------------------------------- as text
