@@ -163,13 +163,13 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
 void Runtime::open() {
   const auto span = recorder.phase("device", measure::Kind::useful);
   const std::string& wanted = options.text("device.backend");
-  const launch::Wishes wishes{.backend = wanted,
-                              .oversubscribe = options.flag("device.oversubscribe"),
-                              .bind = launch::may_bind(options),
-                              .max_cpus = options.is_auto("launch.cpus-per-rank")
-                                              ? 0
-                                              : options.count("launch.cpus-per-rank"),
-                              .first_gpu = options.count("device.first")};
+  const launch::Request wishes{.backend = wanted,
+                               .oversubscribe = options.flag("device.oversubscribe"),
+                               .bind = launch::may_bind(options),
+                               .max_cpus = options.is_auto("launch.cpus-per-rank")
+                                               ? 0
+                                               : options.count("launch.cpus-per-rank"),
+                               .first_gpu = options.count("device.first")};
   const launch::Plan plan = launch::take_places(session, look(session, wanted), wishes, log);
   const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   std::future<device::Nvml> starting;  // while CUDA makes its context
@@ -191,7 +191,7 @@ void Runtime::open() {
                                 : part_of_free_memory(session, place, device->info().memory_free);
   if (starting.valid()) nvml = starting.get();
   telemetry.emplace(gpu_to_sample(*this), options.seconds("measure.telemetry-interval"),
-                    measure::most_samples(session.size()));
+                    measure::max_samples(session.size()));
 }
 
 }  // namespace shardstream::runtime

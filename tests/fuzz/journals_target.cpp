@@ -1,4 +1,4 @@
-// Journals that Journal has written, with values that no product has and with changed bytes.
+// Journals written by Journal, with impossible values or with changed bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ io::Fingerprint any_product(Random& random) {
   return product;
 }
 
-/// So that changed values reach the parser, too.
+/// Corrects the checksums, so that changed values also reach the parser.
 std::string with_right_checksums(const std::string& text) {
   std::string made;
   io::JournalChecksum checksum;

@@ -1,4 +1,4 @@
-// The threads that share one kernel's parts on a host.
+// The threads that run the parts of a kernel on the host backend.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 
 namespace shardstream::device::host {
 
-/// A fixed set of threads. run() is the whole interface; kernels of several streams take turns, as
-/// they would on a GPU that each of them fills.
+/// A fixed set of threads. Kernels of several streams run one after the other, as they would on a
+/// GPU that each of them fills. Thread-safe.
 class Team {
  public:
-  /// `size` >= 1 threads in all, the caller of run() among them.
+  /// `size` >= 1 threads in total, including the caller of run().
   explicit Team(unsigned size);
   ~Team();
   Team(const Team&) = delete;
@@ -23,10 +23,9 @@ class Team {
 
   unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
-  /// Calls part(p, parts) for every p < parts and returns when all are done. There are more parts
-  /// than threads, which take one after another, and a thread that is not there yet is not waited
-  /// for: so that nothing waits for a thread that other programs hold up. The first exception of a
-  /// part is thrown here.
+  /// Calls part(p, parts) for every p < parts and returns when all calls are done. There are more
+  /// parts than threads, which take one part after another, so that a thread that other programs
+  /// delay holds nobody up. Rethrows the first exception of a part.
   void run(const std::function<void(unsigned part, unsigned parts)>& part);
 
  private:

@@ -1,5 +1,5 @@
-// Elements are numbered box by box. Only the last box along a dimension can be clipped, so the
-// boxes before any one of them are full: its place follows by one division a dimension.
+// Elements are numbered box by box. Only the last box along a dimension can be clipped, so all
+// boxes before a box are full, and its position follows from one division per dimension.
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 using Extents = std::vector<std::uint64_t>;
 
-/// The box that holds an element, and the element's row-major place inside it.
+/// The box that contains an element, and the row-major position of the element inside it.
 struct Place {
   Extents start, extent;
   std::uint64_t offset;
