@@ -26,30 +26,43 @@ double power_for(double deviation, gemm::Precision precision) {
   return power_of_two(gemm::usual_exponent(precision) - exponent);
 }
 
-/// One variable; `apart` elements from one sample to the next. Squares are those of differences by
-/// the largest one, so that none is too large or too small for a double.
+/// The root of the mean square of x - from. Squares are those of differences by the largest one, so
+/// that none is too large or too small for a double.
 template <class T>
-void normalize(const T* x, std::uint64_t samples, std::uint64_t apart, gemm::Precision precision,
-               double* shift, double& scale) {
-  const auto count = static_cast<double>(samples);
-  double from = 0;
-  if (shift != nullptr) {
-    const auto first = static_cast<double>(x[0]);
-    double sum = 0;
-    for (std::uint64_t s = 0; s < samples; ++s) sum += static_cast<double>(x[s * apart]) - first;
-    *shift = from = first + sum / count;
-  }
+double deviation_of(const T* x, std::uint64_t samples, std::uint64_t apart, double from) {
   double largest = 0, squares = 0;
   for (std::uint64_t s = 0; s < samples; ++s) {
     largest = std::max(largest, std::abs(static_cast<double>(x[s * apart]) - from));
   }
-  if (largest > 0 && std::isfinite(largest)) {
-    for (std::uint64_t s = 0; s < samples; ++s) {
-      const double part = (static_cast<double>(x[s * apart]) - from) / largest;
-      squares += part * part;
-    }
+  if (!(largest > 0) || !std::isfinite(largest)) return 0;
+  for (std::uint64_t s = 0; s < samples; ++s) {
+    const double part = (static_cast<double>(x[s * apart]) - from) / largest;
+    squares += part * part;
   }
-  scale = power_for(largest * std::sqrt(squares / count), precision);
+  return largest * std::sqrt(squares / static_cast<double>(samples));
+}
+
+/// The first sample plus the mean of all differences from it, which is rounded to a power of two
+/// between an eighth and a quarter of the deviation.
+double rounded_shift(double first, double mean, double deviation) {
+  if (!(deviation > 0) || !std::isfinite(deviation)) return first + mean;
+  int exponent = 0;
+  (void)std::frexp(deviation, &exponent);
+  const double unit = power_of_two(exponent - 3);
+  return first + std::nearbyint(mean / unit) * unit;
+}
+
+/// One variable; `apart` elements from one sample to the next. `shift` null: nothing is subtracted.
+template <class T>
+void normalize(const T* x, std::uint64_t samples, std::uint64_t apart, gemm::Precision precision,
+               double* shift, double& scale) {
+  const auto first = static_cast<double>(x[0]);
+  double sum = 0;
+  for (std::uint64_t s = 0; s < samples; ++s) sum += static_cast<double>(x[s * apart]) - first;
+  const double mean = sum / static_cast<double>(samples);
+  const double deviation = deviation_of(x, samples, apart, shift != nullptr ? first + mean : 0);
+  if (shift != nullptr) *shift = rounded_shift(first, mean, deviation);
+  scale = power_for(deviation, precision);
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ inline constexpr std::uint64_t first_samples = 256;
 
 /// Of `variables` variables, whose first `samples` samples stand in `stored`, of the matrix' type,
 /// variable by variable if these are rows, else sample by sample. The shift is the first sample
-/// plus the mean of all differences from it, so that a constant variable becomes zeros; the scale
-/// is the power of two that brings the deviation to between a half and one of
-/// 2^gemm::usual_exponent(). Variables without a deviation, or with samples that are not finite,
-/// have a scale of 1.
+/// plus the mean of all differences from it, so that a constant variable becomes zeros. That mean
+/// is rounded to a fraction of the deviation: whole numbers, and what was measured in few bits,
+/// keep so few bits that their products are exact. The scale is the power of two that brings the
+/// deviation to between a half and one of 2^gemm::usual_exponent(). Variables without a deviation,
+/// or with samples that are not finite, have a scale of 1.
 Normalization normalization_of(const GemmOperands& operands, const std::byte* stored,
                                std::uint64_t variables, std::uint64_t samples);
 
