@@ -38,14 +38,16 @@ def normalization(x, precision, center):
 
 def model(x, precision, alpha, center=False, scale=False):
     """C of the variables in the columns of x, in float64, and how far each element can lie from it:
-    by another order of the sums, and where some values are rounded to a neighbour. What is scaled lies between ones, with a diagonal of ones."""
+    by another order of the sums, and where some values are rounded to a neighbour. What is scaled
+    lies between ones, with a diagonal of ones."""
     k, x = x.shape[0], x.astype("f8")
     unit = {"fp64": 2.0**-53, "int8": 0}.get(precision, 2.0**-23)
     if not (center or scale):
         elements = rounded(x, precision)
         sizes = np.abs(elements)
         values = alpha * (elements.T @ elements)
-        return values, alpha * sum_bound(precision, k) * (sizes.T @ sizes) + 4 * unit * np.abs(values)
+        bound = alpha * sum_bound(precision, k) * (sizes.T @ sizes)
+        return values, bound + 4 * unit * np.abs(values)
     shift, power = normalization(x, precision, center)
     y = (x - shift) * power
     elements = rounded(y, precision)
@@ -269,18 +271,18 @@ def second_pass(out):
 
 def relative_errors(result, x, scale):
     """By the deviations of both variables."""
-    x = x - x.mean(axis=0)
+    constant = (x == x[0]).all(axis=0)
+    x = np.where(constant, 0, x - x.mean(axis=0))
     covariance = x.T @ x / (x.shape[0] - 1)
-    deviation = np.sqrt(np.diag(covariance))
-    sizes = np.outer(*[np.where(deviation > 1e-9 * deviation.max(), deviation, 1)] * 2)
-    covariance[deviation == 0] = covariance[:, deviation == 0] = 0
+    deviation = np.where(constant, 1, np.sqrt(np.diag(covariance)))
+    sizes = np.outer(deviation, deviation)
     return np.abs(result / (1 if scale else sizes) - covariance / sizes)
 
 
 def test_accuracy_of_one_pass():
     """In units of the precision: elements of random data are rounded by so much each, and a
-    covariance takes their mean; sums in floats and means up to four deviations away cost some
-    more."""
+    covariance takes their mean. Sums of floats or doubles are less exact the more the mean is off
+    the shift; here by up to three deviations."""
     hard = hard_data(3000, 24)
 
     def check(name, precision, scale, ranks):
@@ -290,7 +292,7 @@ def test_accuracy_of_one_pass():
         errors = relative_errors(stored(folder / "c.h5"), x, scale)
         if name == "constant":
             assert (errors[5] == 0).all() and (errors[:, 5] == 0).all(), errors[5]
-        limit = 4 * UNITS[precision] + 64 * (2.0**-53 if precision == "fp64" else 2.0**-24)
+        limit = 4 * UNITS[precision] + 200 * (2.0**-53 if precision == "fp64" else 2.0**-24)
         assert errors.max() <= limit, (name, precision, scale, errors.max() / limit)
         assert second_pass(folder / "c.h5") == 0
     each([(name, precision, number % 2 == 1, 1 + number % 3)
@@ -311,7 +313,7 @@ def test_a_second_pass_if_the_first_samples_mislead():
         expect_words(finished.err, ["2 variables", "256", "second"], finished)
         assert second_pass(folder / "c.h5") == 2
         errors = relative_errors(stored(folder / "c.h5"), x, scale)
-        assert errors.max() <= 8 * UNITS[precision] + 64 * 2.0**-24, (precision, errors.max())
+        assert errors.max() <= 4 * UNITS[precision] + 200 * 2.0**-24, (precision, errors.max())
         return finished.values["c_checksum"]
     sums = {}
     for precision, scale in (("fp32", False), ("bf16", True)):

@@ -25,20 +25,22 @@ struct Moment {
   }
 };
 
-/// Lane i of 32 takes samples i, i + 32, ... of the samples of one sum, in that order; all are
-/// loaded before the first is added.
+/// Lane i of 32 takes samples i, i + 32, ... of the samples of one sum, in that order.
 template <class Sample>
 __device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sample) {
   constexpr unsigned each = samples_a_sum / lanes;
-  double x[each];
-#pragma unroll
-  for (unsigned i = 0; i < each; ++i) {
-    const std::uint64_t s = lane + i * lanes;
-    x[i] = s < samples ? sample(s) : 0;
-  }
+  constexpr unsigned flight = 8;  // loads of a thread before it uses the first
   Moment mine;
+  for (unsigned i = 0; i < each; i += flight) {
+    decltype(sample(0)) x[flight];
 #pragma unroll
-  for (unsigned i = 0; i < each; ++i) mine.take(x[i]);
+    for (unsigned j = 0; j < flight; ++j) {
+      const std::uint64_t s = lane + (i + j) * lanes;
+      x[j] = s < samples ? sample(s) : decltype(sample(0)){};
+    }
+#pragma unroll
+    for (unsigned j = 0; j < flight; ++j) mine.take(value_of(x[j]));
+  }
   return mine;
 }
 
@@ -56,8 +58,8 @@ __global__ void __launch_bounds__(threads) sum_variables(VariableSumsArgs args) 
   Moment* const sums = lane_sums + of_block;  // of a variable, a warp apart
   if (variable < args.variables) {
     sums[lane * warp] = sum_of_lane(lane, args.depth - first, [&](std::uint64_t s) {
-      return value_of(Rows ? panel[variable * args.ld + first + s]
-                           : panel[(first + s) * args.ld + variable]);
+      return Rows ? panel[variable * args.ld + first + s]
+                  : panel[(first + s) * args.ld + variable];
     });
   }
   for (unsigned half = lanes / 2; half > 0; half /= 2) {
