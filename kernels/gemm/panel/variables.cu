@@ -58,8 +58,7 @@ __global__ void __launch_bounds__(threads) sum_variables(VariableSumsArgs args) 
   Moment* const sums = lane_sums + of_block;  // of a variable, a warp apart
   if (variable < args.variables) {
     sums[lane * warp] = sum_of_lane(lane, args.depth - first, [&](std::uint64_t s) {
-      return Rows ? panel[variable * args.ld + first + s]
-                  : panel[(first + s) * args.ld + variable];
+      return Rows ? panel[variable * args.ld + first + s] : panel[(first + s) * args.ld + variable];
     });
   }
   for (unsigned half = lanes / 2; half > 0; half /= 2) {
