@@ -95,7 +95,8 @@ class Journals final : public Target {
                                          .squares = any_real(random),
                                          .worst = any_real(random),
                                          .detection_threshold = any_real(random),
-                                         .unchecked = any_number(random)};
+                                         .unchecked = any_number(random),
+                                         .constant = any_number(random)};
       io::FinishedPiece piece = workloads::piece_of(tile, random.below(2));
       if (random.one_in(4)) piece.group.reset();
       if (random.one_in(6)) piece.record.resize(random.below(7));

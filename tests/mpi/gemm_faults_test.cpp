@@ -118,7 +118,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     product_.emplace(runtime_, operands_, plan_, *library_,
                      pipeline::staging_ring(runtime_.options, runtime_.resources),
                      to_ ? &*to_ : nullptr, journal);
-    if (scale) product_->normalize({}, scales());
+    if (scale) product_->normalize({.shift = {}, .scale = scales()});
     last_with_tiles_ =
         static_cast<int>(session().max(owned(plan_).empty() ? -1 : session().rank()));
     ASSERT_EQ(plan_.super_tiles(), 1U);

@@ -88,7 +88,30 @@ void turn(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns, Tak
   }
 }
 
-/// Some neighbouring elements of the panel's row r, from column c on.
+constexpr std::uint64_t centred_at_once = 512;  // as doubles, in the first-level cache
+
+/// As doubles; shift and scale, null if there is none, are one each or one an element.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line, const double* __restrict shift,
+                                      const double* __restrict scale, bool one, std::uint64_t width,
+                                      double* __restrict out) {
+  for (std::uint64_t i = 0; i < width; ++i) out[i] = static_cast<double>(line[i]);
+  if (shift != nullptr && one) {
+    const double same = *shift;
+    for (std::uint64_t i = 0; i < width; ++i) out[i] -= same;
+  } else if (shift != nullptr) {
+    for (std::uint64_t i = 0; i < width; ++i) out[i] -= shift[i];
+  }
+  if (scale != nullptr && one) {
+    const double same = *scale;
+    for (std::uint64_t i = 0; i < width; ++i) out[i] *= same;
+  } else if (scale != nullptr) {
+    for (std::uint64_t i = 0; i < width; ++i) out[i] *= scale[i];
+  }
+}
+
+/// Some neighbouring elements of the panel's row r, from column c on; at most `centred_at_once` if
+/// they are shifted or scaled.
 template <class T>
 void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
          std::uint64_t width) {
@@ -98,13 +121,10 @@ void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T
     (void)round_elements(args.from, args.precision, true, line, width, to);
     return;
   }
-  double centred[edge];
-  for (std::uint64_t i = 0; i < width; ++i) {
-    const std::uint64_t variable = args.by_row ? r : c + i;
-    const double x = static_cast<double>(line[i]);
-    const double shifted = args.shift != nullptr ? x - args.shift[variable] : x;
-    centred[i] = args.scale != nullptr ? shifted * args.scale[variable] : shifted;
-  }
+  double centred[centred_at_once];
+  const std::uint64_t variable = args.by_row ? r : c;
+  centre(line, args.shift != nullptr ? args.shift + variable : nullptr,
+         args.scale != nullptr ? args.scale + variable : nullptr, args.by_row, width, centred);
   (void)round_elements(ElementType::f64, args.precision, true, centred, width, to);
 }
 
@@ -112,7 +132,7 @@ template <class T>
 void put_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
   const T* const line = static_cast<const T*>(args.raw) + r * args.columns;
   const bool centred = args.shift != nullptr || args.scale != nullptr;
-  const std::uint64_t step = centred ? edge : columns;
+  const std::uint64_t step = centred ? centred_at_once : columns;
   for (std::uint64_t c = 0; c < columns; c += step) {
     put(args, r, c, line + c, std::min(step, columns - c));
   }
@@ -190,19 +210,6 @@ void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
   });
 }
 
-void correlate(const CorrelateArgs& args, unsigned part, unsigned parts) {
-  const Rows rows = rows_of(args.rows, part, parts);
-  with_accumulator_type(args.precision, [&](auto of) {
-    using T = typename decltype(of)::type;
-    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-      T* const row = static_cast<T*>(args.tile) + r * args.ld;
-      for (std::uint64_t c = 0; c < args.columns; ++c) {
-        row[c] = correlation(row[c], args.diagonal && r == c);
-      }
-    }
-  });
-}
-
 void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
   if (args.bytes == 0) return;  // there may be no memory either
   const Rows bytes = rows_of(args.bytes, part, parts);
@@ -271,9 +278,6 @@ Kernel<TransposeArgs> transpose_kernel() {
 }
 Kernel<MirrorArgs> mirror_kernel() {
   return {"gemm_mirror", mirror, with_cuda<cuda::mirror>()};
-}
-Kernel<CorrelateArgs> correlate_kernel() {
-  return {"gemm_correlate", correlate, with_cuda<cuda::correlate>()};
 }
 Kernel<ZeroArgs> zero_kernel() {
   return {"gemm_zero", zero, with_cuda<cuda::zero>()};
