@@ -1,5 +1,5 @@
-# NCCL has no CMake package of its own. Defines NCCL::nccl, NCCL_FOUND, NCCL_VERSION; look elsewhere
-# with -DNCCL_ROOT=/path. It often lies beside the CUDA Toolkit.
+# Finds NCCL, which has no CMake package. Defines NCCL::nccl, NCCL_FOUND, NCCL_VERSION. Use
+# -DNCCL_ROOT=/path for another folder. NCCL is often installed next to the CUDA Toolkit.
 
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})

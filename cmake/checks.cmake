@@ -1,4 +1,4 @@
-# Tests of the sources themselves: rooms, headers, format, scripts. Include it after the tests.
+# Tests of the sources: components, headers, format, scripts. Include it after the tests.
 
 get_property(rooms GLOBAL PROPERTY SHARDSTREAM_ROOMS)
 list(JOIN rooms "\n" lines)
@@ -21,10 +21,9 @@ if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
   shardstream_script_test(shown_commands LABELS style COMMAND ${unit}/check_shown_commands)
 endif()
 
-# Every header compiles alone. Those of a .cpp of this build do, since that includes its own header
-# first (check_includes sees to it); for each of the others the target check_headers, which the test
-# `headers` builds, has a .cpp, with no more than the room's libraries; what has not changed is not
-# redone.
+# Checks that every header compiles alone. A header with a .cpp in this build does, since the .cpp
+# includes it first (check_includes checks that). For every other header, the target check_headers,
+# which the test `headers` builds, has a .cpp with only the libraries of its component.
 add_custom_target(check_headers)
 foreach(room ${rooms})
   string(REPLACE ":" ";" room "${room}")
@@ -32,7 +31,7 @@ foreach(room ${rooms})
   list(GET room 1 folder)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
-  # A folder inside may be a room of its own; CUDA's headers need CUDA.
+  # A folder inside may be a separate component; headers for CUDA need CUDA.
   foreach(other ${rooms})
     string(REGEX REPLACE "^[^:]*:([^:]*):.*" "\\1" inner "${other}")
     if(inner MATCHES "^${folder}/")

@@ -1,8 +1,8 @@
-# Every library the program stands on. Nothing is downloaded.
+# All libraries that the program uses. Nothing is downloaded.
 
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
-# Without these, mpi.h brings in C++ bindings, which MPI dropped, and which want a library.
+# Without these definitions, mpi.h includes the removed C++ bindings, which need another library.
 target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 1.10 REQUIRED COMPONENTS C)
@@ -18,7 +18,7 @@ if(HDF5_IS_PARALLEL)
   target_link_libraries(shardstream_hdf5 INTERFACE MPI::MPI_C)  # hdf5.h includes mpi.h
 endif()
 
-# CPU affinity: which cores are near which GPU.
+# CPU affinity: the cores near each GPU.
 find_package(hwloc 2.1)
 set(SHARDSTREAM_HAS_HWLOC ${hwloc_FOUND})
 if(NOT SHARDSTREAM_HAS_HWLOC)
@@ -74,7 +74,7 @@ if(NOT SHARDSTREAM_CUDA STREQUAL OFF)
   endif()
 endif()
 
-# Combining between GPUs; 2.18 brought parts of a communicator.
+# Collectives between GPUs. Version 2.18 introduced splitting a communicator.
 set(SHARDSTREAM_HAS_NCCL OFF)
 if(SHARDSTREAM_HAS_CUDA)
   find_package(NCCL 2.18)

@@ -1,4 +1,4 @@
-# What a user may choose at configure time.
+# Options that a user may set at configure time.
 
 set(SHARDSTREAM_CUDA AUTO CACHE STRING "CUDA backend: AUTO (if nvcc is found), ON or OFF")
 set_property(CACHE SHARDSTREAM_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -11,7 +11,7 @@ option(SHARDSTREAM_WERROR "Treat warnings as errors" OFF)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
-# An installed program finds libraries outside the system's folders, as CUDA's, where they were.
+# An installed program finds libraries outside the system's folders, such as CUDA's, by their path.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

@@ -1,9 +1,9 @@
-# A room is one folder of src/ or kernels/ and one static library. What it may include is what it
-# USES, itself and what those use; tests/unit/check_includes holds the sources against this list.
+# A component (room) is one folder of src/ or kernels/ and one static library. It may include itself
+# and the components in USES, recursively; tests/unit/check_includes checks the sources.
 
-# Contraction to fma would give other bits than the same source on another backend.
+# Contraction to fma would give different bits from the same source on another backend.
 set(SHARDSTREAM_CXX_FLAGS -ffp-contract=off)
-# CMake 3.25 refuses CUDA_STANDARD 20 with nvcc 13.
+# CMake 3.25 rejects CUDA_STANDARD 20 with nvcc 13.
 set(SHARDSTREAM_CUDA_FLAGS -std=c++20 -fmad=false)
 set(SHARDSTREAM_SANITIZE_FLAGS "")
 if(SHARDSTREAM_SANITIZE)

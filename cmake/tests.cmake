@@ -1,6 +1,6 @@
-# The two helpers that make tests. Both know ranks, labels, the GPU and skips, so that no test
-# repeats them. Every ctest name begins with the build folder's: host.units, cuda.gpu_tests.
-# A test that can't run here prints "SKIP: why" and returns 77; ctest then lists it as skipped.
+# Two functions that add tests. They handle ranks, labels, the GPU and skipping for all tests. Every
+# ctest name begins with the name of the build folder: host.units, cuda.gpu_tests. A test that cannot
+# run here prints "SKIP: why" and returns 77; ctest then lists it as skipped.
 
 find_package(GTest)
 if(NOT GTest_FOUND)
@@ -9,7 +9,7 @@ if(NOT GTest_FOUND)
 endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-# The distribution's h5py may be out of sight of the Python that stands first on PATH.
+# The first Python on PATH may not find the distribution's h5py.
 set(SHARDSTREAM_PYTHON ${Python3_EXECUTABLE})
 foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
   execute_process(COMMAND ${candidate} -c "import h5py"
@@ -20,8 +20,8 @@ foreach(candidate ${Python3_EXECUTABLE} /usr/bin/python3)
   endif()
 endforeach()
 
-# Open MPI refuses more ranks than cores, and root, unless told; it would also bind the ranks of
-# tests that run side by side to the same cores.
+# By default, Open MPI rejects root and more ranks than cores, and binds the ranks of tests that run
+# in parallel to the same cores.
 set(launcher ${MPIEXEC_EXECUTABLE} ${MPIEXEC_PREFLAGS})
 set(launcher_environment "")
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version ERROR_QUIET)
@@ -38,7 +38,7 @@ set(SHARDSTREAM_LAUNCHER_ENVIRONMENT ${launcher_environment})
 get_filename_component(SHARDSTREAM_BUILD_NAME ${PROJECT_BINARY_DIR} NAME)
 add_custom_target(shardstream_tests)  # all test programs of this build
 
-# What both helpers say of a registered test.
+# Sets the properties of a test; used by both functions.
 function(shardstream_register test)
   cmake_parse_arguments(PARSE_ARGV 1 arg "GPU" "PROCESSORS" "LABELS;ENVIRONMENT")
   foreach(label ${arg_LABELS})
@@ -49,7 +49,7 @@ function(shardstream_register test)
   if(NOT arg_LABELS)
     message(FATAL_ERROR "Test ${test} has no label.")
   endif()
-  # The time is for tests that hang. None has needed a quarter of it on two cores.
+  # The timeout is for tests that hang. Every test needs less than a quarter of it on two cores.
   set_tests_properties(${test} PROPERTIES
     LABELS "${arg_LABELS}" TIMEOUT 900 SKIP_RETURN_CODE 77
     ENVIRONMENT "${arg_ENVIRONMENT};${SHARDSTREAM_LAUNCHER_ENVIRONMENT}")
@@ -67,12 +67,12 @@ endfunction()
 # A GoogleTest program, tests/NAME in the build folder.
 #   RANKS     one ctest entry per count, NAME.npN, under the MPI launcher; tests/mpi/main.cpp
 #             is its main. Sanitizer builds take the first and the last count
-#   GPU       built only with CUDA, skipped where no GPU is visible; tests/gpu/main.cpp is its main.
-#             With RANKS: skipped where there are fewer GPUs than ranks
-#   OWN_MAIN  a program that is no GoogleTest: it returns 0, 77 or a failure
-#   SANITIZE  the sanitizer builds that it belongs to; unit: address, contract: thread and address,
-#             all others: none, unless said here
-# PROCESSORS says how many cores a test with threads of its own keeps busy (default: its ranks).
+#   GPU       built only with CUDA, skipped without a visible GPU; tests/gpu/main.cpp is its main.
+#             With RANKS: skipped with fewer GPUs than ranks
+#   OWN_MAIN  a program without GoogleTest: it returns 0, 77 or a failure
+#   SANITIZE  the sanitizer builds that it belongs to; by default address for unit, thread and
+#             address for contract, none for all others
+# PROCESSORS is the number of cores that a test with its own threads uses (default: its ranks).
 function(shardstream_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg
     "GPU;OWN_MAIN" "PROCESSORS" "SOURCES;USES;LINKS;LABELS;RANKS;SANITIZE")
@@ -121,7 +121,7 @@ function(shardstream_test name)
   target_link_libraries(${name} PRIVATE shardstream_flags ${arg_USES} ${arg_LINKS} ${main})
   target_include_directories(${name} PRIVATE
     ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  # Half of a build is tests' sources, most of which run once: only the rooms are worth more.
+  # Half of the compile time is for tests, most of which run once, so they are less optimised.
   target_compile_options(${name} PRIVATE
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
   set_target_properties(${name} PROPERTIES
@@ -147,7 +147,7 @@ function(shardstream_test name)
     if(arg_PROCESSORS)
       math(EXPR processors "${ranks} * ${arg_PROCESSORS}")
     endif()
-    # MPI libraries keep memory until the end, which is no leak of ours.
+    # MPI libraries keep memory until the end of the process, which is not a leak of this program.
     shardstream_register(${test}.np${ranks} ${gpu} LABELS ${arg_LABELS} PROCESSORS ${processors}
       ENVIRONMENT ${environment} ASAN_OPTIONS=detect_leaks=0)
   endforeach()
@@ -155,12 +155,12 @@ endfunction()
 
 # shardstream_script_test(NAME COMMAND script argument... LABELS label...
 #                         [GPU] [PROCESSORS n])
-# A script, found beside the calling CMakeLists.txt; a .py runs under the Python that has h5py.
-# It starts in an emptied folder of its own and finds in the environment:
-#   SHARDSTREAM_TEST_PROGRAM   the binary
-#   SHARDSTREAM_TEST_LAUNCHER  the MPI launcher with its flags, to be followed by "-n 2 PROGRAM"
-#   SHARDSTREAM_TEST_CUDA      ON or OFF: is the CUDA backend in the binary?
-#   SHARDSTREAM_TEST_PYTHON    a Python that has h5py, if any has
+# A script in the folder of the calling CMakeLists.txt; a .py runs under the Python that has h5py.
+# It starts in an empty folder of its own with these environment variables:
+#   SHARDSTREAM_TEST_PROGRAM   the program
+#   SHARDSTREAM_TEST_LAUNCHER  the MPI launcher with its flags; append "-n 2 PROGRAM"
+#   SHARDSTREAM_TEST_CUDA      ON if the program contains the CUDA backend, else OFF
+#   SHARDSTREAM_TEST_PYTHON    a Python that has h5py, if there is one
 # Not part of sanitizer builds. GPU: only with CUDA.
 function(shardstream_script_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "GPU" "PROCESSORS" "COMMAND;LABELS")

@@ -1,4 +1,4 @@
-# Programs that measure, for anyone with the hardware. No tests: machines are shared.
+# Programs that measure performance. They are not tests, since machines may be shared.
 
 # shardstream_yardstick(NAME SOURCES file... [USES room...] [LINKS library...])
 # tests/NAME in the build folder, built by the target `yardsticks`.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the project's scripts share; they source it after `cd` to the repository's top.
+# Common functions of the project's scripts, which source it in the top folder of the repository.
 
 heading() { printf '\n==> %s\n' "$*"; }
 note() { printf '    %s\n' "$*"; }
@@ -8,7 +8,7 @@ die() {
   exit 1
 }
 
-# run_logged LOG COMMAND...: output goes to LOG; of a failure its last lines are shown.
+# run_logged LOG COMMAND...: writes the output to LOG, and shows its last lines after a failure.
 run_logged() {
   local log=$1 code=0
   shift
@@ -17,12 +17,12 @@ run_logged() {
   "$@" >>"$log" 2>&1 || code=$?
   if ((code != 0)); then
     tail -n 60 "$log" >&2
-    printf '\nERROR: exit code %d from: %s\n       all of its output: %s\n' "$code" "$*" "$log" >&2
+    printf '\nERROR: exit code %d from: %s\n       complete output: %s\n' "$code" "$*" "$log" >&2
   fi
   return "$code"
 }
 
-# show_warnings LOG: what CMake warned of (a library or CUDA left out) must not stay in the log.
+# show_warnings LOG: shows the warnings of CMake, for example about a missing library or CUDA.
 show_warnings() {
   awk '/^CMake Warning/ { on = 1; next }
        on && /^  / { sub(/^ +/, ""); text = text (text == "" ? "" : " ") $0; next }
@@ -30,7 +30,7 @@ show_warnings() {
        END { if (text != "") print "    WARNING: " text }' "$1"
 }
 
-# One compiler a core, as long as each can have 2 GiB.
+# The number of parallel compilers: one per core, and 2 GiB of memory for each.
 parallel_jobs() {
   local cores memory
   cores=$(nproc)
@@ -39,7 +39,7 @@ parallel_jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-# GPUs that a program started here would see.
+# The number of GPUs that are visible to a program.
 visible_gpus() {
   local count=0
   if command -v nvidia-smi >/dev/null; then
@@ -55,14 +55,14 @@ visible_gpus() {
   echo "$count"
 }
 
-# The architectures of this machine's GPUs as CMake wants them, "80-real;90-real", or nothing.
-# A build for them alone takes a fraction of the time.
+# The architectures of this machine's GPUs in the format of CMake, "80-real;90-real", or nothing.
+# Building only for these takes a fraction of the time.
 gpu_architectures() {
   nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
     sed -n 's/^\([0-9]*\)\.\([0-9]\)$/\1\2-real/p' | sort -u | paste -sd ';' || true
 }
 
-# Prints the CUDA compiler's path, or nothing. CMake itself looks on PATH and at CUDACXX alone.
+# Prints the path of the CUDA compiler, or nothing. CMake itself only checks PATH and CUDACXX.
 find_nvcc() {
   local candidate
   for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-}/bin/nvcc" \
@@ -74,7 +74,7 @@ find_nvcc() {
   done
 }
 
-# nvcc_problem NVCC: why it can't be used, or nothing.
+# nvcc_problem NVCC: prints the reason why it cannot be used, or nothing.
 nvcc_problem() {
   local version
   version=$("$1" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
@@ -90,7 +90,7 @@ use_ccache() {
   fi
 }
 
-# run_shown COMMAND...: first says it, as a line that can be pasted into a shell.
+# run_shown COMMAND...: prints the command, quoted for a shell, and runs it.
 run_shown() {
   local word line=
   for word in "$@"; do
@@ -101,12 +101,13 @@ run_shown() {
   "$@"
 }
 
-# launch RANKS COMMAND...: mpirun, also for root and on fewer cores than ranks; shown.
+# launch RANKS COMMAND...: prints and runs mpirun, also as root and with fewer cores than ranks.
 launch() {
   local ranks=$1 flags=() as_root=()
   shift
   if mpirun --version 2>/dev/null | grep -q -E 'Open MPI|OpenRTE|PRRTE'; then
-    # -q: no banner of its own on an error. Bound ranks would have one core for all their readers.
+    # -q avoids mpirun's own banner after an error. With binding, all readers of a rank would share
+    # one core.
     flags=(-q --oversubscribe --bind-to none)
     if ((EUID == 0)); then
       as_root=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)

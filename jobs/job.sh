@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# What the Slurm jobs share. Slurm runs a copy of a job script, so each finds the folder of its
-# original and sources this file from there, with `folder` set.
+# Common functions of the Slurm jobs. Slurm runs a copy of a job script, so each script finds the
+# folder of its original, sets `folder`, and sources this file from there.
 
 die() {
   printf 'ERROR: %s\n' "$*" >&2
   exit 2
 }
 
-# The names that `shardstream scale --list` gives launches, for sed.
+# The names of launches in `shardstream scale --list`, for sed.
 # shellcheck disable=SC2034  # for the scripts that source this file
 launch_names='calibration\|p[0-9]*-r[0-9]*\|p[0-9]*-timeline'
 
-# begin_job "$0" "$@": prints the script's comment for --help; ends unless this is a job with
-# something to do. Else loads SITE_MODULES, sets `program`, and says what the job has.
+# begin_job "$0" "$@": prints the script's comment for --help. Ends with an error unless this is a
+# Slurm job with arguments. Loads SITE_MODULES, sets `program`, and prints the job's resources.
 begin_job() {
   local script=$1
   shift
@@ -21,12 +21,12 @@ begin_job() {
     exit
   fi
   if [[ -z ${SLURM_JOB_ID:-} ]]; then
-    die "this is no Slurm job: submit it with sbatch (--help shows how)"
+    die "this is not a Slurm job: submit it with sbatch (--help shows how)"
   fi
-  if (($# == 0)); then die "what to run is missing (--help shows how)"; fi
+  if (($# == 0)); then die "there are no arguments: name a workload (--help shows how)"; fi
   load_modules
   find_program
-  # Newer versions of srun do not take this over from sbatch.
+  # Newer versions of srun do not inherit this from sbatch.
   export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
   printf 'job %s: %s, nodes %s (%s), tasks %s, CPUs of a task %s, GPUs of a node %s, modules %s\n' \
     "$SLURM_JOB_ID" "$program" "$SLURM_JOB_NUM_NODES" "$SLURM_JOB_NODELIST" "${SLURM_NTASKS:-1}" \
@@ -44,28 +44,28 @@ load_modules() {
   set -u
 }
 
-# Sets `program`: the one on PATH, else the build beside jobs/.
+# Sets `program`: shardstream on PATH, else the build in this repository.
 find_program() {
   # shellcheck disable=SC2154  # the script has set `folder`
   program=$(command -v shardstream) || program=${folder%/*}/build/shardstream
   [[ -x $program ]] || die "no shardstream on PATH, and no $program: build it (jobs/quickstart)"
 }
 
-# Starts a run with a rank for each task of the job. SITE_LAUNCHER replaces srun.
+# Starts a run with one rank per task of the job. SITE_LAUNCHER replaces srun.
 run_on_all_tasks() {
   local launcher
   read -ra launcher <<<"${SITE_LAUNCHER:-srun --mpi=${SLURM_MPI_TYPE:-pmix} --gpu-bind=none}"
   "${launcher[@]}" "$program" run "$@" --launch.expect-ranks "${SLURM_NTASKS:-auto}"
 }
 
-# end_job CODE: with code 75 (interrupted) the job is requeued first, at most MAX_RESTARTS (50)
-# times; its next start does what is left.
+# end_job CODE: with code 75 (interrupted), requeues the job, at most MAX_RESTARTS (50) times; its
+# next start continues the work.
 end_job() {
   if (($1 == 75)); then
     if ((${SLURM_RESTART_COUNT:-0} < ${MAX_RESTARTS:-50})); then
       scontrol requeue "$SLURM_JOB_ID"
     else
-      printf 'This was restart %s: the job ends. What is finished stays; submit it again.\n' \
+      printf 'This was restart %s: the job ends. Finished work is kept; submit it again.\n' \
         "${SLURM_RESTART_COUNT:-0}" >&2
     fi
   fi

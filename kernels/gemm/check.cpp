@@ -36,14 +36,29 @@ template <class T>
   to = __builtin_convertvector(four, Four<double>);
 }
 
-/// The sums of x[i] * y[i] and of x[i]^2: sixteen lanes, then the lanes in order.
+/// Four lanes pair by pair. Not handed over as a value, see load().
+[[gnu::always_inline]] inline double joined(const Four<double>& lanes) {
+  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+/// Asks memory for the line of x[i] one row later, since what it sends on its own accord ends with
+/// the part of a row that is summed.
 template <class T>
-SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, const double* y, std::uint64_t count) {
+[[gnu::always_inline]] inline void fetch_next_row(const T* x, std::uint64_t ld, std::uint64_t i) {
+  if (i % (64 / sizeof(T)) == 0) __builtin_prefetch(x + ld + i);
+}
+
+/// The sums of x[i] * y[i] and of x[i]^2: sixteen lanes, then pairs of them. The next row is `ld`
+/// elements further.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, std::uint64_t ld, const double* y,
+                                    std::uint64_t count) {
   constexpr unsigned flight = 4;
   Four<double> sum[flight] = {}, squares[flight] = {};
   std::uint64_t at = 0;
   for (; at + 4 * flight <= count; at += 4 * flight) {
     for (unsigned i = 0; i < flight; ++i) {
+      fetch_next_row(x, ld, at + 4 * i);
       Four<double> a, b;
       load(x + at + 4 * i, a);
       load(y + at + 4 * i, b);
@@ -51,13 +66,8 @@ SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, const double* y, std::uint64_t c
       squares[i] += a * a;
     }
   }
-  Sums total;
-  for (unsigned i = 0; i < flight; ++i) {
-    for (unsigned lane = 0; lane < 4; ++lane) {
-      total.sum += sum[i][lane];
-      total.squares += squares[i][lane];
-    }
-  }
+  Sums total{joined((sum[0] + sum[2]) + (sum[1] + sum[3])),
+             joined((squares[0] + squares[2]) + (squares[1] + squares[3]))};
   for (; at < count; ++at) {
     const auto a = static_cast<double>(x[at]);
     total.sum += a * y[at];
@@ -66,7 +76,7 @@ SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, const double* y, std::uint64_t c
   return total;
 }
 
-constexpr std::uint64_t chunk = 256;  // columns whose signs are made at a time, for all rows
+constexpr std::uint64_t chunk = 512;  // columns whose signs are made at a time, for all rows
 
 std::array<double, chunk> signs_from(std::uint64_t seed, std::uint64_t first, std::uint64_t count) {
   std::array<double, chunk> signs;
@@ -83,7 +93,7 @@ void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t co
     const auto signs = signs_from(seed, first_column + c, width);
     for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
       const T* x = elements + r * ld + c;
-      use(r, sums(x, signs.data(), width));
+      use(r, sums(x, ld, signs.data(), width));
     }
   }
 }
@@ -105,32 +115,80 @@ void signed_sums(const SignedSumsArgs& args, unsigned part, unsigned parts) {
   });
 }
 
-// A block of A as doubles and the same depth of some of Y's columns, both in the nearest caches.
-constexpr std::uint64_t block_rows = 32, block_depth = 64, block_tiles = 8;
+// What of Y is in the nearest cache while rows of A pass: the depth of some of its columns.
+constexpr std::uint64_t block_depth = 512, block_rows = 64;
+constexpr unsigned block_tiles = 4;
+
+/// Adds the sum of the squares of x[i] to `squares` and those of x[i] * y[tile][i] to z[tile], of
+/// `Tiles` columns of Y: eight lanes each, then pairs of lanes, then what is left.
+template <unsigned Tiles, class T>
+[[gnu::always_inline]] inline void add_row(const T* x, std::uint64_t ld,
+                                           const double (*y)[block_depth], std::uint64_t depth,
+                                           double* z, double* squares) {
+  Four<double> sum[Tiles][2] = {}, square[2] = {};
+  std::uint64_t i = 0;
+  for (; i + 8 <= depth; i += 8) {
+    for (unsigned half = 0; half < 2; ++half) {
+      fetch_next_row(x, ld, i + 4 * half);
+      Four<double> a;
+      load(x + i + 4 * half, a);
+      square[half] += a * a;
+      for (unsigned tile = 0; tile < Tiles; ++tile) {
+        Four<double> b;
+        load(&y[tile][i + 4 * half], b);
+        sum[tile][half] += a * b;
+      }
+    }
+  }
+  double rest_square = joined(square[0] + square[1]), rest[Tiles];
+  for (unsigned tile = 0; tile < Tiles; ++tile) rest[tile] = joined(sum[tile][0] + sum[tile][1]);
+  for (; i < depth; ++i) {
+    const auto a = static_cast<double>(x[i]);
+    rest_square += a * a;
+    for (unsigned tile = 0; tile < Tiles; ++tile) rest[tile] += a * y[tile][i];
+  }
+  if (squares != nullptr) *squares += rest_square;
+  for (unsigned tile = 0; tile < Tiles; ++tile) z[tile] += rest[tile];
+}
+
+/// Adds the products of rows x [kk, kk + depth) of A with `tiles` of Y's columns, which y has, from
+/// column `first` on; with the first of them also the rows' squares.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void add_rows(const AddProductsArgs& args, Rows rows, std::uint64_t kk,
+                                        std::uint64_t depth, std::uint64_t first, unsigned tiles,
+                                        const double (*y)[block_depth]) {
+  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+    const T* const x = static_cast<const T*>(args.panel) + r * args.ld + kk;
+    double* const z = args.z + r * args.tiles + first;
+    double* const squares = first == 0 ? args.row_squares + r : nullptr;
+    switch (tiles) {
+      case 1:
+        add_row<1>(x, args.ld, y, depth, z, squares);
+        break;
+      case 2:
+        add_row<2>(x, args.ld, y, depth, z, squares);
+        break;
+      case 3:
+        add_row<3>(x, args.ld, y, depth, z, squares);
+        break;
+      default:
+        add_row<block_tiles>(x, args.ld, y, depth, z, squares);
+    }
+  }
+}
 
 /// Adds the products of rows x [kk, kk + depth) of A with Y.
 template <class T>
 void add_block(const AddProductsArgs& args, Rows rows, std::uint64_t kk, std::uint64_t depth) {
-  alignas(64) double a[block_rows][block_depth];
   alignas(64) double y[block_tiles][block_depth];
-  for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-    const T* x = static_cast<const T*>(args.panel) + r * args.ld + kk;
-    double* line = a[r - rows.begin];
-    for (std::uint64_t i = 0; i < depth; ++i) line[i] = x[i];
-    args.row_squares[r] += sums(line, line, depth).squares;
-  }
   for (std::uint64_t first = 0; first < args.tiles; first += block_tiles) {
-    const std::uint64_t tiles = std::min(block_tiles, args.tiles - first);
+    const auto tiles =
+        static_cast<unsigned>(std::min<std::uint64_t>(block_tiles, args.tiles - first));
     for (std::uint64_t i = 0; i < depth; ++i) {
       const double* line = args.y + (kk + i) * 2 * args.tiles + first;
-      for (std::uint64_t tile = 0; tile < tiles; ++tile) y[tile][i] = line[tile];
+      for (unsigned tile = 0; tile < tiles; ++tile) y[tile][i] = line[tile];
     }
-    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-      double* z = args.z + r * args.tiles + first;
-      for (std::uint64_t tile = 0; tile < tiles; ++tile) {
-        z[tile] += sums(a[r - rows.begin], y[tile], depth).sum;
-      }
-    }
+    add_rows<T>(args, rows, kk, depth, first, tiles, y);
   }
 }
 

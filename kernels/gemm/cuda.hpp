@@ -4,15 +4,14 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
-#include "kernels/gemm/panel/moments.hpp"
 #include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/variables.hpp"
 
 namespace shardstream::gemm::cuda {
 
 void canonicalize(const CanonicalizeArgs& args, CudaStream stream);
 void transpose(const TransposeArgs& args, CudaStream stream);
 void mirror(const MirrorArgs& args, CudaStream stream);
-void correlate(const CorrelateArgs& args, CudaStream stream);
 void zero(const ZeroArgs& args, CudaStream stream);
 void sum_words(const WordSumArgs& args, CudaStream stream);
 void finish(const FinishArgs& args, CudaStream stream);
@@ -20,7 +19,9 @@ void finish(const FinishArgs& args, CudaStream stream);
 void split(const SplitArgs& args, CudaStream stream);
 void add(const AddArgs& args, CudaStream stream);
 
-void moments(const MomentsArgs& args, CudaStream stream);
+void variable_sums(const VariableSumsArgs& args, CudaStream stream);
+void settle(const SettleArgs& args, CudaStream stream);
+void covariance(const CovarianceArgs& args, CudaStream stream);
 
 /// make_multiply_plan() for the calling thread's GPU.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile);

@@ -45,6 +45,16 @@ inline constexpr std::uint64_t most_split_k = 1024;
 /// The deepest K block of int8 on a host: as floats, sums of so many products are exact.
 inline constexpr std::uint64_t most_float_int8_k = (1 << 24) / (128 * 128);
 
+/// The longest edge of a host's tile of C along an edge of x: one of `parts` of x, so that threads
+/// have tiles to share, but from 128, below which calls are slow, to what the library's full rate
+/// takes (kernels/README.md).
+constexpr std::uint64_t longest_host_edge(std::uint64_t x, std::uint64_t parts,
+                                          Precision precision) {
+  const std::uint64_t longest = precision == Precision::fp64 ? 384 : 512;
+  const std::uint64_t part = ((x + parts - 1) / parts + 7) / 8 * 8;
+  return part < 128 ? 128 : part < longest ? part : longest;
+}
+
 /// Whether K is so much longer than C's edges, and C has so few tiles, that C and partial sums of
 /// it are small beside the panels.
 constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const Tile& tile) {
@@ -58,7 +68,7 @@ constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const 
 /// stand in an order of their own, which has none.
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                   const Tile& tile, Precision precision, bool on_host) {
-  constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 16;
+  constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 4;
   // A host's library wants lanes of 512 and more.
   const std::uint64_t most = !on_host ? 8 : precision == Precision::int8 ? 2 : 4;
   if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
@@ -122,9 +132,8 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
 }
 
 /// The shape for C of m x n and sums over k, each at least 1. A GPU's edges suit its tensor cores'
-/// tiles and rows aligned to 32 bytes; those of a host give its threads enough tiles to share while
-/// a call still runs near the library's full rate (kernels/README.md). Rows of C and of its mirror
-/// are whole words of 8 bytes. Tiles of a symmetric C are square.
+/// tiles and rows aligned to 32 bytes. Rows of C and of its mirror are whole words of 8 bytes.
+/// Tiles of a symmetric C are square.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         bool on_host, bool symmetric = false) {
   const bool splits = precision == Precision::fp32x3;
@@ -132,7 +141,12 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
     const std::uint64_t deepest = splits                         ? most_split_k
                                   : precision == Precision::int8 ? most_float_int8_k
                                                                  : 2048;
-    Tile tile{equal_edge(m, 768, 8, 2), equal_edge(n, 768, 8, 2), equal_edge(k, deepest, 8, 1)};
+    // Each tile costs its check and its way to the host once, which deep sums make up for; of their
+    // few tiles a symmetric product computes fewer elements twice the smaller they are.
+    const std::uint64_t parts = k / 8 >= m && k / 8 >= n ? 4 : 2;
+    Tile tile{equal_edge(m, longest_host_edge(m, parts, precision), 8, 2),
+              equal_edge(n, longest_host_edge(n, parts, precision), 8, 2),
+              equal_edge(k, deepest, 8, 1)};
     tile.lanes = lanes_for(m, n, k, tile, precision, on_host);
     if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
     return tile;

@@ -9,9 +9,25 @@
 
 namespace shardstream::reduce::cuda {
 
-/// Lanes a thread owns: 16 bytes of them, but no more than four.
+/// Neighbouring lanes that a thread owns.
 template <class T>
-inline constexpr unsigned lanes_per_thread = sizeof(T) >= 4 ? 16 / sizeof(T) : 4;
+inline constexpr unsigned lanes_per_thread = sizeof(T) >= 4 ? 2 : 4;
+
+/// Threads of the block that makes a leaf.
+template <class T, unsigned Lanes>
+inline constexpr unsigned leaf_threads = Lanes / lanes_per_thread<T>;
+
+/// Blocks that a multiprocessor takes at least: the compiler limits registers to that. The variance
+/// reads a leaf twice. With one block on each multiprocessor the L2 cache of a recent GPU holds the
+/// leaves of f32 that are worked on, so that the second pass comes from there.
+template <class T, unsigned Lanes, bool Variance>
+inline constexpr unsigned min_leaf_blocks = Variance ? 1 : 512 / leaf_threads<T, Lanes>;
+
+/// Rows of a leaf that are always on their way to a thread: 256 bytes of them, with extremes 128,
+/// and fewer of single bytes, which take a register each.
+template <class T, bool Extremes>
+inline constexpr unsigned flight = sizeof(T) >= 4 ? (Extremes ? 64 : 128) / sizeof(T)
+                                                  : (Extremes ? 8 : 24);
 
 template <class T>
 struct alignas(lanes_per_thread<T> * sizeof(T)) LaneVector {
@@ -32,27 +48,31 @@ __device__ V shuffle_down(const V& value, unsigned distance) {
 }
 
 /// The fixed tree over lanes; valid in thread 0. `shared` holds Threads * Vector values and may be
-/// reused when this returns.
+/// reused when this returns. The first warp takes over from all others at once, since each barrier
+/// would cost more than its additions.
 template <unsigned Threads, unsigned Vector, class V, class Op>
 __device__ V fold_block(V (&lane)[Vector], V* shared, Op op) {
+  constexpr unsigned warp = 32, warps = Threads / warp;
   const unsigned t = threadIdx.x;
-  for (unsigned width = Threads / 2; width >= 32; width /= 2) {
-    if (t >= width && t < 2 * width) {
 #pragma unroll
-      for (unsigned c = 0; c < Vector; ++c) shared[(t - width) * Vector + c] = lane[c];
-    }
-    __syncthreads();
-    if (t < width) {
+  for (unsigned c = 0; c < Vector; ++c) shared[c * Threads + t] = lane[c];
+  __syncthreads();
+  if (t < warp) {
 #pragma unroll
-      for (unsigned c = 0; c < Vector; ++c) lane[c] = op(lane[c], shared[t * Vector + c]);
-    }
-    __syncthreads();
-  }
-  if (t < 32) {
+    for (unsigned c = 0; c < Vector; ++c) {
+      V value[warps];
 #pragma unroll
-    for (unsigned width = (Threads < 32 ? Threads : 32) / 2; width >= 1; width /= 2) {
+      for (unsigned w = 0; w < warps; ++w) value[w] = shared[c * Threads + w * warp + t];
 #pragma unroll
-      for (unsigned c = 0; c < Vector; ++c) lane[c] = op(lane[c], shuffle_down(lane[c], width));
+      for (unsigned width = warps / 2; width >= 1; width /= 2) {
+#pragma unroll
+        for (unsigned w = 0; w < width; ++w) value[w] = op(value[w], value[w + width]);
+      }
+      lane[c] = value[0];
+#pragma unroll
+      for (unsigned width = warp / 2; width >= 1; width /= 2) {
+        lane[c] = op(lane[c], shuffle_down(lane[c], width));
+      }
     }
 #pragma unroll
     for (unsigned width = Vector / 2; width >= 1; width /= 2) {
@@ -60,6 +80,7 @@ __device__ V fold_block(V (&lane)[Vector], V* shared, Op op) {
       for (unsigned c = 0; c < width; ++c) lane[c] = op(lane[c], lane[c + width]);
     }
   }
+  __syncthreads();
   return lane[0];
 }
 
@@ -171,18 +192,13 @@ struct ThreadLanes {
 template <unsigned Lanes>
 inline constexpr unsigned leaf_scratch = 16 * Lanes;
 
-/// Rows of a leaf that are always on their way to a thread; more would leave too few threads on a
-/// multiprocessor beside the registers that extremes need.
-template <bool Extremes>
-inline constexpr unsigned flight = Extremes ? 8 : 24;
-
-/// Statistics of one leaf, by Lanes / lanes_per_thread<T> threads; valid in thread 0. `first` is
+/// Statistics of one leaf, by leaf_threads<T, Lanes> threads; valid in thread 0. `first` is
 /// the index of the leaf's first element. `shared` holds leaf_scratch<Lanes> bytes, aligned to 16,
 /// and may be reused when this returns.
 template <class T, unsigned Lanes, bool Extremes, bool Variance, unsigned Flight>
 __device__ PartialOf<T> reduce_leaf(const T* x, unsigned count, std::int64_t first, Want want,
                                     unsigned char* shared) {
-  constexpr unsigned vector = lanes_per_thread<T>, threads = Lanes / vector;
+  constexpr unsigned vector = lanes_per_thread<T>, threads = leaf_threads<T, Lanes>;
   using Lanes_ = ThreadLanes<T>;
   using Key = typename Lanes_::Key;
   __shared__ bool look_closer;

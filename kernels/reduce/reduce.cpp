@@ -1,6 +1,7 @@
 #include "kernels/reduce/reduce.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "kernels/reduce/leaf.hpp"
 #include "kernels/reduce/tree.hpp"
@@ -15,11 +16,24 @@ SHARDSTREAM_VECTOR_CLONES PartialOf<T> leaf(const T* x, unsigned count, std::int
   return reduce_leaf<T, lanes>(x, count, first, want);
 }
 
-/// A part takes a contiguous share of the leaves.
+/// The tree over all leaves of the batch.
 template <class T>
-void leaves_host(const LeavesArgs<T>& args, unsigned part, unsigned parts) {
-  const std::uint64_t leaves = (args.count + leaf_elements - 1) / leaf_elements;
-  for (std::uint64_t i = leaves * part / parts; i < leaves * (part + 1) / parts; ++i) {
+void join_leaves(const BatchArgs<T>& args) {
+  const Leaves stretch = args.stretch();
+  TreeFold<Extreme<T>> tree;
+  for (std::uint64_t i = 0; i < stretch.count; ++i) {
+    tree.push({stretch.first + i, 0}, args.leaves[i]);
+  }
+  for (std::size_t i = 0; i < tree.nodes().size(); ++i) args.largest[i] = tree.nodes()[i].partial;
+  for (unsigned i = 0; i < args.sample_count; ++i) args.samples[i] = args.leaves[args.sampled[i]];
+}
+
+/// A part takes a contiguous share of the leaves. The one that is done last joins them: nodes are
+/// few.
+template <class T>
+void batch_host(const BatchArgs<T>& args, unsigned part, unsigned parts) {
+  const Rows mine = rows_of(args.stretch().count, part, parts);
+  for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
     const std::uint64_t offset = i * leaf_elements;
     const auto count = static_cast<unsigned>(std::min(leaf_elements, args.count - offset));
     // Copied, since ThreadSanitizer does not see what a call writes where its result goes.
@@ -27,38 +41,24 @@ void leaves_host(const LeavesArgs<T>& args, unsigned part, unsigned parts) {
                                   static_cast<std::int64_t>(args.first + offset), args.want);
     args.leaves[i] = one;
   }
-}
-
-/// Few nodes, so one part does it all.
-template <class T>
-void join_host(const JoinArgs<T>& args, unsigned part, unsigned) {
-  if (part != 0) return;
-  TreeFold<T> tree;
-  for (std::uint64_t i = 0; i < args.stretch.count; ++i) {
-    tree.push({args.stretch.first + i, 0}, args.leaves[i]);
-  }
-  for (std::size_t i = 0; i < tree.nodes().size(); ++i) args.largest[i] = tree.nodes()[i].partial;
-  for (unsigned i = 0; i < args.sample_count; ++i) args.samples[i] = args.leaves[args.sampled[i]];
+  const std::atomic_ref done(*args.exchange);
+  if (done.fetch_add(1, std::memory_order_acq_rel) + 1 < parts) return;
+  join_leaves(args);
+  done.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace
 
 template <class T>
-Kernel<LeavesArgs<T>> leaves_kernel() {
-  return {"reduce_leaves", leaves_host<T>, with_cuda<cuda::leaves<T>>()};
-}
-template <class T>
-Kernel<JoinArgs<T>> join_kernel() {
-  return {"reduce_join", join_host<T>, with_cuda<cuda::join<T>>()};
+Kernel<BatchArgs<T>> batch_kernel() {
+  return {"reduce_batch", batch_host<T>, with_cuda<cuda::batch<T>>()};
 }
 
-template Kernel<LeavesArgs<float>> leaves_kernel();
-template Kernel<LeavesArgs<double>> leaves_kernel();
-template Kernel<LeavesArgs<std::int32_t>> leaves_kernel();
-template Kernel<LeavesArgs<std::int64_t>> leaves_kernel();
-template Kernel<LeavesArgs<std::int8_t>> leaves_kernel();
-template Kernel<LeavesArgs<std::uint8_t>> leaves_kernel();
-template Kernel<JoinArgs<double>> join_kernel();
-template Kernel<JoinArgs<std::int64_t>> join_kernel();
+template Kernel<BatchArgs<float>> batch_kernel();
+template Kernel<BatchArgs<double>> batch_kernel();
+template Kernel<BatchArgs<std::int32_t>> batch_kernel();
+template Kernel<BatchArgs<std::int64_t>> batch_kernel();
+template Kernel<BatchArgs<std::int8_t>> batch_kernel();
+template Kernel<BatchArgs<std::uint8_t>> batch_kernel();
 
 }  // namespace shardstream::reduce

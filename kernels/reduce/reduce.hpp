@@ -25,54 +25,67 @@ struct Want {
   bool skip_nans = false;  ///< NaNs are counted apart and leave the statistics alone
 };
 
-/// Statistics of each leaf of a stretch.
+/// On a GPU one block joins 2^group_levels neighbouring nodes, one a thread.
 template <class T>
-struct LeavesArgs {
-  const T* elements;     ///< aligned to 16 bytes
-  std::uint64_t count;   ///< elements, one or more; only the last leaf may be short
-  std::uint64_t first;   ///< global index of elements[0], a multiple of leaf_elements
-  PartialOf<T>* leaves;  ///< out: one a leaf
-  Want want;
-};
+inline constexpr unsigned group_levels = sizeof(T) >= 4 ? 8 : 7;
+
+/// Groups of all levels over a stretch of `leaves` leaves that begins anywhere.
 template <class T>
-Kernel<LeavesArgs<T>> leaves_kernel();
-
-/// The largest whole subtrees over a stretch of leaves, and some of the leaves. `T` is the class of
-/// the nodes: double or std::int64_t.
-template <class T>
-struct JoinArgs {
-  static constexpr unsigned most_samples = 128;
-
-  const Partial<T>* leaves;
-  Partial<T>* scratch;  ///< scratch_nodes(number of leaves)
-  Partial<T>* largest;  ///< out: one for each of `subtrees`, in their order
-  Partial<T>* samples;  ///< out: samples[i] is leaves[sampled[i]]
-  Leaves stretch;
-  SubtreeList subtrees;  ///< those of the stretch
-  unsigned sample_count;
-  std::uint32_t sampled[most_samples];
-};
-template <class T>
-Kernel<JoinArgs<T>> join_kernel();
-
-/// On a GPU one block joins 2^group_levels neighbouring nodes, and then one the blocks' nodes.
-inline constexpr unsigned group_levels = 8;
-
-/// Nodes of blocks, of all levels, for a stretch of `leaves` leaves that begins anywhere.
-constexpr std::uint64_t scratch_nodes(std::uint64_t leaves) {
-  std::uint64_t nodes = 0;
-  for (unsigned level = group_levels; level < 64; level += group_levels) {
-    nodes += (leaves >> level) + 2;
+constexpr std::uint64_t groups_over(std::uint64_t leaves) {
+  std::uint64_t groups = 0;
+  for (unsigned level = group_levels<T>; level < 64; level += group_levels<T>) {
+    groups += (leaves >> level) + 2;
   }
-  return nodes;
+  return groups;
 }
 
-// The launchers: each enqueues its kernels and does not wait.
+/// Words of BatchArgs::exchange: a counter for each group, and for each node of the tree that is
+/// handed to another block twice the size of a partial.
+template <class T>
+constexpr std::uint64_t exchange_words(std::uint64_t leaves) {
+  const std::uint64_t groups = groups_over<T>(leaves);
+  return groups + groups % 2 + (leaves + groups) * 2 * sizeof(PartialOf<T>) / sizeof(std::uint64_t);
+}
+
+/// exchange_words<T>(n) is at most exchange_words<T>(0) + n * exchange_words_per_leaf<T>.
+template <class T>
+inline constexpr std::uint64_t exchange_words_per_leaf = 2 * sizeof(PartialOf<T>) /
+                                                             sizeof(std::uint64_t) +
+                                                         1;
+
+/// Statistics of each leaf of a batch, the largest whole subtrees over the leaves, and copies of
+/// some leaves.
+template <class T>
+struct BatchArgs {
+  static constexpr unsigned max_samples = 128;
+
+  const T* elements;        ///< aligned to 16 bytes
+  std::uint64_t count;      ///< elements, one or more; only the last leaf may be short
+  std::uint64_t first;      ///< global index of elements[0], a multiple of leaf_elements
+  PartialOf<T>* leaves;     ///< out: one a leaf
+  PartialOf<T>* largest;    ///< out: one for each of `subtrees`, in their order
+  PartialOf<T>* samples;    ///< out: samples[i] is leaves[sampled[i]]
+  std::uint64_t* exchange;  ///< exchange_words(), aligned to 16 bytes; see below
+  Want want;
+  unsigned sample_count;
+  std::uint32_t sampled[max_samples];
+  SubtreeList subtrees;  ///< subtrees(stretch())
+
+  /// The leaves of the batch.
+  constexpr Leaves stretch() const {
+    return {first / leaf_elements, (count + leaf_elements - 1) / leaf_elements};
+  }
+};
+
+/// `exchange` is zero before a launch and zero again after it, so that it is cleared once, after it
+/// was allocated. Launches that may run at the same time have one each.
+template <class T>
+Kernel<BatchArgs<T>> batch_kernel();
+
+/// The launcher: it enqueues one kernel and does not wait.
 namespace cuda {
 template <class T>
-void leaves(const LeavesArgs<T>& args, CudaStream stream);
-template <class T>
-void join(const JoinArgs<T>& args, CudaStream stream);
+void batch(const BatchArgs<T>& args, CudaStream stream);
 }  // namespace cuda
 
 }  // namespace shardstream::reduce

@@ -50,7 +50,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
     const CommandLine line = words_of();
     if (line.words.size() != 2) {
       throw UsageError(
-          "bench help takes the name of one experiment, such as shardstream bench help stride: see "
+          "bench help needs the name of one experiment, as in shardstream bench help stride: see "
           "shardstream bench --list for all names");
     }
     print_output(experiments::help(experiments::named(line.words[1])));

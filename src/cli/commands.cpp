@@ -22,10 +22,10 @@ ExitCode code_of(const std::exception& error) {
   return own != nullptr ? own->code() : ExitCode::failed;
 }
 
-/// Throws UsageError naming the first option in which a rank differs from rank 0: environments and
-/// INI files are not the same on every host by themselves.
+/// Throws UsageError with the first option in which a rank differs from rank 0. Environments and
+/// INI files may differ between hosts.
 void expect_same_options(const launch::Session& session, const Options& options) {
-  constexpr char end = '\0';  // in no argument, variable or line of a file
+  constexpr char end = '\0';  // cannot occur in an argument, a variable or a line of a file
   std::string mine;
   for (const auto& [key, value] : options.all())
     mine += fmt::format("{}={}{}", key, value.text, end);
@@ -37,7 +37,7 @@ void expect_same_options(const launch::Session& session, const Options& options)
     const auto line = at == 0 ? 0 : all[0].rfind(end, at - 1) + 1;
     const std::string key = all[0].substr(line, all[0].find('=', line) - line);
     throw UsageError(fmt::format(
-        "{} is not the same on ranks 0 and {}: give all ranks one command line, and pass "
+        "{} differs between ranks 0 and {}: give all ranks the same command line, and pass "
         "SHARDSTREAM_* variables to all hosts (mpirun -x)",
         key, rank));
   }
@@ -57,20 +57,20 @@ ExitCode guarded(const launch::Session& session, const std::optional<UsageError>
     session.collectively([&] { expect_same_options(session, options); });
     watchdog.emplace(session, options.seconds("comm.timeout"), log);
     const ExitCode code = body(session, options, log);
-    session.barrier();  // watched until the last is done
+    session.barrier();  // the watchdog runs until the last rank is done
     return code;
   } catch (const launch::AgreedError& error) {
-    if (error.speaks()) log.error(error.what());
+    if (error.prints()) log.error(error.what());
     session.barrier();
     return error.code();
   } catch (const std::exception& error) {
     if (watchdog) watchdog->stand_down();
     if (session.size() > 1) {
-      // The lowest of the ranks that failed speaks: it ends the others while these wait.
+      // Only the lowest of the failed ranks prints its error: it ends the others during their wait.
       std::this_thread::sleep_for(std::min(session.rank(), 10) * std::chrono::milliseconds(200));
     }
     log.error(message_of(error));
-    if (session.size() > 1) launch::Session::abort(code_of(error));  // the others would wait
+    if (session.size() > 1) launch::Session::abort(code_of(error));  // else the others would wait
     return code_of(error);
   }
 }
@@ -86,8 +86,8 @@ int in_session(const std::function<Options()>& parse, const Body& body) {
     if (!launch::under_launcher()) throw;
     mistake.emplace(error);
   }
-  // HDF5 that begins after MPI closes all its files when MPI ends, and crashes on one that it could
-  // not write.
+  // HDF5 must start before MPI. Otherwise, it closes all its files when MPI ends, and crashes on a
+  // file that it could not write.
   (void)io::hdf5_version();
   const launch::Session session;
   const std::string prefix = session.size() > 1 ? fmt::format("rank {}", session.rank()) : "";

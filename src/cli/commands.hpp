@@ -1,5 +1,6 @@
-// The program's commands; each returns what the process returns, or throws Error. What those that
-// start MPI share: options first, then MPI, then the work; and how it ends.
+// The commands of the program. Each returns the exit code of the process or throws Error. Commands
+// that start MPI share in_session(): it parses options, starts MPI, runs the work and handles
+// errors.
 #pragma once
 
 #include <array>
@@ -16,20 +17,21 @@
 
 namespace shardstream::cli {
 
-/// The options of all rooms. INI files and environment variables may name any of them.
+/// The options of all components, without those of `scale` and `bench`. INI files and environment
+/// variables may name any of them.
 OptionTable all_options();
-/// The same with [scale].
+/// all_options() and the section [scale].
 OptionTable scale_table();
-/// The options of `bench`, those of its experiments among them.
+/// The options of `bench` and of all its experiments.
 OptionTable bench_table();
-/// The same as `generate` takes them.
+/// all_options() with the meanings and ranges that they have for `generate`.
 OptionTable generate_options();
-/// Those that `generate` goes by, by key or whole sections.
+/// The options that `generate` accepts, as keys or whole sections.
 inline constexpr std::array<std::string_view, 9> options_of_generate = {
     "input.data", "input.count",  "input.shape", "input.type",      "input.seed",
     "launch",     "comm.timeout", "output.file", "output.overwrite"};
 
-/// Those that `bench` goes by beside its experiments' own.
+/// The options that `bench` accepts in addition to the options of its experiments.
 inline constexpr std::array<std::string_view, 11> options_of_bench = {"measure.warmup",
                                                                       "measure.repeat",
                                                                       "measure.precision",
@@ -52,7 +54,7 @@ int bench(const Arguments& arguments, const char* const* environment);
 int generate(const Arguments& arguments, const char* const* environment);
 int info(const Arguments& arguments, const char* const* environment);
 
-/// Text for --help: of the program, or of a command with what follows its name.
+/// The text of --help for the program or a command. `arguments` are those of the command.
 std::string program_help();
 std::string run_help(const Arguments& arguments);
 std::string scale_help(const Arguments& arguments);
@@ -64,29 +66,29 @@ std::string info_help(const Arguments& arguments);
 
 using Body = std::function<ExitCode(const launch::Session&, const Options&, Log&)>;
 
-/// Calls `parse` and then, inside an MPI session, `body`; returns what the process returns. The
-/// warnings of the options and an error are printed once. An error in `parse` starts MPI only under
-/// a launcher, where the ranks must agree on who speaks. An error that one rank alone knows of ends
-/// all ranks at once.
+/// Calls `parse` and then, inside an MPI session, `body`. Returns the exit code of the process.
+/// Warnings of the options and an error are printed once. If `parse` fails, MPI is started only
+/// under a launcher, where ranks must agree which one prints the error. An error that only one rank
+/// has found ends all ranks at once.
 int in_session(const std::function<Options()>& parse, const Body& body);
 
-// Rejecting options of the command line that another command or workload takes. Variables and INI
-// files may serve several commands and workloads, so their options are not checked.
+// These functions reject options of the command line that belong to another command or workload.
+// Environment variables and INI files may serve several commands, so their options are not checked.
 
-/// Of `run`: throws UsageError for the first option of the command line that is not for
-/// run.workload. `always` are keys that count for every workload, as some do in a dry run.
+/// For `run`: throws UsageError for the first option of the command line that the workload does not
+/// take. `always` are keys that every workload takes in this case, as for a dry run.
 void reject_options_of_other_workloads(const Options& options,
                                        std::span<const std::string_view> always);
 
-/// Of another `command`: throws UsageError for the first option of the command line that is not
-/// among its `own`, keys or whole sections. `data` and `sizes` are its keys for data and for sizes.
+/// For another `command`: throws UsageError for the first option of the command line that is not
+/// in `own`, its keys or whole sections. `data` and `sizes` are its keys for data and for sizes.
 void reject_options_of_run(const Options& options, std::string_view command,
                            std::span<const std::string_view> own,
                            std::span<const std::string_view> data,
                            std::span<const std::string_view> sizes);
 
-/// Throws UsageError if a file is named after --json, which takes no value, as users of other
-/// programs expect.
+/// Throws UsageError if a file name follows --json, which takes no value here although it does in
+/// other programs.
 void reject_json_file(const CommandLine& line);
 
 }  // namespace shardstream::cli

@@ -12,7 +12,7 @@
 namespace shardstream::cli {
 namespace {
 
-/// A share from "2%" or "0.5 %".
+/// A fraction from "2%" or "0.5 %".
 double parse_threshold(std::string_view text) {
   double percent = 0;
   try {
@@ -20,7 +20,7 @@ double parse_threshold(std::string_view text) {
     percent = parse_number(trim(text.substr(0, text.size() - 1)));
     if (!(percent > 0 && percent < 100)) throw UsageError("it is not above 0% and below 100%");
   } catch (const UsageError& error) {
-    throw UsageError(fmt::format("--threshold {} is no threshold ({}): pass one such as 2%",
+    throw UsageError(fmt::format("--threshold {} is not possible ({}): pass for example 2%",
                                  excerpt(text), error.what()));
   }
   return percent / 100;
@@ -35,10 +35,10 @@ int compare(const Arguments& arguments, const char* const*) {
   const CommandLine line = none.parse_command_line(arguments, switches, settings);
   reject_json_file(line);
   if (line.words.size() != 2) {
-    throw UsageError(fmt::format(
-        "compare needs two results or folders of them, OLD and NEW, and {} {} given: see "
-        "shardstream compare --help",
-        line.words.size(), line.words.size() == 1 ? "is" : "are"));
+    throw UsageError(
+        fmt::format("compare needs two result files or folders, OLD and NEW, but {} {} given: see "
+                    "shardstream compare --help",
+                    line.words.size(), line.words.size() == 1 ? "is" : "are"));
   }
   const auto threshold = line.settings.find("threshold");
   const report::ComparisonReport report = report::make_comparison(

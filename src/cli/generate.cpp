@@ -21,15 +21,15 @@ namespace {
 
 /// Bytes that one thread generates and writes at a time.
 constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
-/// One at the end alone would take minutes on a slow disk, in which nothing would seem to move.
-constexpr std::uint64_t pieces_a_sync = 128;
+/// A single sync at the end could take minutes on a slow disk, without any visible progress.
+constexpr std::uint64_t pieces_per_sync = 128;
 
 Options parse(const Arguments& arguments, const char* const* environment) {
   const OptionTable table = generate_options();
   const CommandLine line = table.parse_command_line(arguments);
   if (!line.words.empty()) {
     throw UsageError(
-        fmt::format("generate takes options only, but there is {}: see shardstream generate --help",
+        fmt::format("generate takes only options, not {}: see shardstream generate --help",
                     excerpt(line.words[0])));
   }
   Options options = table.resolve(line, environment, std::nullopt);
@@ -39,7 +39,7 @@ Options parse(const Arguments& arguments, const char* const* environment) {
   return options;
 }
 
-/// FILE and /PATH of "FILE:/PATH".
+/// The two parts of "FILE:/PATH".
 struct Target {
   std::string file, path;
 };
@@ -63,19 +63,20 @@ void write_share(const io::Source& source, const io::RangeWriter& writer, Range 
     const Range part = intersection(mine, {mine.first + i * piece, piece});
     source.read(part.first, part.count, memory.data());
     writer.write(part.first, {memory.data(), part.count * element});
-    if (i % pieces_a_sync == pieces_a_sync - 1) writer.sync();
+    if (i % pieces_per_sync == pieces_per_sync - 1) writer.sync();
     heartbeat.step("piece", i);
     progress.add(static_cast<double>(part.count));
   });
   writer.sync();
 }
 
-/// The generator, the file's layout (on rank 0), then every rank's share, then the file's name.
+/// Opens the generator and lays out the file (on rank 0). Then every rank writes its share, and
+/// rank 0 publishes the file under its name.
 ExitCode generate_data(const launch::Session& session, const Options& options, Log& log) {
   session.collectively([&] { launch::check_expected_ranks(session, options); });
   const std::string uuid = runtime::make_run_uuid(session);
   std::unique_ptr<io::Source> source;
-  std::optional<launch::RemoveOnSignal> remove;  // from before the file to after it
+  std::optional<launch::RemoveOnSignal> remove;  // outlives the file and is set up before it
   std::optional<io::DatasetFile> file;
   session.collectively([&] {
     const Target to = target(options);

@@ -26,26 +26,27 @@ namespace {
 constexpr std::array generate_rows = {
     OptionRow{"input.data", OptionKind::choice, "uniform", "uniform|ramp", "The generator."},
     OptionRow{"input.type", OptionKind::choice, "f32", "auto|f32|f64|i32|i64|i8|u8",
-              "The type of the elements; auto is f32."},
+              "The element type; auto is f32."},
     OptionRow{"output.file", OptionKind::text, "", "FILE.h5:/PATH",
-              "The file to write and the data set in it; this option must be given."},
-    OptionRow{"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-              "Whether an existing file is replaced, with all its data sets: never (false), if "
-              "generate has written it (true), or any regular file (anything)."},
+              "The file to write and the path of the data set in it; required."},
+    OptionRow{
+        "output.overwrite", OptionKind::choice, "false", "false|true|anything",
+        "Whether an existing file with all its data sets may be replaced: never (false), only "
+        "a file that generate has written (true), or any regular file (anything)."},
 };
 
 constexpr std::string_view sources =
-    "Options come from the command line, then from SHARDSTREAM_* variables\n"
-    "(SHARDSTREAM_OUTPUT_FILE for output.file), then from an INI file, then from the defaults.\n"
-    "Variables that no option has are ignored with a warning.\n"
-    "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
+    "Options come from the command line, else from SHARDSTREAM_* variables\n"
+    "(SHARDSTREAM_OUTPUT_FILE for output.file), else from an INI file, else from the defaults.\n"
+    "A SHARDSTREAM_* variable that matches no option gives a warning.\n"
+    "Write sizes as 64MiB or 1.5GB, and counts as 2^24 or 1e9.\n";
 constexpr std::string_view sources_of_generate =
-    "Options come from the command line, then from SHARDSTREAM_* variables\n"
-    "(SHARDSTREAM_INPUT_COUNT for input.count), then from the defaults.\n"
-    "Variables that no option has are ignored with a warning.\n"
-    "Sizes read 64MiB or 1.5GB, counts 2^24 or 1e9.\n";
+    "Options come from the command line, else from SHARDSTREAM_* variables\n"
+    "(SHARDSTREAM_INPUT_COUNT for input.count), else from the defaults.\n"
+    "A SHARDSTREAM_* variable that matches no option gives a warning.\n"
+    "Write sizes as 64MiB or 1.5GB, and counts as 2^24 or 1e9.\n";
 
-/// A command for each workload.
+/// One example of a command for each workload.
 std::string examples() {
   std::string lines;
   for (const workloads::Workload& workload : workloads::all()) {
@@ -54,7 +55,7 @@ std::string examples() {
   return lines;
 }
 
-/// The options of a workload in full, and those of every run by name.
+/// Describes the options of one workload, and lists the names of the options of every run.
 std::string help_of(const workloads::Workload& workload) {
   const OptionTable table = all_options();
   std::vector<std::string_view> own = workload.honours, common;
@@ -79,7 +80,7 @@ std::string help_of(const workloads::Workload& workload) {
       wrapped("  ", fmt::format("--{}", fmt::join(common, " --")), 2));
 }
 
-/// A line for each workload.
+/// One line per workload.
 std::string summaries() {
   std::string lines;
   for (const workloads::Workload& workload : workloads::all()) {
@@ -91,15 +92,15 @@ std::string summaries() {
 }  // namespace
 
 OptionTable all_options() {
-  std::vector<std::span<const OptionRow>> rooms = {workloads::run_options(), io::input_options(),
-                                                   io::matrix_options()};
+  std::vector<std::span<const OptionRow>> components = {workloads::run_options(),
+                                                        io::input_options(), io::matrix_options()};
   const auto of_workloads = workloads::options();
-  rooms.insert(rooms.end(), of_workloads.begin(), of_workloads.end());
-  rooms.insert(rooms.end(),
-               {launch::launch_options(), runtime::device_options(), comm::comm_options(),
-                pipeline::pipeline_options(), measure::measure_options(),
-                measure::telemetry_options(), io::output_options(), study::label_options()});
-  return OptionTable(rooms);
+  components.insert(components.end(), of_workloads.begin(), of_workloads.end());
+  components.insert(components.end(),
+                    {launch::launch_options(), runtime::device_options(), comm::comm_options(),
+                     pipeline::pipeline_options(), measure::measure_options(),
+                     measure::telemetry_options(), io::output_options(), study::label_options()});
+  return OptionTable(components);
 }
 
 OptionTable generate_options() {
@@ -108,16 +109,17 @@ OptionTable generate_options() {
 
 std::string program_help() {
   return fmt::format(
-      "shardstream streams data larger than a GPU through it, on one rank or many.\n"
+      "shardstream streams data that is larger than GPU memory through one GPU or many.\n"
       "\n"
-      "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   one workload over all ranks\n"
-      "  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] a scaling study: many runs, one folder\n"
-      "  shardstream report FILE|FOLDER...               scaling studies from result files\n"
-      "  shardstream compare OLD NEW                     whether runs became slower\n"
-      "  shardstream bench NAME...|all [OPTIONS]         measures techniques on your own GPUs\n"
+      "  shardstream run WORKLOAD|CONFIG.ini [OPTIONS]   runs one workload on all ranks\n"
+      "  shardstream scale WORKLOAD|CONFIG.ini [OPTIONS] runs a scaling study\n"
+      "  shardstream report FILE|FOLDER...               evaluates scaling studies and "
+      "experiments\n"
+      "  shardstream compare OLD NEW                     tells whether runs became slower\n"
+      "  shardstream bench NAME...|all [OPTIONS]         measures CUDA techniques on your GPUs\n"
       "  shardstream generate [OPTIONS]                  writes a synthetic HDF5 data set\n"
-      "  shardstream info [OPTIONS]                      what a run would have, and what is wrong\n"
-      "  shardstream COMMAND --help                      a command's options\n"
+      "  shardstream info [OPTIONS]                      shows ranks, CPUs, GPUs and problems\n"
+      "  shardstream COMMAND --help                      shows a command's options\n"
       "  shardstream --version\n"
       "\n"
       "{}"
@@ -126,7 +128,7 @@ std::string program_help() {
       "\n"
       "Exit codes: 0 done; 1 failed after work had started; 2 fix the command or the input;\n"
       "3 the result did not pass its verification; 4 compare cannot tell; 5 compare found a point\n"
-      "slower; 75 interrupted, with a checkpoint: run again.\n",
+      "slower; 75 stopped with a checkpoint: run the same command again.\n",
       examples(), sources);
 }
 
@@ -140,19 +142,20 @@ std::string run_help(const Arguments& arguments) {
       "shardstream run WORKLOAD|CONFIG.ini --dry-run [--ranks N] [--gpus-per-node G]\n"
       "                [--rates RESULT.h5] [OPTIONS]\n"
       "\n"
-      "Runs one workload over all ranks and writes its result with timings to one HDF5 file.\n"
+      "Runs one workload on all ranks and writes its result and timings to one HDF5 file.\n"
       "Workloads:\n"
       "{}"
       "\n"
-      "  --dry-run         says how N ranks would do it, in which memory and about how long it\n"
-      "                    would take, and does nothing; starts no MPI and needs no GPU\n"
-      "  --ranks           of how many ranks (as many as the launcher starts; without one 1)\n"
-      "  --gpus-per-node   how many of them are on a host (as the launcher has them; else 8)\n"
-      "  --rates           short for --measure.rates: a result of the same machine; a dry run "
-      "takes\n"
-      "                    its measured ceilings and assumes what it lacks\n"
+      "  --dry-run         shows the plan, the memory and the predicted time of a run on N ranks,\n"
+      "                    but does not run it; needs neither MPI nor a GPU\n"
+      "  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1\n"
+      "  --gpus-per-node   ranks on each host in a dry run; by default as the launcher has them,\n"
+      "                    else 8\n"
+      "  --rates           short for --measure.rates: a result file of the same machine; a dry "
+      "run\n"
+      "                    uses its measured rates and assumes the rates that it lacks\n"
       "\n"
-      "  shardstream run WORKLOAD --help   the options of one workload\n"
+      "  shardstream run WORKLOAD --help   shows the options of one workload\n"
       "\n"
       "{}\n{}",
       summaries(), sources, all_options().help());
@@ -164,16 +167,16 @@ std::string scale_help(const Arguments&) {
       "shardstream scale WORKLOAD|CONFIG.ini --scale.ranks 1,2,4 [OPTIONS] [-o FOLDER]\n"
       "shardstream scale --predict S --scale.ranks 1,2,4\n"
       "\n"
-      "Measures how a workload scales: launches shardstream run at each number of ranks, several\n"
-      "times and in random order, and keeps the results in one folder; one more run of each size\n"
-      "keeps a timeline for the figures. Every option of run counts for these runs. Start it "
-      "once,\n"
-      "without mpirun or srun. The same command again launches only what is missing.\n"
+      "Measures how a workload scales. Launches shardstream run several times at each number of\n"
+      "ranks, in random order, and keeps the results in one folder. One more run of each size\n"
+      "records a timeline for the figures. All options of run are passed on to these runs. Start\n"
+      "scale itself once, without mpirun or srun. The same command again launches only the runs\n"
+      "that are missing.\n"
       "\n"
-      "  --list      shows what is missing: names of launches, predicted times, commands\n"
-      "  --only NAME does one launch of that list (calibration first), for a job of its own;\n"
-      "              several jobs may do so at a time\n"
-      "  --predict   shows the speed-ups of Amdahl's and Gustafson's laws for the serial share S,\n"
+      "  --list      lists the missing launches with names, predicted times and commands\n"
+      "  --only NAME does one launch of that list (calibration first), so that each can be a job\n"
+      "              of its own; several jobs may run at the same time\n"
+      "  --predict S shows the speed-ups of Amdahl's and Gustafson's laws for a serial share S\n"
       "              from 0 to 1, and launches nothing\n"
       "\n"
       "{}\n{}",
@@ -185,20 +188,22 @@ std::string report_help(const Arguments&) {
          "[--svg FOLDER]\n"
          "                 [--extra-p FILE]\n"
          "\n"
-         "Groups results of run into scaling studies and shows for each: times, speed-up, "
-         "efficiency\n"
-         "and serial fraction (Karp and Flatt) with 95 % intervals over launches, the fitted laws "
-         "and\n"
-         "whether they fit, what bounds each size, and what does not count and why.\n"
+         "Groups result files of run into scaling studies. For each study, it shows times, "
+         "speed-up,\n"
+         "efficiency and serial fraction (Karp and Flatt) with 95 % confidence intervals over\n"
+         "launches, the fitted scaling laws and whether they fit, the limiting factor at each "
+         "size,\n"
+         "and the excluded results with the reasons. Tables of bench are shown too.\n"
          "\n"
-         "  -o          writes one HTML page with figures, which gnuplot draws, instead of text\n"
-         "  --output.overwrite true   lets it replace a page; anything: any file\n"
-         "  --json      one JSON object on standard output instead of text\n"
-         "  --csv       writes STUDY.csv into FOLDER, a row for each repetition\n"
+         "  -o          writes one HTML page with figures instead of text; figures need gnuplot\n"
+         "  --output.overwrite true   allows -o to replace a page; anything: any file\n"
+         "  --json      writes one JSON object to standard output instead of text\n"
+         "  --csv       writes STUDY.csv into FOLDER, with one row per repetition\n"
          "  --svg       writes each figure of the page into FOLDER, such as s1-speedup.svg\n"
-         "  --extra-p   writes the input of Extra-P (JSON lines)\n"
+         "  --extra-p   writes an input file for Extra-P (JSON lines)\n"
          "\n"
-         "Exit codes: 0 done; 1 a file is unreadable, the others are shown; 2 fix the command;\n"
+         "Exit codes: 0 done; 1 a file is unreadable, but the others are shown; 2 fix the "
+         "command;\n"
          "3 results of one study contradict each other.\n";
 }
 
@@ -207,30 +212,28 @@ std::string compare_help(const Arguments&) {
          "\n"
          "  shardstream compare old-results/ new-results/\n"
          "\n"
-         "Compares results of run: OLD is the reference, NEW is judged; each is a file or a folder "
-         "of\n"
-         "files. Runs of the same work on as many ranks are compared: the ratio NEW/OLD of the "
-         "times\n"
-         "with its 95 % interval, the rate and the time to the result, for information. For points "
-         "that\n"
-         "differ there are the phases, and what else changed between the sides.\n"
+         "Compares result files of run. OLD is the reference; each side is a file or a folder of\n"
+         "files. A point is the same work on the same number of ranks. For each point, it shows "
+         "the\n"
+         "ratio NEW/OLD of the times with its 95 % confidence interval and, for information, the\n"
+         "rate and the time to the result. For points that differ, it also shows the phases and\n"
+         "every other change between the sides.\n"
          "\n"
-         "A point is slower if the interval lies above 1 + threshold, faster if below 1 - "
-         "threshold,\n"
-         "the same if within both, and else unclear. A verdict needs 3 launches, or 6 repetitions, "
-         "on\n"
-         "each side. The column change has the ratio in percent, or ~ if there is no difference "
-         "that "
-         "can\n"
-         "be told.\n"
+         "A point is slower if the interval lies above 1 + threshold, faster if it lies below\n"
+         "1 - threshold, the same if it lies between these, and unclear otherwise. A verdict "
+         "needs\n"
+         "3 launches or 6 repetitions on each side. The column change has the ratio in percent, or "
+         "~\n"
+         "without a significant difference.\n"
          "\n"
-         "  --threshold   the change that does not matter, above 0% and below 100% (2%)\n"
-         "  --json        one JSON object on standard output instead of text\n"
+         "  --threshold   the largest change to ignore, above 0% and below 100% (default: 2%)\n"
+         "  --json        writes one JSON object to standard output instead of text\n"
          "\n"
-         "Exit codes, by the time of the work: 0 all points are the same or faster; 1 a file is\n"
-         "unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is unclear "
-         "and\n"
-         "none is slower; 5 a point is slower.\n";
+         "Exit codes, from the times of the work: 0 all points are the same or faster; 1 a file "
+         "is\n"
+         "unreadable and no point is slower; 2 fix the command or the inputs; 4 a point is "
+         "unclear\n"
+         "and none is slower; 5 a point is slower.\n";
 }
 
 std::string bench_help(const Arguments& arguments) {
@@ -244,22 +247,22 @@ std::string bench_help(const Arguments& arguments) {
       "shardstream bench --list\n"
       "shardstream bench help NAME\n"
       "\n"
-      "Runs experiments of the catalogue, each on the GPUs of all ranks at once. An experiment\n"
-      "measures a technique of the CUDA guides with and without, checks the answers, and prints a\n"
-      "table: what varies, the figure with its 95 % interval, its share of a ceiling of the same "
-      "run\n"
-      "or of another case, and a remark. The line `share` names what it is a share of. A rank "
-      "that\n"
-      "is slower than the others is named.\n"
+      "Runs experiments of the catalogue, each on the GPUs of all ranks at the same time. An\n"
+      "experiment measures a technique of the CUDA guides with and without, checks the results,\n"
+      "and prints a table with one line per case: the measured value with its 95 % confidence\n"
+      "interval, its share of a ceiling measured in the same run or of another case, and a "
+      "remark.\n"
+      "The line `share` names the reference of the shares. If a rank is slower than the others,\n"
+      "its number is shown.\n"
       "\n"
-      "  --list      the experiments, by group\n"
-      "  help NAME   what an experiment varies, why, what to expect, and its options\n"
-      "  --quick     fewer and smaller cases, measured for a shorter time\n"
-      "  -o          one file with all tables, for shardstream report; it is written again after\n"
-      "              each experiment\n"
+      "  --list      lists the experiments by group\n"
+      "  help NAME   explains an experiment: what it varies and why, the expected result, options\n"
+      "  --quick     measures fewer and smaller cases for a shorter time\n"
+      "  -o          writes all tables to one file, for shardstream report; the file is updated\n"
+      "              after each experiment\n"
       "\n"
-      "Exit codes: 0 done, also if experiments were not available here; 1 an experiment failed;\n"
-      "2 fix the command; 3 an answer was wrong. The other experiments' tables are kept.\n"
+      "Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;\n"
+      "2 fix the command; 3 a result was wrong. The other experiments' tables are kept.\n"
       "\n"
       "{}\n{}",
       sources_of_generate, bench_table().help(options_of_bench));
@@ -269,7 +272,7 @@ std::string generate_help(const Arguments&) {
   return fmt::format(
       "shardstream generate [OPTIONS] -o FILE.h5:/PATH\n"
       "\n"
-      "Writes a file with one synthetic data set, contiguous, all ranks side by side.\n"
+      "Writes a file with one synthetic, contiguous data set. All ranks write in parallel.\n"
       "\n"
       "{}\n{}",
       sources_of_generate, generate_options().help(options_of_generate));
@@ -281,17 +284,17 @@ std::string info_help(const Arguments&) {
   return fmt::format(
       "shardstream info [CONFIG.ini] [--json] [--measure] [OPTIONS]\n"
       "\n"
-      "Shows what each rank sees and binds: versions, ranks with their CPUs and devices, GPUs,\n"
-      "how GPUs reach each other, and findings: what a run with the same options would warn of or\n"
-      "be refused for. In the latter case the exit code is that of the run. Numbers that are not\n"
-      "known are -1 or nan (null in JSON).\n"
+      "Shows versions, the ranks with their CPUs and devices, the GPUs, the links between GPUs, "
+      "and\n"
+      "the warnings and errors that a run with the same options would give. With an error, the "
+      "exit\n"
+      "code is that of the run. Unknown numbers are -1 or nan (null in JSON).\n"
       "\n"
-      "  --json      one JSON object instead of text\n"
-      "  --measure   also measures the ceilings of this machine, with all ranks at work, among\n"
-      "              them what input.data gives; the options of [input] and [pipeline] count for "
-      "it\n"
+      "  --json      writes one JSON object instead of text\n"
+      "  --measure   also measures the ceilings of this machine with all ranks at work, including\n"
+      "              the rate of input.data; the options of [input] and [pipeline] apply to it\n"
       "\n"
-      "--json and --measure take no value; every other option does, a flag true or false.\n"
+      "--json and --measure take no value.\n"
       "\n"
       "{}\n{}",
       sources, all_options().help(sections));

@@ -1,5 +1,5 @@
-// What each rank sees and binds, for whoever asks what a run would have, or what is wrong: all that
-// can be seen is shown before the refusal that a run would have met.
+// Shows what each rank sees and binds, and the problems that a run would have. Everything that can
+// be found is shown before the first problem ends the command.
 #include <fmt/format.h>
 
 #include <array>
@@ -26,35 +26,34 @@ namespace {
 
 constexpr std::array<std::string_view, 2> switches = {"json", "measure"};
 
-/// How to show it.
-struct Wishes {
+struct Request {
   bool json = false, measure = false;
 };
 
-Options parse(const Arguments& arguments, const char* const* environment, Wishes& wishes) {
+Options parse(const Arguments& arguments, const char* const* environment, Request& request) {
   const OptionTable table = all_options();
   const CommandLine line = table.parse_command_line(arguments, switches);
   std::optional<std::filesystem::path> ini;
   for (const std::string& word : line.words) {
     if (ini || !word.ends_with(".ini")) {
       throw UsageError(
-          fmt::format("info takes one configuration file (NAME.ini) at the most, but there is "
-                      "'{}': see shardstream info --help",
-                      word));
+          fmt::format("info takes at most one configuration file (NAME.ini), but there is {}: see "
+                      "shardstream info --help",
+                      excerpt(word)));
     }
     ini = word;
   }
-  wishes = {.json = line.switches.contains("json"), .measure = line.switches.contains("measure")};
+  request = {.json = line.switches.contains("json"), .measure = line.switches.contains("measure")};
   return table.resolve(line, environment, ini);
 }
 
-/// How a run with the same options would read.
+/// The part of the input that a run with the same options would read on this rank, and how.
 struct Plan {
   Range mine;
   pipeline::Sizes sizes;
 };
 
-/// Throws AgreedError where memory does not suffice. Collective.
+/// Throws AgreedError if there is not enough memory. Collective.
 Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
   const launch::Session& session = runtime.session;
   Plan plan{.mine = share(source.order().count(), static_cast<std::uint64_t>(session.rank()),
@@ -67,7 +66,7 @@ Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
   return plan;
 }
 
-/// The limits of this machine, all ranks at work, and of what the source gives. Collective.
+/// Measures the ceilings of this machine and of the source, with all ranks at work. Collective.
 std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::Source& source,
                                                const Plan& plan) {
   device::Device& device = *runtime.device;
@@ -92,7 +91,7 @@ std::vector<measure::Ceiling> measure_ceilings(runtime::Runtime& runtime, io::So
     ceilings.push_back(
         memory.copy({sizes.readers, sizes.slots, sizes.slot * size_of(source.type())}));
   }
-  constexpr std::size_t gathered = std::size_t{64} << 10;  // about what a reduction gathers
+  constexpr std::size_t gathered = std::size_t{64} << 10;  // roughly the bytes of a reduction
   const auto gather = measure::all_gather(device, *runtime.communicator, session, effort, gathered);
   if (gather) ceilings.push_back(*gather);
   const measure::PageCache cache = measure::page_cache(session, source, plan.mine);
@@ -116,31 +115,29 @@ Table versions(const device::Device* device, const device::Nvml& nvml,
 
 /// The findings of this rank: notes, warnings and problems.
 Table findings_here(const launch::Session& session, const Log& log, const device::Nvml& nvml,
-                    bool has_gpus, std::span<const launch::AgreedError> refusals) {
+                    bool has_gpus, std::span<const launch::AgreedError> errors) {
   Table table("findings", {{"kind", ColumnType::text}, {"finding", ColumnType::text}});
   if (session.local_rank() == 0) {
     if (has_gpus && !nvml.problem().empty()) {
       table.add(
-          {"note", printable(fmt::format("NVML tells nothing of GPUs ({})", nvml.problem()))});
+          {"note", printable(fmt::format("NVML gives no data on GPUs ({})", nvml.problem()))});
     }
     for (const auto& gpu : nvml.gpus()) {
-      const auto errors = gpu.ecc_errors().since_load;
-      if (errors <= 0) continue;
-      table.add(
-          {"warning",
-           fmt::format("the GPU at {} has met {} memory errors that it could not correct: have it "
-                       "checked",
-                       gpu.facts().pci, errors)});
+      const auto ecc_errors = gpu.ecc_errors().since_load;
+      if (ecc_errors <= 0) continue;
+      table.add({"warning",
+                 fmt::format("the GPU at {} had {} uncorrectable memory errors: have it checked",
+                             gpu.facts().pci, ecc_errors)});
     }
   }
   for (const auto& warning : log.warnings()) table.add({"warning", printable(warning)});
-  for (const auto& refusal : refusals) {
-    if (refusal.speaks()) table.add({"problem", printable(refusal.what())});
+  for (const auto& error : errors) {
+    if (error.prints()) table.add({"problem", printable(error.what())});
   }
   return table;
 }
 
-/// Wide tables are folded; sentences, in narrow ones, are not.
+/// Folds wide tables into blocks, but not narrow ones, which contain sentences.
 std::string as_text(std::span<const Table> tables) {
   constexpr std::size_t narrow = 4, width = 100;
   std::string text;
@@ -156,13 +153,13 @@ std::string as_text(std::span<const Table> tables) {
 }
 
 ExitCode show(const launch::Session& session, const Options& options, Log& log,
-              const Wishes& wishes) {
-  std::vector<launch::AgreedError> refusals;  // the first is thrown once everything is shown
+              const Request& request) {
+  std::vector<launch::AgreedError> errors;  // the first one is thrown after everything is shown
   const auto attempt = [&](const auto& step) {
     try {
       step();
     } catch (const launch::AgreedError& error) {
-      refusals.push_back(error);
+      errors.push_back(error);
     }
   };
   std::unique_ptr<io::Source> source;
@@ -191,30 +188,30 @@ ExitCode show(const launch::Session& session, const Options& options, Log& log,
   if (runtime && source) {
     attempt([&] {
       const Plan plan = plan_reading(*runtime, *source);
-      if (!wishes.measure) return;
+      if (!request.measure) return;
       const auto ceilings = measure_ceilings(*runtime, *source, plan);
       runtime::warn_of_slow_links(*runtime, ceilings);
       tables.push_back(measure::ceilings_table(ceilings));
     });
   }
   tables.push_back(launch::gather(
-      session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), refusals)));
+      session, findings_here(session, log, nvml, !topology.gpus.rows().empty(), errors)));
   session.collectively([&] {
-    if (session.rank() == 0) print_output(wishes.json ? to_json(tables) : as_text(tables));
+    if (session.rank() == 0) print_output(request.json ? to_json(tables) : as_text(tables));
   });
-  if (!refusals.empty()) throw launch::AgreedError(refusals.front());
+  if (!errors.empty()) throw launch::AgreedError(errors.front());
   return ExitCode::done;
 }
 
 }  // namespace
 
 int info(const Arguments& arguments, const char* const* environment) {
-  Wishes wishes;
-  return in_session([&] { return parse(arguments, environment, wishes); },
+  Request request;
+  return in_session([&] { return parse(arguments, environment, request); },
                     [&](const launch::Session& session, const Options& options, Log& log) {
-                      // One word for all: measuring is collective.
-                      wishes.measure = !session.broadcast(wishes.measure ? "yes" : "").empty();
-                      return show(session, options, log, wishes);
+                      // All ranks follow rank 0, since measuring is collective.
+                      request.measure = !session.broadcast(request.measure ? "yes" : "").empty();
+                      return show(session, options, log, request);
                     });
 }
 

@@ -1,4 +1,4 @@
-// Dispatch. --help and --version start neither MPI nor CUDA.
+// Calls the command that the first word names. --help and --version start neither MPI nor CUDA.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ bool asks_for_help(const cli::Arguments& words) {
 }
 
 int dispatch(const cli::Arguments& words) {
-  if (words.empty()) throw UsageError("no command is named: see shardstream --help");
+  if (words.empty()) throw UsageError("a command is missing: see shardstream --help");
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     print_output(words.size() > 1 ? command_named(words[1]).help({words.begin() + 2, words.end()})
                                   : cli::program_help());
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   try {
     keep_standard_streams();
     ignore_file_size_signal();
-    gemm::keep_library_in_one_thread();
+    gemm::set_library_environment();
     return dispatch({argv + 1, argv + argc});
   } catch (const Error& error) {
     log.error(error.what());

@@ -20,8 +20,7 @@ bool contains(Keys keys, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-/// The workloads that take an option which not every workload takes: "NAME, NAME or NAME". Empty
-/// for options of every workload.
+/// The workloads that take the option `key`, "NAME, NAME or NAME"; empty if every run takes it.
 std::string owners_of(std::string_view key) {
   std::vector<std::string_view> owners;
   for (const Workload& workload : workloads::all()) {
@@ -30,8 +29,9 @@ std::string owners_of(std::string_view key) {
   return join_or(owners);
 }
 
-/// The options of `name` for what `key` is to a workload, data or sizes, as a sentence's end; empty
-/// if it is neither, or the workload has no such option.
+/// If `key` names data or sizes for some workload, names the options of `name` for the same
+/// purpose, as the end of a sentence. Otherwise, or if there are no such options, the text is
+/// empty.
 std::string own_options(std::string_view key, std::string_view name, Keys data, Keys sizes) {
   const auto all = workloads::all();
   const bool is_data = std::ranges::any_of(all, [&](auto& w) { return contains(w.data, key); });
@@ -53,8 +53,8 @@ void reject_options_of_other_workloads(const Options& options, Keys always) {
     const std::string owners = owners_of(key);
     if (owners.empty()) continue;
     throw UsageError(fmt::format(
-        "--{} is for {}, and this run is {}: leave it out{}, or run {}", key, owners, workload.name,
-        own_options(key, workload.name, workload.data, workload.sizes), owners));
+        "--{} is an option of {}, but this is a run of {}: leave it out{}, or run {}", key, owners,
+        workload.name, own_options(key, workload.name, workload.data, workload.sizes), owners));
   }
 }
 
@@ -66,7 +66,7 @@ void reject_options_of_run(const Options& options, std::string_view command, Key
     };
     if (!options.is_on_command_line(key) || std::ranges::any_of(own, is_own)) continue;
     const std::string owners = owners_of(key);
-    throw UsageError(fmt::format("--{} is for run{}{}, and this is {}: leave it out{}", key,
+    throw UsageError(fmt::format("--{} is an option of run{}{}, not of {}: leave it out{}", key,
                                  owners.empty() ? "" : " ", owners, command,
                                  own_options(key, command, data, sizes)));
   }

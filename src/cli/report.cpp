@@ -18,11 +18,12 @@ namespace shardstream::cli {
 namespace {
 
 constexpr std::array rows = {
-    OptionRow{"output.file", OptionKind::text, "", "", "Where the page goes."},
+    OptionRow{"output.file", OptionKind::text, "", "", "The HTML file to write."},
     OptionRow{"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-              "Whether the page may replace a page, or any file."}};
+              "Whether the page may replace an existing page (true) or any file (anything)."}};
 
-/// The page instead of text; its place is looked at before a thousand files are read.
+/// The page of -o, if it was asked for. The constructor checks that the file can be written, before
+/// many result files are read.
 class PageOutput {
  public:
   explicit PageOutput(const Options& options)
@@ -62,8 +63,8 @@ int report(const Arguments& arguments, const char* const*) {
   };
   reject_json_file(line);
   const PageOutput page(table.resolve(line, &no_environment, std::nullopt));
-  // libhdf5 takes and frees a megabyte for each file. Without this, giving it back to the system
-  // takes three quarters of the time of a thousand files.
+  // libhdf5 allocates and frees a megabyte for each file. By default, returning it to the system
+  // takes three quarters of the time for a thousand files.
   mallopt(M_MMAP_THRESHOLD, 16 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
   const report::Report report = report::make_report(report::result_files(line.words));

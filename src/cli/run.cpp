@@ -19,11 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Words of the command line that are no options. `rates` is short for measure.rates, the others
-/// are for a dry run.
+/// Words of the command line that are not options of the table. `rates` is short for measure.rates;
+/// the others are for a dry run.
 constexpr std::array<std::string_view, 1> switches = {"dry-run"};
 constexpr std::array<std::string_view, 3> settings = {"ranks", "gpus-per-node", "rates"};
-constexpr std::uint64_t usual_ranks_on_host = 8;
+constexpr std::uint64_t default_ranks_on_host = 8;
 
 std::uint64_t positive_count(const CommandLine& line, std::string_view name,
                              std::uint64_t otherwise) {
@@ -35,8 +35,8 @@ std::uint64_t positive_count(const CommandLine& line, std::string_view name,
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("--{}: {}", name, error.what()));
   }
-  throw UsageError(fmt::format("--{}: {} can't be: give a number of ranks from 1 to 2^32-1", name,
-                               found->second));
+  throw UsageError(fmt::format("--{}: {} is not possible: give a number of ranks from 1 to 2^32-1",
+                               name, found->second));
 }
 
 /// The request for a dry run; nothing without --dry-run. Throws UsageError if a value is not
@@ -45,20 +45,20 @@ std::optional<measure::Request> request_of(const CommandLine& line) {
   if (!line.switches.contains("dry-run")) {
     if (line.settings.empty()) return std::nullopt;
     throw UsageError(fmt::format(
-        "--{} is for planning a run: pass --dry-run too, or leave it out (mpirun or srun says how "
-        "many ranks there are)",
+        "--{} is only for dry runs: pass --dry-run too, or leave it out, since mpirun or srun sets "
+        "the number of ranks",
         line.settings.begin()->first));
   }
   measure::Request request;
   const auto launched = launch::launched().value_or(launch::Launched{1, 1, ""});
   request.ranks = positive_count(line, "ranks", launched.ranks);
   const std::uint64_t on_host =
-      request.ranks == launched.ranks ? launched.ranks_on_host : usual_ranks_on_host;
+      request.ranks == launched.ranks ? launched.ranks_on_host : default_ranks_on_host;
   request.ranks_on_host = std::min(request.ranks, positive_count(line, "gpus-per-node", on_host));
   return request;
 }
 
-/// `ini` becomes the INI file that the arguments name, and `dry` the request for a dry run, if
+/// Sets `ini` to the INI file that the arguments name, and `dry` to the request for a dry run, if
 /// there is one.
 Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
               std::optional<measure::Request>& dry) {
@@ -69,8 +69,8 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
   }
   dry = request_of(line);
   const Options options = resolve_workload("run", table, std::move(line), environment, ini);
-  constexpr std::array<std::string_view, 1> of_dry_runs = {"measure.rates"};
-  reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(of_dry_runs)
+  constexpr std::array<std::string_view, 1> dry_run_keys = {"measure.rates"};
+  reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(dry_run_keys)
                                                  : std::span<const std::string_view>());
   return options;
 }
@@ -81,7 +81,7 @@ int run(const Arguments& arguments, const char* const* environment) {
   fs::path ini;
   std::optional<measure::Request> dry;
   if (std::ranges::find(arguments, "--dry-run") != arguments.end()) {
-    // The others of a launcher's processes would say the same, errors too.
+    // All processes of a launcher would print the same text and errors: only the first one does.
     if (!launch::first_of_launcher()) return static_cast<int>(ExitCode::done);
     const Options options = parse(arguments, environment, ini, dry);
     Log log;

@@ -22,15 +22,15 @@
 namespace shardstream::cli {
 
 OptionTable scale_table() {
-  std::vector<std::span<const OptionRow>> rooms = {scale::scale_options()};
+  std::vector<std::span<const OptionRow>> components = {scale::scale_options()};
   const OptionTable run_table = all_options();
-  rooms.emplace_back(run_table.rows());
-  return OptionTable(rooms);
+  components.emplace_back(run_table.rows());
+  return OptionTable(components);
 }
 
 namespace {
 
-/// The speed-ups that the laws give for a serial share, without any run.
+/// The speed-ups that the scaling laws predict for a serial share, without any run.
 std::string predicted(const std::string& share, const OptionTable& table, const CommandLine& line,
                       const char* const* environment) {
   double serial = 0;
@@ -40,11 +40,12 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
     throw UsageError(fmt::format("--predict: {}", error.what()));
   }
   if (!(serial >= 0 && serial <= 1)) {
-    throw UsageError(fmt::format("--predict: {} is no serial share: give 0 to 1", share));
+    throw UsageError(
+        fmt::format("--predict: {} is not a serial share: give a number from 0 to 1", share));
   }
   if (!line.words.empty()) {
     throw UsageError(
-        fmt::format("--predict launches nothing: leave out {}", excerpt(line.words[0])));
+        fmt::format("--predict takes no workload: leave out {}", excerpt(line.words[0])));
   }
   std::vector<int> ranks;
   for (const auto p :
@@ -61,9 +62,9 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
                size.gustafson / size.ranks});
   }
   return fmt::format(
-      "{}\nAmdahl: fixed work with the serial share {} of a run on one rank; at most {}.\n"
-      "Gustafson: growing work with the serial share {} of the parallel run.\n",
-      to_text(sizes), serial, serial > 0 ? fmt::format("{:.6g}", 1 / serial) : "without limit",
+      "{}\nAmdahl: fixed work; {} of the time of a run on one rank is serial; the speed-up is {}.\n"
+      "Gustafson: growing work; {} of the time of the parallel run is serial.\n",
+      to_text(sizes), serial, serial > 0 ? fmt::format("at most {:.6g}", 1 / serial) : "unlimited",
       serial);
 }
 

@@ -28,8 +28,8 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
                          const char* const* environment, fs::path& ini) {
   if (line.words.size() == 2 && line.words[1].ends_with(".ini")) {
     throw UsageError(fmt::format(
-        "{} takes a workload or a configuration file, not both: leave out {}, since {} names its "
-        "workload by itself (workload in the section [run])",
+        "{} takes a workload or a configuration file, not both: leave out {}, since {} names the "
+        "workload (workload in the section [run])",
         command, excerpt(line.words[0]), excerpt(line.words[1])));
   }
   if (line.words.size() != 1) {
@@ -45,7 +45,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
   if (!line.words[0].ends_with(".ini")) {
     if (fs::is_regular_file(line.words[0])) {
       throw UsageError(
-          fmt::format("{} is not taken for a configuration file: give it a name that "
+          fmt::format("{} is not recognised as a configuration file: give it a name that "
                       "ends in .ini",
                       excerpt(line.words[0])));
     }

@@ -1,4 +1,4 @@
-// The options of the commands that take WORKLOAD|CONFIG.ini.
+// The options of commands that take WORKLOAD|CONFIG.ini.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace shardstream::cli {
 
-/// The effective options of `command`, whose command line is `line`, as `table` has parsed it.
-/// `ini` becomes the configuration file that it names, if it names one. Throws UsageError unless
-/// exactly one workload is named.
+/// The effective options of `command`. `table` has parsed its command line into `line`. `ini` is
+/// set to the configuration file if the command line names one. Throws UsageError unless exactly
+/// one workload is named.
 Options resolve_workload(std::string_view command, const OptionTable& table, CommandLine line,
                          const char* const* environment, std::filesystem::path& ini);
 

@@ -38,11 +38,8 @@ void CollectiveWait::begin(device::Stream& stream) {
 
 void CollectiveWait::end(device::Stream& stream) {
   stream.record(*next_.ended);
-  {
-    const std::lock_guard lock(mutex_);
-    enqueued_.push_back(std::exchange(next_, {}));
-  }
-  changed_.notify_one();
+  const std::lock_guard lock(mutex_);
+  enqueued_.push_back(std::exchange(next_, {}));
 }
 
 void CollectiveWait::synchronize(device::Stream& stream) {
@@ -54,9 +51,9 @@ void CollectiveWait::synchronize(device::Stream& stream) {
 void CollectiveWait::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   try {
-    while (changed_.wait(lock, stop, [this] { return !enqueued_.empty(); })) {
+    while (!stop.stop_requested()) {
       look();
-      changed_.wait_for(lock, stop, between_looks, [] { return false; });
+      stopped_.wait_for(lock, stop, between_looks, [] { return false; });
     }
   } catch (const std::exception&) {  // the device's: every synchronize() throws it
   }

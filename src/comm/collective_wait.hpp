@@ -15,7 +15,8 @@ namespace shardstream::comm {
 
 /// Tells a rank that waits for the others from one whose own device does not go on, whatever its
 /// threads wait for: the rank is marked as waiting while a stream has come to a collective and not
-/// to its end. A thread of its own looks, many times a second. Used by one thread.
+/// to its end. A thread of its own looks, many times a second. A collective does not
+/// wake it, since its look would hold up the caller. Used by one thread.
 class CollectiveWait {
  public:
   /// Both must outlive it.
@@ -45,7 +46,7 @@ class CollectiveWait {
   Collective next_;
   // The lock guards what follows.
   std::mutex mutex_;
-  std::condition_variable_any changed_;
+  std::condition_variable_any stopped_;  // the stop of the thread alone ends a pause
   std::vector<Collective> enqueued_, idle_;
   std::optional<launch::Heartbeat::Waiting> waiting_;
   std::jthread thread_;

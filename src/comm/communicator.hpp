@@ -88,6 +88,10 @@ class Communicator {
   /// Waits for all work of a stream that was given to a collective; then this rank does not count
   /// as waiting in any of them. Throws what Stream::synchronize() throws.
   virtual void wait(device::Stream& stream) = 0;
+
+  /// The process is about to end: the destructor leaves to its end what takes long to free. NCCL
+  /// needs 0.5 s for it. Only when all ranks have ended all that they were given.
+  virtual void leave() {}
 };
 
 /// Over MPI, staged through pinned memory; blocks the caller. Bytes of any number go in pieces of
@@ -104,12 +108,12 @@ constexpr std::size_t mpi_staging_bytes(std::size_t piece, std::size_t ranks) {
 
 /// Over NCCL, on `device`, a GPU, which is current in the calling thread; blocks nobody, except
 /// that NCCL may connect the ranks in the first call of a kind. Collective; throws AgreedError when
-/// it cannot start, or has not after `timeout` seconds. Device and session must outlive it. Unless
+/// it cannot start. A rank that waits for others in a call of NCCL counts as waiting: only the
+/// watchdog ends a start that never ends. Device and session must outlive it. Unless
 /// the user has set NCCL_DEBUG, NCCL's log goes to memory from here on: it tells the network, and
 /// why something failed. Only in builds with NCCL.
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
-                                                     const launch::Session& session,
-                                                     double timeout);
+                                                     const launch::Session& session);
 
 /// "2.28.3", of the library that is loaded; empty in a build without NCCL.
 std::string nccl_version();

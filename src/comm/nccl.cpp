@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +13,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,8 +26,6 @@
 
 namespace shardstream::comm {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// What NCCL logs, in memory: all warnings of a failure, and which network it has chosen. Empty if
 /// the user has asked for NCCL's log. One a process, as NCCL's log is.
@@ -85,36 +80,6 @@ void check_nccl(ncclResult_t status, const char* call, ncclComm_t comm,
       where);
 }
 
-Clock::time_point after(double seconds) {
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-/// Waits a moment for what NCCL does by itself.
-void in_time(Clock::time_point deadline, const char* call) {
-  if (Clock::now() > deadline) {
-    throw Error(
-        fmt::format("{} has not ended in time: a rank does not take part, or the network between "
-                    "the hosts is blocked (NCCL_SOCKET_IFNAME names another one)",
-                    call));
-  }
-  std::this_thread::sleep_for(std::chrono::microseconds(100));
-}
-
-/// Of a communicator that does not block, a call may go on after it has returned, mostly since it
-/// needs the other ranks.
-void finish(ncclResult_t status, const char* call, ncclComm_t comm, Clock::time_point deadline,
-            launch::Heartbeat& heartbeat) {
-  std::optional<launch::Heartbeat::Waiting> waiting;
-  if (status == ncclInProgress) waiting.emplace(heartbeat);
-  while (status == ncclInProgress) {
-    in_time(deadline, call);
-    const ncclResult_t asked = ncclCommGetAsyncError(comm, &status);
-    if (asked != ncclSuccess) status = asked;
-  }
-  check_nccl(status, call, comm);
-}
-
 /// Of all ranks: what is smaller takes few blocks, and is soon over.
 constexpr std::size_t great_bytes = std::size_t{1} << 20;
 
@@ -124,7 +89,6 @@ struct CollectiveArgs {
   Call call;  ///< with the communicator and the stream
   const char* name;
   ncclComm_t comm;
-  double timeout;  ///< seconds for NCCL's own preparations, which the first call makes
   launch::Heartbeat* heartbeat;
 
   Kernel<CollectiveArgs> kernel() const {
@@ -133,8 +97,9 @@ struct CollectiveArgs {
               throw ContractError("NCCL works on CUDA streams alone");
             },
             [](const CollectiveArgs& args, CudaStream stream) {
-              finish(args.call(args.comm, stream), args.name, args.comm, after(args.timeout),
-                     *args.heartbeat);
+              // The first call of a kind connects the ranks, which needs the others.
+              const auto waiting = args.heartbeat->waiting();
+              check_nccl(args.call(args.comm, stream), args.name, args.comm);
             }};
   }
 };
@@ -144,34 +109,38 @@ ncclDataType_t nccl_type(SumType type) {
   return type == SumType::f32 ? ncclFloat32 : ncclFloat64;
 }
 
-/// What the communicator of all ranks and its parts have in common. They are aborted together: one
-/// alone would free memory, which waits for the kernels of all.
+/// What the communicator of all ranks and its parts have in common. They end together: to free one
+/// takes NCCL 0.5 s, and to abort one alone would wait for the kernels of all.
 class Family {
  public:
-  Family(device::Device& the_device, const launch::Session& the_session, double the_timeout)
+  Family(device::Device& the_device, const launch::Session& the_session)
       : device(the_device),
         session(the_session),
         heartbeat(session.heartbeat()),
-        timeout(the_timeout),
         wait(device, heartbeat),
         at_hang_(heartbeat, [this] { abort(); }) {}
+
+  /// Parts go before the whole.
+  ~Family() {
+    const std::vector<ncclComm_t> comms = take();
+    if (left_) return;
+    for (auto comm = comms.rbegin(); comm != comms.rend(); ++comm) {
+      if (ncclCommDestroy(*comm) == ncclSuccess) continue;
+      std::fputs("warning: ncclCommDestroy failed\n", stderr);
+    }
+  }
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
 
   void add(ncclComm_t comm) {
     const std::lock_guard lock(mutex_);
     comms_.push_back(comm);
   }
-  /// False if it has been aborted.
-  bool remove(ncclComm_t comm) {
-    const std::lock_guard lock(mutex_);
-    return std::erase(comms_, comm) > 0;
-  }
+  /// The end of the process frees them.
+  void leave() { left_ = true; }
   /// By any thread. An error is on its way already.
   void abort() {
-    std::vector<ncclComm_t> comms;
-    {
-      const std::lock_guard lock(mutex_);
-      comms.swap(comms_);
-    }
+    const std::vector<ncclComm_t> comms = take();
     if (comms.empty()) return;
     (void)ncclGroupStart();
     for (const ncclComm_t comm : comms) (void)ncclCommAbort(comm);
@@ -181,20 +150,27 @@ class Family {
   device::Device& device;
   const launch::Session& session;
   launch::Heartbeat& heartbeat;
-  double timeout;  ///< seconds for NCCL to start, and to prepare a call
   CollectiveWait wait;
   std::string network;
 
  private:
+  std::vector<ncclComm_t> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(comms_, {});
+  }
+
+  bool left_ = false;
   std::mutex mutex_;
   std::vector<ncclComm_t> comms_;
   launch::Heartbeat::AtHang at_hang_;
 };
 
+/// Calls of NCCL block until the other ranks take part, if that is needed: one that does not block
+/// costs a thread and a pause for each collective. The watchdog ends a call that does not return.
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(device::Device& device, const launch::Session& session, double timeout)
-      : family_(std::make_shared<Family>(device, session, timeout)) {
+  NcclCommunicator(device::Device& device, const launch::Session& session)
+      : family_(std::make_shared<Family>(device, session)) {
     kept_log();  // before NCCL looks for it
     ncclUniqueId id{};
     session.collectively([&] {
@@ -203,11 +179,8 @@ class NcclCommunicator final : public Communicator {
     const std::string shared = session.broadcast(std::string(id.internal, sizeof(id.internal)));
     std::memcpy(id.internal, shared.data(), sizeof(id.internal));
     start([&] {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 0;
-      const ncclResult_t status =
-          ncclCommInitRankConfig(&comm_, session.size(), id, session.rank(), &config);
-      finish(status, "ncclCommInitRankConfig", comm_, after(timeout), family_->heartbeat);
+      check_nccl(ncclCommInitRank(&comm_, session.size(), id, session.rank()), "ncclCommInitRank",
+                 comm_);
     });
     family_->network = agreed_network(session);
   }
@@ -215,25 +188,14 @@ class NcclCommunicator final : public Communicator {
   /// A part of `whole`, which has ended all that it was given.
   NcclCommunicator(const NcclCommunicator& whole, int color, int key) : family_(whole.family_) {
     start([&] {
-      constexpr auto call = "ncclCommSplit";
-      const Clock::time_point deadline = after(family_->timeout);
-      // Threads of NCCL make the new communicator, perhaps after the old one has no more to do, and
-      // then it is not ready yet.
-      std::atomic_ref<ncclComm_t> made(comm_);
-      finish(ncclCommSplit(whole.comm_, color, key, &comm_, nullptr), call, whole.comm_, deadline,
-             family_->heartbeat);
-      while (made.load() == nullptr) in_time(deadline, call);
-      finish(ncclInProgress, call, comm_, deadline, family_->heartbeat);
+      check_nccl(ncclCommSplit(whole.comm_, color, key, &comm_, nullptr), "ncclCommSplit",
+                 whole.comm_);
     });
   }
 
   /// After an error the peers may not come to a common end.
   ~NcclCommunicator() override {
-    if (std::uncaught_exceptions() > 0) {
-      family_->abort();
-    } else if (family_->remove(comm_) && ncclCommDestroy(comm_) != ncclSuccess) {
-      std::fputs("warning: ncclCommDestroy failed\n", stderr);
-    }
+    if (std::uncaught_exceptions() > 0) family_->abort();
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -262,17 +224,14 @@ class NcclCommunicator final : public Communicator {
             [=, size = size_](ncclComm_t comm, CudaStream on) {
               const auto* from = static_cast<const std::byte*>(send);
               auto* to = static_cast<std::byte*>(receive);
-              const auto goes_on = [](ncclResult_t status) {
-                return status == ncclSuccess || status == ncclInProgress;
-              };
               ncclResult_t status = ncclGroupStart();
-              for (int rank = 0; rank < size && goes_on(status);
+              for (int rank = 0; rank < size && status == ncclSuccess;
                    ++rank, from += bytes, to += bytes) {
                 status = ncclSend(from, bytes, ncclInt8, rank, comm, on);
-                if (goes_on(status)) status = ncclRecv(to, bytes, ncclInt8, rank, comm, on);
+                if (status == ncclSuccess) status = ncclRecv(to, bytes, ncclInt8, rank, comm, on);
               }
               const ncclResult_t ended = ncclGroupEnd();
-              return goes_on(status) ? ended : status;
+              return status == ncclSuccess ? ended : status;
             });
   }
 
@@ -299,6 +258,8 @@ class NcclCommunicator final : public Communicator {
 
   void wait(device::Stream& stream) override { family_->wait.synchronize(stream); }
 
+  void leave() override { family_->leave(); }
+
  private:
   /// `bytes`: what a rank has in the end, or has given.
   template <class Call>
@@ -314,7 +275,7 @@ class NcclCommunicator final : public Communicator {
 
   template <class Call>
   void give(device::Stream& stream, const char* name, Call call) {
-    const CollectiveArgs<Call> args{call, name, comm_, family_->timeout, &family_->heartbeat};
+    const CollectiveArgs<Call> args{call, name, comm_, &family_->heartbeat};
     stream.launch(args.kernel(), args);
   }
 
@@ -339,6 +300,7 @@ class NcclCommunicator final : public Communicator {
     });
     std::string failure;
     try {
+      const auto waiting = family_->heartbeat.waiting();
       connect();
       check_nccl(ncclCommUserRank(comm_, &rank_), "ncclCommUserRank", comm_);
       check_nccl(ncclCommCount(comm_, &size_), "ncclCommCount", comm_);
@@ -388,9 +350,8 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
-                                                     const launch::Session& session,
-                                                     double timeout) {
-  return std::make_unique<NcclCommunicator>(device, session, timeout);
+                                                     const launch::Session& session) {
+  return std::make_unique<NcclCommunicator>(device, session);
 }
 
 std::string nccl_version() {

@@ -31,11 +31,10 @@ bool is_known(std::string_view words) {
   return is_about_shared_memory(words) || is_about_shared_gpu(words);
 }
 
-/// What a rank is told when another one has gone, or has not come.
+/// What a rank is told when another one has gone.
 bool is_about_another_rank(std::string_view words) {
-  constexpr std::array<std::string_view, 5> parts = {"remote process exited", "remote peer",
-                                                     "Socket recv failed", "attaching to",
-                                                     "has not ended in time"};
+  constexpr std::array<std::string_view, 4> parts = {"remote process exited", "remote peer",
+                                                     "Socket recv failed", "attaching to"};
   return has_any(words, parts);
 }
 

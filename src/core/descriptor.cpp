@@ -12,8 +12,8 @@
 namespace shardstream {
 namespace {
 
-/// Linux moves at most 2^31 - 4096 bytes a call; asking for less keeps the pieces aligned.
-constexpr std::uint64_t most_per_call = std::uint64_t{1} << 30;
+/// Linux transfers at most 2^31 - 4096 bytes per call. A smaller limit keeps the pieces aligned.
+constexpr std::uint64_t max_bytes_per_call = std::uint64_t{1} << 30;
 
 }  // namespace
 
@@ -24,14 +24,14 @@ Descriptor::Descriptor(const std::filesystem::path& path, int flags, unsigned mo
 }
 
 bool Descriptor::close() {
-  // After EINTR Linux has closed the descriptor all the same: never try again.
+  // Linux closes the descriptor even if close() returns EINTR, so it must not be closed again.
   return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0 || errno == EINTR;
 }
 
 std::int64_t Descriptor::read_at(std::uint64_t offset, std::byte* out, std::uint64_t bytes) const {
   std::uint64_t done = 0;
   while (done < bytes) {
-    const auto piece = std::min(bytes - done, most_per_call);
+    const auto piece = std::min(bytes - done, max_bytes_per_call);
     const ssize_t got = ::pread(fd_, out + done, piece, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;
@@ -44,7 +44,7 @@ std::int64_t Descriptor::read_at(std::uint64_t offset, std::byte* out, std::uint
 bool Descriptor::write_at(std::uint64_t offset, std::span<const std::byte> data) const {
   std::uint64_t done = 0;
   while (done < data.size()) {
-    const auto piece = std::min(data.size() - done, most_per_call);
+    const auto piece = std::min(data.size() - done, max_bytes_per_call);
     const ssize_t put = ::pwrite(fd_, data.data() + done, piece, static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return false;

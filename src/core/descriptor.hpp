@@ -1,5 +1,5 @@
-// A file descriptor that closes itself, and whole reads and writes on it: short and interrupted
-// calls are continued. And what the system says of files and of errors.
+// An owner of a file descriptor. Its reads and writes continue after short and interrupted calls.
+// Also texts for errors of the system and for kinds of files.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int fd) : fd_(fd) {}
-  /// open(2) with O_CLOEXEC; not valid() on failure, errno says why.
+  /// open(2) with O_CLOEXEC. On failure, valid() is false and errno is set.
   Descriptor(const std::filesystem::path& path, int flags, unsigned mode = 0);
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -28,26 +28,26 @@ class Descriptor {
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
 
-  /// False when the system reports an error of an earlier write only now; errno says which.
+  /// False if the system reports an error of an earlier write only now; errno is set.
   bool close();
 
-  /// Reads up to `bytes` at `offset` and returns how many there were before the end of the file, or
-  /// -1 with errno. Safe from several threads.
+  /// Reads up to `bytes` bytes at `offset` into `out`. Returns the number of bytes read, which is
+  /// smaller only at the end of the file, or -1 with errno. Thread-safe.
   std::int64_t read_at(std::uint64_t offset, std::byte* out, std::uint64_t bytes) const;
 
-  /// Writes everything at `offset`; false with errno when it cannot. Safe from several threads.
+  /// Writes all of `data` at `offset`. Returns false with errno on failure. Thread-safe.
   bool write_at(std::uint64_t offset, std::span<const std::byte> data) const;
 
  private:
   int fd_ = -1;
 };
 
-/// What the system says about an errno value: "No such file or directory". A limit of this process
-/// that is the likely cause is named: "File too large; ulimit -f is 8000 KiB".
+/// The system's text for an errno value: "No such file or directory". If a limit of this process is
+/// the likely cause, the text names it: "File too large; ulimit -f is 8000 KiB".
 std::string errno_text(int error);
 
-/// "a FIFO", "a socket", "a character device" or "a block device", if `path` leads to one; empty
-/// for anything else, also if nothing is there.
+/// "a FIFO", "a socket", "a character device" or "a block device" if `path` leads to one; empty for
+/// anything else and if there is no file.
 std::string_view special_kind(const std::filesystem::path& path);
 
 }  // namespace shardstream

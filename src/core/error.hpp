@@ -1,5 +1,5 @@
-// Errors that reach the user, and the exit codes they end in. A message is one sentence that
-// names the value at fault and the remedy; only main() prints it and ends the process.
+// Errors that reach the user, and their exit codes. A message is one sentence that names the value
+// at fault and the remedy. It is printed once, by main() or by cli::in_session().
 #pragma once
 
 #include <source_location>
@@ -8,18 +8,18 @@
 
 namespace shardstream {
 
-/// What the process returns. The numbers are part of the command-line interface.
+/// The exit code of the process. The numbers are part of the command-line interface.
 enum class ExitCode : int {
   done = 0,
-  failed = 1,        ///< something went wrong after work had started
-  usage = 2,         ///< seen before any work started: mend the command or the input
+  failed = 1,        ///< an error after work had started
+  usage = 2,         ///< an error found before any work started: fix the command or the input
   unverified = 3,    ///< the result did not pass its own verification
   unclear = 4,       ///< `compare` could not tell
   slower = 5,        ///< `compare` found the new run slower
   checkpointed = 75  ///< stopped at a checkpoint: submit again
 };
 
-/// Work had started and could not be finished.
+/// An error after work had started.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message,
@@ -38,7 +38,7 @@ class Error : public std::runtime_error {
   std::source_location where_;
 };
 
-/// The command or its input cannot work as given; nothing has been done yet.
+/// An error in the command or its input, found before any work started.
 class UsageError : public Error {
  public:
   explicit UsageError(const std::string& message,
@@ -54,7 +54,7 @@ class Unverified : public Error {
       : Error(ExitCode::unverified, message, where) {}
 };
 
-/// A broken promise between two functions of this program: a defect here, not the user's.
+/// A broken contract between two functions: a defect of this program, not an error of the user.
 class ContractError : public Error {
  public:
   explicit ContractError(const std::string& message,
@@ -62,7 +62,7 @@ class ContractError : public Error {
       : Error("internal error: " + message, where) {}
 };
 
-/// Throws ContractError unless `holds`. `promise` says what should have held.
+/// Throws ContractError unless `holds`. `promise` states the condition that should hold.
 inline void expect(bool holds, const char* promise,
                    std::source_location where = std::source_location::current()) {
   if (!holds) throw ContractError(promise, where);

@@ -34,7 +34,7 @@ std::vector<std::string> Log::warnings() const {
 }
 
 void Log::write(std::string_view kind, std::string_view line) {
-  // One fwrite a line: launchers that merge the ranks' output then keep lines whole.
+  // One fwrite per line, so that launchers that merge the output of ranks keep lines whole.
   const std::string whole =
       fmt::format("{}{}{}{}\n", prefix_, prefix_.empty() ? "" : ": ", kind, printable(line));
   const std::lock_guard lock(mutex_);
@@ -91,8 +91,8 @@ void print_output(std::string_view text, std::string_view consolation) {
 void keep_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest number that is free is this one's. Reading of what is for writing fails, and the
-    // other way round.
+    // open() takes the lowest free number, which is this stream's. The opposite access mode makes
+    // every use of the stream fail.
     const int opened = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     if (opened != stream) throw Error("cannot open /dev/null in place of a closed stream");
   }

@@ -1,5 +1,5 @@
-// Standard error: lines, each with the rank as prefix, and how far a long step has come. Standard
-// output is for results alone: what could not be written there is an error.
+// Lines on standard error, with the rank as prefix, and the progress of a long step. Standard
+// output is for results only; a failure to write it is an error.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace shardstream {
 
-/// Thread-safe; a line is written whole, and what is not printable in it escaped. `prefix` is empty
-/// for a process without ranks.
+/// Thread-safe. A line is written in one piece, with unprintable bytes escaped. `prefix` is empty
+/// for a process without ranks. `out` must outlive the log.
 class Log {
  public:
   explicit Log(std::string prefix = {}, std::FILE* out = stderr)
@@ -22,7 +22,7 @@ class Log {
   void warn(std::string_view line);
   void error(std::string_view line) { write("error: ", line); }
 
-  /// What warn() was given so far, in order.
+  /// The arguments of warn() so far, in order.
   std::vector<std::string> warnings() const;
 
  private:
@@ -34,10 +34,9 @@ class Log {
   std::FILE* out_;
 };
 
-/// How far a long step has come: a bar on a terminal, elsewhere lines at growing intervals. The bar
-/// shows after 2 s. Without a terminal there is a line after 5 s; each interval to the next
-/// line is twice the one before, up to 10 minutes. Silent if it is not `enabled`. Thread-safe. The
-/// destructor clears the bar.
+/// The progress of a long step. On a terminal, a bar appears after 2 s, and the destructor clears
+/// it. Elsewhere, a line appears after 5 s, and each interval to the next line is twice the one
+/// before, up to 10 minutes. Nothing is written unless `enabled`. Thread-safe.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
@@ -62,13 +61,13 @@ class Progress {
   Clock::duration interval_;  ///< between the next two lines
 };
 
-/// Writes `text` to standard output, all of it and at once. Throws Error when that fails;
-/// `consolation` ends its sentence: "; the result is complete in FILE". Not thread-safe.
+/// Writes all of `text` to standard output and flushes it. Throws Error if that fails;
+/// `consolation` ends its message: "; the result is complete in FILE". Not thread-safe.
 void print_output(std::string_view text, std::string_view consolation = {});
 
-/// To be called before any file is opened. One of the three standard streams that whoever started
-/// this process had closed is opened, without its purpose: else the next file would get its number,
-/// and what is printed.
+/// Opens /dev/null in place of each standard stream that was closed when this process started.
+/// Otherwise, the next file would get the stream's number, and printed text would go into the file.
+/// Call it before any file is opened.
 void keep_standard_streams();
 
 }  // namespace shardstream

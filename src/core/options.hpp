@@ -1,5 +1,6 @@
-// The program's options. A room that uses an option declares one OptionRow for it; help, the
-// environment's names, the INI file and the `/config` of a result all come from that row.
+// The program's options. A component that uses an option declares one OptionRow for it. The help,
+// the names of environment variables, the keys of INI files and `/config` in a result all come from
+// that row.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace shardstream {
 
 enum class OptionKind {
-  text,      ///< taken as it is
+  text,      ///< any text
   flag,      ///< true|false (also yes|no, on|off, 1|0)
   choice,    ///< one of `range`, "a|b|c"
   list,      ///< comma-separated; each one of `range` if that is given
@@ -25,20 +26,24 @@ enum class OptionKind {
   duration,  ///< 30s, 10min, 250ms, 2h: seconds
 };
 
-/// All that is said about one option. `key` is "section.name".
+/// The declaration of one option. `key` is "section.name".
 struct OptionRow {
   std::string_view key;
   OptionKind kind;
-  /// The default, as a user would type it; empty for a choice, as for a text: there is none.
+  /// The default, as a user would type it. Empty means no default, for a text or a choice.
   std::string_view fallback;
-  /// "1..4096" or "1..": the least and the most, written as a user would; "a|b|c" for choices;
-  /// empty for anything. A leading "auto|" admits the word auto beside them.
+  /// "1..4096" or "1..": the minimum and the maximum, as a user would type them. "a|b|c": the
+  /// choices. Empty: any value. A leading "auto|" also admits the word auto.
   std::string_view range;
   std::string_view sentence;  ///< one sentence for --help
 };
 
-/// The effective values of all options: from the command line, else the environment, else the INI
-/// file, else the default. Every value has been checked against its row's kind and range.
+/// The effective values of all options. The command line takes precedence over the environment, the
+/// environment over the INI file, and the INI file over the default. Every value has been checked
+/// against the kind and range of its row.
+///
+/// Each accessor throws ContractError if no component declares the key. Accessors of numbers and
+/// flags also throw it if the value is auto, so their callers check is_auto() first.
 class Options {
  public:
   struct Value {
@@ -57,10 +62,11 @@ class Options {
   double seconds(std::string_view key) const;
   std::vector<std::string> list(std::string_view key) const;
 
-  /// Every key with its value, in the order of the keys.
+  /// Every key with its value, in alphabetical order.
   const std::map<std::string, Value, std::less<>>& all() const { return values_; }
 
-  /// A sentence for each SHARDSTREAM_* variable that no option has, in the environment's order.
+  /// One sentence for each SHARDSTREAM_* variable that matches no option, in the order of the
+  /// environment.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
@@ -69,8 +75,8 @@ class Options {
   std::vector<std::string> warnings_;
 };
 
-/// What stood on the command line: option values by key, a command's own switches and settings, and
-/// the words that are no option.
+/// A parsed command line: option values by key, the command's own switches and settings, and the
+/// words that are not options.
 struct CommandLine {
   std::map<std::string, std::string, std::less<>> values;
   std::set<std::string, std::less<>> switches;
@@ -78,37 +84,38 @@ struct CommandLine {
   std::vector<std::string> words;
 };
 
-/// The rows of every room, and the three readers that fill them. All readers throw UsageError with
-/// one sentence: an unknown key names the nearest known one, a bad value names its row's range. An
-/// unknown environment variable is a warning only.
+/// The rows of all components, and the readers of the three sources. All readers throw UsageError
+/// with one sentence. For an unknown key, it names the nearest known key; for a bad value, the
+/// range of the row. An unknown environment variable only gives a warning.
 class OptionTable {
  public:
-  explicit OptionTable(const std::vector<std::span<const OptionRow>>& rooms);
-  explicit OptionTable(std::initializer_list<std::span<const OptionRow>> rooms)
-      : OptionTable(std::vector(rooms)) {}
+  /// Throws ContractError if a row is badly declared or two rows have the same key.
+  explicit OptionTable(const std::vector<std::span<const OptionRow>>& components);
+  explicit OptionTable(std::initializer_list<std::span<const OptionRow>> components)
+      : OptionTable(std::vector(components)) {}
 
-  /// This table with `rows` in the places of those with the same keys: what an option is to one
-  /// command, where that differs.
+  /// A copy of this table in which `rows` replace the rows with the same keys, for a command to
+  /// which an option means something else.
   OptionTable with(std::span<const OptionRow> rows) const;
 
-  /// `--key value`, `--key=value` and `-o FILE` (output.file); no abbreviations. A flag may stand
-  /// alone: it takes the next word only if that is true or false. If an option is given twice, the
-  /// last value counts. `switches` are
-  /// words of the command alone that take no value, "json" for --json, and `settings` such that
-  /// take one. They say how to show, not what to do, so no environment variable, INI file or result
-  /// knows them.
+  /// Reads `--key value`, `--key=value` and `-o FILE` (output.file). Abbreviations are rejected. A
+  /// flag may stand alone: it takes the next word only if that is true or false. If an option is
+  /// given twice, the last value counts. `switches` and `settings` are words of one command,
+  /// without and with a value, such as "json" for --json. Environment variables, INI files and
+  /// results do not contain them.
   CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                  std::span<const std::string_view> switches = {},
                                  std::span<const std::string_view> settings = {}) const;
 
-  /// Merges the sources, strongest first: command line, `environment` (as environ: "NAME=value",
-  /// SHARDSTREAM_SECTION_NAME; those that steer tests, SHARDSTREAM_TEST_* and
-  /// SHARDSTREAM_REQUIRE_GPU, are left alone), `ini` if one is named, defaults.
+  /// Merges the sources, in order of precedence: the command line, `environment`, `ini` if there is
+  /// one, and the defaults. `environment` has the form of environ, "NAME=value" with names
+  /// SHARDSTREAM_SECTION_NAME. Variables that control tests are ignored: SHARDSTREAM_TEST_* and
+  /// SHARDSTREAM_REQUIRE_GPU.
   Options resolve(const CommandLine& command_line, const char* const* environment,
                   const std::optional<std::filesystem::path>& ini) const;
 
-  /// The options that are `wanted`, by key or whole sections, for --help, one block a section; all
-  /// if nothing is named.
+  /// The text of --help for the `wanted` options, one block per section. `wanted` lists keys and
+  /// whole sections; if it is empty, the text has all options.
   std::string help(std::span<const std::string_view> wanted = {}) const;
 
   const std::vector<OptionRow>& rows() const { return rows_; }

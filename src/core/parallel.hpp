@@ -10,8 +10,9 @@
 
 namespace shardstream {
 
-/// Calls item(i) for every i < count on `threads` threads, the caller among them, which starts with
-/// item 0. Throws the first exception of any item; items not yet begun are then left out.
+/// Calls item(i) for every i < count on `threads` threads. The caller is one of them and starts
+/// with item 0. If an item throws, items that have not begun are skipped, and the first exception
+/// is rethrown here. Runs on fewer threads if not all of them can be started.
 template <class Item>
 void parallel_for(std::uint64_t count, unsigned threads, const Item& item) {
   std::atomic<std::uint64_t> next{1};
@@ -29,7 +30,8 @@ void parallel_for(std::uint64_t count, unsigned threads, const Item& item) {
   std::vector<std::thread> others;
   try {
     for (unsigned i = 1; i < threads; ++i) others.emplace_back([&] { work(next++); });
-  } catch (const std::exception&) {  // no thread, or no memory: those that there are do all of it
+  } catch (const std::exception&) {
+    // There are no more threads or no memory: the threads that have started do all the work.
   }
   work(0);
   for (auto& other : others) other.join();

@@ -18,7 +18,8 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-/// The largest rank l, counted from 1, that Summary's interval may start at; 0 if there is none.
+/// The largest rank l, counted from 1, at which the interval of Summary may start; 0 if there is no
+/// interval.
 std::size_t interval_rank(std::size_t n) {
   double term = std::pow(0.5, static_cast<double>(n));  // P[Bin(n, 1/2) = k]
   double tail = 0;                                      // P[Bin(n, 1/2) <= k]
@@ -55,7 +56,7 @@ Summary summarize(std::vector<double> samples) {
 double autocorrelation(std::span<const double> samples) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   if (samples.size() < 3) return unknown;
-  // Not by their squares: the mean of equal samples may be rounded to another number.
+  // The sum of squares may not be 0 for equal samples, since their mean may be rounded.
   const auto [min, max] = std::ranges::minmax_element(samples);
   if (*min == *max) return unknown;
   const double mean =

@@ -14,8 +14,8 @@
 namespace shardstream {
 namespace {
 
-/// A field name that HDF5, h5py and pandas take without quoting. Classified without <cctype>, which
-/// follows the locale.
+/// Whether HDF5, h5py and pandas accept the field name without quotes. This avoids <cctype>, which
+/// depends on the locale.
 bool is_identifier(std::string_view name) {
   const auto letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -25,7 +25,7 @@ bool is_identifier(std::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
 }
 
-/// Whether the cell holds what the column's type says: both enumerate the types in one order.
+/// Whether the cell holds the type of the column. Cell and ColumnType list the types in one order.
 bool fits(const Cell& cell, const Column& column) {
   static_assert(std::is_same_v<std::variant_alternative_t<0, Cell>, std::int64_t> &&
                 std::is_same_v<std::variant_alternative_t<1, Cell>, double> &&
@@ -33,7 +33,7 @@ bool fits(const Cell& cell, const Column& column) {
   return cell.index() == static_cast<std::size_t>(column.type);
 }
 
-/// Characters, not bytes: names and units may hold UTF-8.
+/// The number of characters, not bytes, since names and units may contain UTF-8.
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -45,14 +45,15 @@ std::string padded(const std::string& text, std::size_t to_width, ColumnType typ
   return type == ColumnType::text ? text + blanks : blanks + text;
 }
 
-/// Which columns stand side by side in lines of `most` characters, two blanks between them.
+/// The indices of the columns that fit side by side in lines of `max_width` characters, with two
+/// blanks between columns. Every block begins with the first column.
 std::vector<std::vector<std::size_t>> blocks(const std::vector<std::size_t>& widths,
-                                             std::size_t most) {
+                                             std::size_t max_width) {
   std::vector<std::vector<std::size_t>> all;
   std::size_t taken = 0;
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    // A block holds one column beside the first at least, however wide.
-    const bool full = all.empty() || (all.back().size() > 1 && taken + 2 + widths[i] > most);
+    // A block has at least one column besides the first, however wide it is.
+    const bool full = all.empty() || (all.back().size() > 1 && taken + 2 + widths[i] > max_width);
     if (full) {
       all.emplace_back(i == 0 ? 0 : 1);
       taken = i == 0 ? 0 : widths[0];
@@ -66,7 +67,7 @@ std::vector<std::vector<std::size_t>> blocks(const std::vector<std::size_t>& wid
 /// Throws ContractError if there is no such column.
 std::size_t place_of(const std::vector<Column>& columns, std::string_view name) {
   const auto place = std::ranges::find(columns, name, &Column::name);
-  expect(place != columns.end(), "a column that is named is one of the table's");
+  expect(place != columns.end(), "the table has the named column");
   return static_cast<std::size_t>(place - columns.begin());
 }
 
@@ -100,7 +101,7 @@ Table::Table(std::string name, std::vector<Column> columns)
 }
 
 void Table::add(std::vector<Cell> row) {
-  expect(row.size() == columns_.size(), "a table's row has one cell a column");
+  expect(row.size() == columns_.size(), "a table's row has one cell per column");
   for (std::size_t i = 0; i < row.size(); ++i) {
     expect(fits(row[i], columns_[i]), "a cell is of its column's type");
   }
@@ -110,7 +111,7 @@ void Table::add(std::vector<Cell> row) {
 void Table::set(std::size_t row, std::string_view column, Cell cell) {
   const std::size_t place = place_of(columns_, column);
   expect(row < rows_.size() && fits(cell, columns_[place]),
-         "a cell that is set is one of the table's");
+         "the table has the row, and the cell has the column's type");
   rows_[row][place] = std::move(cell);
 }
 

@@ -1,5 +1,5 @@
-// One table type for everything that is printed or stored: columns with a name, a unit and a type,
-// and rows of cells. Writers: to_text, to_json, io/hdf5_table.
+// The table type for everything that is printed or stored. A column has a name, a unit and a type.
+// Writers: to_text and to_json here, HDF5 in io/hdf5/tables.hpp.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Column {
 
 using Cell = std::variant<std::int64_t, double, std::string>;
 
-/// One row of a table, read by the names of its columns. Valid as long as the table is unchanged.
+/// A view of one row of a table, read by the names of its columns. Valid until the table changes.
 class Row {
  public:
   Row(const std::vector<Column>& columns, const std::vector<Cell>& cells)
@@ -49,7 +49,7 @@ class Row {
   const std::vector<Cell>* cells_;
 };
 
-/// A named table. add() throws ContractError when a row does not fit the columns.
+/// A named table. add() throws ContractError if a row does not fit the columns.
 class Table {
  public:
   Table(std::string name, std::vector<Column> columns);
@@ -76,17 +76,16 @@ class Table {
 /// A cell as text: integers in full, reals with up to `digits` significant digits.
 std::string to_text(const Cell& cell, int digits = 6);
 
-/// The table for a terminal: a header line with units, columns aligned, one line a row. Columns are
-/// two blanks or more apart and none is empty (empty text and NaN are "-"), so that lines can be
-/// split.
-/// Cells are printable() text. Columns that do not fit into `width` characters follow in further
-/// blocks, with an empty line between them; the first column begins each block.
+/// The table for a terminal: a header line with units, then one line per row, with aligned columns
+/// of printable() text. Scripts can split the lines: columns are two blanks or more apart, and
+/// empty text and NaN become "-". Columns that do not fit into `width` characters follow in further
+/// blocks, which begin with the first column and are separated by an empty line.
 std::string to_text(const Table& table, std::size_t width = SIZE_MAX);
 
-/// One JSON object, indented, its last line ended: NAME is the array of a table's rows, each an
-/// object by column; "units" holds, by table and column, the units of those that have one. Numbers
-/// that are not finite are null; bytes that are not UTF-8 are replaced. All of it is printable
-/// ASCII. The tables' names differ.
+/// One indented JSON object with a final newline, all of it printable ASCII. For each table, its
+/// name is a key, and the value is the array of its rows, each an object by column. The key "units"
+/// has the units by table and column. Numbers that are not finite become null, and bytes that are
+/// not UTF-8 are replaced. Throws ContractError if two tables have the same name.
 std::string to_json(std::span<const Table> tables);
 
 }  // namespace shardstream

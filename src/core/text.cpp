@@ -8,8 +8,8 @@
 namespace shardstream {
 namespace {
 
-/// Bytes of the printable UTF-8 character that `text`, which is not empty, begins with, or 0 if it
-/// begins with anything else: a control character (U+0080 to U+009F are some too) or no UTF-8.
+/// The number of bytes of the printable UTF-8 character at the beginning of `text`, which is not
+/// empty. It is 0 for a control character (U+0080 to U+009F included) and for invalid UTF-8.
 std::size_t printable_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t lead = byte(0);
@@ -21,9 +21,10 @@ std::size_t printable_character(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
     code = code << 6 | (byte(i) & 0x3f);
   }
-  constexpr std::uint32_t least[] = {0xa0, 0x800, 0x10000};  // a longer form of less is no UTF-8
+  // By length; an overlong encoding of a smaller code is not valid UTF-8.
+  constexpr std::uint32_t min_code[] = {0xa0, 0x800, 0x10000};
   const bool is_surrogate = code >= 0xd800 && code < 0xe000;
-  return code >= least[length - 2] && code <= 0x10ffff && !is_surrogate ? length : 0;
+  return code >= min_code[length - 2] && code <= 0x10ffff && !is_surrogate ? length : 0;
 }
 
 }  // namespace
@@ -43,10 +44,10 @@ std::string printable(std::string_view text) {
 }
 
 std::string excerpt(std::string_view text) {
-  constexpr std::size_t most = 80;
-  if (text.size() <= most) return fmt::format("'{}'", printable(text));
-  std::size_t end = most;  // not inside a character
-  while (end > most - 4 && (static_cast<std::uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  constexpr std::size_t max_bytes = 80;
+  if (text.size() <= max_bytes) return fmt::format("'{}'", printable(text));
+  std::size_t end = max_bytes;  // moved back if it is inside a character
+  while (end > max_bytes - 4 && (static_cast<std::uint8_t>(text[end]) & 0xc0) == 0x80) --end;
   return fmt::format("'{}'... ({} bytes)", printable(text.substr(0, end)), text.size());
 }
 

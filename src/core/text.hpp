@@ -1,4 +1,4 @@
-// Small helpers for reading what a user typed, for quoting it, and for listing what may be typed.
+// Helpers for text: splitting and joining it, quoting it in messages, and wrapping it.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   return pieces;
 }
 
-/// "a, b, c", of the texts or whole numbers that `words` makes of the items. Not fmt::join, for
-/// which GCC 12 warns in fmt 9 at -O2.
+/// "a, b, c": the items joined by `separator`. `words` converts an item to text or to a whole
+/// number. This is not fmt::join, because GCC 12 warns about it in fmt 9 at -O2.
 template <class Items, class Words = std::identity>
 std::string join(const Items& items, std::string_view separator, const Words& words = {}) {
   std::string text;
@@ -44,8 +44,8 @@ std::string join(const Items& items, std::string_view separator, const Words& wo
   return text;
 }
 
-/// `text` for a terminal: what is no printable UTF-8 stands as \xNN, so that nothing in it acts on
-/// the terminal or starts a line.
+/// `text` for a terminal: bytes that are not printable UTF-8 become \xNN, so that the text can
+/// neither control the terminal nor start a new line.
 std::string printable(std::string_view text);
 
 /// A count with its noun: "1 rank", "3 launches".
@@ -56,16 +56,17 @@ std::string counted(Count count, std::string_view noun) {
   return count == Count{1} ? text : text.append(noun.ends_with("ch") ? "es" : "s");
 }
 
-/// A user's text in a message: 'printable(text)'; of a long one the beginning and its length.
+/// A user's text for a message: 'printable(text)'. A long text is cut off and its length is added.
 std::string excerpt(std::string_view text);
 
 /// "a, b or c"
 std::string join_or(const std::vector<std::string_view>& words);
 
-/// The words as a shell would read them again, on one line.
+/// The words on one line, quoted for a shell.
 std::string shell_line(const std::vector<std::string>& words);
 
-/// `left`, then the words of `right` from `column` on, in lines of at most 100 characters.
+/// `left`, then the words of `right` from `column` on, in lines of at most 100 characters. Words of
+/// `right` are separated by single spaces.
 std::string wrapped(const std::string& left, const std::string& right, std::size_t column);
 
 }  // namespace shardstream

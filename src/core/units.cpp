@@ -16,8 +16,8 @@
 namespace shardstream {
 namespace {
 
-constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-constexpr std::string_view no_fit = "does not fit in 64 bits: the most is 18446744073709551615";
+constexpr std::uint64_t max_count = std::numeric_limits<std::uint64_t>::max();
+constexpr std::string_view no_fit = "does not fit in 64 bits: the maximum is 18446744073709551615";
 constexpr std::string_view no_size = "is not a size: write for example 64MiB, 1.5GB or 4096";
 constexpr std::string_view no_count = "is not a count: write for example 42, 2^24 or 1e9";
 constexpr std::string_view no_duration =
@@ -56,7 +56,7 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// "1.5e3 GB" as "1.5e3" and "GB". An 'e' counts to the number only if a digit follows it.
+/// "1.5e3 GB" as "1.5e3" and "GB". An 'e' is part of the number only if a digit follows it.
 struct Quantity {
   std::string_view number;
   std::string_view unit;
@@ -83,7 +83,7 @@ struct Decimal {
   int exponent = 0;
 };
 
-/// Reads Quantity::number. `text` and `malformed` are for the message.
+/// Reads Quantity::number without rounding. `text` and `malformed` are for the message.
 Decimal read_decimal(std::string_view number, std::string_view text, std::string_view malformed) {
   const auto e = number.find_first_of("eE");
   const std::string_view mantissa = number.substr(0, e);
@@ -121,8 +121,8 @@ struct Whole {
   Fault fault = Fault::none;
 };
 
-/// value × factor as a whole number. A power of ten is divided out prime by prime, so that nothing
-/// is rounded: 0.1GB is 100000000, and 0.1GiB is no whole number of bytes.
+/// value × factor as a whole number. A negative power of ten is divided out prime by prime, so that
+/// nothing is rounded: 0.1GB is 100000000, and 0.1GiB is not a whole number of bytes.
 Whole times(Decimal value, std::uint64_t factor) {
   if (value.digits == 0) return {};
   for (; value.exponent < 0; ++value.exponent) {
@@ -145,7 +145,7 @@ Whole times(Decimal value, std::uint64_t factor) {
   return {product, Fault::none};
 }
 
-/// Refuses "64M": names what it would be with a B and with an iB.
+/// Rejects "64M" and names both possible sizes, with B and with iB.
 [[noreturn]] void fail_ambiguous(std::string_view text, const Quantity& quantity,
                                  const Decimal& value) {
   const auto reading = [&](const std::string& name) {
@@ -159,7 +159,7 @@ Whole times(Decimal value, std::uint64_t factor) {
   const char letter = static_cast<char>(lower(quantity.unit[0]) - 'a' + 'A');
   const std::string decimal = letter == 'K' ? "kB" : fmt::format("{}B", letter);
   const std::string binary = fmt::format("{}iB", letter);
-  fail(text, fmt::format("has two readings: write {} or {}", reading(decimal), reading(binary)));
+  fail(text, fmt::format("is ambiguous: write {} or {}", reading(decimal), reading(binary)));
 }
 
 std::uint64_t size_factor(std::string_view text, const Quantity& quantity, const Decimal& value) {
@@ -179,7 +179,7 @@ std::uint64_t size_factor(std::string_view text, const Quantity& quantity, const
                          join(names, ", ")));
 }
 
-/// Digits and nothing else.
+/// Reads digits and nothing else.
 std::uint64_t read_digits(std::string_view digits, std::string_view text) {
   digits = trim(digits);
   std::uint64_t value = 0;
@@ -202,7 +202,7 @@ std::uint64_t read_power(std::string_view text) {
 
   Wide value = 1;
   for (; exponent > 0; --exponent) {
-    if (value > most) fail(text, no_fit);  // no offset could bring the next one back
+    if (value > max_count) fail(text, no_fit);  // no offset could make the next power fit
     value *= base;
   }
   if (sign != tail.npos) {
@@ -210,13 +210,12 @@ std::uint64_t read_power(std::string_view text) {
     if (tail[sign] == '-' && offset > value) fail(text, "is negative");
     value = tail[sign] == '+' ? value + offset : value - offset;
   }
-  if (value > most) fail(text, no_fit);
+  if (value > max_count) fail(text, no_fit);
   return static_cast<std::uint64_t>(value);
 }
 
-/// Edit distance with transpositions of neighbours (optimal string alignment), blind to case:
-/// R. Lowrance and R. Wagner, J. ACM 22 (1975) 177, without their second edit inside a
-/// transposition.
+/// Edit distance with transpositions of neighbours (optimal string alignment), case-insensitive.
+/// See R. Lowrance and R. Wagner, J. ACM 22 (1975) 177; a transposed pair is not edited again.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -266,7 +265,7 @@ double parse_number(std::string_view text) {
   double value = 0;
   const char* const end = number.data() + number.size();
   const auto [stop, error] = std::from_chars(number.data(), end, value);
-  if (error == std::errc::result_out_of_range) fail(text, "is no number that a double holds");
+  if (error == std::errc::result_out_of_range) fail(text, "is not in the range of a double");
   if (error != std::errc() || stop != end || !std::isfinite(value)) {
     fail(text, "is not a number: write for example 0.5, -2 or 1e-3");
   }
@@ -279,17 +278,17 @@ double parse_duration(std::string_view text) {
   double value = 0;
   const char* const end = number.data() + number.size();
   const auto [stop, error] = std::from_chars(number.data(), end, value);
-  if (error == std::errc::result_out_of_range) fail(text, "is no duration that a double holds");
+  if (error == std::errc::result_out_of_range) fail(text, "is not in the range of a double");
   if (error != std::errc() || stop != end) fail(text, no_duration);
   if (unit.empty()) fail(text, fmt::format("has no unit: write {0}s or {0}min", number));
-  if (unit == "m") fail(text, fmt::format("has two readings: write {0}min or {0}ms", number));
+  if (unit == "m") fail(text, fmt::format("is ambiguous: write {0}min or {0}ms", number));
 
   if (unit == "ms") return value / 1e3;
   if (unit == "s") return value;
   const double factor = unit == "min" ? 60 : unit == "h" ? 3600 : 0;
   if (factor == 0)
     fail(text, fmt::format("has the unknown unit {}: write ms, s, min or h", excerpt(unit)));
-  if (!std::isfinite(value * factor)) fail(text, "is no duration that a double holds");
+  if (!std::isfinite(value * factor)) fail(text, "is not in the range of a double");
   return value * factor;
 }
 
@@ -305,7 +304,7 @@ std::string format_size(std::uint64_t bytes) {
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds)) return fmt::format("{} s", seconds);
   if (seconds < 0) return fmt::format("-{}", format_duration(-seconds));
-  // Each bound is where rounding to the digits shown would carry into the next unit.
+  // From each bound on, rounding to the digits shown would carry into the next unit.
   if (seconds >= 3599.5) {
     const double minutes = std::round(seconds / 60);
     return fmt::format("{:.0f} h {:.0f} min", std::floor(minutes / 60), std::fmod(minutes, 60));
@@ -322,15 +321,16 @@ std::string format_duration(double seconds) {
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
   std::string_view best;
-  std::size_t least = most;
+  std::size_t min_distance = SIZE_MAX;
   for (const std::string_view candidate : candidates) {
     const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
-    if (3 * (longer - shorter) > longer) continue;  // and no table for a very long word
+    // Different lengths need at least as many edits. This also avoids a table for a very long word.
+    if (3 * (longer - shorter) > longer) continue;
     const std::size_t distance = edit_distance(word, candidate);
-    // More than one edit in three characters is another word, not a slip.
+    // More than one edit in three characters means another word, not a typing error.
     const bool near = 3 * distance <= longer;
-    if (near && distance < least) {
-      least = distance;
+    if (near && distance < min_distance) {
+      min_distance = distance;
       best = candidate;
     }
   }

@@ -9,8 +9,8 @@
 
 namespace shardstream {
 
-/// Bytes from "64MiB" (2^20), "1.5GB" (10^9), "4096B" or "4096". "64M" is refused: both readings
-/// are named.
+/// Bytes from "64MiB" (2^20), "1.5GB" (10^9), "4096B" or "4096". "64M" is rejected, and the message
+/// names both possible sizes.
 std::uint64_t parse_size(std::string_view text);
 
 /// A whole number from "42", "2^24", "2^31+3", "1e9" or "1.5e6".
@@ -19,7 +19,7 @@ std::uint64_t parse_count(std::string_view text);
 /// A finite real number from "0.5", "-2" or "1e-3".
 double parse_number(std::string_view text);
 
-/// Seconds from "250ms", "30s", "10min", "2h" or "1.5s". A bare number is refused.
+/// Seconds from "250ms", "30s", "10min", "2h" or "1.5s". A number without a unit is rejected.
 double parse_duration(std::string_view text);
 
 /// "64 MiB", "1.5 GiB": the largest binary unit with at most four digits before the point.
@@ -28,8 +28,8 @@ std::string format_size(std::uint64_t bytes);
 /// "12.3 ms", "4.56 s", "3 min 20 s".
 std::string format_duration(double seconds);
 
-/// The candidate nearest to `word` by edit distance (Damerau–Levenshtein), or empty when none is
-/// near enough to be meant.
+/// The candidate nearest to `word` by edit distance (Damerau–Levenshtein), or empty if none is near
+/// enough to be a typing error.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 }  // namespace shardstream

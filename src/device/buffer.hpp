@@ -1,4 +1,4 @@
-// The owner of a piece of a device's memory.
+// An owner of memory of a device.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace shardstream::device {
 
-/// `count` values of T in device or pinned memory, not initialised. Move-only. The device must
-/// outlive it, and no stream may still use it when it goes.
+/// `count` uninitialised values of T in memory of any kind. Move-only. The device must outlive it,
+/// and no stream may use the memory any more when it is destroyed. Throws Error if there is not
+/// enough memory.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -33,7 +34,7 @@ class Buffer {
   T* data() const { return data_; }
   std::size_t size() const { return count_; }
   std::size_t bytes() const { return count_ * sizeof(T); }
-  T& operator[](std::size_t i) const { return data_[i]; }  ///< pinned memory only
+  T& operator[](std::size_t i) const { return data_[i]; }  ///< only for host memory
 
  private:
   void swap(Buffer& other) noexcept {

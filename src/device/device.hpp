@@ -1,6 +1,6 @@
-// The seam between schedules and hardware. A schedule is written once against these classes; the
-// backends host/ and cuda/ implement them with the same semantics, CUDA's. Calls are made per batch
-// of tens of MiB, never per element.
+// The interface between schedules and hardware (the seam). A schedule is written once against these
+// classes. The backends host/ and cuda/ implement them with the same semantics, which are those of
+// CUDA. Calls are made per batch of tens of MiB, never per element.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@
 
 namespace shardstream::device {
 
-/// A point in a stream's work. Recorded again, it means the latest point. Waiting for an event that
-/// was never recorded is a no-op.
+/// A point in the work of a stream. After several calls of record(), it is the latest point.
+/// Waiting for an event that was never recorded does nothing.
 class Event {
  public:
   virtual ~Event() = default;
-  /// Blocks the calling thread until the recorded point has been reached. May be called by any
-  /// thread, also while another one records it anew: it waits for what was recorded when called.
+  /// Blocks the calling thread until the recorded point has been reached. Thread-safe: if another
+  /// thread records the event again, this call still waits for the earlier point.
   virtual void synchronize() = 0;
-  /// Whether the recorded point has been reached, without waiting for it; true if there is none.
+  /// Whether the recorded point has been reached. Does not block. True if nothing was recorded.
   virtual bool reached() const = 0;
-  /// Seconds from `start` to this point; both must have been reached, and be events of
+  /// Seconds from `start` to this event. Both must have been reached and be made by
   /// make_timed_event().
   virtual double seconds_since(const Event& start) const = 0;
 };
 
-/// A kernel and its arguments without their type, valid during one call.
+/// A type-erased kernel and its arguments, valid during one call.
 struct Launch {
   const char* name;
   const void* args;
@@ -38,26 +38,27 @@ struct Launch {
   void (*cuda)(const void* kernel, const void* args, CudaStream stream);
 };
 
-/// A queue whose work runs in order, beside that of other streams. Every member but synchronize()
-/// returns before the work is done; host memory handed over must stay untouched until then. Not
-/// thread-safe: one thread at a time uses a stream. The first error in the work of any stream is
-/// the device's from then on: every synchronize() throws it, later work is skipped, events pass.
+/// A queue of work that runs in order, concurrently with other streams. Every member except
+/// synchronize() may return before the work is done. Until then, the caller must not change or free
+/// host memory that it has passed. Not thread-safe. The first error in the work of any stream
+/// becomes an error of the device: every synchronize() throws it, later work is skipped, and events
+/// are reached without it.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
-  /// Rows that lie dense on the host come to lie `apart` bytes, at least row_bytes, behind each
-  /// other.
-  virtual void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+  /// Uploads rows that are dense on the host to rows with a pitch of `pitch` >= row_bytes bytes.
+  virtual void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
                            std::size_t rows) = 0;
   virtual void download(void* host, const void* device, std::size_t bytes) = 0;
-  /// `event` means everything enqueued so far.
+  /// Sets `event` to the end of all work enqueued so far.
   virtual void record(Event& event) = 0;
-  /// Work enqueued from now on starts after what `event` means now.
+  /// Makes work that is enqueued from now on wait for the current point of `event`.
   virtual void wait(const Event& event) = 0;
+  /// Blocks until all work is done. Throws Error after an error of the device.
   virtual void synchronize() = 0;
 
-  /// Enqueues a kernel. The arguments are copied; what they point to must outlive the work.
+  /// Enqueues a kernel. The arguments are copied. Memory that they point to must outlive the work.
   template <class Args>
   void launch(const Kernel<Args>& kernel, const Args& args) {
     const Launch erased{kernel.name,    &args,         sizeof(Args), &kernel,
@@ -79,42 +80,44 @@ class Stream {
   }
 };
 
-/// What a device is, as far as the backend can tell.
+/// Properties of a device.
 struct DeviceInfo {
-  std::string backend;         ///< "host" or "cuda"
-  std::string name;            ///< "NVIDIA H100 80GB HBM3", or the processor's name
-  std::string software;        ///< "CUDA runtime 13.0, driver 13.0"; empty on a host
-  std::string uuid, pci;       ///< empty on a host
-  int compute_capability = 0;  ///< 90 for 9.0; 0 on a host
-  int multiprocessors = 0;     ///< of a GPU; threads of the team on a host
-  std::uint64_t memory_total = 0, memory_free = 0;  ///< bytes; free when the device was opened
+  std::string backend;             ///< "host" or "cuda"
+  std::string name;                ///< "NVIDIA H100 80GB HBM3", or the processor's name
+  std::string software;            ///< "CUDA runtime 13.0, driver 13.0"; empty for the host backend
+  std::string uuid, pci;           ///< empty for the host backend
+  int compute_capability = 0;      ///< 90 for 9.0; 0 for the host backend
+  int multiprocessors = 0;         ///< of a GPU, or the number of threads of the host backend
+  std::uint64_t memory_total = 0;  ///< bytes
+  std::uint64_t memory_free = 0;   ///< bytes that were free when the device was opened
 };
 
 enum class Memory {
-  device,          ///< where kernels work
-  pageable,        ///< ordinary host memory, in huge pages: not for streams
-  pinned,          ///< host memory that streams copy from and to at full speed
-  write_combined,  ///< pinned, past the host's caches: for the host to write in order, never to
-                   ///< read
-  mapped,          ///< pinned, and kernels may read it where it is, over the link
+  device,    ///< memory for kernels
+  pageable,  ///< ordinary host memory in huge pages; not for copies by streams
+  pinned,    ///< host memory that streams copy from and to at full speed
+  /// Pinned memory that bypasses the host's caches. The host should only write it, in order.
+  write_combined,
+  mapped,  ///< pinned memory that kernels can also read over the link
 };
 
-/// Of a stream. On a GPU the blocks of urgent kernels take the places that others leave before all
-/// that wait; a host takes no notice.
+/// The priority of a stream. On a GPU, blocks of urgent kernels are scheduled before all other
+/// waiting blocks. Ignored by the host backend.
 enum class Priority { normal, urgent };
 
-/// One GPU, or the CPUs that were granted to this process. Thread-safe but for the destructor.
-/// Streams, events and memory must be gone before their device.
+/// One GPU, or the CPUs that were granted to this process. Thread-safe except for the destructor.
+/// Streams, events and memory must be destroyed before their device.
 class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   virtual std::unique_ptr<Stream> make_stream(Priority priority = Priority::normal) = 0;
-  /// For order alone: what stands behind it in a stream hardly waits for it to be recorded.
+  /// An event without a time. Recording it hardly delays later work of the stream.
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual std::unique_ptr<Event> make_timed_event() = 0;
-  /// Memory aligned to 256 bytes or more, pinned memory to a page; throws Error naming the size
-  /// when there is not enough. Synchronises the device: not for the timed part.
+  /// Memory aligned to at least 256 bytes, and to a page if it is pinned. The caller releases it.
+  /// Throws Error with the size if there is not enough memory. May synchronise the device, so do
+  /// not call it in the timed part.
   virtual void* allocate(Memory kind, std::size_t bytes) = 0;
   virtual void release(Memory kind, void* data, std::size_t bytes) noexcept = 0;
 };

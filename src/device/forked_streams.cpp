@@ -17,7 +17,8 @@ ForkedStreams::~ForkedStreams() {
   for (const Own& each : own_) {
     try {
       each.stream->synchronize();
-    } catch (const std::exception&) {  // the error itself is on its way to the user
+    } catch (const std::exception&) {
+      // The original error is already being reported.
     }
   }
 }

@@ -1,4 +1,4 @@
-// Streams side by side, between two points of one of them.
+// Concurrent streams between two points (fork and join) of one of them.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,25 @@
 
 namespace shardstream::device {
 
-/// Number 0 is the stream that fork() is given, the others are its own. The device must outlive it.
-/// For one thread.
+/// Stream 0 is the stream that is passed to fork(); the object owns the others. The device must
+/// outlive it. Not thread-safe.
 class ForkedStreams {
  public:
   /// `count` > 0.
   ForkedStreams(Device& device, std::size_t count);
-  /// Waits for its own streams, whose work may use memory of the callers.
+  /// Waits for its own streams, since their work may use memory of the caller.
   ~ForkedStreams();
   ForkedStreams(const ForkedStreams&) = delete;
   ForkedStreams& operator=(const ForkedStreams&) = delete;
 
   std::size_t count() const { return own_.size() + 1; }
 
-  /// What any of the streams is given until join() comes after what `first` has been given, and
-  /// what `first` is given after join() comes after all of it.
+  /// Makes work that is enqueued on any of the streams until join() wait for the earlier work of
+  /// `first`.
   void fork(Stream& first);
+  /// Makes later work of the first stream wait for all work of the other streams.
   void join();
-  /// Only between fork() and join().
+  /// The stream `number`. Call it only between fork() and join().
   Stream& operator[](std::size_t number) const {
     return number == 0 ? *first_ : *own_[number - 1].stream;
   }

@@ -11,8 +11,8 @@
 namespace shardstream::device {
 namespace {
 
-// NVML's own types and numbers (NVML API Reference Manual): nvml.h is not installed everywhere. Its
-// enumerations are passed as int.
+// Types and numbers of NVML (NVML API Reference Manual), since nvml.h is not installed everywhere.
+// Enumerations are passed as int.
 using Handle = void*;
 using Status = int;
 
@@ -21,8 +21,8 @@ constexpr int clock_sm = 1, clock_memory = 2;
 constexpr int sensor_gpu = 0;
 constexpr int uncorrected = 1, counted_since_load = 0, counted_ever = 1;
 constexpr int peer_over_nvlink = 2;
-constexpr unsigned most_links = 36;  // the newest GPUs have 18
-constexpr unsigned text_size = 96;   // the longest of names, UUIDs and versions
+constexpr unsigned max_links = 36;  // the newest GPUs have 18
+constexpr unsigned text_size = 96;  // the longest of names, UUIDs and versions
 
 struct PciInfo {
   char legacy_id[16];
@@ -52,7 +52,7 @@ constexpr std::array reason_words = {
     ReasonWord{0x100, "display-clocks", false},
 };
 
-/// A function of the library; null where this version has none.
+/// A function of the library; null if this version does not have it.
 template <class... Arguments>
 struct Function {
   Status (*pointer)(Arguments...) = nullptr;
@@ -61,11 +61,11 @@ struct Function {
   }
 };
 
-/// Unsigned numbers that do not fit are NVML's way to say that there is none.
+/// `value`, or `otherwise` if it does not fit: NVML uses huge numbers for unavailable values.
 template <class Number>
 Number known(unsigned long long value, Number otherwise) {
-  constexpr auto most = static_cast<unsigned long long>(std::numeric_limits<Number>::max());
-  return value <= most ? static_cast<Number>(value) : otherwise;
+  constexpr auto max = static_cast<unsigned long long>(std::numeric_limits<Number>::max());
+  return value <= max ? static_cast<Number>(value) : otherwise;
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ struct NvmlGpu::Library {
     function.pointer = reinterpret_cast<Status (*)(Arguments...)>(dlsym(file, symbol));
   }
 
-  /// What NVML calls a failure.
+  /// NVML's text for an error.
   std::string words_for(Status status) const {
     auto* words = reinterpret_cast<const char* (*)(Status)>(dlsym(file, "nvmlErrorString"));
     return words != nullptr ? words(status) : fmt::format("status {}", status);
@@ -149,7 +149,7 @@ struct NvmlGpu::Library {
     unsigned value = 0;
     return get(gpu, which..., &value) ? known<int>(value, -1) : -1;
   }
-  /// NVML counts in thousandths what we give in ones.
+  /// A value that NVML gives in thousandths of our unit.
   static double thousandths(const Function<Handle, unsigned*>& get, Handle gpu) {
     const int value = integer(get, gpu);
     return value < 0 ? unknown : value / 1e3;
@@ -169,7 +169,7 @@ std::string describe_clock_reasons(std::uint64_t clock_reasons) {
     clock_reasons &= ~reason.bit;
   }
   if (clock_reasons != 0)
-    words.push_back(fmt::format("{:#x}", clock_reasons));  // of a newer library
+    words.push_back(fmt::format("{:#x}", clock_reasons));  // bits of a newer library
   return join(words, "+");
 }
 
@@ -195,7 +195,7 @@ GpuFacts NvmlGpu::facts() const {
   facts.pcie_width = Library::integer(l.pcie_width, handle_);
   facts.pcie_generation_max = Library::integer(l.pcie_generation_max, handle_);
   facts.pcie_width_max = Library::integer(l.pcie_width_max, handle_);
-  for (unsigned link = 0; link < most_links; ++link) {
+  for (unsigned link = 0; link < max_links; ++link) {
     int active = 0;
     if (!l.link_state(handle_, link, &active)) continue;
     facts.nvlinks = (facts.nvlinks < 0 ? 0 : facts.nvlinks) + (active != 0 ? 1 : 0);

@@ -16,6 +16,10 @@
 #include "launch/heartbeat.hpp"
 #include "measure/sample.hpp"
 
+namespace shardstream::runtime {
+struct Resources;
+}
+
 namespace shardstream::experiments {
 
 /// A measured figure with its 95 % interval; the bounds are NaN if there were fewer than six
@@ -57,11 +61,12 @@ class Bench {
  public:
   struct Setting {
     const Options& options;
-    const device::DeviceInfo& device;
+    device::Device& device;
     device::GpuFacts facts;  ///< of this rank's GPU, if NVML knows it
+    const runtime::Resources& resources;
     measure::Sampling sampling;
     bool quick;                                     ///< fewer and smaller cases
-    int at_once;                                    ///< ranks that measure at the same time
+    int rank, at_once;                              ///< of those that measure at the same time
     std::uint64_t memory;                           ///< bytes that the device gives this rank
     const std::map<std::string, double>& ceilings;  ///< by name, of this rank
     launch::Heartbeat& heartbeat;
@@ -69,13 +74,17 @@ class Bench {
   explicit Bench(Setting setting) : setting_(std::move(setting)) {}
 
   const Options& options() const { return setting_.options; }
-  const device::DeviceInfo& device() const { return setting_.device; }
+  /// This rank's device, for experiments that are written for every backend.
+  device::Device& device() const { return setting_.device; }
   const device::GpuFacts& facts() const { return setting_.facts; }
   const measure::Sampling& sampling() const { return setting_.sampling; }
+  const runtime::Resources& resources() const { return setting_.resources; }
   launch::Heartbeat& heartbeat() const { return setting_.heartbeat; }
   bool is_quick() const { return setting_.quick; }
   /// Ranks that measure at the same time: all, or 1 in turns (Experiment::turns).
   int at_once() const { return setting_.at_once; }
+  /// This rank's number among them, from 0.
+  int rank() const { return setting_.rank; }
   std::uint64_t memory() const { return setting_.memory; }
 
   /// The option `key` in bytes. Throws Error if it is more than `share` of the device's memory.

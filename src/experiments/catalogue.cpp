@@ -11,6 +11,7 @@
 #include "experiments/ladders/ladders.hpp"
 #include "experiments/link/link.hpp"
 #include "experiments/memory/memory.hpp"
+#include "experiments/pipeline/pipeline.hpp"
 #include "experiments/storage/storage.hpp"
 #include "kernels/kernel.hpp"
 
@@ -18,7 +19,9 @@ namespace shardstream::experiments {
 namespace {
 
 constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "device memory"},
-                                   Group{"ladders", "ladders"}, Group{"storage", "storage"}};
+                                   Group{"ladders", "optimisation ladders"},
+                                   Group{"storage", "files"},
+                                   Group{"pipeline", "the pipeline of a run"}};
 
 /// A sentence.
 std::string needs_of(const Experiment& experiment) {
@@ -62,7 +65,7 @@ std::span<const Experiment> all() {
   static const std::vector<Experiment> experiments = [] {
     std::vector<Experiment> rows;
     for (const auto& group : {link::experiments(), memory::experiments(), ladders::experiments(),
-                              storage::experiments()}) {
+                              storage::experiments(), feeds::experiments()}) {
       rows.insert(rows.end(), group.begin(), group.end());
     }
     return rows;

@@ -2,26 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include "core/limits.hpp"
-#include "core/log.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
-#include "core/uuid.hpp"
+#include "experiments/available.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/bench_file.hpp"
 #include "experiments/context.hpp"
+#include "experiments/slow_ranks.hpp"
 #include "io/hdf5/result_file.hpp"
-#include "io/source/origin.hpp"
 #include "kernels/kernel.hpp"
-#include "launch/session.hpp"
-#include "launch/signals.hpp"
-#include "measure/ceilings.hpp"
-#include "measure/source_ceilings.hpp"
 #include "report/experiments.hpp"
 #include "runtime/provenance.hpp"
 #include "runtime/runtime.hpp"
@@ -29,8 +23,6 @@
 
 namespace shardstream::experiments {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::array rows = {
     OptionRow{"measure.repeat", OptionKind::count, "auto", "auto|1..1000000",
@@ -78,41 +70,6 @@ measure::Sampling sampling_of(const Options& options, bool quick) {
   return sampling;
 }
 
-/// The ceilings that the experiments need, on this rank, by name. Collective.
-std::map<std::string, double> measure_ceilings(runtime::Runtime& runtime,
-                                               std::span<const Experiment* const> experiments,
-                                               std::vector<measure::Ceiling>& all) {
-  const launch::Session& session = runtime.session;
-  device::Device& device = *runtime.device;
-  const auto effort = measure::effort_for(
-      device, session, std::uint64_t{16} << 30,
-      measure::host_memory_sample(runtime.resources.cache, runtime.resources.host_memory,
-                                  runtime.resources.ranks_on_host),
-      runtime.resources.device_memory);
-  using Measure = measure::Ceiling (*)(device::Device&, const launch::Session&, measure::Effort);
-  const std::array<std::pair<std::string_view, Measure>, 5> known = {{
-      {"device_read", measure::device_read},
-      {"device_copy", measure::device_copy},
-      {"link_up",
-       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::up, d, s, e); }},
-      {"link_down",
-       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::down, d, s, e); }},
-      {"link_both",
-       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::both, d, s, e); }},
-  }};
-  std::map<std::string, double> mine;
-  for (const auto& [name, measure] : known) {
-    const auto needs_it = [&](const Experiment* experiment) {
-      return std::ranges::find(experiment->needs.ceilings, name) !=
-             experiment->needs.ceilings.end();
-    };
-    if (!std::ranges::any_of(experiments, needs_it)) continue;
-    all.push_back(measure(device, session, effort));
-    mine[std::string(name)] = all.back().by_rank[static_cast<std::size_t>(session.rank())];
-  }
-  return mine;
-}
-
 /// The columns' names with a blank between two of them.
 std::string names_of(std::span<const std::string_view> columns) {
   std::vector<std::string_view> named;
@@ -141,38 +98,6 @@ report::ExperimentResult described(const Experiment& experiment) {
   return result;
 }
 
-/// "of the rate of uploads (link_up 54.3 GB/s)": with the ceilings of this rank that the share may
-/// refer to.
-std::string share_with_ceilings(const Experiment& experiment,
-                                const std::map<std::string, double>& ceilings) {
-  std::string values;
-  for (const std::string_view name : experiment.needs.ceilings) {
-    const auto found = ceilings.find(std::string(name));
-    if (found == ceilings.end()) continue;
-    values += fmt::format("{}{} {:.4g} GB/s", values.empty() ? "" : ", ", name, found->second);
-  }
-  const std::string share(experiment.share);
-  return share.empty() || values.empty() ? share : fmt::format("{} ({})", share, values);
-}
-
-/// Why this rank cannot run the experiment; empty if it can.
-std::string obstacle(const Experiment& experiment, const runtime::Runtime& runtime) {
-  const device::DeviceInfo& device = runtime.device->info();
-  if (device.backend != "cuda" && experiment.run_host != nullptr) return {};
-  if (!built_with_cuda) return "this program was built without CUDA";
-  if (device.backend != "cuda") return "there is no GPU, or device.backend is host";
-  if (device.compute_capability < experiment.needs.compute_capability) {
-    return fmt::format("{} has compute capability {}.{}, and it takes {}.{}", device.name,
-                       device.compute_capability / 10, device.compute_capability % 10,
-                       experiment.needs.compute_capability / 10,
-                       experiment.needs.compute_capability % 10);
-  }
-  if (const int gpus = visible_gpus(); gpus < experiment.needs.gpus) {
-    return fmt::format("it takes {} GPUs, and this rank sees {}", experiment.needs.gpus, gpus);
-  }
-  return {};
-}
-
 /// The first of the ranks' messages that is not empty, with its rank. Collective.
 std::string first_message(const launch::Session& session, const std::string& mine) {
   const auto all = session.gather(mine);
@@ -191,13 +116,13 @@ class Run {
   ExitCode all();
 
  private:
+  bool writes_file() const { return !file_.path().empty(); }
   Finished one(const Experiment& experiment);
   Attempt attempt(const Experiment& experiment, int at_once);
   Attempt take_turns(const Experiment& experiment);
   void observe_gpu(report::ExperimentResult& result);
   void warn_of_slow_ranks(const Finished& finished);
   void publish();
-  void expect_own_file() const;
   std::string count_of_states() const;
   void store(io::ResultFile& file) const;
 
@@ -205,15 +130,12 @@ class Run {
   const Options& options_;
   Log& log_;
   const Request& request_;
-  fs::path path_;
-  io::Overwrite overwrite_;
+  BenchFile file_;
   runtime::Runtime runtime_;
   std::optional<runtime::Topology> topology_;
-  std::vector<measure::Ceiling> ceilings_;
-  std::map<std::string, double> my_ceilings_;
+  Ceilings ceilings_;
   device::GpuFacts facts_;
   std::vector<Finished> finished_;
-  std::string published_;  ///< UUID of the file that this run has written; empty: none yet
   bool context_lost_ = false;
 };
 
@@ -222,15 +144,11 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
       options_(options),
       log_(log),
       request_(request),
-      path_(options.text("output.file")),
-      overwrite_(io::overwrite_of(options)),
+      file_(options.text("output.file"), io::overwrite_of(options)),
       runtime_(session, options, log) {
-  if (!path_.empty()) {
+  if (writes_file()) {
     session.collectively([&] {
-      if (session.rank() == 0) {
-        constexpr std::uint64_t room = std::uint64_t{4} << 20;
-        io::expect_place(path_, overwrite_, io::Contents::result, room);
-      }
+      if (session.rank() == 0) file_.expect_place();
     });
     topology_ = runtime::observe(runtime_);
   }
@@ -242,20 +160,22 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
       available.push_back(experiment);
     }
   }
-  my_ceilings_ = measure_ceilings(runtime_, available, ceilings_);
+  ceilings_ = measure_ceilings(runtime_, available);
 }
 
 /// Runs it on this rank, while `at_once` ranks measure. Throws nothing.
 Attempt Run::attempt(const Experiment& experiment, int at_once) {
   const bool on_gpu = runtime_.device->info().backend == "cuda";
   Bench bench({.options = options_,
-               .device = runtime_.device->info(),
+               .device = *runtime_.device,
                .facts = facts_,
+               .resources = runtime_.resources,
                .sampling = sampling_of(options_, request_.quick),
                .quick = request_.quick,
+               .rank = at_once == 1 ? 0 : session_.rank(),
                .at_once = at_once,
                .memory = runtime_.resources.device_memory,
-               .ceilings = my_ceilings_,
+               .ceilings = ceilings_.own,
                .heartbeat = session_.heartbeat()});
   Attempt attempt;
   try {
@@ -314,7 +234,7 @@ void Run::observe_gpu(report::ExperimentResult& result) {
 Finished Run::one(const Experiment& experiment) {
   Finished finished{&experiment, State::measured, described(experiment)};
   report::ExperimentResult& result = finished.result;
-  result.share = share_with_ceilings(experiment, my_ceilings_);
+  result.share = share_with_ceilings(experiment, ceilings_);
   const auto end = [&](State state, const std::string& message) {
     finished.state = state;
     result.state = word_of(state);
@@ -343,38 +263,13 @@ Finished Run::one(const Experiment& experiment) {
   return end(worst, message);
 }
 
-/// Compares each rank with the median of the others in every row. A rank is named if it is slower
-/// beyond its interval, and by 3 % or more, in at least half of the rows.
 void Run::warn_of_slow_ranks(const Finished& finished) {
-  constexpr double relevant = 0.03;
   const auto ranks = static_cast<std::size_t>(session_.size());
-  const auto all = finished.result.table.rows();
-  const std::size_t cases = std::ranges::size(all) / ranks;
-  if (ranks < 2 || cases * ranks != static_cast<std::size_t>(std::ranges::size(all))) return;
-  const Figure& figure = finished.experiment->figure;
-  const auto at = [&](std::size_t rank, std::size_t row, std::string_view column) {
-    return all[static_cast<std::ptrdiff_t>(rank * cases + row)].get<double>(column);
-  };
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    std::size_t slower = 0;
-    std::vector<double> ratios;
-    for (std::size_t row = 0; row < cases; ++row) {
-      std::vector<double> others;
-      for (std::size_t other = 0; other < ranks; ++other) {
-        if (other != rank) others.push_back(at(other, row, figure.y));
-      }
-      const double usual = summarize(others).median;
-      const double nearer = at(rank, row, figure.more_is_better ? "ci_hi" : "ci_lo");
-      const double value = std::isnan(nearer) ? at(rank, row, figure.y) : nearer;
-      const double ratio = figure.more_is_better ? value / usual : usual / value;
-      ratios.push_back(ratio);
-      slower += ratio < 1 - relevant ? 1 : 0;
-    }
-    if (2 * slower < cases) continue;
-    log_.warn(
-        fmt::format("{}: rank {} reaches {:.0f} % of what the other ranks do (median of its "
-                    "{} cases)",
-                    finished.experiment->name, rank, 100 * summarize(ratios).median, cases));
+  for (const SlowRank& slow :
+       slow_ranks(finished.result.table, finished.experiment->figure, ranks)) {
+    log_.warn(fmt::format(
+        "{}: rank {} reaches {:.0f} % of what the other ranks do (median of its {} cases)",
+        finished.experiment->name, slow.rank, 100 * slow.share, slow.cases));
   }
 }
 
@@ -389,47 +284,17 @@ void Run::store(io::ResultFile& file) const {
   file.table("/topology", topology_->ranks);
   file.table("/topology", topology_->gpus);
   file.table("/topology", topology_->peers);
-  file.table("/", measure::ceilings_table(ceilings_));
+  file.table("/", measure::ceilings_table(ceilings_.of_all_ranks));
   std::vector<report::ExperimentResult> results;
   for (const Finished& each : finished_) results.push_back(each.result);
   report::write_experiments(file, results);
 }
 
-/// Throws Error if the file at the path is not the one that this run has written last: another
-/// process has replaced it, and output.overwrite does not allow to replace that one.
-void Run::expect_own_file() const {
-  std::error_code ignored;
-  if (published_.empty() || overwrite_ != io::Overwrite::never || !fs::exists(path_, ignored)) {
-    return;
-  }
-  std::string found;
-  try {
-    found = io::ResultReader(path_).text("/", "run_uuid");
-  } catch (const UsageError&) {
-    // No result at all: not this run's either.
-  }
-  if (found == published_) return;
-  throw Error(
-      fmt::format("output.file: another process has replaced '{}' since this run wrote it: run "
-                  "again with another output.file",
-                  path_.string()));
-}
-
-/// Replaces the file of an earlier call by one with all that is finished.
+/// Writes the file anew with all that is finished.
 void Run::publish() {
-  if (path_.empty()) return;
+  if (!writes_file()) return;
   session_.collectively([&] {
-    if (session_.rank() != 0) return;
-    constexpr std::uint64_t room = std::uint64_t{4} << 20;
-    const std::string uuid = random_uuid();
-    const launch::RemoveOnSignal remove({io::part_path_of(path_, uuid)});
-    expect_own_file();
-    const bool is_first = published_.empty() || overwrite_ == io::Overwrite::anything;
-    io::ResultFile file(path_, is_first ? overwrite_ : io::Overwrite::own, uuid, room);
-    store(file);
-    expect_own_file();  // once more: it was long enough for another process
-    file.publish();
-    published_ = uuid;
+    if (session_.rank() == 0) file_.publish([&](io::ResultFile& file) { store(file); });
   });
 }
 
@@ -456,7 +321,9 @@ ExitCode Run::all() {
   session_.collectively([&] {
     if (session_.rank() != 0) return;
     if (finished_.size() > 1) print_output(count_of_states() + ".\n");
-    if (!path_.empty()) print_output(fmt::format("file={}\n", printable(path_.string())));
+    if (writes_file()) {
+      print_output(fmt::format("file={}\n", printable(file_.path().string())));
+    }
   });
   return wrong ? ExitCode::unverified : failed ? ExitCode::failed : ExitCode::done;
 }

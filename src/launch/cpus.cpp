@@ -27,7 +27,7 @@ int number(std::string_view text, std::string_view list) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 0) {
-    throw Error(fmt::format("'{}' is no list of CPUs", list));
+    throw Error(fmt::format("'{}' is not a list of CPUs", list));
   }
   return value;
 }
@@ -36,16 +36,16 @@ struct FreeCpuSet {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
 
-/// A mask for machines of any size, empty at first.
+/// A mask for machines of any size, initially empty.
 struct Mask {
-  static constexpr int most = 1 << 16;
-  std::unique_ptr<cpu_set_t, FreeCpuSet> set{CPU_ALLOC(most)};
-  std::size_t size = CPU_ALLOC_SIZE(most);
+  static constexpr int max_cpus = 1 << 16;
+  std::unique_ptr<cpu_set_t, FreeCpuSet> set{CPU_ALLOC(max_cpus)};
+  std::size_t size = CPU_ALLOC_SIZE(max_cpus);
 
   Mask() { CPU_ZERO_S(size, set.get()); }
 };
 
-/// The list of CPUs or nodes that a file of sysfs holds; none if there is no such file.
+/// The list of CPUs or nodes in a file of sysfs; none if there is no such file.
 Cpus list_in(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -90,7 +90,7 @@ Cpus granted_cpus() {
   const Mask mask;
   if (sched_getaffinity(0, mask.size, mask.set.get()) != 0) return {};
   Cpus cpus;
-  for (int cpu = 0; cpu < Mask::most; ++cpu) {
+  for (int cpu = 0; cpu < Mask::max_cpus; ++cpu) {
     if (CPU_ISSET_S(cpu, mask.size, mask.set.get())) cpus.push_back(cpu);
   }
   return cpus;
@@ -114,23 +114,24 @@ std::string numa_nodes_of_cpus(const Cpus& cpus) {
   const std::filesystem::path folder = "/sys/devices/system/node";
   Cpus nodes;
   for (const int node : list_in(folder / "has_cpu")) {
-    const Cpus its = list_in(folder / fmt::format("node{}", node) / "cpulist");
-    if (!common(cpus, its).empty()) nodes.push_back(node);
+    const Cpus node_cpus = list_in(folder / fmt::format("node{}", node) / "cpulist");
+    if (!common(cpus, node_cpus).empty()) nodes.push_back(node);
   }
   return list_of(nodes);
 }
 
 std::string numa_nodes_of(const void* data, std::size_t bytes) {
-  constexpr std::size_t most = 4096;
+  constexpr std::size_t max_pages = 4096;
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t first = start / page, end = (start + bytes + page - 1) / page;
-  const std::size_t all = bytes == 0 ? 0 : end - first, looked_at = std::min(all, most);
+  const std::size_t all = bytes == 0 ? 0 : end - first, sampled = std::min(all, max_pages);
   std::vector<void*> pages;
-  for (std::size_t i = 0; i < looked_at; ++i) {
-    pages.push_back(reinterpret_cast<void*>((first + i * all / looked_at) * page));
+  for (std::size_t i = 0; i < sampled; ++i) {
+    pages.push_back(reinterpret_cast<void*>((first + i * all / sampled) * page));
   }
-  // Without target nodes nothing is moved: the call tells where each page is, or an error below 0.
+  // Without target nodes, the call moves nothing. It returns the node of each page, or a negative
+  // error.
   std::vector<int> nodes(pages.size(), -1);
   constexpr int this_process = 0, no_flags = 0;
   if (syscall(SYS_move_pages, this_process, pages.size(), pages.data(), nullptr, nodes.data(),

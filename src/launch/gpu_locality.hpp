@@ -1,4 +1,4 @@
-// Which CPUs are near a GPU, as hwloc knows it; a build without hwloc knows nothing.
+// The CPUs that are near a GPU, from hwloc. In a build without hwloc, they are unknown.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace shardstream::launch {
 
-/// The surroundings of a PCI device.
+/// The NUMA node and the CPUs near a PCI device.
 struct Locality {
   int numa_node = -1;  ///< -1: unknown
-  Cpus cpus;           ///< near it, ascending, whether granted or not; none: unknown
+  Cpus cpus;           ///< ascending, including CPUs that are not granted; none: unknown
 };
 
-/// Of the device with a bus id as CUDA writes it, "0000:c1:00.0". The first call, of this function
-/// or the next, loads the machine's topology (ten milliseconds or more); not thread-safe until
-/// then.
+/// The locality of the device with a bus id in CUDA's format, "0000:c1:00.0". The first call of
+/// this function or of neighbours_together() loads the machine's topology, which takes ten
+/// milliseconds or more and is not thread-safe.
 Locality locality_of(std::string_view pci);
 
-/// The same CPUs, those of a core, of a cache, of a socket beside each other; in their given order
-/// where the topology is unknown.
+/// The same CPUs, reordered so that CPUs of the same core, cache and socket are adjacent. The order
+/// does not change if the topology is unknown.
 Cpus neighbours_together(const Cpus& cpus);
 
 /// The version of hwloc's interface, "2.8.0"; "none" in a build without it.

@@ -8,17 +8,18 @@
 namespace shardstream::launch {
 namespace {
 
-/// The machine's topology; null if it cannot be read, which leaves everything unknown.
+/// The machine's topology; null if it cannot be read. Then everything is unknown.
 class Topology {
  public:
   Topology() {
     if (hwloc_topology_init(&topology_) != 0) return;
-    // PCI devices come from sysfs. Parts that would start CUDA, OpenCL or an X display to name
-    // devices stay out, and x86, which visits every core. One that this hwloc lacks is no matter.
+    // PCI devices come from sysfs. These components are excluded because they start CUDA, OpenCL or
+    // an X display to name devices, or (x86) visit every core. A component that this hwloc lacks is
+    // ignored.
     for (const char* name : {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero", "x86"}) {
       hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, name);
     }
-    // What this job may not use is still where it is.
+    // The topology includes CPUs that this job may not use.
     const bool loaded =
         hwloc_topology_set_flags(topology_, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
         hwloc_topology_set_io_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) == 0 &&
@@ -39,7 +40,7 @@ class Topology {
   hwloc_topology_t topology_ = nullptr;
 };
 
-/// Read once a process: it takes time, and hardware stays where it is.
+/// Loads the topology once per process, since it takes time and does not change.
 hwloc_topology_t topology() {
   static const Topology loaded;
   return loaded.get();
@@ -53,8 +54,8 @@ Cpus cpus_in(hwloc_const_bitmap_t set) {
   return cpus;
 }
 
-/// The node of a place: the lowest that has CPUs, since memory of GPUs and far memory are nodes
-/// too. The whole machine is a place only if it has no more than one.
+/// The NUMA node of `place`, or -1. It is the lowest node with CPUs, since memory of GPUs and far
+/// memory are nodes too. For the whole machine, the node is unknown if it has more than one.
 int node_of(hwloc_obj_t place) {
   int found = -1;
   hwloc_obj_t node = nullptr;
@@ -86,7 +87,7 @@ Cpus neighbours_together(const Cpus& cpus) {
     ordered.push_back(static_cast<int>(unit->os_index));
   }
   Cpus together = common(ordered, cpus);
-  return together.size() == cpus.size() ? together : cpus;  // never lose one
+  return together.size() == cpus.size() ? together : cpus;  // hwloc may not know all of them
 }
 
 std::string hwloc_version() {

@@ -1,4 +1,5 @@
-// What this rank is doing, told as it goes, so that another thread can see whether it still moves.
+// The progress of this rank, which its threads report so that the watchdog can tell whether the
+// rank hangs.
 #pragma once
 
 #include <atomic>
@@ -11,15 +12,15 @@
 
 namespace shardstream::launch {
 
-/// How things stand at one moment.
+/// The state of a rank at one moment.
 struct Pulse {
   std::string phase = "start";
-  std::string step;         ///< "batch 17"; empty before the phase's first
-  std::uint64_t moves = 0;  ///< another number than before: something has moved
-  bool waiting = false;     ///< for the other ranks
+  std::string step;         ///< "batch 17"; empty before the first step of the phase
+  std::uint64_t moves = 0;  ///< changes whenever the rank makes progress
+  bool waiting = false;     ///< whether the rank waits for other ranks
 };
 
-/// Thread-safe. A new phase, a new step, and the begin and the end of a wait are movement.
+/// Thread-safe. A new phase, a new step, and the begin and the end of a wait count as progress.
 class Heartbeat {
  public:
   Heartbeat() = default;
@@ -28,16 +29,18 @@ class Heartbeat {
 
   void enter(std::string_view phase);
 
-  /// The phase has come to `what` number `number`; cheap. `what` must live as long as the program.
+  /// Reports that the phase has reached "`what` `number`", such as batch 17. Cheap. `what` must
+  /// live as long as the program.
   void step(const char* what, std::uint64_t number) {
     number_.store(number, std::memory_order_relaxed);
     what_.store(what, std::memory_order_relaxed);
     move();
   }
-  /// Something went on that is too small for a step; cheap.
+  /// Reports progress that is too small for a step. Cheap.
   void move() { moves_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// While it lives, this rank waits for the others: it is not the one that hangs.
+  /// While an object of this class lives, this rank waits for other ranks, so the watchdog does not
+  /// take it for the hanging one.
   class Waiting {
    public:
     explicit Waiting(Heartbeat& heartbeat) : heartbeat_(heartbeat) { heartbeat_.wait(1); }
@@ -52,12 +55,12 @@ class Heartbeat {
 
   Pulse pulse() const;
 
-  /// While it lives, stop_all() calls `stop`, from a thread of its own: it ends what would keep a
-  /// hanging process from ending (an abort of a library's transfers).
+  /// While an object of this class lives, stop_all() calls `stop` from another thread. `stop` ends
+  /// work that would keep a hanging process from ending, such as transfers of a library.
   class AtHang {
    public:
     AtHang(Heartbeat& heartbeat, std::function<void()> stop);
-    /// Waits for a stop_all() that is under way.
+    /// Waits for a running stop_all().
     ~AtHang();
     AtHang(const AtHang&) = delete;
     AtHang& operator=(const AtHang&) = delete;
@@ -67,7 +70,7 @@ class Heartbeat {
     std::list<std::function<void()>>::iterator place_;
   };
 
-  /// Calls what each AtHang was given. The process must end afterwards.
+  /// Calls `stop` of every AtHang. The process must end afterwards.
   void stop_all();
 
  private:

@@ -16,7 +16,7 @@ namespace {
 using Ranks = std::vector<int>;
 using Situations = std::span<const Situation>;
 
-/// So many threads fill the host link of one GPU (src/pipeline/README.md).
+/// The number of threads that saturates the host link of one GPU (src/pipeline/README.md).
 constexpr std::size_t enough_cpus = 8;
 
 const Situation& of(Situations ranks, int rank) {
@@ -35,7 +35,7 @@ std::map<std::string, Ranks> by_host(Situations ranks) {
   return hosts;
 }
 
-/// The different GPUs that any of these ranks of one host sees.
+/// The UUIDs of all GPUs that any of these ranks of one host sees.
 std::set<std::string> seen_by(Situations ranks, const Ranks& some) {
   std::set<std::string> uuids;
   for (const int rank : some) {
@@ -44,26 +44,26 @@ std::set<std::string> seen_by(Situations ranks, const Ranks& some) {
   return uuids;
 }
 
-/// CUDA shows a process one MIG device at the most, and no links between them.
+/// CUDA shows at most one MIG device to a process, and no links between MIG devices.
 bool is_mig(const Gpu& gpu) {
   return gpu.uuid.starts_with("MIG-");
 }
 
 // ---------------------------------------------------------------- GPUs
 
-/// Whether the ranks take GPUs, which all do or none.
-bool take_gpus(Situations ranks, const Wishes& wishes) {
-  if (wishes.backend == "host") return false;
+/// Whether the ranks take GPUs: either all of them do or none.
+bool take_gpus(Situations ranks, const Request& request) {
+  if (request.backend == "host") return false;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     if (!ranks[r].problem.empty()) {
       throw UsageError(
-          fmt::format("there are GPUs on {}, but rank {} cannot use them ({}): mend that, or pass "
+          fmt::format("rank {1} cannot use the GPUs of {0} ({2}): fix that, or pass "
                       "--device.backend host",
                       ranks[r].host, r, ranks[r].problem));
     }
-    if (ranks[r].gpus.empty() && wishes.backend == "cuda") {
+    if (ranks[r].gpus.empty() && request.backend == "cuda") {
       throw UsageError(fmt::format(
-          "--device.backend cuda: {} on {}: pass --device.backend host, or start on machines with "
+          "--device.backend is cuda, but {} on {}: pass --device.backend host, or use hosts with "
           "GPUs",
           ranks[r].built_with_cuda ? "no GPU is visible (CUDA_VISIBLE_DEVICES may hide them)"
                                    : "this program was built without CUDA",
@@ -75,15 +75,15 @@ bool take_gpus(Situations ranks, const Wishes& wishes) {
   for (std::size_t r = 1; r < ranks.size(); ++r) {
     if (takes(r) == takes(0)) continue;
     throw UsageError(fmt::format(
-        "rank 0 on {} would use the {} backend and rank {} on {} the {} backend: start all ranks "
-        "on like hosts, or pass --device.backend host",
+        "rank 0 on {} would use the {} backend, but rank {} on {} the {} backend: start all ranks "
+        "on similar hosts, or pass --device.backend host",
         ranks[0].host, backend(0), r, ranks[r].host, backend(r)));
   }
   return takes(0);
 }
 
-/// Throws: `rank` sees no GPU that is free; the first that it sees is `taker`'s.
-[[noreturn]] void refuse_to_share(Situations ranks, const Ranks& host, int rank, int taker) {
+/// Throws UsageError because `rank` sees no free GPU; `taker` has taken the first one that it sees.
+[[noreturn]] void reject_sharing(Situations ranks, const Ranks& host, int rank, int taker) {
   const Situation& situation = of(ranks, rank);
   const Gpu& gpu = situation.gpus.front();
   const std::size_t gpus = seen_by(ranks, host).size();
@@ -91,22 +91,22 @@ bool take_gpus(Situations ranks, const Wishes& wishes) {
   const std::string allow = "pass --device.oversubscribe true (ranks then share a GPU)";
   if (host.size() <= gpus) {
     throw UsageError(fmt::format(
-        "ranks {} and {} on {} would share one GPU ({}): let each rank see one of its own, or all "
-        "of the host's, or {}",
+        "ranks {} and {} on {} would share one GPU ({}): make a different GPU or all GPUs visible "
+        "to each rank, or {}",
         taker, rank, situation.host, gpu.uuid, allow));
   }
   throw UsageError(fmt::format(
-      "{} on {} see {}{}: start one rank a GPU (mpirun {}), {}, or pass --device.backend host",
+      "{} on {} see {}{}: start one rank per GPU (mpirun {}), {}, or pass --device.backend host",
       counted(host.size(), "rank"), situation.host, counted(gpus, "GPU"),
-      is_mig(gpu) ? " (CUDA shows a process one MIG device: name each rank's own in its "
-                    "CUDA_VISIBLE_DEVICES)"
+      is_mig(gpu) ? " (CUDA shows only one MIG device to a process: set CUDA_VISIBLE_DEVICES to "
+                    "another one for each rank)"
                   : "",
       alone ? fmt::format("-np {}", gpus) : fmt::format("--map-by ppr:{}:node", gpus), allow));
 }
 
-/// Each rank of a host takes the GPU with the fewest takers: the first of these that it sees,
-/// counted around from the wished one.
-void choose_gpus(Situations ranks, const Ranks& host, const Wishes& wishes, Plan& plan) {
+/// Each rank of a host takes the visible GPU with the fewest ranks. Among several, it takes the
+/// first one, counted cyclically from `first_gpu`.
+void choose_gpus(Situations ranks, const Ranks& host, const Request& request, Plan& plan) {
   std::map<std::string, Ranks> takers;
   const auto place_of = [&](int rank) -> Place& {
     return plan.places[static_cast<std::size_t>(rank)];
@@ -116,15 +116,15 @@ void choose_gpus(Situations ranks, const Ranks& host, const Wishes& wishes, Plan
   };
   for (const int rank : host) {
     const auto& gpus = of(ranks, rank).gpus;
-    const auto from_first = [&](std::size_t i) { return (wishes.first_gpu + i) % gpus.size(); };
+    const auto from_first = [&](std::size_t i) { return (request.first_gpu + i) % gpus.size(); };
     std::size_t best = from_first(0);
     for (std::size_t i = 1; i < gpus.size(); ++i) {
       const std::size_t gpu = from_first(i);
       if (takers[gpus[gpu].uuid].size() < takers[gpus[best].uuid].size()) best = gpu;
     }
     auto& sharers = takers[gpus[best].uuid];
-    if (!sharers.empty() && !wishes.oversubscribe) {
-      refuse_to_share(ranks, host, rank, takers[gpus[0].uuid][0]);
+    if (!sharers.empty() && !request.oversubscribe) {
+      reject_sharing(ranks, host, rank, takers[gpus[0].uuid][0]);
     }
     sharers.push_back(rank);
     place_of(rank).gpu = static_cast<int>(best);
@@ -138,7 +138,7 @@ const Gpu* gpu_of(Situations ranks, const Plan& plan, int rank) {
   return gpu < 0 ? nullptr : &of(ranks, rank).gpus[static_cast<std::size_t>(gpu)];
 }
 
-void warn_of_unlike_gpus(Situations ranks, Plan& plan) {
+void warn_of_different_gpus(Situations ranks, Plan& plan) {
   std::map<std::string, std::set<std::string>> models;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Gpu& gpu = *gpu_of(ranks, plan, static_cast<int>(r));
@@ -149,10 +149,10 @@ void warn_of_unlike_gpus(Situations ranks, Plan& plan) {
     return fmt::format("{} of {}", kind.second.size(), kind.first);
   });
   plan.warnings.push_back(
-      fmt::format("the GPUs of this run are unlike ({}): the slowest sets the pace", list));
+      fmt::format("the GPUs of this run differ ({}): the slowest limits the others", list));
 }
 
-/// Ranks that are shown one GPU each may not reach each other's over NVLink.
+/// Ranks that each see only one GPU may not be able to use NVLink.
 void warn_of_hidden_peers(Situations ranks, const Ranks& host, Plan& plan) {
   const auto sees_one = [&](int rank) {
     return of(ranks, rank).gpus.size() == 1 && !is_mig(of(ranks, rank).gpus[0]);
@@ -165,30 +165,31 @@ void warn_of_hidden_peers(Situations ranks, const Ranks& host, Plan& plan) {
     if (!entry.starts_with("SLURM_JOB_ID=")) causes.push_back(entry);
   }
   plan.warnings.push_back(fmt::format(
-      "each rank on {} is shown one GPU and none of its peers'{}, which can disable NVLink: {}",
+      "each rank on {} sees only its own GPU{}, which can disable NVLink: {}",
       of(ranks, host[0]).host, causes.empty() ? "" : fmt::format(" ({})", join(causes, ", ")),
-      slurm ? fmt::format("use --gpus-per-node={0} --ntasks-per-node={0} --gpu-bind=none in place "
+      slurm ? fmt::format("use --gpus-per-node={0} --ntasks-per-node={0} --gpu-bind=none instead "
                           "of --gpus-per-task",
                           host.size())
-            : "show all ranks all of the host's GPUs (CUDA_VISIBLE_DEVICES); each takes its own"));
+            : "make all GPUs of the host visible to all ranks (CUDA_VISIBLE_DEVICES); each rank "
+              "takes another one"));
 }
 
-/// Fewer ranks than GPUs may well be meant; more ranks on one host than on another, while that has
-/// GPUs to spare, hardly are.
-void tell_of_idle_gpus(Situations ranks, const std::map<std::string, Ranks>& hosts, Plan& plan) {
-  const auto most =
+/// Fewer ranks than GPUs may be intended and give a note. Idle GPUs on one host while another host
+/// has more ranks are probably a mistake and give a warning.
+void report_idle_gpus(Situations ranks, const std::map<std::string, Ranks>& hosts, Plan& plan) {
+  const auto fullest =
       std::ranges::max_element(hosts, {}, [](const auto& entry) { return entry.second.size(); });
   for (const auto& [host, some] : hosts) {
     std::set<std::string> used;
     for (const int rank : some) used.insert(gpu_of(ranks, plan, rank)->uuid);
     const std::size_t gpus = seen_by(ranks, some).size(), idle = gpus - used.size();
     if (idle == 0) continue;
-    if (some.size() < most->second.size()) {
+    if (some.size() < fullest->second.size()) {
       plan.warnings.push_back(fmt::format(
-          "{} of {} on {} stay{} idle, while there are {} ranks on {}: spread the ranks "
-          "evenly (srun --ntasks-per-node, mpirun --map-by ppr:N:node)",
-          idle, counted(gpus, "GPU"), host, idle == 1 ? "s" : "", most->second.size(),
-          most->first));
+          "{} of {} on {} stay{} idle, but there are {} ranks on {}: spread the ranks evenly "
+          "(srun --ntasks-per-node, mpirun --map-by ppr:N:node)",
+          idle, counted(gpus, "GPU"), host, idle == 1 ? "s" : "", fullest->second.size(),
+          fullest->first));
       return;
     }
     if (plan.notes.empty()) {
@@ -201,45 +202,45 @@ void tell_of_idle_gpus(Situations ranks, const std::map<std::string, Ranks>& hos
 
 // ---------------------------------------------------------------- CPUs
 
-/// Is it known which CPUs are near the GPU? In a virtual machine all seem to be, or none.
-bool knows_its_place(const Gpu& gpu, const Situation& situation) {
+/// Whether the CPUs near the GPU are known. In a virtual machine, all CPUs or none seem to be near.
+bool has_known_locality(const Gpu& gpu, const Situation& situation) {
   return gpu.numa_node >= 0 && !gpu.cpus.empty() &&
          gpu.cpus.size() < static_cast<std::size_t>(situation.host_cpus);
 }
 
-/// Of the CPUs granted to a rank, those near its GPU; all, where that is not known or there are
-/// none.
+/// The granted CPUs of a rank that are near its GPU, or all granted CPUs if none are near or the
+/// locality is unknown. Adds the rank to `far` if none are near.
 Cpus near_cpus(Situations ranks, const Plan& plan, int rank, Ranks& far) {
   const Situation& situation = of(ranks, rank);
   const Gpu* gpu = gpu_of(ranks, plan, rank);
-  if (gpu == nullptr || !knows_its_place(*gpu, situation)) return situation.cpus;
+  if (gpu == nullptr || !has_known_locality(*gpu, situation)) return situation.cpus;
   Cpus near = common(situation.cpus, gpu->cpus);
   if (!near.empty() || situation.cpus.empty()) return near;
   far.push_back(rank);
   return situation.cpus;
 }
 
-/// May the ranks that were granted `mask` live on these sets of CPUs, each shared by some of them?
-/// Not if a rank would lose more than it wins, or meet ranks of another set.
+/// Whether `ranks` ranks that were all granted `mask` can use these sets of near CPUs, each shared
+/// by some of the ranks: every rank must have enough CPUs, and the sets must be disjoint.
 bool are_enough(const std::map<Cpus, Ranks>& sets, const Cpus& mask, std::size_t ranks) {
-  const std::size_t least = std::min(enough_cpus, std::max<std::size_t>(1, mask.size() / ranks));
-  std::set<int> met;
+  const std::size_t min_cpus = std::min(enough_cpus, std::max<std::size_t>(1, mask.size() / ranks));
+  std::set<int> all;
   std::size_t sum = 0;
   for (const auto& [cpus, sharers] : sets) {
-    if (cpus.size() / sharers.size() < least) return false;
-    met.insert(cpus.begin(), cpus.end());
+    if (cpus.size() / sharers.size() < min_cpus) return false;
+    all.insert(cpus.begin(), cpus.end());
     sum += cpus.size();
   }
-  return met.size() == sum;
+  return all.size() == sum;
 }
 
-/// Shares `mask` out to the ranks of one host to which it was granted.
-void share_out(Situations ranks, const Cpus& mask, const Ranks& group, const Wishes& wishes,
-               Plan& plan, Ranks& far) {
+/// Divides `mask` among the ranks of one host to which it was granted.
+void divide_cpus(Situations ranks, const Cpus& mask, const Ranks& group, const Request& request,
+                 Plan& plan, Ranks& far) {
   std::map<Cpus, Ranks> sets;  // CPUs, and the ranks that share them
   for (const int rank : group) sets[near_cpus(ranks, plan, rank, far)].push_back(rank);
   if (!are_enough(sets, mask, group.size())) sets = {{mask, group}};
-  const bool parts = wishes.bind && mask.size() >= group.size();
+  const bool parts = request.bind && mask.size() >= group.size();
   const auto all =
       mask.empty() ? static_cast<std::size_t>(of(ranks, group[0]).host_cpus) : mask.size();
   for (const auto& [cpus, sharers] : sets) {
@@ -253,9 +254,10 @@ void share_out(Situations ranks, const Cpus& mask, const Ranks& group, const Wis
         place.cpus.assign(first, first + static_cast<std::ptrdiff_t>(part.count));
         place.threads = static_cast<unsigned>(part.count);
       }
-      if (wishes.max_cpus > 0) {
-        if (wishes.bind && place.cpus.size() > wishes.max_cpus) place.cpus.resize(wishes.max_cpus);
-        place.threads = std::min(place.threads, static_cast<unsigned>(wishes.max_cpus));
+      if (request.max_cpus > 0) {
+        if (request.bind && place.cpus.size() > request.max_cpus)
+          place.cpus.resize(request.max_cpus);
+        place.threads = std::min(place.threads, static_cast<unsigned>(request.max_cpus));
       }
       std::ranges::sort(place.cpus);
     }
@@ -268,15 +270,15 @@ void warn_of_far_cpus(Situations ranks, const Ranks& far, Plan& plan) {
   Cpus granted = of(ranks, far[0]).cpus;
   std::ranges::sort(granted);
   plan.warnings.push_back(fmt::format(
-      "the launcher bound {} far from the GPU: rank {} on {} has CPUs {}, but its GPU {} is near "
-      "CPUs {} (NUMA node {}): bind none (mpirun --bind-to none, srun --cpu-bind=none), each then "
-      "takes those near its GPU",
+      "the launcher bound {} far from the GPU (rank {} on {} has CPUs {}, but its GPU {} is near "
+      "CPUs {}, NUMA node {}): disable its binding (mpirun --bind-to none, srun --cpu-bind=none); "
+      "each rank then takes CPUs near its GPU",
       named(far), far[0], of(ranks, far[0]).host, list_of(granted), gpu.pci, list_of(gpu.cpus),
       gpu.numa_node));
 }
 
-/// CPUs left idle that readers could use are worth a word: Open MPI binds each of two ranks or
-/// fewer to one core.
+/// Warns if the launcher leaves CPUs idle that readers could use: Open MPI binds each rank to one
+/// core if there are at most two ranks.
 void warn_of_few_cpus(Situations ranks, const std::map<std::string, Ranks>& hosts, Plan& plan) {
   const Situation& first = ranks[0];
   const Ranks& host = hosts.at(first.host);
@@ -287,32 +289,32 @@ void warn_of_few_cpus(Situations ranks, const std::map<std::string, Ranks>& host
   const auto all = static_cast<std::size_t>(first.host_cpus);
   if (all < 2 * std::max<std::size_t>(1, each) * host.size()) return;
   plan.warnings.push_back(
-      fmt::format("each rank may use {} of this host's {} CPUs: mpirun --bind-to none, or srun "
-                  "--cpus-per-task, gives it more",
+      fmt::format("each rank may use only {} of this host's {} CPUs: pass --bind-to none to mpirun "
+                  "or --cpus-per-task to srun",
                   std::max<std::size_t>(1, each), all));
 }
 
 }  // namespace
 
-Plan place(std::span<const Situation> ranks, const Wishes& wishes) {
+Plan place(std::span<const Situation> ranks, const Request& request) {
   Plan plan;
   plan.places.resize(ranks.size());
   const auto hosts = by_host(ranks);
-  if (take_gpus(ranks, wishes)) {
-    for (const auto& [host, some] : hosts) choose_gpus(ranks, some, wishes, plan);
-    warn_of_unlike_gpus(ranks, plan);
+  if (take_gpus(ranks, request)) {
+    for (const auto& [host, some] : hosts) choose_gpus(ranks, some, request, plan);
+    warn_of_different_gpus(ranks, plan);
     for (const auto& [host, some] : hosts) {
       const auto before = plan.warnings.size();
       warn_of_hidden_peers(ranks, some, plan);
-      if (plan.warnings.size() > before) break;  // the other hosts were told the same
+      if (plan.warnings.size() > before) break;  // one warning suffices for all hosts
     }
-    tell_of_idle_gpus(ranks, hosts, plan);
+    report_idle_gpus(ranks, hosts, plan);
   }
   Ranks far;
   for (const auto& [host, some] : hosts) {
     std::map<Cpus, Ranks> masks;
     for (const int rank : some) masks[of(ranks, rank).cpus].push_back(rank);
-    for (const auto& [mask, group] : masks) share_out(ranks, mask, group, wishes, plan, far);
+    for (const auto& [mask, group] : masks) divide_cpus(ranks, mask, group, request, plan, far);
   }
   std::ranges::sort(far);
   warn_of_far_cpus(ranks, far, plan);

@@ -1,4 +1,4 @@
-// Which GPU and which CPUs each rank takes: pure arithmetic on what all ranks see.
+// The GPU and the CPUs of each rank: pure arithmetic on the observations of all ranks.
 #pragma once
 
 #include <algorithm>
@@ -12,59 +12,60 @@ namespace shardstream::launch {
 
 /// A GPU as one rank sees it.
 struct Gpu {
-  std::string uuid;  ///< "GPU-..." or "MIG-...": one per device, also where MIG devices share a pci
-  std::string pci;   ///< "0000:c1:00.0"
-  std::string name;  ///< its model
+  std::string uuid;    ///< "GPU-..." or "MIG-...": unique even if MIG devices share a PCI id
+  std::string pci;     ///< "0000:c1:00.0"
+  std::string name;    ///< its model
   int numa_node = -1;  ///< -1: unknown
-  Cpus cpus;           ///< near it; none: unknown
+  Cpus cpus;           ///< CPUs near the GPU; none: unknown
 };
 
-/// What one rank found around it.
+/// The observations of one rank.
 struct Situation {
   std::string host;
-  Cpus cpus;  ///< granted to it, neighbours that share caches beside each other; none: unknown
-  int host_cpus = 1;  ///< CPUs of the host, granted or not
+  Cpus cpus;          ///< granted to the rank, with CPUs that share caches adjacent; none: unknown
+  int host_cpus = 1;  ///< number of CPUs of the host, granted or not
   bool built_with_cuda = false;
-  std::vector<Gpu> gpus;                 ///< visible to it, in CUDA's order
-  std::string problem;                   ///< why GPUs that are there cannot be used; else empty
-  std::vector<std::string> environment;  ///< "NAME=value" of what hands out GPUs, if set
+  std::vector<Gpu> gpus;                 ///< visible to the rank, in CUDA's order
+  std::string problem;                   ///< why existing GPUs cannot be used; else empty
+  std::vector<std::string> environment;  ///< "NAME=value" of set variables that assign GPUs
 };
 
-/// What the options say.
-struct Wishes {
+/// The options that control the placement.
+struct Request {
   std::string backend = "auto";  ///< auto|cuda|host
-  bool oversubscribe = false;    ///< may ranks share a GPU?
-  bool bind = true;              ///< may a rank be bound to a part of its CPUs?
-  std::size_t max_cpus = 0;      ///< of a rank; 0: its share of all
-  std::size_t first_gpu = 0;     ///< where ranks begin to choose among the GPUs that they see
+  bool oversubscribe = false;    ///< whether ranks may share a GPU
+  bool bind = true;              ///< whether a rank may be bound to a part of its CPUs
+  std::size_t max_cpus = 0;      ///< of a rank; 0: an equal share
+  std::size_t first_gpu = 0;     ///< index of the visible GPU at which each rank starts to choose
 };
 
-/// Where one rank goes.
+/// The place of one rank.
 struct Place {
-  int gpu = -1;  ///< its number among those that this rank sees; -1: the host backend
-  std::vector<int>
-      sharers;           ///< the ranks on this GPU, this one among them; none on the host backend
-  Cpus cpus;             ///< to bind to, ascending: never others than granted; none: unknown
-  unsigned threads = 1;  ///< CPUs for this rank alone, at least one
+  int gpu = -1;  ///< index among the GPUs that this rank sees; -1: host backend
+  /// All ranks on this GPU, this rank included; none on the host backend.
+  std::vector<int> sharers;
+  Cpus cpus;             ///< CPUs to bind to, ascending and granted to the rank; none: unknown
+  unsigned threads = 1;  ///< number of CPUs for this rank alone, at least one
 };
 
 struct Plan {
   std::vector<Place> places;          ///< in rank order
-  std::vector<std::string> warnings;  ///< one sentence each, for one rank to print
+  std::vector<std::string> warnings;  ///< one sentence each, to be printed by one rank
   std::vector<std::string> notes;
 
-  /// Do two ranks anywhere use one GPU?
+  /// Whether two ranks anywhere use the same GPU.
   bool shares_gpu() const {
     return std::ranges::any_of(places, [](const Place& place) { return place.sharers.size() > 1; });
   }
 };
 
-/// The places of all ranks. Each rank, in order, takes the first GPU that it sees, counted around
-/// from `first_gpu`, and that no rank of its host has taken; of its CPUs, those near its GPU; where
-/// ranks of a host were granted the same CPUs, each gets a part of its own. Throws UsageError with
-/// the remedy when ranks differ in backend, when there are more ranks than GPUs (unless ranks may
-/// share them, which spreads them evenly), and when GPUs that are there cannot be used: they are
-/// never passed over silently.
-Plan place(std::span<const Situation> ranks, const Wishes& wishes);
+/// The places of all ranks. Each rank in turn takes the first visible GPU, counted cyclically from
+/// `first_gpu`, that no other rank of its host has taken. It takes those of its CPUs that are near
+/// its GPU. If ranks of a host were granted the same CPUs, each gets a part of its own.
+///
+/// Throws UsageError with the remedy if ranks would use different backends, if there are more ranks
+/// than GPUs (unless ranks may share GPUs; they are then spread evenly), and if existing GPUs
+/// cannot be used: they are never ignored silently.
+Plan place(std::span<const Situation> ranks, const Request& request);
 
 }  // namespace shardstream::launch

@@ -7,25 +7,30 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
 #include "core/limits.hpp"
+
+extern char** environ;
 
 namespace shardstream::launch {
 namespace {
 
 constexpr std::array rows = {
     OptionRow{"launch.expect-ranks", OptionKind::count, "auto", "auto|1..",
-              "The job script's number of ranks; another number is refused."},
+              "The number of ranks that the job script expects; the run stops at once if the "
+              "launcher starts another number."},
     OptionRow{"launch.bind", OptionKind::choice, "auto", "auto|none",
-              "auto binds each rank to CPUs near its GPU and apart from those of other ranks, "
-              "never beyond the launcher's; none leaves it on all of the launcher's."},
+              "auto binds each rank to its own CPUs near its GPU, among the CPUs that the launcher "
+              "allows; none leaves each rank on all of these."},
     OptionRow{"launch.cpus-per-rank", OptionKind::count, "auto", "auto|1..65536",
-              "The most CPUs that a rank takes; auto takes its share of all. A scaling study gives "
-              "ranks the same at every size."},
+              "The maximum number of CPUs of a rank; auto is an equal share of the host's CPUs. "
+              "scale sets the same number at every size."},
 };
 
 template <class T>
@@ -33,7 +38,8 @@ void append(std::string& bytes, const T& value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Cell by cell: 8 bytes of a number; of a text its size in 8 bytes, and the text.
+/// The cells one after another: 8 bytes for a number; for a text its size in 8 bytes, then the
+/// text.
 std::string packed(const Table& table) {
   std::string bytes;
   for (const Row& row : table.rows()) {
@@ -67,6 +73,36 @@ Cell take_cell(std::string_view& bytes, ColumnType type) {
   return text;
 }
 
+/// Whether this host has a network that MPI needs a driver library for.
+bool has_fast_network() {
+  std::error_code none;
+  for (const char* folder : {"/sys/class/infiniband", "/sys/class/cxi"}) {
+    if (std::filesystem::directory_iterator(folder, none) != std::filesystem::directory_iterator())
+      return true;
+  }
+  return false;
+}
+
+/// Whether the user has chosen how Open MPI sends messages.
+bool has_chosen_transport() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    if (variable.starts_with("OMPI_MCA_pml") || variable.starts_with("OMPI_MCA_mtl")) return true;
+  }
+  return false;
+}
+
+/// Open MPI loads the driver libraries of all networks that it knows, to find out which of them
+/// there are. Those for Omni-Path measure the processor's clock meanwhile, for 0.1 s each. If all
+/// ranks are on this host, and it has no such network, then Open MPI takes "ob1" in the end. It is
+/// told so beforehand, unless the user has chosen. Other MPIs ignore the variable.
+void spare_network_drivers() {
+  const auto started = launched();
+  const bool one_host = started ? started->ranks == started->ranks_on_host : !under_launcher();
+  if (!one_host || has_fast_network() || has_chosen_transport()) return;
+  setenv("OMPI_MCA_pml", "ob1", 0);  // no other thread runs yet
+}
+
 }  // namespace
 
 void check_mpi(int status, const char* call, std::source_location where) {
@@ -78,7 +114,8 @@ void check_mpi(int status, const char* call, std::source_location where) {
 }
 
 bool under_launcher() {
-  // Open MPI, MPICH and its kin, PMIx, Slurm's srun (where SLURM_PROCID alone is set in any job).
+  // Open MPI, MPICH and its derivatives, PMIx, Slurm's srun. SLURM_PROCID does not suffice, since
+  // Slurm sets it in every job.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
                            "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS", "PALS_RANKID"}) {
     if (std::getenv(name) != nullptr) return true;
@@ -96,7 +133,7 @@ bool first_of_launcher() {
 }
 
 std::optional<Launched> launched() {
-  // "4(x2),3" are the tasks of Slurm's nodes.
+  // Slurm writes the tasks of its nodes as "4(x2),3"; the first number is used.
   const auto number = [](const char* name) -> std::uint64_t {
     const char* const text = std::getenv(name);
     return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
@@ -112,15 +149,17 @@ std::optional<Launched> launched() {
 }
 
 Session::Session() {
+  spare_network_drivers();
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   if (provided < MPI_THREAD_FUNNELED) {
-    throw UsageError("this MPI allows no threads (MPI_THREAD_FUNNELED): use another MPI library");
+    throw UsageError(
+        "this MPI does not support threads (MPI_THREAD_FUNNELED): use another MPI library");
   }
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
-  refuse_silent_singleton();
+  reject_silent_singleton();
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
@@ -134,8 +173,8 @@ Session::Session() {
   ready_ = std::chrono::steady_clock::now();
 }
 
-/// With the wrong PMI each of N processes is an MPI world of its own.
-void Session::refuse_silent_singleton() const {
+/// With the wrong PMI, each of N processes would be an MPI world of its own.
+void Session::reject_silent_singleton() const {
   if (size_ > 1) return;
   const auto started = launched();
   if (!started || started->ranks <= 1) return;
@@ -202,7 +241,7 @@ std::vector<std::string> Session::gather(const std::string& text) const {
   return texts;
 }
 
-/// How many elements each rank has.
+/// The number of elements of each rank.
 std::vector<int> Session::gather_counts(std::size_t mine) const {
   const auto waiting = heartbeat_.waiting();
   const int count = static_cast<int>(mine);
@@ -212,7 +251,8 @@ std::vector<int> Session::gather_counts(std::size_t mine) const {
   return counts;
 }
 
-/// MPI counts with an int: it counts elements, so that more than 2 GiB can be gathered.
+/// MPI counts with an int. This function counts elements instead of bytes, so that more than 2 GiB
+/// can be gathered.
 void Session::gather_elements(const void* mine, std::size_t element_bytes,
                               const std::vector<int>& counts, void* all) const {
   const auto waiting = heartbeat_.waiting();
@@ -228,7 +268,7 @@ void Session::gather_elements(const void* mine, std::size_t element_bytes,
   check_mpi(MPI_Type_free(&element), "MPI_Type_free");
 }
 
-/// How many bytes each rank has, on rank 0; nothing on the others.
+/// The number of bytes of each rank, on rank 0; nothing on the others.
 std::vector<std::size_t> Session::collect_sizes(std::size_t mine) const {
   const auto waiting = heartbeat_.waiting();
   const std::uint64_t size = mine;
@@ -279,7 +319,7 @@ std::string Session::broadcast(std::string text) const {
 
 void Session::abort(ExitCode code) {
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
-  std::abort();  // MPI_Abort does not return; the compiler does not know
+  std::abort();  // never reached; MPI_Abort is not declared [[noreturn]]
 }
 
 std::string Session::library_version() {
@@ -300,10 +340,11 @@ void check_expected_ranks(const Session& session, const Options& options) {
   if (expected == static_cast<std::uint64_t>(session.size())) return;
   const std::string mpi = Session::library_version();  // "Open MPI v4.1.4, package: ..."
   throw UsageError(fmt::format(
-      "--launch.expect-ranks is {}, but MPI sees {} rank{}: start that many, with the mpirun of "
-      "this program's MPI ({}) or with srun --mpi=pmix (another launcher makes each process a "
-      "world of its own)",
-      expected, session.size(), session.size() == 1 ? "" : "s", mpi.substr(0, mpi.find(','))));
+      "--launch.expect-ranks is {}, but MPI sees {} rank{}: start {}, with the mpirun of this "
+      "program's MPI ({}) or with srun --mpi=pmix (with another launcher, each process would be an "
+      "MPI world of its own)",
+      expected, session.size(), session.size() == 1 ? "" : "s", expected,
+      mpi.substr(0, mpi.find(','))));
 }
 
 bool may_bind(const Options& options) {

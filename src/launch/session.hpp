@@ -1,5 +1,5 @@
-// The MPI session: who this rank is, how ranks agree and share tables, and the [launch] options.
-// One thread makes all MPI calls.
+// The MPI session of this rank, collective operations on errors and tables, and the [launch]
+// options. One thread makes all MPI calls.
 #pragma once
 
 #include <chrono>
@@ -20,48 +20,51 @@
 
 namespace shardstream::launch {
 
-/// Throws Error naming `call` and MPI's own words unless `status` is success.
+/// Throws Error with `call` and MPI's error text unless `status` is MPI_SUCCESS.
 void check_mpi(int status, const char* call,
                std::source_location where = std::source_location::current());
 
-/// True if a launcher (mpirun, srun) has started this process as one of its ranks. Reads the
-/// environment only.
+// These functions only read the environment. Code that does not start MPI can use them.
+
+/// Whether a launcher (mpirun, srun) has started this process as one of its ranks.
 bool under_launcher();
-/// Whether this process is the only one, or the first of those that a launcher has started. Reads
-/// the environment only; for what starts no MPI.
+/// Whether this process is the only one or the first one that a launcher has started.
 bool first_of_launcher();
 
-/// What the innermost launcher has started, as its variables tell; for what starts no MPI.
+/// The ranks that the innermost launcher has started, from its environment variables.
 struct Launched {
   std::uint64_t ranks;
-  std::uint64_t ranks_on_host;  ///< on this one; `ranks` if that is not told
-  const char* variable;         ///< that says how many
+  std::uint64_t ranks_on_host;  ///< on this host; equal to `ranks` if unknown
+  const char* variable;         ///< the variable with the number of ranks
 };
-/// None where no launcher has started this process, or it does not tell how many.
+/// Nothing if no launcher has started this process or the number of ranks is unknown.
 std::optional<Launched> launched();
 
-/// An error that all ranks know of, so that each can end in good order; one of them speaks.
+/// An error that all ranks have been informed of, so that each can end in good order. One of them
+/// prints it.
 class AgreedError : public Error {
  public:
-  AgreedError(ExitCode code, const std::string& message, bool speaks)
-      : Error(code, message, std::source_location::current()), speaks_(speaks) {}
-  bool speaks() const { return speaks_; }
+  AgreedError(ExitCode code, const std::string& message, bool prints)
+      : Error(code, message, std::source_location::current()), prints_(prints) {}
+  /// Whether this rank prints the error.
+  bool prints() const { return prints_; }
 
  private:
-  bool speaks_;
+  bool prints_;
 };
 
-/// MPI from MPI_Init_thread (FUNNELED) to MPI_Finalize. Not copyable; one a process. Collective
-/// members are called by every rank in the same order, by the thread that made the session.
+/// MPI from MPI_Init_thread (FUNNELED) to MPI_Finalize. There is one session per process. Every
+/// rank calls collective members in the same order, from the thread that made the session.
 class Session {
  public:
   Session();
-  /// Finalizes, which waits for the other ranks: an error that they do not know of ends in abort().
+  /// Calls MPI_Finalize, which waits for the other ranks. After an error that the other ranks do
+  /// not know of, call abort() instead.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// When MPI was ready, on all ranks.
+  /// The time at which MPI was ready on this rank.
   std::chrono::steady_clock::time_point ready() const { return ready_; }
 
   int rank() const { return rank_; }
@@ -71,19 +74,21 @@ class Session {
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
 
-  /// This rank's. The collective members mark it as waiting; other waits do so themselves.
+  /// The heartbeat of this rank. Collective members mark it as waiting; code that waits for other
+  /// ranks in another way must do so itself.
   Heartbeat& heartbeat() const { return heartbeat_; }
 
-  /// Calls `step` on every rank. If it throws anywhere, all ranks throw AgreedError with the
-  /// message and the code of the lowest rank at fault, which is the one that speaks.
+  /// Calls `step` on every rank. If it throws on any rank, all ranks throw AgreedError with the
+  /// message and the exit code of the lowest failed rank, which is the one that prints it.
   void collectively(const std::function<void()>& step) const;
 
   void barrier() const;
-  double max(double value) const;                ///< the greatest of all ranks', on every rank
-  std::uint64_t sum(std::uint64_t value) const;  ///< of all ranks', on every rank
+  double max(double value) const;                ///< the maximum of all ranks, on every rank
+  std::uint64_t sum(std::uint64_t value) const;  ///< the sum over all ranks, on every rank
   /// Every rank's text, in rank order, on every rank.
   std::vector<std::string> gather(const std::string& text) const;
-  /// Every rank's elements, in rank order, on every rank. Ranks may have different numbers of them.
+  /// Every rank's elements, in rank order, on every rank. The number of elements may differ between
+  /// ranks.
   template <class T>
   std::vector<T> gather(const std::vector<T>& mine) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -92,7 +97,7 @@ class Session {
     gather_elements(mine.data(), sizeof(T), counts, all.data());
     return all;
   }
-  /// The same on rank 0 alone, and nothing on the others: for many elements.
+  /// The same, but only on rank 0; the others get nothing. For many elements.
   template <class T>
   std::vector<T> collect(const std::vector<T>& mine) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -101,7 +106,7 @@ class Session {
     collect_bytes(mine.data(), mine.size() * sizeof(T), sizes, all.data());
     return all;
   }
-  std::string broadcast(std::string text) const;  ///< rank 0's, on every rank
+  std::string broadcast(std::string text) const;  ///< the text of rank 0, on every rank
 
   /// Ends all ranks at once with `code`.
   [[noreturn]] static void abort(ExitCode code);
@@ -110,7 +115,7 @@ class Session {
   static std::string library_version();
 
  private:
-  void refuse_silent_singleton() const;
+  void reject_silent_singleton() const;
   std::vector<int> gather_counts(std::size_t mine) const;
   void gather_elements(const void* mine, std::size_t element_bytes, const std::vector<int>& counts,
                        void* all) const;
@@ -124,17 +129,18 @@ class Session {
   mutable Heartbeat heartbeat_;
 };
 
-/// The rows of [launch]: expect-ranks, bind.
+/// The rows of [launch].
 std::span<const OptionRow> launch_options();
 
-/// Throws UsageError if launch.expect-ranks is a number and the session has another one.
+/// Throws UsageError unless launch.expect-ranks is auto or the number of ranks.
 void check_expected_ranks(const Session& session, const Options& options);
 
-/// Whether launch.bind allows that ranks are bound to a part of their CPUs.
+/// Whether launch.bind allows binding ranks to a part of their CPUs.
 bool may_bind(const Options& options);
 
-/// The rows of all ranks' tables in rank order, the same on every rank; the first column is `rank`.
-/// Every cell arrives bit for bit. All ranks' tables have the same columns. Collective.
+/// The rows of all ranks' tables in rank order, the same on every rank, with `rank` as the first
+/// column. Cells are transferred bit for bit. All ranks' tables must have the same columns.
+/// Collective.
 Table gather(const Session& session, const Table& mine);
 
 }  // namespace shardstream::launch

@@ -24,13 +24,13 @@ constexpr std::array handled = {SIGTERM, SIGINT, SIGHUP};
 using Path = std::array<char, PATH_MAX>;
 using Paths = std::array<Path, RemoveOnSignal::max_paths>;
 Paths paths_to_remove{}, paths_to_keep{};
-std::atomic<int> told = -1;
-std::atomic<bool> has_come = false, has_company = false, has_checkpoint = false;
+std::atomic<int> signal_eventfd = -1;
+std::atomic<bool> has_come = false, has_other_ranks = false, has_checkpoint = false;
 
-/// A line with a place for what has ended the process.
+/// The last line of output, with a place for the name of the signal.
 struct Words {
   std::array<char, 4096> text{};
-  std::size_t place = 0;  // of "{}"; `length` if it has none
+  std::size_t place = 0;  // of "{}", or `length` if there is none
   std::atomic<std::size_t> length = 0;
 
   void set(const std::string& words) {
@@ -40,8 +40,8 @@ struct Words {
     place = std::min(line.find("{}"), line.size());
     length = line.size();
   }
-  /// Writes the line once, whoever comes.
-  void say(const char* by) {
+  /// Writes the line with `by` at its place. Only the first call writes.
+  void print(const char* by) {
     const std::size_t all = length.exchange(0);
     if (all == 0) return;
     std::array<char, sizeof(text) + 32> line{};
@@ -59,8 +59,8 @@ struct Words {
 };
 Words last_words;
 
-// ms, on a busy machine: for another rank's unlink(), then for the last words
-constexpr int time_to_remove = 200, time_to_speak = 100;
+// Milliseconds that suffice on a busy machine for another rank to remove files and to print.
+constexpr int time_to_remove = 200, time_to_print = 100;
 
 const char* by_signal(int number) {
   return number == SIGTERM ? " by SIGTERM" : number == SIGINT ? " by SIGINT" : " by SIGHUP";
@@ -72,7 +72,7 @@ void remove_all(const Paths& paths) {
   }
 }
 
-/// Opening a file asks the server of a network file system, where stat() need not.
+/// Opens the file because, on a network file system, stat() may not ask the server.
 bool exists(const Path& path) {
   const int file = open(path.data(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return false;
@@ -80,7 +80,8 @@ bool exists(const Path& path) {
   return true;
 }
 
-/// Removes what is not to stay, and tells whether the rest does.
+/// Whether there is a checkpoint to keep. If its first file does not exist, removes its other
+/// files.
 bool keeps_checkpoint() {
   if (!has_checkpoint) return false;
   if (exists(paths_to_keep[0])) return true;
@@ -88,35 +89,36 @@ bool keeps_checkpoint() {
   return false;
 }
 
-/// Tells the watchdog, which tells other ranks.
+/// Notifies the watchdog, which notifies the other ranks.
 void announce() {
   has_come = true;
   const std::uint64_t one = 1;
-  if (told >= 0) [[maybe_unused]]
-    const auto written = write(told, &one, sizeof(one));
+  if (signal_eventfd >= 0) [[maybe_unused]]
+    const auto written = write(signal_eventfd, &one, sizeof(one));
 }
 
 void remove_and_end(int number) {
-  if (has_checkpoint) {  // a second one must not end another thread, and so all, in its own way
+  if (has_checkpoint) {  // a second signal, handled by another thread, must not end the process
     for (const int each : handled) ::signal(each, SIG_IGN);
   }
   remove_all(paths_to_remove);
   announce();
-  // poll() is the sleep that a signal handler may call.
-  if (has_company) poll(nullptr, 0, time_to_remove);
-  const bool keeps = keeps_checkpoint();  // what is finished from now on is lost
-  if (keeps) last_words.say(by_signal(number));
-  if (has_company) poll(nullptr, 0, time_to_speak);
+  // poll() is used to sleep since a signal handler may call it.
+  if (has_other_ranks) poll(nullptr, 0, time_to_remove);
+  const bool keeps = keeps_checkpoint();  // work that is finished from now on is lost
+  if (keeps) last_words.print(by_signal(number));
+  if (has_other_ranks) poll(nullptr, 0, time_to_print);
   if (keeps) _exit(static_cast<int>(ExitCode::checkpointed));
   ::signal(number, SIG_DFL);
   raise(number);
 }
 
-/// The first character is gone first and comes last: no signal sees half a path.
+/// Clears the first character before the others are changed and writes it last, so that a signal
+/// handler never sees half a path.
 void set_path(Path& path, const std::string& text) {
   path[0] = '\0';
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (text.empty() || text.size() >= path.size()) return;  // no file can have that name
+  if (text.empty() || text.size() >= path.size()) return;  // no file can have a longer name
   std::memcpy(path.data() + 1, text.c_str() + 1, text.size());
   std::atomic_signal_fence(std::memory_order_seq_cst);
   path[0] = text[0];
@@ -136,7 +138,7 @@ struct RemoveOnSignal::Before {
 RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths)
     : before_(std::make_unique<Before>()) {
   expect(paths.size() <= max_paths, "a signal removes a few files");
-  has_company = under_launcher();
+  has_other_ranks = under_launcher();
   for (std::size_t i = 0; i < max_paths; ++i) {
     before_->paths[i] = paths_to_remove[i].data();
     set_path(paths_to_remove[i], i < paths.size() ? full_path(paths[i]) : "");
@@ -146,7 +148,7 @@ RemoveOnSignal::RemoveOnSignal(const std::vector<std::filesystem::path>& paths)
   action.sa_flags = SA_RESETHAND;
   for (std::size_t i = 0; i < handled.size(); ++i) {
     sigaction(handled[i], nullptr, &before_->actions[i]);
-    // nohup, and shells for what they start in the background, have signals ignored: so they stay.
+    // nohup ignores signals, and so do shells for background processes: these stay ignored.
     if (before_->actions[i].sa_handler != SIG_IGN) sigaction(handled[i], &action, nullptr);
   }
 }
@@ -176,13 +178,13 @@ RemoveOnSignal::~RemoveOnSignal() {
   }
 }
 
-void tell_of_signals(int descriptor) {
-  told = descriptor;
+void notify_of_signals(int descriptor) {
+  signal_eventfd = descriptor;
 }
 
 void announce_end() {
   announce();
-  poll(nullptr, 0, time_to_speak);
+  poll(nullptr, 0, time_to_print);
 }
 
 bool signal_has_come() {
@@ -191,7 +193,7 @@ bool signal_has_come() {
 
 void end_at_once(ExitCode code) {
   remove_all(paths_to_remove);
-  if (keeps_checkpoint()) last_words.say("");
+  if (keeps_checkpoint()) last_words.print("");
   _exit(static_cast<int>(code));
 }
 

@@ -15,7 +15,8 @@ Situation observe(const Session& session) {
   Situation mine;
   mine.host = session.host();
   mine.cpus = granted_cpus();
-  // Who shares CPUs with nobody takes them in any order, and is spared the look at the machine.
+  // Without other ranks on the host, the order of the CPUs does not matter, and loading the
+  // topology is avoided.
   if (session.local_size() > 1) mine.cpus = neighbours_together(mine.cpus);
   mine.host_cpus = host_cpus();
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK",
@@ -71,20 +72,22 @@ std::vector<Situation> gather(const Session& session, const Situation& mine) {
   return all;
 }
 
-Plan take_places(const Session& session, const Situation& mine, const Wishes& wishes, Log& log) {
+Plan take_places(const Session& session, const Situation& mine, const Request& request, Log& log) {
   const std::vector<Situation> all = gather(session, mine);
   Plan plan;
-  session.collectively([&] { plan = place(all, wishes); });
+  session.collectively([&] { plan = place(all, request); });
   if (session.rank() == 0) {
     for (const auto& warning : plan.warnings) log.warn(warning);
     for (const auto& note : plan.notes) log.info(note);
   }
   const Cpus& cpus = plan.places[static_cast<std::size_t>(session.rank())].cpus;
-  if (!wishes.bind || cpus.size() >= mine.cpus.size()) return plan;
+  if (!request.bind || cpus.size() >= mine.cpus.size()) return plan;
   const std::string problem = bind_to(cpus);
   if (!problem.empty()) {
-    log.warn(fmt::format("binding to CPUs {} failed ({}): this rank stays on all that it was given",
-                         list_of(cpus), problem));
+    log.warn(
+        fmt::format("binding to CPUs {} failed ({}): this rank may run on all CPUs that the "
+                    "launcher allows",
+                    list_of(cpus), problem));
   }
   return plan;
 }

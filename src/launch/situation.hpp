@@ -1,4 +1,4 @@
-// Records what a rank finds around it, and carries out the plan that all ranks make of it.
+// Observes the host, CPUs and environment of each rank, and carries out the placement that follows.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace shardstream::launch {
 
-/// This rank's host, CPUs and environment; its GPUs are the caller's to add.
+/// This rank's host, CPUs and environment. The caller adds its GPUs.
 Situation observe(const Session& session);
 
 /// Every rank's situation, in rank order, on every rank. Collective.
 std::vector<Situation> gather(const Session& session, const Situation& mine);
 
-/// The places of all ranks, the same plan on each; binds the calling thread to its rank's CPUs, so
-/// it is called before other threads are started. Rank 0 prints the warnings. Collective; throws
-/// AgreedError where place() throws.
-Plan take_places(const Session& session, const Situation& mine, const Wishes& wishes, Log& log);
+/// Returns the places of all ranks, the same plan on every rank, and binds the calling thread to
+/// the CPUs of its rank. Call it before other threads are started. Rank 0 prints the warnings.
+/// Throws AgreedError if place() throws. Collective.
+Plan take_places(const Session& session, const Situation& mine, const Request& request, Log& log);
 
 }  // namespace shardstream::launch

@@ -17,7 +17,7 @@ namespace {
 using device::Buffer;
 using device::Memory;
 
-/// Calls before a wait while their number for the measurement is not known yet.
+/// Calls per wait during the warm-up, when the number of calls is not known yet.
 constexpr int group = 4;
 
 /// The number of calls that takes `seconds`, if one takes `call` seconds.
@@ -44,7 +44,7 @@ void StreamWork::call(int calls) const {
 Ceiling measured(const std::string& name, const std::string& unit, double amount,
                  const launch::Session& session, Effort effort, const StreamWork& work) {
   const double call = repeat_for(session, effort.seconds, [&] { work.call(group); }) / group;
-  // The fastest rank's number, on every rank: all work to the end.
+  // All ranks use the number of calls of the fastest rank, so that all of them work to the end.
   const int calls = calls_for(effort.seconds, -session.max(-call));
   std::vector<double> all = timed(session, work, calls).ranks;
   for (double& rank : all) rank = amount * calls / rank / 1e9;
@@ -58,39 +58,42 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
 
 Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
                   std::uint64_t host_sample, std::uint64_t device_limit) {
-  const double most = session.max(static_cast<double>(bytes));
+  const double max_bytes = session.max(static_cast<double>(bytes));
   constexpr double MiB = 1 << 20;
   const auto pages = [&](double limit) {
-    return static_cast<std::uint64_t>(std::clamp(most, MiB, std::max(MiB, limit))) / 4096 * 4096;
+    return static_cast<std::uint64_t>(std::clamp(max_bytes, MiB, std::max(MiB, limit))) / 4096 *
+           4096;
   };
   const bool on_host = device.info().backend == "host";
-  // Of every rank, so that all measure alike; two buffers at the most are there at once.
+  // The minimum of all ranks, so that all measure the same. At most two buffers exist at a time.
   const double half = -session.max(-static_cast<double>(device_limit)) / 2;
   const auto limit = [&](double gpu) { return on_host ? 32 * MiB : std::min(gpu, half); };
   return {.host_bytes = pages(limit(static_cast<double>(host_sample))),
           .device_bytes = pages(limit(2048 * MiB)),
-          .seconds = std::clamp(most / 32e9, 0.002, 0.06)};
+          .seconds = std::clamp(max_bytes / 32e9, 0.002, 0.06)};
 }
 
 Ceiling link(Way way, device::Device& device, const launch::Session& session, Effort effort) {
   constexpr std::array names = {"link_up", "link_down", "link_both"};
-  Buffer<std::byte> host, there, host2, there2;
+  Buffer<std::byte> host, remote, host2, remote2;
   StreamWork work;
   session.collectively([&] {
     const bool both = way == Way::both;
     host = {device, Memory::pinned, effort.host_bytes};
-    there = {device, Memory::device, effort.host_bytes};
+    remote = {device, Memory::device, effort.host_bytes};
     if (both) host2 = {device, Memory::pinned, effort.host_bytes};
-    if (both) there2 = {device, Memory::device, effort.host_bytes};
+    if (both) remote2 = {device, Memory::device, effort.host_bytes};
     for (int i = 0; i < (both ? 2 : 1); ++i) work.streams.push_back(device.make_stream());
   });
   work.enqueue = [&] {
     if (way == Way::down) {
-      work.streams[0]->download(host.data(), there.data(), effort.host_bytes);
+      work.streams[0]->download(host.data(), remote.data(), effort.host_bytes);
     } else {
-      work.streams[0]->upload(there.data(), host.data(), effort.host_bytes);
+      work.streams[0]->upload(remote.data(), host.data(), effort.host_bytes);
     }
-    if (way == Way::both) work.streams[1]->download(host2.data(), there2.data(), effort.host_bytes);
+    if (way == Way::both) {
+      work.streams[1]->download(host2.data(), remote2.data(), effort.host_bytes);
+    }
   };
   return measured(names[static_cast<std::size_t>(way)], "GB/s",
                   static_cast<double>(effort.host_bytes), session, effort, work);
@@ -165,7 +168,7 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
   work.enqueue = [&] {
     communicator.all_gather(*work.streams[0], send.data(), receive.data(), bytes);
   };
-  // Every rank calls as often as the others: by number, not by time.
+  // A fixed number of calls, not a fixed time, since all ranks must call equally often.
   const double call = timed(session, work, group, 1).seconds / group;
   const int calls = calls_for(effort.seconds, call);
   const double seconds = timed(session, work, calls).seconds / calls;

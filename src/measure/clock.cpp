@@ -28,7 +28,7 @@ void receive(std::int64_t* values, int count, int rank) {
             "MPI_Recv");
 }
 
-/// Rank 0's part with one other rank, which is told the outcome.
+/// Rank 0's part of the comparison with one other rank, which then gets the result.
 void ask(int rank) {
   ClockOffset best{.error_ns = std::numeric_limits<std::int64_t>::max()};
   for (int i = 0; i < round_trips; ++i) {
@@ -89,7 +89,7 @@ DeviceClock::DeviceClock(device::Device& device) : stream_(device.make_stream())
 }
 
 void DeviceClock::renew() {
-  constexpr int looks = 16;  // the first are slow, and any may be interrupted
+  constexpr int looks = 16;  // the first ones are slow, and any may be interrupted
   look(best_);
   for (int i = 1; i < looks; ++i) {
     look(next_);
@@ -108,7 +108,7 @@ std::int64_t DeviceClock::on_host(const device::Event& event) const {
 void DeviceClock::look(Anchor& anchor) {
   const std::int64_t before = steady_ns();
   stream_->record(*anchor.event);
-  while (!anchor.event->reached()) std::this_thread::yield();  // a thread that sleeps wakes up late
+  while (!anchor.event->reached()) std::this_thread::yield();  // a sleeping thread would wake late
   const std::int64_t after = steady_ns();
   anchor.host_ns = before + (after - before) / 2;
   anchor.error_ns = (after - before + 1) / 2;

@@ -1,5 +1,5 @@
-// How the steady clocks of the ranks differ, and when on the host's clock an event of the device
-// was reached. MPI_Wtime is no help: it is rarely global.
+// Relates the steady clocks of the ranks to each other, and the device's clock to the host's.
+// MPI_Wtime does not help, since it is rarely global.
 #pragma once
 
 #include <cstdint>
@@ -10,51 +10,52 @@
 
 namespace shardstream::measure {
 
-/// Nanoseconds of this process's steady clock.
+/// The time of this process's steady clock in nanoseconds.
 std::int64_t steady_ns();
 
-/// One rank's clock against rank 0's at one moment: rank 0's shows `offset_ns` more, give or take
-/// `error_ns`. Rank 0's own has neither.
+/// The difference between a rank's clock and rank 0's clock at one moment. Rank 0's clock is ahead
+/// by `offset_ns`, within +-`error_ns`. Both are 0 on rank 0.
 struct ClockOffset {
   std::int64_t at_ns = 0;  ///< this rank's clock at that moment
   std::int64_t offset_ns = 0, error_ns = 0;
 };
 
-/// From the shortest of 64 round trips between rank 0 and each other rank, of which half is the
-/// error: the answer was given somewhere between question and return. Collective.
+/// Compares rank 0's clock with every other rank's by the shortest of 64 round trips. The error is
+/// half of the round trip, since the rank may have answered at any time within it. Collective.
 ClockOffset compare_clocks(const launch::Session& session);
 
-/// A clock between two comparisons. If the offsets differ by more than their errors, it drifts
-/// evenly. Otherwise the more exact offset holds throughout.
+/// Converts times between two comparisons of a rank's clock with rank 0's. If the offsets differ by
+/// more than their errors, a constant drift is assumed, else the more exact of the two offsets.
 class ClockAlignment {
  public:
   ClockAlignment(const ClockOffset& start, const ClockOffset& end) : start_(start), end_(end) {}
 
-  /// What rank 0's clock showed when this one showed `mine_ns`.
+  /// The time of rank 0's clock when this rank's clock showed `mine_ns`.
   std::int64_t on_rank0(std::int64_t mine_ns) const;
-  /// Nanoseconds: the worse of the two comparisons'.
+  /// The larger error of the two comparisons, in nanoseconds.
   std::int64_t error() const;
 
  private:
   ClockOffset start_, end_;
 };
 
-/// Rests on an anchor: an event that the host saw happen between two looks at its steady clock.
+/// Converts times of device events to the host's steady clock. It uses an anchor: an event that
+/// happened between two readings of the host's clock.
 class DeviceClock {
  public:
   /// Takes the first anchor. The device must outlive it.
   explicit DeviceClock(device::Device& device);
 
-  /// Takes a new anchor, since the two clocks drift apart. Blocks for some tens of microseconds, if
-  /// the device is at rest.
+  /// Takes a new anchor, since the two clocks drift apart. Blocks for some tens of microseconds if
+  /// the device is idle.
   void renew();
 
-  /// Nanoseconds of the steady clock. `event` must have been reached, and should have been after
-  /// the anchor.
+  /// The time of `event` on the steady clock in nanoseconds. `event` must have been reached, and
+  /// should be later than the anchor.
   std::int64_t on_host(const device::Event& event) const;
 
-  /// The worst so far, in nanoseconds: of seeing an anchor, and of what an old one said of the
-  /// next.
+  /// The largest error so far in nanoseconds: of an anchor's own time, or of the time that an
+  /// anchor gave for the next one.
   std::int64_t error() const { return error_; }
 
  private:

@@ -13,35 +13,34 @@
 namespace shardstream::measure {
 namespace {
 
-/// About an H100's. Of a host this machine tells.
+/// The approximate memory of an H100. The memory of a host is never assumed.
 constexpr std::uint64_t assumed_gpu_memory = 80'000'000'000;
 constexpr double assumed_gpu_gather = 200, assumed_host_gather = 5;  // GB/s, within a host
 constexpr double assumed_network_gather = 20;                        // GB/s of a rank
 
-// What a result can say, with much room.
+// Generous limits for plausible values in a result.
 constexpr std::size_t max_ceilings = 1000;
 constexpr double min_rate = 1e-12, max_rate = 1e9;  // 10^9 bytes or operations a second
 constexpr std::int64_t min_memory = 1LL << 26, max_memory = 1LL << 50;
 
-/// Names are listed in warnings.
+/// Whether a name is safe to show in warnings.
 bool is_plain(std::string_view name) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789_";
   return !name.empty() && name.size() <= 64 && name.find_first_not_of(letters) == name.npos;
 }
 
-/// For a warning: a file's text may be of any length.
+/// Text from a file, shortened for a warning.
 std::string cut(const std::string& text) {
   constexpr std::size_t max = 300;
   return text.size() <= max ? text : text.substr(0, max) + "...";
 }
 
-/// What a rank reaches of the ceilings that any run may have, in GB/s: about an H100 and its link,
-/// and a few cores of a host.
+/// Typical rates of a rank in GB/s: of an H100 and its link, or of a few cores of a host.
 double assumed_rate(const std::string& ceiling, bool on_host) {
   if (ceiling == "link_up" || ceiling == "link_down") return on_host ? 10 : 50;
   if (ceiling == "device_read") return 2500;
   if (ceiling == "host_memory_read") return 10;
-  throw ContractError(fmt::format("nothing is assumed of the ceiling {}", ceiling));
+  throw ContractError(fmt::format("there is no assumed rate for the ceiling {}", ceiling));
 }
 
 }  // namespace
@@ -56,7 +55,7 @@ Machine::Machine(const Options& options, const Request& request)
     }
   }
   choose_backend(request_.backend.empty() ? options.text("device.backend") : request_.backend);
-  // The program that will run there may have NCCL where this one has not.
+  // The program of the planned run may have NCCL even if this one does not.
   transport_ = comm::choose_transport(
       options.text("comm.transport"),
       {.on_gpus = !on_host_, .has_nccl = true, .ranks = static_cast<int>(ranks())});
@@ -73,7 +72,7 @@ void Machine::compare(const std::string& ceiling, const std::string& now,
   const auto found = rates_.find(ceiling);
   if (found == rates_.end() || same(found->second.conditions)) return;
   const std::string& then = found->second.conditions;
-  refuse(ceiling, fmt::format("which was of {} and is of {}",
+  reject(ceiling, fmt::format("which was measured for {}, but this run has {}",
                               then.empty() ? "unknown conditions" : cut(then), now));
 }
 
@@ -84,8 +83,8 @@ void Machine::compare(const std::string& ceiling, const std::string& now) {
 double Machine::rate(const std::string& ceiling, double assumed, std::string_view unit) {
   const bool known = knows(ceiling);
   if (known) {
-    taken_.push_back(ceiling);
-  } else if (!refused_.contains(ceiling)) {
+    used_.push_back(ceiling);
+  } else if (!rejected_.contains(ceiling)) {
     missing_.push_back(ceiling);
   }
   const double value = known ? rates_.at(ceiling).value : assumed;
@@ -101,7 +100,7 @@ double Machine::rate(const std::string& ceiling, std::optional<double> measured)
 
 bool Machine::knows(const std::string& ceiling) const {
   const auto found = rates_.find(ceiling);
-  return found != rates_.end() && !refused_.contains(ceiling);
+  return found != rates_.end() && !rejected_.contains(ceiling);
 }
 
 double Machine::limited(double value, const std::string& ceiling, std::string_view unit) {
@@ -110,7 +109,7 @@ double Machine::limited(double value, const std::string& ceiling, std::string_vi
 
 double Machine::gather_rate(std::optional<double> measured) {
   const bool between_hosts = ranks() > ranks_on_host();
-  if (between_hosts && !several_hosts_) refuse("all_gather", "within a host");
+  if (between_hosts && !several_hosts_) reject("all_gather", "measured within one host");
   const double within = on_host_ ? assumed_host_gather : assumed_gpu_gather;
   const double assumed = between_hosts ? std::min(within, assumed_network_gather) : within;
   return rate("all_gather", measured ? *measured / 1e9 : assumed,
@@ -118,19 +117,20 @@ double Machine::gather_rate(std::optional<double> measured) {
 }
 
 void Machine::miss(const std::vector<std::string>& ceilings) {
-  const auto was_refused = [&](const std::string& each) { return refused_.contains(each); };
-  if (std::ranges::any_of(ceilings, was_refused)) return;
+  const auto was_rejected = [&](const std::string& each) { return rejected_.contains(each); };
+  if (std::ranges::any_of(ceilings, was_rejected)) return;
   missing_.push_back(join(ceilings, " or "));
 }
 
 std::uint64_t Machine::device_memory(const Options& options) {
-  if (!options.is_auto("pipeline.gpu-memory")) return 0;  // the option says what may be used
+  if (!options.is_auto("pipeline.gpu-memory")) return 0;  // the option sets the memory
   if (on_host_) {
     const std::uint64_t bytes = device::host::available_memory() / ranks_on_host();
     found_here_ =
-        fmt::format("device memory {} (of this machine's, {})", format_size(bytes),
-                    ranks_on_host() == 1 ? "all that is free"
-                                         : fmt::format("one of {} shares", ranks_on_host()));
+        fmt::format("device memory {} ({})", format_size(bytes),
+                    ranks_on_host() == 1
+                        ? std::string("the free memory of this machine")
+                        : fmt::format("1/{} of the free memory of this machine", ranks_on_host()));
     return bytes;
   }
   const std::uint64_t bytes = gpu_memory_.value_or(assumed_gpu_memory);
@@ -142,39 +142,39 @@ std::vector<std::string> Machine::lines() const {
   std::vector<std::string> lines{
       fmt::format("backend: {}, {}", on_host_ ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
   if (!measured_.empty()) {
-    lines.push_back(fmt::format("measured of a rank, in {}: {}", path_.string(), measured_));
+    lines.push_back(fmt::format("measured per rank, in {}: {}", path_.string(), measured_));
   }
   if (!assumed_.empty()) {
     lines.push_back(fmt::format(
-        "assumed of a rank: {}{}", assumed_,
-        path_.empty() ? "; a run measures its machine: pass its result with --rates" : ""));
+        "assumed per rank: {}{}", assumed_,
+        path_.empty() ? "; for measured rates, pass the result of a run with --rates" : ""));
   }
-  if (!found_here_.empty()) lines.push_back(fmt::format("taken of a rank: {}", found_here_));
+  if (!found_here_.empty()) lines.push_back(fmt::format("found per rank: {}", found_here_));
   return lines;
 }
 
 std::string Machine::warning() const {
-  if (path_.empty() || (refused_.empty() && missing_.empty())) return {};
+  if (path_.empty() || (rejected_.empty() && missing_.empty())) return {};
   std::string text;
   const auto add = [&](std::string_view what, const std::string& ceilings) {
     if (ceilings.empty()) return;
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, ceilings);
   };
-  add("taken", taken_.empty() ? "nothing" : join(taken_, ", "));
-  for (const auto& [ceiling, why] : refused_) {
-    add("not taken", fmt::format("{}, {}", ceiling, why));
+  add("used", used_.empty() ? "nothing" : join(used_, ", "));
+  for (const auto& [ceiling, why] : rejected_) {
+    add("not used", fmt::format("{}, {}", ceiling, why));
   }
   add("no limit of this run", join(unused_, ", "));
-  add("not in it", join(missing_, ", "));
-  text = fmt::format("'{}' is a result of {} and tells only in part of this run ({})",
+  add("missing", join(missing_, ", "));
+  text = fmt::format("'{}' is a result of {} and does not have all rates of this run ({})",
                      path_.string(), workload_, text);
-  if (!request_.backend.empty()) {  // a run, which has measured all of it
-    return fmt::format("--rates: {}: the rest is as this run has measured it", text);
+  if (!request_.backend.empty()) {  // a run, which has measured all rates
+    return fmt::format("--rates: {}: this run uses its own measured rates for the rest", text);
   }
   const bool guessed = !main_.empty() && !knows(main_);
   return fmt::format(
-      "--rates: {}{}: pass a result of a run more like it, or take the rest as assumed",
-      guessed ? fmt::format("{} is assumed, and so is the prediction: ", main_) : "", text);
+      "--rates: {}{}: pass the result of a more similar run, or accept assumed rates for the rest",
+      guessed ? fmt::format("the prediction uses an assumed rate of {}: ", main_) : "", text);
 }
 
 void Machine::read(const io::ResultReader& result) {
@@ -194,9 +194,9 @@ void Machine::read_rates(const io::ResultReader& result) {
   for (const Row& row : table.rows()) {
     const auto& name = row.get<std::string>("ceiling");
     const double rate = row.get<double>("per_rank_min");
-    if (!is_plain(name)) fail(fmt::format("it has a ceiling of the name {}", excerpt(name)));
+    if (!is_plain(name)) fail(fmt::format("it has a ceiling with the name {}", excerpt(name)));
     if (!(rate >= min_rate && rate <= max_rate)) {
-      fail(fmt::format("its ceiling {} is {} of 10^9 a second", name, rate));
+      fail(fmt::format("its ceiling {} is {} (in 10^9 per second)", name, rate));
     }
     const auto& conditions = row.get<std::string>("conditions");
     if (!rates_.emplace(name, Rate{rate, conditions}).second) {
@@ -222,7 +222,7 @@ void Machine::read_topology(const io::ResultReader& result) {
   for (const Row& row : gpus.rows()) {
     const auto rank = row.get<std::int64_t>("rank"), bytes = row.get<std::int64_t>("memory");
     if (rank >= count) fail(fmt::format("it has a GPU of rank {} of {}", rank, count));
-    if (rank < 0 || bytes <= 0) continue;  // no rank's, or not known
+    if (rank < 0 || bytes <= 0) continue;  // used by no rank, or of unknown size
     if (bytes < min_memory || bytes > max_memory) {
       fail(fmt::format("it has a GPU of {} bytes", bytes));
     }
@@ -232,18 +232,17 @@ void Machine::read_topology(const io::ResultReader& result) {
 
 void Machine::fail(const std::string& what) const {
   throw UsageError(
-      fmt::format("'{}' has values that no run can have measured ({}): name the result of a run of "
-                  "this program",
+      fmt::format("'{}' has implausible values ({}): name the result of a run of this program",
                   path_.string(), what));
 }
 
 void Machine::choose_backend(const std::string& wish) {
   if (wish != "auto") {
     on_host_ = wish == "host";
-    why_backend_ = "as device.backend asks for";
+    why_backend_ = "from device.backend";
   } else if (!path_.empty()) {
     on_host_ = !gpu_memory_;
-    why_backend_ = "as the result of --rates";
+    why_backend_ = "the backend of the result of --rates";
   } else {
     on_host_ = !built_with_cuda;
     why_backend_ =
@@ -252,13 +251,14 @@ void Machine::choose_backend(const std::string& wish) {
   }
   if (path_.empty() || on_host_ == !gpu_memory_) return;
   throw UsageError(
-      fmt::format("--rates: '{}' was measured on {}, which tells nothing of {}, where the run is "
-                  "planned (device.backend is {}): pass a result of these, or leave --rates out",
-                  path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish));
+      fmt::format("--rates: '{}' was measured on {}, but the run is planned for {} (device.backend "
+                  "is {}): pass a result of {}, or leave --rates out",
+                  path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish,
+                  on_host_ ? "CPUs" : "GPUs"));
 }
 
-void Machine::refuse(const std::string& ceiling, const std::string& why) {
-  if (rates_.contains(ceiling)) refused_.emplace(ceiling, why);
+void Machine::reject(const std::string& ceiling, const std::string& why) {
+  if (rates_.contains(ceiling)) rejected_.emplace(ceiling, why);
 }
 
 void Machine::note(bool known, const std::string& words) {

@@ -1,5 +1,5 @@
-// What a rank of a planned run can do in a second and how much memory it has: as an earlier run has
-// measured it (measure.rates), or assumed. For plans without MPI and without a device.
+// The rates and the memory of a rank of a planned run, measured by an earlier run (measure.rates)
+// or assumed. Planning needs neither MPI nor a device.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,12 @@ struct Request {
   std::string backend = {};         ///< host or cuda, if it is running; empty: not yet chosen
 };
 
-/// Remembers what it was asked for. Rates and memory are a rank's.
+/// The machine of a planned run. Rates and memory are those of one rank. The object records every
+/// rate that it returns, so that lines() and warning() can tell which ones were measured.
 class Machine {
  public:
   /// Throws UsageError, which names --rates and the file, unless measure.rates is empty or names a
-  /// complete result with values that can be, and of the backend of the run that is planned.
+  /// complete result with plausible values and with the backend of the planned run.
   Machine(const Options& options, const Request& request);
 
   std::uint64_t ranks() const { return request_.ranks; }
@@ -37,41 +38,43 @@ class Machine {
   bool on_host() const { return on_host_; }
   comm::Transport transport() const { return transport_; }
 
-  /// The ceilings that limit the planned run: no others of the result count. Call it first.
+  /// Sets the ceilings that limit the planned run. All other ceilings of the result are ignored.
+  /// Call it first.
   void go_by(const std::set<std::string>& ceilings);
-  /// `ceiling` of the result counts only if same(its conditions), which say what was measured
-  /// ("f32, contiguous"); `now` are those of the planned run.
+  /// Rejects `ceiling` of the result unless same() accepts the conditions of its measurement, such
+  /// as "f32, contiguous". `now` are the conditions of the planned run.
   void compare(const std::string& ceiling, const std::string& now,
                const std::function<bool(const std::string& then)>& same);
-  /// Likewise, if the conditions are equal.
+  /// The same, for conditions that must be equal.
   void compare(const std::string& ceiling, const std::string& now);
-  /// The ceiling that matters most: warning() begins with it if it is assumed.
+  /// Sets the most important ceiling: warning() begins with it if it is assumed.
   void mind(const std::string& ceiling) { main_ = ceiling; }
 
-  /// Something a second: 10^9 times what the result has, or what is `assumed`, in `unit`.
+  /// The rate of a ceiling in units per second. `assumed`, in 10^9 units per second, is used if the
+  /// result does not have the ceiling. `unit` is for the output.
   double rate(const std::string& ceiling, double assumed, std::string_view unit);
-  /// Likewise, bytes/s of link_up, link_down, device_read or host_memory_read. Without `measured`
-  /// (bytes/s) a usual rate is assumed.
+  /// The rate of link_up, link_down, device_read or host_memory_read in bytes/s. If the result does
+  /// not have it, `measured` (bytes/s) or else a typical rate is used.
   double rate(const std::string& ceiling, std::optional<double> measured = {});
-  /// Whether the result has measured this ceiling, and it counts.
+  /// Whether the result has this ceiling and it is not rejected.
   bool knows(const std::string& ceiling) const;
-  /// The lower of two, if knows(ceiling).
+  /// The minimum of `value` and the ceiling's rate if knows(ceiling), else `value`.
   double limited(double value, const std::string& ceiling, std::string_view unit);
-  /// Bytes/s that arrive from other ranks. A result of one host does not tell how ranks of several
-  /// reach each other.
+  /// The rate in bytes/s at which a rank receives data from other ranks. A result of one host is
+  /// rejected for a run on several hosts.
   double gather_rate(std::optional<double> measured = {});
-  /// Reports that the result has none of these.
+  /// Records that the result has none of these ceilings.
   void miss(const std::vector<std::string>& ceilings);
 
-  /// Bytes that a rank's device has; on the host backend its share of what this machine has free;
-  /// 0 if pipeline.gpu-memory says what may be used.
+  /// The device memory of a rank in bytes: on the host backend, its share of the free memory of
+  /// this machine; 0 if pipeline.gpu-memory is set.
   std::uint64_t device_memory(const Options& options);
 
-  /// Which backend is planned for, what was measured of what was asked for, what is assumed, and
-  /// what this machine has told.
+  /// Lines for the output of a dry run: the backend, the measured rates, the assumed rates, and the
+  /// memory of this machine.
   std::vector<std::string> lines() const;
-  /// If a result was given that tells only in part what was asked for: what of it counts, and what
-  /// does not and why. Else empty.
+  /// If measure.rates names a result that has only some of the requested rates: which ones are used
+  /// and which are not, and why. Else empty.
   std::string warning() const;
 
  private:
@@ -80,22 +83,22 @@ class Machine {
   void read_topology(const io::ResultReader& result);
   [[noreturn]] void fail(const std::string& what) const;
   void choose_backend(const std::string& wish);
-  void refuse(const std::string& ceiling, const std::string& why);
+  void reject(const std::string& ceiling, const std::string& why);
   void note(bool known, const std::string& words);
 
   Request request_;
   std::filesystem::path path_;  ///< of the result; empty: none
-  std::string workload_;        ///< the result's
+  std::string workload_;        ///< of the result
   struct Rate {
     double value;
     std::string conditions;
   };
   std::map<std::string, Rate> rates_;
-  std::map<std::string, std::string> refused_;  ///< of `rates_`, with the reason
-  std::vector<std::string> taken_, unused_, missing_;
+  std::map<std::string, std::string> rejected_;  ///< names in `rates_`, with the reasons
+  std::vector<std::string> used_, unused_, missing_;
   std::string main_;  ///< the ceiling that matters most; empty: none
   bool several_hosts_ = false;
-  std::optional<std::uint64_t> gpu_memory_;  ///< the least of any rank's
+  std::optional<std::uint64_t> gpu_memory_;  ///< the minimum of all ranks
   bool on_host_ = false;
   comm::Transport transport_ = comm::Transport::mpi;
   std::string why_backend_, measured_, assumed_, found_here_;

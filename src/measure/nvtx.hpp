@@ -1,5 +1,5 @@
-// Shows what a thread does to NVIDIA's profilers. Does nothing in a build without CUDA, and next to
-// nothing while no profiler listens.
+// Marks ranges of time for NVIDIA's profilers. Does nothing in a build without CUDA, and costs
+// almost nothing without a profiler.
 #pragma once
 
 namespace shardstream::measure {

@@ -19,20 +19,21 @@ constexpr std::array rows = {
         "measure.warmup", OptionKind::count, "0", "0..1000000",
         "Untimed runs of the work before the timed ones; at least 1 with measure.repeat auto."},
     OptionRow{"measure.repeat", OptionKind::count, "1", "auto|1..1000000",
-              "Timed runs of the work; the result is the same each time, or the run fails. auto "
+              "Timed runs of the work. Their results must be identical, or the run fails. auto "
               "repeats up to 1000 times, until the median is as precise as measure.precision."},
     OptionRow{"measure.precision", OptionKind::number, "0.01", "0.0001..1",
               "measure.repeat auto stops when the 95 % interval of the median time is within this "
-              "share of the median, on both sides."},
-    OptionRow{"measure.max-time", OptionKind::duration, "60s", "1ms..",
-              "measure.repeat auto stops when this time has passed since the first timed run "
-              "began, whether the median is precise or not."},
+              "fraction of the median, on both sides."},
+    OptionRow{
+        "measure.max-time", OptionKind::duration, "60s", "1ms..",
+        "measure.repeat auto stops at the latest when this time has passed since the start of "
+        "the first timed run."},
     OptionRow{"measure.rates", OptionKind::text, "", "",
-              "A result of the same machine. Products plan with the rates that its run has "
-              "measured instead of their own, so that all runs with it have the same plan."},
+              "A result file of the same machine. Matrix products plan with its measured rates "
+              "instead of measuring their own, so that several runs have the same plan."},
     OptionRow{"measure.timeline", OptionKind::flag, "false", "",
-              "Keep every span of time, in the result file and as a trace for Perfetto beside it; "
-              "takes some 400 bytes of rank 0's memory for each."},
+              "Record every span of time, in the result file and in a trace for Perfetto next to "
+              "it; needs about 400 bytes of rank 0's memory per span."},
 };
 
 }  // namespace
@@ -66,7 +67,7 @@ std::optional<Convergence> stop(std::span<const double> seconds, double elapsed,
     return Convergence::fixed;
   }
   const Summary s = summarize({seconds.begin(), seconds.end()});
-  // False for fewer than six samples: the bounds are NaN.
+  // False for fewer than six samples, whose bounds are NaN.
   if (s.ci_lo >= s.median * (1 - policy.precision) &&
       s.ci_hi <= s.median * (1 + policy.precision)) {
     return Convergence::converged;
@@ -122,7 +123,7 @@ void warn_if_unconverged(const Samples& samples, const Sampling& policy, Log& lo
           ? "too few for a 95 % interval of the median"
           : fmt::format("the 95 % interval of the median is {:+.2g} % to {:+.2g} %",
                         (s.ci_lo / s.median - 1) * 100, (s.ci_hi / s.median - 1) * 100);
-  const std::string more_time =  // which would not help after the last repetition allowed
+  const std::string more_time =  // does not help after the maximum number of repetitions
       s.n < Sampling::max_repetitions
           ? fmt::format("measure.max-time (now {}) or ", format_duration(policy.max_time))
           : "";

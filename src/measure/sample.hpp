@@ -1,5 +1,5 @@
-// The one sampler: it puts all ranks in step, reads the clock around their work, and decides when
-// there are enough repetitions. Runs use it, and so do the ceilings.
+// The sampler of runs and ceilings: it synchronises all ranks, times their work, and decides when
+// there are enough repetitions.
 #pragma once
 
 #include <chrono>
@@ -16,24 +16,25 @@
 
 namespace shardstream::measure {
 
-/// The rows of [measure]: warmup, repeat, precision, max-time, rates, timeline.
+/// The rows of [measure], without those of telemetry.
 std::span<const OptionRow> measure_options();
 
-/// How often work is timed. Without an exact number of repetitions, until the 95 % interval of the
-/// median (core/statistics) lies within +-`precision` of the median, but for at most `max_time` and
-/// `max_repetitions`. At least six repetitions are needed, since fewer have no interval.
+/// The number of times that work is timed. Without an exact number of repetitions, work is repeated
+/// until the 95 % interval of the median (core/statistics.hpp) lies within +-`precision` of the
+/// median, but at most for `max_time` and `max_repetitions`. At least six repetitions are needed,
+/// since fewer have no interval.
 struct Sampling {
   static constexpr std::size_t max_repetitions = 1000;
 
   std::uint64_t warmup = 1;                       ///< untimed calls before the timed ones
   std::optional<std::uint64_t> repetitions = {};  ///< an exact number of timed calls, 1 or more
-  double precision = 0.01;                        ///< a share of the median
+  double precision = 0.01;                        ///< a fraction of the median
   double max_time = 60;  ///< seconds since the first timed call began; checked after each call
 
-  /// Whether the work is done exactly once: such a run leaves checkpoints, a study does not.
+  /// Whether the work is done exactly once. Only such runs write checkpoints.
   bool is_single() const { return warmup == 0 && repetitions == 1; }
 };
-/// As measure.warmup, repeat, precision and max-time say.
+/// The policy of measure.warmup, repeat, precision and max-time.
 Sampling sampling(const Options& options);
 
 /// How sampling ended.
@@ -45,14 +46,14 @@ enum class Convergence : std::uint8_t {
 /// The value of the column `sampling` in /summary.
 const char* name_of(Convergence convergence);
 
-/// The stopping rule: how sampling ends after one or more repetitions that took `seconds`,
-/// `elapsed` seconds after the first began; nothing if another repetition is needed.
+/// The stopping rule. `seconds` are the times of one or more repetitions; the first began `elapsed`
+/// seconds ago. Returns nothing if another repetition is needed.
 std::optional<Convergence> stop(std::span<const double> seconds, double elapsed,
                                 const Sampling& policy);
 
 struct Repetition {
-  double seconds;             ///< the slowest rank's time from a common barrier
-  std::vector<double> ranks;  ///< every rank's
+  double seconds;             ///< time of the slowest rank since a common barrier
+  std::vector<double> ranks;  ///< time of every rank
   std::chrono::steady_clock::time_point begin, end;  ///< this rank's
 };
 
@@ -61,13 +62,14 @@ struct Samples {
   std::vector<Repetition> repetitions;
   Convergence convergence = Convergence::fixed;
 
-  std::vector<double> seconds() const;  ///< one number a repetition, in the order of time
+  std::vector<double> seconds() const;  ///< one time per repetition, in the order of execution
 };
 
-/// Calls `work` on every rank, untimed for the warm-ups and then timed, each time after a barrier.
-/// `work` is told whether it is timed. It returns when this rank's part is done, on the device too.
-/// `recorder`, if there is one, settles before each call and at the end. All ranks stop after the
-/// same repetition, by rank 0's clock. Throws what `work` throws, on this rank only. Collective.
+/// Calls `work` on every rank, first untimed for the warm-ups and then timed, each time after a
+/// barrier. Its argument tells whether it is timed. `work` must return after this rank's part is
+/// done, on the device too. `recorder`, if there is one, settles before each call and at the end.
+/// Rank 0's clock decides when all ranks stop. An exception of `work` is passed on, on this rank
+/// only. Collective.
 Samples sample(const launch::Session& session, const Sampling& policy,
                const std::function<void(bool timed)>& work, Recorder* recorder = nullptr);
 
@@ -81,13 +83,13 @@ struct Interval {
   double seconds() const { return std::chrono::duration<double>(end - begin).count(); }
 };
 
-/// Times one call of `work`, which begins when all ranks are here. Throws what `work` throws, on
+/// Times one call of `work`, which begins after a barrier. An exception of `work` is passed on, on
 /// this rank only. Collective.
 Interval time_in_step(const launch::Session& session, const std::function<void()>& work);
 
-/// Calls `work`, once or more, until `seconds` have passed since all ranks were here. Returns this
-/// rank's seconds a call. Ranks differ in the number of calls, so `work` must not be collective.
-/// Collective.
+/// Calls `work` at least once, until `seconds` have passed since a barrier. Returns this rank's
+/// time per call in seconds. `work` must not be collective, since the number of calls differs
+/// between ranks. Collective.
 double repeat_for(const launch::Session& session, double seconds,
                   const std::function<void()>& work);
 

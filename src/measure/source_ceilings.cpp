@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Host memory in huge pages, none of which is left to be made in the timed part.
+/// Host memory in huge pages, all of which are touched before the timed part.
 class Memory {
  public:
   Memory(std::uint64_t bytes, unsigned threads)
@@ -36,10 +36,11 @@ class Memory {
   std::byte* data_;
 };
 
-/// A rank's rate in GB/s, or one of these.
+/// Special values of a rank's rate in GB/s.
 constexpr double nothing_to_read = -1, cannot_read = 0;
 
-/// Nothing if any rank could not read, or none had anything to.
+/// The ceiling from the rates of all ranks. Nothing if any rank could not read, or if no rank had
+/// anything to read.
 std::optional<Ceiling> agree(const launch::Session& session, std::string name, double mine) {
   auto rates = session.gather(std::vector<double>{mine});
   std::erase(rates, nothing_to_read);
@@ -50,7 +51,7 @@ std::optional<Ceiling> agree(const launch::Session& session, std::string name, d
                  .unit = "GB/s"};
 }
 
-/// The shard's pieces, number by number.
+/// The numbered pieces of a shard.
 struct Pieces {
   Range shard;
   std::uint64_t elements;  // of one
@@ -59,18 +60,18 @@ struct Pieces {
   Range operator[](std::uint64_t number) const {
     return intersection(shard, {shard.first + number * elements, elements});
   }
-  /// All numbers once, in an order in which any first few are spread over the shard.
+  /// A permutation of the piece numbers in which the first few are spread over the shard.
   std::uint64_t spread(std::uint64_t place) const {
     const std::uint64_t pieces = count();
     auto step = std::max<std::uint64_t>(1, pieces / 8 * 5);
     while (std::gcd(step, pieces) != 1) ++step;
-    return place % pieces * step % pieces;  // beyond 2^32 pieces some come twice
+    return place % pieces * step % pieces;  // with more than 2^32 pieces, some repeat
   }
 };
 
-/// Calls read(place, room), which returns the bytes that it brought, 0 for none, for places below
-/// `places` on the readers' threads until the time is over, and returns GB/s. Each thread has
-/// `room` bytes of its own.
+/// Calls read(place, room) for places below `places` on `threads` threads until `seconds` have
+/// passed, and returns the rate in GB/s. read() returns the number of bytes, or 0 on failure. Each
+/// thread has its own memory of `room` bytes.
 template <class Read>
 double rate_of(const launch::Session& session, std::uint64_t places, unsigned threads,
                std::uint64_t room, double seconds, const Read& read) {
@@ -94,9 +95,9 @@ double rate_of(const launch::Session& session, std::uint64_t places, unsigned th
   return places == 0 ? nothing_to_read : static_cast<double>(bytes) / took / 1e9;
 }
 
-/// The rate of `pass(thread, number, piece)` over the pieces of `bytes` bytes, which `threads`
-/// threads take one after the other: the best of a few passes, since other work on the machine only
-/// takes from it.
+/// The rate of `pass(thread, number, piece)` over all pieces of `bytes` bytes, which `threads`
+/// threads process in turn. The best of a few passes counts, since other work on the machine can
+/// only lower the rate.
 template <class Pass>
 Ceiling memory_rate(const launch::Session& session, std::string name, unsigned threads,
                     std::uint64_t bytes, std::uint64_t piece, const Pass& pass) {
@@ -117,7 +118,7 @@ Ceiling memory_rate(const launch::Session& session, std::string name, unsigned t
   return *agree(session, std::move(name), best);
 }
 
-/// Reads [data, end), whole lines of 64 bytes, and does next to nothing with it.
+/// Reads [data, end), whole lines of 64 bytes, with almost no arithmetic.
 std::uint64_t sum(const std::byte* data, const std::byte* end) {
   using Vector [[gnu::vector_size(64)]] = std::uint64_t;
   Vector a{}, b{};
@@ -159,13 +160,13 @@ std::optional<Ceiling> storage_read(const launch::Session& session, const io::So
   const auto all = source.stored(shard);
   const bool readable = all && all->as_wanted;
   const io::DirectFile file = readable ? io::DirectFile(*all->file) : io::DirectFile();
-  const std::uint64_t most = readers.piece * size_of(source.type());
+  const std::uint64_t max_bytes = readers.piece * size_of(source.type());
   const double rate = rate_of(
-      session, file.valid() ? pieces.count() : 0, readers.threads, io::DirectFile::room(most), 0.3,
-      [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
+      session, file.valid() ? pieces.count() : 0, readers.threads, io::DirectFile::room(max_bytes),
+      0.3, [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
         const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
         const auto got = file.read_at(bytes.first, room, bytes.count);
-        // What is wrong with the file the run itself will tell.
+        // The run itself reports errors of the file.
         return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
       });
   return agree(session, "storage_read", shard.count > 0 && !file.valid() ? cannot_read : rate);
@@ -173,19 +174,19 @@ std::optional<Ceiling> storage_read(const launch::Session& session, const io::So
 
 std::optional<Ceiling> page_cache_read(const launch::Session& session, const io::Source& source,
                                        Range shard, Readers readers) {
-  constexpr std::uint64_t most_pieces = 256, pages_looked_at = 32;
+  constexpr std::uint64_t max_pieces = 256, sampled_pages = 32;
   const Pieces pieces{shard, readers.piece};
   const auto all = source.stored(shard);
   std::vector<Range> cached;
   if (all && all->as_wanted) {
-    for (std::uint64_t place = 0; place < std::min(pieces.count(), most_pieces); ++place) {
+    for (std::uint64_t place = 0; place < std::min(pieces.count(), max_pieces); ++place) {
       const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
-      if (io::cached_share(*all->file, bytes, pages_looked_at) == 1.0) cached.push_back(bytes);
+      if (io::cached_share(*all->file, bytes, sampled_pages) == 1.0) cached.push_back(bytes);
     }
   }
-  const std::uint64_t most = readers.piece * size_of(source.type());
+  const std::uint64_t max_bytes = readers.piece * size_of(source.type());
   const double rate =
-      rate_of(session, cached.size(), readers.threads, most, 0.1,
+      rate_of(session, cached.size(), readers.threads, max_bytes, 0.1,
               [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
                 const Range bytes = cached[place];
                 const auto got = all->file->read_at(bytes.first, room, bytes.count);
@@ -197,7 +198,8 @@ std::optional<Ceiling> page_cache_read(const launch::Session& session, const io:
 std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
                               Readers readers) {
   const Pieces pieces{shard, readers.piece};
-  // Chunks that are decoded ahead when the time is over are not counted: there must be many more.
+  // Chunks that are still decoded ahead at the end are not counted, so the time must suffice for
+  // many more chunks.
   const auto decoding = source.decoding();
   const double chunks = decoding ? 4 * static_cast<double>(decoding->per_reader) / 5e8 : 0;
   const double seconds = std::clamp(chunks, 0.2, 1.0);
@@ -236,7 +238,7 @@ std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::S
       add(storage_read(session, source, shard, readers));
     }
     if (!past_cache && (cache.state == "warm" || cache.state == "partly")) {
-      for (auto& storage : ceilings) storage.on_path = false;  // a part of the data skips it
+      for (auto& storage : ceilings) storage.on_path = false;  // cached data does not pass it
       add(page_cache_read(session, source, shard, readers));
     }
   }
@@ -268,7 +270,7 @@ HostMemory::~HostMemory() = default;
 
 Ceiling HostMemory::read() const {
   constexpr std::uint64_t piece = std::uint64_t{4} << 20;
-  std::atomic<std::uint64_t> total = 0;  // so that the reads cannot be left out
+  std::atomic<std::uint64_t> total = 0;  // keeps the compiler from removing the reads
   return memory_rate(session_, "host_memory_read", threads_, bytes_, piece,
                      [&](std::uint64_t, std::uint64_t, Range bytes) {
                        const std::byte* const data = pages_->data() + bytes.first;
@@ -277,7 +279,7 @@ Ceiling HostMemory::read() const {
 }
 
 Ceiling HostMemory::copy(const Ring& ring) const {
-  // Each reader has slots of its own, which it fills in turn.
+  // Each reader has its own slots and fills them in turn.
   const std::uint64_t own = std::max<std::uint64_t>(1, ring.slots / ring.readers);
   std::optional<Memory> slots;
   session_.collectively([&] { slots.emplace(own * ring.readers * ring.slot_bytes, ring.readers); });

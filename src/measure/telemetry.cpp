@@ -19,9 +19,9 @@ using Time = std::chrono::steady_clock::time_point;
 
 constexpr std::array rows = {
     OptionRow{"measure.telemetry", OptionKind::flag, "true", "",
-              "Samples each GPU's power, clocks and temperature while the work runs."},
+              "Sample each GPU's power, clocks and temperature while the work runs."},
     OptionRow{"measure.telemetry-interval", OptionKind::duration, "100ms", "10ms..1h",
-              "Time between two samples; doubled each time that a long run has filled its room."},
+              "Time between two samples; doubled each time that a long run fills the buffer."},
 };
 
 double seconds_between(Time from, Time to) {
@@ -48,7 +48,7 @@ std::vector<double> running_energy(std::span<const Sample> samples, bool counted
   return joules;
 }
 
-/// The running sum at a time that the samples reach over.
+/// The running sum at a time between the first and the last sample.
 double value_at(std::span<const Sample> samples, const std::vector<double>& sums, Time time) {
   const auto after = std::ranges::upper_bound(samples, time, {}, &Sample::time);
   const auto i = static_cast<std::size_t>(std::min(after, samples.end() - 1) - samples.begin());
@@ -57,7 +57,8 @@ double value_at(std::span<const Sample> samples, const std::vector<double>& sums
   return sums[i - 1] + part * (sums[i] - sums[i - 1]);
 }
 
-/// Every second sample after the first, with the throttling of both and the longer look.
+/// Keeps every second sample after the first one, with the throttling of both and the longer
+/// `took`.
 void merge_neighbours(std::vector<Sample>& samples) {
   std::size_t kept = 1;
   for (std::size_t i = 1; i + 1 < samples.size(); i += 2) {
@@ -93,7 +94,7 @@ Table samples_table(std::span<const Sample> samples, Time zero) {
   return table;
 }
 
-/// The energy of all GPUs; of ranks that share one, the first counts. Collective.
+/// The energy of all GPUs. For a shared GPU, the energy of its first rank is used. Collective.
 Energy gather_energy(const launch::Session& session, const Energy& mine, const std::string& gpu) {
   Energy all{.joules = 0, .counted = true};
   std::set<std::string> known;
@@ -127,7 +128,7 @@ Energy energy_between(std::span<const Sample> samples, Time from, Time to) {
   const bool counted = std::ranges::all_of(samples, counts);
   const auto sums = running_energy(samples, counted);
   const double joules = value_at(samples, sums, to) - value_at(samples, sums, from);
-  if (!(joules >= 0)) return {};  // no power either, or the driver was loaded anew
+  if (!(joules >= 0)) return {};  // the power is unknown too, or the driver was reloaded
   return {joules, counted};
 }
 
@@ -142,8 +143,8 @@ std::optional<std::uint64_t> throttled_between(std::span<const Sample> samples, 
   return all;
 }
 
-Telemetry::Telemetry(std::optional<device::NvmlGpu> gpu, double interval, std::size_t most)
-    : gpu_(gpu), interval_(interval), most_(most) {}
+Telemetry::Telemetry(std::optional<device::NvmlGpu> gpu, double interval, std::size_t max_samples)
+    : gpu_(gpu), interval_(interval), max_samples_(max_samples) {}
 
 Telemetry::~Telemetry() {
   stop();
@@ -153,7 +154,7 @@ void Telemetry::start() {
   stop();
   samples_.clear();
   if (!gpu_) return;
-  samples_.reserve(most_);
+  samples_.reserve(max_samples_);
   before_ = gpu_->ecc_errors();
   stop_ = false;
   try {
@@ -192,7 +193,7 @@ void Telemetry::run() {
 }
 
 void Telemetry::sample() {
-  if (samples_.size() >= most_) {
+  if (samples_.size() >= max_samples_) {
     merge_neighbours(samples_);
     interval_ *= 2;
   }
@@ -201,9 +202,9 @@ void Telemetry::sample() {
   samples_.push_back({begin, reading, seconds_between(begin, std::chrono::steady_clock::now())});
 }
 
-std::size_t most_samples(int ranks) {
-  constexpr std::size_t all = 32768, least = 64, most = 4096;
-  return std::clamp(all / static_cast<std::size_t>(ranks), least, most);
+std::size_t max_samples(int ranks) {
+  constexpr std::size_t all_ranks = 32768, lower = 64, upper = 4096;
+  return std::clamp(all_ranks / static_cast<std::size_t>(ranks), lower, upper);
 }
 
 RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& telemetry,
@@ -216,7 +217,7 @@ RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& t
                    .throttled = std::vector<std::int64_t>(repetitions.size(), -1),
                    .energy = gather_energy(session, energy, gpu),
                    .warnings = {}};
-  std::vector<std::optional<std::uint64_t>> mine;  // why this GPU was throttled, by repetition
+  std::vector<std::optional<std::uint64_t>> mine;  // reasons for throttling, by repetition
   for (const auto& repetition : repetitions) {
     mine.push_back(throttled_between(samples, repetition.begin, repetition.end));
   }
@@ -226,8 +227,8 @@ RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& t
   for (std::size_t rank = 0; rank < errors.size(); ++rank) {
     if (errors[rank] > 0) {
       run.warnings.push_back(fmt::format(
-          "the GPU of rank {} met {} memory errors that it could not correct: have it checked "
-          "before you trust its results",
+          "the GPU of rank {} had {} uncorrectable memory errors: have it checked before you trust "
+          "its results",
           rank, errors[rank]));
     }
     std::uint64_t reasons = 0;
@@ -241,8 +242,8 @@ RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& t
   }
   if (!throttled_ranks.empty()) {
     run.warnings.push_back(
-        fmt::format("GPUs were throttled in timed repetitions ({}): they are slower than they can "
-                    "be; see to their power and cooling",
+        fmt::format("GPUs were throttled in timed repetitions ({}), which makes them slower: check "
+                    "their power and cooling",
                     list_of(throttled_ranks)));
   }
   return run;

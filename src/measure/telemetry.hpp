@@ -1,5 +1,4 @@
-// What a rank's GPU was doing while the work ran: samples of power, clocks and temperature, energy,
-// and whether the GPU was throttled.
+// Telemetry of a rank's GPU during the work: power, clocks, temperature, energy and throttling.
 #pragma once
 
 #include <chrono>
@@ -21,40 +20,40 @@
 
 namespace shardstream::measure {
 
-/// The rows of [measure] on telemetry.
+/// The rows measure.telemetry and measure.telemetry-interval.
 std::span<const OptionRow> telemetry_options();
 
 struct Sample {
   std::chrono::steady_clock::time_point time;
   device::GpuReading reading;
-  double took = 0;  ///< seconds of the look, in which the driver can have made others wait
+  double took = 0;  ///< seconds of the reading, during which the driver may block other threads
 };
 
 /// Energy in joules between two times.
 struct Energy {
   double joules = device::unknown;
-  bool counted = false;  ///< by the GPU; else it is the integral of the power samples
+  bool counted = false;  ///< true: counted by the GPU; false: integral of the power samples
 };
 
-/// From samples in the order of time, by straight lines between them. Unknown unless two samples or
-/// more lie between the times and the samples reach over both: shorter work leaves no trace in
-/// them.
+/// The energy between two times, by linear interpolation between samples in the order of time. It
+/// is unknown unless at least two samples lie between the times and the samples extend beyond both,
+/// since samples do not show shorter work.
 Energy energy_between(std::span<const Sample> samples, std::chrono::steady_clock::time_point from,
                       std::chrono::steady_clock::time_point to);
 
-/// The reasons for which the GPU was throttled in any sample between two times, as NVML's bits;
-/// nothing if no sample there knows.
+/// The reasons for throttling in any sample between two times, as bits of NVML; nothing if no
+/// sample in between has them.
 std::optional<std::uint64_t> throttled_between(std::span<const Sample> samples,
                                                std::chrono::steady_clock::time_point from,
                                                std::chrono::steady_clock::time_point to);
 
-/// Samples one GPU in a thread of its own from start() to stop(). Without a GPU it does nothing.
-/// The GPU's Nvml must outlive it.
+/// Samples one GPU in its own thread from start() to stop(). Without a GPU, it does nothing. The
+/// Nvml object of the GPU must outlive it.
 class Telemetry {
  public:
-  /// Keeps at most `most` (16 or more) samples: when there are that many, neighbours are merged and
-  /// the interval, in seconds, is doubled.
-  Telemetry(std::optional<device::NvmlGpu> gpu, double interval, std::size_t most);
+  /// Keeps at most `max_samples` samples (16 or more). When there are that many, neighbours are
+  /// merged and the interval, in seconds, is doubled.
+  Telemetry(std::optional<device::NvmlGpu> gpu, double interval, std::size_t max_samples);
   ~Telemetry();
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
@@ -62,9 +61,9 @@ class Telemetry {
   void start();
   void stop();
 
-  /// The rest is for after stop().
+  // Call these functions after stop().
   const std::vector<Sample>& samples() const { return samples_; }
-  /// Memory errors that could not be corrected, between start() and stop(); -1 if unknown.
+  /// The number of uncorrectable memory errors between start() and stop(); -1 if unknown.
   std::int64_t new_ecc_errors() const;
 
  private:
@@ -73,7 +72,7 @@ class Telemetry {
 
   std::optional<device::NvmlGpu> gpu_;
   std::chrono::duration<double> interval_;
-  std::size_t most_;
+  std::size_t max_samples_;
   std::vector<Sample> samples_;
   device::EccErrors before_, after_;
   std::mutex mutex_;
@@ -82,19 +81,21 @@ class Telemetry {
   std::thread thread_;
 };
 
-/// Samples that each rank may keep, so that those of `ranks` ranks have room in one result file.
-std::size_t most_samples(int ranks);
+/// The maximum number of samples of each rank, so that those of `ranks` ranks fit into a result
+/// file.
+std::size_t max_samples(int ranks);
 
 /// All ranks' telemetry of one run, the same on every rank.
 struct RunTelemetry {
-  Table samples;  ///< `gpu`: a row a sample; seconds count from the first timed repetition
-  std::vector<std::int64_t> throttled;  ///< a repetition: 1 if any rank's GPU was; -1 unknown
-  Energy energy;                        ///< of all GPUs, from the first to the last of them
-  std::vector<std::string> warnings;    ///< one sentence each
+  Table samples;  ///< `gpu`: one row per sample; seconds since the first timed repetition
+  /// For each repetition, whether any rank's GPU was throttled: 1 or 0; -1 if unknown.
+  std::vector<std::int64_t> throttled;
+  Energy energy;  ///< of all GPUs, from the begin of the first repetition to the end of the last
+  std::vector<std::string> warnings;  ///< one sentence each
 };
 
-/// `gpu` names this rank's GPU (empty: it has none), so that one that ranks share counts once. If
-/// one rank knows no energy, nobody knows that of all. Collective.
+/// `gpu` identifies this rank's GPU, so that a shared GPU is counted once; empty: no GPU. The
+/// energy is unknown if it is unknown on any rank. Collective.
 RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& telemetry,
                               std::span<const Repetition> repetitions, const std::string& gpu);
 

@@ -13,12 +13,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Pairs of events that a device track makes beforehand. As long as they last no event is asked
-/// whether it has been reached, so that in short runs the host learns nothing of a stream's
-/// progress but what the schedule itself waits for: dropped_waits relies on that.
+/// The number of event pairs that a device track makes beforehand. Until they are used up, no event
+/// is queried. So in short runs, the host waits for a stream only where the schedule does: the test
+/// dropped_waits relies on that.
 constexpr std::size_t ready_events = 16;
 
-/// One rank's, on rank 0's clock.
+/// The spans of one rank on rank 0's clock.
 std::vector<Timeline::Span> spans_of(const Recorder& recorder, std::uint32_t rank,
                                      const ClockAlignment& clock) {
   std::vector<Timeline::Span> spans;
@@ -58,7 +58,7 @@ void Track::add(std::size_t phase, double seconds, double timed, std::uint64_t b
 
 HostTrack::Span::Span(HostTrack& track, std::size_t phase, std::uint64_t bytes, std::int64_t batch)
     : track_(track), phase_(phase), bytes_(bytes) {
-  if (track.keeps_spans_) {  // its place is taken now, since the end must not throw
+  if (track.keeps_spans_) {  // allocated now, since the destructor must not throw
     kept_ = &track.spans_.emplace_back(KeptSpan{static_cast<std::uint32_t>(phase), batch, 0, 0});
   }
   push_range(track.phases_[phase].name.c_str());
@@ -125,7 +125,7 @@ DeviceTrack::Events DeviceTrack::take_events() {
 void DeviceTrack::fold_first() {
   Span& span = ended_.front();
   const double seconds = span.events.end->seconds_since(*span.events.start);
-  // Spans of earlier work were folded before the repetition began: Recorder::settle().
+  // Recorder::settle() has added spans of earlier work before the repetition began.
   const bool is_timed = timed_since_.load(std::memory_order_relaxed) != 0;
   add(span.phase, seconds, is_timed ? seconds : 0, span.bytes);
   if (keeps_spans_) {

@@ -1,6 +1,7 @@
-// A phase is a name, a span one interval of it on a track, a timing the sum of spans. A track is a
-// thread of the host or a stream of the device, and has one writer: nothing here takes a lock. A
-// recorder has all tracks of one rank, a timeline the spans of all ranks on one clock.
+// Times the phases of a run. A track belongs to a thread of the host or a stream of the device. A
+// span is one interval of a phase on a track; a phase sums its spans. A recorder has all tracks of
+// one rank, a timeline the spans of all ranks on one clock. Every track has one writer, so nothing
+// here takes a lock.
 #pragma once
 
 #include <atomic>
@@ -24,9 +25,9 @@ inline constexpr std::int64_t no_batch = -1;
 
 /// The use of a phase's time, for efficiencies.
 enum class Kind : std::uint8_t {
-  useful,         ///< kernels, reading, generating, converting and writing data, and setting up
-  transfer,       ///< copies between host and device, those into pinned slots included
-  communication,  ///< collectives and other MPI calls, and setting them up
+  useful,         ///< kernels, reading, generating, converting and writing data, and setup
+  transfer,       ///< copies between host and device and into pinned slots
+  communication,  ///< collectives and other MPI calls, and their setup
   waiting         ///< for another stage, thread or rank
 };
 std::string_view word_of(Kind kind);
@@ -35,25 +36,26 @@ std::string_view word_of(Kind kind);
 struct Phase {
   std::string name;
   Kind kind = Kind::useful;
-  double seconds = 0;  ///< between the spans' begin and end
+  double seconds = 0;  ///< total time of the spans
   double timed = 0;    ///< the part of `seconds` inside timed repetitions
   std::uint64_t calls = 0;
-  std::uint64_t bytes = 0;  ///< moved, as the callers counted them
-  /// When its last span ended; of host tracks only.
+  std::uint64_t bytes = 0;  ///< moved, as counted by the callers
+  /// The end of its last span; only for host tracks.
   std::chrono::steady_clock::time_point last_end = {};
 };
 
-/// When the current timed repetition began, in the clock's own units; 0: none is being timed. One
-/// thread writes it, all tracks read it.
+/// The begin of the current timed repetition, in units of the clock; 0 outside timed repetitions.
+/// One thread writes it, and all tracks read it.
 using TimedSince = std::atomic<std::chrono::steady_clock::rep>;
 
-/// Times are nanoseconds of this process's steady clock.
+/// A recorded span. Times are nanoseconds of this process's steady clock.
 struct KeptSpan {
   std::uint32_t phase;  ///< index in the track's phases
   std::int64_t batch, start_ns, dur_ns;
 };
 
-/// What host and device tracks share. To be read when its writer is at rest.
+/// The common part of host and device tracks. Not synchronised: read it only while its writer is
+/// idle.
 class Track {
  public:
   /// `timed_since` must outlive the track.
@@ -61,7 +63,7 @@ class Track {
       : name_(std::move(name)), keeps_spans_(keeps_spans), timed_since_(timed_since) {}
 
   const std::string& name() const { return name_; }
-  /// In the order in which they began.
+  /// In the order of their first spans.
   const std::vector<Phase>& phases() const { return phases_; }
   /// Empty unless spans are kept.
   const std::deque<KeptSpan>& spans() const { return spans_; }
@@ -75,13 +77,13 @@ class Track {
   bool keeps_spans_;
   const TimedSince& timed_since_;
   std::vector<Phase> phases_;
-  std::deque<KeptSpan> spans_;  // growing moves none of them
+  std::deque<KeptSpan> spans_;  // a deque, so that references stay valid
 };
 
-/// A thread's. Its spans nest, and are ranges for NVIDIA's profilers.
+/// The track of a thread. Its spans nest and are also ranges for NVIDIA's profilers.
 class HostTrack : public Track {
  public:
-  /// Ends when it goes.
+  /// A span that ends with the object.
   class Span {
    public:
     Span(HostTrack& track, std::size_t phase, std::uint64_t bytes, std::int64_t batch);
@@ -104,20 +106,20 @@ class HostTrack : public Track {
   }
 };
 
-/// A stream's, timed by events; written by whoever gives the stream its work. Spans are
-/// folded into the sums some time after they were reached, and nothing waits for them.
+/// The track of a stream, timed by events. The thread that enqueues the stream's work writes it.
+/// Spans are added to the sums some time after they have ended, without waiting for them.
 class DeviceTrack : public Track {
  public:
-  /// Keeps spans if there is a clock, which then must outlive it, as must the device.
+  /// Keeps spans if `clock` is not null. The device and the clock must outlive the track.
   DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock,
               const TimedSince& timed_since);
 
-  /// The span begins after, and with end() ends after, what `stream` has been given so far. One at
-  /// a time; a span that was begun and not ended is forgotten.
+  /// begin() and end() mark the begin and the end of a span after all work enqueued on `stream` so
+  /// far. Spans of a track do not overlap. A span without an end is dropped at the next begin.
   void begin(device::Stream& stream, std::string_view phase, Kind kind, std::uint64_t bytes,
              std::int64_t batch);
   void end(device::Stream& stream);
-  /// Folds all that have ended; waits for them.
+  /// Adds all spans that have an end to the sums, and waits for them.
   void fold_all();
 
  private:
@@ -142,38 +144,38 @@ class DeviceTrack : public Track {
   std::deque<Span> ended_;
 };
 
-/// For the thread that made it, but that other threads write to tracks of their own. To be
-/// destroyed before the device.
+/// All tracks of one rank. Only the thread that made the recorder may use it; other threads write
+/// to their own tracks. Destroy it before the device.
 class Recorder {
  public:
-  /// Sums phases; also keeps every span if told so. Phases of the main thread are told to
-  /// `heartbeat`, if there is one, as they begin.
+  /// Sums phases, and also keeps every span if `keeps_spans`. Phases of the main thread are
+  /// reported to `heartbeat`, if it is not null, when they begin.
   explicit Recorder(bool keeps_spans = false, launch::Heartbeat* heartbeat = nullptr);
 
-  /// A phase of the main thread, until the span goes.
+  /// Begins a phase of the main thread, which ends with the returned span.
   [[nodiscard]] HostTrack::Span phase(std::string_view name, Kind kind, std::uint64_t bytes = 0) {
     if (heartbeat_ != nullptr) heartbeat_->enter(name);
     return main().phase(name, kind, bytes);
   }
   HostTrack& main() { return host_tracks_.front(); }
 
-  /// The track of that name, made at the first call; it stays where it is. Threads get theirs
-  /// before they start.
+  /// The track with this name, made at the first call. The reference stays valid. Get the track of
+  /// a thread before the thread starts.
   HostTrack& host_track(std::string_view name);
-  /// All of one device.
+  /// The same for a stream. All device tracks must belong to one device.
   DeviceTrack& device_track(std::string_view name, device::Device& device);
 
-  /// Folds all spans of the device that have ended, waiting for them, and relates the device's
-  /// clock to the host's anew if spans are kept. For between repetitions.
+  /// Waits for all spans of the device and adds them to the sums. If spans are kept, also renews
+  /// the relation between the device's clock and the host's. Call it between repetitions.
   void settle();
 
-  /// Between repetitions, after settle(): whether the work that now begins is a timed repetition.
+  /// Tells whether the work that now begins is a timed repetition. Call it after settle().
   void begin_work(bool timed);
 
   bool keeps_spans() const { return keeps_spans_; }
   const std::deque<HostTrack>& host_tracks() const { return host_tracks_; }  ///< main comes first
   const std::deque<DeviceTrack>& device_tracks() const { return device_tracks_; }
-  /// How far from the host's clock the device's spans may be put, in nanoseconds.
+  /// The maximum error of the device's spans on the host's clock, in nanoseconds.
   std::int64_t device_clock_error() const { return clock_ ? clock_->error() : 0; }
 
  private:
@@ -185,23 +187,22 @@ class Recorder {
   std::deque<DeviceTrack> device_tracks_;
 };
 
-/// One rank's tracks, the host's before the device's: the order in which phases are counted
-/// through.
+/// The tracks of one rank, host tracks first. Phases are numbered in this order.
 std::vector<const Track*> tracks_of(const Recorder& recorder);
 
 struct Timeline {
   struct Span {
     std::uint32_t rank;
-    std::uint32_t phase;            ///< the rank's n-th, counted through its tracks
-    std::int64_t batch;             ///< no_batch if it is of none
-    std::int64_t start_ns, dur_ns;  ///< on rank 0's clock, from the first span of the run on
+    std::uint32_t phase;            ///< number of the rank's phase, counted through its tracks
+    std::int64_t batch;             ///< no_batch if the span belongs to no batch
+    std::int64_t start_ns, dur_ns;  ///< on rank 0's clock, since the first span of the run
   };
-  std::vector<Span> spans;     ///< of all ranks, on rank 0; on others none
-  double alignment_error = 0;  ///< seconds that any span may be off at the most; on every rank
+  std::vector<Span> spans;     ///< of all ranks, on rank 0; empty on the others
+  double alignment_error = 0;  ///< maximum error of any span in seconds, on every rank
 };
 
-/// `start` is what compare_clocks() said when the run began; it is asked again. No span may be
-/// open. Collective.
+/// Gathers the spans of all ranks. `start` is the result of compare_clocks() at the begin of the
+/// run; the function compares the clocks again. No span may be open. Collective.
 Timeline gather_timeline(const launch::Session& session, const Recorder& recorder,
                          const ClockOffset& start);
 

@@ -24,7 +24,7 @@ Drain::Drain(device::Device& device, measure::Recorder& recorder, std::size_t sl
       download_track_(recorder.device_track("download", device)),
       slots_(slots),
       crew_(writers, [this](unsigned writer) { write_slots(*tracks_[writer]); }) {
-  expect(1 <= writers && writers <= slots, "each writer has a slot, and there is one");
+  expect(1 <= writers && writers <= slots, "there is a writer, and a slot for each writer");
   for (std::uint64_t i = 0; i < slots; ++i) {
     slots_[i].memory = memory_.data() + i * slot_bytes;
     slots_[i].downloaded = device.make_event();
@@ -41,22 +41,22 @@ Drain::~Drain() {
 std::uint64_t Drain::push(const device::Event& after, const std::byte* data, std::uint64_t rows,
                           std::size_t row_bytes, Write write) {
   expect(rows > 0 && row_bytes > 0 && row_bytes <= slot_bytes_,
-         "what is drained has rows that fit into a slot");
+         "there are rows, and each fits into a slot");
   if (!started_) start_writers();
   std::unique_lock lock(mutex_);
   rethrow(lock);
   pushes_.push_back({&after, data, rows, row_bytes, std::move(write)});
   const std::uint64_t number = last();
-  enqueue_downloads();  // now: all writers may be busy, and slots free
+  enqueue_downloads();  // all writers may be busy although slots are free
   return number;
 }
 
 void Drain::wait(device::Stream& stream, std::uint64_t number) {
   std::unique_lock lock(mutex_);
-  expect(number <= last(), "what is waited for has been pushed");
+  expect(number <= last(), "the number is that of a push");
   if (number >= next_) await(lock, number, [&] { return number < next_; });
-  // What is written is known to have been downloaded. Else, should the slot hold other rows by now,
-  // its event comes a little later than need be.
+  // A push that is written needs no wait. Otherwise, the slot may already hold rows of a later
+  // push; waiting for its event then takes a little longer than necessary.
   if (number >= first_) stream.wait(*pushed(number).last->downloaded);
 }
 
@@ -84,18 +84,19 @@ void Drain::end_writers() noexcept {
   crew_.wait();
   started_ = false;
   if (pushes_.empty()) return;
-  // All else is lost, and some of it may still be on its way.
+  // Everything else is lost. Some downloads may still be running.
   try {
     download_->synchronize();
-  } catch (const std::exception&) {  // the error itself is on its way to the user
+  } catch (const std::exception&) {
+    // The original error is already being reported.
   }
   downloading_.clear();
   first_ = next_ = last() + 1;
   pushes_.clear();
 }
 
-/// By the main thread: until `done` holds, which is about push `number`, or throws what a writer
-/// threw. `meanwhile`, if there is one, is called now and then without the lock.
+/// Called by the main thread. Blocks until `done` holds for push `number`, and rethrows an
+/// exception of a writer. Calls `meanwhile`, if it is set, from time to time without the lock.
 void Drain::await(std::unique_lock<std::mutex>& lock, std::uint64_t number,
                   const std::function<bool()>& done, const std::function<void()>& meanwhile) {
   {
@@ -131,7 +132,7 @@ void Drain::enqueue_downloads() {
   changed_.notify_all();
 }
 
-/// The next rows of push `next_`.
+/// Enqueues the download of the next rows of push `next_`.
 void Drain::download(Slot& slot, Push& push) {
   slot.number = next_;
   slot.rows = intersection({0, push.rows}, {push.enqueued, slot_bytes_ / push.row_bytes});
@@ -178,7 +179,7 @@ void Drain::write_slots(measure::HostTrack& track) {
   }
 }
 
-/// Until the writer gives the slot back, it is the writer's alone.
+/// The writer owns the slot until it returns it to `free_`, so this needs no lock.
 void Drain::write_slot(const Slot& slot, const Push& push, measure::HostTrack& track) {
   const auto number = static_cast<std::int64_t>(slot.number);
   {

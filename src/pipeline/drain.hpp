@@ -1,4 +1,5 @@
-// The way back, UploadRing's mirror: device memory -> download stream -> pinned slots -> writers.
+// Downloads results, the mirror of UploadRing: device memory -> download stream -> pinned slots ->
+// writers.
 #pragma once
 
 #include <condition_variable>
@@ -21,52 +22,54 @@
 
 namespace shardstream::pipeline {
 
-/// Allocates its slots once. push(), wait() and finish() may be repeated, by the recorder's main
-/// thread. The device, the recorder and the heartbeat must outlive it. It writes to the tracks
-/// "download", "writer 0", "writer 1", ...: one drain of a recorder is at work at a time.
+/// Allocates its slots once. The main thread of the recorder may call push(), wait() and finish()
+/// repeatedly. The device, the recorder and the heartbeat must outlive it. It writes to the tracks
+/// "download", "writer 0", "writer 1", ..., so only one drain of a recorder may work at a time.
 class Drain {
  public:
-  /// Gets some rows of one push(), counted from its first one, dense in a slot; called by writers,
-  /// several at once also for one push(), in any order.
+  /// Writes some rows of one push(), counted from its first row. They are dense in a slot at
+  /// `data`. Several writers may call it at a time, also for one push(), in any order.
   using Write = std::function<void(Range rows, const std::byte* data)>;
 
-  /// There are at least as many slots as writers.
+  /// There must be at least as many slots as writers.
   Drain(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
         std::uint64_t slots, unsigned writers, launch::Heartbeat* heartbeat = nullptr);
-  /// Waits for its stream and its writers; what they have not begun to write is lost.
+  /// Waits for its stream and its writers. Rows that no writer has begun to write are lost.
   ~Drain();
   Drain(const Drain&) = delete;
   Drain& operator=(const Drain&) = delete;
 
-  /// Has `rows` > 0 dense rows of `row_bytes` > 0 (at most a slot's) at `data` downloaded behind
-  /// `after`, as many rows at a time as a slot holds, and `write` called until it has had them all.
-  /// What is pushed first is downloaded first. Waits for nothing: the queue has no end. Returns the
-  /// push's number for wait(): 1, 2, 3, ... over the drain's life.
+  /// Enqueues the download of `rows` > 0 dense rows at device address `data` after the event
+  /// `after`. A row has `row_bytes` > 0 bytes and fits into a slot. `write` is called with as many
+  /// rows at a time as a slot holds, until it has got all of them. Downloads are made in the order
+  /// of their pushes. push() never blocks; the queue is unlimited. Returns the number of the push
+  /// for wait(): 1, 2, 3, ...
   ///
-  /// Until wait() for it or finish() has returned, nothing may be enqueued that overwrites `data`,
-  /// and `after`, recorded already, must neither go nor be recorded anew. What `write` refers to
-  /// must live until finish() has returned or thrown, or the drain is gone.
+  /// Until wait() for this push or finish() has returned, the caller must not enqueue work that
+  /// overwrites `data`, and must neither destroy `after` nor record it again. `after` must already
+  /// be recorded. Objects that `write` refers to must live until finish() has returned or thrown,
+  /// or until the drain is destroyed.
   ///
-  /// push(), wait() and finish() throw what a writer has thrown, once: no writer is at work then,
-  /// and what else was pushed is lost.
+  /// push(), wait() and finish() rethrow the exception of a writer, once. Then no writer is
+  /// working, and everything else that was pushed is lost.
   std::uint64_t push(const device::Event& after, const std::byte* data, std::uint64_t rows,
                      std::size_t row_bytes, Write write);
 
-  /// Work that `stream` is given from now on comes after the download of push `number`, and may use
-  /// its device memory again. Blocks while that download has no slot yet and can't be enqueued.
-  /// Number 0 is no push: nothing happens.
+  /// Makes work that is enqueued on `stream` from now on wait for the download of push `number`, so
+  /// that it may overwrite the device memory. Blocks as long as that download has no slot and
+  /// cannot be enqueued. Does nothing for number 0.
   void wait(device::Stream& stream, std::uint64_t number);
 
-  /// Until all is written. An error of the device is seen where a stream is synchronised, as
-  /// everywhere: what was written counts only if the caller's streams then have none. Calls
-  /// `meanwhile`, if there is one, some times a second.
+  /// Blocks until everything is written. Calls `meanwhile`, if it is set, several times per second.
+  /// Errors of the device appear when a stream is synchronised: the written data is valid only if
+  /// the caller's streams then have no error.
   void finish(const std::function<void()>& meanwhile = nullptr);
 
  private:
   struct Slot {
     std::byte* memory = nullptr;
     std::unique_ptr<device::Event> downloaded;
-    // What it holds from its download to the end of its writing.
+    // The contents, from the download to the end of writing.
     std::uint64_t number = 0;  ///< of the push
     Range rows{};
   };
@@ -77,11 +80,11 @@ class Drain {
     std::size_t row_bytes;
     Write write;
     std::uint64_t enqueued = 0, written = 0;  ///< rows
-    const Slot* last = nullptr;               ///< that its latest rows were downloaded to
+    const Slot* last = nullptr;               ///< the slot of the latest downloaded rows
   };
-  /// One of those that are not all written.
+  /// The push with this number, which must not be completely written.
   Push& pushed(std::uint64_t number) { return pushes_[number - first_]; }
-  /// The latest push, of all.
+  /// The number of the latest push.
   std::uint64_t last() const { return first_ + pushes_.size() - 1; }
   bool may_enqueue() const { return !free_.empty() && next_ <= last(); }
 
@@ -103,16 +106,17 @@ class Drain {
   measure::DeviceTrack& download_track_;
   std::vector<measure::HostTrack*> tracks_;
 
-  // Whoever pushes or frees a slot gives all free slots to the next rows in the queue. The lock
-  // guards the download stream and its track, and what follows.
+  // A thread that pushes or frees a slot assigns all free slots to the next rows in the queue. The
+  // lock guards the download stream, its track, and the members below.
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Slot> slots_;
   std::vector<Slot*> free_;
   std::deque<Slot*> downloading_;  ///< in the order of their downloads; each goes to one writer
-  std::deque<Push> pushes_;        ///< from the first that is not all written; growing moves none
-  std::uint64_t first_ = 1;        ///< the number of pushes_.front()
-  std::uint64_t next_ = 1;         ///< the first push whose rows are not all enqueued
+  /// All pushes from the first one that is not completely written. A deque keeps references valid.
+  std::deque<Push> pushes_;
+  std::uint64_t first_ = 1;  ///< the number of pushes_.front()
+  std::uint64_t next_ = 1;   ///< the first push with rows that are not enqueued
   std::exception_ptr error_;
   std::stop_source stop_;  ///< requested when a writer has thrown, and to end the writers
   bool started_ = false;

@@ -44,15 +44,15 @@ Range Feed::batch(std::uint64_t number) const {
 }
 
 Range Feed::piece(std::uint64_t number) const {
-  const Range whole = batch(number / pieces_a_batch());
-  const std::uint64_t offset = number % pieces_a_batch() * sizes_.slot;
+  const Range whole = batch(number / pieces_per_batch());
+  const std::uint64_t offset = number % pieces_per_batch() * sizes_.slot;
   return intersection(whole, {whole.first + offset, sizes_.slot});
 }
 
 std::uint64_t Feed::pieces() const {
   if (shard_.count == 0) return 0;
   const std::uint64_t last = batches() - 1;
-  return last * pieces_a_batch() + ceil_div(batch(last).count, sizes_.slot);
+  return last * pieces_per_batch() + ceil_div(batch(last).count, sizes_.slot);
 }
 
 Feed::Read Feed::from_source(const OnRead& on_read) const {
@@ -91,7 +91,7 @@ void Feed::run(const OnBatch& on_batch, const OnRead& on_read) {
       return upload_loaded(on_bytes);
     case Mode::mapped:
     case Mode::resident:
-      return run_where_it_is(on_bytes);
+      return run_in_place(on_bytes);
   }
 }
 
@@ -101,7 +101,7 @@ void Feed::load_host_memory(const OnRead& on_read) {
     std::byte* const to = loaded_data(elements);
     source_.read(elements.first, elements.count, to);
     on_read(elements, to);
-    tell("piece", number);
+    report_step("piece", number);
   });
 }
 
@@ -112,7 +112,7 @@ void Feed::stage(const ReaderPhase& reading, const Read& read,
   work.pieces = pieces();
   work.piece = [this](std::uint64_t number) {
     const Range elements = piece(number);
-    const std::uint64_t in_batch = number / pieces_a_batch();
+    const std::uint64_t in_batch = number / pieces_per_batch();
     return Piece{in_batch, (elements.first - batch(in_batch).first) * element_,
                  elements.count * element_};
   };
@@ -122,7 +122,7 @@ void Feed::stage(const ReaderPhase& reading, const Read& read,
   ring_.run(work);
 }
 
-/// Each batch in one piece, from where it was loaded to.
+/// Uploads each batch in one piece from the memory that it was loaded into.
 void Feed::upload_loaded(const UploadRing::OnBatch& on_batch) {
   UploadRing::Work work;
   work.batches = work.pieces = batches();
@@ -134,9 +134,9 @@ void Feed::upload_loaded(const UploadRing::OnBatch& on_batch) {
   ring_.run(work);
 }
 
-void Feed::run_where_it_is(const UploadRing::OnBatch& on_batch) {
+void Feed::run_in_place(const UploadRing::OnBatch& on_batch) {
   for (std::uint64_t number = 0; number < batches(); ++number) {
-    tell("batch", number);
+    report_step("batch", number);
     const Range elements = batch(number);
     ring_.run_kernels(number,
                       sizes_.mode == Mode::mapped ? loaded_data(elements) : ring_.data(number),
@@ -148,7 +148,7 @@ std::byte* Feed::loaded_data(Range elements) const {
   return loaded_.data() + (elements.first - shard_.first) * element_;
 }
 
-void Feed::tell(const char* what, std::uint64_t number) {
+void Feed::report_step(const char* what, std::uint64_t number) {
   if (heartbeat_ != nullptr) heartbeat_->step(what, number);
 }
 

@@ -17,31 +17,30 @@ constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 constexpr std::array rows = {
     OptionRow{"pipeline.mode", OptionKind::choice, "stream",
               "stream|pageable|pinned|write-combined|mapped|resident",
-              "Where the data is when timing begins: at its source (stream), loaded beforehand "
-              "into ordinary (pageable), pinned or write-combined host memory, in pinned memory "
-              "that kernels read over the link (mapped), or on the device (resident). Matrix "
-              "products take stream and pageable."},
+              "The place of the data when timing begins: its source (stream); ordinary (pageable), "
+              "pinned or write-combined host memory; pinned memory that kernels read over the link "
+              "(mapped); or device memory (resident). Matrix products take stream and pageable."},
     OptionRow{"pipeline.batch", OptionKind::size, "auto", "auto|1..",
-              "Bytes that one kernel call gets, rounded up to whole leaves; auto is 64MiB, or the "
-              "whole shard when it is resident."},
+              "Bytes that one kernel call processes, rounded up to whole leaves; auto is 64MiB, or "
+              "the whole shard in mode resident."},
     OptionRow{"pipeline.batches", OptionKind::count, "3", "1..64",
-              "Batches in device memory: one computes while the others fill."},
+              "Number of batches in device memory: kernels work on one while the others fill."},
     OptionRow{"pipeline.slot", OptionKind::size, "auto", "auto|1..",
-              "Bytes of one pinned staging slot, rounded up to whole leaves, or to some rows of a "
-              "matrix;  auto keeps the ring in the last-level cache: 1 to 4MiB for readers, 2 to "
-              "4MiB for what comes back."},
+              "Bytes of one pinned staging slot, rounded up to whole leaves or to some rows of a "
+              "matrix; auto keeps the ring in the last-level cache: 1 to 4MiB for uploads, 2 to "
+              "4MiB for downloads, 1MiB on the host backend."},
     OptionRow{"pipeline.slots", OptionKind::count, "auto", "auto|1..4096",
-              "Staging slots of a rank; auto is two a reader."},
+              "Number of staging slots of a rank; auto is two per reader."},
     OptionRow{"pipeline.readers", OptionKind::count, "auto", "auto|1..1024",
-              "Threads of a rank that fill slots; auto is up to 8 of the CPUs granted to it, or 12 "
-              "where several ranks share the host. Readers of compressed data also decode: auto is "
-              "then all but an eighth of the CPUs. Readers of matrices that are multiplied round "
-              "and sum: likewise, but up to 16."},
+              "Number of threads of a rank that fill slots. auto is up to 8 of the rank's CPUs, or "
+              "12 if several ranks share the host. For compressed data, which readers also decode, "
+              "auto is all but an eighth of the CPUs. For matrix products, whose readers also "
+              "round and add, it is the same, but at most 16."},
     OptionRow{"pipeline.gpu-memory", OptionKind::size, "auto", "auto|1..",
-              "Device memory that a rank may use; auto is 90 % of what is free."},
+              "Device memory that a rank may use; auto is 90 % of the free memory."},
 };
 
-/// Elements as whole units, at least one.
+/// `elements` rounded up to whole units, at least one unit.
 std::uint64_t whole_units(std::uint64_t elements, std::uint64_t unit) {
   return std::max<std::uint64_t>(1, ceil_div(elements, unit)) * unit;
 }
@@ -53,23 +52,26 @@ std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_
   return options.is_auto(key) ? chosen : options.bytes(key);
 }
 
-/// One of `parts` of the last-level cache, shared by the host's ranks, holds the ring: slots then
-/// go from reader to link, or from link to writer, without touching memory. From `least`, below
-/// which each slot's own cost is too high, to 4 MiB a slot (src/pipeline/README.md).
+/// The size of a slot for which the ring fits into one of `parts` parts of the last-level cache,
+/// shared by the ranks of the host. Slots then go from reader to link, or from link to writer,
+/// without reaching memory. The size is between `min_bytes`, below which the fixed cost of a slot
+/// is too high, and 4 MiB (src/pipeline/MEASUREMENTS.md). On the
+/// host backend a slot of 1 MiB stays in the cache of a core.
 std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t parts,
-                          std::uint64_t slots, std::uint64_t least) {
+                          std::uint64_t slots, std::uint64_t min_bytes) {
+  if (resources.device_is_host) return MiB;
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
   const std::uint64_t ring = cache / parts / resources.ranks_on_host;
-  return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), least, 4 * MiB);
+  return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), min_bytes, 4 * MiB);
 }
 
-/// Eight that only copy keep a link busy that is alone; beside other ranks each read takes longer.
-/// Readers that decode or compute keep their CPUs busy. If they had all CPUs, the thread that
-/// launches work on the GPU would be late.
-unsigned most_readers(const runtime::Resources& resources, Reading reading) {
-  const unsigned most_cpus = resources.threads - resources.threads / 8;
-  if (reading == Reading::decoding) return most_cpus;
-  if (reading == Reading::computing) return std::min(16U, most_cpus);
+/// The maximum number of readers. Eight readers that only copy saturate the link of a single rank;
+/// with other ranks on the host, each read takes longer. Readers that decode or compute keep their
+/// CPUs busy. If they had all CPUs, the thread that enqueues work on the GPU would be late.
+unsigned max_readers(const runtime::Resources& resources, Reading reading) {
+  const unsigned max_cpus = resources.threads - resources.threads / 8;
+  if (reading == Reading::decoding) return max_cpus;
+  if (reading == Reading::computing) return std::min(16U, max_cpus);
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
@@ -81,20 +83,20 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
   if (need <= sizes.device_limit) return;
   if (sizes.mode == Mode::resident) {
     throw UsageError(
-        fmt::format("the rank's shard of {} does not fit into {} of device memory ({} free): use "
-                    "--pipeline.mode stream, or more ranks",
+        fmt::format("pipeline.mode is resident, but the rank's shard of {} does not fit into {} of "
+                    "device memory ({} free): use --pipeline.mode stream, or more ranks",
                     format_size(shard * element), format_size(sizes.device_limit),
                     format_size(resources.device_memory)));
   }
-  // Smaller batches are as many as were asked for, with their units' extra beside them.
+  // With a smaller batch, there are as many batches as requested, each with the extra of its units.
   const std::uint64_t per_unit = wanted_batches * unit * element + extra_per_unit;
   const std::uint64_t units =
       sizes.device_limit > extra ? (sizes.device_limit - extra) / per_unit : 0;
   const std::string remedy =
       units > 0 ? fmt::format("use --pipeline.batch {}B or less", units * unit * element)
-                : fmt::format("allow --pipeline.gpu-memory {}B or more", need);
+                : fmt::format("use --pipeline.gpu-memory {}B or more", need);
   throw UsageError(fmt::format(
-      "pipeline.batch: {} batches of {} need {} of device memory, of which {} may be used ({} "
+      "pipeline.batch: {} batches of {} need {} of device memory, but only {} may be used ({} "
       "free): {}",
       sizes.batches, format_size(sizes.batch * element), format_size(need),
       format_size(sizes.device_limit), format_size(resources.device_memory), remedy));
@@ -107,7 +109,7 @@ void check_host_memory(const Sizes& sizes, const runtime::Resources& resources, 
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
   throw UsageError(fmt::format(
-      "a rank needs {} of host memory and has {}: {}", format_size(need), format_size(have),
+      "a rank needs {} of host memory but has {}: {}", format_size(need), format_size(have),
       sizes.mode == Mode::stream
           ? "use smaller --pipeline.batch, --pipeline.slot or --pipeline.slots"
           : "use --pipeline.mode stream, or more hosts"));
@@ -150,7 +152,7 @@ Ring staging_ring(const Options& options, const runtime::Resources& resources, R
   Ring ring{};
   ring.readers = static_cast<unsigned>(
       count_or(options, "pipeline.readers",
-               std::max(1U, std::min(resources.threads, most_readers(resources, reading)))));
+               std::max(1U, std::min(resources.threads, max_readers(resources, reading)))));
   ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
   ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
   ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 2, ring.slots, MiB));
@@ -173,7 +175,7 @@ std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
 Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
            std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
            std::uint64_t extra, const std::optional<io::Decoding>& decoding) {
-  // A shard needs no more than itself, so every size is cut to it, before anything is rounded up.
+  // Every size is limited to the size of the shard before it is rounded up.
   const std::uint64_t whole_shard = whole_units(shard, unit);
   const auto elements = [&](std::uint64_t bytes) {
     return whole_units(std::min(ceil_div(bytes, element), whole_shard), unit);

@@ -1,4 +1,4 @@
-// The [pipeline] options and what they come to on this machine.
+// The [pipeline] options, and the sizes of the rings that follow from them on this machine.
 #pragma once
 
 #include <cstdint>
@@ -16,66 +16,68 @@
 
 namespace shardstream::pipeline {
 
-/// The rows of [pipeline]: mode, batch, batches, slot, slots, readers, gpu-memory.
+/// The rows of [pipeline].
 std::span<const OptionRow> pipeline_options();
 
-/// Where the data is when the timed part begins.
+/// The place of the data when the timed part begins.
 enum class Mode {
-  stream,          ///< at its source; readers bring it through the staging ring
-  pageable,        ///< in ordinary host memory, read like a source
-  pinned,          ///< in pinned host memory, uploaded from there without staging
-  write_combined,  ///< like pinned, in memory that passes the host's caches by
-  mapped,          ///< in pinned host memory that kernels read over the link, without uploads
-  resident,        ///< on the device
+  stream,          ///< its source; readers bring it through the staging ring
+  pageable,        ///< ordinary host memory, which is read like a source
+  pinned,          ///< pinned host memory, uploaded without staging
+  write_combined,  ///< like pinned, in memory that bypasses the host's caches
+  mapped,          ///< pinned host memory that kernels read over the link, without uploads
+  resident,        ///< device memory
 };
 
 /// pipeline.mode.
 Mode mode(const Options& options);
 
-/// The kind of host memory that holds the whole shard; none where it is elsewhere.
+/// The kind of host memory that holds the whole shard, if the mode has one.
 std::optional<device::Memory> host_memory(Mode mode);
 /// Whether the data goes through slots.
 bool is_staged(Mode mode);
 
-/// Sizes of both rings, in elements; slots and batches are whole units.
+/// Sizes of both rings. `slot` and `batch` are numbers of elements and multiples of a unit.
 struct Sizes {
   Mode mode = Mode::stream;
   std::uint64_t slot = 0, slots = 0;
-  std::uint64_t batch = 0, batches = 0;  ///< in mode resident there is room for all batches
+  std::uint64_t batch = 0, batches = 0;  ///< `batches` is all of them in mode resident
   unsigned readers = 1;
   std::uint64_t device_limit = 0;  ///< bytes of device memory that this rank may use
 
-  /// Bytes of device memory and of host memory that a feed of these sizes takes.
+  /// The device memory and host memory in bytes that a feed of these sizes needs, for elements of
+  /// `element` bytes.
   std::uint64_t device_bytes(std::uint64_t element) const;
   std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
 };
 
-/// The staging ring that the options ask for, whatever goes through it.
+/// The sizes of the staging ring, independent of the data.
 struct Ring {
   std::uint64_t slot_bytes, slots;
   unsigned readers;
-  std::uint64_t drain_slot_bytes;  ///< of as many slots of a Drain
+  std::uint64_t drain_slot_bytes;  ///< size of the slots of a Drain, which has `slots` of them
 };
 /// The work of readers on each piece, besides reading it.
 enum class Reading {
   copying,
-  decoding,   ///< compressed data
-  computing,  ///< what a product rounds and sums
+  decoding,   ///< decompression
+  computing,  ///< rounding and checksums of a matrix product
 };
 Ring staging_ring(const Options& options, const runtime::Resources& resources,
                   Reading reading = Reading::copying);
 
-/// Bytes of device memory that this rank may use: pipeline.gpu-memory.
+/// The device memory in bytes that this rank may use: pipeline.gpu-memory.
 std::uint64_t device_limit(const Options& options, const runtime::Resources& resources);
 
-/// What the options of [pipeline] came to, by key, for elements of `element` bytes: bytes, counts.
+/// The effective values of the [pipeline] options by key, in bytes or counts, for elements of
+/// `element` bytes.
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
                                                             std::uint64_t element);
 
-/// The options' sizes, with `auto` filled in, for a shard of `shard` elements of `element` bytes
-/// cut into units of `unit` elements. `extra_per_unit` and `extra` are the bytes of device memory
-/// that the caller needs for each unit of a batch, and in all. `decoding` is the source's. Throws
-/// UsageError naming the size that would fit when memory does not suffice.
+/// The sizes from the options, with `auto` replaced, for a shard of `shard` elements of `element`
+/// bytes, which is divided into units of `unit` elements. The caller needs `extra_per_unit` bytes
+/// of device memory for each unit of a batch, and `extra` bytes in addition. `decoding` is
+/// Source::decoding(). Throws UsageError with a size that fits if there is not enough memory.
 Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
            std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
            std::uint64_t extra, const std::optional<io::Decoding>& decoding = {});

@@ -37,22 +37,23 @@ UploadRing::UploadRing(device::Device& device, measure::Recorder& recorder, cons
 }
 
 UploadRing::~UploadRing() {
-  // After an error work may still be under way in the memory that is about to go.
+  // After an error, running work may still use the memory that is about to be freed.
   for (auto* stream : {upload_.get(), arrive_.get(), compute_.get()}) {
     try {
       if (stream != nullptr) stream->synchronize();
-    } catch (const std::exception&) {  // the error itself is on its way to the user
+    } catch (const std::exception&) {
+      // The original error is already being reported.
     }
   }
 }
 
 void UploadRing::run(const Work& work) {
   if (work.batches == 0) return;
-  expect(!buffers_.empty(), "a ring that runs has room for a batch");
+  expect(!buffers_.empty(), "a ring that runs has memory for a batch");
   expect(work.pieces == 0 || work.piece(work.pieces - 1).batch < work.batches,
-         "every piece is of a batch");
+         "every piece belongs to a batch");
   expect((work.on_arrival != nullptr) == sizes_.arrivals, "on_arrival goes with arrivals");
-  // The readers use `work`: they are gone before it is.
+  // The readers use `work`, so they must end before it does.
   const struct Finish {
     Staging* staging;
     ~Finish() {
@@ -91,8 +92,9 @@ void UploadRing::start_readers() {
              const std::stop_token& stop) { upload_piece(number, data, emptied, reader, stop); });
 }
 
-/// By the reader of the piece. Readers overtake one another, so the pieces of neighbouring batches
-/// may be mixed; a batch's buffer is taken once the last kernels that use it are enqueued.
+/// Called by the reader of the piece. Readers overtake one another, so uploads of neighbouring
+/// batches may alternate. A reader may use a batch's buffer after the last kernels that use the
+/// previous batch in it are enqueued.
 void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
                               measure::HostTrack& reader, const std::stop_token& stop) {
   const Piece piece = work_->piece(number);
@@ -100,7 +102,7 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
   std::unique_lock lock(mutex_, std::defer_lock);
   {
     const auto span = reader.phase("wait-for-batch", Kind::waiting, 0, in_batch);
-    // Held for some 10 us, so that falling asleep for it and waking up would take longer.
+    // The lock is held for about 10 us; sleeping and waking up would take longer.
     while (!lock.try_lock()) std::this_thread::yield();
     const bool may =
         changed_.wait(lock, stop, [&] { return piece.batch < released_ + buffers_.size(); });
@@ -112,27 +114,29 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
     upload(piece, data);
     upload_->record(emptied);
   }
-  const bool all = count_in(piece);
+  const bool all = count_upload(piece);
   lock.unlock();
   if (all) changed_.notify_all();
   if (heartbeat_ != nullptr) heartbeat_->move();
 }
 
-/// Until all pieces of the batch are enqueued. A batch without pieces has no reader to open it.
+/// Blocks until all pieces of the batch are enqueued. Opens a batch without pieces, since no reader
+/// does.
 void UploadRing::await_uploads(std::uint64_t batch) {
   const auto span =
       main_track_.phase("wait-for-readers", Kind::waiting, 0, static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
   if (opened_ == batch && next_is_empty()) open_next();
   const auto all = [&] { return batch < opened_ && buffer(batch).missing == 0; };
-  if (work_->meanwhile) pass_time(lock, all);
+  if (work_->meanwhile) call_meanwhile(lock, all);
   if (!changed_.wait(lock, staging_->stopping(), all)) staging_->rethrow();
 }
 
-/// As long as the workload has something to do, a reader has not failed, and `until` does not hold.
-/// The workload is called without the lock, which readers want.
-void UploadRing::pass_time(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until) {
-  constexpr std::chrono::microseconds pause{100};  // short beside what a call enqueues
+/// Calls `meanwhile` until it has no more work, a reader has failed, or `until` holds. The calls
+/// are made without the lock, since readers need it.
+void UploadRing::call_meanwhile(std::unique_lock<std::mutex>& lock,
+                                const std::function<bool()>& until) {
+  constexpr std::chrono::microseconds pause{100};  // short compared with the work of a call
   const std::stop_token stopping = staging_ ? staging_->stopping() : std::stop_token{};
   for (bool more = true; more && !until();) {
     lock.unlock();
@@ -143,7 +147,7 @@ void UploadRing::pass_time(std::unique_lock<std::mutex>& lock, const std::functi
   }
 }
 
-/// Without readers: the next batch, by the thread of run().
+/// Uploads the next batch from the thread of run(), if there are no readers.
 void UploadRing::upload_next() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t first = next_piece_;
@@ -151,18 +155,19 @@ void UploadRing::upload_next() {
   for (std::uint64_t number = first; number < next_piece_; ++number) {
     const Piece piece = work_->piece(number);
     upload(piece, work_->read(number, nullptr));
-    count_in(piece);
+    count_upload(piece);
   }
 }
 
-/// Whether the batch that is opened next has no pieces.
+/// Whether the next batch to open has no pieces.
 bool UploadRing::next_is_empty() const {
   return next_piece_ == work_->pieces || work_->piece(next_piece_).batch > opened_;
 }
 
-/// Uploads from now on come after the kernels of the batch that used this batch's buffer before.
+/// Begins the uploads of the next batch: the upload stream waits for the kernels of the batch that
+/// used the buffer before.
 void UploadRing::open_next() {
-  if (uploading_) upload_track_.end(*upload_);  // of the batch before; its last pieces may follow
+  if (uploading_) upload_track_.end(*upload_);  // the previous batch; its last pieces may follow
   uploading_.reset();
   const std::uint64_t number = opened_++;
   BatchBuffer& here = buffer(number);
@@ -190,12 +195,12 @@ void UploadRing::upload(const Piece& piece, const std::byte* data) {
   if (piece.rows == 1) {
     upload_->upload(to, data, piece.bytes);
   } else {
-    upload_->upload_rows(to, piece.apart, data, piece.bytes / piece.rows, piece.rows);
+    upload_->upload_rows(to, piece.pitch, data, piece.bytes / piece.rows, piece.rows);
   }
 }
 
-/// The piece's upload is enqueued. True if it was its batch's last.
-bool UploadRing::count_in(const Piece& piece) {
+/// Counts a piece whose upload is enqueued. Returns true if it was the last one of its batch.
+bool UploadRing::count_upload(const Piece& piece) {
   BatchBuffer& here = buffer(piece.batch);
   here.missing -= piece.bytes;
   if (here.missing > 0) return false;
@@ -203,7 +208,7 @@ bool UploadRing::count_in(const Piece& piece) {
   return true;
 }
 
-/// All uploads of the batch are enqueued.
+/// Records that all uploads of the batch are enqueued.
 void UploadRing::filled(std::uint64_t batch) {
   if (uploading_ == batch) {
     upload_track_.end(*upload_);
@@ -212,9 +217,9 @@ void UploadRing::filled(std::uint64_t batch) {
   upload_->record(*buffer(batch).filled);
 }
 
-/// What arrivals do comes after the batch's uploads. Where on_arrival has returned and they wait
-/// for other ranks, what is enqueued on compute() for the batch waits with them: the workload's
-/// turn comes first.
+/// Enqueues the work of on_arrival after the uploads of the batch. That work may wait for other
+/// ranks, and kernels of the batch wait with it. So the workload first gets a chance to enqueue
+/// kernels of earlier batches.
 void UploadRing::arrive_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
   arrive_->wait(*here.filled);
@@ -227,18 +232,18 @@ void UploadRing::arrive_batch(std::uint64_t batch) {
   const auto span =
       main_track_.phase("wait-for-arrival", Kind::waiting, 0, static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
-  pass_time(lock, [&] { return here.arrived->reached(); });
+  call_meanwhile(lock, [&] { return here.arrived->reached(); });
 }
 
-/// The kernels of the batch come after its uploads, and after its arrival.
+/// Enqueues the kernels of the batch after its uploads or its arrival.
 void UploadRing::compute_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
   compute_->wait(arrive_ ? *here.arrived : *here.filled);
   if (work_->on_batch) run_kernels(batch, here.memory.data(), here.bytes, work_->on_batch);
 }
 
-/// The batches whose last use was this one's kernels. Bounded as last_use is, the buffer of the
-/// next batch is always among those that are free: nobody waits for ever.
+/// Releases the batches that were used last by the kernels of batch `computed`. Since last_use is
+/// bounded, the buffer of the next batch is always released, so there is no deadlock.
 void UploadRing::release_batches(std::uint64_t computed) {
   {
     const std::lock_guard lock(mutex_);
@@ -254,7 +259,7 @@ std::uint64_t UploadRing::last_use(std::uint64_t batch) const {
   if (!work_->last_use) return batch;
   const std::uint64_t last = work_->last_use(batch);
   expect(batch <= last && last < work_->batches && last - batch < buffers_.size(),
-         "a batch is used last by itself or by one before its buffer's next");
+         "a batch is used last before its buffer is used again");
   return last;
 }
 
@@ -302,7 +307,7 @@ void Staging::finish() noexcept {
   crew_.wait();
 }
 
-/// The reader's slots are `reader`, `reader` + readers, ...
+/// The loop of one reader thread, whose slots are `reader`, `reader` + readers, ...
 void Staging::read_pieces(unsigned reader) {
   const std::stop_token stop = stop_.get_token();
   measure::HostTrack& track = *tracks_[reader];

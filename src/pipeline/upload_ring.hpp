@@ -1,6 +1,6 @@
-// From host memory to kernels through two rings: readers -> slots -> batches -> on_batch. It knows
-// bytes, pieces and batches, not what they mean. The one schedule of uploads and kernels, for every
-// backend and every workload.
+// The schedule of uploads and kernels for every backend and every workload. Data goes through two
+// rings: readers -> slots -> batches -> on_batch. The rings know bytes, pieces and batches, but not
+// their meaning.
 #pragma once
 
 #include <atomic>
@@ -23,39 +23,38 @@
 
 namespace shardstream::pipeline {
 
-/// The first ring: brings numbered pieces through small pinned slots. Each reader thread has slots
-/// of its own; it fills one, enqueues its upload itself, and fills it again once that upload is
-/// done. A single thread that enqueued for all would have to be woken for every piece, which costs
-/// as much as a small piece's copy. The slots are allocated once; start() may be called
-/// again after finish().
+/// The first ring: moves numbered pieces through small pinned slots. Each reader thread has its own
+/// slots. It fills a slot, enqueues the upload itself, and fills the slot again after that upload
+/// is done. A single thread that enqueued for all readers would have to be woken for every piece,
+/// which costs as much as copying a small piece. The slots are allocated once; start() may be
+/// called again after finish().
 class Staging {
  public:
-  /// Fills `slot` with piece number `piece` and returns where in the slot the data begin; called by
-  /// the reader threads, several at once, each with its own track.
+  /// Fills `slot` with piece number `piece` and returns the address at which the data begins.
+  /// Called by several reader threads at a time, each with its own track.
   using Read = std::function<const std::byte*(std::uint64_t piece, std::byte* slot,
                                               measure::HostTrack& reader)>;
-  /// Enqueues the upload of the piece's data and records `emptied` behind it; called by the reader
-  /// that has read the piece. Returns at once, whatever else it waits for, when `stop` is
-  /// requested.
+  /// Enqueues the upload of the piece's data and records `emptied` after it. Called by the reader
+  /// that has read the piece. Must return at once when `stop` is requested.
   using Upload =
       std::function<void(std::uint64_t piece, const std::byte* data, device::Event& emptied,
                          measure::HostTrack& reader, const std::stop_token& stop)>;
 
-  /// The readers' tracks are "reader 0", "reader 1", ...; there are at least as many slots as
-  /// readers.
+  /// The tracks of the readers are "reader 0", "reader 1", ... There must be at least as many slots
+  /// as readers.
   Staging(device::Device& device, measure::Recorder& recorder, std::size_t slot_bytes,
           std::uint64_t slots, unsigned readers);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Starts the readers on pieces 0..pieces-1, which they take in that order.
+  /// Starts the readers, which take pieces 0..pieces-1 in this order.
   void start(std::uint64_t pieces, Read read, Upload upload);
-  /// Requested when a reader has thrown or finish() is called.
+  /// Stop is requested when a reader has thrown or finish() is called.
   std::stop_token stopping() const { return stop_.get_token(); }
-  /// Throws what a reader has thrown, if one has.
+  /// Rethrows the exception of a reader, if there is one.
   void rethrow();
-  /// Waits for the readers, which take no more pieces. Throws nothing.
+  /// Lets the readers take no more pieces and waits for them.
   void finish() noexcept;
 
  private:
@@ -63,7 +62,7 @@ class Staging {
 
   device::Buffer<std::byte> memory_;
   std::size_t slot_bytes_;
-  std::vector<std::unique_ptr<device::Event>> emptied_;  // one a slot, behind its last upload
+  std::vector<std::unique_ptr<device::Event>> emptied_;  // for each slot, after its last upload
   std::vector<measure::HostTrack*> tracks_;
 
   std::uint64_t pieces_ = 0;
@@ -76,15 +75,15 @@ class Staging {
   Crew crew_;  // last: its threads, the readers, use the rest
 };
 
-/// Where one upload goes: `bytes` > 0 of them, `offset` bytes behind the start of its batch; in as
-/// many equal rows as it has, each `apart` bytes behind the one before.
+/// The destination of one upload: `bytes` > 0 bytes, `offset` bytes after the start of a batch.
+/// They are divided into `rows` equal rows with a pitch of `pitch` bytes.
 struct Piece {
   std::uint64_t batch;
   std::size_t offset, bytes;
-  std::size_t rows = 1, apart = 0;
+  std::size_t rows = 1, pitch = 0;
 
-  /// Bytes from its first place to behind its last one.
-  std::size_t extent() const { return (rows - 1) * apart + bytes / rows; }
+  /// The number of bytes from the begin of the first row to the end of the last one.
+  std::size_t extent() const { return (rows - 1) * pitch + bytes / rows; }
 };
 
 /// The phase of the readers' tracks.
@@ -93,14 +92,15 @@ struct ReaderPhase {
   measure::Kind kind;
 };
 inline constexpr ReaderPhase reads{"read", measure::Kind::useful};
-/// From host memory that holds the data already.
+/// For data that is already in host memory.
 inline constexpr ReaderPhase copies{"copy", measure::Kind::transfer};
 
-/// What an UploadRing allocates, once.
+/// The sizes that an UploadRing allocates.
 struct RingSizes {
-  std::size_t slot_bytes = 0;  ///< pinned; the largest piece or more, as `read` needs
+  std::size_t slot_bytes =
+      0;  ///< pinned memory: at least the largest piece, more if `read` needs it
   std::uint64_t slots = 0;
-  unsigned readers = 0;  ///< none: pieces are uploaded from where they are, and there are no slots
+  unsigned readers = 0;  ///< 0: there are no slots, and pieces are uploaded from their own memory
   std::size_t batch_bytes = 0;  ///< device memory of one batch
   std::uint64_t batches = 0;
   bool arrivals = false;  ///< whether there is a stage between uploads and compute
@@ -108,10 +108,10 @@ struct RingSizes {
 
 /// Allocates its rings once; run() may be repeated. The device, the recorder and the heartbeat must
 /// outlive it. It writes to the tracks "reader 0", "reader 1", ..., "upload", "arrive" (with
-/// arrivals) and "compute": one ring of a recorder runs at a time.
+/// arrivals) and "compute", so only one ring of a recorder may run at a time.
 class UploadRing {
  public:
-  /// Enqueues work on a stream for the batch that stands at `data`.
+  /// Enqueues work on a stream for the batch at device address `data`.
   using OnArrival =
       std::function<void(device::Stream& arrive, std::uint64_t batch, std::byte* data)>;
   using OnBatch =
@@ -120,59 +120,61 @@ class UploadRing {
   struct Work {
     std::uint64_t batches = 0;
     std::uint64_t pieces = 0;
-    /// Piece `number`; their batches never fall. A batch may have none. Cheap and thread-safe.
+    /// Returns piece `number`. Pieces are in the order of their batches; a batch may have none.
+    /// Must be cheap and thread-safe.
     std::function<Piece(std::uint64_t number)> piece;
-    ReaderPhase reading = reads;  ///< what the readers do
-    /// Brings a piece into `slot` and returns where in the slot it begins; called by readers,
-    /// several at once. Without readers `slot` is null, the caller of run() calls it, and what it
-    /// returns must stay until the batch's work on compute() is done. It may use all of the slot,
-    /// also more than the piece's bytes, which are what is uploaded.
+    ReaderPhase reading = reads;
+    /// Reads a piece into `slot` and returns the address at which the bytes to upload begin. It may
+    /// use the whole slot. Called by several readers at a time. Without readers, the thread of
+    /// run() calls it with a null slot, and the memory that it returns must stay unchanged until
+    /// the batch's work on compute() is done.
     std::function<const std::byte*(std::uint64_t piece, std::byte* slot)> read;
-    measure::Kind arrival = measure::Kind::useful;  ///< of on_arrival's work
-    /// Goes with `arrivals`: its work comes after the batch's uploads and before on_batch's, on a
-    /// stream of its own, and may write to the batch.
+    measure::Kind arrival = measure::Kind::useful;  ///< the kind of on_arrival's work
+    /// Set if RingSizes::arrivals. Enqueues work on a separate stream, after the uploads of the
+    /// batch and before the work of on_batch. The work may write to the batch.
     OnArrival on_arrival;
-    /// Its work may read the batch, and those before that are still in use. None: nothing is
-    /// computed.
+    /// Enqueues work that may read this batch and earlier batches that are still in use. If it is
+    /// not set, nothing is computed.
     OnBatch on_batch;
-    /// The batch whose on_batch is the last to enqueue work that uses this batch: itself, or one
-    /// that is less than RingSizes::batches behind it. None: itself. Batches leave in their order.
+    /// Returns the batch whose on_batch is the last one to enqueue work that uses `batch`: `batch`
+    /// itself, or a later one by less than RingSizes::batches. The result must not decrease. If it
+    /// is not set, a batch is used last by itself.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
-    /// Called by the thread of run(), again and again while it waits for the readers of a batch, or
-    /// for what on_arrival has enqueued: may give run_kernels() work of those before it. False:
-    /// there is none until that batch is there.
+    /// Called repeatedly by the thread of run() while it waits for the readers of a batch or for
+    /// the work of on_arrival. It may call run_kernels() for earlier batches. It returns false if
+    /// there is no more work until that batch has arrived.
     std::function<bool()> meanwhile = nullptr;
   };
 
   UploadRing(device::Device& device, measure::Recorder& recorder, const RingSizes& sizes,
              launch::Heartbeat* heartbeat = nullptr);
-  /// Waits for its streams, whose work may use memory of the callers.
+  /// Waits for its streams, since their work may use memory of the caller.
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
 
-  /// All batches, in order; on_arrival and on_batch are called by this thread. When it returns all
-  /// has been enqueued on compute() and all has been read; the caller synchronises compute().
-  /// Throws what any of the functions throws; then the ring is of no more use.
+  /// Processes all batches in order. This thread calls on_arrival and on_batch. When it returns,
+  /// everything has been read, and all work is enqueued on compute(). The caller synchronises
+  /// compute(). Exceptions of the functions are passed on; then the ring must not be used again.
   void run(const Work& work);
 
-  /// Only the kernels, for a batch that is on the device already: `bytes` at `data`. By the thread
-  /// of run(), or without one.
+  /// Calls `on_batch` for a batch that is already on the device, `bytes` bytes at `data`. Call it
+  /// from the thread of run(), or while run() is not active.
   void run_kernels(std::uint64_t batch, const std::byte* data, std::size_t bytes,
                    const OnBatch& on_batch);
 
   device::Stream& compute() { return *compute_; }
-  device::Stream& arrivals() { return *arrive_; }  ///< of on_arrival, only with these
-  /// Where batch `number` stands, or stood.
+  device::Stream& arrivals() { return *arrive_; }  ///< the stream of on_arrival, if there is one
+  /// The device memory of batch `number`.
   std::byte* data(std::uint64_t number) { return buffer(number).memory.data(); }
 
  private:
-  /// Room for one batch. `filled` is behind its last upload, `arrived` behind on_arrival's work,
-  /// `free` behind the last kernels that use it.
+  /// The memory of one batch. `filled` is recorded after its last upload, `arrived` after the work
+  /// of on_arrival, and `free` after the last kernels that use it.
   struct BatchBuffer {
     device::Buffer<std::byte> memory;
     std::unique_ptr<device::Event> filled, arrived, free;
-    std::size_t bytes = 0;    ///< of its batch, in all
+    std::size_t bytes = 0;    ///< of its batch in total
     std::size_t missing = 0;  ///< bytes of its batch whose upload is not enqueued yet
   };
   BatchBuffer& buffer(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
@@ -181,12 +183,12 @@ class UploadRing {
   void upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
                     measure::HostTrack& reader, const std::stop_token& stop);
   void await_uploads(std::uint64_t batch);
-  void pass_time(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until);
+  void call_meanwhile(std::unique_lock<std::mutex>& lock, const std::function<bool()>& until);
   void upload_next();
   bool next_is_empty() const;
   void open_next();
   void upload(const Piece& piece, const std::byte* data);
-  bool count_in(const Piece& piece);
+  bool count_upload(const Piece& piece);
   void filled(std::uint64_t batch);
   void arrive_batch(std::uint64_t batch);
   void compute_batch(std::uint64_t batch);
@@ -203,15 +205,16 @@ class UploadRing {
   measure::DeviceTrack& compute_track_;
   std::unique_ptr<device::Stream> upload_, compute_;
   std::unique_ptr<device::Stream> arrive_;  // none without arrivals
-  const Work* work_ = nullptr;              // of the run() under way
+  const Work* work_ = nullptr;              // of the active run()
 
-  // Readers enqueue uploads and the thread of run() all else. The lock is held by whoever gives
-  // work to the upload stream or its track, and guards what follows and the buffers' counts.
+  // Readers enqueue uploads; the thread of run() enqueues everything else. A thread holds the lock
+  // while it uses the upload stream or its track. The lock also guards the members below and the
+  // counts of the buffers.
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::uint64_t opened_ = 0;                ///< batches that uploads have begun for
-  std::uint64_t released_ = 0;              ///< batches whose last use is enqueued
-  std::uint64_t next_piece_ = 0;            ///< the first one of no opened batch
+  std::uint64_t opened_ = 0;                ///< number of batches whose uploads have begun
+  std::uint64_t released_ = 0;              ///< number of batches whose last use is enqueued
+  std::uint64_t next_piece_ = 0;            ///< the first piece of the batches not opened yet
   std::optional<std::uint64_t> uploading_;  ///< the batch whose span on the upload track is open
 };
 

@@ -48,7 +48,7 @@ std::vector<Attempt> read_attempts(const std::filesystem::path& folder) {
                           .log = line.at("log"),
                           .problem = line.at("problem")});
     } catch (const nlohmann::json::exception& error) {
-      throw UsageError(fmt::format("'{}', line {}: no launch of a study ({}): remove the line",
+      throw UsageError(fmt::format("'{}', line {} is not a launch of a study ({}): remove the line",
                                    path.string(), number, error.what()));
     }
   }

@@ -1,4 +1,4 @@
-// attempts.jsonl of a study's folder: every launch, a line of JSON each. `scale` appends to it, and
+// attempts.jsonl in the folder of a study: one line of JSON per launch. `scale` appends to it, and
 // reports read it.
 #pragma once
 
@@ -10,13 +10,13 @@
 namespace shardstream::report {
 
 struct Attempt {
-  std::string point;  ///< as study.point
+  std::string point;  ///< the value of study.point
   std::uint64_t ranks = 1, replicate = 0;
   std::uint64_t number = 1;           ///< of this launch, from 1
   double utc_start = 0, utc_end = 0;  ///< of the launcher, in seconds since 1970
   int exit_code = 0;                  ///< 128 + N after signal N
   bool timed_out = false;             ///< ended by scale.timeout
-  bool interrupted = false;           ///< ended because the user wanted it
+  bool interrupted = false;           ///< ended by the user
   std::string result = {}, log = {};  ///< names of files
   std::string problem = {};           ///< one sentence; empty: the launch has succeeded
 
@@ -24,11 +24,11 @@ struct Attempt {
   std::string name() const { return std::filesystem::path(result).stem().string(); }
 };
 
-/// The attempt as a line of the file, with its end.
+/// The attempt as a line of the file, with a line break.
 std::string to_line(const Attempt& attempt);
 
-/// The lines of FOLDER/attempts.jsonl in their order; none if there is no such file. Throws
-/// UsageError, which names the file and the line, if a line is none that to_line() writes.
+/// The attempts in FOLDER/attempts.jsonl, in order; none if there is no such file. Throws
+/// UsageError with the file and the line if to_line() cannot have written a line.
 std::vector<Attempt> read_attempts(const std::filesystem::path& folder);
 
 }  // namespace shardstream::report

@@ -10,7 +10,7 @@
 namespace shardstream::report {
 namespace {
 
-/// A field as RFC 4180 has it.
+/// A field in the format of RFC 4180.
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string field = "\"";
@@ -18,7 +18,7 @@ std::string quoted(const std::string& text) {
   return field + '"';
 }
 
-/// A name that is a file's name everywhere.
+/// A name that is valid as a file name on every system.
 std::string file_name(const std::string& name) {
   std::string safe;
   for (const char letter : name) {
@@ -37,7 +37,7 @@ std::vector<std::filesystem::path> write_csv(const Report& report,
   std::filesystem::create_directories(folder, error);
   if (error) {
     throw UsageError(
-        fmt::format("--csv: cannot make the folder '{}': {}", folder.string(), error.message()));
+        fmt::format("--csv: cannot create the folder '{}': {}", folder.string(), error.message()));
   }
   std::vector<std::filesystem::path> written;
   for (const StudyReport& study : report.studies) {

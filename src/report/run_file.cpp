@@ -20,8 +20,8 @@ namespace {
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 [[noreturn]] void fail(const RunFile& run, const std::string& why) {
-  throw UsageError(fmt::format("'{}' has values that no run can have measured ({}): leave it out",
-                               run.path.string(), why));
+  throw UsageError(
+      fmt::format("'{}' has implausible values ({}): leave it out", run.path.string(), why));
 }
 
 void read_times(const io::ResultReader& file, RunFile& run) {
@@ -165,7 +165,7 @@ RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path&
   run.workload = run.option("run.workload");
   if (run.workload.empty()) {
     throw UsageError(
-        fmt::format("'{}' is the result of no workload: name results of run", path.string()));
+        fmt::format("'{}' is not a result of a workload: name results of run", path.string()));
   }
   run.study = run.option("study.name");
   run.mode = run.option("study.mode");

@@ -13,34 +13,35 @@
 
 namespace shardstream::report {
 
-/// A number or a word that the run has printed; `number` is NaN for a word.
+/// A printed metric of the run; `number` is NaN if the value is a word.
 struct Metric {
   std::string value;
   double number;
   std::string unit;
 };
 
-/// When a step of the start was done; see run/startup.hpp.
+/// The end of a step of the start; see run/startup.hpp.
 struct Step {
   std::string name;
   double first, last, utc;
 };
 
-/// The slowest rank's seconds in a phase of a track, inside the timed repetitions; host and device
-/// together.
+/// The time of a phase of a track on the slowest rank inside the timed repetitions, in seconds.
+/// Host and device times are added.
 struct PhaseTime {
   std::string track, phase, kind;
   double seconds = 0;
 };
 
-/// What the launcher of a run took, by the study's table of attempts. Seconds; NaN: unknown.
+/// The time that the launcher of a run needed, from the study's table of attempts, in seconds. NaN:
+/// unknown.
 struct LauncherTime {
   double start = std::nan("");    ///< until the run's processes started
   double end = std::nan("");      ///< after the run's file was published
   std::size_t number = SIZE_MAX;  ///< the launch's place among the attempts
 };
 
-/// A track's name without its number: "reader 0" and "reader 1" are of the kind "reader".
+/// The name of a track without its number: "reader" for "reader 0" and "reader 1".
 std::string kind_of_track(const std::string& track);
 
 struct RunFile {
@@ -57,9 +58,9 @@ struct RunFile {
   std::string sampling;             ///< fixed, converged or unconverged
   std::string uuid;                 ///< of the run; copies of a file have the same
   std::string command, commit, device, created;
-  bool resumed = false;                       ///< part of the work was done by an earlier run
-  std::map<std::string, std::string> config;  ///< the options, by key
-  std::map<std::string, Metric> metrics;      ///< what was printed, by key
+  bool resumed = false;                       ///< whether an earlier run did part of the work
+  std::map<std::string, std::string> config;  ///< the options by key
+  std::map<std::string, Metric> metrics;      ///< the printed metrics by key
   std::vector<PhaseTime> phases;  ///< in the order of the file; none in files of old versions
   std::vector<Step> startup;      ///< in the order of time
   LauncherTime launcher;
@@ -70,23 +71,24 @@ struct RunFile {
   double number(const std::string& metric) const;
   /// The value of an option; empty if the file has none.
   std::string option(const std::string& key) const;
-  /// The step of that name, in seconds since the processes started, of the last rank; NaN if the
-  /// run had no such step.
+  /// The end of the step with this name on the slowest rank, in seconds since the start of the
+  /// processes; NaN if there is no such step.
   double step(const std::string& name) const;
-  /// Seconds of all timed repetitions together.
+  /// The total time of all timed repetitions in seconds.
   double wall() const;
-  /// Seconds until the result was there, from the launcher's start if that is known, else from the
-  /// start of the processes; NaN if the file does not say.
+  /// The time to the published result in seconds, since the launcher's start if it is known, else
+  /// since the start of the processes; NaN if it is unknown.
   double to_result() const;
-  /// Seconds a repetition in each phase but `stream`, which is all of it. Tracks that differ in
-  /// their number alone, as the readers do, are one: the slowest, without its number.
+  /// The time per repetition in each phase except `stream`, which is the whole repetition. Of
+  /// tracks that differ only in their number, such as readers, the slowest one is used, without its
+  /// number.
   std::vector<PhaseTime> phases_of_repetition() const;
 };
 
-/// Throws UsageError, which names the file, unless it is a complete result of this schema with
-/// times that can be: finite and above zero.
+/// Throws UsageError with the name of the file unless it is a complete result of this schema with
+/// plausible times, finite and above zero.
 RunFile read_run_file(const std::filesystem::path& path);
-/// The same of an open file.
+/// The same for an open file.
 RunFile read_run_file(const io::ResultReader& file, const std::filesystem::path& path);
 
 }  // namespace shardstream::report

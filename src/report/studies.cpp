@@ -27,7 +27,7 @@ Key key_of(const RunFile& run) {
   return {run.study, run.mode, run.workload, is_labelled ? 0 : run.work};
 }
 
-/// What the launches of a study have in common, each with its words for a reader.
+/// The traits that the launches of a study must share, with their descriptions.
 std::vector<std::pair<std::string_view, std::string>> traits_of(const RunFile& run) {
   return {{"the device", run.device},
           {"the commit", run.commit},
@@ -36,7 +36,7 @@ std::vector<std::pair<std::string_view, std::string>> traits_of(const RunFile& r
           {"the page cache", run.text("page_cache")}};
 }
 
-/// For each trait the value that most runs have; of equally many, that of the earliest run.
+/// The most frequent value of each trait; on a tie, the value of the earliest run.
 std::vector<std::string> usual_traits(std::span<const RunFile> runs) {
   std::vector<std::string> usual;
   for (std::size_t trait = 0; trait < traits_of(runs.front()).size(); ++trait) {
@@ -49,9 +49,10 @@ std::vector<std::string> usual_traits(std::span<const RunFile> runs) {
   return usual;
 }
 
-/// Why a run cannot be compared with the others of its study; empty if it can.
+/// The reason why a run cannot be compared with the others of its study, or "".
 std::string difference(const RunFile& run, const std::vector<std::string>& usual) {
-  if (run.resumed) return "it resumed an interrupted run, so its time is not that of all the work";
+  if (run.resumed)
+    return "it resumed an interrupted run, so its time is not that of the whole work";
   const auto traits = traits_of(run);
   for (std::size_t i = 0; i < traits.size(); ++i) {
     if (traits[i].second == usual[i]) continue;
@@ -61,8 +62,8 @@ std::string difference(const RunFile& run, const std::vector<std::string>& usual
   return {};
 }
 
-/// Adds what the launcher took, by the attempt that made the run. Clocks of hosts may differ, and a
-/// clock may be set back: times below zero are unknown.
+/// Adds the launcher's times, from the attempt that made the run. Clocks of hosts may differ, and a
+/// clock may be set back, so negative times are treated as unknown.
 void add_launcher_time(RunFile& run, std::span<const Attempt> attempts) {
   constexpr double resolution = 0.05;  // of the time at which a process started
   const auto store = std::ranges::find(run.startup, "store", &Step::name);
@@ -80,7 +81,7 @@ void add_launcher_time(RunFile& run, std::span<const Attempt> attempts) {
   }
 }
 
-/// The word that most runs have for a metric; empty if none has it.
+/// The most frequent word of a metric; empty if no run has it.
 std::string common_word(const std::vector<const RunFile*>& runs, const std::string& metric) {
   std::map<std::string, std::size_t> count;
   for (const RunFile* run : runs) ++count[run->text(metric)];
@@ -127,7 +128,7 @@ std::string find_contradiction(const StudyReport& study) {
   return {};
 }
 
-/// Launches that the study's folder promises and of which it has no file.
+/// Launches of study.ini without a file in the folder.
 std::vector<std::string> missing_of(const StudyReport& study, const fs::path& folder) {
   const auto study_ini = read_study_ini(folder);
   const auto name = study_ini.find("study.name");
@@ -142,13 +143,13 @@ bool is_timeline(const RunFile& run) {
   return run.point == timeline_label;
 }
 
-/// What most launches have in common; timeline runs have no say.
+/// The most frequent traits of the launches, without timeline runs.
 std::vector<std::string> usual_traits_of_launches(const std::vector<RunFile>& runs) {
   std::vector<RunFile> launches;
   std::ranges::remove_copy_if(runs, std::back_inserter(launches), is_timeline);
   if (launches.empty()) {
     throw UsageError(
-        fmt::format("'{}' is the timeline run of a study, whose time counts nowhere: name its "
+        fmt::format("'{}' is the timeline run of a study, whose time is not evaluated: name its "
                     "folder",
                     runs.front().path.string()));
   }
@@ -192,7 +193,7 @@ StudyReport make_study(std::vector<RunFile> runs) {
   }
   if (launches.empty() && !study.excluded.empty()) {
     const ExcludedFile& file = study.excluded.front();
-    throw UsageError(fmt::format("'{}' does not count: {}", file.path.string(), file.reason));
+    throw UsageError(fmt::format("'{}' is excluded: {}", file.path.string(), file.reason));
   }
   study.table =
       study::tabulate(first.mode == "weak" ? study::Mode::weak : study::Mode::strong, launches);

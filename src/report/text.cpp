@@ -59,8 +59,8 @@ std::string of_residuals(const std::vector<study::Residual>& residuals) {
   return list;
 }
 
-/// Seconds a repetition of each phase on so many ranks, by its words: of the slowest track of the
-/// slowest rank in the slowest launch.
+/// The time per repetition of each phase on `ranks` ranks, by its description: the maximum over
+/// tracks, ranks and launches.
 std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   std::map<std::string, double> seconds;
   for (const RunFile* run : study.runs_on(ranks)) {
@@ -76,8 +76,8 @@ std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   return seconds;
 }
 
-/// The time that does not shrink with the ranks: the phases on the largest size that exceed an
-/// equal share of their time on the smallest size most.
+/// The phases that limit scaling: those that most exceed, on the largest size, an equal share of
+/// their time on the smallest size.
 std::string of_serial_part(const StudyReport& study) {
   constexpr double noteworthy = 0.01;  // of the time of a repetition
   constexpr std::size_t most = 3;
@@ -101,7 +101,7 @@ std::string of_serial_part(const StudyReport& study) {
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));
   }
   return fmt::format(
-      "On {} ranks a repetition takes {} longer than {} on {}{}.\n", large.ranks,
+      "On {} ranks, a repetition takes {} longer than {} on {}{}.\n", large.ranks,
       format_duration(excess), study.is_strong() ? "its share of the time" : "the time",
       counted(small.ranks, "rank"),
       list.empty() ? ""
@@ -118,7 +118,7 @@ std::string of_amdahl(const StudyReport& study) {
       law.serial_seconds.value + law.parallel_seconds.value,
       law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
       words_of(law.law.fit, law.law.residuals));
-  if (law.law.residuals.size() > 2) {  // through two points every law goes exactly
+  if (law.law.residuals.size() > 2) {  // every law fits two points exactly
     text += fmt::format("Residuals of the law: {}.\n", of_residuals(law.law.residuals));
   }
   if (law.serial_share.interval && law.serial_share.interval->hi < 0) {
@@ -126,7 +126,7 @@ std::string of_amdahl(const StudyReport& study) {
   }
   if (const auto next = law.predict(2 * largest)) {
     text += fmt::format(
-        "On {} ranks, which is extrapolated, the law expects {} s, a speed-up of {} and an "
+        "On {} ranks (extrapolated), the law predicts {} s, a speed-up of {} and an "
         "efficiency of {}.\n",
         2 * largest, with_interval(next->seconds), with_interval(next->speedup),
         with_interval(next->efficiency));
@@ -144,12 +144,11 @@ std::string of_gustafson(const StudyReport& study) {
     text += fmt::format("On {} ranks that is a serial share of {:.3g} of a run on one rank.\n",
                         largest, study::share_of_one_rank(share, largest));
   }
-  return text +
-         fmt::format("On {} ranks, which is extrapolated, the law expects an efficiency of {}.\n",
-                     2 * largest, with_interval(law.predict_efficiency(2 * largest)));
+  return text + fmt::format("On {} ranks (extrapolated), the law predicts an efficiency of {}.\n",
+                            2 * largest, with_interval(law.predict_efficiency(2 * largest)));
 }
 
-/// Explains points that are faster than linear, as far as the files say.
+/// Explains superlinear points, as far as the files allow.
 std::string of_superlinear(const StudyReport& study) {
   const std::vector<int> sizes = study::superlinear(study.table);
   if (sizes.empty()) return {};
@@ -166,12 +165,13 @@ std::string of_superlinear(const StudyReport& study) {
   std::vector<std::uint64_t> numbers(sizes.begin(), sizes.end());
   return fmt::format("Faster than linear on {} ranks: {}.\n", join(numbers, ", "),
                      causes.empty()
-                         ? "with more ranks a rank's share is smaller, so more of it may "
-                           "fit into caches; the files name no other cause"
+                         ? "the share of a rank shrinks with more ranks, so more of it may fit "
+                           "into caches; the files show no other cause"
                          : join(causes, "; "));
 }
 
-/// From the start of the launcher to its end, or of the processes to the file.
+/// The time from the start of the launcher to its end, or from the start of the processes to the
+/// file.
 std::string of_start(const StudyReport& study) {
   const int largest = study.table.sizes.back().ranks;
   const auto runs = study.runs_on(largest);
@@ -183,19 +183,19 @@ std::string of_start(const StudyReport& study) {
   };
   add("launcher", study.facts.back().launcher);
   double before = 0;
-  for (const char* step : {"mpi", "device", "communicator", "ceilings", "allocate", "load", "begin",
-                           "work", "store"}) {
+  for (const char* step : {"mpi", "open", "device", "communicator", "ceilings", "allocate", "load",
+                           "begin", "work", "verify", "store"}) {
     const double at = median_of(runs, [&](const RunFile& run) { return run.step(step); });
     if (!std::isfinite(at)) continue;
     add(step, at - before);
-    before = at;
+    before = std::max(before, at);  // of steps that took turns, the later end counts
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
   return fmt::format("Time to result on {}: {} ({}).\n", counted(largest, "rank"),
                      format_duration(study.facts.back().to_result), list);
 }
 
-/// What the reader must know before trusting the numbers.
+/// Problems that the reader must know before trusting the numbers.
 std::string of_warnings(const StudyReport& study) {
   const std::size_t throttled = study.throttled(), unconverged = study.unconverged();
   std::string text;
@@ -205,9 +205,9 @@ std::string of_warnings(const StudyReport& study) {
                     100 * study.drift->total, study.drift->p_value);
   }
   if (throttled > 0) {
-    text +=
-        fmt::format("A GPU lowered its clock (power or temperature) in {} of {}; these count.\n",
-                    throttled, counted(study.runs.size(), "launch"));
+    text += fmt::format(
+        "A GPU lowered its clock (power or temperature) in {} of {}, which are included.\n",
+        throttled, counted(study.runs.size(), "launch"));
   }
   if (unconverged > 0) {
     text += fmt::format(
@@ -233,14 +233,14 @@ std::string of_warnings(const StudyReport& study) {
   return text;
 }
 
-/// What a time and its interval mean.
+/// Explains the times and their intervals.
 std::string of_intervals(const StudyReport& study) {
-  const auto [least, most] = std::ranges::minmax(study.facts, {}, &SizeFacts::repetitions);
+  const auto [min, max] = std::ranges::minmax(study.facts, {}, &SizeFacts::repetitions);
   std::string text = fmt::format(
-      "Times: medians of {} a launch. ",
-      least.repetitions == most.repetitions
-          ? counted(static_cast<std::size_t>(least.repetitions), "repetition")
-          : fmt::format("{:.0f} to {:.0f} repetitions", least.repetitions, most.repetitions));
+      "Times: medians of {} per launch. ",
+      min.repetitions == max.repetitions
+          ? counted(static_cast<std::size_t>(min.repetitions), "repetition")
+          : fmt::format("{:.0f} to {:.0f} repetitions", min.repetitions, max.repetitions));
   text +=
       study.table.noise.df > 0
           ? fmt::format("Intervals: 95 %, Student's t over launches, which scatter by {:.2g} %.",
@@ -251,9 +251,10 @@ std::string of_intervals(const StudyReport& study) {
   }
   const bool is_bounded = std::ranges::any_of(
       study.facts, [](const SizeFacts& facts) { return std::isfinite(facts.bound_share); });
-  return text + (is_bounded ? "\nShare: the rate over that of bound_by, the lowest ceiling of the "
-                              "machine.\n"
-                            : "\n");
+  return text + (is_bounded
+                     ? "\nShare: the rate divided by that of bound_by, the lowest ceiling of the "
+                       "machine.\n"
+                     : "\n");
 }
 
 std::string of_study(const StudyReport& study) {
@@ -288,17 +289,18 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
     largest = std::max(largest, std::abs(each.relative));
   switch (fit.verdict) {
     case study::Verdict::fits:
-      return fmt::format("The law fits: it is at most {:.2g} % off (lack-of-fit test, p = {:.2g}).",
-                         100 * largest, fit.p_value);
+      return fmt::format(
+          "The law fits: its error is at most {:.2g} % (lack-of-fit test, p = {:.2g}).",
+          100 * largest, fit.p_value);
     case study::Verdict::does_not_fit:
       return fmt::format(
-          "The law does not fit: it is up to {:.2g} % off, more than launches scatter "
+          "The law does not fit: its error is up to {:.2g} %, more than launches scatter "
           "(lack-of-fit test, p = {:.2g}).",
           100 * largest, fit.p_value);
     case study::Verdict::cannot_tell:
       break;
   }
-  return "Whether the law fits cannot be tested: that takes three sizes and several launches.";
+  return "The law cannot be tested: that needs three sizes and several launches.";
 }
 
 std::string with_interval(const Estimate& estimate, int digits) {

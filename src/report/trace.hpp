@@ -1,5 +1,5 @@
-// A timeline as a trace that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open: JSON in
-// the Trace Event Format, one process a rank, one thread a track.
+// A timeline as a trace for Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing): JSON in the
+// Trace Event Format, with one process per rank and one thread per track.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace shardstream::report {
 
-/// Writes as it is told, so that its memory does not grow with the spans. Members
-/// throw Error when the file cannot be written. The file has its name only after publish().
+/// Writes events immediately, so that its memory does not grow with the number of spans. Members
+/// throw Error if the file cannot be written. publish() gives the file its final name.
 class TraceFile {
  public:
-  /// Reserves `bytes` on disk. As io::PartFile, which see for what is thrown.
+  /// Reserves `bytes` bytes on disk. Throws the errors of io::PartFile.
   TraceFile(const std::filesystem::path& path, io::Overwrite overwrite, const std::string& run_uuid,
             std::uint64_t bytes);
 
-  /// Comes first. `alignment_error` in seconds.
+  /// Must be called first. `alignment_error` is in seconds.
   void begin(double alignment_error);
   void process(int rank, std::string_view name);
   void thread(int rank, std::uint32_t track, std::string_view name);
-  /// `batch` below 0 is none.
+  /// A negative `batch` means that the span belongs to no batch.
   void span(int rank, std::uint32_t track, std::string_view name, std::int64_t batch,
             std::int64_t start_ns, std::int64_t dur_ns);
-  /// Comes last: from then on all has been written, though it may not be on disk.
+  /// Must be called last. Writes everything, but does not sync it to disk.
   void end();
 
-  /// Puts the file on disk and in its place.
+  /// Syncs the file and gives it its final name.
   void publish() { part_.publish(); }
   const std::filesystem::path& path() const { return part_.path(); }
 

@@ -24,7 +24,7 @@ std::uint64_t bytes_of(const std::optional<workloads::OutputMatrix>& output) {
   return output ? output->rows * output->columns * size_of(output->type) : 0;
 }
 
-/// When a run leaves what another can resume from, and how large that is.
+/// Describes when a run writes checkpoints, and their size.
 std::string checkpoint(const Options& options, const fs::path& result,
                        const std::optional<workloads::OutputMatrix>& output,
                        const Checkpoints& checkpoints) {
@@ -33,20 +33,22 @@ std::string checkpoint(const Options& options, const fs::path& result,
   }
   if (checkpoints.units == 1) {
     return fmt::format(
-        "none before the end, since all of {} is one {}: a smaller --pipeline.gpu-memory makes "
-        "more",
+        "none before the end, since {} is a single {}: a smaller --pipeline.gpu-memory makes more",
         output ? output->name : "the result", checkpoints.unit);
   }
-  return fmt::format("after each of {} {}s, in '{}'{} and '{}', a journal a rank, about {} in all",
-                     checkpoints.units, checkpoints.unit, io::part_path_of(result, "UUID").string(),
-                     output ? fmt::format(" with {}, {} from the beginning,", output->name,
-                                          format_size(bytes_of(output)))
-                            : ", the beginning of the result,",
-                     io::part_path_of(result, "UUID.RANK").replace_extension("checkpoint").string(),
-                     format_size(checkpoints.journal_bytes));
+  return fmt::format(
+      "after each of {} {}s, in '{}'{} and '{}', one journal per rank, about {} in "
+      "total",
+      checkpoints.units, checkpoints.unit, io::part_path_of(result, "UUID").string(),
+      output
+          ? fmt::format(" with {} ({} from the start)", output->name, format_size(bytes_of(output)))
+          : " (the unfinished result)",
+      io::part_path_of(result, "UUID.RANK").replace_extension("checkpoint").string(),
+      format_size(checkpoints.journal_bytes));
 }
 
-/// What interrupted runs have left for this one. Throws UsageError if it is another computation's.
+/// Describes the checkpoint of interrupted runs. Throws UsageError if it belongs to another
+/// computation.
 std::string resuming(const Options& options, const fs::path& result, const Checkpoints& checkpoints,
                      Log& log) {
   const io::Remains remains = io::look_for_remains(result);
@@ -56,10 +58,10 @@ std::string resuming(const Options& options, const fs::path& result, const Check
   }
   if (!remains.checkpoint) {
     const bool named = options.text("output.file").find("{jobid}") == std::string::npos;
-    return fmt::format("no interrupted run of '{}' has left anything{}", result.string(),
+    return fmt::format("there is no checkpoint for '{}'{}", result.string(),
                        named ? ""
-                             : "; a name with the job's number or the time in it finds nothing "
-                               "again: name the output with -o");
+                             : "; since {jobid} in output.file changes, a later run does not find "
+                               "one either: name the output with -o");
   }
   const std::string left =
       fmt::format("{} finished tiles of an interrupted run", remains.checkpoint->pieces.size());
@@ -70,7 +72,7 @@ std::string resuming(const Options& options, const fs::path& result, const Check
     return fmt::format("{} are not used, since a run that repeats starts over", left);
   }
   return fmt::format(
-      "{}; this needs the same device and library, and C twice on disk until it is done",
+      "{}; this needs the same device and library, and disk space for C twice until it is done",
       checkpoints.kept(*remains.checkpoint));
 }
 
@@ -100,9 +102,9 @@ std::string dry_run(const Options& options, const measure::Request& request, Log
   }
   if (const std::string warning = machine.warning(); !warning.empty()) log.warn(warning);
   std::string text =
-      fmt::format("dry run of {} on {} rank{}, {} on a host: nothing is computed or written\n",
+      fmt::format("dry run of {} on {} rank{}, {} per host: nothing is computed or written\n",
                   workload, request.ranks, request.ranks == 1 ? "" : "s", request.ranks_on_host);
-  for (const std::string& line : lines) text += printable(line) + '\n';  // files have names
+  for (const std::string& line : lines) text += printable(line) + '\n';  // for names of files
   return text;
 }
 

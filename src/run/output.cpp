@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The batch system's number of this job, or else the time, so that default names do not collide.
+/// The job number of the batch system, else the time, so that default names do not collide.
 std::string job_id() {
   for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}) {
     if (const char* id = std::getenv(name)) return id;
@@ -40,7 +40,7 @@ Output::Output(const launch::Session& session, const Options& options,
       journal_path_(io::journal_path_of(path, uuid, session.rank())),
       remove_(
           {io::part_path_of(path, uuid), journal_path_, io::part_path_of(trace_path(path), uuid)}) {
-  refuse_result_path(path, inputs);
+  reject_result_path(path, inputs);
   const bool traces = options.flag("measure.timeline");
   if (traces) io::protect_inputs(trace_path(path), inputs);
   if (session.rank() != 0) return;
@@ -78,8 +78,8 @@ void Output::publish(Failure failure) {
 
 std::string Output::what_is_kept() const {
   return fmt::format(
-      "the run is not complete, but what it has finished is kept: run the same command with "
-      "-o {} to resume",
+      "the run is not complete, but its finished part is kept: run the same command with -o {} to "
+      "resume",
       path_.string());
 }
 
@@ -102,14 +102,14 @@ fs::path trace_path(fs::path result) {
   return result += ".trace.json";
 }
 
-void refuse_result_path(const fs::path& result, std::span<const io::InputFile> inputs) {
+void reject_result_path(const fs::path& result, std::span<const io::InputFile> inputs) {
   const std::string name = result.string();
   const auto colon = name.rfind(":/");
   std::error_code not_there;
   if (colon != name.npos && colon > 0 && !fs::exists(name.substr(0, colon + 1), not_there)) {
     throw UsageError(
-        fmt::format("output.file: '{}' names a data set, but a run writes a file with a place for "
-                    "each of its results (C is /results/C): pass -o {}",
+        fmt::format("output.file: '{}' names a data set, but a run writes a file with several data "
+                    "sets (C is /results/C): pass -o {}",
                     name, name.substr(0, colon)));
   }
   io::protect_inputs(result, inputs);
@@ -118,7 +118,7 @@ void refuse_result_path(const fs::path& result, std::span<const io::InputFile> i
 void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
                   std::span<const io::InputFile> inputs) {
   const fs::path path = result_path(options, ranks);
-  refuse_result_path(path, inputs);
+  reject_result_path(path, inputs);
   const io::Overwrite overwrite = io::overwrite_of(options);
   io::expect_place(path, overwrite, io::Contents::result, reserved_bytes + matrix_bytes);
   if (!options.flag("measure.timeline")) return;

@@ -1,5 +1,5 @@
-// The files that a run writes beside each other: the result, a trace, journals; where they go, and
-// what becomes of them when the run ends, however it ends.
+// The files of a run: the result, the trace and the journals. Output decides their paths, and which
+// of them stay after the end of the run.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace shardstream::run {
 
-/// The result file, and the trace if there is to be one, while the run lasts; on rank 0 alone, but
-/// all ranks know what to remove.
+/// The result file and the optional trace of a running run. Only rank 0 has them, but all ranks
+/// know which files to remove.
 class Output {
  public:
   /// Throws UsageError if `path` cannot become a result or is one of `inputs`. The session and the
@@ -28,26 +28,28 @@ class Output {
   Output(const launch::Session& session, const Options& options,
          std::span<const io::InputFile> inputs, const std::filesystem::path& path,
          const std::string& uuid, Log& log);
-  /// What is finished of an unpublished result stays, unless another run has published one.
+  /// Keeps the finished tiles of an unpublished result, unless another run has published a result
+  /// with the same name.
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  /// Null on all ranks but 0.
+  /// Null on all ranks except 0.
   io::ResultFile* file() { return file_ ? &*file_ : nullptr; }
-  /// Null also without measure.timeline.
+  /// Null on all ranks except 0, and without measure.timeline.
   report::TraceFile* trace() { return trace_ ? &*trace_ : nullptr; }
 
-  /// From now on a run that is interrupted or fails leaves what a later run can resume from, and
-  /// rank 0 says so. For any thread.
+  /// From now on, a run that is interrupted or fails leaves a checkpoint for a later run, and rank
+  /// 0 prints that. Thread-safe.
   void keep();
 
-  /// Whether a result that has failed its verification leaves its checkpoint: what was wrong is in
-  /// no journal, so that the next run can resume from the tiles that were right.
+  /// The reason why a result has failed its verification. With wrong tiles, the checkpoint is kept:
+  /// wrong tiles are in no journal, so that the next run can resume from the correct ones.
   enum class Failure { none, of_tiles, of_input };
 
-  /// Once all have written: the result gets its name, and the journals go. A result that has failed
-  /// its verification is marked, so that the next run replaces it. On rank 0.
+  /// Gives the result its final name and removes the journals. Call it on rank 0 after all ranks
+  /// have written. A result that has failed its verification is marked, so that the next run
+  /// replaces it.
   void publish(Failure failure);
 
  private:
@@ -58,29 +60,31 @@ class Output {
   std::string uuid_;
   Log& log_;
   std::filesystem::path journal_path_;
-  launch::RemoveOnSignal remove_;  // from before the files to after them
+  launch::RemoveOnSignal remove_;  // set up before the files are made, and outlives them
   std::optional<io::ResultFile> file_;
   std::optional<report::TraceFile> trace_;
   std::atomic<bool> keeps_ = false;
   bool published_ = false;
 };
 
-/// Room for the tables of one run, in bytes; they take far less.
+/// Reserved disk space for the tables of one run in bytes; they need far less.
 inline constexpr std::uint64_t reserved_bytes = std::uint64_t{4} << 20;
-/// Room for a trace of some 30 000 spans. A larger one that does not fit is a warning.
+/// Reserved disk space for a trace of about 30 000 spans. If a larger trace does not fit, the run
+/// warns.
 inline constexpr std::uint64_t trace_bytes = std::uint64_t{4} << 20;
 
-/// output.file, with values for the names in braces. Names by the time differ between ranks.
+/// output.file, in which the names in braces are replaced. If {jobid} is the time, the path differs
+/// between ranks.
 std::filesystem::path result_path(const Options& options, std::uint64_t ranks);
 
-/// Beside the result, RESULT.trace.json.
+/// RESULT.trace.json, in the folder of the result.
 std::filesystem::path trace_path(std::filesystem::path result);
 
-/// Throws UsageError if `result` is meant for a data set and no file, or is one of `inputs`.
-void refuse_result_path(const std::filesystem::path& result, std::span<const io::InputFile> inputs);
+/// Throws UsageError if `result` names a data set instead of a file, or one of `inputs`.
+void reject_result_path(const std::filesystem::path& result, std::span<const io::InputFile> inputs);
 
-/// Throws UsageError if a run could not write its result, `matrix_bytes` of it a matrix, or its
-/// trace, as far as that can be seen without writing.
+/// Throws UsageError if a run could not write its result or its trace, as far as that can be
+/// checked without writing. The result contains a matrix of `matrix_bytes` bytes.
 void check_output(const Options& options, std::uint64_t ranks, std::uint64_t matrix_bytes,
                   std::span<const io::InputFile> inputs);
 

@@ -28,7 +28,7 @@ std::string energy_key(const Work& work) {
   return "energy_per_" + work.name;
 }
 
-/// Joules for one unit of work; NaN where energy is not known.
+/// Joules per unit of work; NaN if the energy is unknown.
 double energy_per_unit(const workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   return telemetry.energy.joules /
          (outcome.work.amount * static_cast<double>(outcome.samples.repetitions.size()));
@@ -44,9 +44,9 @@ Table reps_table(const workloads::Outcome& outcome, const measure::RunTelemetry&
                        {"work", ColumnType::real, outcome.work.unit}});
   std::int64_t number = 0;
   for (const auto& repetition : outcome.samples.repetitions) {
-    const auto [least, most] = std::ranges::minmax_element(repetition.ranks);
+    const auto [min, max] = std::ranges::minmax_element(repetition.ranks);
     const std::int64_t throttled = telemetry.throttled[static_cast<std::size_t>(number)];
-    table.add({number++, repetition.seconds, *most - *least,
+    table.add({number++, repetition.seconds, *max - *min,
                static_cast<std::int64_t>(outcome.elements),
                static_cast<std::int64_t>(outcome.bytes), throttled, outcome.work.amount});
   }
@@ -97,7 +97,7 @@ std::vector<Column> phase_columns() {
           {"timed_seconds", ColumnType::real, "s"}};
 }
 
-/// Every rank's phases, one row each, in the order of ranks and tracks.
+/// One row per phase of every rank, in the order of ranks and tracks.
 Table rank_phase_table(const runtime::Runtime& runtime) {
   Table mine("rank_phase", phase_columns());
   const auto list = [&mine](const measure::Track& track, bool on_device) {
@@ -108,13 +108,16 @@ Table rank_phase_table(const runtime::Runtime& runtime) {
                 phase.timed});
     }
   };
-  const std::size_t of_host = runtime.recorder.host_tracks().size();
+  const std::size_t host_tracks = runtime.recorder.host_tracks().size();
   std::size_t number = 0;
-  for (const auto* track : measure::tracks_of(runtime.recorder)) list(*track, number++ >= of_host);
+  for (const auto* track : measure::tracks_of(runtime.recorder)) {
+    list(*track, number++ >= host_tracks);
+  }
   return launch::gather(runtime.session, mine);
 }
 
-/// Each phase of any rank, with the slowest rank's times and calls and all ranks' bytes.
+/// One row per phase of any rank, with the maximum times and calls of a rank and the bytes of all
+/// ranks.
 Table phases_table(const Table& rank_phase) {
   struct Sum {
     std::string track, phase, kind;
@@ -143,7 +146,7 @@ Table phases_table(const Table& rank_phase) {
   return table;
 }
 
-/// The printed lines, for readers of the file.
+/// The printed metrics.
 Table metrics_table(const workloads::Outcome& outcome) {
   Table table("metrics", {{"metric", ColumnType::text},
                           {"value", ColumnType::text},

@@ -1,4 +1,4 @@
-// Puts a finished run into its result file: schema 1. Its timeline becomes a table and a trace.
+// Stores a finished run in its result file (schema 1), and its timeline as a table and a trace.
 #pragma once
 
 #include <optional>
@@ -19,32 +19,32 @@
 
 namespace shardstream::run {
 
-/// What all ranks know of a run and one of them writes.
+/// The data on a run that all ranks gather and rank 0 writes.
 struct Record {
   runtime::Topology topology;
   Table phases, rank_phase, reps, startup, summary, telemetry;
   std::string energy_from;                    ///< counter, power or nothing
   std::optional<measure::Timeline> timeline;  ///< with measure.timeline
-  std::vector<std::string> processes;         ///< what each rank is
+  std::vector<std::string> processes;         ///< description of each rank, for the trace
   std::vector<std::pair<std::string, std::string>> provenance;
   std::vector<std::pair<std::string, io::Attribute>> resolved;  ///< options, as on this rank
 };
 
-/// Adds time, rate, energy if it is known, and verdict to the printed metrics.
+/// Adds time, rate, ceilings, energy if it is known, and verdict to the printed metrics.
 void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry);
 
-/// Collective.
+/// Gathers the record on all ranks. Collective.
 Record gather(const runtime::Runtime& runtime, const workloads::Outcome& outcome,
               const measure::RunTelemetry& telemetry);
 
-/// On one rank; publish() is left to the caller.
+/// Writes everything to `file`. Called by one rank, which then calls publish().
 void store(io::ResultFile& file, const runtime::Runtime& runtime, const Record& record,
            const workloads::Outcome& outcome, const io::Origin& inputs);
 
-/// Table `spans`. `rank_phase` is /timing/rank_phase, which names what the spans belong to.
+/// The table `spans`. `rank_phase` is /timing/rank_phase, which has the phases of the spans.
 Table spans_table(const measure::Timeline& timeline, const Table& rank_phase);
 
-/// Writes all but publish(). `processes` says of each rank what it is.
+/// Writes the whole trace, but does not publish it. `processes` describes each rank.
 void write_trace(report::TraceFile& trace, const measure::Timeline& timeline,
                  const Table& rank_phase, const std::vector<std::string>& processes);
 

@@ -43,7 +43,8 @@ void Resumption::remove_earlier() {
   io::remove_stale_parts(path_);
 }
 
-/// A journal that cannot be written keeps all that it should have held where it is.
+/// If a journal cannot be written, the files of earlier runs stay, since their tiles are still
+/// needed.
 void Resumption::take_over() {
   bool written = false;
   session_.collectively([&] {
@@ -58,7 +59,7 @@ void Resumption::take_over() {
   });
 }
 
-/// A run that was killed a moment ago may still be ending.
+/// Waits a few seconds for another run, which may have been killed and may still be ending.
 void Resumption::find_earlier_runs() {
   constexpr int patience = 10;  // seconds
   earlier_runs_.emplace(path_);

@@ -1,4 +1,4 @@
-// What interrupted runs have left for this one, and the journal that this one leaves.
+// The checkpoint of interrupted runs that this run resumes from, and the journal that it writes.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@
 
 namespace shardstream::run {
 
-/// This rank's journal of the run, and what earlier runs have left.
+/// This rank's journal of the run, and the checkpoint of earlier runs.
 class Resumption {
  public:
-  /// Finds what there is to resume from, or removes it if output.resume is never. The session and
+  /// Finds the checkpoint of earlier runs, or removes it if output.resume is never. The session and
   /// the log must outlive it. Throws AgreedError if another run is writing the result. Collective.
   Resumption(const launch::Session& session, const Options& options,
              const std::filesystem::path& path, Log& log);
 
-  /// What the workload gets. `matrix` is where its output goes, null if it is not stored; it and
-  /// `output` must outlive the run. To be called once.
+  /// Begins this run's journal and returns the argument for the workload. `matrix` is the writer of
+  /// its output, or null if it is not stored. `matrix` and `output` must outlive the run. Call it
+  /// once.
   workloads::Resume begin(Output& output, const std::string& uuid, const io::RangeWriter* matrix);
 
-  /// How many runs one after the other have led to this one, which has resumed from the last; after
-  /// begin().
+  /// The number of runs in the chain of which this run is the next one. Call it after begin().
   std::uint64_t restarts() const { return journal_->restarts(); }
 
-  /// Once a result is published: nobody needs what earlier runs have left, nor those whose ranks
-  /// have ended since this one began. On rank 0.
+  /// Removes the files of all earlier runs, including those that have ended since this run began.
+  /// Call it on rank 0 after a result is published.
   void remove_earlier();
 
  private:

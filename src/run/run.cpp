@@ -27,13 +27,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The most memory that this process has had in use so far, in bytes.
+/// The peak memory usage of this process so far, in bytes.
 double peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
   }
-  // Elsewhere; on Linux this would count what the process that started this one had in use.
+  // For other systems. On Linux, this would include memory of the parent process.
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024;
@@ -52,8 +52,8 @@ void print(const workloads::Outcome& outcome, const fs::path& file) {
                fmt::format("; the result is complete in {}", file.string()));
 }
 
-/// What has changed of the inputs since they were opened, as the first rank to see it says; empty
-/// if nothing has. Collective.
+/// Describes a change of the inputs since they were opened, as found by the lowest rank; empty if
+/// nothing has changed. Collective.
 std::string change_of_inputs(const launch::Session& session, const io::Origin& inputs) {
   std::string mine;
   for (const io::InputFile& file : inputs.files) {
@@ -65,7 +65,7 @@ std::string change_of_inputs(const launch::Session& session, const io::Origin& i
   return {};
 }
 
-/// Makes a result one that has failed its verification: `why` is a sentence.
+/// Marks a result as failed. `why` is a sentence.
 void invalidate(workloads::Outcome& outcome, const std::string& why) {
   outcome.verified = workloads::Verification::failed;
   outcome.verdict = why;
@@ -76,7 +76,7 @@ void invalidate(workloads::Outcome& outcome, const std::string& why) {
   }
 }
 
-/// The result is published: a trace that cannot be written does not undo it.
+/// Publishes the trace after the result. If the trace cannot be written, the result stays valid.
 void publish_trace(report::TraceFile& trace, const Record& record, Log& log,
                    workloads::Outcome& outcome) {
   try {
@@ -91,15 +91,15 @@ void publish_trace(report::TraceFile& trace, const Record& record, Log& log,
       {"alignment_error", record.timeline->alignment_error * 1e6, "us", "{:.1f}"});
 }
 
-/// How often this work was begun again: as checkpoints count the runs before (`resumed`), or as the
-/// batch system says of the job, of which some may have left nothing to go on from.
+/// The number of restarts of this work: the number of earlier runs from the checkpoints
+/// (`resumed`), or the number of the batch system, which also counts runs without a checkpoint.
 std::int64_t restart_count(std::uint64_t resumed) {
   const char* const count = std::getenv("SLURM_RESTART_COUNT");
   return std::max(static_cast<std::int64_t>(resumed),
                   count != nullptr ? std::int64_t{std::atoll(count)} : 0);
 }
 
-/// What all GPUs did in the run; rank 0 says what was not right with them. Collective.
+/// Gathers the telemetry of all GPUs. Rank 0 logs the warnings. Collective.
 measure::RunTelemetry gather_telemetry(const runtime::Runtime& runtime,
                                        const workloads::Outcome& outcome) {
   const std::string& pci = runtime.device->info().pci;
@@ -122,13 +122,13 @@ std::string names_of_inputs(const workloads::Outcome& outcome) {
   return names;
 }
 
-/// Lays the matrix out in the result file and opens it on every rank. Collective.
+/// Allocates the matrix in the result file and opens it on every rank. Collective.
 std::optional<io::RangeWriter> open_matrix(const launch::Session& session,
                                            const workloads::Task& task, io::ResultFile* file) {
   const auto output = task.output();
   if (!output) return std::nullopt;
   const auto& [name, type, rows, columns] = *output;
-  std::string place;  // of the file's bytes, and the file
+  std::string place;  // offset of the matrix, and the path of the file
   session.collectively([&] {
     if (file == nullptr) return;
     place = fmt::format("{} {}", file->dataset("/results", name, type, rows, columns),
@@ -143,6 +143,38 @@ std::optional<io::RangeWriter> open_matrix(const launch::Session& session,
   return writer;
 }
 
+/// The files that the result must not replace.
+std::vector<io::InputFile> protected_files(const io::Origin& inputs, const Options& options,
+                                           const Invocation& invocation) {
+  std::vector<io::InputFile> files = inputs.files;
+  for (const fs::path& file : {invocation.ini, fs::path(options.text("measure.rates"))}) {
+    if (fs::exists(file)) files.push_back(io::state_of(file));
+  }
+  return files;
+}
+
+/// Adds the metrics that are common to all workloads. Collective.
+void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelemetry& telemetry,
+                        workloads::Outcome& outcome) {
+  describe_rates(outcome, telemetry);
+  if (const std::string input = names_of_inputs(outcome); !input.empty()) {
+    outcome.metrics.insert(outcome.metrics.begin(), {"input", input});
+  }
+  outcome.metrics.push_back({"backend", runtime.device->info().backend});
+  outcome.metrics.push_back(
+      {"host_memory_peak", static_cast<std::int64_t>(runtime.session.max(peak_memory())), "B"});
+}
+
+[[noreturn]] void fail_verification(const fs::path& path, const std::string& verdict,
+                                    bool input_changed) {
+  throw Unverified(
+      fmt::format("the result in '{}' has not passed its verification ({}): run the same command "
+                  "again, which replaces it{}",
+                  path.string(), verdict,
+                  input_changed ? ", after all writers of its inputs have ended"
+                                : "; if it fails again, check the data and the hardware"));
+}
+
 }  // namespace
 
 void run_workload(const launch::Session& session, const Options& options, Log& log,
@@ -151,18 +183,18 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   const std::string uuid = runtime::make_run_uuid(session);
   const std::unique_ptr<workloads::Task> task = workloads::open(session, options);
   const io::Origin inputs = task->inputs();
-  std::vector<io::InputFile> protected_files = inputs.files;
   if (session.rank() == 0) {
     for (const std::string& warning : inputs.warnings) log.warn(warning);
-    for (const fs::path& file : {invocation.ini, fs::path(options.text("measure.rates"))}) {
-      if (fs::exists(file)) protected_files.push_back(io::look_at(file));
-    }
   }
   std::optional<Output> output;
-  // Names by the time differ between ranks.
+  // The path comes from rank 0, since a name with the time differs between ranks.
   const fs::path path =
       session.broadcast(result_path(options, static_cast<std::uint64_t>(session.size())).string());
-  session.collectively([&] { output.emplace(session, options, protected_files, path, uuid, log); });
+  session.collectively([&] {
+    const auto files =
+        session.rank() == 0 ? protected_files(inputs, options, invocation) : inputs.files;
+    output.emplace(session, options, files, path, uuid, log);
+  });
   std::optional<Resumption> resumption;
   if (task->resumable()) resumption.emplace(session, options, path, log);
   const std::optional<io::RangeWriter> matrix = open_matrix(session, *task, output->file());
@@ -181,13 +213,7 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
     measure::warn_if_unconverged(outcome.samples, measure::sampling(options), log);
   }
   const auto telemetry = gather_telemetry(runtime, outcome);
-  describe_rates(outcome, telemetry);
-  if (const std::string input = names_of_inputs(outcome); !input.empty()) {
-    outcome.metrics.insert(outcome.metrics.begin(), {"input", input});
-  }
-  outcome.metrics.push_back({"backend", runtime.device->info().backend});
-  outcome.metrics.push_back(
-      {"host_memory_peak", static_cast<std::int64_t>(session.max(peak_memory())), "B"});
+  add_common_metrics(runtime, telemetry, outcome);
   session.heartbeat().enter("store");
   if (matrix) session.collectively([&] { matrix->sync(); });
   const Record record = gather(runtime, outcome, telemetry);
@@ -208,14 +234,9 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
     print(outcome, file->path());
   });
   session.collectively([&] {
-    if (!failed) return;
-    throw Unverified(
-        fmt::format("the result in '{}' has not passed its verification ({}): run the same command "
-                    "again, which replaces it{}",
-                    path.string(), outcome.verdict,
-                    change.empty() ? "; if it fails again, check the data and the hardware"
-                                   : ", when nothing writes to its inputs any more"));
+    if (failed) fail_verification(path, outcome.verdict, !change.empty());
   });
+  runtime.communicator->leave();  // the process ends now
 }
 
 }  // namespace shardstream::run

@@ -1,5 +1,5 @@
-// A run from its options to its published file; and `--dry-run`: what it would do and about how
-// long that would take, told on a login node, without MPI and without GPUs.
+// A run from its options to its published file, and the dry run, which predicts plan and time
+// without MPI and without GPUs, for example on a login node.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,10 @@
 
 namespace shardstream::run {
 
-/// How the user has asked for a run.
+/// The command that started a run.
 struct Invocation {
-  std::string command_line;   ///< as a shell would read it; becomes the attribute argv
-  std::filesystem::path ini;  ///< the configuration file, which no result replaces; empty: none
+  std::string command_line;   ///< quoted for a shell; becomes the attribute argv
+  std::filesystem::path ini;  ///< the configuration file, which a result never replaces; or empty
 };
 
 /// Runs the workload of run.workload, writes its result file and prints its metrics on rank 0.
@@ -23,11 +23,10 @@ struct Invocation {
 void run_workload(const launch::Session& session, const Options& options, Log& log,
                   const Invocation& invocation);
 
-/// Opens the inputs as a run would, and returns its plan in lines, for rank 0. Rates and memory
-/// that nobody has measured are assumed, which the lines say. Throws the errors that a run would
-/// end with before it computes, except those that only writing shows, and UsageError if
-/// `request.rates` is no result. Warns if the rates tell only in part of this run, and of ranks
-/// without work.
+/// Opens the inputs as a run would, and returns the lines of its plan. Unmeasured rates and memory
+/// are assumed and marked in the lines. Throws the errors that would end a run before it computes,
+/// except errors of writing, and UsageError if measure.rates is not a result. Logs warnings if the
+/// result does not have all rates of this run, or if ranks have no work.
 std::string dry_run(const Options& options, const measure::Request& request, Log& log);
 
 }  // namespace shardstream::run

@@ -18,19 +18,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<std::string_view, 9> steps = {
-    "mpi", "device", "communicator", "ceilings", "allocate", "load", "begin", "work", "store"};
+constexpr std::array<std::string_view, 11> steps = {
+    "mpi",  "open",  "device", "communicator", "ceilings", "allocate",
+    "load", "begin", "work",   "verify",       "store"};
 using Times = std::array<double, steps.size()>;
 
 double& time_of(Times& times, std::string_view step) {
   return times.at(static_cast<std::size_t>(std::ranges::find(steps, step) - steps.begin()));
 }
 
-/// Seconds that this process has lived, to a hundredth of a second: starttime in proc(5).
+/// The age of this process in seconds, with a resolution of 0.01 s: starttime in proc(5).
 double age_of_process() {
   std::ifstream file("/proc/self/stat");
   const std::string stat{std::istreambuf_iterator<char>(file), {}};
-  const auto name_end = stat.rfind(')');  // the name may hold anything
+  const auto name_end = stat.rfind(')');  // the name may contain any character
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(stat.substr(name_end + 1));
   std::string field;
@@ -48,7 +49,7 @@ double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-/// When this rank's steps were done, in seconds since its process started; 0: it had no such step.
+/// The end of each step of this rank in seconds since its process started; 0 without such a step.
 Times times_of(const runtime::Runtime& runtime, const measure::Samples& samples,
                Clock::time_point now, double age) {
   Times times{};
@@ -59,6 +60,7 @@ Times times_of(const runtime::Runtime& runtime, const measure::Samples& samples,
     time = std::max(time, since_start(phase.last_end));
   }
   time_of(times, "mpi") = since_start(runtime.session.ready());
+  time_of(times, "open") = since_start(runtime.begun);
   if (!samples.repetitions.empty()) {
     time_of(times, "begin") = since_start(samples.repetitions.front().begin);
     time_of(times, "work") = since_start(samples.repetitions.back().end);

@@ -1,4 +1,4 @@
-// When each step of a run's start was done: what a result costs beside the work itself.
+// The times of the steps from the start of a run to its end: the cost of a result besides the work.
 #pragma once
 
 #include "core/table.hpp"
@@ -7,12 +7,12 @@
 
 namespace shardstream::run {
 
-/// A row for each step that this run had: `mpi`, the phases of the main track up to the work
-/// (device, communicator, ceilings, allocate, load), `begin` of the first timed repetition, the end
-/// of all `work`, and `store`, which is this call.
-/// `first` and `last` are the seconds from the start of a rank's process to the end of the step, of
-/// the first and of the last rank to get there; `utc` is the time of the last, in seconds since
-/// 1970. Rank 0's own clock gives `utc`. Collective.
+/// One row per step of this run: `mpi` is ready; inputs and outputs are `open`; the phases of the
+/// main track before the work (device, communicator, ceilings, allocate, load); `begin` of the
+/// first timed repetition; the end of all `work`; `verify`; and `store`, which is the time of this
+/// call. `first` and `last` are the times of the fastest and the slowest rank, in seconds from the
+/// start of the process to the end of the step. `utc` is the time of the slowest rank in seconds
+/// since 1970, on rank 0's clock. Collective.
 Table startup_table(const runtime::Runtime& runtime, const measure::Samples& samples);
 
 }  // namespace shardstream::run

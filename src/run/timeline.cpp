@@ -5,7 +5,8 @@
 namespace shardstream::run {
 namespace {
 
-/// What a span belongs to, by the rows of rank_phase: they come rank by rank and track by track.
+/// The track and phase of each span, from the rows of rank_phase, which are ordered by rank and
+/// track.
 class Places {
  public:
   struct Place {

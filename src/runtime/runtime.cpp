@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <future>
 
 #include "comm/nccl_words.hpp"
 #include "comm/transport.hpp"
@@ -47,13 +48,17 @@ std::string hidden_gpus() {
   return fmt::format("CUDA_VISIBLE_DEVICES={} names none of them", text);
 }
 
-/// What this rank sees; `wanted` is device.backend.
+/// What this rank sees; `wanted` is device.backend. CUDA starts while hwloc reads the topology.
 launch::Situation look(const launch::Session& session, const std::string& wanted) {
+  std::future<device::cuda::Inventory> inventory;
+  if constexpr (built_with_cuda) {
+    if (wanted != "host") inventory = std::async(std::launch::async, device::cuda::inventory);
+  }
   launch::Situation seen = launch::observe(session);
   seen.built_with_cuda = built_with_cuda;
   if (wanted == "host") return seen;
-  if constexpr (built_with_cuda) {
-    auto [gpus, problem] = device::cuda::inventory();
+  if (inventory.valid()) {
+    auto [gpus, problem] = inventory.get();
     seen.problem = problem;
     for (const auto& gpu : gpus) {
       const auto [node, cpus] = launch::locality_of(gpu.pci);
@@ -123,8 +128,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
                                         .ranks = session.size()});
   });
   if (transport == comm::Transport::nccl) {
-    auto over_nccl = comm::make_nccl_communicator(*runtime.device, session,
-                                                  runtime.options.seconds("comm.timeout"));
+    auto over_nccl = comm::make_nccl_communicator(*runtime.device, session);
     const std::string warning = comm::network_warning(over_nccl->network());
     if (!warning.empty() && session.rank() == 0) runtime.log.warn(warning);
     return over_nccl;
@@ -159,16 +163,23 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
 void Runtime::open() {
   const auto span = recorder.phase("device", measure::Kind::useful);
   const std::string& wanted = options.text("device.backend");
-  const launch::Wishes wishes{.backend = wanted,
-                              .oversubscribe = options.flag("device.oversubscribe"),
-                              .bind = launch::may_bind(options),
-                              .max_cpus = options.is_auto("launch.cpus-per-rank")
-                                              ? 0
-                                              : options.count("launch.cpus-per-rank"),
-                              .first_gpu = options.count("device.first")};
+  const launch::Request wishes{.backend = wanted,
+                               .oversubscribe = options.flag("device.oversubscribe"),
+                               .bind = launch::may_bind(options),
+                               .max_cpus = options.is_auto("launch.cpus-per-rank")
+                                               ? 0
+                                               : options.count("launch.cpus-per-rank"),
+                               .first_gpu = options.count("device.first")};
   const launch::Plan plan = launch::take_places(session, look(session, wanted), wishes, log);
   const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
-  session.collectively([&] { device = open_device(place.gpu, place.threads); });
+  std::future<device::Nvml> starting;  // while CUDA makes its context
+  session.collectively([&] {
+    if (place.gpu >= 0) {
+      starting =
+          std::async(std::launch::async, [] { return device::Nvml(device::Nvml::usual_name); });
+    }
+    device = open_device(place.gpu, place.threads);
+  });
   resources.threads = place.threads;
   resources.oversubscribed = plan.shares_gpu();
   resources.ranks_on_host = static_cast<unsigned>(session.local_size());
@@ -178,9 +189,9 @@ void Runtime::open() {
   resources.device_memory = resources.device_is_host
                                 ? resources.host_memory / resources.ranks_on_host
                                 : part_of_free_memory(session, place, device->info().memory_free);
-  if (!resources.device_is_host) nvml = device::Nvml(device::Nvml::usual_name);
+  if (starting.valid()) nvml = starting.get();
   telemetry.emplace(gpu_to_sample(*this), options.seconds("measure.telemetry-interval"),
-                    measure::most_samples(session.size()));
+                    measure::max_samples(session.size()));
 }
 
 }  // namespace shardstream::runtime

@@ -1,6 +1,7 @@
 // Puts together what a workload works with: the device, the communicator, the recorder.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,6 +39,8 @@ struct Runtime {
   const Options& options;
   Log& log;
   Resources resources;
+  /// When the making of the runtime began: inputs and outputs are open.
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   std::unique_ptr<device::Device> device;
   std::unique_ptr<comm::Communicator> communicator;
   measure::Recorder recorder;

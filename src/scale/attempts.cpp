@@ -31,8 +31,8 @@ void Attempts::add(const Attempt& attempt) {
                                             .result = attempt.result.filename().string(),
                                             .log = attempt.log.filename().string(),
                                             .problem = attempt.problem});
-  // Several jobs may write at a time. On NFS O_APPEND alone does not keep their lines apart. Some
-  // file systems have no locks: then it must do.
+  // Several jobs may write at a time. On NFS, O_APPEND alone does not separate their lines, so the
+  // file is locked. On file systems without locks, O_APPEND must suffice.
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   const bool is_locked = fcntl(file_.get(), F_OFD_SETLKW, &lock) == 0;

@@ -1,5 +1,5 @@
-// The launches of a study, each a line of JSON in attempts.jsonl of its folder: an append-only
-// table of what was tried, when, and how it ended.
+// The launches of a study: an append-only table in attempts.jsonl of its folder, with one line of
+// JSON per launch.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 namespace shardstream::scale {
 
 struct Attempt {
-  std::string point;  ///< as study.point
+  std::string point;  ///< the value of study.point
   std::uint64_t ranks = 1, replicate = 0, number = 1;
   std::filesystem::path result, log = {};
   Ended ended = {};
-  std::string problem = {};  ///< one sentence; empty: the run has succeeded
+  std::string problem = {};  ///< one sentence; empty if the run has succeeded
 };
 
-/// For one thread. A line is one write at the end of the file.
+/// Not thread-safe, but several processes may append to the file at a time.
 class Attempts {
  public:
-  /// Opens or makes FOLDER/attempts.jsonl. Throws UsageError if it cannot be written.
+  /// Opens or creates FOLDER/attempts.jsonl. Throws UsageError if it cannot be written.
   explicit Attempts(const std::filesystem::path& folder);
-  /// Throws Error if the disk is full.
+  /// Appends a line. Throws Error if that fails, for example on a full disk.
   void add(const Attempt& attempt);
 
  private:

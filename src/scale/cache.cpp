@@ -22,7 +22,7 @@ void prepare_cache(const std::vector<std::filesystem::path>& files, bool cold) {
     const Descriptor file(path, O_RDONLY);
     if (!file.valid()) fail();
     if (cold) {
-      fdatasync(file.get());  // dirty pages are not dropped; a file system may not know the call
+      fdatasync(file.get());  // dirty pages would not be dropped; may be unsupported
       const int error = posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
       if (error != 0) errno = error, fail();
       continue;

@@ -6,8 +6,8 @@
 
 namespace shardstream::scale {
 
-/// Reads the files in full, so that the page cache holds what it has room for; or, if `cold`, asks
-/// the system to drop their pages. Throws Error if a file cannot be read.
+/// Reads the files completely, so that the page cache contains as much of them as fits. With
+/// `cold`, asks the system to drop their pages instead. Throws Error if a file cannot be read.
 void prepare_cache(const std::vector<std::filesystem::path>& files, bool cold);
 
 }  // namespace shardstream::scale

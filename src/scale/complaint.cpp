@@ -37,7 +37,7 @@ class FirstParagraph {
 
 std::string complaint_of(const std::filesystem::path& log) {
   constexpr std::string_view mark = "error: ";
-  constexpr std::size_t most = 600;
+  constexpr std::size_t max_characters = 600;
   std::ifstream file(log);
   std::string error, last;
   FirstParagraph banner;
@@ -48,8 +48,8 @@ std::string complaint_of(const std::filesystem::path& log) {
     banner.add(said);
   }
   std::string said = !error.empty() ? error : !banner.text().empty() ? banner.text() : last;
-  if (said.ends_with(':')) said.pop_back();  // what follows is another paragraph
-  if (said.size() > most) said = said.substr(0, most) + "...";
+  if (said.ends_with(':')) said.pop_back();  // it announces a paragraph that is not included
+  if (said.size() > max_characters) said = said.substr(0, max_characters) + "...";
   return printable(said);
 }
 

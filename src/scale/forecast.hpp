@@ -1,5 +1,4 @@
-// How long the launches of a study will take: from the calibration run first, then from the
-// launches that are done.
+// Predicts the times of launches of a study from the calibration run and from finished launches.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +9,25 @@
 
 namespace shardstream::scale {
 
-/// Times are in seconds. `predicted` is always that of one repetition, by the dry run.
+/// Times are in seconds. `predicted` is always the time of one repetition from the dry run.
 class Forecast {
  public:
-  /// `sampling` is that of the launches.
+  /// `sampling` is the policy of the launches.
   explicit Forecast(const measure::Sampling& sampling) : sampling_(sampling) {}
 
-  /// Takes the time of the calibration run from start to end, and that of its one repetition, which
-  /// a warm-up preceded.
+  /// Adds the calibration run: its total time, and the time of its only repetition, which follows a
+  /// warm-up.
   void calibrate(double launch, double repetition, double predicted);
-  /// Takes the time of a launch that has succeeded.
+  /// Adds the total time of a launch that has succeeded.
   void add(std::uint64_t ranks, double launch, double predicted);
 
-  /// A launch on so many ranks: the mean of those that are done; else start-up and repetitions, as
-  /// much longer or shorter than predicted as other sizes were. Only the repetitions until add()
-  /// or calibrate() was called.
+  /// The total time of a launch on `ranks` ranks: the mean of finished launches on as many ranks;
+  /// else start-up plus repetitions, corrected by the ratio of measured to predicted times at other
+  /// sizes. Without calibrate(), the start-up is not included.
   double launch(std::uint64_t ranks, double predicted) const;
-  /// A launch of one repetition after one warm-up, by the calibration run.
+  /// The total time of a launch with one repetition after one warm-up, from the calibration run.
   double single(double predicted) const;
-  /// Whether launches may take longer, until their median is precise enough.
+  /// Whether launches may take longer than predicted, until their median is precise enough.
   bool is_minimum() const { return !sampling_.repetitions; }
 
  private:
@@ -36,8 +35,8 @@ class Forecast {
   double start_and(std::uint64_t repetitions, double predicted) const;
 
   measure::Sampling sampling_;
-  double startup_ = 0, correction_ = 1;  ///< by the calibration run
-  double took_ = 0, untried_ = 0;        ///< all launches that are done, and what untried() said
+  double startup_ = 0, correction_ = 1;  ///< from the calibration run
+  double took_ = 0, untried_ = 0;        ///< sums over finished launches: measured, and untried()
   std::map<std::uint64_t, std::vector<double>> done_;  ///< launches by ranks
 };
 

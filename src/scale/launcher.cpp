@@ -18,7 +18,7 @@
 namespace shardstream::scale {
 namespace {
 
-// Without --immediate a step that does not fit would wait for ever.
+// Without --immediate, a step that does not fit would wait for ever.
 constexpr std::string_view srun =
     "--nodes={nodes} --ntasks={ranks} --ntasks-per-node={per-node} --cpus-per-task={cpus} "
     "--exact --gpu-bind=none --mem=0 --immediate=60 --kill-on-bad-exit=1";
@@ -40,13 +40,13 @@ std::string default_template(const Request& request) {
                        gpus > 0 ? fmt::format(" --gpus-per-node={}", gpus) : "",
                        request.oversubscribe ? " --overcommit" : "");
   }
-  // The program binds each rank to CPUs of its own, near its GPU.
+  // The program itself binds each rank to its own CPUs near its GPU.
   return fmt::format("mpirun -np {{ranks}} --bind-to none{}{}",
                      request.ranks_per_node ? " --map-by ppr:{per-node}:node" : "",
                      request.oversubscribe ? " --oversubscribe" : "");
 }
 
-/// Open MPI's mpirun starts nothing as root unless two variables are set.
+/// Throws UsageError as root, since Open MPI's mpirun then needs two environment variables.
 void reject_root(const std::string& program) {
   if (geteuid() != 0 || !launch::Session::library_version().starts_with("Open MPI")) return;
   const auto name = program.substr(program.rfind('/') + 1);
@@ -56,7 +56,7 @@ void reject_root(const std::string& program) {
     return;
   }
   throw UsageError(
-      fmt::format("Open MPI's {} starts nothing as root: use another account, or set {}=1 and {}=1",
+      fmt::format("Open MPI's {} does not run as root: use another account, or set {}=1 and {}=1",
                   name, names[0], names[1]));
 }
 
@@ -85,26 +85,26 @@ std::string filled(const std::string& text, const std::map<std::string, std::uin
 
 Launcher::Launcher(const Request& request)
     : template_(request.launcher == "auto" ? default_template(request) : request.launcher) {
-  const std::uint64_t most = request.max_ranks();
+  const std::uint64_t max_ranks = request.max_ranks();
   const std::uint64_t nodes = std::max<std::uint64_t>(1, number_of("SLURM_JOB_NUM_NODES"));
   const std::uint64_t tasks = number_of("SLURM_NTASKS_PER_NODE");
-  per_node_ = request.ranks_per_node.value_or(tasks > 0 ? tasks : ceil_div(most, nodes));
+  per_node_ = request.ranks_per_node.value_or(tasks > 0 ? tasks : ceil_div(max_ranks, nodes));
   const std::uint64_t cpus_of_node = number_of("SLURM_CPUS_ON_NODE");
   cpus_ = number_of("SLURM_CPUS_PER_TASK");
-  if (cpus_ == 0) cpus_ = std::max<std::uint64_t>(1, cpus_of_node / std::min(per_node_, most));
+  if (cpus_ == 0) cpus_ = std::max<std::uint64_t>(1, cpus_of_node / std::min(per_node_, max_ranks));
   if (std::getenv("SLURM_JOB_ID") != nullptr && !request.oversubscribe) {
     tasks_ = number_of("SLURM_NTASKS");
   }
-  if (words(most).empty()) {
-    throw UsageError("scale.launcher is empty: give a command, such as mpirun -np {ranks}");
+  if (words(max_ranks).empty()) {
+    throw UsageError("scale.launcher is empty: give a command, for example mpirun -np {ranks}");
   }
 }
 
 void Launcher::check(std::uint64_t ranks) const {
   if (tasks_ > 0 && ranks > tasks_) {
     throw UsageError(fmt::format(
-        "scale.ranks: {} ranks do not fit into this Slurm job, which has {} tasks: submit it with "
-        "more (sbatch --nodes, --ntasks-per-node), or leave {} out",
+        "scale.ranks: {} ranks do not fit into this Slurm job, which has {} tasks: submit a job "
+        "with more tasks (sbatch --nodes, --ntasks-per-node), or leave out {}",
         ranks, tasks_, ranks));
   }
   const std::string program = words(ranks)[0];

@@ -1,4 +1,4 @@
-// The command line that starts a run on so many ranks, and the environment that it gets.
+// The command that starts a run on a number of ranks, and the environment of the run.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace shardstream::scale {
 
-/// How this study starts its runs.
+/// The launcher of this study.
 class Launcher {
  public:
-  /// Chooses by the request and the environment. Throws UsageError if the template is empty or has
-  /// an unknown key.
+  /// Chooses the launcher from the request and the environment. Throws UsageError if the template
+  /// is empty or has an unknown key.
   explicit Launcher(const Request& request);
 
-  /// The words that come before the program's own.
+  /// The words of the command before the name of the program to launch.
   std::vector<std::string> words(std::uint64_t ranks) const;
-  /// Throws UsageError if so many ranks cannot start here: if the launcher's program is not there,
-  /// if Open MPI would not start as root, or if this Slurm job has fewer tasks and
+  /// Throws UsageError if `ranks` ranks cannot be started here: if the launcher is not installed,
+  /// if Open MPI does not start as root, or if this Slurm job has fewer tasks and
   /// scale.oversubscribe is false.
   void check(std::uint64_t ranks) const;
   std::uint64_t ranks_on_node(std::uint64_t ranks) const;
@@ -28,16 +28,16 @@ class Launcher {
  private:
   std::string template_;
   std::uint64_t per_node_, cpus_;
-  std::uint64_t tasks_ = 0;  ///< of the Slurm job; 0: no limit is known
+  std::uint64_t tasks_ = 0;  ///< of the Slurm job; 0: no known limit
 };
 
-/// Throws UsageError if a launcher has started this process more than once: `scale` starts the
-/// ranks itself.
+/// Throws UsageError if a launcher has started several copies of this process, since `scale` starts
+/// the ranks itself.
 void reject_many_copies();
 
-/// `environment` for the runs: without the variables by which a launcher tells a process of its
-/// rank, without the job's count of restarts (the launches of a requeued study resume nothing), and
-/// without SHARDSTREAM_*, which the study has already turned into options.
+/// The environment of the runs: `environment` without the launcher's variables for a rank, without
+/// the job's number of restarts (the launches of a requeued study do not resume), and without
+/// SHARDSTREAM_*, which the study has already converted to options.
 std::vector<std::string> environment_of_runs(const char* const* environment);
 
 }  // namespace shardstream::scale

@@ -14,37 +14,40 @@ namespace {
 
 constexpr std::array rows = {
     OptionRow{"scale.ranks", OptionKind::text, "", "",
-              "The numbers of ranks to run on, such as 1,2,4,8."},
+              "The numbers of ranks to measure, such as 1,2,4,8."},
     OptionRow{"scale.mode", OptionKind::choice, "strong", "strong|weak",
-              "strong keeps the work of all ranks together, weak keeps the work of each rank."},
-    OptionRow{"scale.replicates", OptionKind::count, "3", "1..1000",
-              "Launches at each number of ranks; intervals need two or more."},
-    OptionRow{"scale.launcher", OptionKind::text, "auto", "",
-              "The command that starts ranks, in which {ranks}, {nodes}, {per-node} and {cpus} are "
-              "replaced; auto is srun inside a Slurm job, else mpirun."},
-    OptionRow{"scale.ranks-per-node", OptionKind::count, "auto", "auto|1..",
-              "Ranks on each node, for {per-node} and {nodes}; auto fills a node's tasks under "
-              "Slurm and leaves it to mpirun elsewhere."},
+              "strong keeps the total work constant; weak keeps the work per rank constant."},
+    OptionRow{
+        "scale.replicates", OptionKind::count, "3", "1..1000",
+        "Number of launches at each number of ranks; confidence intervals need at least two."},
+    OptionRow{
+        "scale.launcher", OptionKind::text, "auto", "",
+        "The command that starts the ranks. {ranks}, {nodes}, {per-node} and {cpus} in it are "
+        "replaced by numbers; auto is srun inside a Slurm job, else mpirun."},
+    OptionRow{
+        "scale.ranks-per-node", OptionKind::count, "auto", "auto|1..",
+        "Ranks on each node, for {per-node} and {nodes}. auto is the number of tasks per node "
+        "under Slurm; elsewhere mpirun decides."},
     OptionRow{"scale.oversubscribe", OptionKind::flag, "false", "",
-              "Whether mpirun may start more ranks than there are cores; for trying out, not for "
+              "Whether mpirun may start more ranks than there are cores; for tests, not for "
               "measurements."},
     OptionRow{"scale.timeout", OptionKind::duration, "auto", "auto|1s..",
-              "The most time that one launch may take; auto allows ten times the expected time and "
-              "five minutes."},
+              "The maximum time of one launch; auto is ten times the predicted time plus five "
+              "minutes."},
     OptionRow{
         "scale.cache", OptionKind::choice, "warm", "warm|cold",
-        "Whether input files are read into the page cache before each launch, or dropped from "
+        "warm reads the input files into the page cache before each launch; cold drops them from "
         "it."},
     OptionRow{
         "scale.grow", OptionKind::text, "auto", "",
-        "The size that weak scaling grows, such as sizes, m, n or k of a matrix product; auto "
-        "is the workload's usual choice."},
+        "The size that weak scaling increases, such as sizes, m, n or k of a matrix product; auto "
+        "is the workload's default."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
-              "The seed of the random order of the points."},
+              "The seed of the random order of the launches."},
     OptionRow{"scale.timeline", OptionKind::flag, "true", "",
-              "Whether each size gets one more run, for the figures that need the begin and end of "
-              "every phase; it costs a start, a warm-up and one repetition at each size, and its "
-              "time counts nowhere."},
+              "Whether each size gets one more run that records a timeline for the figures: one "
+              "launch with a warm-up and one repetition, whose time is not part of the "
+              "statistics."},
 };
 
 }  // namespace
@@ -58,7 +61,7 @@ std::vector<std::uint64_t> parse_ranks(std::string_view text) {
   std::vector<std::uint64_t> ranks;
   if (trim(text).empty()) {
     throw UsageError(
-        "scale.ranks: the study has no points: name the numbers of ranks (--scale.ranks 1,2,4)");
+        "scale.ranks is empty: name the numbers of ranks to measure (--scale.ranks 1,2,4)");
   }
   for (const std::string_view word : split(text, ',')) {
     std::uint64_t count = 0;
@@ -69,14 +72,14 @@ std::vector<std::uint64_t> parse_ranks(std::string_view text) {
     }
     if (count == 0 || count > max) {
       throw UsageError(
-          fmt::format("scale.ranks: {} is no number of ranks: give 1 to {}", word, max));
+          fmt::format("scale.ranks: {} is not a number of ranks: give 1 to {}", word, max));
     }
     ranks.push_back(count);
   }
   std::ranges::sort(ranks);
   const auto twice = std::ranges::adjacent_find(ranks);
   if (twice != ranks.end()) {
-    throw UsageError(fmt::format("scale.ranks: {} stands there twice: leave one out", *twice));
+    throw UsageError(fmt::format("scale.ranks: {} is listed twice: leave one out", *twice));
   }
   return ranks;
 }

@@ -1,4 +1,4 @@
-// The options of `scale`: which points a study has and how they are launched.
+// The options of `scale`: the sizes of a study, and how its runs are launched.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,28 @@ namespace shardstream::scale {
 /// The rows of [scale].
 std::span<const OptionRow> scale_options();
 
-/// The values of [scale], checked.
+/// The checked values of [scale].
 struct Request {
   std::vector<std::uint64_t> ranks;  ///< ascending, at least one
   bool weak = false;
   std::uint64_t replicates = 3;
-  std::string launcher;                              ///< a template; "auto": as found
-  std::optional<std::uint64_t> ranks_per_node = {};  ///< nothing: the launcher's choice
+  std::string launcher;                              ///< a template, or "auto"
+  std::optional<std::uint64_t> ranks_per_node = {};  ///< nothing: the launcher decides
   bool oversubscribe = false;
-  std::optional<double> timeout = {};  ///< seconds of one launch; nothing: from its predicted time
-  bool cold = false;                   ///< whether the input's pages are dropped before each launch
-  std::string grow;                    ///< for weak scaling; "auto": the workload's first
+  std::optional<double> timeout = {};  ///< of one launch in seconds; nothing: from the prediction
+  bool cold = false;                   ///< whether to drop the input's pages before each launch
+  std::string grow;                    ///< for weak scaling; "auto": the workload's default
   std::uint64_t seed = 1;
-  bool timeline = true;  ///< whether each size gets one more run that keeps its spans
+  bool timeline = true;  ///< whether each size gets one more run that records its spans
 
   std::uint64_t max_ranks() const { return ranks.back(); }
 };
 
-/// Throws UsageError, which names the option.
+/// Throws UsageError with the name of the option.
 Request request_of(const Options& options);
 
-/// "1,2,4" as ascending numbers, each once. Throws UsageError for anything else.
+/// The numbers of "1,2,4" in ascending order. Throws UsageError for anything else and for
+/// duplicates.
 std::vector<std::uint64_t> parse_ranks(std::string_view text);
 
 }  // namespace shardstream::scale

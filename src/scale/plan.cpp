@@ -61,13 +61,13 @@ Plan::Plan(const Options& options, const OptionTable& run_table, fs::path folder
       launcher_(request_) {
   if (request_.grow == "auto") request_.grow = workload_.grows.front();
   if (std::ranges::find(workload_.grows, request_.grow) == workload_.grows.end()) {
-    throw UsageError(fmt::format("scale.grow: {} cannot grow {} (known: {})", workload_.name,
+    throw UsageError(fmt::format("scale.grow: {} has no size {}: give {}", workload_.name,
                                  excerpt(request_.grow), join_or(workload_.grows)));
   }
   program_ = fs::read_symlink("/proc/self/exe").string();
   points_ = points();
   const std::string ini = ini_of(chosen(options), "");
-  boost::crc_32_type crc;  // so that --list and the study itself agree
+  boost::crc_32_type crc;  // makes the name the same in --list and in the study itself
   crc.process_bytes(ini.data(), ini.size());
   name_ = fmt::format("{}-{:08x}", fs::absolute(folder_).filename().string(), crc.checksum());
   for (Point& point : points_) point.predicted = predict(point);
@@ -91,7 +91,7 @@ fs::path Plan::result_of(const Launch& launch) const {
   return folder_ / (name_of(launch) + ".h5");
 }
 
-/// The options of the run, but for its result.
+/// The options of the run, except its output.
 Values Plan::run_options(const Launch& launch) const {
   Values values;
   for (const auto& [key, value] : chosen(options_)) {
@@ -135,15 +135,15 @@ std::vector<std::string> Plan::command(const Launch& launch) const {
   return words;
 }
 
-/// Launches that leave GPUs of a node idle take other ones in each replicate, so that differences
-/// between GPUs show as scatter.
+/// The value of device.first. Launches that leave GPUs of a node idle use other GPUs in each
+/// replicate, so that differences between GPUs appear as scatter.
 std::uint64_t Plan::first_gpu(const Launch& launch) const {
   const std::uint64_t all = launcher_.ranks_on_node(largest().ranks);
   const std::uint64_t some = launcher_.ranks_on_node(launch.point->ranks);
   return some == all || !launch.measures() ? 0 : (launch.replicate - 1) * some % all;
 }
 
-/// The dry run of the point. Checks the run's options and inputs.
+/// Makes a dry run of the point, which also checks the options and inputs of the run.
 Predicted Plan::predict(const Point& point) const {
   const Launch launch{&point, Purpose::measurement, 1};
   std::vector<std::string> arguments = {fmt::format("--run.workload={}", workload_.name)};
@@ -175,7 +175,7 @@ std::vector<Launch> Plan::launches() const {
   return launches;
 }
 
-/// The options that give a rank the same at every size: those of the largest.
+/// The options that give a rank equal resources at every size: those of the largest size.
 Values Plan::conditions_of(const report::RunFile& run) const {
   Values values = {{"measure.rates", run.path.string()}};
   if (!workload_.takes("measure.rates")) values.clear();

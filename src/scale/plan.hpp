@@ -22,21 +22,21 @@ struct Predicted {
   std::vector<std::string> machine;  ///< the backend and the rates that the prediction uses
 };
 
-/// One number of ranks.
+/// One size of the study.
 struct Point {
   std::string name;  ///< "p4"
   std::uint64_t ranks;
-  workloads::Scaled scaled;  ///< what differs from the smallest point, for weak scaling
+  workloads::Scaled scaled;  ///< differences from the smallest point, for weak scaling
   Predicted predicted = {};
 };
 
 enum class Purpose {
-  calibration,  ///< proves the launch and gives the conditions of all others
-  measurement,  ///< a replicate, which enters the curves
-  timeline      ///< keeps the spans of one repetition for figures
+  calibration,  ///< tests the launcher and gives the conditions of all other launches
+  measurement,  ///< a replicate, part of the statistics
+  timeline      ///< records the spans of one repetition for figures
 };
 
-/// One launch to do. `point` belongs to the plan.
+/// One launch to do. The plan owns `point`.
 struct Launch {
   const Point* point;
   Purpose purpose = Purpose::measurement;
@@ -45,15 +45,15 @@ struct Launch {
   bool measures() const { return purpose == Purpose::measurement; }
 };
 
-/// The launch's name, which is its result's without ".h5": "p4-r2", "p4-timeline", "calibration".
+/// The name of the launch and of its result without ".h5": "p4-r2", "p4-timeline", "calibration".
 std::string name_of(const Launch& launch);
-/// The value of study.point: "p4", or what the launch is for.
+/// The value of study.point: "p4", "timeline" or "calibration".
 std::string label_of(const Launch& launch);
 
-/// Keeps references to the options and the table.
+/// The options and the table must outlive the plan.
 class Plan {
  public:
-  /// Throws UsageError if the options of the study or of its runs cannot work.
+  /// Throws UsageError if options of the study or of its runs are not possible.
   Plan(const Options& options, const OptionTable& run_table, std::filesystem::path folder);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
@@ -61,20 +61,21 @@ class Plan {
   const Request& request() const { return request_; }
   const Launcher& launcher() const { return launcher_; }
   const Point& largest() const { return points_.back(); }
-  /// The name of the study: that of its folder and a checksum of its options.
+  /// The name of the study: the name of its folder and a checksum of its options.
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
 
   Launch calibration() const { return {&largest(), Purpose::calibration}; }
-  /// All launches but the calibration: replicate by replicate, the sizes of each in a random order,
-  /// then a timeline of each size. There are no timelines if every launch keeps its spans anyway.
+  /// All launches except the calibration: the replicates one after another, with the sizes of each
+  /// in random order, then a timeline of each size. There are no timelines if every launch records
+  /// its spans.
   std::vector<Launch> launches() const;
   std::filesystem::path result_of(const Launch& launch) const;
-  /// The command that makes the launch, with its launcher.
+  /// The complete command of the launch, with the launcher.
   std::vector<std::string> command(const Launch& launch) const;
 
-  /// Gives all ranks the conditions that the calibration run had, and predicts again with its
-  /// rates. Throws UsageError if its file lacks them.
+  /// Gives all runs the conditions of the calibration run, and predicts again with its rates.
+  /// Throws UsageError if its file does not have them.
   void take_conditions(const report::RunFile& calibration);
 
  private:
@@ -92,7 +93,7 @@ class Plan {
   Launcher launcher_;
   std::string program_, name_;
   std::vector<Point> points_;
-  Values conditions_;  // options that give ranks the same at every size
+  Values conditions_;  // options that give a rank equal resources at every size
 };
 
 }  // namespace shardstream::scale

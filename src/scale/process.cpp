@@ -24,8 +24,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto between_looks = milliseconds(20);
-// Ranks remove their part files and MPI launchers clean up in this time.
+constexpr auto poll_interval = milliseconds(20);
+// Time for ranks to remove their part files, and for MPI launchers to clean up.
 constexpr auto grace = seconds(15);
 
 constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
@@ -41,7 +41,7 @@ double utc_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The arguments of exec, made before the fork.
+/// The arguments of exec, allocated before the fork.
 class Words {
  public:
   explicit Words(const std::vector<std::string>& words) : words_(words) {
@@ -55,7 +55,7 @@ class Words {
   std::vector<char*> pointers_;
 };
 
-/// The child's part after fork(): only async-signal-safe calls.
+/// Executes the program in the child after fork(). Makes only async-signal-safe calls.
 [[noreturn]] void become(char* const* words, char* const* environment, const char* program, int log,
                          pid_t parent) {
   setpgid(0, 0);
@@ -72,8 +72,8 @@ class Words {
   _exit(cannot_execute);
 }
 
-/// The processes whose parent is this one: the command and, since this process adopts them, what
-/// its descendants have left behind.
+/// The child processes: the command and, since this process is a subreaper, orphaned descendants of
+/// it.
 std::vector<pid_t> children() {
   std::ifstream file(fmt::format("/proc/self/task/{}/children", getpid()));
   std::vector<pid_t> found;
@@ -81,7 +81,7 @@ std::vector<pid_t> children() {
   return found;
 }
 
-/// Reaps everything that has ended; the status of `pid` goes to `status`.
+/// Reaps all children that have ended. Returns true and sets `status` if `pid` is one of them.
 bool reap(pid_t pid, int& status) {
   bool found = false;
   int one = 0;
@@ -103,7 +103,7 @@ void end_children() {
     if (Clock::now() > until) {
       for (const pid_t child : children()) kill(child, SIGKILL);
     }
-    std::this_thread::sleep_for(between_looks);
+    std::this_thread::sleep_for(poll_interval);
   }
 }
 
@@ -121,14 +121,14 @@ Interrupts::~Interrupts() {
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-Interrupts::Wish Interrupts::wish() {
+Interrupts::Request Interrupts::request() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const bool warning = info.ssi_signo == SIGUSR1 ||
                          (info.ssi_signo == SIGTERM && std::getenv("SLURM_JOB_ID") != nullptr);
-    wish_ = warning && wish_ == Wish::none ? Wish::stop_after_point : Wish::stop_now;
+    request_ = warning && request_ == Request::none ? Request::stop_after_point : Request::stop_now;
   }
-  return wish_;
+  return request_;
 }
 
 std::optional<std::filesystem::path> find_program(const std::string& program) {
@@ -169,7 +169,7 @@ Ended run(const Command& command, Interrupts& interrupts) {
     const auto now = Clock::now();
     if (!ending) {
       ended.timed_out = now - start > std::chrono::duration<double>(command.timeout);
-      ended.interrupted = interrupts.wish() == Interrupts::Wish::stop_now;
+      ended.interrupted = interrupts.request() == Interrupts::Request::stop_now;
       if (ended.timed_out || ended.interrupted) {
         kill(-pid, SIGTERM);
         ending = now;
@@ -177,7 +177,7 @@ Ended run(const Command& command, Interrupts& interrupts) {
     } else if (now - *ending > grace) {
       kill(-pid, SIGKILL);
     }
-    std::this_thread::sleep_for(between_looks);
+    std::this_thread::sleep_for(poll_interval);
   }
   ended.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   ended.utc_end = utc_now();

@@ -58,7 +58,8 @@ class Study {
   Attempt attempt(const Launch& launch, std::uint64_t number, double timeout);
   Attempt as_if_done(const Launch& launch) const;
   std::string problem_of(const Attempt& attempt) const;
-  void tell(const Launch& launch, const std::string& what, const std::vector<Launch>& left);
+  void report_progress(const Launch& launch, const std::string& time,
+                       const std::vector<Launch>& left);
   report::RunFile calibration() const {
     return report::read_run_file(plan_.result_of(plan_.calibration()));
   }
@@ -74,7 +75,7 @@ class Study {
   std::vector<fs::path> inputs_;
 };
 
-/// The launches that the order is for.
+/// The launches that are requested.
 std::vector<Launch> Study::wanted() const {
   std::vector<Launch> launches = plan_.launches();
   std::erase_if(launches, [&](const Launch& launch) {
@@ -83,7 +84,7 @@ std::vector<Launch> Study::wanted() const {
   return launches;
 }
 
-/// Those of them without a complete result.
+/// The requested launches without a complete result.
 std::vector<Launch> Study::missing() const {
   std::vector<Launch> launches = wanted();
   std::erase_if(launches,
@@ -91,21 +92,21 @@ std::vector<Launch> Study::missing() const {
   return launches;
 }
 
-/// Seconds from its start to its end.
+/// The predicted total time of a launch in seconds.
 double Study::expected(const Launch& launch) const {
   const double predicted = launch.point->predicted.seconds;
   return launch.measures() ? forecast_.launch(launch.point->ranks, predicted)
                            : forecast_.single(predicted);
 }
 
-/// A launch for --list: its name, what is known of it, and its command.
+/// The lines of a launch for --list: its name, predicted times, and command.
 std::string Study::listed(const Launch& launch) const {
   const Point& point = *launch.point;
   const std::string work =
       plan_.request().weak
           ? fmt::format(", {:.4g} times the work of the smallest size", point.scaled.factor)
           : "";
-  return fmt::format("# {}: {}, {}{} a launch, {} a repetition{}\n{}\n", name_of(launch),
+  return fmt::format("# {}: {}, {}{} per launch, {} per repetition{}\n{}\n", name_of(launch),
                      counted(point.ranks, "rank"), launch.measures() ? at_least() : "",
                      format_duration(expected(launch)), format_duration(point.predicted.seconds),
                      work, shell_line(plan_.command(launch)));
@@ -118,8 +119,8 @@ std::string Study::list() {
     take_conditions();
   } else {
     text +=
-        "# Times lack the start of a launch, and commands the options for equal conditions:\n"
-        "# both come from the calibration run.\n";
+        "# There is no calibration run yet: times do not include the start of a launch, and\n"
+        "# commands do not have the options for equal conditions.\n";
     text += listed(plan_.calibration());
   }
   for (const std::string& line : plan_.largest().predicted.machine) {
@@ -131,11 +132,11 @@ std::string Study::list() {
     text += listed(launch);
     total += expected(launch);
   }
-  return text + fmt::format("# {}, {}{} in all\n", counted(launches.size(), "launch"), at_least(),
+  return text + fmt::format("# {}, {}{} in total\n", counted(launches.size(), "launch"), at_least(),
                             format_duration(total));
 }
 
-/// Whether the folder holds a study of which a launch has left a result.
+/// Whether the folder contains a study with at least one result.
 bool Study::has_results() const {
   std::error_code none;
   if (!fs::exists(order_.folder / "study.ini")) return false;
@@ -143,33 +144,33 @@ bool Study::has_results() const {
                              [](const auto& entry) { return entry.path().extension() == ".h5"; });
 }
 
-/// Takes the name of the study in the folder. Throws UsageError with the first difference unless
-/// its options are those of `now`.
+/// Takes over the name of the study in the folder. Throws UsageError with the first difference if
+/// its options differ from `now`.
 void Study::expect_same_study(const Values& now) {
   const auto then = report::read_study_ini(order_.folder);
   if (then.contains("study.name")) plan_.rename(then.at("study.name"));
   const std::string difference = first_difference(then, now);
   if (difference.empty()) return;
   throw UsageError(
-      fmt::format("'{}' holds another study: {}: name another folder with -o, or give the options "
-                  "of that study",
+      fmt::format("'{}' contains another study ({}): name another folder with -o, or give the "
+                  "options of that study",
                   order_.folder.string(), difference));
 }
 
-/// Makes the folder of the study, or finds that it is the same study's. A study without any result
-/// gives way to another one.
+/// Creates the folder of the study, or checks that it contains the same study. A study without any
+/// result may be replaced.
 void Study::open_folder() {
   const Values now = chosen(order_.options);
   std::error_code error;
   const bool is_study = fs::exists(order_.folder / "study.ini");
   if (!is_study && fs::exists(order_.folder) && !fs::is_empty(order_.folder, error)) {
-    throw UsageError(
-        fmt::format("output.file: '{}' is a folder with other files and no study: name a new one",
-                    order_.folder.string()));
+    throw UsageError(fmt::format(
+        "output.file: '{}' is a folder with other files but no study: name a new folder",
+        order_.folder.string()));
   }
   fs::create_directories(order_.folder / "logs", error);
   if (error) {
-    throw UsageError(fmt::format("output.file: cannot make the folder '{}': {}",
+    throw UsageError(fmt::format("output.file: cannot create the folder '{}': {}",
                                  order_.folder.string(), error.message()));
   }
   if (has_results()) {
@@ -187,11 +188,11 @@ void Study::open_folder() {
   }
 }
 
-/// Why the launch does not count; empty: it does. An exit code of 0 alone proves nothing, since
-/// launchers differ in what they return.
+/// The reason why the launch does not count, or "". An exit code of 0 does not suffice, since
+/// launchers return different codes.
 std::string Study::problem_of(const Attempt& attempt) const {
   if (attempt.ended.timed_out) {
-    return fmt::format("it did not end within {}: see --scale.timeout",
+    return fmt::format("it did not end within {} (--scale.timeout)",
                        format_duration(attempt.ended.seconds));
   }
   if (attempt.ended.code != 0) {
@@ -201,20 +202,21 @@ std::string Study::problem_of(const Attempt& attempt) const {
   try {
     const report::RunFile run = report::read_run_file(attempt.result);
     if (run.ranks != attempt.ranks) {
-      return fmt::format("its result is of {} ranks", run.ranks);
+      return fmt::format("its result is from {} ranks", run.ranks);
     }
     if (run.study != plan_.name() || run.point != attempt.point ||
         run.replicate != attempt.replicate) {
-      return "its result is of another point or study";
+      return "its result belongs to another point or study";
     }
-    if (run.resumed) return "it has resumed an interrupted run";
+    if (run.resumed) return "it resumed an interrupted run";
     return {};
   } catch (const UsageError& error) {
     return fmt::format("it left no result: {}", error.what());
   }
 }
 
-/// The launch as an attempt that has ended well, if its result is what it should be.
+/// The launch as a successful attempt; problem_of() checks whether its result exists and is
+/// correct.
 Attempt Study::as_if_done(const Launch& launch) const {
   return {.point = label_of(launch),
           .ranks = launch.point->ranks,
@@ -227,7 +229,7 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
   Attempt attempt = as_if_done(launch);
   attempt.number = number;
   attempt.log = order_.folder / "logs" / fmt::format("{}-a{}.log", name_of(launch), number);
-  std::error_code ignored;  // files of an earlier attempt that does not count
+  std::error_code ignored;  // removes files of an earlier attempt, if there are any
   fs::remove(attempt.result, ignored);
   fs::remove(run::trace_path(attempt.result), ignored);
   attempt.ended = scale::run({.words = plan_.command(launch),
@@ -246,14 +248,15 @@ void Study::take_conditions() {
   forecast_.calibrate(run.step("store"), run.seconds, plan_.largest().predicted.seconds);
 }
 
-/// One run at the largest size. It proves that the launcher can start so many ranks.
+/// Makes the calibration run at the largest size, unless it exists. It also tests whether the
+/// launcher can start so many ranks.
 void Study::calibrate() {
   const std::uint64_t ranks = plan_.largest().ranks;
   if (!is_calibrated()) {
     log_->info(fmt::format("calibrating on {} ranks", ranks));
-    constexpr double otherwise = 3600;  // nothing is known of this machine
+    constexpr double default_timeout = 3600;  // there is no prediction yet
     const Attempt done =
-        try_twice(plan_.calibration(), plan_.request().timeout.value_or(otherwise));
+        try_twice(plan_.calibration(), plan_.request().timeout.value_or(default_timeout));
     if (done.ended.interrupted) return;
     if (!done.problem.empty()) {
       const std::string message = fmt::format(
@@ -267,42 +270,46 @@ void Study::calibrate() {
   take_conditions();
 }
 
-/// The input files may not fit into memory, and a file system may keep them there.
+/// Warns if the calibration run found another state of the page cache than scale.cache: the files
+/// may not fit into memory, or a file system may not drop them.
 void Study::warn_of_cache() const {
   if (!is_calibrated()) return;  // interrupted
   const std::string is = calibration().text("page_cache");
   const std::string wanted = plan_.request().cold ? "cold" : "warm";
   if (is.empty() || is == wanted) return;
   log_->warn(fmt::format(
-      "scale.cache is {}, but the run found the input files {}: the study measures that{}", wanted,
-      is,
+      "scale.cache is {}, but the calibration run found the input files {}: the study measures "
+      "this "
+      "state{}",
+      wanted, is,
       plan_.request().cold ? ""
                            : "; files larger than the free memory cannot stay in the page cache"));
 }
 
-void Study::tell(const Launch& launch, const std::string& what, const std::vector<Launch>& left) {
+void Study::report_progress(const Launch& launch, const std::string& time,
+                            const std::vector<Launch>& left) {
   double seconds = 0;
   for (const Launch& each : left) seconds += expected(each);
   const std::string which =
       launch.measures() ? fmt::format("launch {}", launch.replicate) : label_of(launch);
   log_->info(fmt::format(
       "[{}/{}] {}, {}: {}{}", total_ - left.size(), total_, counted(launch.point->ranks, "rank"),
-      which, what, left.empty() ? "" : fmt::format("; about {} left", format_duration(seconds))));
+      which, time, left.empty() ? "" : fmt::format("; about {} left", format_duration(seconds))));
 }
 
-/// Launches, and once more if that fails. Returns the last attempt.
+/// Makes a launch, and retries it once if it fails. Returns the last attempt.
 Attempt Study::try_twice(const Launch& launch, double timeout) {
   Attempt done;
   for (std::uint64_t number = 1; number <= 2; ++number) {
     done = attempt(launch, number, timeout);
     if (done.ended.interrupted || done.problem.empty()) break;
-    log_->warn(fmt::format("{} on {} ranks, attempt {} has failed: {} (see '{}')", name_of(launch),
+    log_->warn(fmt::format("{} on {} ranks, attempt {} failed: {} (see '{}')", name_of(launch),
                            launch.point->ranks, number, done.problem, done.log.string()));
   }
   return done;
 }
 
-/// False if the launch has failed twice.
+/// Makes a launch with retries. Returns false if it has failed twice.
 bool Study::launch(const Launch& launch) {
   const double measured =
       order_.options.is_default("measure.repeat") ? order_.options.seconds("measure.max-time") : 0;
@@ -314,8 +321,8 @@ bool Study::launch(const Launch& launch) {
   return done.problem.empty() || done.ended.interrupted;
 }
 
-/// Finds the calibration run or does it. With --only NAME it must be there: several jobs may each
-/// do one launch.
+/// Opens the folder and makes the calibration run, unless it exists. With --only NAME, it must
+/// exist, since several jobs may each make one launch.
 void Study::begin() {
   const std::string first = name_of(plan_.calibration());
   const bool calibrates = order_.only.empty() || order_.only == first;
@@ -329,8 +336,8 @@ void Study::begin() {
     if (has_results()) expect_same_study(chosen(order_.options));
     if (!is_calibrated()) {
       throw UsageError(
-          fmt::format("--only: the study in '{}' has no calibration run, which comes before {}: "
-                      "start --only {}",
+          fmt::format("--only: the study in '{}' has no calibration run, which {} needs: first run "
+                      "--only {}",
                       order_.folder.string(), order_.only, first));
     }
   }
@@ -353,19 +360,19 @@ ExitCode Study::run() {
   std::vector<Launch> left = missing();
   total_ = left.size();
   std::size_t failed = 0;
-  while (!left.empty() && interrupts_->wish() == Interrupts::Wish::none) {
+  while (!left.empty() && interrupts_->request() == Interrupts::Request::none) {
     const Launch next = left.front();
     left.erase(left.begin());
     if (!launch(next)) {
       ++failed;
       continue;
     }
-    if (interrupts_->wish() == Interrupts::Wish::stop_now) break;
+    if (interrupts_->request() == Interrupts::Request::stop_now) break;
     const report::RunFile run = report::read_run_file(plan_.result_of(next));
-    tell(next, format_duration(run.seconds), left);
+    report_progress(next, format_duration(run.seconds), left);
   }
   const std::size_t rest = missing().size() + (is_calibrated() ? 0 : 1);
-  if (interrupts_->wish() != Interrupts::Wish::none && rest > 0) {
+  if (interrupts_->request() != Interrupts::Request::none && rest > 0) {
     log_->info(fmt::format("interrupted with {} left: run the same command again",
                            counted(rest, "launch")));
     return ExitCode::checkpointed;

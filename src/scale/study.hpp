@@ -1,15 +1,16 @@
-// A scaling study: launches `run` at each number of ranks as a user would, and collects the result
-// files in one folder. It starts no MPI and opens no device. The folder holds
+// A scaling study. It launches `run` at each number of ranks as a user would, and collects the
+// result files in one folder. It starts no MPI and opens no device. The folder contains:
 //
 //   study.ini       the options of the study
-//   calibration.h5  one run at the largest size: it proves the launch and gives the rates, sizes
+//   calibration.h5  one run at the largest size, which tests the launcher and gives the rates,
+//   sizes
 //                   and CPUs of a rank that all other runs get as options
 //   pN-rR.h5        the result of launch R on N ranks
-//   pN-timeline.h5  one repetition on N ranks with all spans, for figures only
-//   logs/           what each launch has printed
-//   attempts.jsonl  every launch: when, how long, how it ended
+//   pN-timeline.h5  one repetition on N ranks with all spans, only for figures
+//   logs/           the output of each launch
+//   attempts.jsonl  the time and the outcome of every launch
 //
-// Starting the same study again launches what is missing.
+// Starting the same study again launches only the missing runs.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +22,7 @@
 
 namespace shardstream::scale {
 
-/// A study as the user asks for it.
+/// The study that the user has requested. The references must outlive it.
 struct Order {
   const Options& options;  ///< of [scale] and of the runs
   const OptionTable& run_table;
@@ -31,17 +32,17 @@ struct Order {
       {};  ///< one launch, such as "p4-r2", "p4-timeline" or "calibration"; empty: all
 };
 
-/// The folder that output.file names, without which it is WORKLOAD-MODE in the current folder.
+/// output.file, or WORKLOAD-MODE in the current folder if it is not set.
 std::filesystem::path folder_of(const Options& options);
 
-/// The commands of all launches with their predicted times, and the total, as text. Launches and
-/// writes nothing. Throws UsageError as run_study() does.
+/// The text of --list: the commands of all missing launches with their predicted times, and the
+/// total. Launches and writes nothing. Throws UsageError like run_study().
 std::string list_study(const Order& order);
 
-/// Launches what the folder does not have. Returns done if all points are there, failed if some
-/// have failed twice, checkpointed if a signal has ended it. Throws UsageError if the study cannot
-/// work as ordered, which shows before the first launch or in the calibration run, or if the study
-/// has no launch `only`.
+/// Launches the missing runs. Returns done if all results exist, failed if launches have failed
+/// twice, and checkpointed if a signal has ended the study. Throws UsageError if the study is not
+/// possible (found before the first launch or in the calibration run), or if it has no launch
+/// `only`.
 ExitCode run_study(const Order& order, Log& log);
 
 }  // namespace shardstream::scale

@@ -1,4 +1,4 @@
-// The options that make a study: what study.ini keeps and what a study is recognised by.
+// The options that define a study: the contents of study.ini, and the comparison of two studies.
 #pragma once
 
 #include <map>
@@ -10,18 +10,18 @@
 
 namespace shardstream::scale {
 
-/// Options by key, in an order that counts.
+/// Options and their values; the order matters.
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-/// The options of a study that are not the default, and those by which reports know which launches
-/// are missing; in the order of their keys.
+/// The options of a study that differ from the default, and those that reports need to find missing
+/// launches, in the order of their keys.
 Values chosen(const Options& options);
 
 /// The text of study.ini: `values` and the study's name.
 std::string ini_of(const Values& values, const std::string& name);
 
-/// "KEY was VALUE and is VALUE now" of the first option that differs; empty if none does. `then` is
-/// what read_study_ini() returns.
+/// "KEY was VALUE and is VALUE now" for the first option that differs; empty if none does. `then`
+/// is the result of read_study_ini().
 std::string first_difference(std::map<std::string, std::string> then, const Values& now);
 
 }  // namespace shardstream::scale

@@ -34,7 +34,7 @@ Result<Amdahl> fit_amdahl(const Study& study) {
   }
   if (study.sizes.size() < 2) {
     return Result<Amdahl>::none(
-        fmt::format("Amdahl's law needs two numbers of ranks, and all launches ran on {}",
+        fmt::format("Amdahl's law needs two numbers of ranks, but all launches ran on {}",
                     study.sizes.front().ranks));
   }
   Amdahl amdahl;

@@ -22,8 +22,9 @@ Sampling sampling_of(std::span<const Repetitions> launches) {
   return sampling;
 }
 
-/// Two sizes of a study whose work is the same: `before` stands at one rank, `after` at two. So the
-/// interval of their ratio, and when their variances are pooled, are those of a speed-up.
+/// Two sizes of a study with the same work: `before` with one rank, `after` with two. So the
+/// interval of their ratio, and the decision to pool their variances, are the same as for a
+/// speed-up.
 Study as_study(std::span<const Repetitions> before, std::span<const Repetitions> after) {
   std::vector<Launch> launches;
   const auto add = [&](int ranks, const Repetitions& repetitions) {
@@ -48,7 +49,7 @@ Estimate inverse(const Estimate& estimate) {
   return inverse;
 }
 
-/// The interval of the ratio of two medians; none for fewer than six repetitions.
+/// The interval of the ratio of two medians; nothing for fewer than six repetitions.
 std::optional<Interval> interval_of_medians(const Repetitions& before, const Repetitions& after) {
   const Summary a = summarize(before), b = summarize(after);
   if (!std::isfinite(a.ci_lo) || !std::isfinite(b.ci_lo)) return std::nullopt;
@@ -122,7 +123,7 @@ Result<std::size_t> launches_to_decide(const Comparison& times, double threshold
     if (half < distance) return Count::of(launches);
   }
   return Count::none(
-      fmt::format("more than {} launches a side would be needed", max_launches_to_decide));
+      fmt::format("more than {} launches per side would be needed", max_launches_to_decide));
 }
 
 Comparison of_rates(const Comparison& times, double work) {

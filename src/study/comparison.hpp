@@ -1,4 +1,4 @@
-// Whether a program became slower or faster: launches before a change against launches after it.
+// Compares launches before and after a change: whether a program became slower or faster.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ enum class Change {
 /// "faster", "same", "slower" or "unclear".
 const char* word_of(Change change);
 
-/// Which noise the interval of a ratio contains.
+/// The noise that the interval of a ratio contains.
 enum class Basis {
   launches,     ///< the noise between launches and between repetitions
   repetitions,  ///< only the noise between repetitions, since each side has one launch
   nothing       ///< there is no interval
 };
 
-/// A side gets a verdict with so many launches, or with so many repetitions of each launch.
+/// The number of launches, or of repetitions of each launch, that each side needs for a verdict.
 inline constexpr std::size_t min_launches = 3, min_repetitions = min_samples_of_interval;
 
 /// The samples of one side. For a verdict it needs `missing_launches` more launches, or
@@ -74,11 +74,11 @@ struct Comparison {
 Comparison compare(std::span<const Repetitions> before, std::span<const Repetitions> after,
                    double threshold);
 
-/// More launches a side than these are not worth their time.
+/// More launches per side are not worth their time.
 inline constexpr std::size_t max_launches_to_decide = 50;
 
-/// How many launches a side would give an unclear comparison of times a verdict, if the ratio r and
-/// the scatter of the launches stay: the smallest n with
+/// The number of launches per side that would give an unclear comparison of times a verdict, if the
+/// ratio r and the scatter of the launches stay the same: the smallest n with
 ///   t(2n - 2) s sqrt(2 / n) < min(|log r - log(1 + threshold)|, |log r - log(1 - threshold)|),
 /// where t is Student's t for 95 % and s^2 = e^2 / (1 / n1 + 1 / n2) is the variance of a launch's
 /// log median by the standard error e of log r over n1 and n2 launches. There is no number if the

@@ -1,4 +1,4 @@
-// Whether launches became slower or faster in the course of a study.
+// The test whether launches became slower or faster during a study.
 #pragma once
 
 #include "study/sizes.hpp"

@@ -1,4 +1,4 @@
-// How the laws state what they found: a value with its 95 % interval, or the reason for none.
+// The results of the laws: a value with its 95 % interval, or the reason why there is no value.
 #pragma once
 
 #include <cmath>

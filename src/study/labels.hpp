@@ -1,5 +1,5 @@
-// The options that say which point of which study a run is. `scale` sets them; they are stored with
-// the run, and reports group runs by them.
+// The options that assign a run to a point of a study. `scale` sets them; they are stored with the
+// run, and reports group runs by them.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace shardstream::study {
 
-/// The rows of [study]: name, mode, point, replicate.
+/// The rows of [study].
 std::span<const OptionRow> label_options();
 
 }  // namespace shardstream::study

@@ -18,8 +18,8 @@ struct Launch {
   double work = 0;     ///< counted work of one repetition, in any unit; the same unit in a study
 };
 
-/// Why a study cannot use `launch` (the value and its problem); nothing for a valid launch. A valid
-/// launch has at least one rank, and its time and work are positive and finite.
+/// The reason why a study cannot use `launch`, with the value, or nothing for a valid launch. A
+/// valid launch has at least one rank, and its time and work are positive and finite.
 std::optional<std::string> why_invalid(const Launch& launch);
 
 }  // namespace shardstream::study

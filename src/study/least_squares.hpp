@@ -1,4 +1,4 @@
-// Weighted linear least squares over the launches of a study, and the test whether the law fits.
+// Weighted linear least squares over the launches of a study, and the test whether a law fits.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 
 namespace shardstream::study {
 
-/// A law that is linear in its parameters: the sum of parameter k times `basis(p)[k]` is what
-/// `quantity` takes from a launch (its time, its rate, ...). The quantity is positive, and its
-/// relative noise is the time's.
+/// A law that is linear in its parameters: the sum of parameter k times `basis(p)[k]` equals the
+/// `quantity` of a launch (its time, its rate, ...). The quantity is positive and has the same
+/// relative noise as the time.
 struct LinearLaw {
   int parameters = 0;  ///< 2 or 3
   std::array<double, 3> (*basis)(double ranks) = nullptr;
@@ -23,7 +23,7 @@ struct LinearLaw {
 enum class Verdict {
   fits,          ///< the sizes deviate from the law no more than the launches' noise explains
   does_not_fit,  ///< the lack-of-fit test is below 5 %, and a size is more than 0.5 % off
-  cannot_tell    ///< no more sizes than parameters, or one launch a size
+  cannot_tell    ///< no more sizes than parameters, or one launch per size
 };
 
 /// The lack-of-fit F test: mean square of the sizes' means around the law against the mean square

@@ -19,7 +19,7 @@ Result<double> peak(double contention, double coherency) {
 Result<Scalability> fit_scalability(const Study& study) {
   if (study.sizes.size() < min_scalability_sizes) {
     return Result<Scalability>::none(
-        fmt::format("the universal scalability law needs at least {} sizes, and there are {}",
+        fmt::format("the universal scalability law needs at least {} sizes, but there are {}",
                     min_scalability_sizes, study.sizes.size()));
   }
   Scalability found;

@@ -21,7 +21,7 @@ struct Noise {
 /// Resolution of relative times. Smaller scatter is rounding, not noise.
 inline constexpr double min_scatter = 1e-12;
 
-/// A smaller relative difference matters to nobody, even if launches scatter so little that a test
+/// A smaller relative difference is irrelevant, even if launches scatter so little that a test
 /// finds it significant.
 inline constexpr double min_relevant = 0.005;
 

@@ -49,6 +49,15 @@ std::string tell_of_others(const std::vector<RankState>& others) {
                      together ? " in " : "", together ? phase : "");
 }
 
+/// Ranks of several hosts wait for one another if the network that NCCL has chosen is blocked.
+std::string remedy_if_all_wait(std::span<const RankState> ranks) {
+  const bool one_host = std::ranges::all_of(
+      ranks, [&](const RankState& rank) { return rank.host == ranks.front().host; });
+  return one_host ? ""
+                  : "; if the network between the hosts is blocked, NCCL_SOCKET_IFNAME names "
+                    "another one";
+}
+
 }  // namespace
 
 std::optional<Verdict> judge_stillness(std::span<const RankState> ranks, double timeout,
@@ -64,9 +73,11 @@ std::optional<Verdict> judge_stillness(std::span<const RankState> ranks, double 
     const bool guilty = silent ? is_silent(rank) : !rank.pulse.waiting;
     (guilty ? culprits : others).push_back(rank);
   }
-  if (culprits.empty()) culprits.swap(others);
-  Verdict verdict{fmt::format("nothing has moved for {:g} s (comm.timeout): {}{}", timeout,
-                              name_all(culprits, silent), tell_of_others(others)),
+  const bool all_wait = culprits.empty();
+  if (all_wait) culprits.swap(others);
+  Verdict verdict{fmt::format("nothing has moved for {:g} s (comm.timeout): {}{}{}", timeout,
+                              name_all(culprits, silent), tell_of_others(others),
+                              all_wait ? remedy_if_all_wait(ranks) : ""),
                   {}};
   for (const RankState& rank : culprits) {
     if (silent) verdict.silent.push_back(rank.rank);

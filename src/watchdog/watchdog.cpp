@@ -257,12 +257,12 @@ void Watchdog::Watch::start() {
     throw;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  launch::tell_of_signals(wake_.get());
+  launch::notify_of_signals(wake_.get());
 }
 
 void Watchdog::Watch::stop() {
   if (!thread_.joinable()) return;
-  launch::tell_of_signals(-1);
+  launch::notify_of_signals(-1);
   wants_to_stop_ = true;
   ::eventfd_write(wake_.get(), 1);
   thread_.join();

@@ -17,7 +17,8 @@
 namespace shardstream::workloads {
 namespace {
 
-/// Nobody computes with random numbers by mistake.
+/// Throws UsageError if neither data nor sizes are named, so that nobody computes with random
+/// numbers by mistake.
 void expect_data(const Workload& workload, const Options& options) {
   const auto is_default = [&](std::string_view key) { return options.is_default(key); };
   if (workload.data.empty() || !std::ranges::all_of(workload.data, is_default) ||
@@ -52,7 +53,7 @@ std::span<const OptionRow> run_options() {
   }();
   static const std::array rows = {
       OptionRow{"run.workload", OptionKind::choice, "", choices,
-                "The workload; INI files name it, where no word of the command line does."}};
+                "The workload, for INI files; a workload on the command line sets it too."}};
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// Every workload of the program.
+// The list of all workloads.
 #pragma once
 
 #include <memory>
@@ -12,31 +12,32 @@
 
 namespace shardstream::workloads {
 
-/// In the order of the help.
+/// All workloads, in the order of the help.
 std::span<const Workload> all();
 
 /// The row of run.workload.
 std::span<const OptionRow> run_options();
 
-/// The rows of all workloads; sections that several share come once.
+/// The rows of all workloads. A section that several workloads share appears once.
 std::vector<std::span<const OptionRow>> options();
 
-/// Whether an option is a workload's, and not one of every run.
+/// Whether only some workloads take the option `key`.
 bool is_of_some_workload(std::string_view key);
 
-/// Throws ContractError for a name that is none of all(): the row of run.workload admits no other.
+/// The workload with this name. Throws ContractError if there is none; the row of run.workload
+/// rejects unknown names.
 const Workload& named(std::string_view name);
 
-/// Opens the workload that run.workload names. `options` must outlive the task. Throws UsageError,
-/// also if neither data nor sizes of generated data are named.
+/// Opens the workload of run.workload. `options` must outlive the task. Throws UsageError, also if
+/// the options name neither data nor the size of generated data.
 std::unique_ptr<Task> open(const Options& options);
 
-/// Throws UsageError unless `identity`, a task's or a source's, is the same on all ranks: hosts may
-/// have different files under one name. Collective.
+/// Throws UsageError unless `identity`, of a task or a source, is the same on all ranks: hosts may
+/// have different files under the same name. Collective.
 void expect_same_inputs(const launch::Session& session, const std::string& identity);
 
-/// The same on every rank. Throws AgreedError if a rank cannot open it, or if ranks see different
-/// inputs. Collective.
+/// Opens the same task on every rank. Throws AgreedError if a rank cannot open it, or if ranks see
+/// different inputs. Collective.
 std::unique_ptr<Task> open(const launch::Session& session, const Options& options);
 
 }  // namespace shardstream::workloads

@@ -14,7 +14,7 @@ Scaled scaled_count(const Options& options, std::string_view key, double factor)
   const double count = std::max(1.0, std::round(base * factor));
   if (!(count < 0x1p62)) {
     throw UsageError(
-        fmt::format("{} would be {:.3g}, {} times {}: choose fewer ranks or a smaller size", key,
+        fmt::format("{} would be {:.3g} ({} times {}): choose fewer ranks or a smaller size", key,
                     count, factor, options.text(key)));
   }
   return {.options = {{std::string(key), fmt::format("{:.0f}", count)}}, .factor = count / base};
@@ -23,8 +23,8 @@ Scaled scaled_count(const Options& options, std::string_view key, double factor)
 Scaled scaled_rows(const Options& options, double factor) {
   if (options.is_auto("input.rows")) {
     throw UsageError(
-        fmt::format("input.rows: all rows of {} cannot grow in a weak scaling study: pass "
-                    "--input.rows with the rows of the smallest size",
+        fmt::format("input.rows is auto (all rows of {}), which cannot grow in a weak scaling "
+                    "study: pass --input.rows with the number of rows at the smallest size",
                     options.text("input.data")));
   }
   return scaled_count(options, "input.rows", factor);

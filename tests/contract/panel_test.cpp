@@ -356,41 +356,6 @@ TEST_F(PanelKernels, AMirroredTileIsSymmetric) {
   }
 }
 
-/// As numpy.corrcoef clips them, but with a diagonal of ones; not what is beyond the tile.
-template <class T>
-void expect_correlated(device::Device& device, device::Stream& stream, Precision precision) {
-  constexpr T inf = std::numeric_limits<T>::infinity();
-  const T above = std::nextafter(T{1}, T{2}), below = std::nextafter(T{1}, T{0});
-  constexpr std::uint64_t rows = 9, columns = 7, ld = 12;
-  for (const bool diagonal : {false, true}) {
-    std::vector<T> tile(rows * ld, above);
-    const T column[rows] = {above, -above, below, -below, 0.25, 0, inf, -inf, 4};
-    const T on_diagonal[columns] = {above, below, T{0.9}, 0, T{1.2}, inf, 1};
-    std::vector<T> wanted = tile;
-    for (std::uint64_t r = 0; r < rows; ++r) {
-      for (std::uint64_t c = 0; c < columns; ++c) {
-        const bool here = diagonal && r == c;
-        const T x = here ? on_diagonal[r] : column[r];
-        tile[r * ld + c] = x;
-        const T one = here && x > 0 ? 1 : std::clamp(x, T{-1}, T{1});
-        wanted[r * ld + c] = std::isinf(x) ? x : one;
-      }
-    }
-    tile[3] = tile[ld] = wanted[3] = wanted[ld] = std::numeric_limits<T>::quiet_NaN();
-    const auto there = test::on_device(device, stream, tile);
-    stream.launch(correlate_kernel(), {there.data(), precision, rows, columns, ld, diagonal});
-    const auto got = test::from_device(stream, there);
-    for (std::size_t i = 0; i < tile.size(); ++i) {
-      EXPECT_TRUE(same(got[i], wanted[i])) << got[i] << " at " << i << ", not " << wanted[i];
-    }
-  }
-}
-
-TEST_F(PanelKernels, CorrelationsLieBetweenOnes) {
-  expect_correlated<float>(*device_, *stream_, Precision::bf16);
-  expect_correlated<double>(*device_, *stream_, Precision::fp64);
-}
-
 /// Against the sums as they are defined, one element after another.
 template <class T>
 void expect_row_sums(ElementType type) {
@@ -447,6 +412,10 @@ TEST_F(PanelKernels, WordSumsTakeEveryByte) {
         wanted += std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * (i % 8));
       }
       EXPECT_EQ(word_sum(bytes.data() + offset, count), wanted) << count << " from " << offset;
+      Bytes copy(count + 2, std::byte{0x5a});
+      EXPECT_EQ(copy_words(bytes.data() + offset, count, copy.data() + 1), wanted) << count;
+      EXPECT_TRUE(std::equal(copy.begin() + 1, copy.end() - 1, bytes.begin() + offset)) << count;
+      EXPECT_TRUE(copy.front() == std::byte{0x5a} && copy.back() == std::byte{0x5a}) << count;
       stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
       for (int times = 0; times < 2; ++times) {
         stream_->launch(word_sum_kernel(), {data.data() + offset, count, sum.data()});

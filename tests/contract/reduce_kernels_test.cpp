@@ -133,23 +133,32 @@ class ReduceKernels : public ::testing::Test {
   static constexpr std::uint64_t most_leaves = 1100;
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  // Of all launches of a test.
-  Buffer<Node> scratch_{*device_, Memory::device, scratch_nodes(most_leaves)};
+  /// For all launches of a test: each leaves it as it must be for the next.
+  Buffer<std::uint64_t> exchange_ = test::on_device(
+      *device_, *stream_, std::vector<std::uint64_t>(exchange_words<T>(most_leaves)));
 
   Written reduce(const T* elements, std::uint64_t count, std::uint64_t first, Want want,
                  const std::vector<std::uint32_t>& sampled = {}) {
-    const Leaves stretch{first / leaf_elements, ceil_div(count, leaf_elements)};
+    BatchArgs<T> args{.elements = elements,
+                      .count = count,
+                      .first = first,
+                      .leaves = nullptr,
+                      .largest = nullptr,
+                      .samples = nullptr,
+                      .exchange = exchange_.data(),
+                      .want = want,
+                      .sample_count = 0,
+                      .sampled = {},
+                      .subtrees = {}};
+    args.subtrees = subtrees(args.stretch());
     const auto buffer = [&](std::size_t nodes) {
       return Buffer<Node>(*device_, Memory::device, nodes);
     };
-    const SubtreeList list = subtrees(stretch);
-    const auto leaves = buffer(stretch.count), largest = buffer(list.count),
+    const auto leaves = buffer(args.stretch().count), largest = buffer(args.subtrees.count),
                samples = buffer(sampled.size());
-    JoinArgs<Extreme<T>> join{
-        leaves.data(), scratch_.data(), largest.data(), samples.data(), stretch, list, 0, {}};
-    for (const auto place : sampled) join.sampled[join.sample_count++] = place;
-    stream_->launch(leaves_kernel<T>(), {elements, count, first, leaves.data(), want});
-    stream_->launch(join_kernel<Extreme<T>>(), join);
+    args.leaves = leaves.data(), args.largest = largest.data(), args.samples = samples.data();
+    for (const auto place : sampled) args.sampled[args.sample_count++] = place;
+    stream_->launch(batch_kernel<T>(), args);
     return {test::from_device(*stream_, leaves), test::from_device(*stream_, largest),
             test::from_device(*stream_, samples)};
   }
@@ -380,14 +389,17 @@ TEST(Tree, OnlyTheLargestSubtreesAreNotJoined) {
   }
 }
 
-TEST(Tree, ThereIsEnoughScratch) {
-  for (const std::uint64_t first : {0, 1, 255, 256, 65535}) {
+TYPED_TEST(ReduceKernels, ThereIsRoomForAllGroups) {
+  constexpr unsigned levels = group_levels<TypeParam>;
+  for (const std::uint64_t first : {0, 1, 127, 255, 256, 65535}) {
     for (const std::uint64_t count : {1, 2, 255, 256, 257, 512, 513, 1 << 20}) {
-      std::uint64_t nodes = 0;
-      for (unsigned level = group_levels; level < 64; level += group_levels) {
-        nodes += ((first + count - 1) >> level) - (first >> level) + 1;
+      std::uint64_t groups = 0;
+      for (unsigned level = levels; level < 64; level += levels) {
+        groups += ((first + count - 1) >> level) - (first >> level) + 1;
       }
-      EXPECT_LE(nodes, scratch_nodes(count)) << first << ", " << count;
+      EXPECT_LE(groups, groups_over<TypeParam>(count)) << first << ", " << count;
+      EXPECT_LE(exchange_words<TypeParam>(count),
+                exchange_words<TypeParam>(0) + count * exchange_words_per_leaf<TypeParam>);
     }
   }
 }

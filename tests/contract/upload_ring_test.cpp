@@ -104,7 +104,7 @@ void expect_all_there(const Layout& layout, const Buffer<std::byte>& source,
     const std::size_t at = piece.batch * batch_bytes + piece.offset;
     const std::size_t row = piece.bytes / piece.rows;
     for (std::size_t i = 0; i < piece.rows; ++i) {
-      const std::byte* const there = seen.data() + at + i * piece.apart;
+      const std::byte* const there = seen.data() + at + i * piece.pitch;
       ASSERT_EQ(std::memcmp(there, source.data() + at + i * row, row), 0)
           << what << ", batch " << piece.batch << ", offset " << piece.offset << ", row " << i;
     }

@@ -18,9 +18,10 @@ HOST = ["--device.backend", "host"]
 QUICK = ["--quick", "--measure.repeat", 6, *HOST]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
 TWO_GPUS = EXAMPLE.with_name("bench-two.h5")
+FEED = EXAMPLE.with_name("bench-feed.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
-SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20"]
-ON_HOST = {"reduction", "reduction-order"}  # without options of their own
+SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB"]
+ON_HOST = {"reduction", "reduction-order", "feed"}  # without options of their own
 STATES = ["measured", "not available", "wrong", "failed", "not run"]
 
 
@@ -143,20 +144,116 @@ def test_plain_reads():
     each([("2^22", "f32", 1), ("2^22", "f32", 2), (5000003, "f64", 1), (1, "u8", 1)], check)
 
 
-def test_plain_reads_of_bad_files():
+def test_bad_files():
     folder = new_folder()
     text = folder / "text.h5"
     text.write_text("no HDF5")
     good = folder / "good.h5"
     run("generate", "--input.count", 10, "-o", f"{good}:/x").expect(0)
-    for data, word in ((folder / "none.h5", folder / "none.h5"), (text, text), (good, "/y")):
+
+    def check(name, data, word):
         out = new_folder() / "bench.h5"
-        finished = run("bench", "plain-reads", "--plain-reads.file", f"{data}:/y", *QUICK, "-o",
-                       out).expect(1)
+        finished = run("bench", name, f"--{name}.file", f"{data}:/y", *QUICK, "-o", out).expect(1)
         with h5py.File(out) as file:
             row, = file["bench/experiments"][...]
         assert row["state"] == b"failed", row
-        expect_words(row["message"].decode(), ["plain-reads.file", data, word], finished)
+        expect_words(row["message"].decode(), [f"{name}.file", data, word], finished)
+    each([(name, *case) for name in ("plain-reads", "file-feed")
+          for case in ((folder / "none.h5", folder / "none.h5"), (text, text), (good, "/y"))],
+         check)
+
+
+def expect_rates_with_shares(rows, key, ceilings_of):
+    """Each rank has each of the cases, alone and with the others; a share is that of a ceiling of
+    the same rank and turn."""
+    for row in rows:
+        assert 0 < row["ci_lo"] <= row["rate"] <= row["ci_hi"], row
+        turn = [other for other in rows if (other["rank"], other["at_once"]) ==
+                (row["rank"], row["at_once"])]
+        names = ceilings_of(row[key].decode())
+        rates = [other["rate"] for other in turn if other[key].decode() in names]
+        assert len(rates) == len(names), (row, names)
+        if names:
+            assert abs(row["share"] * min(rates) / row["rate"] - 1) < 1e-6, (row, rates)
+        else:
+            assert np.isnan(row["share"]), row
+
+
+def test_feed():
+    """From every place, alone and with the other ranks."""
+    places = ["pinned", "write-combined", "pageable", "mapped", "resident"]
+
+    def ceilings_of(name):
+        if name.startswith("plain"):
+            return []
+        return ["plain reads"] if name in ("mapped", "resident") else ["plain copies"]
+
+    def check(size, ranks):
+        _, _, tables, _ = bench("feed", "--feed.size", size, *QUICK, ranks=ranks)
+        rows = tables["feed"]
+        turns = sorted({1, ranks})
+        found = sorted((row["rank"], row["at_once"], row["data"].decode()) for row in rows)
+        assert found == sorted((rank, turn, name) for rank in range(ranks) for turn in turns
+                               for name in ("plain copies", "plain reads", *places)), found
+        expect_rates_with_shares(rows, "data", ceilings_of)
+    each([("16MiB", 1), ("5MiB", 2), ("1MiB", 3)], check)
+
+
+def test_sizes_beyond_memory():
+    """They fail, name the option and the size, and cost no other experiment its result."""
+    def check(name, key, size, word):
+        path = new_folder() / "bench.h5"
+        finished = run("bench", name, "bandwidth", *V100, f"--{key}", size, *QUICK, "-o",
+                       path).expect(1)
+        with h5py.File(path) as file:
+            rows = {row["experiment"].decode(): row for row in file["bench/experiments"][...]}
+        assert rows.pop("bandwidth")["state"] == b"measured", finished
+        assert rows[name]["state"] == b"failed", finished
+        expect_words(rows[name]["message"].decode(), [key, word], finished)
+    each([("feed", "feed.size", "1PiB", "1 PiB"),
+          ("reduction", "reduction.count", "2^48", str(2**48)),
+          ("reduction-order", "reduction-order.count", "2^48", str(2**48))], check)
+
+
+def test_file_feed():
+    """Contiguous and chunked data of any type, whose sum H5Dread must find as well."""
+    def check(data, ranks):
+        out, index, tables, _ = bench("file-feed", "--file-feed.file", f"{data}:/x", *QUICK,
+                                      ranks=ranks)
+        assert index["file-feed"]["state"] == b"measured", out
+        rows = tables["file-feed"]
+        ways = {row["case"].decode().split(",")[0] for row in rows} - {"plain copies"}
+        # Chunks, and some file systems, cannot be read past the page cache, which is then said.
+        if ways != {"cached", "direct"}:
+            assert ways == {"cached"}, ways
+            expect_words(out, ["page cache", data])
+        assert len(rows) == ranks * len({1, ranks}) * (1 + 2 * len(ways)), rows
+
+        def ceilings_of(name):
+            way, _, part = name.partition(", ")
+            return [f"{way}, readers", "plain copies"] if part == "fed" else []
+        expect_rates_with_shares(rows, "case", ceilings_of)
+    folder = new_folder()
+    files = []
+    for count, kind in (("2^20", "f32"), (500003, "f64"), (70000, "i32"), (1, "u8")):
+        data = folder / f"{kind}.h5"
+        run("generate", "--input.count", count, "--input.type", kind, "-o",
+            f"{data}:/x").expect(0)
+        files.append((data, 2 if kind == "f32" else 1))
+    chunked = folder / "chunked.h5"
+    with h5py.File(chunked, "w") as file:
+        file.create_dataset("x", data=np.arange(10**6, dtype=np.int16).reshape(1000, 1000),
+                            chunks=(64, 300), compression=4)
+    each([*files, (chunked, 1)], check)
+
+
+def test_file_feed_of_too_little():
+    """Two ranks have no leaf each."""
+    data = new_folder() / "data.h5"
+    run("generate", "--input.count", 100, "-o", f"{data}:/x").expect(0)
+    out, index, _, _ = bench("file-feed", "--file-feed.file", data, *QUICK, ranks=2)
+    assert index["file-feed"]["state"] == b"not available", out
+    expect_words(out, [data, "100"])
 
 
 # ---------------------------------------------------------------- interrupts, two at once
@@ -289,7 +386,7 @@ def figures_of(results):
 def test_report_of_the_examples():
     """Every experiment that was measured has its table and its figures; of all, one file has it."""
     found = set()
-    for example in (EXAMPLE, TWO_GPUS):
+    for example in (EXAMPLE, TWO_GPUS, FEED):
         with h5py.File(example) as file:
             index = file["bench/experiments"][...]
             measured = [row["experiment"].decode() for row in index if row["state"] == b"measured"]

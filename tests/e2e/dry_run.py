@@ -46,7 +46,7 @@ def test_a_product_on_gpus_that_are_elsewhere():
     sizes = ["--gemm.m", "65536", "--gemm.n", "65536", "--gemm.k", "65536", "--output.store",
              "false"]  # 16 GiB, which the disk here need not have
     text = dry("gemm", *sizes, "--ranks", 16, "--gpus-per-node", 4, env=ON_GPUS)
-    expect(text, "dry run of gemm on 16 ranks, 4 on a host", "backend: cuda", "device.backend",
+    expect(text, "dry run of gemm on 16 ranks, 4 per host", "backend: cuda", "device.backend",
            "link_up 50 GB/s", "all_gather 20 GB/s", "multiply_fp32 50000 Gflop/s", "device memory",
            "--rates", "C: 65536 x 65536 in fp32, 16 x 16 tiles of 4096 x 4096", "decomposition: ",
            "considered: rows: ", "grid 4 x 4: ", "split-k: ", "rank 0 of 16", "predicted: ")
@@ -84,7 +84,7 @@ def test_memory_of_a_host():
         used = int(file["config/resolved"].attrs["pipeline.gpu-memory"])
     for ranks in (1, 4):
         text = dry(*small, "--ranks", ranks, "--gpus-per-node", ranks, env=ON_HOST)
-        expect(text, "device memory", "--rates", *(["one of 4 shares"] if ranks == 4 else []))
+        expect(text, "device memory", "--rates", *(["1/4"] if ranks == 4 else []))
         number, unit = re.search(r"device memory: \S+ \S+ of ([0-9.]+) (GiB|MiB):", text).groups()
         told = float(number) * (2**30 if unit == "GiB" else 2**20) * ranks
         assert 0.8 < told / used < 1.25, (told, used)  # others take and give back meanwhile
@@ -149,7 +149,7 @@ def test_files_and_measured_rates():
         text = dry("gemm", *others, "--rates", result,
                    warnings=[["link_up, link_down, multiply_fp32", "panel_read", "f32"]])
         assert "panel_read" not in text, text
-    expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 on a host", "C: 100 x 60 in fp32")
+    expect(dry(ini, env=ON_HOST), "dry run of gemm on 1 rank, 1 per host", "C: 100 x 60 in fp32")
 
 
 def test_rates_of_other_tiles():
@@ -260,16 +260,16 @@ def test_a_reduction():
 
 def test_one_process_of_a_launcher_tells_it():
     out = run("run", "reduce", "--input.count", 1000, "--dry-run", ranks=2).expect(0).out
-    assert out.count("dry run of reduce on 2 ranks, 2 on a host") == 1, out
-    expect(dry("reduce", "--ranks", 16, "--gpus-per-node", 4, ranks=2), "on 16 ranks, 4 on a host")
+    assert out.count("dry run of reduce on 2 ranks, 2 per host") == 1, out
+    expect(dry("reduce", "--ranks", 16, "--gpus-per-node", 4, ranks=2), "on 16 ranks, 4 per host")
     # As Slurm's srun starts them; and the launcher of one rank within its step.
     slurm = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "10",
              "SLURM_STEP_TASKS_PER_NODE": "4(x2),2"}
-    expect(dry("reduce", env=slurm), "on 10 ranks, 4 on a host")
+    expect(dry("reduce", env=slurm), "on 10 ranks, 4 per host")
     third = run("run", *with_sizes("reduce"), "--dry-run", env={**slurm, "SLURM_PROCID": "3"})
     assert third.expect(0).out == "", third
     expect(dry("reduce", env={**slurm, "OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}),
-           "on 1 rank, 1 on a host")
+           "on 1 rank, 1 per host")
     # Nor is what is wrong said by all.
     check_complaints([(["run", "reduce", "--dry-run", "--input.count", 0], 2,
                        ["--input.count", 0])], ranks=(3,))

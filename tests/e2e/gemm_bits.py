@@ -107,7 +107,7 @@ def plan_of(*arguments, ranks, warning=()):
 
 
 def test_the_plan_names_the_box():
-    sizes = ["--gemm.m", 1600, "--gemm.n", 70, "--gemm.k", 13000]
+    sizes = ["--gemm.m", 384, "--gemm.n", 70, "--gemm.k", 13000]
     expect_words(plan_of(*sizes, "--product.box", "2x1x2", ranks=5,
                          warning=["rank 0", "1 of 5 ranks", "rank 4", "product.box", "2x1x2",
                                   "4 ranks"]),

@@ -79,7 +79,7 @@ def test_the_law():
         parts[0] += law["serial"] * law["work"]
         assert np.allclose(of_ranks["counted"], 2 * parts * 1e9, rtol=0, atol=4), of_ranks
         assert (of_ranks["lasted"] >= of_ranks["asked"]).all(), of_ranks
-        assert (of_ranks["least_excess"] >= 0).all() and of_ranks["validated"].all(), of_ranks
+        assert (of_ranks["min_excess"] >= 0).all() and of_ranks["validated"].all(), of_ranks
         assert finished.values["verified"] == "true" and " s/s\n" in finished.out, finished
     laws = [{"work": 0.2, "serial": 0.05}, {"work": 0.1, "serial": 0}, {"work": 0.1, "serial": 1},
             {"work": 0.2, "serial": 0.25, "overhead": 0.02, "imbalance": 0.5}]

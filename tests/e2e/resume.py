@@ -20,7 +20,7 @@ from products import (ON_HOST, begins_shallow, inputs, least_memory, normal, pro
 # 4 x 6 tiles of C. In the least memory a super-tile is one tile of each rank, and takes a core a
 # tenth of a second: long enough to be seen before the next ones are finished. K begins with shallow
 # blocks.
-M, N, K = 2900, 4600, 3072
+M, N, K = 1930, 3066, 3072
 CHECKPOINTED = 75
 
 

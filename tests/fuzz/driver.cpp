@@ -21,17 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// How children end, beside the program's own exit codes.
+// Exit codes of children, in addition to the program's own.
 constexpr int time_is_over = 97, found_something = 98, sanitizer_report = 99;
 
-/// Cases of one child: what a damaged file leaves behind in HDF5 must not pile up.
+/// The number of cases of one child, since damaged files leave state in HDF5 that must not
+/// accumulate.
 constexpr std::uint64_t max_cases = 500;
 constexpr unsigned max_seconds = 10;   // of a case
 constexpr std::uint64_t max_kept = 3;  // inputs of one kind of finding
 
-/// What parent and child share. One of them writes at a time.
+/// Memory shared by parent and child. Only one of them writes at a time.
 struct Shared {
-  std::uint64_t number;  ///< of the case at work
+  std::uint64_t number;  ///< of the current case
   std::uint64_t done, refused, failed;
   bool hangs;
   char message[4096];
@@ -46,13 +47,13 @@ Shared& share() {
 
 Shared* shared_with_parent = nullptr;  // for the signal handler
 
-/// A case that hangs crashes here, so that the program's own handler tells whether HDF5 hangs.
+/// Makes a hanging case crash, so that the program's own handler tells whether HDF5 hangs.
 void end_hanging_case(int) {
   shared_with_parent->hangs = true;
   ::raise(SIGABRT);
 }
 
-/// What is wrong with how the case ended; empty: nothing.
+/// A description of a wrong end of a case; empty if the end is allowed.
 std::string judge(const Target& target, Shared& shared) {
   try {
     target.run();
@@ -112,7 +113,7 @@ class Runner {
     return Clock::now() < end_ && shared_.number <= plan_.last.value_or(UINT64_MAX);
   }
 
-  /// The child. `number` is one further only when a case has ended.
+  /// The child process. It increments `number` only after a case has ended.
   [[noreturn]] void work() {
     ::dup2(::open(stderr_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -141,7 +142,7 @@ class Runner {
     try {
       Random random(seed_of(target_.name(), plan_.seed, shared_.number));
       const Files files = target_.make(random);
-      // New files: HDF5 would know the old ones again if a case has left them open.
+      // Every case gets new files, since HDF5 would recognise old ones that a case has left open.
       fs::remove_all(cases_);
       fs::create_directory(cases_);
       fs::current_path(cases_);
@@ -182,9 +183,8 @@ class Runner {
     ++shared_.number;
   }
 
-  /// What the handler of crashes inside HDF5 says. The C library has a line of its own before it
-  /// aborts, such as "free(): invalid pointer", and AddressSanitizer one for each refused
-  /// allocation.
+  /// The output of the handler of crashes inside HDF5. Before it, the C library may print a line,
+  /// such as "free(): invalid pointer", and AddressSanitizer a line for each rejected allocation.
   static bool is_one_sentence(std::string_view said) {
     for (auto end = said.find('\n'); end != said.npos; end = said.find('\n')) {
       if (said.substr(0, end).find("failed to allocate") == said.npos) break;
@@ -205,7 +205,7 @@ class Runner {
     return "a sanitizer's report";
   }
 
-  /// Whether the innermost function of a report that is none of the sanitizer's is libhdf5's.
+  /// Whether the innermost function of a report, besides the sanitizer's own, belongs to libhdf5.
   static bool is_of_hdf5(const std::string& said) {
     auto at = said.find("\n    #0 ");
     while (at != said.npos && said.compare(at, 6, "\n    #") == 0) {
@@ -221,7 +221,7 @@ class Runner {
     return false;
   }
 
-  /// Findings that differ in numbers and names alone are one.
+  /// The kind of a finding: findings that differ only in numbers and names are of one kind.
   static std::string kind_of(const std::string& finding) {
     std::string kind;
     for (const char c : finding) {

@@ -1,4 +1,5 @@
-// Runs the cases of a target in children, many in each until one dies, and judges how they end.
+// Runs the cases of a target in child processes, many in each until one dies, and checks their
+// ends.
 #pragma once
 
 #include <chrono>
@@ -15,17 +16,17 @@ namespace shardstream::fuzz {
 struct Report {
   std::uint64_t cases = 0;
   double seconds = 0;
-  std::map<std::string, std::uint64_t> outcomes;  ///< allowed ones
-  std::map<std::string, std::uint64_t> findings;  ///< by what they have in common
+  std::map<std::string, std::uint64_t> outcomes;  ///< number of each allowed outcome
+  std::map<std::string, std::uint64_t> findings;  ///< number of findings of each kind
 };
 
 struct Plan {
   std::uint64_t seed;
-  std::uint64_t first = 0;            ///< case
-  std::optional<std::uint64_t> last;  ///< none: until the time is over
+  std::uint64_t first = 0;            ///< number of the first case
+  std::optional<std::uint64_t> last;  ///< if not set, cases run until the time is over
   std::chrono::milliseconds time;
   std::filesystem::path work;      ///< an empty folder
-  std::filesystem::path findings;  ///< where inputs are kept; made when there is one
+  std::filesystem::path findings;  ///< folder for inputs of findings; created on demand
 };
 
 /// Runs cases until the time is over, and prints each finding with target, seed and case.

@@ -1,5 +1,5 @@
-// What a fuzz target is: it makes cases, each a function of a seed and a number alone, and runs
-// them. The driver (driver.hpp) runs the cases in children and judges how they end.
+// The interface of a fuzz target: it makes cases, each a function of a seed and a number, and runs
+// them. The driver (driver.hpp) runs the cases in child processes and checks their ends.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace shardstream::fuzz {
 
-/// Random numbers that are the same everywhere for one seed (the standard's distributions are not).
+/// Random numbers that are the same everywhere for a seed, unlike the distributions of the
+/// standard.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -34,10 +35,10 @@ class Random {
 /// The files of a case, by name: contents.
 using Files = std::map<std::string, std::string>;
 
-/// How errors of a target must end.
+/// The allowed exit codes for errors of a target.
 enum class Ends {
-  usage,           ///< with exit code 2
-  usage_or_failed  ///< with exit code 1 too
+  usage,           ///< 2
+  usage_or_failed  ///< 2 or 1
 };
 
 class Target {
@@ -46,11 +47,11 @@ class Target {
   virtual std::string_view name() const = 0;
   virtual Ends ends() const { return Ends::usage; }
   virtual Files make(Random& random) const = 0;
-  /// Runs the case whose files are in the current folder, and throws what the program throws.
+  /// Runs the case whose files are in the current folder. Exceptions of the program are passed on.
   virtual void run() const = 0;
 };
 
-// Each makes its seeds in `folder`, which is its own.
+// Each target creates its seeds in its own `folder`.
 std::unique_ptr<Target> ini_target();
 std::unique_ptr<Target> units_target();
 std::unique_ptr<Target> journals_target(const std::filesystem::path& folder);

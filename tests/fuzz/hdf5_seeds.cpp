@@ -14,7 +14,7 @@ using Shape = std::vector<hsize_t>;
 
 constexpr auto main_file = "main.h5";
 
-/// Files of the oldest format that holds them, or of the newest.
+/// Files in the oldest possible format, or in the newest one.
 enum class Format { oldest, newest };
 
 hdf5::File new_file(const char* name, Format format, hsize_t user_block = 0) {
@@ -31,7 +31,7 @@ hdf5::File new_file(const char* name, Format format, hsize_t user_block = 0) {
   return hdf5::File(H5Fcreate(name, H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate");
 }
 
-/// How a data set of numbers 0, 1, 2, ... is stored.
+/// The storage of a data set with the numbers 0, 1, 2, ...
 struct Layout {
   Shape shape, chunk = {}, max = {};
   hid_t type = H5T_IEEE_F32LE;
@@ -74,7 +74,7 @@ void early(hid_t creation) {
   check(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "allocation");
 }
 
-/// A plan for every way that elements are found: layouts, and indices of chunks.
+/// One data set for every layout and every kind of chunk index.
 std::vector<Layout> layouts() {
   constexpr hsize_t any = H5S_UNLIMITED;
   const auto fill = [](hid_t creation) {

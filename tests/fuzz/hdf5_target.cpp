@@ -1,4 +1,4 @@
-// Damaged HDF5 files, opened as inputs and read.
+// Opens damaged HDF5 files as inputs and reads them.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -15,7 +15,7 @@ namespace shardstream::fuzz {
 namespace {
 
 constexpr auto words_file = "case.words";
-/// A changed extent must not be read for ever.
+/// A limit for changed extents, which would otherwise be read for ever.
 constexpr std::uint64_t max_elements = 1 << 14, max_rows = 64, max_columns = 256;
 
 void read_elements(io::Source& source) {

@@ -1,4 +1,4 @@
-// Journals that Journal has written, with values that no product has and with changed bytes.
+// Journals written by Journal, with impossible values or with changed bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ io::Fingerprint any_product(Random& random) {
   return product;
 }
 
-/// So that changed values reach the parser, too.
+/// Corrects the checksums, so that changed values also reach the parser.
 std::string with_right_checksums(const std::string& text) {
   std::string made;
   io::JournalChecksum checksum;
@@ -95,7 +95,8 @@ class Journals final : public Target {
                                          .squares = any_real(random),
                                          .worst = any_real(random),
                                          .detection_threshold = any_real(random),
-                                         .unchecked = any_number(random)};
+                                         .unchecked = any_number(random),
+                                         .constant = any_number(random)};
       io::FinishedPiece piece = workloads::piece_of(tile, random.below(2));
       if (random.one_in(4)) piece.group.reset();
       if (random.one_in(6)) piece.record.resize(random.below(7));

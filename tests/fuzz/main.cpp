@@ -1,5 +1,5 @@
-// Feeds the program's readers with damaged inputs, and fails if one of them does anything but
-// succeed or end with one sentence.
+// Passes damaged inputs to the program's readers, and fails unless each of them succeeds or ends
+// with one sentence.
 //
 //   fuzz_tests [--seconds N] [--seed S] [--target NAME] [--case N] [--keep FOLDER]
 #include <fmt/format.h>
@@ -13,8 +13,7 @@
 #include "fuzz/driver.hpp"
 #include "support/temporary_folder.hpp"
 
-// A report has an exit code of its own; large allocations fail as they do on a machine without so
-// much memory.
+// A report has a separate exit code. Large allocations fail, as on a machine with less memory.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __ubsan_default_options();
 extern "C" const char* __asan_default_options() {
@@ -30,13 +29,13 @@ namespace fs = std::filesystem;
 using namespace shardstream::fuzz;
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t usual_seconds = 40;
+constexpr std::uint64_t default_seconds = 40;
 #else
-constexpr std::uint64_t usual_seconds = 10;  // crashes and wrong errors show quickly
+constexpr std::uint64_t default_seconds = 10;  // crashes and wrong errors are found quickly
 #endif
 
 struct Arguments {
-  std::uint64_t seconds = usual_seconds, seed = 1;
+  std::uint64_t seconds = default_seconds, seed = 1;
   std::optional<std::uint64_t> number;
   std::string target;
   fs::path keep = "fuzz-findings";
@@ -89,7 +88,7 @@ std::vector<std::unique_ptr<Target>> targets_in(const fs::path& folder) {
   return targets;
 }
 
-/// The share of the time that a target gets: texts have few states, HDF5 has most.
+/// The share of the time for a target: texts have the fewest states, HDF5 the most.
 unsigned weight_of(std::string_view target) {
   return target == "hdf5" ? 4 : target == "rates" ? 2 : 1;
 }

@@ -15,14 +15,14 @@ constexpr std::array<std::uint64_t, 20> numbers = {
     0xff,       0x100,      0x7fff,     0xffff,     0x10000,    0x7fffffff, 0x80000000,
     0xffffffff, 1ULL << 32, 1ULL << 40, 1ULL << 62, 1ULL << 63, UINT64_MAX};
 
-/// A place where something stands, mostly: files of HDF5 are full of zeros.
+/// A position that is mostly not zero, since files of HDF5 have many zeros.
 std::size_t place(const std::string& bytes, Random& random) {
   std::size_t at = random.below(bytes.size());
   if (random.one_in(8)) return at;
   for (std::size_t steps = 0; bytes[at] == '\0' && steps < bytes.size(); ++steps) {
     at = (at + 1) % bytes.size();
   }
-  const std::size_t back = random.below(4);  // the zeros before it may be a number's
+  const std::size_t back = random.below(4);  // zeros before it may belong to a number
   return at < back ? at : at - back;
 }
 

@@ -1,5 +1,5 @@
-// Files for `--rates`: results with changed bytes, and files that have other tables and attributes
-// than results have.
+// Files for `--rates`: results with changed bytes, and files with other tables and attributes than
+// results.
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -27,7 +27,7 @@ constexpr std::array<const char*, 8> ceilings = {"link_up",       "link_down",  
                                                  "storage_read",  "device_read"};
 constexpr std::array<const char*, 3> workloads = {"gemm", "gram", "reduce"};
 
-/// What a result says of a rate, as the dry runs below compare it.
+/// The conditions of a ceiling that match those of the dry runs below.
 std::string conditions_of(std::string_view ceiling) {
   if (ceiling == "multiply_fp32") return "tiles of 256 x 256 x 1024";
   if (ceiling == "panel_read") return "f32, generated in fp32";

@@ -1,13 +1,15 @@
-// How experiments end on a GPU: guards restore its state, a wrong answer and an error cost no other
-// experiment its result, and what was finished is kept when the context is lost. The last test
-// comes last in this file: nothing else can use the GPU in this process afterwards.
+// How experiments end on a GPU: guards restore its state, sizes beyond its memory are rejected, and
+// what was finished is kept when the context is lost. The last test comes last in this file:
+// nothing else can use the GPU in this process afterwards. What needs no GPU is in
+// tests/mpi/bench_session_test.cpp.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cli/commands.hpp"
+#include "experiments/catalogue.hpp"
 #include "experiments/context.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/session.hpp"
@@ -36,20 +38,9 @@ Table fine(Bench&) {
   return std::move(rows).table();
 }
 
-Table wrong(Bench& bench) {
-  bench.verify(false, "one and one");
-  return fine(bench);
-}
-
-Table broken(Bench&) {
-  throw Error("a call has failed");
-}
-
-Table lacking(Bench&) {
-  throw NotAvailable("the GPU has no such thing");
-}
-
+/// Loses the context of the last rank.
 Table lost(Bench& bench) {
+  if (bench.rank() + 1 != bench.at_once()) return fine(bench);
   const Gpu gpu(bench);
   test::trap({}, gpu.stream());
   check(cudaStreamSynchronize(gpu.stream()), "cudaStreamSynchronize");
@@ -73,11 +64,13 @@ struct Ended {
 };
 
 /// Runs experiments with a file and reads that.
-Ended run(const std::vector<Experiment>& experiments) {
+Ended run(const std::vector<Experiment>& experiments,
+          const std::map<std::string, std::string>& more_options = {}) {
   const test::TemporaryFolder folder;
   std::string path = session().broadcast(folder / "bench.h5");
   const char* const environment[] = {nullptr};
   CommandLine line;
+  line.values.insert(more_options.begin(), more_options.end());
   line.values["output.file"] = path;
   const Options options = cli::bench_table().resolve(line, environment, std::nullopt);
   std::vector<const Experiment*> chosen;
@@ -163,49 +156,55 @@ TEST(Guards, RestoreTheCurrentGpuAndPeerAccessAfterAnException) {
   (void)cudaGetLastError();
 }
 
-Table ranks_at_once(Bench& bench) {
-  Measurements rows({{"at_once", ColumnType::integer, "ranks"}},
-                    {"rate", ColumnType::real, "GB/s"});
-  rows.add({std::int64_t{bench.at_once()}}, {2, 1, 3}, 0.5, "as expected");
-  return std::move(rows).table();
-}
-
-TEST(Experiments, TakeTurns) {
-  std::vector<Experiment> experiments;
-  for (const auto& [name, turns] :
-       {std::pair{"a", Turns::at_once}, {"b", Turns::one_by_one}, {"c", Turns::both}}) {
-    experiments.push_back(experiment(name, ranks_at_once));
-    experiments.back().turns = turns;
-    experiments.back().figure.x = "at_once";
-  }
-  const Ended ended = run(experiments);
+TEST(Experiments, SayWhatTheGpuLacks) {
+  Experiment later = experiment("a", fine), more = experiment("b", fine);
+  later.needs.compute_capability = 999;
+  more.needs.gpus = 1 + visible_gpus();
+  const Ended ended = run({later, more, experiment("c", fine)});
   EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;
-  const std::int64_t ranks = session().size();
-  const auto expect_turns = [&](const char* name, const std::vector<std::int64_t>& expected) {
-    const auto rows = ended.results.at(name).table.rows();
-    ASSERT_EQ(rows.size(), expected.size() * static_cast<std::size_t>(ranks)) << name;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      EXPECT_EQ(rows[i].get<std::int64_t>("at_once"), expected[i % expected.size()]) << name;
-    }
-  };
-  expect_turns("a", {ranks});
-  expect_turns("b", {1});
-  expect_turns("c", ranks > 1 ? std::vector<std::int64_t>{1, ranks} : std::vector{ranks});
+  for (const auto& [name, word] :
+       {std::pair{"a", std::string("99.9")}, {"b", std::to_string(more.needs.gpus)}}) {
+    const report::ExperimentResult& lacking = ended.results.at(name);
+    EXPECT_EQ(lacking.state, "not available") << name;
+    EXPECT_NE(lacking.message.find(word), std::string::npos) << lacking.message;
+  }
+  EXPECT_EQ(ended.results.at("c").state, "measured");
 }
 
-TEST(Experiments, FailAlone) {
-  const Ended ended = run({experiment("a", wrong), experiment("b", broken),
-                           experiment("c", lacking), experiment("d", fine)});
-  EXPECT_EQ(ended.code, ExitCode::unverified);
+TEST(Experiments, FeedTheGpuFromEveryPlace) {
+  const Ended ended = run({named("feed")}, {{"feed.size", "96MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;
-  EXPECT_EQ(ended.results.at("a").state, "wrong");
-  EXPECT_EQ(ended.results.at("b").state, "failed");
-  EXPECT_EQ(ended.results.at("c").state, "not available");
-  EXPECT_EQ(ended.results.at("d").state, "measured");
-  const auto rows = ended.results.at("d").table.rows();
-  EXPECT_EQ(rows.size(), static_cast<std::size_t>(session().size()));
-  EXPECT_EQ(rows[0].get<double>("rate"), 2);
+  const report::ExperimentResult& result = ended.results.at("feed");
+  EXPECT_EQ(result.state, "measured") << result.message;
+  const int turns = session().size() > 1 ? 2 : 1;
+  constexpr int cases = 7;  // five places and two ceilings
+  EXPECT_EQ(std::ranges::size(result.table.rows()), cases * turns * session().size());
+}
+
+/// Every size and count that takes memory. The ceilings are not needed before a size is rejected.
+TEST(Experiments, RejectSizesBeyondMemory) {
+  std::vector<Experiment> experiments;
+  std::map<std::string, std::string> sizes;  // by key
+  for (const Experiment& each : all()) {
+    for (const OptionRow& row : each.options) {
+      const bool is_memory = row.kind == OptionKind::size && row.key != "batching.item";
+      if (!is_memory && row.key != "reduction.count" && row.key != "reduction-order.count")
+        continue;
+      if (each.needs.gpus > visible_gpus()) continue;
+      experiments.push_back(each);
+      sizes[std::string(row.key)] = is_memory ? "1PiB" : "2^48";
+    }
+  }
+  const Ended ended = run(experiments, sizes);
+  EXPECT_EQ(ended.code, ExitCode::failed);
+  if (session().rank() != 0) return;
+  EXPECT_GE(ended.results.size(), 10U);
+  for (const auto& [name, result] : ended.results) {
+    EXPECT_EQ(result.state, "failed") << name;
+    EXPECT_NE(result.message.find(name + "."), std::string::npos) << result.message;
+  }
 }
 
 TEST(Experiments, KeepWhatWasFinishedWhenTheContextIsLost) {

@@ -43,6 +43,8 @@ constexpr Sizes usual = {800, 790, 4224};
 constexpr Sizes deep = {800, 70, 6500};
 // The same with two columns of tiles, and with four tiles.
 constexpr Sizes deep_flat = {70, 800, 6500}, deep_square = {800, 800, 6500};
+// One tile, whose blocks of K have lanes.
+constexpr Sizes small_deep = {120, 70, 6500};
 // Three rows of tiles, of which six are computed.
 constexpr Sizes square = {1600, 1600, 150};
 
@@ -60,6 +62,14 @@ struct Download {
 
   std::uint64_t end() const { return start + rows * row_bytes; }
 };
+
+/// Tiles of up to 768 x 768, so that each product here has few of them.
+gemm::Tile tile_of(const Sizes& sizes, gemm::Precision precision) {
+  gemm::Tile tile = gemm::tile_for(sizes.m, sizes.n, sizes.k, precision, true);
+  tile.m = gemm::equal_edge(sizes.m, 768, 8, 2);
+  tile.n = gemm::equal_edge(sizes.n, 768, 8, 2);
+  return tile;
+}
 
 /// C is compared with whole numbers.
 bool is_exact(gemm::Precision precision) {
@@ -106,7 +116,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
                 .ranks = static_cast<std::uint64_t>(session().size()),
                 .device_memory = std::uint64_t{1} << 30,
                 .on_host = true,
-                .tile = gemm::tile_for(sizes.m, sizes.n, sizes.k, GetParam(), true)};
+                .tile = tile_of(sizes, GetParam())};
     plan_ = plan_of(session().rank());
     library_ = gemm::make_multiply_plan(GetParam(), problem_.tile, true);
     to_.reset();
@@ -118,7 +128,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
     product_.emplace(runtime_, operands_, plan_, *library_,
                      pipeline::staging_ring(runtime_.options, runtime_.resources),
                      to_ ? &*to_ : nullptr, journal);
-    if (scale) product_->normalize({}, scales());
+    if (scale) product_->normalize({.shift = {}, .scale = scales()});
     last_with_tiles_ =
         static_cast<int>(session().max(owned(plan_).empty() ? -1 : session().rank()));
     ASSERT_EQ(plan_.super_tiles(), 1U);
@@ -314,6 +324,10 @@ TEST_P(GemmFaults, RunsWithoutFaultsPass) {
   ASSERT_EQ(plan_.segments, 4U);
   ASSERT_EQ(plan_.count_tiles(plan_.super_tile(0)), 2U);
   expect_none(1, (1 + static_cast<std::uint64_t>(session().size())) / session().size());
+
+  multiply(small_deep);
+  EXPECT_EQ(problem_.tile.lanes > 1, GetParam() != gemm::Precision::fp32x3);
+  EXPECT_EQ(run().failure, "");
 
   multiply(square, Decomposition::rows, true);
   ASSERT_EQ(plan_.tile_rows, 3U);

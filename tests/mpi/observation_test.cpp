@@ -130,7 +130,7 @@ TEST(GatherTelemetry, OfRanksWithAGpuEach) {
   EXPECT_EQ(rank, session().size() - 1);
 
   ASSERT_EQ(run.warnings.size(), static_cast<std::size_t>(session().size()) + 1);
-  EXPECT_TRUE(test::names(run.warnings[0], "rank 0", "1 memory errors"));
+  EXPECT_TRUE(test::names(run.warnings[0], "rank 0", "1 uncorrectable"));
   EXPECT_TRUE(test::names(run.warnings.back(), "power-cap", session().size() - 1));
 }
 

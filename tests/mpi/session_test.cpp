@@ -44,9 +44,9 @@ TEST(Session, AnErrorOfAnyRankIsEveryRanks) {
       FAIL() << "no rank threw";
     } catch (const AgreedError& error) {
       EXPECT_EQ(error.code(), ExitCode::usage);
-      EXPECT_EQ(error.speaks(), session().rank() == bad);
+      EXPECT_EQ(error.prints(), session().rank() == bad);
       const std::string wanted = "rank " + std::to_string(bad) + " cannot";
-      EXPECT_EQ(std::string(error.what()) == wanted, error.speaks());
+      EXPECT_EQ(std::string(error.what()) == wanted, error.prints());
     }
   }
 }

@@ -12,7 +12,7 @@ namespace shardstream::test {
 
 std::unique_ptr<device::Device> make_backend();
 
-/// A device buffer with the values, uploaded and ready.
+/// A device buffer to which the values have been uploaded.
 template <class T>
 device::Buffer<T> on_device(device::Device& device, device::Stream& stream,
                             const std::vector<T>& values) {

@@ -14,8 +14,8 @@
 
 namespace shardstream::test {
 
-/// Whether the text has the word, and not only as a part of a longer one: `--gemm.k` isn't in
-/// `--gemm.kk`, nor `1` in `16`.
+/// Whether the text contains the word as a whole: `--gemm.k` is not in `--gemm.kk`, nor `1` in
+/// `16`.
 inline bool has_word(std::string_view text, std::string_view word) {
   const auto in_word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
@@ -39,14 +39,14 @@ inline testing::AssertionResult names(std::string_view text,
   return testing::AssertionSuccess();
 }
 
-/// Whether a message has all of these texts and numbers as whole words.
+/// Whether a message contains all of these texts and numbers as whole words.
 template <class... Words>
 testing::AssertionResult names(std::string_view text, const Words&... words) {
   return names(text, std::vector<std::string>{fmt::format("{}", words)...});
 }
 
-/// The message of the error that `call` throws; the test fails if it throws none, or one with
-/// another exit code.
+/// The message of the error that `call` throws. The test fails if it throws no error or an error
+/// with another exit code.
 template <class Call>
 std::string error_of(const Call& call, ExitCode code = ExitCode::usage) {
   try {

@@ -30,7 +30,7 @@ class ForwardingStream : public device::Stream {
 
  protected:
   void launch_erased(const device::Launch& launch) override {
-    // The member is protected: only a derived class may name it.
+    // The member is protected, so only a derived class can access it.
     struct Access : device::Stream {
       using device::Stream::launch_erased;
     };

@@ -1,4 +1,4 @@
-// HDF5 files for tests, made with the C API: whatever a user's file may hold.
+// HDF5 files for tests, created with the C API, with any contents that a user's file may have.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@ inline hdf5::File make_file(const std::string& path, hsize_t user_block = 0) {
                     "H5Fcreate");
 }
 
-/// How a data set is stored; the type is the file's own.
+/// The storage of a data set.
 struct Storage {
   std::vector<hsize_t> shape;  ///< empty: a scalar
   std::vector<hsize_t> chunk = {};
   std::function<void(hid_t creation)> more = [](hid_t) {};
 };
 
-/// Makes data set `name` of type `stored`; writes `data` of type `given` unless it is null.
+/// Creates the data set `name` of type `stored`. Writes `data` of type `given` unless it is null.
 inline void make_dataset(const hdf5::File& file, const std::string& name, hid_t stored,
                          const Storage& storage, hid_t given, const void* data) {
   const hdf5::Lock lock;

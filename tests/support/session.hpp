@@ -1,4 +1,4 @@
-// The MPI session of an MPI test program; its main holds it.
+// The MPI session of an MPI test program, which its main() owns.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@ namespace shardstream::test {
 
 const launch::Session& session();
 
-/// Of each program its own: the exit code if it cannot run here, after it has said why; the same on
-/// all ranks of a host.
+/// Each program defines this: it prints why the program cannot run here and returns the exit code,
+/// the same on all ranks of a host.
 std::optional<int> exit_code_without_hardware();
 
 }  // namespace shardstream::test

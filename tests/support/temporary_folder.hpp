@@ -1,4 +1,4 @@
-// A folder for one test's files, gone with the test.
+// A folder for the files of one test, which is removed with the test.
 #pragma once
 
 #include <stdlib.h>

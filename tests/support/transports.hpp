@@ -1,5 +1,5 @@
-// What a test of collectives combines over. Each test program links one definition: the host's
-// (tests/mpi/host_transports.cpp) or CUDA's (tests/gpu/cuda_transports.cpp); the tests are the
+// The transports of tests of collectives. Each test program links one definition: the host's
+// (tests/mpi/host_transports.cpp) or CUDA's (tests/gpu/cuda_transports.cpp). The tests are the
 // same.
 #pragma once
 
@@ -18,7 +18,7 @@ std::vector<std::string> transports();
 /// This rank's device.
 std::unique_ptr<device::Device> make_own_device();
 
-/// Collective. Over MPI in pieces of `piece` bytes.
+/// A communicator over the named transport; MPI uses pieces of `piece` bytes. Collective.
 std::unique_ptr<comm::Communicator> connect(const std::string& transport, device::Device& device,
                                             std::size_t piece);
 

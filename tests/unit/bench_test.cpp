@@ -7,6 +7,9 @@
 #include "core/error.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/catalogue.hpp"
+#include "experiments/link/overlap_model.hpp"
+#include "experiments/memory/levels.hpp"
+#include "experiments/slow_ranks.hpp"
 #include "report/experiments.hpp"
 #include "report/page/experiments.hpp"
 
@@ -48,6 +51,64 @@ TEST(Catalogue, SharesOfCeilingsAreExplained) {
   }
 }
 
+TEST(Catalogue, EveryHelpSaysWhatToExpectAndWhereToReadOn) {
+  for (const Experiment& each : all()) {
+    const auto names = [&](const char* word) {
+      return each.explanation.find(word) != std::string_view::npos;
+    };
+    EXPECT_TRUE(names("Guide, section") || names("Guide, chapter") || names("Guide, sections") ||
+                names("README.md"))
+        << each.name;
+    EXPECT_TRUE(names("xpect")) << each.name;
+  }
+}
+
+/// Rates, or times, of three ranks with two cases each.
+Table gathered(const std::vector<double>& figures, double half_interval) {
+  Table table(
+      "rows",
+      {{"figure", ColumnType::real}, {"ci_lo", ColumnType::real}, {"ci_hi", ColumnType::real}});
+  for (const double figure : figures) {
+    table.add({figure, figure * (1 - half_interval), figure * (1 + half_interval)});
+  }
+  return table;
+}
+
+std::vector<std::size_t> slow_of(const std::vector<double>& figures, bool more_is_better,
+                                 double half_interval = 0.01, std::size_t ranks = 3) {
+  Figure figure;
+  figure.y = "figure";
+  figure.more_is_better = more_is_better;
+  std::vector<std::size_t> found;
+  for (const SlowRank& slow : slow_ranks(gathered(figures, half_interval), figure, ranks)) {
+    found.push_back(slow.rank);
+  }
+  return found;
+}
+
+TEST(SlowRanks, AreThoseBeyondTheirIntervalAndThreePercent) {
+  using Ranks = std::vector<std::size_t>;
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10, 20}, true), (Ranks{1}));
+  EXPECT_EQ(slow_of({10, 20, 11, 22, 10, 20}, false), (Ranks{1}));
+  EXPECT_EQ(slow_of({10, 20, 11, 22, 10, 20}, true), Ranks{});         // a fast one is no fault
+  EXPECT_EQ(slow_of({10, 20, 9.8, 19.6, 10, 20}, true), Ranks{});      // by 2 %
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10, 20}, true, 0.09), Ranks{});    // within its interval
+  EXPECT_EQ(slow_of({10, 20, 9, 20, 10, 20}, true), (Ranks{1}));       // in half of its cases
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10, 20}, true, NAN), (Ranks{1}));  // there is no interval
+  EXPECT_EQ(slow_of({10, 20, 9, 18}, true, 0.01, 1), Ranks{});         // has no siblings
+  EXPECT_EQ(slow_of({10, 20, 9, 18, 10}, true), Ranks{});              // not alike
+  EXPECT_EQ(slow_of({}, true), Ranks{});
+}
+
+TEST(SlowRanks, HaveTheirShareOfTheOthers) {
+  Figure figure;
+  figure.y = "figure";
+  const auto found = slow_ranks(gathered({10, 8, 10}, 0), figure, 3);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].cases, 1U);
+  EXPECT_DOUBLE_EQ(found[0].share, 0.8);
+}
+
 /// Two ranks with two cases each; the figure of the second case has no interval.
 report::ExperimentResult result() {
   report::ExperimentResult made;
@@ -78,6 +139,28 @@ report::ExperimentResult result() {
     made.table.add({rank, "b", std::int64_t{1}, 2.0, 2.5, NAN, NAN, NAN, ""});
   }
   return made;
+}
+
+TEST(Overlap, FollowsTheGuidesFormulas) {
+  using link::Ways;
+  const double copy = 8, kernel = 2;
+  EXPECT_DOUBLE_EQ(model({copy, copy, copy, kernel}, Ways::one, 1), copy + kernel);
+  EXPECT_DOUBLE_EQ(model({copy, copy, copy, kernel}, Ways::one, 4), copy + kernel / 4);
+  EXPECT_DOUBLE_EQ(model({kernel, kernel, kernel, copy}, Ways::one, 4), copy + kernel / 4);
+  // Both ways at once take 9, in place of 8 for each alone.
+  EXPECT_DOUBLE_EQ(model({copy, copy, 9, kernel}, Ways::two, 1), 2 * copy + kernel);
+  EXPECT_DOUBLE_EQ(model({copy, copy, 9, kernel}, Ways::two, 2), (2 * copy + kernel + 9) / 2);
+  EXPECT_DOUBLE_EQ(bound({copy, copy, 9, kernel}, Ways::two), 9);
+  EXPECT_DOUBLE_EQ(bound({copy, copy, 9, 10}, Ways::one), 10);
+}
+
+TEST(Latency, HasALevelForEachCache) {
+  using memory::Level, memory::levels_of;
+  EXPECT_EQ(levels_of({16, 16, 16.5, 60, 140, 142, 200, 337, 340}),
+            (std::vector<Level>{{0, 3}, {4, 6}, {7, 9}}));
+  EXPECT_EQ(levels_of({16, 20, 30, 60}), std::vector<Level>{});
+  EXPECT_EQ(levels_of({16, 16}), (std::vector<Level>{{0, 2}}));
+  EXPECT_EQ(levels_of({}), std::vector<Level>{});
 }
 
 TEST(Results, SayWhatAShareIsOf) {

@@ -40,14 +40,14 @@ TEST(Causes, OfDevicesMultiplyToTheTotalOnRecordedSpans) {
   EXPECT_NEAR(causes->balance * causes->overlap * causes->active, total, 1e-14);
 }
 
-TEST(Causes, OfNothingAreUnknown) {
+TEST(Causes, WithoutUsefulTimeAreUnknown) {
   EXPECT_FALSE(find_causes({}, 1));
   EXPECT_FALSE(find_causes(std::array{0.0, 0.0}, 1));
   EXPECT_FALSE(find_causes(std::array{1.0}, 0));
   EXPECT_FALSE(find_device_causes({}, {}, 1));
 }
 
-TEST(Overlap, IsOneForTheLongestStageAloneAndZeroForAllInARow) {
+TEST(Overlap, IsOneWhenHiddenAndZeroWhenSequential) {
   const std::array<double, 3> busy = {1, 2, 4};
   EXPECT_DOUBLE_EQ(*find_overlap(busy, 4), 1);
   EXPECT_DOUBLE_EQ(*find_overlap(busy, 7), 0);

@@ -153,7 +153,7 @@ class Checkpoints : public testing::Test {
 
 // ---------------------------------------------------------------- what is left
 
-TEST_F(Checkpoints, HoldTheFinishedTilesOfAKilledRun) {
+TEST_F(Checkpoints, ContainTheFinishedTilesOfAKilledRun) {
   leave_run();
   const auto checkpoint = read();
   ASSERT_EQ(numbers(checkpoint), (Numbers{0, 1}));
@@ -164,7 +164,7 @@ TEST_F(Checkpoints, HoldTheFinishedTilesOfAKilledRun) {
   }
 }
 
-TEST_F(Checkpoints, CountAGroupOnlyWhenAllRanksHaveIt) {
+TEST_F(Checkpoints, NeedAGroupOnAllRanks) {
   leave_run();
   fs::remove(journal(1));
   EXPECT_EQ(numbers(read()), Numbers{});
@@ -172,7 +172,7 @@ TEST_F(Checkpoints, CountAGroupOnlyWhenAllRanksHaveIt) {
 }
 
 /// Whatever was changed, what follows does not count; and nothing is believed that was not written.
-TEST_F(Checkpoints, DoNotCountDamagedLines) {
+TEST_F(Checkpoints, IgnoreDamagedLines) {
   leave_run();
   const std::string of_0 = read_text(journal(0)), of_1 = read_text(journal(1));
   for (std::size_t i = 0; i + 1 < of_0.size(); ++i) {
@@ -196,7 +196,7 @@ TEST_F(Checkpoints, DoNotCountDamagedLines) {
 }
 
 /// With the right checksums, as a hand or another program could have written them.
-TEST_F(Checkpoints, DoNotCountImpossibleValues) {
+TEST_F(Checkpoints, IgnoreImpossibleValues) {
   const auto line = [](JournalChecksum& checksum, const std::string& json) {
     std::array<char, 17> digits{};
     std::snprintf(digits.data(), digits.size(), "%016lx", checksum.add(json));
@@ -226,32 +226,32 @@ TEST_F(Checkpoints, DoNotCountImpossibleValues) {
 }
 
 /// In a folder that others can write to, a file with the name of a run's can be anything.
-TEST_F(Checkpoints, OfOthersAreLeftAlone) {
-  const auto expect_ignored = [&](const std::string& words) {
+TEST_F(Checkpoints, OfOtherUsersAreIgnored) {
+  const auto expect_ignored = [&](const char* what) {
     const auto before = entries();
     const EarlierRuns earlier(result_);
     EXPECT_FALSE(earlier.contested());
     EXPECT_EQ(earlier.journals(), "");
-    ASSERT_EQ(earlier.warnings().size(), 1u) << words;
-    EXPECT_TRUE(names(earlier.warnings()[0], journal(0).string(), words));
+    ASSERT_EQ(earlier.warnings().size(), 1u) << what;
+    EXPECT_TRUE(names(earlier.warnings()[0], journal(0).string())) << what;
     EXPECT_EQ(look_for_remains(result_).warnings.size(), 1u);
     EXPECT_EQ(entries(), before);
     fs::remove(journal(0));
   };
   fs::create_symlink("/dev/zero", journal(0));
-  expect_ignored("symbolic link");
+  expect_ignored("a symbolic link");
   ASSERT_EQ(::mkfifo(journal(0).c_str(), 0600), 0);
-  expect_ignored("no regular file");
+  expect_ignored("a pipe");
   fs::create_directory(journal(0));
-  expect_ignored("is ignored");
+  expect_ignored("a folder");
   std::ofstream(journal(0)) << "something else\n";
-  expect_ignored("does not begin as");
+  expect_ignored("another beginning");
   std::ofstream{journal(0)};
   fs::resize_file(journal(0), max_journal_bytes + 1);
-  expect_ignored("larger than");
+  expect_ignored("too large");
   std::ofstream{journal(0)};
   fs::permissions(journal(0), fs::perms::all);
-  expect_ignored("written by other users");
+  expect_ignored("writable by other users");
   if (::geteuid() == 0) {  // else no file can be given away
     std::ofstream{journal(0)};
     ASSERT_EQ(::chown(journal(0).c_str(), 65534, 65534), 0);
@@ -277,7 +277,7 @@ TEST_F(Checkpoints, AreRemovedOnlyIfTheirNamesHaveTheForm) {
   EXPECT_EQ(entries(), others);
 }
 
-TEST_F(Checkpoints, AreForTheirUserAlone) {
+TEST_F(Checkpoints, AreAccessibleOnlyToTheirUser) {
   Run run(*this, "new", 1);
   run.begin();
   for (const std::string& name : entries()) {
@@ -317,7 +317,7 @@ TEST_F(Checkpoints, EndAtATornLine) {
   }
 }
 
-TEST_F(Checkpoints, AreSparedByTheNextRunAndThenRemoved) {
+TEST_F(Checkpoints, AreKeptByTheNextRunUntilTakenOver) {
   leave_run();
   const fs::path dead = part_path_of(result_, id("dead"));
   std::ofstream{dead};  // without a journal
@@ -336,7 +336,7 @@ TEST_F(Checkpoints, AreSparedByTheNextRunAndThenRemoved) {
   EXPECT_EQ(entries(), std::set<std::string>{});
 }
 
-TEST_F(Checkpoints, AreWorthNothingWithoutTheirPartFile) {
+TEST_F(Checkpoints, NeedTheirPartFile) {
   leave_run();
   fs::remove(part_path_of(result_, id("old")));
   std::ofstream(folder_ / ".C.h5.more.old.0.checkpoint") << "of a longer name";
@@ -344,7 +344,7 @@ TEST_F(Checkpoints, AreWorthNothingWithoutTheirPartFile) {
   EXPECT_EQ(entries(), std::set<std::string>{".C.h5.more.old.0.checkpoint"});
 }
 
-TEST_F(Checkpoints, OfRunsThatGoOnAreLeftAlone) {
+TEST_F(Checkpoints, OfRunningRunsAreIgnored) {
   Run run(*this, "living", 2);
   run.begin();
   const auto before = entries();
@@ -374,7 +374,7 @@ TEST_F(Checkpoints, AreNotReadWhileARankStillWrites) {
 }
 
 /// As a dry run does: nothing is removed or taken from a run that begins meanwhile.
-TEST_F(Checkpoints, AreLookedAt) {
+TEST_F(Checkpoints, CanBeInspectedWithoutChanges) {
   EXPECT_FALSE(look_for_remains(result_).checkpoint);
   leave_run();
   in_killed_process([&] { (new Run(*this, "useless", 1))->begin(); });
@@ -387,7 +387,7 @@ TEST_F(Checkpoints, AreLookedAt) {
   EXPECT_FALSE(look_for_remains(result_).checkpoint == std::nullopt);
   EXPECT_FALSE(next.contested());
 
-  // Of what is not known it can't be told whether it is the same.
+  // Values that are unknown are not compared.
   const auto compare = [&](const Fingerprint& now, bool stored = true) {
     constexpr std::array<std::string_view, 1> unknown = {"gemm.alpha"};
     expect_same_computation(*remains.checkpoint, now, stored, unknown);
@@ -399,7 +399,7 @@ TEST_F(Checkpoints, AreLookedAt) {
   EXPECT_THROW(compare(product, false), UsageError);
 }
 
-TEST_F(Checkpoints, TakeNoMoreDiskThanIsReserved) {
+TEST_F(Checkpoints, StayWithinTheReservedDiskSpace) {
   constexpr std::uint64_t pieces = 500, groups = 50;
   Run run(*this, "new", 2);
   run.begin();
@@ -417,7 +417,7 @@ TEST_F(Checkpoints, TakeNoMoreDiskThanIsReserved) {
 }
 
 /// Killed once more while it took over what the first had finished.
-TEST_F(Checkpoints, OfSeveralRunsAreOne) {
+TEST_F(Checkpoints, OfSeveralRunsAreMerged) {
   leave_run("first", 100);
   in_killed_process([&] {
     const auto earlier = read();
@@ -440,7 +440,7 @@ TEST_F(Checkpoints, OfSeveralRunsAreOne) {
   EXPECT_EQ(numbers(read()), (Numbers{1, 7}));
 }
 
-TEST_F(Checkpoints, WithoutStoredPiecesHoldTheirRecords) {
+TEST_F(Checkpoints, WithoutStoredPiecesKeepTheirRecords) {
   in_killed_process([&] {
     Run& run = *new Run(*this, "old", 1, false);
     run.begin();
@@ -473,7 +473,7 @@ TEST_F(Checkpoints, KeepTheirElementsWhenAnErrorEndsTheRun) {
 
 // ---------------------------------------------------------------- what is written
 
-TEST_F(Checkpoints, AreOfTheSameComputationOnly) {
+TEST_F(Checkpoints, OfOtherComputationsAreRejected) {
   leave_run();
   const auto checkpoint = read();
   const auto complaint = [&](const Fingerprint& now, bool stores = true) -> std::string {
@@ -523,7 +523,7 @@ TEST_F(Checkpoints, AreWrittenByManyThreads) {
 }
 
 /// Seen before any work, not when the disk is full.
-TEST_F(Checkpoints, NeedRoomForTheirJournals) {
+TEST_F(Checkpoints, NeedDiskSpaceForTheirJournals) {
   in_killed_process([&] {
     Run& run = *new Run(*this, "old", 1);
     ::signal(SIGXFSZ, SIG_IGN);

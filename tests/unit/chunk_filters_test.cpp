@@ -124,7 +124,7 @@ TEST(ChunkFilters, DamagedDataAreNamed) {
   EXPECT_EQ(out, noise(4000));
 }
 
-TEST(ChunkFilters, OthersAreLeftToHdf5) {
+TEST(ChunkFilters, UnknownFiltersAreLeftToHdf5) {
   const hdf5::Lock lock;
   const hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
   H5Pset_scaleoffset(creation.get(), H5Z_SO_INT, 0);
@@ -136,7 +136,7 @@ TEST(ChunkFilters, OthersAreLeftToHdf5) {
 
 // ---------------------------------------------------------------- shared chunks
 
-TEST(DecodedChunks, AreDecodedOnceAndGivenUpWhenAllIsRead) {
+TEST(DecodedChunks, AreDecodedOnceAndFreedWhenRead) {
   DecodedChunks chunks(4, 100);
   auto found = chunks.find(7);
   ASSERT_TRUE(found.claim);

@@ -293,7 +293,7 @@ TEST_F(ChunkedSources, UnwrittenChunksHaveTheFillValue) {
   }
 }
 
-TEST_F(ChunkedSources, FiltersThatAChunkLeavesOutAreNotUndone) {
+TEST_F(ChunkedSources, FiltersThatAChunkOmitsAreNotApplied) {
   make(H5T_NATIVE_FLOAT, {{32, 40}, {8, 10}, all_filters.at("shuffle, deflate, fletcher32")});
   const auto plain = counting<float>(80);
   Bytes shuffled(320);
@@ -366,7 +366,7 @@ TEST_F(ChunkedSources, DamagedChunksAreNamed) {
   }
 }
 
-TEST_F(ChunkedSources, FilesThatWereCutAreNamed) {
+TEST_F(ChunkedSources, TruncatedFilesAreNamed) {
   for (const auto* const filter : {"none", "deflate"}) {
     make(H5T_NATIVE_DOUBLE, {{100'000}, {50'000}, all_filters.at(filter)});
     const auto source = open(file_, ReadWay::automatic);

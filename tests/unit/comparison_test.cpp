@@ -86,7 +86,7 @@ TEST(Comparison, VerdictsLieOnTheSidesOfTheThreshold) {
   EXPECT_EQ(verdict(1.03, 0), Change::slower);
 }
 
-TEST(Comparison, TooFewSamplesAreUnclearAndSayHowManyAreMissing) {
+TEST(Comparison, TooFewSamplesAreUnclearWithTheMissingNumber) {
   struct Case {
     Launches launches;
     std::size_t missing_launches, missing_repetitions;
@@ -169,7 +169,7 @@ TEST(Comparison, OfRatesIsTheInverseWithTheSameVerdict) {
   EXPECT_EQ(rates.change, Change::slower);
 }
 
-TEST(Comparison, RejectsWhatNoRunCanMeasure) {
+TEST(Comparison, RejectsImpossibleValues) {
   for (const double bad : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     EXPECT_THROW(compare(Launches{{1}}, Launches{{1, bad}}, 0.02), UsageError) << bad;
   }

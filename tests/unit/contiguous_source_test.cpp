@@ -109,7 +109,7 @@ TEST_F(ContiguousSources, ManyThreadsMayReadDirect) {
   for (auto& reader : readers) reader.join();
 }
 
-TEST_F(ContiguousSources, ACutFileIsTruncatedEitherWay) {
+TEST_F(ContiguousSources, ATruncatedFileIsReportedInBothWays) {
   const auto expect_truncated = [](const auto& read) {
     const std::string message = error_of(read, ExitCode::failed);
     EXPECT_TRUE(names(message, "truncated", "elements 1000 to 50999"));
@@ -152,7 +152,7 @@ TEST_F(ContiguousSources, AutomaticReadsColdDataDirect) {
   expect_same_bytes(source, 0, {0, half});
 }
 
-TEST_F(ContiguousSources, TheWayThatIsAskedForStays) {
+TEST_F(ContiguousSources, TheRequestedWayIsKept) {
   if (!can_read_direct()) GTEST_SKIP() << "this file system refuses O_DIRECT";
   auto direct = open(ElementType::u8, 0, ReadWay::direct);
   direct.prepare({0, 1000});

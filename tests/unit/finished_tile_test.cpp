@@ -23,7 +23,8 @@ const FinishedTile finished = {.tile = 3,
                                .squares = 1.0 / 3,
                                .worst = 0.5,
                                .detection_threshold = infinity,
-                               .unchecked = 4};
+                               .unchecked = 4,
+                               .constant = 2};
 
 TEST(FinishedTiles, SurviveTheirRecord) {
   const io::FinishedPiece piece = piece_of(finished, 2);
@@ -37,6 +38,7 @@ TEST(FinishedTiles, SurviveTheirRecord) {
   EXPECT_EQ(back->worst, finished.worst);
   EXPECT_EQ(back->detection_threshold, finished.detection_threshold);
   EXPECT_EQ(back->unchecked, finished.unchecked);
+  EXPECT_EQ(back->constant, finished.constant);
 }
 
 TEST(FinishedTiles, WithImpossibleValuesDoNotCount) {
@@ -49,7 +51,7 @@ TEST(FinishedTiles, WithImpossibleValuesDoNotCount) {
   EXPECT_FALSE(with(1, -1));
   EXPECT_FALSE(with(3, -1));
   for (const double worst : {-1.0, 2.0, nan}) EXPECT_FALSE(with(2, worst)) << worst;
-  for (const std::size_t size : {0, 4, 6}) {
+  for (const std::size_t size : {0, 5, 7}) {
     io::FinishedPiece piece = piece_of(finished, {});
     piece.record.resize(size);
     EXPECT_FALSE(tile_of(piece)) << size;

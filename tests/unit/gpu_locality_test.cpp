@@ -82,7 +82,7 @@ TEST_F(GpuLocality, NearCpusAndTheNodeThatHasThem) {
   EXPECT_EQ(second.numa_node, 1);
 }
 
-TEST_F(GpuLocality, TheWholeMachineIsNoPlace) {
+TEST_F(GpuLocality, TheWholeMachineHasNoNode) {
   const Locality anywhere = locality_of("0000:f0:00.0");
   EXPECT_EQ(list_of(anywhere.cpus), "0-7");
   EXPECT_EQ(anywhere.numa_node, -1);
@@ -95,13 +95,13 @@ TEST_F(GpuLocality, MissingGpusAreUnknown) {
   }
 }
 
-TEST_F(GpuLocality, ThreadsOfACoreStandTogether) {
+TEST_F(GpuLocality, ThreadsOfACoreAreAdjacent) {
   EXPECT_EQ(neighbours_together(cpus_of("0-7")), (Cpus{0, 4, 1, 5, 2, 6, 3, 7}));
   EXPECT_EQ(neighbours_together(cpus_of("1,3-5")), (Cpus{4, 1, 5, 3}));
   EXPECT_EQ(neighbours_together(cpus_of("6-9")), cpus_of("6-9"));  // some that are unheard of
 }
 
-TEST(MemoryNodes, CountPagesThatWereTouched) {
+TEST(MemoryNodes, CountTouchedPages) {
   constexpr std::size_t bytes = std::size_t{32} << 20;
   const std::vector<char> memory(bytes, 1);
   const std::string nodes = numa_nodes_of(memory.data(), memory.size());

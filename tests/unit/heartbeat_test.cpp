@@ -8,7 +8,7 @@
 namespace shardstream::launch {
 namespace {
 
-TEST(Heartbeat, TellsPhaseAndStep) {
+TEST(Heartbeat, ReportsPhaseAndStep) {
   Heartbeat heartbeat;
   EXPECT_EQ(heartbeat.pulse().phase, "start");
   heartbeat.enter("stream");
@@ -21,7 +21,7 @@ TEST(Heartbeat, TellsPhaseAndStep) {
   EXPECT_EQ(heartbeat.pulse().step, "");
 }
 
-TEST(Heartbeat, EverythingIsMovementButLooking) {
+TEST(Heartbeat, EveryCallExceptPulseIsProgress) {
   Heartbeat heartbeat;
   auto before = heartbeat.pulse().moves;
   const auto has_moved = [&] {
@@ -53,7 +53,7 @@ TEST(Heartbeat, WaitsNestAndKeepThePhase) {
   EXPECT_NE(heartbeat.pulse().moves, before);
 }
 
-TEST(Heartbeat, StopsWhatIsThereStill) {
+TEST(Heartbeat, StopAllCallsOnlyLivingAtHangs) {
   Heartbeat heartbeat;
   int first = 0, second = 0;
   const Heartbeat::AtHang one(heartbeat, [&] { ++first; });

@@ -71,7 +71,7 @@ TEST(Limits, OfMemoryAndThreadsAreInTheMessage) {
   EXPECT_TRUE(names(thread, "ulimit -v", "1125899906842624 KiB", "ulimit -u", 10000));
 }
 
-TEST(Limits, OtherErrorsKeepTheirWords) {
+TEST(Limits, OtherErrorsKeepTheirText) {
   EXPECT_EQ(message_of(UsageError("give -o")), "give -o");
   EXPECT_EQ(message_of(std::runtime_error("no")), "no");
 }

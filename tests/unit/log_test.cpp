@@ -57,7 +57,7 @@ TEST(Log, WithoutPrefixWritesTheLineAlone) {
   EXPECT_EQ(file.text(), "hello\nwarning: hm\n");
 }
 
-TEST(Log, LetsNothingActOnTheTerminal) {
+TEST(Log, EscapesControlCharacters) {
   LogFile file;
   Log log("", file.get());
   log.error("file '\x1b[31m\nerror: \xff'");

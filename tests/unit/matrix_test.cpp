@@ -127,7 +127,7 @@ TEST_F(Matrices, MayBeReadPastThePageCache) {
   expect_all_rectangles(*matrix, counting<float>(m * n));
 }
 
-TEST_F(Matrices, ChunkedOnesAreCutAcrossTheirChunks) {
+TEST_F(Matrices, RectanglesMayCrossChunks) {
   for (const std::vector<hsize_t>& chunk :
        {std::vector<hsize_t>{8, 10}, {1, n}, {m, 1}, {m, n}, {7, 53}}) {
     make(H5T_NATIVE_FLOAT, {{m, n}, chunk});
@@ -218,7 +218,7 @@ TEST_F(Matrices, OneDimensionIsAColumn) {
                         counting<std::int32_t>(m * n));
 }
 
-TEST_F(Matrices, ASingleElementIsOne) {
+TEST_F(Matrices, ASingleElementIsAMatrix) {
   const float one = 42;
   for (const std::vector<hsize_t>& shape : {std::vector<hsize_t>{}, {1}, {1, 1}}) {
     for (const hid_t stored : {H5T_IEEE_F32LE, H5T_IEEE_F32BE}) {
@@ -230,7 +230,7 @@ TEST_F(Matrices, ASingleElementIsOne) {
   }
 }
 
-TEST_F(Matrices, NothingIsReadOfAnEmptyRectangle) {
+TEST_F(Matrices, AnEmptyRectangleReadsNothing) {
   for (const std::vector<hsize_t>& chunk : {std::vector<hsize_t>{}, {8, 8}}) {
     make(H5T_NATIVE_DOUBLE, {{m, n}, chunk});
     const auto matrix = open({{"input.a", file_}});
@@ -240,7 +240,7 @@ TEST_F(Matrices, NothingIsReadOfAnEmptyRectangle) {
   }
 }
 
-TEST_F(Matrices, ARectangleEndsInsideIt) {
+TEST_F(Matrices, RectanglesBeyondTheMatrixAreErrors) {
   for (const std::vector<hsize_t>& chunk : {std::vector<hsize_t>{}, {8, 8}}) {
     make(H5T_NATIVE_DOUBLE, {{m, n}, chunk});
     const auto matrix = open({{"input.a", file_}});
@@ -281,7 +281,7 @@ TEST_F(Matrices, GeneratedElementsAreNumberedRowByRow) {
   expect_all_rectangles(*open({{"input.seed", "9"}}, "input.a", m, n), expected);
 }
 
-TEST_F(Matrices, GeneratedOnesDiffer) {
+TEST_F(Matrices, GeneratedMatricesDiffer) {
   std::vector<float> a(12), b(12), c(12);
   const auto read = [](const std::string& key, std::vector<float>& values) {
     open({{"input.c", "uniform"}}, key)
@@ -295,7 +295,7 @@ TEST_F(Matrices, GeneratedOnesDiffer) {
   EXPECT_NE(b, c);
 }
 
-TEST_F(Matrices, TheCallerSaysWhatTypeIsGenerated) {
+TEST_F(Matrices, TheCallerChoosesTheGeneratedType) {
   const char* const no_environment[] = {nullptr};
   const OptionTable table({input_options(), matrix_options()});
   const auto options = table.resolve({}, no_environment, {});

@@ -30,7 +30,7 @@ TEST(ModelLaw, FixedWorkFollowsAmdahl) {
   EXPECT_NEAR(speedup(law, 1'000'000'000), 20, 1e-6);  // 1 / s
 }
 
-TEST(ModelLaw, ExtremeSharesAreNoSpeedupAndIdealSpeedup) {
+TEST(ModelLaw, ExtremeSharesGiveNoOrIdealSpeedup) {
   const Law serial{.work = 3, .serial = 1}, parallel{.work = 3, .serial = 0};
   EXPECT_DOUBLE_EQ(speedup(serial, 7), 1);
   EXPECT_EQ(predict(serial, 7).parallel, 0);
@@ -77,7 +77,7 @@ TEST(ModelLaw, OnlyRankZeroIsSerialAndOverheadIsNoWork) {
   EXPECT_EQ(counted_of_all(law, {}, 2, 0), 2'000'000'000);
 }
 
-TEST(ModelNoise, DependsOnSeedRankAndRepetitionAlone) {
+TEST(ModelNoise, DependsOnlyOnSeedRankAndRepetition) {
   const Noise noise{.deviation = 0.3, .seed = 7};
   EXPECT_EQ(factor(noise, 3, 5), factor(noise, 3, 5));
   EXPECT_NE(factor(noise, 3, 5), factor(noise, 5, 3));
@@ -86,7 +86,7 @@ TEST(ModelNoise, DependsOnSeedRankAndRepetitionAlone) {
 }
 
 /// Of 200 000 values the mean is uncertain by 0.0007 (one sigma); a log-normal deviation by 0.001.
-TEST(ModelNoise, HasTheMeanAndDeviationThatWereAskedFor) {
+TEST(ModelNoise, HasTheRequestedMeanAndDeviation) {
   const Noise noise{.deviation = 0.3, .seed = 1};
   double sum = 0, squares = 0;
   constexpr int count = 200'000;
@@ -102,7 +102,7 @@ TEST(ModelNoise, HasTheMeanAndDeviationThatWereAskedFor) {
   EXPECT_NEAR(std::sqrt(squares / count - mean * mean), 0.3, 0.006);
 }
 
-TEST(ModelNoise, LeavesWarmUpsAlone) {
+TEST(ModelNoise, DoesNotAffectWarmUps) {
   const Law law{.work = 1, .serial = 0};
   const Noise noise{.deviation = 0.5, .seed = 1};
   EXPECT_EQ(parts_of(law, noise, 0, 2, std::nullopt).parallel, 500'000'000);
@@ -131,7 +131,7 @@ RankReport reported(std::int64_t asked, std::int64_t lasted) {
   return report;
 }
 
-TEST(ModelVerification, PassesWhatLastedLongEnough) {
+TEST(ModelVerification, AcceptsPartsThatLastedLongEnough) {
   EXPECT_EQ(fault({reported(100, 100), reported(100, 105)}, std::nullopt), "");
 }
 

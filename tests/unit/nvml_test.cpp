@@ -16,7 +16,7 @@ using test::names;
 using test::FakeNvml;
 using test::fresh_fake_nvml;
 
-TEST(Nvml, MissingIsNoError) {
+TEST(Nvml, AMissingLibraryIsNotAnError) {
   const Nvml nvml("libno-such-nvml.so.1");
   EXPECT_TRUE(names(nvml.problem(), "libno-such-nvml.so.1"));
   EXPECT_TRUE(nvml.gpus().empty());
@@ -24,19 +24,19 @@ TEST(Nvml, MissingIsNoError) {
   EXPECT_EQ(nvml.driver_version(), "");
 }
 
-TEST(Nvml, NotLoadedIsWithoutGpus) {
+TEST(Nvml, WithoutALibraryHasNoGpus) {
   const Nvml nvml;
   EXPECT_FALSE(nvml.problem().empty());
   EXPECT_TRUE(nvml.gpus().empty());
 }
 
-TEST(Nvml, AnotherLibraryIsNoNvml) {
+TEST(Nvml, AnotherLibraryIsRejected) {
   const Nvml nvml("libm.so.6");
   EXPECT_TRUE(names(nvml.problem(), "nvmlInit_v2"));
   EXPECT_TRUE(nvml.gpus().empty());
 }
 
-TEST(Nvml, SaysWhyItDoesNotStart) {
+TEST(Nvml, ReportsWhyItDoesNotStart) {
   FakeNvml& knobs = fresh_fake_nvml();
   knobs.init_status = 9;
   const Nvml nvml(FAKE_NVML);
@@ -45,7 +45,7 @@ TEST(Nvml, SaysWhyItDoesNotStart) {
   EXPECT_EQ(knobs.sessions, 0);
 }
 
-TEST(Nvml, EndsWhatItBegan) {
+TEST(Nvml, ShutsDownAfterInit) {
   const FakeNvml& knobs = fresh_fake_nvml();
   {
     Nvml one(FAKE_NVML);
@@ -57,7 +57,7 @@ TEST(Nvml, EndsWhatItBegan) {
   EXPECT_EQ(knobs.sessions, 0);
 }
 
-TEST(Nvml, TellsOfItsGpus) {
+TEST(Nvml, ReportsFactsOfGpus) {
   fresh_fake_nvml();
   const Nvml nvml(FAKE_NVML);
   EXPECT_EQ(nvml.problem(), "");

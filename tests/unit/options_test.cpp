@@ -81,7 +81,7 @@ class IniFile {
 
 // ---------------------------------------------------------------- command line
 
-TEST(CommandLine, TakesEveryForm) {
+TEST(CommandLine, AcceptsEveryForm) {
   const CommandLine line =
       parse({"run", "--reduce.ops", "sum,min", "--device.backend=host", "-o", "a.h5", "reduce"});
   EXPECT_EQ(line.words, (Words{"run", "reduce"}));
@@ -102,7 +102,7 @@ TEST(CommandLine, TakesNegativeNumbersAsValues) {
   EXPECT_EQ(parse({"--output.note=--x"}).values.at("output.note"), "--x");
 }
 
-TEST(CommandLine, TakesAllAfterTwoDashesAsWords) {
+TEST(CommandLine, TreatsEverythingAfterTwoDashesAsWords) {
   EXPECT_EQ(parse({"a", "--", "--reduce.ops", "-o", "--=x"}).words,
             (Words{"a", "--reduce.ops", "-o", "--=x"}));
   EXPECT_TRUE(parse({}).words.empty());
@@ -139,14 +139,14 @@ TEST(CommandLine, ErrorsNameTheOptionAndWhatItTakes) {
   }
 }
 
-TEST(CommandLine, SuggestsNothingFarOff) {
+TEST(CommandLine, SuggestsOnlySimilarOptions) {
   const std::string message = error_of([] { parse({"--entirely.different"}); });
   EXPECT_EQ(message.find("--"), message.rfind("--")) << message;
 }
 
 // ---------------------------------------------------------------- precedence and readers
 
-TEST(Resolve, TakesTheStrongestSource) {
+TEST(Resolve, UsesTheSourceWithPrecedence) {
   const IniFile ini("[reduce]\nops = max\nnan = ignore\n[verify]\nsamples = 3\n");
   const Options options =
       resolve({"--reduce.ops", "sum"},
@@ -213,7 +213,7 @@ TEST(CommandLine, TheLastOfSeveralValuesCounts) {
   EXPECT_FALSE(resolve({"--verify.enabled", "--verify.enabled=no"}).flag("verify.enabled"));
 }
 
-TEST(Resolve, TakesTheBoundsThemselves) {
+TEST(Resolve, AcceptsTheBounds) {
   EXPECT_EQ(resolve({"--pipeline.slots", "1"}).count("pipeline.slots"), 1u);
   EXPECT_EQ(resolve({"--pipeline.slots", "4096"}).count("pipeline.slots"), 4096u);
   EXPECT_EQ(resolve({"--comm.timeout", "1000ms"}).seconds("comm.timeout"), 1.0);
@@ -287,7 +287,7 @@ TEST(Resolve, RejectsUnknownKeys) {
 
 // ---------------------------------------------------------------- environment
 
-TEST(Environment, MakesNamesOfKeys) {
+TEST(Environment, HasAVariableForEachKey) {
   const Options options =
       resolve({}, {"SHARDSTREAM_PIPELINE_SLOT_SIZE=8MiB", "PATH=/bin", "XSHARDSTREAM_FOO=1",
                    "SHARDSTREAM=1", "SHARDSTREAM_OUTPUT_NOTE=a=b"});
@@ -295,7 +295,7 @@ TEST(Environment, MakesNamesOfKeys) {
   EXPECT_EQ(options.text("output.note"), "a=b");
 }
 
-TEST(Environment, LeavesTheTestsVariablesAlone) {
+TEST(Environment, IgnoresTheVariablesOfTests) {
   EXPECT_NO_THROW(resolve({}, {"SHARDSTREAM_TEST_DROP_WAIT=3"}));
 }
 
@@ -358,12 +358,12 @@ TEST(Ini, StripsOnlyMatchingQuotes) {
   }
 }
 
-TEST(Ini, TakesWholeKeysBeforeAnySection) {
+TEST(Ini, AcceptsWholeKeysBeforeAnySection) {
   const IniFile ini("reduce.ops = max");  // and no newline at the end
   EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.ops"), "max");
 }
 
-TEST(Ini, TakesASectionInTwoPieces) {
+TEST(Ini, AcceptsASectionInTwoPieces) {
   const IniFile ini("[reduce]\nops = max\n[output]\n[reduce]\nnan = error\n");
   EXPECT_EQ(resolve({}, {}, ini.path()).text("reduce.nan"), "error");
 }
@@ -402,7 +402,7 @@ TEST(Ini, ErrorsNameFileAndLine) {
   }
 }
 
-TEST(Ini, MayNotBeADataFile) {
+TEST(Ini, RejectsADataFile) {
   const IniFile ini("");
   std::filesystem::resize_file(ini.path(), (1 << 20) + 1);
   EXPECT_TRUE(names(error_of([&] { resolve({}, {}, ini.path()); }), ini.path().string(), "INI"));
@@ -410,7 +410,7 @@ TEST(Ini, MayNotBeADataFile) {
   EXPECT_NO_THROW(resolve({}, {}, ini.path()));
 }
 
-TEST(Ini, MustBeThere) {
+TEST(Ini, RejectsAMissingFile) {
   EXPECT_TRUE(names(error_of([] { resolve({}, {}, "/no/such/file.ini"); }), "/no/such/file.ini"));
   EXPECT_TRUE(names(error_of([] { resolve({}, {}, "/tmp"); }), "'/tmp'", "directory"));
 }
@@ -544,7 +544,7 @@ TEST(Help, WritesSingleOptionsToo) {
   EXPECT_TRUE(names(help, "--output.note "));
 }
 
-TEST(Help, HoldsEveryOptionWithinItsWidth) {
+TEST(Help, ListsEveryOptionWithinItsWidth) {
   const OptionTable table = option_table();
   const std::string help = table.help();
   for (const OptionRow& row : table.rows()) {

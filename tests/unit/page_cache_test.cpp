@@ -78,7 +78,7 @@ TEST_F(PageCache, HalfOfItIsPartly) {
 }
 
 /// A look must not make warm what it looks at: another would then find it so.
-TEST_F(PageCache, LookingBringsInNoMoreThanThePagesLookedAt) {
+TEST_F(PageCache, SamplingLoadsOnlyTheSampledPages) {
   if (!drop({0, 8 * MiB})) GTEST_SKIP() << "this file system keeps its pages";
   for (int i = 0; i < 10; ++i) cached_share_by_mapping(file_, {0, 8 * MiB}, 100);
   EXPECT_EQ(cached_share_by_mapping(file_, {0, 8 * MiB}, 2048), 0.0);
@@ -88,7 +88,7 @@ TEST_F(PageCache, LookingBringsInNoMoreThanThePagesLookedAt) {
   EXPECT_LE(*share, 4 * 16 / 2048.0);
 }
 
-TEST_F(PageCache, BytesThatAreNotThereAreNotCached) {
+TEST_F(PageCache, MissingBytesAreNotCached) {
   EXPECT_EQ(cached_share(file_, {0, 0}), std::nullopt);
   for (const Ask ask : ways) {
     const auto share = ask(file_, {16 * MiB, MiB}, 10);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/page/figure.hpp"
+#include "report/page/figures/figure.hpp"
 #include "report/page/gnuplot.hpp"
 #include "report/page/html.hpp"
 
@@ -44,7 +44,7 @@ TEST(InlinedPicture, HasPrefixesAndNoTitles) {
   EXPECT_EQ(svg.find("<g "), std::string::npos) << svg;
 }
 
-TEST(Drawing, GoesOnAfterAScriptThatCannotBeDrawn) {
+TEST(Drawing, ContinuesAfterAFailedScript) {
   Script good;
   good.plot({{1, 2}, {2, 3}}, "using 1:2 with lines");
   const Drawing drawing = draw({good.text(), "set yrange [0:", good.text()});

@@ -109,7 +109,7 @@ TEST(Plan, SizesAreWholeLeaves) {
   EXPECT_EQ(sizes.slot, leaf);
 }
 
-TEST(Plan, AShortShardTakesNoMoreThanItself) {
+TEST(Plan, SizesAreLimitedToAShortShard) {
   const Sizes sizes = plan_for({}, 100);
   EXPECT_EQ(sizes.batch, leaf);
   EXPECT_EQ(sizes.batches, 1U);
@@ -118,7 +118,7 @@ TEST(Plan, AShortShardTakesNoMoreThanItself) {
   EXPECT_NO_THROW(plan_for({}, 0));
 }
 
-TEST(Plan, AResidentShardHasRoomForAllBatches) {
+TEST(Plan, AResidentShardHoldsAllBatches) {
   const Sizes whole = plan_for({"--pipeline.mode", "resident"}, GiB);
   EXPECT_EQ(whole.batch, GiB);
   EXPECT_EQ(whole.batches, 1U);

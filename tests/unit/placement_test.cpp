@@ -75,8 +75,8 @@ std::vector<std::string> lists(const Plan& plan) {
   return cpus;
 }
 
-std::string refusal(const std::vector<Situation>& ranks, const Wishes& wishes = {}) {
-  return error_of([&] { place(ranks, wishes); });
+std::string refusal(const std::vector<Situation>& ranks, const Request& request = {}) {
+  return error_of([&] { place(ranks, request); });
 }
 
 using Ints = std::vector<int>;
@@ -119,7 +119,7 @@ std::vector<Choice> choices() {
   };
 }
 
-TEST(Placement, OneGpuARank) {
+TEST(Placement, EachRankTakesOneGpu) {
   for (const Choice& choice : choices()) {
     const Plan plan = place(choice.ranks, {.oversubscribe = choice.oversubscribe});
     EXPECT_EQ(ordinals(plan), choice.gpus) << choice.what;
@@ -187,11 +187,11 @@ TEST(Placement, OneBackendForAll) {
   EXPECT_EQ(ordinals(place(mixed, {.backend = "host"})), (Ints{-1, -1, -1}));
 }
 
-TEST(Placement, AProblemOfOneRankIsAProblem) {
+TEST(Placement, AProblemOfOneRankIsAnError) {
   auto ranks = joined(like("a", 2, 2), like("b", 2, 2));
   ranks[3].gpus.clear();
   ranks[3].problem = "cudaErrorInsufficientDriver: too old";
-  EXPECT_TRUE(names(refusal(ranks), "on b", "rank 3", "cudaErrorInsufficientDriver: too old",
+  EXPECT_TRUE(names(refusal(ranks), "of b", "rank 3", "cudaErrorInsufficientDriver: too old",
                     "--device.backend host"));
 }
 
@@ -206,7 +206,7 @@ TEST(Placement, GoodPlacementsHaveNoWarnings) {
   }
 }
 
-TEST(Placement, UnlikeModelsAreNamed) {
+TEST(Placement, DifferentModelsAreNamed) {
   auto ranks = like("a", 2, 2);
   ranks.push_back(rank_on("b", {gpu("b", 0, a100)}));
   const Plan plan = place(ranks, {});
@@ -369,8 +369,8 @@ TEST(Placement, DistantCpusAreKeptWithAWarning) {
   const Plan plan = place(ranks, {});
   EXPECT_EQ(lists(plan), (Texts{"16,48", "17,49", "18,50", "19,51"}));
   ASSERT_GE(plan.warnings.size(), 1U);
-  EXPECT_TRUE(names(plan.warnings[0], "ranks 0-1 far", "rank 0 on a has CPUs 16,48",
-                    "0000:10:00.0 is near CPUs 0-15,32-47 (NUMA node 0)", "--bind-to none"));
+  EXPECT_TRUE(names(plan.warnings[0], "ranks 0-1 far", "rank 0 on a has CPUs 16,48", "0000:10:00.0",
+                    "0-15,32-47", "NUMA node 0", "--bind-to none"));
 }
 
 // ---------------------------------------------------------------- as text
@@ -383,7 +383,7 @@ TEST(Cpus, ListsAreReadAsTheyAreWritten) {
   for (const char* wrong : {"a", "1-", "-1", "1,,2", "1 2"}) EXPECT_THROW(cpus_of(wrong), Error);
 }
 
-TEST(Placement, TheFirstGpuMayBeAnother) {
+TEST(Placement, TheFirstGpuCanBeChosen) {
   const auto gpus_taken = [](int ranks, std::size_t first) {
     const Plan plan = place(like("a", ranks, 4), {.first_gpu = first});
     std::vector<int> taken;

@@ -45,7 +45,7 @@ TEST(Progress, IsSilentUnlessEnabled) {
   EXPECT_EQ(line_times(100, false), std::vector<int>());
 }
 
-TEST(Progress, ALineSaysHowFarAndHowLong) {
+TEST(Progress, ALineShowsShareAndTime) {
   std::FILE* const file = std::tmpfile();
   const auto start = Progress::Clock::now();
   {

@@ -36,7 +36,7 @@ TEST(Recorder, APhaseIsTheSumOfItsSpans) {
   EXPECT_TRUE(recorder.main().spans().empty());  // it was not told to keep them
 }
 
-TEST(Recorder, PhasesOfOneNameAndTwoKindsAreTwo) {
+TEST(Recorder, PhasesDifferByKind) {
   Recorder recorder;
   for (const Kind kind : {Kind::useful, Kind::communication, Kind::useful}) {
     const auto span = recorder.phase("warm-up", kind, 1);
@@ -77,7 +77,7 @@ TEST(Recorder, SpansNestAndAreKeptInTheOrderOfTheirBegin) {
   EXPECT_NEAR(phases[1].seconds, seconds(spans[1]) + seconds(spans[2]), 1e-9);
 }
 
-TEST(Recorder, ATrackIsFoundByItsNameAndStaysWhereItIs) {
+TEST(Recorder, ATrackIsFoundByItsNameAndKeepsItsAddress) {
   Recorder recorder(true);
   HostTrack& first = recorder.host_track("reader 0");
   for (int i = 1; i < 1000; ++i) recorder.host_track(fmt::format("reader {}", i));
@@ -86,7 +86,7 @@ TEST(Recorder, ATrackIsFoundByItsNameAndStaysWhereItIs) {
   EXPECT_EQ(recorder.host_tracks().size(), 1001U);
 }
 
-TEST(Recorder, ThreadsWriteToTracksOfTheirOwn) {
+TEST(Recorder, ThreadsHaveSeparateTracks) {
   Recorder recorder(true);
   std::vector<HostTrack*> tracks;
   for (int i = 0; i < 4; ++i) tracks.push_back(&recorder.host_track(fmt::format("t{}", i)));
@@ -103,7 +103,7 @@ TEST(Recorder, ThreadsWriteToTracksOfTheirOwn) {
   }
 }
 
-TEST(ClockAlignment, IsTheOffsetWhereNothingDrifts) {
+TEST(ClockAlignment, WithoutDriftIsTheOffset) {
   const ClockOffset once{.at_ns = 1000, .offset_ns = -300, .error_ns = 5};
   const ClockAlignment same(once, once);
   EXPECT_EQ(same.on_rank0(1000), 700);
@@ -121,7 +121,7 @@ TEST(ClockAlignment, DriftsEvenlyBetweenTheComparisons) {
   EXPECT_EQ(drifting.error(), 20);
 }
 
-TEST(ClockAlignment, ADifferenceWithinTheErrorsIsNoDrift) {
+TEST(ClockAlignment, DifferencesWithinTheErrorsAreNotDrift) {
   const ClockAlignment alike({0, 400'000, 500'000}, {2'000'000, -90, 100});
   EXPECT_EQ(alike.on_rank0(0), -90);
   EXPECT_EQ(alike.on_rank0(1'500'000), 1'500'000 - 90);

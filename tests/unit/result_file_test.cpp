@@ -73,7 +73,7 @@ class ResultFiles : public testing::Test {
 
 // ---------------------------------------------------------------- contents
 
-TEST_F(ResultFiles, SayWhatTheyAre) {
+TEST_F(ResultFiles, IdentifyThemselves) {
   publish_one();
   EXPECT_EQ(root_text(file_, "schema"), "shardstream");
   EXPECT_EQ(root_text(file_, "run_uuid"), uuid);
@@ -105,7 +105,7 @@ TEST_F(ResultFiles, MayBePublishedAsUnverified) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(ResultFiles, ReleaseUnusedRoom) {
+TEST_F(ResultFiles, ReleaseUnusedDiskSpace) {
   ResultFile(file_, Overwrite::never, uuid, 64 << 20).publish();
   struct stat status {};
   ASSERT_EQ(::stat(file_.c_str(), &status), 0);
@@ -113,7 +113,7 @@ TEST_F(ResultFiles, ReleaseUnusedRoom) {
   EXPECT_LT(status.st_blocks * 512, 1 << 20);
 }
 
-TEST_F(ResultFiles, TakeAttributesOfAnyLengthAndTwice) {
+TEST_F(ResultFiles, AcceptAttributesOfAnyLengthAndTwice) {
   const std::string script(200'000, 'x');
   {
     ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
@@ -170,7 +170,7 @@ TEST_F(ResultFiles, KeepTablesAsFlatRecords) {
   EXPECT_EQ(H5Aexists(dataset.get(), "units_calls"), 0);
 }
 
-TEST_F(ResultFiles, GiveTheirTablesBack) {
+TEST_F(ResultFiles, RoundTripTables) {
   ResultFile(file_, Overwrite::never, uuid, 1 << 20).publish("partial");
   EXPECT_TRUE(names(error_of([&] { ResultReader{file_}; }), file_));
   {
@@ -258,7 +258,7 @@ TEST_F(ResultFiles, OpenInH5pyPandasAndPytables) {
 
 // ---------------------------------------------------------------- names and their neighbours
 
-TEST_F(ResultFiles, LeaveNothingUnlessPublished) {
+TEST_F(ResultFiles, AreRemovedUnlessPublished) {
   {
     ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.attribute("/", "x", 1.0);
@@ -280,7 +280,7 @@ TEST_F(ResultFiles, DoNotReplaceACompleteOne) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(ResultFiles, DoNotReplaceOtherPeoplesFiles) {
+TEST_F(ResultFiles, DoNotReplaceOtherFiles) {
   const auto refuse = [&] {
     for (const auto overwrite : {Overwrite::never, Overwrite::own}) {
       EXPECT_TRUE(names(error_of([&] { publish_one(overwrite); }), "--output.overwrite anything"));
@@ -299,7 +299,7 @@ TEST_F(ResultFiles, DoNotReplaceOtherPeoplesFiles) {
 }
 
 /// `generate` replaces its own files, and a run its own.
-TEST_F(ResultFiles, AndGeneratedDataDoNotReplaceEachOther) {
+TEST_F(ResultFiles, DoNotReplaceGeneratedDataOrViceVersa) {
   const auto generate_one = [&](Overwrite overwrite) {
     DatasetFile(file_, overwrite, uuid, "/x", ElementType::f32, {4}).publish();
   };
@@ -376,7 +376,7 @@ TEST_F(ResultFiles, ErrorsNameTheFolder) {
   EXPECT_TRUE(names(message, folder_.path().string(), "writable"));
 }
 
-TEST_F(ResultFiles, NeedRoom) {
+TEST_F(ResultFiles, NeedDiskSpace) {
   const auto message =
       error_of([&] { ResultFile(file_, Overwrite::never, uuid, std::uint64_t{1} << 60); });
   EXPECT_TRUE(names(message, folder_.path().string(), "1 EiB", "free"));
@@ -413,7 +413,7 @@ TEST_F(ResultFiles, RemovePartFilesOfDeadWritersOnly) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / ".result.h5.old.h5.dead.part"));
 }
 
-TEST_F(ResultFiles, LetHdf5LockTooWhereItsUserWantsIt) {
+TEST_F(ResultFiles, LetHdf5LockOnRequest) {
   // HDF5 reads the variable when it starts: only another process can have another value.
   const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
   const auto command = "HDF5_USE_FILE_LOCKING=TRUE " + self +
@@ -424,7 +424,7 @@ TEST_F(ResultFiles, LetHdf5LockTooWhereItsUserWantsIt) {
 
 // ---------------------------------------------------------------- matrices among the results
 
-TEST_F(ResultFiles, HoldMatricesThatManyWrite) {
+TEST_F(ResultFiles, ContainMatricesWithManyWriters) {
   constexpr std::uint64_t rows = 301, columns = 203, tile = 64;
   std::vector<double> expected(rows * columns), row_of_ones(columns, 1);
   generate(Generator::uniform, ElementType::f64, 7, 0, rows * columns,
@@ -489,7 +489,7 @@ TEST_F(ResultFiles, HoldMatricesThatManyWrite) {
   EXPECT_EQ(numbers, test::counting<std::int64_t>(10'000));
 }
 
-TEST_F(ResultFiles, ReserveTheRoomOfTheirMatrices) {
+TEST_F(ResultFiles, ReserveDiskSpaceForMatrices) {
   {
     ResultFile result(file_, Overwrite::never, uuid, 1 << 20);
     result.dataset("/results", "C", ElementType::f32, 1024, 1024);
@@ -541,7 +541,7 @@ TEST_F(ResultFiles, ManyWritersMakeOneDataSet) {
   EXPECT_EQ(read, expected);
 }
 
-TEST_F(ResultFiles, GeneratedDataReserveTheirRoom) {
+TEST_F(ResultFiles, GeneratedDataReserveDiskSpace) {
   {
     const DatasetFile file(file_, Overwrite::never, uuid, "/x", ElementType::f32, {1 << 20});
     struct stat status {};

@@ -60,7 +60,7 @@ TEST(Stop, MaxTimeAndMaxRepetitionsEndUnconverged) {
   EXPECT_EQ(stop(seconds, 1, automatic), Convergence::unconverged);
 }
 
-TEST(Stop, ConvergenceCountsAfterMaxTimeToo) {
+TEST(Stop, ConvergenceWinsOverMaxTime) {
   EXPECT_EQ(stop(std::vector<double>(6, 1.0), 61, automatic), Convergence::converged);
 }
 
@@ -70,7 +70,7 @@ TEST(SamplingOptions, AreFixedByDefault) {
   EXPECT_EQ(policy.repetitions, 1U);
 }
 
-TEST(SamplingOptions, AutoWarmsUpOnceOrMore) {
+TEST(SamplingOptions, AutoWarmsUpAtLeastOnce) {
   const Sampling once = sampling(options({"--measure.repeat", "auto"}));
   EXPECT_EQ(once.warmup, 1U);
   EXPECT_EQ(once.repetitions, std::nullopt);

@@ -23,7 +23,7 @@ TEST(Share, CoversAllInOrderAndSpreadsTheRemainder) {
   }
 }
 
-TEST(Shard, IsWholeUnitsButForTheLastOne) {
+TEST(Shard, HasWholeUnitsExceptTheLast) {
   EXPECT_EQ(shard(10, 4, 0, 2), (Range{0, 8}));
   EXPECT_EQ(shard(10, 4, 1, 2), (Range{8, 2}));
   EXPECT_EQ(shard(3, 4, 0, 3), (Range{0, 3}));
@@ -31,7 +31,7 @@ TEST(Shard, IsWholeUnitsButForTheLastOne) {
   EXPECT_EQ(shard(3, 4, 2, 3), (Range{3, 0}));
 }
 
-TEST(Aligned, IsTheNextMultipleOrSaturates) {
+TEST(Aligned, RoundsUpOrSaturates) {
   EXPECT_EQ(aligned(0), 0U);
   EXPECT_EQ(aligned(1), 256U);
   EXPECT_EQ(aligned(256), 256U);

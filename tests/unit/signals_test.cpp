@@ -62,7 +62,7 @@ TEST_F(Signals, RemoveAllAndEndTheProcessAsUsual) {
   }
 }
 
-TEST_F(Signals, LeaveACheckpointAndSaySo) {
+TEST_F(Signals, KeepACheckpointAndReportIt) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
     const int status = in_process([&](RemoveOnSignal& remove) {
       std::thread([&] { keep(remove); }).join();
@@ -77,7 +77,7 @@ TEST_F(Signals, LeaveACheckpointAndSaySo) {
   }
 }
 
-TEST_F(Signals, LeaveItWhenTheWatchdogEndsTheProcess) {
+TEST_F(Signals, KeepItWhenTheWatchdogEndsTheProcess) {
   const int status = in_process([&](RemoveOnSignal& remove) {
     keep(remove);
     end_at_once(ExitCode::failed);
@@ -87,7 +87,7 @@ TEST_F(Signals, LeaveItWhenTheWatchdogEndsTheProcess) {
 }
 
 /// Another rank, which had nothing to keep, has removed the part: then there is no checkpoint.
-TEST_F(Signals, ClaimNoCheckpointThatIsNotThere) {
+TEST_F(Signals, DoNotReportAMissingCheckpoint) {
   const int status = in_process([&](RemoveOnSignal& remove) {
     keep(remove);
     fs::remove(folder_ / "part");
@@ -97,7 +97,7 @@ TEST_F(Signals, ClaimNoCheckpointThatIsNotThere) {
   EXPECT_EQ(left(), Names{""});
 }
 
-TEST_F(Signals, ThatAreIgnoredStaySo) {
+TEST_F(Signals, IgnoredSignalsStayIgnored) {
   ::signal(SIGHUP, SIG_IGN);
   const int status = in_process([&](RemoveOnSignal& remove) {
     keep(remove);
@@ -108,7 +108,7 @@ TEST_F(Signals, ThatAreIgnoredStaySo) {
   EXPECT_EQ(left(), (Names{"", "part", "journal", "trace"}));
 }
 
-TEST_F(Signals, ForgetACheckpointWithIts) {
+TEST_F(Signals, ForgetTheCheckpointWithTheObject) {
   const int status = in_process([&](RemoveOnSignal&) {
     {
       RemoveOnSignal inner({folder_ / "other"});

@@ -172,7 +172,7 @@ TEST_F(Sources, NativeContiguousDataAreReadDirectly) {
   EXPECT_EQ(read<double>(*source, 7, 9), counting<double>(9, 7));
 }
 
-TEST_F(Sources, AUserBlockShiftsTheDirectWay) {
+TEST_F(Sources, AUserBlockShiftsDirectReads) {
   const auto values = counting<float>(1000);
   make_dataset(make_file(file_, 512), "x", H5T_NATIVE_FLOAT, {{1000}}, H5T_NATIVE_FLOAT,
                values.data());
@@ -232,7 +232,7 @@ TEST_F(Sources, ExternalLinksLeadToTheOtherFilesBytes) {
   EXPECT_EQ(read<float>(*source), others);
 }
 
-TEST_F(Sources, AFileCutWhileItIsReadIsTruncated) {
+TEST_F(Sources, AFileShortenedWhileReadIsTruncated) {
   const auto values = counting<double>(10'000);
   make_dataset(make_file(file_), "x", H5T_NATIVE_DOUBLE, {{10'000}}, H5T_NATIVE_DOUBLE,
                values.data());
@@ -255,7 +255,7 @@ std::vector<float> chunk_by_chunk(const ElementOrder& order) {
   return expected;
 }
 
-TEST_F(Sources, ChunkedDataComeChunkByChunk) {
+TEST_F(Sources, ChunkedDataIsReadChunkByChunk) {
   const auto values = counting<float>(70);
   const auto deflate = [](hid_t p) {
     H5Pset_shuffle(p);
@@ -329,7 +329,7 @@ io::hdf5::Type small_float(std::size_t exponent_bits, std::size_t fraction_bits)
   return type;
 }
 
-TEST_F(Sources, EveryStoredTypeHasItsOwn) {
+TEST_F(Sources, EveryStoredTypeHasAnElementType) {
   const auto half = small_float(5, 10), brain = small_float(8, 7);
   const std::map<std::string, std::pair<hid_t, ElementType>> types = {
       {"f16", {half.get(), ElementType::f32}},
@@ -370,7 +370,7 @@ TEST_F(Sources, EveryStoredTypeHasItsOwn) {
   }
 }
 
-TEST_F(Sources, InfinityAndNanStayWhatTheyAre) {
+TEST_F(Sources, InfinityAndNanAreKept) {
   const double inf = std::numeric_limits<double>::infinity();
   const std::vector<double> values = {inf, -inf, std::nan(""), 0.1, -0.0, 1e-300};
   {
@@ -469,7 +469,7 @@ TEST_F(Sources, NamesMayContainColons) {
   EXPECT_EQ(open(odder + ":/x")->order().count(), 4u);
 }
 
-TEST_F(Sources, AFileAloneIsItsOnlyUsableDataSet) {
+TEST_F(Sources, AFileNameMeansItsOnlyUsableDataSet) {
   const float one = 1;
   {
     const auto file = make_file(file_);
@@ -572,7 +572,7 @@ TEST_F(Sources, AFileWithoutPermissionIsNamed) {
   EXPECT_TRUE(names(message, file_, "Permission denied"));
 }
 
-TEST_F(Sources, TruncatedFilesAreNamedSo) {
+TEST_F(Sources, TruncatedFilesAreReported) {
   const auto values = counting<double>(10'000);
   make_dataset(make_file(file_), "x", H5T_NATIVE_DOUBLE, {{10'000}}, H5T_NATIVE_DOUBLE,
                values.data());

@@ -58,7 +58,7 @@ TEST(Autocorrelation, IsUnknownForFewSamplesOrNoVariance) {
   EXPECT_TRUE(std::isnan(autocorrelation(std::vector{0.1, 0.1, 0.1})));  // 0.1 + 0.1 + 0.1 > 0.3
 }
 
-TEST(Summary, OfNothingIsABrokenPromise) {
+TEST(Summary, WithoutSamplesIsAContractError) {
   EXPECT_THROW(summarize({}), ContractError);
 }
 

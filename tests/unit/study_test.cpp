@@ -52,7 +52,7 @@ TEST(Sizes, PooledIntervalByHand) {
               1e-7);
 }
 
-TEST(Sizes, OneThatScattersMoreIsMarked) {
+TEST(Sizes, ANoisierSizeIsMarked) {
   std::vector<Launch> launches;
   for (const int p : {1, 2, 4, 8}) {
     for (const double z : {-1, 0, 1}) {
@@ -104,7 +104,7 @@ TEST(Amdahl, TellsWhetherTheLawFits) {
   }
 }
 
-TEST(Laws, OneSizeSaysWhyNot) {
+TEST(Laws, OneSizeGivesAReason) {
   const Study strong = tabulate(Mode::strong, {{4, 1, 1}}),
               weak = tabulate(Mode::weak, {{4, 1, 1}});
   EXPECT_FALSE(fit_amdahl(strong).why_not.empty());

@@ -10,7 +10,7 @@
 namespace shardstream {
 namespace {
 
-TEST(TableJson, IsAnArrayOfRowsATable) {
+TEST(TableJson, IsAnArrayOfRowsPerTable) {
   Table phases("phases", {{"phase", ColumnType::text},
                           {"calls", ColumnType::integer},
                           {"rate", ColumnType::real, "GB/s"}});
@@ -57,7 +57,7 @@ TEST(TableJson, ReplacesInvalidUtf8) {
   EXPECT_EQ(json["t"][1]["x"], "µ");
 }
 
-TEST(TableJson, LetsNothingActOnTheTerminal) {
+TEST(TableJson, EscapesControlCharacters) {
   Table table("t", {{"x", ColumnType::text}});
   table.add({"\x1b[2J\n\x7f\xc2\x9b"});  // the last is CSI
   const std::string text = to_json(std::span(&table, 1));

@@ -32,7 +32,7 @@ TEST(Table, KeepsItsRows) {
   EXPECT_EQ(table.rows()[0].get<std::int64_t>("calls"), 4);
 }
 
-TEST(Table, RejectsCellsThatItDoesNotHave) {
+TEST(Table, RejectsUnknownCells) {
   Table table = phases();
   table.add({"upload", std::int64_t{3}, 54.1, ""});
   const Row row = table.rows()[0];
@@ -56,7 +56,7 @@ TEST(Table, RejectsARowThatDoesNotFit) {
   EXPECT_TRUE(table.rows().empty());
 }
 
-TEST(Table, RejectsColumnsThatAreNoFields) {
+TEST(Table, RejectsInvalidColumnNames) {
   for (const char* name : {"", "two words", "1st", "a-b", "a.b", "µ"}) {
     EXPECT_THROW(Table("t", {{name}}), ContractError) << name;
   }
@@ -74,7 +74,7 @@ TEST(TableText, AlignsNumbersRightAndTextLeft) {
             "fold    12345678            7  -\n");
 }
 
-TEST(TableText, OfNoRowsIsItsHeader) {
+TEST(TableText, WithoutRowsIsTheHeader) {
   EXPECT_EQ(to_text(phases()), "phase  calls  rate [GB/s]  note\n");
 }
 
@@ -85,7 +85,7 @@ TEST(TableText, CountsCharactersNotBytes) {
   EXPECT_EQ(to_text(table), "unit  n\nµs    1\nGB/s  2\n");
 }
 
-TEST(TableText, LetsNothingActOnTheTerminal) {
+TEST(TableText, EscapesControlCharacters) {
   Table table("t", {{"name", ColumnType::text}, {"n", ColumnType::integer}});
   table.add({"a\x1b[2J\nb\xff", std::int64_t{1}});
   EXPECT_EQ(to_text(table), "name               n\na\\x1b[2J\\x0ab\\xff  1\n");
@@ -127,7 +127,7 @@ TEST(CellText, WritesRealsToSomeDigits) {
   EXPECT_EQ(to_text(Cell{std::numeric_limits<double>::infinity()}), "inf");
 }
 
-TEST(CellText, LeavesTextAsItIs) {
+TEST(CellText, KeepsTextUnchanged) {
   EXPECT_EQ(to_text(Cell{std::string("a b ")}), "a b ");
 }
 

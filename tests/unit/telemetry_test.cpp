@@ -39,7 +39,7 @@ TEST(Energy, UsesTheCounterIfThereIsOne) {
   EXPECT_DOUBLE_EQ(energy_between(samples, at(100), at(200)).joules, 20);
 }
 
-TEST(Energy, ElseIsTheIntegralOfPower) {
+TEST(Energy, WithoutACounterIsTheIntegralOfPower) {
   const std::vector samples = {sample(0, 100), sample(100, 300), sample(300, 300)};
   const Energy all = energy_between(samples, at(0), at(300));
   EXPECT_FALSE(all.counted);
@@ -122,7 +122,7 @@ TEST(Telemetry, StartsAgain) {
   EXPECT_EQ(telemetry.samples().front().reading.energy, static_cast<double>(count + 1));
 }
 
-TEST(Telemetry, KeepsNoMoreThanItsRoom) {
+TEST(Telemetry, KeepsAtMostMaxSamples) {
   FakeNvml& knobs = fresh_fake_nvml();
   const device::Nvml nvml(FAKE_NVML);
   Telemetry telemetry(nvml.gpu_at("0000:1b:00.0"), 0.0005, 16);
@@ -184,7 +184,7 @@ TEST(Telemetry, WithoutAGpuDoesNothing) {
   EXPECT_EQ(telemetry.new_ecc_errors(), -1);
 }
 
-TEST(Telemetry, StopsWhenItGoes) {
+TEST(Telemetry, StopsWhenDestroyed) {
   const FakeNvml& knobs = fresh_fake_nvml();
   const device::Nvml nvml(FAKE_NVML);
   {
@@ -196,10 +196,10 @@ TEST(Telemetry, StopsWhenItGoes) {
   EXPECT_EQ(knobs.millijoules, looks);
 }
 
-TEST(MostSamples, OfAllRanksFitAFile) {
-  EXPECT_EQ(most_samples(1), 4096U);
-  EXPECT_EQ(most_samples(64), 512U);
-  EXPECT_EQ(most_samples(100000), 64U);
+TEST(MaxSamples, OfAllRanksFitIntoAFile) {
+  EXPECT_EQ(max_samples(1), 4096U);
+  EXPECT_EQ(max_samples(64), 512U);
+  EXPECT_EQ(max_samples(100000), 64U);
 }
 
 }  // namespace

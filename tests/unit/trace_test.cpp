@@ -28,7 +28,7 @@ TEST(Trace, TextIsEscaped) {
   EXPECT_EQ(json_string("a\xff"), "\"a\xef\xbf\xbd\"");  // U+FFFD: a parser takes it
 }
 
-TEST(Trace, IsWrittenAsTheFormatWantsIt) {
+TEST(Trace, FollowsTheFormat) {
   const test::TemporaryFolder folder;
   const auto path = folder / "x.trace.json";
   TraceFile trace(path, io::Overwrite::never, uuid, 1 << 16);
@@ -54,7 +54,7 @@ TEST(Trace, IsWrittenAsTheFormatWantsIt) {
   EXPECT_EQ(contents(path), wanted);
 }
 
-TEST(Trace, LongOnesAreWrittenPieceByPiece) {
+TEST(Trace, LongTracesAreWrittenInPieces) {
   const test::TemporaryFolder folder;
   constexpr int spans = 50000;  // some 4 MB
   TraceFile trace(folder / "x.trace.json", io::Overwrite::never, uuid, 1 << 16);
@@ -91,7 +91,7 @@ TEST(Trace, IsReplacedOnlyOnRequest) {
   }
 }
 
-TEST(Trace, LeavesNothingBehindUnpublished) {
+TEST(Trace, IsRemovedUnlessPublished) {
   const test::TemporaryFolder folder;
   {
     TraceFile trace(folder / "x.trace.json", io::Overwrite::never, uuid, 1 << 16);

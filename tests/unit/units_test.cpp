@@ -277,7 +277,7 @@ TEST(FormatDuration, CarriesIntoTheNextUnit) {
   EXPECT_EQ(format_duration(7199.9), "2 h 0 min");
 }
 
-TEST(Nearest, FindsASlip) {
+TEST(Nearest, FindsATypingError) {
   const std::vector<std::string_view> words = {"sum", "min", "max", "variance", "host"};
   EXPECT_EQ(nearest("sum", words), "sum");
   EXPECT_EQ(nearest("smu", words), "sum");  // two neighbours swapped are one edit
@@ -287,7 +287,7 @@ TEST(Nearest, FindsASlip) {
   EXPECT_EQ(nearest("MAX", words), "max");
 }
 
-TEST(Nearest, FindsNothingInAnotherWord) {
+TEST(Nearest, IgnoresOtherWords) {
   const std::vector<std::string_view> words = {"sum", "min", "max"};
   EXPECT_EQ(nearest("cuda", words), "");
   EXPECT_EQ(nearest("x", words), "");
@@ -295,7 +295,7 @@ TEST(Nearest, FindsNothingInAnotherWord) {
   EXPECT_EQ(nearest("sum", {}), "");
 }
 
-TEST(Nearest, TakesTheNearer) {
+TEST(Nearest, ChoosesTheNearest) {
   EXPECT_EQ(nearest("reduce.opps", {"reduce.op", "reduce.ops"}), "reduce.ops");
 }
 

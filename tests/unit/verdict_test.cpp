@@ -65,6 +65,16 @@ TEST(Verdict, TheSilentComeBeforeThoseThatDoNotWait) {
   EXPECT_EQ(verdict->silent, std::vector<int>{1});
 }
 
+TEST(Verdict, ABlockedNetworkIsNamedIfAllWaitOnSeveralHosts) {
+  auto all = ranks(2);
+  EXPECT_TRUE(names(sentence(all), "rank 0", "rank 1", "waits", "NCCL_SOCKET_IFNAME"));
+  all[1].host = all[0].host;
+  EXPECT_FALSE(names(sentence(all), "NCCL_SOCKET_IFNAME"));
+  all = ranks(2);
+  all[1].pulse.waiting = false;
+  EXPECT_FALSE(names(sentence(all), "NCCL_SOCKET_IFNAME"));
+}
+
 TEST(Verdict, ABeatThatIsLateIsNoSilence) {
   auto all = ranks(2);
   all[1].silent = 4.9 * interval;

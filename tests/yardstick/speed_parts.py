@@ -98,10 +98,6 @@ def number(values, key):
     return float(values[key])
 
 
-def gb(rate):
-    return f"{rate:.4g} GB/s"
-
-
 def tflops(rate):
     return f"{rate:.4g} Tflop/s"
 
@@ -126,7 +122,7 @@ class Report:
         self.line(what, ranks, measured, ceiling, "-" if share is None else f"{share:.3f}", goals,
                   met)
 
-    def rate(self, what, ranks, rate, ceiling, limit, goal=None, show=gb):
+    def rate(self, what, ranks, rate, ceiling, limit, goal, show):
         """Both rates as `show` takes them."""
         self.row(what, ranks, show(rate), f"{ceiling} {show(limit)}", rate / limit, goal)
 
@@ -150,8 +146,6 @@ class Machine:
     def __init__(self, arguments):
         self.arguments = arguments
         self.program = arguments.program
-        self.gib = arguments.gib
-        self.floats = arguments.gib << 28
         self.launcher = arguments.launcher or default_launcher()
         # Of a host's GPUs a program built without CUDA would say that it cannot use them, and fail.
         self.info = self.told("--device.backend", "host")
@@ -177,20 +171,6 @@ class Machine:
         else:
             launcher += f" -n {ranks}"
         return start([*shlex.split(launcher), self.program, *map(str, words)])
-
-    def bench(self, folder, experiment, *options):
-        """The rows of an experiment, which `shardstream bench` measures on one rank."""
-        try:
-            import h5py  # here, since the rows of gemm do without it
-        except ImportError:
-            raise Skipped("reading a file of shardstream bench takes h5py") from None
-        path = folder / f"{experiment}.h5"
-        self.launched(1, "bench", experiment, "-o", path, "--output.overwrite", "true", *options)
-        with h5py.File(path) as file:
-            row, = file["bench/experiments"][...]
-            if row["state"] != b"measured":
-                raise Failed(f"{experiment}: {row['state'].decode()}: {row['message'].decode()}")
-            return file[f"bench/{experiment}/rows"][...]
 
     def yardstick(self, name, *words, **more_environment):
         return start([str(self.arguments.yardsticks / name), *map(str, words)],

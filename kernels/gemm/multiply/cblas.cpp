@@ -4,6 +4,9 @@
 #include "kernels/gemm/multiply/cblas.hpp"
 
 #include <cblas.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -84,6 +87,20 @@ blasint to_blas(std::uint64_t size) {
   return static_cast<blasint>(size);
 }
 
+/// Whether this is an AMD Zen 4. It executes AVX-512 in halves; OpenBLAS takes kernels of AVX-512
+/// for it, but those of AVX2 multiply floats faster there (kernels/README.md).
+bool is_zen4() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx) return false;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
+  const unsigned family = (a >> 8 & 0xf) + (a >> 20 & 0xff);
+  return family == 0x19 && __builtin_cpu_supports("avx512f");  // Zen 3 has no AVX-512
+#else
+  return false;
+#endif
+}
+
 /// OpenBLAS for OpenMP keeps the number of threads for each thread that calls, others for all.
 void use_one_thread() {
   thread_local const bool told = [] {
@@ -160,8 +177,9 @@ bool exists() {
   return true;
 }
 
-void keep_in_one_thread() {
+void set_environment() {
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  if (is_zen4()) setenv("OPENBLAS_CORETYPE", "Zen", 0);
 }
 
 Description describe() {

@@ -123,8 +123,8 @@ HostLibrary host_library() {
   }
 }
 
-void keep_library_in_one_thread() {
-  cblas::keep_in_one_thread();
+void set_library_environment() {
+  cblas::set_environment();
 }
 
 Kernel<MultiplyArgs> multiply_kernel() {

@@ -100,8 +100,9 @@ struct HostLibrary {
 };
 HostLibrary host_library();
 
-/// To be called once, while the process has one thread: the CBLAS then starts none of its own.
-void keep_library_in_one_thread();
+/// To be called once, while the process has one thread: sets what the CBLAS reads when it is loaded
+/// (cblas.hpp).
+void set_library_environment();
 
 /// A launch that a library refuses throws std::runtime_error with its words, on a host in the
 /// thread that computes.

@@ -21,7 +21,7 @@ Description describe() {
   refuse();
 }
 
-void keep_in_one_thread() {}
+void set_environment() {}
 
 std::string prepare() {
   refuse();

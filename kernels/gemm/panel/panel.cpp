@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/gemm/cuda.hpp"
 #include "kernels/gemm/panel/rounding.hpp"
@@ -16,6 +17,53 @@ namespace {
 
 constexpr unsigned edge = 32;  // of the blocks that are turned
 
+using Eight [[gnu::vector_size(32)]] = std::uint32_t;
+
+/// Pairs of rows exchange elements, then pairs of elements, then halves.
+[[gnu::always_inline]] inline void turn_eight(Eight (&x)[8]) {
+  constexpr Eight low1 = {0, 8, 1, 9, 4, 12, 5, 13}, high1 = {2, 10, 3, 11, 6, 14, 7, 15};
+  constexpr Eight low2 = {0, 1, 8, 9, 4, 5, 12, 13}, high2 = {2, 3, 10, 11, 6, 7, 14, 15};
+  constexpr Eight low4 = {0, 1, 2, 3, 8, 9, 10, 11}, high4 = {4, 5, 6, 7, 12, 13, 14, 15};
+  Eight y[8];
+  for (unsigned i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shuffle(x[i], x[i + 1], low1);
+    y[i + 1] = __builtin_shuffle(x[i], x[i + 1], high1);
+  }
+  for (unsigned i = 0; i < 8; i += 4) {
+    x[i] = __builtin_shuffle(y[i], y[i + 2], low2);
+    x[i + 1] = __builtin_shuffle(y[i], y[i + 2], high2);
+    x[i + 2] = __builtin_shuffle(y[i + 1], y[i + 3], low2);
+    x[i + 3] = __builtin_shuffle(y[i + 1], y[i + 3], high2);
+  }
+  for (unsigned i = 0; i < 4; ++i) {
+    y[i] = __builtin_shuffle(x[i], x[i + 4], low4);
+    y[i + 4] = __builtin_shuffle(x[i], x[i + 4], high4);
+  }
+  for (unsigned i = 0; i < 8; ++i) x[i] = y[i];
+}
+
+/// A whole block of elements of 4 bytes. Memory is asked for the block behind it, since it does not
+/// foresee a walk over parts of rows.
+SHARDSTREAM_VECTOR_CLONES
+void turn_block(const std::uint32_t* from, std::uint64_t ld, std::uint32_t (*turned)[edge]) {
+  for (unsigned j = 0; j < edge; ++j) {
+    __builtin_prefetch(from + (edge + j) * ld);
+    __builtin_prefetch(from + (edge + j) * ld + edge - 1);
+  }
+  for (unsigned j = 0; j < edge; j += 8) {
+    for (unsigned i = 0; i < edge; i += 8) {
+      Eight x[8];
+      for (unsigned row = 0; row < 8; ++row) {
+        std::memcpy(&x[row], from + (j + row) * ld + i, sizeof(x[row]));
+      }
+      turn_eight(x);
+      for (unsigned row = 0; row < 8; ++row) {
+        std::memcpy(&turned[i + row][j], &x[row], sizeof(x[row]));
+      }
+    }
+  }
+}
+
 /// Hands out the transpose of `from`, which has `columns` rows of `rows` elements: take(r, c, line,
 /// width) is given `width` elements of row r from column c on. Block by block, turned in a buffer
 /// that the first-level cache holds.
@@ -26,7 +74,12 @@ void turn(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns, Tak
     const std::uint64_t height = std::min<std::uint64_t>(edge, rows.end - r);
     for (std::uint64_t c = 0; c < columns; c += edge) {
       const std::uint64_t width = std::min<std::uint64_t>(edge, columns - c);
-      for (std::uint64_t j = 0; j < width; ++j) {
+      bool done = false;
+      if constexpr (std::is_same_v<T, std::uint32_t>) {
+        done = height == edge && width == edge;
+        if (done) turn_block(from + c * ld + r, ld, turned);
+      }
+      for (std::uint64_t j = 0; j < width && !done; ++j) {
         const T* line = from + (c + j) * ld + r;
         for (std::uint64_t i = 0; i < height; ++i) turned[i][j] = line[i];
       }
@@ -35,7 +88,30 @@ void turn(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns, Tak
   }
 }
 
-/// Some neighbouring elements of the panel's row r, from column c on.
+constexpr std::uint64_t centred_at_once = 512;  // as doubles, in the first-level cache
+
+/// As doubles; shift and scale, null if there is none, are one each or one an element.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line, const double* __restrict shift,
+                                      const double* __restrict scale, bool one, std::uint64_t width,
+                                      double* __restrict out) {
+  for (std::uint64_t i = 0; i < width; ++i) out[i] = static_cast<double>(line[i]);
+  if (shift != nullptr && one) {
+    const double same = *shift;
+    for (std::uint64_t i = 0; i < width; ++i) out[i] -= same;
+  } else if (shift != nullptr) {
+    for (std::uint64_t i = 0; i < width; ++i) out[i] -= shift[i];
+  }
+  if (scale != nullptr && one) {
+    const double same = *scale;
+    for (std::uint64_t i = 0; i < width; ++i) out[i] *= same;
+  } else if (scale != nullptr) {
+    for (std::uint64_t i = 0; i < width; ++i) out[i] *= scale[i];
+  }
+}
+
+/// Some neighbouring elements of the panel's row r, from column c on; at most `centred_at_once` if
+/// they are shifted or scaled.
 template <class T>
 void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
          std::uint64_t width) {
@@ -45,13 +121,10 @@ void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T
     (void)round_elements(args.from, args.precision, true, line, width, to);
     return;
   }
-  double centred[edge];
-  for (std::uint64_t i = 0; i < width; ++i) {
-    const std::uint64_t variable = args.by_row ? r : c + i;
-    const double x = static_cast<double>(line[i]);
-    const double shifted = args.shift != nullptr ? x - args.shift[variable] : x;
-    centred[i] = args.scale != nullptr ? shifted * args.scale[variable] : shifted;
-  }
+  double centred[centred_at_once];
+  const std::uint64_t variable = args.by_row ? r : c;
+  centre(line, args.shift != nullptr ? args.shift + variable : nullptr,
+         args.scale != nullptr ? args.scale + variable : nullptr, args.by_row, width, centred);
   (void)round_elements(ElementType::f64, args.precision, true, centred, width, to);
 }
 
@@ -59,7 +132,7 @@ template <class T>
 void put_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
   const T* const line = static_cast<const T*>(args.raw) + r * args.columns;
   const bool centred = args.shift != nullptr || args.scale != nullptr;
-  const std::uint64_t step = centred ? edge : columns;
+  const std::uint64_t step = centred ? centred_at_once : columns;
   for (std::uint64_t c = 0; c < columns; c += step) {
     put(args, r, c, line + c, std::min(step, columns - c));
   }
@@ -110,7 +183,11 @@ void transpose(const TransposeArgs& args, unsigned part, unsigned parts) {
     using T = decltype(element);
     turn(static_cast<const T*>(args.from), args.ld, rows_of(args.columns, part, parts), args.rows,
          [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
-           std::memcpy(static_cast<T*>(args.to) + r * args.ld_to + c, line, width * sizeof(T));
+           T* const to = static_cast<T*>(args.to) + r * args.ld_to + c;
+           std::memcpy(to, line, width * sizeof(T));
+           // The row's next part is written when all rows of this block are.
+           __builtin_prefetch(to + edge, 1);
+           __builtin_prefetch(to + 2 * edge - 1, 1);
          });
   });
 }
@@ -133,32 +210,22 @@ void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
   });
 }
 
-void correlate(const CorrelateArgs& args, unsigned part, unsigned parts) {
-  const Rows rows = rows_of(args.rows, part, parts);
-  with_accumulator_type(args.precision, [&](auto of) {
-    using T = typename decltype(of)::type;
-    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
-      T* const row = static_cast<T*>(args.tile) + r * args.ld;
-      for (std::uint64_t c = 0; c < args.columns; ++c) {
-        row[c] = correlation(row[c], args.diagonal && r == c);
-      }
-    }
-  });
-}
-
 void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
   if (args.bytes == 0) return;  // there may be no memory either
   const Rows bytes = rows_of(args.bytes, part, parts);
   std::memset(static_cast<std::byte*>(args.data) + bytes.begin, 0, bytes.end - bytes.begin);
 }
 
-/// Each part has some words of every row.
+/// Each part has some of many rows, or some words of every row.
 void sum_words(const WordSumArgs& args, unsigned part, unsigned parts) {
-  const Rows words = rows_of((args.bytes + 7) / 8, part, parts);
+  const bool many = args.rows >= parts;
+  const Rows rows = many ? rows_of(args.rows, part, parts) : Rows{0, args.rows};
+  const Rows words =
+      many ? Rows{0, (args.bytes + 7) / 8} : rows_of((args.bytes + 7) / 8, part, parts);
   const std::uint64_t begin = words.begin * 8, end = std::min(words.end * 8, args.bytes);
   const auto* const first = static_cast<const std::byte*>(args.data) + begin;
   std::uint64_t sum = 0;
-  for (std::uint64_t row = 0; row < args.rows; ++row) {
+  for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
     sum += word_sum(first + row * args.apart, end - begin);
   }
   std::atomic_ref(*args.sum).fetch_add(sum, std::memory_order_relaxed);
@@ -211,9 +278,6 @@ Kernel<TransposeArgs> transpose_kernel() {
 }
 Kernel<MirrorArgs> mirror_kernel() {
   return {"gemm_mirror", mirror, with_cuda<cuda::mirror>()};
-}
-Kernel<CorrelateArgs> correlate_kernel() {
-  return {"gemm_correlate", correlate, with_cuda<cuda::correlate>()};
 }
 Kernel<ZeroArgs> zero_kernel() {
   return {"gemm_zero", zero, with_cuda<cuda::zero>()};

@@ -303,14 +303,6 @@ void finish_as(const FinishArgs& args, CudaStream stream) {
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(threads) correlate_elements(CorrelateArgs args, Grid grid) {
-  const Place at = place_in(grid, 1);
-  if (!at.inside) return;
-  T* const element = static_cast<T*>(args.tile) + at.row * args.ld + at.column;
-  *element = correlation(*element, args.diagonal && at.row == at.column);
-}
-
 /// Adds up the warp's sums and adds the total to *sum: whole numbers, whose order does not matter.
 __device__ void add_warp(std::uint64_t value, std::uint64_t* sum) {
 #pragma unroll
@@ -408,15 +400,6 @@ void mirror(const MirrorArgs& args, CudaStream stream) {
     default:
       throw std::logic_error("no tile has elements of as many bytes");
   }
-}
-
-void correlate(const CorrelateArgs& args, CudaStream stream) {
-  if (args.rows == 0 || args.columns == 0) return;
-  const Grid grid = grid_of(args.rows, args.columns, 1);
-  with_accumulator_type(args.precision, [&](auto of) {
-    correlate_elements<typename decltype(of)::type>
-        <<<grid.blocks(), threads, 0, stream>>>(args, grid);
-  });
 }
 
 void zero(const ZeroArgs& args, CudaStream stream) {

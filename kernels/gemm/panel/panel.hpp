@@ -63,18 +63,6 @@ struct MirrorArgs {
 };
 Kernel<MirrorArgs> mirror_kernel();
 
-/// A tile of correlations gets what rounding has taken from them: finite ones come to lie from -1
-/// to 1, and on the diagonal of all of C what is above 0 is 1. NaNs and infinities stay, and the 0
-/// of a variable without deviation.
-struct CorrelateArgs {
-  void* tile;  ///< of accumulator_type(precision); not of int8
-  Precision precision;
-  std::uint64_t rows, columns;  ///< padding is left as it is
-  std::uint64_t ld;             ///< elements
-  bool diagonal;                ///< whether the tile's diagonal is on C's
-};
-Kernel<CorrelateArgs> correlate_kernel();
-
 /// Sets bytes to zero.
 struct ZeroArgs {
   void* data;

@@ -155,7 +155,7 @@ void with_rounded_type(Precision precision, F&& f) {
   }
 }
 
-/// An element of C that is a correlation, without what rounding has done to it: CorrelateArgs.
+/// An element of C that is a correlation, without what rounding has done to it: CovarianceArgs.
 template <class T>
 constexpr T correlation(T x, bool on_diagonal) {
   if (x - x != 0) return x;  // is not finite

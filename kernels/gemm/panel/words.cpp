@@ -42,6 +42,29 @@ std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
   return sum_all_words(data, bytes);
 }
 
+/// Asks for what stands 4 KiB behind, as fetch_ahead() does.
+SHARDSTREAM_VECTOR_CLONES
+std::uint64_t copy_and_sum(const std::byte* from, std::uint64_t bytes, std::byte* to) {
+  constexpr std::uint64_t ahead = 4096, line = 64;
+  Words sums[4] = {};
+  std::uint64_t at = 0;
+  for (; at + sizeof(sums) <= bytes; at += sizeof(sums)) {
+    for (std::uint64_t next = at + ahead; next < std::min(at + ahead + sizeof(sums), bytes);
+         next += line) {
+      __builtin_prefetch(from + next);
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+      Words words;
+      std::memcpy(&words, from + at + i * sizeof(words), sizeof(words));
+      std::memcpy(to + at + i * sizeof(words), &words, sizeof(words));
+      sums[i] += words;
+    }
+  }
+  std::memcpy(to + at, from + at, bytes - at);
+  const Words all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return all[0] + all[1] + all[2] + all[3] + sum_all_words(from + at, bytes - at);
+}
+
 // ---------------------------------------------------------------- rows of C
 
 template <class T>
@@ -238,6 +261,10 @@ SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, bool on_
 
 std::uint64_t word_sum(const void* data, std::uint64_t bytes) {
   return sum_of_words(static_cast<const std::byte*>(data), bytes);
+}
+
+std::uint64_t copy_words(const void* from, std::uint64_t bytes, void* to) {
+  return copy_and_sum(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
 }
 
 RowSums row_sums(ElementType type, const void* row, std::uint64_t count, std::uint64_t padded) {

@@ -13,6 +13,9 @@ namespace shardstream::gemm {
 /// The sum mod 2^64 of the 8-byte words in memory, the last one filled up with zeros.
 std::uint64_t word_sum(const void* data, std::uint64_t bytes);
 
+/// Copies bytes to where they do not overlap; returns their word_sum().
+std::uint64_t copy_words(const void* from, std::uint64_t bytes, void* to);
+
 template <class Bits>
 inline constexpr unsigned mixing_shift = sizeof(Bits) == 8 ? 29 : 15;
 

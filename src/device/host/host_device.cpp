@@ -21,12 +21,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What an event shares with the queued work that refers to it, which may outlive it.
+/// The state that an event shares with queued work, which may outlive the event.
 struct EventState {
   std::mutex mutex;
   std::condition_variable reached;
-  std::uint64_t recorded = 0;   // times record() was called
-  std::uint64_t completed = 0;  // the latest of these whose point has been reached
+  std::uint64_t recorded = 0;   // number of calls of record()
+  std::uint64_t completed = 0;  // the latest call whose point has been reached
   Clock::time_point time;
 
   void wait_for(std::uint64_t point) {
@@ -46,7 +46,7 @@ class HostEvent final : public Event {
   }
   double seconds_since(const Event& start) const override {
     const auto& begin = static_cast<const HostEvent&>(start);
-    expect(timed_ && begin.timed_, "time passes between timed events");
+    expect(timed_ && begin.timed_, "both events are timed events");
     const auto& from = *begin.state_;
     std::scoped_lock lock(state_->mutex);
     return std::chrono::duration<double>(state_->time - from.time).count();
@@ -62,10 +62,11 @@ class HostEvent final : public Event {
   std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
 };
 
-/// The first error of any stream, which from then on is every stream's, as with CUDA.
+/// The first error of any stream, which then becomes an error of every stream, as with CUDA.
 class StickyError {
  public:
-  /// Relaxed: looking must not order the streams, or ThreadSanitizer would miss a missing wait.
+  /// Relaxed, since this check must not order the streams: ThreadSanitizer would not find a missing
+  /// wait then.
   bool happened() const { return happened_.load(std::memory_order_relaxed); }
   void keep(std::exception_ptr error) {
     std::lock_guard lock(mutex_);
@@ -89,7 +90,7 @@ class HostStream final : public Stream {
   HostStream(Team& team, StickyError& error)
       : team_(team),
         error_(error),
-        copiers_(std::min(most_copiers, team.size())),
+        copiers_(std::min(max_copiers, team.size())),
         thread_([this] { work(); }) {}
 
   ~HostStream() override {
@@ -102,22 +103,17 @@ class HostStream final : public Stream {
   }
 
   void upload(void* device, const void* host, std::size_t bytes) override {
-    enqueue([=, this] { copy(device, host, bytes); });
+    enqueue([=, this] { copy(device, 0, host, bytes, 1); });
   }
-  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+  void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
-    enqueue([=, this] {
-      for (std::size_t row = 0; row < rows; ++row) {
-        copy(static_cast<std::byte*>(device) + row * apart,
-             static_cast<const std::byte*>(host) + row * row_bytes, row_bytes);
-      }
-    });
+    enqueue([=, this] { copy(device, pitch, host, row_bytes, rows); });
   }
   void download(void* host, const void* device, std::size_t bytes) override {
-    enqueue([=, this] { copy(host, device, bytes); });
+    enqueue([=, this] { copy(host, 0, device, bytes, 1); });
   }
 
-  // Events pass also after an error, so that nobody waits for ever.
+  // Events are recorded and waited for even after an error, so that no thread blocks for ever.
   void record(Event& event) override {
     auto state = static_cast<HostEvent&>(event).state();
     std::uint64_t point = 0;
@@ -150,7 +146,8 @@ class HostStream final : public Stream {
 
  protected:
   void launch_erased(const Launch& launch) override {
-    // Kernel and arguments are copied: both are trivially copyable and the caller's may go.
+    // The kernel and its arguments are trivially copyable. They are copied, since the caller's
+    // objects may be destroyed before the work runs.
     enqueue([this, host = launch.host, kernel = copy_of(launch.kernel, launch.kernel_size),
              args = copy_of(launch.args, launch.args_size)] {
       team_.run(
@@ -165,7 +162,7 @@ class HostStream final : public Stream {
     Always always;
   };
 
-  /// operator new aligns to 16 bytes, which every argument struct is content with.
+  /// operator new aligns to 16 bytes, which suffices for every struct of arguments.
   static std::shared_ptr<std::byte[]> copy_of(const void* data, std::size_t size) {
     std::shared_ptr<std::byte[]> copy(new std::byte[size]);
     std::memcpy(copy.get(), data, size);
@@ -200,34 +197,41 @@ class HostStream final : public Stream {
     }
   }
 
-  /// Large copies are shared out: one thread moves a quarter of what a link does.
-  void copy(void* to, const void* from, std::size_t bytes) {
-    constexpr std::size_t alone = std::size_t{1} << 18;
+  /// Copies dense rows to rows with a pitch. Divides large copies among threads, since one thread
+  /// reaches a quarter of a link's rate.
+  void copy(void* to, std::size_t pitch, const void* from, std::size_t row_bytes,
+            std::size_t rows) {
+    constexpr std::size_t single_thread_bytes = std::size_t{1} << 18;
+    const std::size_t bytes = row_bytes * rows;
     if (bytes == 0) return;
-    if (bytes <= alone) {
-      std::memcpy(to, from, bytes);
-      return;
-    }
+    const auto some = [&](std::size_t at, std::size_t end) {
+      while (at < end) {
+        const std::size_t row = at / row_bytes, in_row = at % row_bytes;
+        const std::size_t width = std::min(row_bytes - in_row, end - at);
+        std::memcpy(static_cast<std::byte*>(to) + row * pitch + in_row,
+                    static_cast<const std::byte*>(from) + at, width);
+        at += width;
+      }
+    };
+    if (bytes <= single_thread_bytes) return some(0, bytes);
     copiers_.run([&](unsigned part, unsigned parts) {
-      const std::size_t begin = bytes * part / parts, end = bytes * (part + 1) / parts;
-      std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
-                  end - begin);
+      some(bytes * part / parts, bytes * (part + 1) / parts);
     });
   }
 
-  static constexpr unsigned most_copiers = 4;
+  static constexpr unsigned max_copiers = 4;
 
   Team& team_;
   StickyError& error_;
-  Team copiers_;  // its own, so that streams share nothing but what events order
+  Team copiers_;  // not shared, so that only events order the streams
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> queue_;
   bool busy_ = false, stop_ = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread thread_;  // the last member, since it uses the others
 };
 
-/// The processor's name with single blanks (some have more), "CPU" where the kernel does not tell.
+/// The name of the processor, with repeated blanks removed; "CPU" if it is unknown.
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
@@ -276,7 +280,7 @@ class HostDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> make_device(unsigned threads) {
-  expect(threads >= 1, "a host device has one thread or more");
+  expect(threads >= 1, "a host device has at least one thread");
   return std::make_unique<HostDevice>(threads);
 }
 

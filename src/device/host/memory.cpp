@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// The file's first word as a number; none for "max" or if there is no such file.
+/// The first word of the file as a number; nothing for "max" or if there is no such file.
 std::optional<std::uint64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
   std::uint64_t value = 0;
@@ -31,7 +31,7 @@ std::optional<std::uint64_t> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// The number behind `key` in a file of "key number" lines, 0 if it is not there.
+/// The number after `key` in a file of "key number" lines; 0 if there is no such line.
 std::uint64_t number_of(const fs::path& path, const std::string& key) {
   std::ifstream file(path);
   std::uint64_t value = 0;
@@ -42,7 +42,7 @@ std::uint64_t number_of(const fs::path& path, const std::string& key) {
   return 0;
 }
 
-/// What files one version of control groups keeps its numbers in.
+/// The names of files and keys in one version of control groups.
 struct Version {
   const char *limit, *usage, *inactive_files, *active_files;
 };
@@ -50,9 +50,9 @@ constexpr Version version1{"memory.limit_in_bytes", "memory.usage_in_bytes", "to
                            "total_active_file"};
 constexpr Version version2{"memory.max", "memory.current", "inactive_file", "active_file"};
 
-/// The least that is left on any level from `group` up to `root`.
-std::uint64_t left_in(fs::path group, const fs::path& root, const Version& version) {
-  std::uint64_t least = unlimited;
+/// The minimum of the available memory on all levels from `group` up to `root`.
+std::uint64_t available_in(fs::path group, const fs::path& root, const Version& version) {
+  std::uint64_t min_bytes = unlimited;
   while (true) {
     const auto limit = number_in(group / version.limit), usage = number_in(group / version.usage);
     if (limit && usage) {
@@ -60,17 +60,17 @@ std::uint64_t left_in(fs::path group, const fs::path& root, const Version& versi
       const std::uint64_t cached =
           number_of(stat, version.inactive_files) + number_of(stat, version.active_files);
       const std::uint64_t held = *usage - std::min(*usage, cached);
-      least = std::min(least, *limit - std::min(*limit, held));
+      min_bytes = std::min(min_bytes, *limit - std::min(*limit, held));
     }
-    if (group == root || !group.has_relative_path()) return least;
+    if (group == root || !group.has_relative_path()) return min_bytes;
     group = group.parent_path();
   }
 }
 
-/// Of the groups that /proc/self/cgroup names: "0::/path", or "4:memory:/path" in version 1. Inside
-/// a container the path may be the host's; then the root itself is this process's group.
-std::uint64_t left_in_groups() {
-  std::uint64_t least = unlimited;
+/// The minimum over the groups in /proc/self/cgroup: "0::/path", or "4:memory:/path" in version 1.
+/// Inside a container, the path may be that of the host; then the root is this process's group.
+std::uint64_t available_in_groups() {
+  std::uint64_t min_bytes = unlimited;
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const auto first = line.find(':'), second = line.find(':', first + 1);
@@ -82,9 +82,10 @@ std::uint64_t left_in_groups() {
     const Version& version = is_v2 ? version2 : version1;
     const fs::path group =
         (root / fs::path(line.substr(second + 1)).relative_path()).lexically_normal();
-    least = std::min({least, left_in(group, root, version), left_in(root, root, version)});
+    min_bytes = std::min(
+        {min_bytes, available_in(group, root, version), available_in(root, root, version)});
   }
-  return least;
+  return min_bytes;
 }
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
@@ -97,18 +98,18 @@ std::size_t rounded(std::size_t bytes) {
 
 std::uint64_t available_memory() {
   const std::uint64_t kib = number_of("/proc/meminfo", "MemAvailable:");
-  return std::min(kib > 0 ? kib * 1024 : unlimited, left_in_groups());
+  return std::min(kib > 0 ? kib * 1024 : unlimited, available_in_groups());
 }
 
 void* map_pages(std::size_t bytes) {
-  // One huge page more than asked for, so that an aligned start can be cut out.
+  // One more huge page, so that an aligned part can be cut out.
   const std::size_t size = rounded(bytes);
   void* mapped = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
     throw Error(
-        fmt::format("{} of host memory cannot be had ({}): use a smaller --pipeline.gpu-memory, "
-                    "smaller slots or batches, or fewer ranks on a host",
+        fmt::format("{} of host memory cannot be allocated ({}): use a smaller "
+                    "--pipeline.gpu-memory, smaller slots or batches, or fewer ranks per host",
                     format_size(bytes), errno_text(errno)));
   }
   auto* start = static_cast<std::byte*>(mapped);
@@ -116,7 +117,7 @@ void* map_pages(std::size_t bytes) {
   if (aligned > start) munmap(start, static_cast<std::size_t>(aligned - start));
   std::byte* end = start + size + huge_page;
   if (aligned + size < end) munmap(aligned + size, static_cast<std::size_t>(end - aligned - size));
-  madvise(aligned, size, MADV_HUGEPAGE);  // a wish: without it the memory is only slower
+  madvise(aligned, size, MADV_HUGEPAGE);  // a hint: if it fails, the memory is only slower
   return aligned;
 }
 

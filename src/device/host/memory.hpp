@@ -1,5 +1,5 @@
-// Host memory: how much of it this process may still take, and anonymous memory in huge pages,
-// which both backends build their pinned memory on.
+// Host memory: the amount that this process can still allocate, and anonymous memory in huge pages,
+// the base of pinned memory in both backends.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,16 @@
 
 namespace shardstream::device::host {
 
-/// Bytes that the system and the control groups of this process (version 1 or 2, each level up to
-/// the root) would still give out. Files in the page cache count as free: they give way.
+/// The number of bytes that this process can still allocate, from the system and from the control
+/// groups of this process (version 1 or 2, on every level up to the root). Files in the page cache
+/// count as free, since the system drops them if needed.
 std::uint64_t available_memory();
 
-/// `bytes` of zeroed anonymous memory, aligned to 2 MiB and asked to be in huge pages. No page is
-/// touched. Throws Error naming the size when the system refuses.
+/// `bytes` bytes of zeroed anonymous memory, aligned to 2 MiB, with a request for huge pages. No
+/// page is touched. Throws Error with the size on failure. unmap_pages() frees the memory.
 void* map_pages(std::size_t bytes);
-/// Writes to every page with `threads` threads, so that no page fault is left for later and each
-/// page lands on the NUMA node of the threads.
+/// Writes to every page with `threads` threads, so that no page faults happen later and each page
+/// is on the NUMA node of the threads.
 void touch_pages(void* data, std::size_t bytes, unsigned threads);
 void unmap_pages(void* data, std::size_t bytes) noexcept;
 

@@ -1,11 +1,25 @@
 #include "device/host/team.hpp"
 
+#include <chrono>
+
 namespace shardstream::device::host {
+namespace {
+
+/// Waits for what comes within microseconds, as the next kernel does, without falling asleep:
+/// waking up takes longer than most kernels' parts differ.
+template <class Condition>
+void spin_until(Condition holds) {
+  constexpr std::chrono::microseconds most{50};
+  const auto end = std::chrono::steady_clock::now() + most;
+  while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
+}  // namespace
 
 Team::Team(unsigned size) {
   try {
     for (unsigned part = 1; part < size; ++part) {
-      threads_.emplace_back([this, part] { work(part); });
+      threads_.emplace_back([this] { work(); });
     }
   } catch (const std::exception&) {
     end();
@@ -26,40 +40,50 @@ void Team::end() noexcept {
   for (auto& thread : threads_) thread.join();
 }
 
-void Team::run(const std::function<void(unsigned, unsigned)>& part) {
+void Team::run(const Part& part) {
   std::lock_guard turn(turn_);
   {
     std::lock_guard lock(mutex_);
     part_ = &part;
     error_ = nullptr;
-    busy_ = static_cast<unsigned>(threads_.size());
+    next_ = 0;
     ++round_;
   }
   start_.notify_all();
-  call(0);
+  call_parts(part);
+  spin_until([this] { return busy_ == 0; });
   std::unique_lock lock(mutex_);
+  part_ = nullptr;
   done_.wait(lock, [this] { return busy_ == 0; });
   if (error_) std::rethrow_exception(error_);
 }
 
-void Team::work(unsigned part) {
+void Team::work() {
   unsigned long seen = 0;
   while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      start_.wait(lock, [&] { return stop_ || round_ != seen; });
-      if (stop_) return;
-      seen = round_;
-    }
-    call(part);
-    std::lock_guard lock(mutex_);
+    spin_until([&] { return round_ != seen; });
+    std::unique_lock lock(mutex_);
+    start_.wait(lock, [&] { return stop_ || round_ != seen; });
+    if (stop_) return;
+    seen = round_;
+    const Part* const part = part_;
+    if (part == nullptr) continue;
+    ++busy_;
+    lock.unlock();
+    call_parts(*part);
+    lock.lock();
     if (--busy_ == 0) done_.notify_one();
   }
 }
 
-void Team::call(unsigned part) {
+void Team::call_parts(const Part& part) {
+  const unsigned all = parts();
+  for (unsigned number = next_++; number < all; number = next_++) call(part, number);
+}
+
+void Team::call(const Part& part, unsigned number) {
   try {
-    (*part_)(part, size());
+    part(number, parts());
   } catch (...) {
     std::lock_guard lock(mutex_);
     if (!error_) error_ = std::current_exception();

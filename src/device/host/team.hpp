@@ -1,6 +1,7 @@
-// The threads that share one kernel's parts on a host.
+// The threads that run the parts of a kernel on the host backend.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -10,11 +11,11 @@
 
 namespace shardstream::device::host {
 
-/// A fixed set of threads. run() is the whole interface; kernels of several streams take turns, as
-/// they would on a GPU that each of them fills.
+/// A fixed set of threads. Kernels of several streams run one after the other, as they would on a
+/// GPU that each of them fills. Thread-safe.
 class Team {
  public:
-  /// `size` >= 1 threads in all, the caller of run() among them.
+  /// `size` >= 1 threads in total, including the caller of run().
   explicit Team(unsigned size);
   ~Team();
   Team(const Team&) = delete;
@@ -22,23 +23,32 @@ class Team {
 
   unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
-  /// Calls part(p, size()) for every p < size() and returns when all are done. The first exception
-  /// of a part is thrown here.
+  /// Calls part(p, parts) for every p < parts and returns when all calls are done. There are more
+  /// parts than threads, which take one part after another, so that a thread that other programs
+  /// delay holds nobody up. Rethrows the first exception of a part.
   void run(const std::function<void(unsigned part, unsigned parts)>& part);
 
  private:
-  void work(unsigned part);
+  using Part = std::function<void(unsigned, unsigned)>;
+
+  void work();
   void end() noexcept;
-  void call(unsigned part);
+  void call_parts(const Part& part);
+  void call(const Part& part, unsigned number);
+  unsigned parts() const { return threads_.empty() ? 1 : parts_a_thread * size(); }
+
+  static constexpr unsigned parts_a_thread = 4;
 
   std::mutex turn_;   // held by the stream whose kernel runs
   std::mutex mutex_;  // guards everything below
   std::condition_variable start_, done_;
-  const std::function<void(unsigned, unsigned)>* part_ = nullptr;
+  const Part* part_ = nullptr;  // of the round, null when it has no more parts to take
   std::exception_ptr error_;
-  unsigned long round_ = 0;
-  unsigned busy_ = 0;
   bool stop_ = false;
+  // These change under the lock; who spins reads them without it.
+  std::atomic<unsigned long> round_ = 0;
+  std::atomic<unsigned> busy_ = 0;  // threads that take parts, without run()'s
+  std::atomic<unsigned> next_ = 0;  // the part that is taken next
   std::vector<std::thread> threads_;
 };
 

@@ -31,8 +31,9 @@ std::vector<Experiment> experiments() {
            "Each rung changes one thing: where the tree lives, which threads add, how many "
            "elements a thread takes, how many loads are in flight, how warps and blocks join their "
            "sums. The table names the file and line of each kernel (in src/experiments/ladders) "
-           "and its factor over the rung before. The first rungs are bound by barriers and "
-           "launches, the last ones by memory. 2^24 floats are 64 MiB, of which the L2 cache of a "
+           "and its factor over the rung before. Expect the first rungs to be bound by barriers "
+           "and launches, the last ones by memory. 2^24 floats are 64 MiB, of which the L2 cache "
+           "of a "
            "recent GPU holds a part, so that a share above 1 is possible; with reduction.count "
            "2^32 it is not. Last come this program's own reduction, which adds in a fixed order, "
            "and CUB's. Harris, Optimizing Parallel Reduction in CUDA; CUDA C++ Programming Guide, "
@@ -53,14 +54,15 @@ std::vector<Experiment> experiments() {
        .summary = "A fixed order of additions, the same on any number of GPUs, costs little time.",
        .explanation =
            "This program adds leaves of 2^16 elements, in each of them 512 lanes, and then a fixed "
-           "tree over the leaves. The order `program` is both kernels as a run launches them: "
-           "for the sum, for extremes, and for the variance, which reads each leaf twice. The "
-           "order `leaves` is leaves alone, with other numbers of lanes, leaf sizes, rows in "
-           "flight and types. Both are compared with cub::DeviceReduce::Sum, which adds floats in "
-           "no fixed order. For the sum expect a share of 1 for 2^32 floats and of 0.9 for 2^24, "
-           "whose second launch shows; extremes cost more for 2^24 floats, and the variance takes "
-           "about twice as long. On CPUs there are leaves alone, compared with a plain read of the "
-           "same memory. kernels/README.md says what was chosen by this.",
+           "tree over the leaves. The order `program` is the kernel as a run launches it: for the "
+           "sum, for extremes, and for the variance, which reads each leaf twice. The order "
+           "`leaves` is leaves alone, with other numbers of lanes, leaf sizes, rows in flight and "
+           "types. Both are compared with cub::DeviceReduce::Sum, which adds floats in no fixed "
+           "order. For the sum expect a share of 1 for 2^32 floats and nearly 1 for 2^24; extremes "
+           "cost more for 2^24 floats. The second pass of the variance finds leaves in the L2 "
+           "cache if that holds one for each multiprocessor; otherwise it takes twice as long. On "
+           "CPUs there are leaves alone, compared with a plain read of the same memory. "
+           "kernels/README.md says what was chosen by this.",
        .reference = "",
        .share =
            "of the rate of CUB for as many floats; on CPUs of that of a plain read by all cores",

@@ -189,26 +189,34 @@ __global__ void sum_by_block_atomics(const float* x, std::uint64_t count, float*
 
 // ------------------------------------------------------------------------------ the last rung
 
-/// Loads of 16 bytes, eight in flight, and no second launch: the block that finishes last adds the
-/// sums of all blocks, in their order. `finished` is zero before and after.
+/// Loads of 16 bytes, eight of them always in flight: each is replaced as soon as it has been
+/// added. No second launch: the block that finishes last adds the sums of all blocks, in their
+/// order. `finished` is zero before and after.
 constexpr int wide_line = __LINE__ + 1;
 __global__ void __launch_bounds__(threads)
     sum_in_wide_loads(const float4* x, std::uint64_t words, float* sums, unsigned* finished,
                       float* sum) {
-  constexpr unsigned flight = 8;
+  constexpr unsigned flight = 8, stretch = flight * threads;
+  const auto add = [](const float4& word) { return (word.x + word.y) + (word.z + word.w); };
+  const std::uint64_t step = std::uint64_t{gridDim.x} * stretch, whole = words / stretch * stretch;
   float parts[flight] = {};
-  const std::uint64_t step = std::uint64_t{gridDim.x} * threads;
-  std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  for (; i + (flight - 1) * step < words; i += flight * step) {
+  std::uint64_t i = std::uint64_t{blockIdx.x} * stretch + threadIdx.x;
+  if (i < whole) {
     float4 word[flight];
 #pragma unroll
-    for (unsigned k = 0; k < flight; ++k) word[k] = __ldcs(&x[i + k * step]);
+    for (unsigned k = 0; k < flight; ++k) word[k] = __ldcs(&x[i + k * threads]);
+    for (i += step; i < whole; i += step) {
 #pragma unroll
-    for (unsigned k = 0; k < flight; ++k) {
-      parts[k] += (word[k].x + word[k].y) + (word[k].z + word[k].w);
+      for (unsigned k = 0; k < flight; ++k) {
+        parts[k] += add(word[k]);
+        word[k] = __ldcs(&x[i + k * threads]);
+      }
     }
+#pragma unroll
+    for (unsigned k = 0; k < flight; ++k) parts[k] += add(word[k]);
   }
-  for (; i < words; i += step) parts[0] += (x[i].x + x[i].y) + (x[i].z + x[i].w);
+  i = whole + blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  for (; i < words; i += std::uint64_t{gridDim.x} * threads) parts[0] += add(x[i]);
   float mine = 0;
 #pragma unroll
   for (unsigned k = 0; k < flight; ++k) mine += parts[k];
@@ -238,18 +246,21 @@ __global__ void __launch_bounds__(threads)
 /// All that the rungs work on.
 struct Data {
   cudaStream_t stream;
+  unsigned multiprocessors;
   unsigned blocks;  ///< of kernels with many elements a thread: two waves
   std::uint64_t count;
   DeviceArray<float> x, scratch, sums, more_sums, sum;
   DeviceArray<unsigned> finished;
 
-  Data(std::uint64_t elements, unsigned some_blocks, cudaStream_t on)
+  Data(std::uint64_t elements, const cudaDeviceProp& gpu, cudaStream_t on)
       : stream(on),
-        blocks(some_blocks),
+        multiprocessors(static_cast<unsigned>(gpu.multiProcessorCount)),
+        blocks(2 * multiprocessors *
+               static_cast<unsigned>(gpu.maxThreadsPerMultiProcessor / int{threads})),
         count(elements),
         x(elements),
         scratch(elements + threads),
-        sums(std::max<std::uint64_t>(blocks_for(elements, threads), some_blocks)),
+        sums(std::max(blocks_for(elements, threads), blocks)),
         more_sums(sums.size()),
         sum(1),
         finished(1) {
@@ -287,35 +298,34 @@ void add_strided(const Data& data, BlockSums kernel) {
 class FixedOrder {
  public:
   explicit FixedOrder(const Data& data)
-      : data_(data),
-        leaves_((data.count + reduce::leaf_elements - 1) / reduce::leaf_elements),
-        partials_(leaves_ + reduce::SubtreeList::most + 1),
-        scratch_(reduce::scratch_nodes(leaves_)) {}
+      : stream_(data.stream),
+        leaves_(blocks_for(data.count, reduce::leaf_elements)),
+        partials_(leaves_ + reduce::SubtreeList::most),
+        exchange_(reduce::exchange_words<float>(leaves_)) {
+    exchange_.clear(stream_);
+    args_.elements = data.x.data();
+    args_.count = data.count;
+    args_.leaves = partials_.data();
+    args_.largest = partials_.data() + leaves_;
+    args_.exchange = exchange_.data();
+    args_.subtrees = reduce::subtrees(args_.stretch());
+  }
   void enqueue() const {
-    const reduce::LeavesArgs<float> make{data_.x.data(), data_.count, 0, partials_.data(), {}};
-    reduce::JoinArgs<double> join{.leaves = partials_.data(),
-                                  .scratch = scratch_.data(),
-                                  .largest = partials_.data() + leaves_,
-                                  .samples = nullptr,
-                                  .stretch = {0, leaves_},
-                                  .subtrees = reduce::subtrees({0, leaves_}),
-                                  .sample_count = 0,
-                                  .sampled = {}};
-    reduce::leaves_kernel<float>().cuda(make, data_.stream);
-    reduce::join_kernel<double>().cuda(join, data_.stream);
+    reduce::batch_kernel<float>().cuda(args_, stream_);
     check_launch("reduction in a fixed order");
   }
   double sum() const {
     double all = 0;
-    const auto subtrees = reduce::subtrees({0, leaves_});
-    for (const auto& part : partials_.read(leaves_, subtrees.count)) all += part.sum;
+    for (const auto& part : partials_.read(leaves_, args_.subtrees.count)) all += part.sum;
     return all;
   }
 
  private:
-  const Data& data_;
+  cudaStream_t stream_;
   std::uint64_t leaves_;
-  DeviceArray<reduce::Partial<double>> partials_, scratch_;
+  DeviceArray<reduce::Partial<double>> partials_;
+  DeviceArray<std::uint64_t> exchange_;
+  reduce::BatchArgs<float> args_{};
 };
 
 /// Measures rungs and adds their rows.
@@ -405,9 +415,10 @@ void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
                                                                    data.sum.data());
     check_launch("sum_by_block_atomics");
   });
-  ladder.rung("wide loads", wide_line, "16-byte loads, eight in flight; the last block ends it",
-              [&] {
-                sum_in_wide_loads<<<data.blocks, threads, 0, data.stream>>>(
+  ladder.rung("wide loads", wide_line,
+              "16-byte loads, eight always in flight; the last block ends it", [&] {
+                constexpr unsigned blocks_each = 2;  // more would spread the accesses further
+                sum_in_wide_loads<<<blocks_each * data.multiprocessors, threads, 0, data.stream>>>(
                     reinterpret_cast<const float4*>(data.x.data()), data.count / 4,
                     data.sums.data(), data.finished.data(), data.sum.data());
                 check_launch("sum_in_wide_loads");
@@ -424,11 +435,7 @@ Table reduction(Bench& bench) {
   if (count > most) {
     throw Error(formatted("reduction.count: {} elements do not fit; at most {}", count, most));
   }
-  constexpr unsigned waves = 2;
-  const unsigned blocks_at_once =
-      static_cast<unsigned>(gpu.properties().multiProcessorCount *
-                            (gpu.properties().maxThreadsPerMultiProcessor / int{threads}));
-  const Data data(count, waves * blocks_at_once, gpu.stream());
+  const Data data(count, gpu.properties(), gpu.stream());
   Measurements rows({{"rung", ColumnType::text},
                      {"kernel", ColumnType::text},
                      {"factor", ColumnType::real},

@@ -1,5 +1,5 @@
 // The cost of the fixed order of summation on a GPU, as a share of cub::DeviceReduce::Sum of the
-// same floats. First this program's own kernels, leaves and tree, as a run launches them; then the
+// same floats. First this program's own kernel, leaves and tree, as a run launches it; then the
 // leaves alone for other numbers of lanes, leaf sizes and rows in flight.
 #include "experiments/ladders/reduction_order.hpp"
 
@@ -27,7 +27,8 @@ constexpr unsigned samples = 16;  // leaves that a run keeps for its verificatio
 
 /// Block b makes leaf b, of `leaf` elements or, at the end, of fewer.
 template <class T, unsigned Lanes, unsigned Flight, bool Extremes, bool Variance>
-__global__ void __launch_bounds__(Lanes / reduce::cuda::lanes_per_thread<T>)
+__global__ void __launch_bounds__(reduce::cuda::leaf_threads<T, Lanes>,
+                                  reduce::cuda::min_leaf_blocks<T, Lanes, Variance>)
     make_leaves(const T* elements, std::uint64_t count, unsigned leaf, PartialOf<T>* to) {
   __shared__ alignas(16) unsigned char shared[reduce::cuda::leaf_scratch<Lanes>];
   const std::uint64_t offset = std::uint64_t{blockIdx.x} * leaf, left = count - offset;
@@ -51,8 +52,9 @@ class OnGpu {
         // The smallest leaves, in bytes and in elements, have the most and the largest nodes.
         partials_(leaves_of(floats, smallest_leaf) * sizeof(Partial<std::int64_t>) +
                   (reduce::SubtreeList::most + samples) * sizeof(Partial<double>)),
-        scratch_(reduce::scratch_nodes(leaves_of(floats, reduce::leaf_elements))),
+        exchange_(reduce::exchange_words<float>(leaves_of(floats, reduce::leaf_elements))),
         sum_(1) {
+    exchange_.clear(gpu.stream());
     fill(x_, gpu.stream());
   }
 
@@ -77,7 +79,7 @@ class OnGpu {
   Orders rows_;
   DeviceArray<float> x_;
   DeviceArray<std::byte> partials_;
-  DeviceArray<Partial<double>> scratch_;
+  DeviceArray<std::uint64_t> exchange_;
   DeviceArray<float> sum_;
   std::uint64_t count_ = 0, units_ = 0;  ///< floats to add; their sum, in units of 2^-24
   double cub_ = 0;                       ///< seconds
@@ -115,35 +117,36 @@ void OnGpu::verify_sum(double sum, const char* what) {
 void OnGpu::program(Want want, const char* remark) {
   const std::uint64_t leaves = leaves_of(count_, reduce::leaf_elements);
   auto* const nodes = reinterpret_cast<Partial<double>*>(partials_.data());
-  const reduce::LeavesArgs<float> make{x_.data(), count_, 0, nodes, want};
-  reduce::JoinArgs<double> join{.leaves = nodes,
-                                .scratch = scratch_.data(),
+  reduce::BatchArgs<float> args{.elements = x_.data(),
+                                .count = count_,
+                                .first = 0,
+                                .leaves = nodes,
                                 .largest = nodes + leaves,
                                 .samples = nodes + leaves + reduce::SubtreeList::most,
-                                .stretch = {0, leaves},
-                                .subtrees = reduce::subtrees({0, leaves}),
+                                .exchange = exchange_.data(),
+                                .want = want,
                                 .sample_count = samples,
-                                .sampled = {}};
+                                .sampled = {},
+                                .subtrees = reduce::subtrees({0, leaves})};
   for (unsigned i = 0; i < samples; ++i) {
-    join.sampled[i] = static_cast<std::uint32_t>(leaves * i / samples);
+    args.sampled[i] = static_cast<std::uint32_t>(leaves * i / samples);
   }
   const auto enqueue = [&] {
-    reduce::leaves_kernel<float>().cuda(make, gpu_.stream());
-    reduce::join_kernel<double>().cuda(join, gpu_.stream());
+    reduce::batch_kernel<float>().cuda(args, gpu_.stream());
     check_launch("reduction in a fixed order");
   };
   partials_.clear(gpu_.stream());
   enqueue();
   verify_leaves<float>(reduce::leaf_elements, count_, want, "the program's reduction");
-  std::vector<Partial<double>> largest(join.subtrees.count);
-  check(cudaMemcpy(largest.data(), join.largest, largest.size() * sizeof(largest[0]),
+  std::vector<Partial<double>> largest(args.subtrees.count);
+  check(cudaMemcpy(largest.data(), args.largest, largest.size() * sizeof(largest[0]),
                    cudaMemcpyDeviceToHost),
         "cudaMemcpy");
   double sum = 0;
   for (const Partial<double>& part : largest) sum += part.sum;
   verify_sum(sum, "the program's reduction");
   const unsigned in_flight =
-      want.extremes ? reduce::cuda::flight<true> : reduce::cuda::flight<false>;
+      want.extremes ? reduce::cuda::flight<float, true> : reduce::cuda::flight<float, false>;
   const Order order{"program",     "f32",
                     want,          count_ * sizeof(float),
                     reduce::lanes, static_cast<unsigned>(reduce::leaf_elements),
@@ -174,7 +177,7 @@ void OnGpu::leaves(const char* type, unsigned leaf, const char* remark) {
   const auto blocks = static_cast<unsigned>(leaves_of(count, leaf));
   const auto enqueue = [&] {
     make_leaves<T, Lanes, Flight, Extremes, Variance>
-        <<<blocks, Lanes / reduce::cuda::lanes_per_thread<T>, 0, gpu_.stream()>>>(
+        <<<blocks, reduce::cuda::leaf_threads<T, Lanes>, 0, gpu_.stream()>>>(
             reinterpret_cast<const T*>(x_.data()), count, leaf,
             reinterpret_cast<PartialOf<T>*>(partials_.data()));
     check_launch("make_leaves");
@@ -202,11 +205,12 @@ void vary_leaves(OnGpu& orders, bool quick) {
 /// Leaves of the program's size.
 void vary_flight(OnGpu& orders) {
   constexpr unsigned leaf = reduce::leaf_elements;
-  orders.leaves<float, 256, 16>("f32");
+  orders.leaves<float, 256, 32>("f32");
   orders.leaves<float, 512, 16>("f32");
-  orders.leaves<float, 512, 24>("f32", leaf, "the program's leaves, without the tree");
+  orders.leaves<float, 512, 24>("f32");
+  orders.leaves<float, 512, 32>("f32", leaf, "the program's leaves, without the tree");
   orders.leaves<float, 1024, 16>("f32");
-  orders.leaves<float, 1024, 4>("f32");
+  orders.leaves<float, 1024, 32>("f32");
 }
 
 void vary_types(OnGpu& orders) {
@@ -241,7 +245,7 @@ Table reduction_order(Bench& bench) {
   for (const std::uint64_t count : counts) {
     orders.take(count);
     orders.cub();
-    orders.program({}, "leaves and tree, as a run launches them");
+    orders.program({}, "leaves and tree, as a run launches it");
     Want extremes, variance;
     extremes.extremes = true;
     variance.variance = true;

@@ -49,7 +49,7 @@ std::string share_of_link(const Bench& bench, double rate) {
 }
 
 double nvlink_rate(const Bench& bench) {
-  return device::nvlink_rate(bench.device().compute_capability, bench.facts().nvlinks);
+  return device::nvlink_rate(bench.device().info().compute_capability, bench.facts().nvlinks);
 }
 
 std::string share_of_nvlink(const Bench& bench, double rate) {
@@ -62,16 +62,19 @@ std::vector<Experiment> experiments() {
   return {
       {.name = "transfer",
        .group = "link",
-       .summary = "Pinned memory is copied at the rate of the link, pageable memory far below it.",
+       .summary =
+           "Copies from pinned memory reach the rate of the link, copies from pageable memory do "
+           "not.",
        .explanation =
-           "Copies between host and device: of pageable, pinned, write-combined and registered "
+           "Copies between host and device of pageable, pinned, write-combined and registered "
            "memory, the last one also in huge pages; up, down, and both ways at once; from 4 KiB "
-           "to transfer.most. The GPU fetches pinned memory by itself. Pageable memory is first "
-           "copied into a pinned buffer of the driver by one thread. Small copies are bound by "
-           "the time that any copy takes, a few microseconds. Expect 0.8 to 0.9 of the rate of "
-           "PCIe. With several ranks each one measures alone, and then all of them at once: what "
-           "they lose is the part of the link, or of the host's memory, that they share. CUDA C++ "
-           "Best Practices Guide, section Data Transfer Between Host and Device.",
+           "to transfer.most. The GPU reads pinned memory by itself. Pageable memory must not "
+           "move meanwhile, so one thread of the driver first copies it into a pinned buffer. "
+           "Small copies take a few microseconds whatever their size. Expect 0.8 to 0.9 of the "
+           "theoretical rate of PCIe for large copies of pinned memory. With several ranks each "
+           "one measures alone, and then all of them at once: the difference shows what they "
+           "share, a part of the link or the host's memory. CUDA C++ Best Practices Guide, "
+           "section Data Transfer Between Host and Device.",
        .reference = "PCIe 3 x16: about 12 of 16 GB/s with pinned memory.",
        .share = "of the rate of the link in the same direction",
        .options = transfer_options,
@@ -87,13 +90,14 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<transfer>()},
       {.name = "batching",
        .group = "link",
-       .summary = "Many small copies are slower than packing the data and copying it once.",
+       .summary = "One packed copy is faster than many small copies.",
        .explanation =
-           "Items of batching.item bytes lie apart in pinned memory and are to lie side by side "
-           "on the device: with one copy for each item, with one copy of rows with a pitch, and "
-           "packed by the processor and then copied at once, packing included. Each copy costs "
-           "some microseconds whatever its size, so that packing wins as soon as there are a few "
-           "items. CUDA C++ Best Practices Guide, section Data Transfer Between Host and Device.",
+           "Items of batching.item bytes lie in pinned memory with gaps between them, and are to "
+           "lie side by side on the device. They are copied one by one; by one copy of rows with "
+           "a pitch; and by one copy after the processor has packed them, with the packing in the "
+           "time. Each copy takes some microseconds whatever its size. Expect packing to win from "
+           "a few items on. CUDA C++ Best Practices Guide, section Data Transfer Between Host and "
+           "Device.",
        .reference = "",
        .share = "of the rate of large uploads",
        .options = batching_options,
@@ -110,12 +114,13 @@ std::vector<Experiment> experiments() {
        .group = "link",
        .summary = "A kernel can read pinned host memory over the link, at best as fast as a copy.",
        .explanation =
-           "A kernel reads pinned memory that is mapped for the device, in place of a copy in "
-           "device memory: once, twice, and by columns of a matrix, so that the lanes of a warp "
-           "read words that are far apart. Reading once and in order saves the pass over device "
-           "memory. Expect about the same time as a copy and a kernel for a single pass, and twice "
-           "that for two. By columns each word takes a request of its own. CUDA C++ Best Practices "
-           "Guide, section Zero Copy.",
+           "A kernel reads pinned memory that is mapped for the device, or a copy of it in device "
+           "memory: once, twice, and by columns of a matrix, so that the lanes of a warp read "
+           "words that are far apart. Without a copy the data does not pass through device "
+           "memory, but every read goes over the link. Expect about the same time as a copy and a "
+           "kernel for a single pass, twice that time for two, and far more by columns, where "
+           "each word takes a request of its own. CUDA C++ Best Practices Guide, section Zero "
+           "Copy.",
        .reference = "",
        .share = "of the rate of uploads",
        .options = zero_copy_options,
@@ -128,16 +133,17 @@ std::vector<Experiment> experiments() {
        .summary = "Split into parts on several streams, copies run while kernels do.",
        .explanation =
            "An upload and a kernel (one way), or an upload, a kernel and a download (two ways), "
-           "run in 1 to 16 parts on as many streams. The kernel takes 0.25 to 4 times as long as "
-           "the upload. Depth first enqueues all work of a stream before that of the next one; "
-           "breadth first enqueues all uploads, then all kernels, then all downloads. `predicted` "
-           "is a model: one of n parts passes through all stages alone, and the longest stage "
-           "takes the time of the other n - 1. With one way, the copy time t_T and the kernel "
-           "time t_E, this is t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. With two "
-           "ways, uploads and downloads run at the same time and share the link. `bound` is the "
-           "longest stage, `no_overlap` the sum of all stages. Early GPUs had one queue for all "
-           "streams, so that the order mattered; expect no difference today. CUDA C++ Best "
-           "Practices Guide, section Asynchronous and Overlapping Transfers with Computation.",
+           "run in 1 to 16 parts, each on a stream of its own. The kernel takes 0.25 to 4 times "
+           "as long as the upload. Depth first enqueues all work of a stream before that of the "
+           "next one; breadth first enqueues all uploads, then all kernels, then all downloads. "
+           "`no_overlap` is the sum of all stages, `bound` the longest stage, and `predicted` a "
+           "model: one of n parts passes through all stages alone, and the other n - 1 take the "
+           "time of the longest stage. With one way, the copy time t_T and the kernel time t_E, "
+           "this is t_E + t_T/n if the kernel takes longer, else t_T + t_E/n. With two ways, "
+           "uploads and downloads share the link. Expect times within 5 % of the model, and no "
+           "difference between the orders: only early GPUs had a single queue for all streams. "
+           "CUDA C++ Best Practices Guide, section Asynchronous and Overlapping Transfers with "
+           "Computation.",
        .reference = "",
        .share = "the predicted time over the measured one",
        .options = overlap_options,
@@ -154,12 +160,14 @@ std::vector<Experiment> experiments() {
        .group = "link",
        .summary = "GPUs with peer access copy to each other without the host.",
        .explanation =
-           "Each rank copies between its own GPU and every other one that it sees, alone: without "
-           "peer access, with it, with addresses alone (unified addressing), and by a kernel that "
-           "writes or reads the other GPU's memory. Without access the driver takes the bytes "
-           "through the host. Two GPUs without a switch between them have only a part of a GPU's "
-           "NVLinks. `small` is the time of a copy of 16 bytes. CUDA C++ Programming Guide, "
-           "section Peer-to-Peer Memory Access.",
+           "Each rank copies between its own GPU and every other one that it sees, while the "
+           "other ranks wait. The copies are made without peer access, with it, with it by a call "
+           "that finds the GPUs by the addresses (unified addressing), and by a kernel that "
+           "writes or reads the other GPU's memory. Without access the driver moves the bytes "
+           "through the host. `small` is the time of a copy of 16 bytes. Expect 0.8 of the "
+           "theoretical rate of the NVLinks, or of PCIe, with access, and a fraction of that "
+           "without. Two GPUs that are connected without a switch have only some of a GPU's "
+           "NVLinks between them. CUDA C++ Programming Guide, section Peer-to-Peer Memory Access.",
        .reference = "",
        .share = "of the theoretical rate of all NVLinks of the GPU",
        .options = peer_options,
@@ -172,15 +180,15 @@ std::vector<Experiment> experiments() {
        .group = "link",
        .summary = "Allocating from a pool takes less than a microsecond, from the driver far more.",
        .explanation =
-           "The time to get memory and to give it back: by cudaMalloc and cudaFree, by a "
-           "stream-ordered pool that keeps what is freed, and as a piece of one block; and on the "
-           "host by cudaHostAlloc and by registering pages of 4 KiB or 2 MiB. The driver maps "
-           "device memory anew each time, except that it cuts small blocks from a larger one, "
-           "which is fast as long as that one has room. It also keeps some pinned memory for "
-           "small blocks. Pinning takes time for each page, so that huge pages are pinned faster. "
-           "`rate` says how fast pages were pinned; it is empty where none were. CUDA C++ Best "
-           "Practices Guide, sections Pinned Memory and Allocation; Programming Guide, chapter "
-           "Stream Ordered Memory Allocator.",
+           "The time to allocate and to free memory. On the device: by cudaMalloc and cudaFree, "
+           "from a stream-ordered pool that keeps what is freed, and as a piece of one block. On "
+           "the host: by cudaHostAlloc, and by registering pages of 4 KiB or 2 MiB. `rate` says "
+           "how fast memory was pinned; it is empty if nothing was pinned. Expect a microsecond "
+           "or less from a pool, and 10 us to milliseconds from the driver, which maps memory in "
+           "each call. Two exceptions are fast: the driver cuts small blocks from a larger one "
+           "while that has room, and it keeps some pinned memory. Pinning takes time for each "
+           "page; expect huge pages to be faster. CUDA C++ Best Practices Guide, sections Pinned "
+           "Memory and Allocation; Programming Guide, chapter Stream Ordered Memory Allocator.",
        .reference = "",
        .options = allocation_options,
        .figure = {.look = Look::lines,
@@ -193,14 +201,15 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<allocation>()},
       {.name = "timers",
        .group = "link",
-       .summary = "A host clock that does not wait for the kernel measures its launch alone.",
+       .summary = "The host's clock measures only the launch if it does not wait for the kernel.",
        .explanation =
-           "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed by the host's "
-           "clock without waiting for their end, by the same clock with waiting, and by events. "
-           "Without waiting, every kernel seems to take as long as its launch. With waiting, the "
-           "launch and the wait add some microseconds, and events some as well, for the start and "
-           "the end of the kernel on the GPU: both are far off for the shortest kernel. CUDA C++ "
-           "Best Practices Guide, section Timing.",
+           "Kernels that run for 2 us to 2 ms by the GPU's own timer are timed in three ways: by "
+           "the host's clock without a wait, by the host's clock with a wait for the end of the "
+           "kernel, and by events. Expect the time of a launch, a few microseconds, for every "
+           "kernel if there is no wait. With a wait expect some microseconds too much, for the "
+           "launch and the wait; by events a few, for the start and the end of the kernel on the "
+           "GPU. Both are far off for the shortest kernel. CUDA C++ Best Practices Guide, section "
+           "Timing.",
        .reference = "Events have a resolution of about 0.5 us.",
        .share = "the reported time over the length that the kernel was told to have",
        .options = {},

@@ -9,6 +9,7 @@
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
 #include "experiments/link/link.hpp"
+#include "experiments/link/overlap_model.hpp"
 
 namespace shardstream::experiments::link {
 namespace {
@@ -25,7 +26,6 @@ __global__ void work(float* x, std::uint64_t count, float factor, float addend, 
   x[i] = value;
 }
 
-enum class Ways { one, two };  ///< upload and kernel; then a download as well
 /// Whether each stream gets all of its work before the next one gets any, or first its uploads,
 /// then the kernels, then the downloads.
 enum class Order { depth_first, breadth_first };
@@ -110,25 +110,6 @@ class Staged {
   DeviceArray<float> x_;
   SideStreams side_;
 };
-
-/// Seconds of each stage alone, of all data at once.
-struct Stages {
-  double up, down, both, kernel;
-};
-
-/// The longest stage: no number of parts takes less.
-double bound(const Stages& t, Ways ways) {
-  return std::max(ways == Ways::one ? t.up : t.both, t.kernel);
-}
-
-/// The expected seconds of `parts` parts. One part passes all stages alone; while it does, or
-/// after that, the longest stage handles the others. With one way this is t_T + t_E/n or
-/// t_E + t_T/n (CUDA C++ Best Practices Guide, section Asynchronous and Overlapping Transfers with
-/// Computation).
-double model(const Stages& t, Ways ways, unsigned parts) {
-  const double alone = t.up + t.kernel + (ways == Ways::two ? t.down : 0);
-  return (alone + (parts - 1) * bound(t, ways)) / parts;
-}
 
 /// Steps that let the kernel take `wanted` seconds.
 unsigned steps_for(double wanted, const Staged& data, Gpu& gpu) {

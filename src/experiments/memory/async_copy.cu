@@ -148,7 +148,7 @@ Table async_copy(Bench& bench) {
   // Clocks a byte, by the bytes of a word and the words of a thread.
   std::map<std::pair<unsigned, unsigned>, double> through_registers;
   for (const Case& each : cases) {
-    if (bench.device().compute_capability < each.compute_capability) {
+    if (bench.device().info().compute_capability < each.compute_capability) {
       bench.note(formatted("{} is left out: it takes compute capability {}.{}.",
                            std::string(each.name), each.compute_capability / 10,
                            each.compute_capability % 10));

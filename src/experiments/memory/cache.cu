@@ -11,25 +11,37 @@
 namespace shardstream::experiments::memory {
 namespace {
 
-constexpr unsigned threads = 1024;
-constexpr unsigned flight = 4;  // loads of a thread that are on their way at the same time
+constexpr unsigned threads = 512;
+constexpr unsigned most_in_flight = 8;  // loads of a thread that are on their way at the same time
+constexpr std::uint64_t row = threads * sizeof(uint4);  // bytes that a block loads at a time
+constexpr std::uint64_t line = 128;
 
-/// Every block reads the whole set `laps` times and adds it up. It begins at a place of its own, so
-/// that no two blocks read the same lines at the same time.
+/// Every block reads the whole set, `count` words in whole steps of Flight loads a thread, `laps`
+/// times and adds it up. It begins `distance` words behind the block before. The loads of a step
+/// have fixed distances: working out an address for each would cost a part of the rate of L1.
+template <unsigned Flight>
 __global__ void __launch_bounds__(threads)
-    read_again(const uint4* words, unsigned count, unsigned laps, unsigned* sums) {
-  const auto start = static_cast<unsigned>(std::uint64_t{blockIdx.x} * count / gridDim.x);
+    read_again(const uint4* words, unsigned count, unsigned distance, unsigned laps,
+               unsigned* sums) {
+  const unsigned start = blockIdx.x * distance;
   unsigned sum = 0;
   for (unsigned lap = 0; lap < laps; ++lap) {
-    for (unsigned i = threadIdx.x; i < count; i += flight * threads) {
-      uint4 word[flight] = {};
+    for (unsigned step = 0; step < count; step += Flight * threads) {
+      const unsigned at = start + step < count ? start + step : start + step - count;
+      uint4 word[Flight];
+      if (at + Flight * threads <= count) {
+        const uint4* from = words + at + threadIdx.x;
 #pragma unroll
-      for (unsigned k = 0; k < flight; ++k) {
-        const unsigned at = start + i + k * threads;
-        if (i + k * threads < count) word[k] = words[at < count ? at : at - count];
+        for (unsigned k = 0; k < Flight; ++k) word[k] = from[k * threads];
+      } else {  // once a lap: over the end of the set
+#pragma unroll
+        for (unsigned k = 0; k < Flight; ++k) {
+          const unsigned place = at + k * threads + threadIdx.x;
+          word[k] = words[place < count ? place : place - count];
+        }
       }
 #pragma unroll
-      for (unsigned k = 0; k < flight; ++k) sum += word[k].x + word[k].y + word[k].z + word[k].w;
+      for (unsigned k = 0; k < Flight; ++k) sum += word[k].x + word[k].y + word[k].z + word[k].w;
     }
   }
   atomicAdd(&sums[blockIdx.x], sum);
@@ -44,10 +56,9 @@ __global__ void count_up(unsigned* words, std::uint64_t count) {
 /// memory. L1 and shared memory are one; no cache is emptied by a set that is a little larger.
 std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu) {
   const std::uint64_t l1 = gpu.sharedMemPerMultiprocessor;
-  const std::uint64_t loads = bytes / sizeof(uint4) / threads;  // of a thread in a pass
-  if (loads < flight) {
-    return formatted("from L1, below its rate: {} of the {} loads of a thread are used", loads,
-                     flight);
+  const std::uint64_t loads = bytes / row;  // of a thread in a pass
+  if (loads < most_in_flight) {
+    return formatted("from L1, below its rate: a pass has {} loads for each thread", loads);
   }
   if (bytes <= l1) return "expected from L1";
   if (bytes <= 4 * l1) return "expected from L2; L1 may still hold a part";
@@ -64,22 +75,28 @@ unsigned sum_below(std::uint64_t count) {
 
 Table cache(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.bytes("cache.most") / sizeof(uint4) * sizeof(uint4);
-  const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount *
-                                            (gpu.properties().maxThreadsPerMultiProcessor / 1024));
-  DeviceArray<unsigned> words(most / sizeof(unsigned)), sums(blocks);
-  count_up<<<blocks_for(words.size(), threads), threads, 0, gpu.stream()>>>(words.data(),
-                                                                            words.size());
+  constexpr std::uint64_t step = most_in_flight * row;
+  const std::uint64_t most = bench.bytes("cache.most") / step * step;
+  // One a multiprocessor: two could run side by side and find each other's lines in L1.
+  const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
+  const DeviceArray<uint4> words(most / sizeof(uint4));
+  const DeviceArray<unsigned> sums(blocks);
+  count_up<<<blocks_for(most / sizeof(unsigned), threads), threads, 0, gpu.stream()>>>(
+      reinterpret_cast<unsigned*>(words.data()), most / sizeof(unsigned));
   check_launch("count_up");
   Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"});
-  for (const std::uint64_t bytes : sizes_up_to(16384, most, bench.is_quick() ? 4 : 2)) {
-    constexpr std::uint64_t traffic = std::uint64_t{8}
-                                      << 20;  // of a block, so that it takes a while
+  for (const std::uint64_t bytes : sizes_up_to(2 * row, most, bench.is_quick() ? 4 : 2)) {
+    constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // of a block: launching takes 3 us
     const auto laps = static_cast<unsigned>(std::max<std::uint64_t>(1, traffic / bytes));
+    const bool is_shared = bytes > gpu.properties().sharedMemPerMultiprocessor;  // by L2
+    const std::uint64_t distance = is_shared ? bytes / blocks / line * line : 0;
+    const auto kernel = bytes == 2 * row   ? read_again<2>
+                        : bytes == 4 * row ? read_again<4>
+                                           : read_again<most_in_flight>;
     const auto read = [&] {
-      read_again<<<blocks, threads, 0, gpu.stream()>>>(reinterpret_cast<const uint4*>(words.data()),
-                                                       static_cast<unsigned>(bytes / sizeof(uint4)),
-                                                       laps, sums.data());
+      kernel<<<blocks, threads, 0, gpu.stream()>>>(
+          words.data(), static_cast<unsigned>(bytes / sizeof(uint4)),
+          static_cast<unsigned>(distance / sizeof(uint4)), laps, sums.data());
       check_launch("read_again");
     };
     sums.clear(gpu.stream());

@@ -11,6 +11,7 @@
 #include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
+#include "experiments/memory/levels.hpp"
 #include "experiments/memory/memory.hpp"
 
 namespace shardstream::experiments::memory {
@@ -99,38 +100,6 @@ struct Point {
   double cycles;
   Estimate nanoseconds;
 };
-
-/// Points [begin, end) of about the same time.
-struct Level {
-  std::size_t begin, end;
-};
-
-/// Sets on the way from one level to the next, alone among their neighbours, are in none.
-std::vector<Level> levels_of(const std::vector<Point>& points) {
-  constexpr double alike = 1.12;
-  std::vector<Level> levels;
-  for (std::size_t i = 0; i < points.size();) {
-    std::size_t end = i + 1;
-    while (end < points.size() &&
-           points[end].nanoseconds.value < alike * points[end - 1].nanoseconds.value) {
-      ++end;
-    }
-    if (end - i > 1) levels.push_back({i, end});
-    i = end;
-  }
-  return levels;
-}
-
-/// "up to 128 KiB 20 ns, up to ..."
-std::string words_of(const std::vector<Level>& levels, const std::vector<Point>& points) {
-  std::string text;
-  for (const Level& level : levels) {
-    text += formatted("{}up to {} {:.0f} ns", text.empty() ? "" : ", ",
-                      format_size(points[level.end - 1].bytes),
-                      points[(level.begin + level.end) / 2].nanoseconds.value);
-  }
-  return text;
-}
 
 /// Where a working set fits, by the sizes of the caches. L1 and shared memory are one.
 const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
@@ -226,8 +195,11 @@ void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
 }
 
 /// The rows of working sets in the own memory. The last one is not between two levels.
-void add_sets(Chase& chase, const std::vector<Point>& points, const std::vector<Level>& levels,
+void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
               const cudaDeviceProp& gpu) {
+  std::vector<double> nanoseconds;
+  for (const Point& point : points) nanoseconds.push_back(point.nanoseconds.value);
+  const std::vector<Level> levels = levels_of(nanoseconds);
   for (std::size_t i = 0; i < points.size(); ++i) {
     const bool is_in_level = std::ranges::any_of(
         levels, [&](const Level& level) { return i >= level.begin && i < level.end; });
@@ -236,6 +208,13 @@ void add_sets(Chase& chase, const std::vector<Point>& points, const std::vector<
                   ? place_of(points[i].bytes, gpu)
                   : "between two levels: the faster one holds a part of it");
   }
+  std::string text;
+  for (const Level& level : levels) {
+    text += formatted("{}up to {} {:.0f} ns", text.empty() ? "" : ", ",
+                      format_size(points[level.end - 1].bytes),
+                      nanoseconds[(level.begin + level.end) / 2]);
+  }
+  bench.note(formatted("Levels of device memory: {}.", text));
 }
 
 }  // namespace
@@ -265,8 +244,7 @@ Table latency(Bench& bench) {
     points.push_back(
         chase.measure(walk, bytes, links_of_line, following(links.data(), walk, gpu.stream())));
   }
-  const std::vector<Level> levels = levels_of(points);
-  add_sets(chase, points, levels, gpu.properties());
+  add_sets(bench, chase, points, gpu.properties());
   const Walk of_host{(std::uint64_t{8} << 20) / line};
   if (visible_gpus() > 1) add_other_gpu(bench, gpu, chase);
   const PinnedArray<Link> mapped(of_host.count * links_of_line, cudaHostAllocMapped);
@@ -275,7 +253,6 @@ Table latency(Bench& bench) {
             chase.measure(of_host, of_host.count * line, links_of_line,
                           following(mapped.data(), of_host, gpu.stream())),
             "over the host link");
-  bench.note(formatted("Levels of device memory: {}.", words_of(levels, points)));
   bench.note(
       "`latency` is the median of all launches, without their start; `cycles` are counted by the "
       "multiprocessor in the last of them.");

@@ -51,12 +51,13 @@ std::vector<Experiment> experiments() {
        .group = "memory",
        .summary = "Simple kernels reach most of the theoretical rate of device memory.",
        .explanation =
-           "Six kernels read and write arrays much larger than any cache: read, write, copy, "
-           "scale, add and triad. The rate counts the bytes that a kernel reads and writes, the "
-           "effective bandwidth. The remark compares it with the theoretical rate, 2 x clock x "
-           "width of the bus / 8. Expect 0.8 to 0.95 of that; a mix of reads and writes loses "
-           "some to turning the bus around. CUDA C++ Best Practices Guide, chapter Performance "
-           "Metrics.",
+           "Six kernels read and write arrays that are much larger than any cache: read, write, "
+           "copy, scale, add and triad. The rate counts the bytes that a kernel reads and writes "
+           "(the effective bandwidth). The remark compares it with the theoretical rate: 2 x "
+           "clock x width of the bus / 8. Expect 0.8 to 0.95 of that. Kernels that read and write "
+           "reach less than those that only read, since the bus has to change its direction. "
+           "Without a GPU, bandwidth.clock and bandwidth.width give the theoretical rate. CUDA "
+           "C++ Best Practices Guide, chapter Performance Metrics.",
        .reference = "Tesla V100: theoretical 898 GB/s (877 MHz, 4096 bits).",
        .share = "of the rate of a copy in device memory; for `read`, of that of reading it",
        .options = bandwidth_options,
@@ -68,13 +69,13 @@ std::vector<Experiment> experiments() {
        .group = "memory",
        .summary = "An offset makes a warp read one more sector; caches serve most of it.",
        .explanation =
-           "Each thread copies one float, and the first one is shifted by 0 to 32 words. A warp "
-           "reads 128 bytes in a row. If they begin with a sector of 32 bytes, they are four "
-           "sectors, otherwise five. The next warp reads the rest of the fifth, so that the L2 "
-           "cache serves most of it: expect a loss of a tenth at most. Every offset that is no "
-           "multiple of 32 words makes a warp touch two lines in place of one, which may cost a "
-           "little as well. CUDA C++ Best Practices Guide, section A Sequential but Misaligned "
-           "Access Pattern.",
+           "Each thread copies one float, and the first float is 0 to 32 words behind the start "
+           "of the array. A warp reads 128 bytes in a row. These are four sectors of 32 bytes if "
+           "they begin with a sector, otherwise five. The next warp reads the rest of the fifth "
+           "sector, which is then in a cache: expect a loss of a tenth at most. Every offset that "
+           "is no multiple of 32 words also makes a warp read from two lines of 128 bytes in "
+           "place of one, which may cost a little. CUDA C++ Best Practices Guide, section A "
+           "Sequential but Misaligned Access Pattern.",
        .reference =
            "Tesla V100: about 790 GB/s aligned or at multiples of 8 words, nine tenths of that "
            "otherwise.",
@@ -85,15 +86,16 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<offset>()},
       {.name = "stride",
        .group = "memory",
-       .summary = "A warp that reads every s-th word uses 1/s of what memory moves, from s = 8 on "
-                  "an eighth.",
+       .summary =
+           "With a stride of s words a warp uses 1/s of the bytes that memory moves, at least "
+           "1/8.",
        .explanation =
            "Each thread copies one float. Neighbouring threads copy words that are s words apart, "
            "with s from 1 to stride.most. Memory moves whole sectors of 32 bytes: with s = 2 half "
-           "of each sector is used, and from s = 8 on one word in eight. Expect the useful rate to "
-           "fall as 1/s down to 1/8. Past that every word has a sector of its own whatever the "
-           "stride is, but the sectors lie in more lines and pages of memory, so that the rate "
-           "falls further. CUDA C++ Best Practices Guide, section Strided Accesses.",
+           "of each sector is used, and from s = 8 on one word in eight. Expect the useful rate "
+           "to fall as 1/s down to 1/8. With larger strides each word still takes one sector, but "
+           "the sectors lie in more lines and pages of memory, so that the rate falls further. "
+           "CUDA C++ Best Practices Guide, section Strided Accesses.",
        .reference = "Tesla V100: a stride of 2 halves the rate, and it falls on towards large "
                     "strides.",
        .share = "of the rate of a copy in device memory, which moves wider words",
@@ -103,14 +105,14 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<stride>()},
       {.name = "alignment",
        .group = "memory",
-       .summary = "Wide aligned loads move more with each instruction.",
+       .summary = "Wide aligned loads move more bytes with each instruction.",
        .explanation =
-           "Arrays are copied in words of 1 to 16 bytes a thread, in records of 12 bytes and in "
-           "the same records padded to 16, and as rows of 1001 floats with and without padding to "
-           "a pitch of 1024. One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to "
-           "their size; records of another size take several. Expect narrow words to be slower, "
-           "since too few bytes are in flight. CUDA C++ Programming Guide, section Device Memory "
-           "Accesses.",
+           "Arrays are copied in words of 1, 2, 4, 8 and 16 bytes a thread; in records of 12 "
+           "bytes and in the same records padded to 16; and as rows of 1001 floats with and "
+           "without padding to a pitch of 1024. One instruction loads 1, 2, 4, 8 or 16 bytes that "
+           "are aligned to their size; records of another size take several. Expect narrow words "
+           "to be slower, since too few bytes are in flight. CUDA C++ Programming Guide, section "
+           "Device Memory Accesses.",
        .reference = "",
        .share = "of the rate of a copy in device memory",
        .options = alignment_options,
@@ -119,16 +121,18 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<alignment>()},
       {.name = "latency",
        .group = "memory",
-       .summary = "One load takes tens of cycles from L1 and hundreds from memory.",
+       .summary = "A load takes tens of cycles from L1 and hundreds from memory.",
        .explanation =
            "A single thread follows pointers in random order, one in each line of 128 bytes, "
-           "through working sets from 1 KiB to latency.most. Each load waits for the one before, "
-           "so that the time of a step is the latency. It steps up when the set outgrows L1 and "
-           "L2, and may rise again beyond what the TLB covers. A set that is a little larger than "
-           "a cache lies partly in it; its time is between two levels. Shared memory and pinned "
-           "host memory, read over the link, are measured as well. A GPU hides these times behind "
-           "other warps: that is why it needs so many. CUDA C++ Programming Guide, section "
-           "Maximize Instruction Throughput; Best Practices Guide, chapter Memory Optimizations.",
+           "through working sets of 1 KiB to latency.most. Each load waits for the one before, so "
+           "that the time of a step is the latency. It rises when the set outgrows L1, L2, and "
+           "the memory that the TLB covers; the note names the levels that were found. If a set "
+           "is a little larger than a cache, a part of it lies there, and its time is between two "
+           "levels. Shared memory, pinned host memory (read over the link) and, if there is one, "
+           "the next GPU's memory are measured as well. Expect about ten times as long from L2 as "
+           "from L1, and twice that from memory. A GPU needs many warps because others run while "
+           "one waits. CUDA C++ Programming Guide, section Maximize Instruction Throughput; Best "
+           "Practices Guide, chapter Memory Optimizations.",
        .reference = "Tesla V100: L1 30, L2 214, memory 435 cycles.",
        .options = latency_options,
        .figure = {.look = Look::lines,
@@ -145,11 +149,14 @@ std::vector<Experiment> experiments() {
                   "memory.",
        .explanation =
            "All multiprocessors read the same working set again and again, from 16 KiB to "
-           "cache.most. A set that fits in L1 (up to some 200 KiB) is read at the rate of L1 on "
-           "every multiprocessor, a set that fits in L2 at that of L2, a larger one at that of "
-           "device memory. The steps show the sizes of the caches. Below 64 KiB a pass has fewer "
-           "than four loads for each thread, so that too few are in flight for the rate of L1. "
-           "CUDA C++ Best Practices Guide, chapter Memory Optimizations.",
+           "cache.most, each with one block. Expect the rate of L1 for a set that fits in L1 (up "
+           "to some 200 KiB), since every multiprocessor has one, that of L2 for a set that fits "
+           "in L2, and that of device memory for a larger one. The steps show the sizes of the "
+           "caches. Below 64 KiB a pass has fewer than eight loads for each thread, which may be "
+           "too few for the rate of L1. Blocks begin at places of their own. Yet in a set of a few "
+           "MiB some read the same lines at nearly the same time, which recent GPUs serve "
+           "together, so that the rate is above that of a larger set in L2. CUDA C++ Best "
+           "Practices Guide, chapter Memory Optimizations.",
        .reference = "Tesla V100: L1 13700, L2 2500 GB/s.",
        .share = "of the rate of reading device memory",
        .options = cache_options,
@@ -163,12 +170,12 @@ std::vector<Experiment> experiments() {
            "Each block copies data from device memory to shared memory, in words of 4, 8 or 16 "
            "bytes and 1 to 8 words a thread: through registers, by asynchronous copies of the "
            "threads (cp.async), and by one bulk copy of the block (compute capability 9.0). The "
-           "clocks are those from the first copy until all threads see the data. Through registers "
-           "the compiler unrolls the loop by four: four loads are in flight at a time, and the "
-           "words that are left follow with fewer in flight. So 4 and 8 words a thread cost fewer "
-           "clocks a byte than the numbers before them. Asynchronous copies are all in flight at "
-           "once. Expect words of 8 and 16 bytes to be best. CUDA C++ Best Practices Guide, "
-           "section Asynchronous Copy from Global Memory to Shared Memory.",
+           "clocks are those from the first copy until all threads see the data, for each byte. "
+           "Asynchronous copies are all in flight at once. Through registers four loads are in "
+           "flight at a time, since the compiler unrolls the loop by four; the words that are "
+           "left follow with fewer in flight, so that 4 and 8 words a thread take fewer clocks a "
+           "byte than 3 and 6. Expect words of 8 and 16 bytes to be best. CUDA C++ Best Practices "
+           "Guide, section Asynchronous Copy from Global Memory to Shared Memory.",
        .reference = "A100: asynchronous copies of 8 and 16 bytes are best, and need no multiple of "
                     "four.",
        .share = "of the speed of as many words of the same size through registers",
@@ -183,14 +190,15 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<async_copy>()},
       {.name = "banks",
        .group = "memory",
-       .summary = "Words in the same bank of shared memory are served one after the other.",
+       .summary = "Words in the same bank of shared memory are read one after the other.",
        .explanation =
-           "All warps read shared memory with strides from 1 to 32 words. Two lanes conflict if "
-           "their words lie in the same of the 32 banks: a stride with the greatest common divisor "
-           "g with 32 has g-way conflicts, and takes g times as long. Odd strides have none. Then "
-           "a matrix is transposed without shared memory, through a tile of 32 x 32 words, whose "
-           "columns lie in one bank, and through a tile with a word of padding in each row. CUDA "
-           "C++ Best Practices Guide, section Shared Memory.",
+           "All warps read shared memory with strides of 1 to 32 words. Two lanes conflict if "
+           "their words lie in the same of the 32 banks. If g is the greatest common divisor of "
+           "the stride and 32, expect g-way conflicts, which take g times as long, and none for "
+           "odd strides. Then a matrix is transposed in three ways: without shared memory, "
+           "through a tile of 32 x 32 words, whose columns each lie in one bank, and through a "
+           "tile with a word of padding in each row. CUDA C++ Best Practices Guide, section "
+           "Shared Memory.",
        .reference = "",
        .share = "of the rate of stride 1 for reads; of the rate of a copy in device memory for "
                 "transposes",
@@ -202,12 +210,13 @@ std::vector<Experiment> experiments() {
        .group = "memory",
        .summary = "A part of the L2 cache can be kept for data that is used again.",
        .explanation =
-           "A kernel adds a small hot region, again and again, to a long stream that is used once. "
-           "Without a window the stream drives the hot region out of the cache. An access policy "
-           "window keeps its lines in a part that is set aside. The hot region grows from a third "
-           "to twice of that part, with the hit ratio 1 and with one tuned so that as much stays "
-           "as fits. Expect a gain while the region fits. Past it, GPUs differ: the hit ratio 1 "
-           "may lose, or still gain. CUDA C++ Best Practices Guide, section L2 Cache.",
+           "A kernel adds a small hot region, again and again, to a long stream that is used "
+           "once. Without a window the stream pushes the hot region out of the L2 cache. An "
+           "access policy window keeps lines of the region in a part of the cache that is set "
+           "aside. The region grows from a third of that part to twice its size, with the hit "
+           "ratio 1 and with a ratio tuned so that as much stays as fits. Expect a gain while the "
+           "region fits. If it does not fit, GPUs differ: the hit ratio 1 may lose, or still "
+           "gain. CUDA C++ Best Practices Guide, section L2 Cache.",
        .reference =
            "A100, 30 MB set aside: up to 50 % faster while the region fits, 10 % slower past "
            "it; the tuned hit ratio recovers that.",
@@ -222,12 +231,12 @@ std::vector<Experiment> experiments() {
            "Texture units clamp, wrap and filter in hardware, but are not always faster than "
            "plain loads.",
        .explanation =
-           "A matrix is read by rows, by columns, and as neighbourhoods of 5 x 5 elements, through "
-           "global memory and through a texture. The texture's cache is laid out for two "
-           "dimensions, so that columns cost it less. Expect no gain for rows, and a loss for "
-           "neighbourhoods on recent GPUs: there plain loads come from L1, which serves more of "
-           "them in a cycle than the texture units do. Clamping, wrapping and linear filtering are "
-           "checked. CUDA C++ Best Practices Guide, section Texture Memory.",
+           "A matrix is read by rows, by columns, and as neighbourhoods of 5 x 5 elements, "
+           "through global memory and through a texture. The layout of a texture keeps neighbours "
+           "in both dimensions close together, so that columns cost less. Expect no gain for "
+           "rows, and a loss for neighbourhoods on recent GPUs: there plain loads come from L1, "
+           "which serves more words in a cycle than the texture units. Clamped, wrapped and "
+           "filtered reads are checked. CUDA C++ Best Practices Guide, section Texture Memory.",
        .reference = "",
        .share = "of the rate of a copy in device memory",
        .options = {},
@@ -236,13 +245,13 @@ std::vector<Experiment> experiments() {
        .run = with_cuda<texture>()},
       {.name = "constant",
        .group = "memory",
-       .summary = "Constant memory serves one address at a time, to all lanes at once.",
+       .summary = "Constant memory serves one address at a time, to all lanes that want it.",
        .explanation =
            "The lanes of a warp read 1, 2, 4 ... 32 different addresses of constant memory, and "
-           "the same of global memory. The addresses lie in different lines. Expect the time to "
-           "grow with their number in both memories, since each address, or each line, is served "
-           "in its turn; in constant memory it grows faster. CUDA C++ Best Practices Guide, "
-           "section Constant Memory.",
+           "the same addresses of global memory. They lie in different lines. Each address in "
+           "constant memory, and each line in global memory, is read after the one before. Expect "
+           "the time to grow with their number in both memories, faster in constant memory. CUDA "
+           "C++ Best Practices Guide, section Constant Memory.",
        .reference = "",
        .share = "of the speed with one address",
        .options = {},
@@ -256,10 +265,12 @@ std::vector<Experiment> experiments() {
        .group = "memory",
        .summary = "Values that do not fit in registers go to local memory, which is slower.",
        .explanation =
-           "Each thread stirs 32 values: with every index known at compile time, under launch "
-           "bounds that leave too few registers, and with an index that is known at run time only. "
-           "The table has the registers and the bytes of local memory of each thread, as the "
-           "compiler gave them. CUDA C++ Best Practices Guide, sections Registers and Local "
+           "Each thread mixes an array of 32 values again and again. All of it fits in registers "
+           "if every index is known at compile time. Then the kernel gets too few registers, by "
+           "launch bounds and by a cap (__maxnreg__); and an index is known only at run time, so "
+           "that the array needs addresses. The table has the registers and the bytes of local "
+           "memory of each thread, as the compiler reports them. Expect the time to grow with the "
+           "bytes of local memory. CUDA C++ Best Practices Guide, sections Registers and Local "
            "Memory.",
        .reference = "",
        .share = "of the speed with all values in registers",

@@ -39,7 +39,13 @@ __global__ void __launch_bounds__(1024, 2) with_few_registers(const float* from,
   to[i] = stir(from[i]);
 }
 
-/// The same, with indices that depend on `one`, which is 1: the ring must have addresses.
+/// The same number by a cap, which limits registers alone and not the size of a block.
+__global__ void __maxnreg__(32) with_capped_registers(const float* from, float* to) {
+  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
+  to[i] = stir(from[i]);
+}
+
+/// With indices that depend on `one`, which is 1: the ring must have addresses.
 __global__ void indexed_at_run_time(const float* from, float* to, unsigned one) {
   const std::uint64_t thread = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   float ring[values];
@@ -109,9 +115,13 @@ Table spills(Bench& bench) {
     in_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
     check_launch("in_registers");
   });
-  add("few registers", reinterpret_cast<const void*>(with_few_registers), [&] {
+  add("launch bounds", reinterpret_cast<const void*>(with_few_registers), [&] {
     with_few_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
     check_launch("with_few_registers");
+  });
+  add("register cap", reinterpret_cast<const void*>(with_capped_registers), [&] {
+    with_capped_registers<<<blocks, threads, 0, stream>>>(from.data(), to.data());
+    check_launch("with_capped_registers");
   });
   add("run-time index", reinterpret_cast<const void*>(indexed_at_run_time), [&] {
     indexed_at_run_time<<<blocks, threads, 0, stream>>>(from.data(), to.data(), 1);

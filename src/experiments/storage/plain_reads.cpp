@@ -12,9 +12,9 @@
 
 #include "core/parallel.hpp"
 #include "experiments/bench.hpp"
+#include "experiments/storage/data_file.hpp"
 #include "experiments/storage/storage.hpp"
 #include "io/source/direct_file.hpp"
-#include "io/source/hdf5_source.hpp"
 
 namespace shardstream::experiments::storage {
 namespace {
@@ -65,49 +65,13 @@ class Pieces {
   std::atomic<bool> differ_ = false;
 };
 
-struct Name {
-  std::string file, path;  ///< the file's only data set if `path` is empty
-};
-
-Name name_of(const Bench& bench) {
-  const std::string& text = bench.options().text("plain-reads.file");
-  if (text.empty()) {
-    throw NotAvailable(
-        "there is no file to read: give --plain-reads.file FILE.h5:/PATH, made by shardstream "
-        "generate");
-  }
-  const auto colon = text.rfind(":/");
-  if (colon == text.npos) return {text, ""};
-  return {text.substr(0, colon), text.substr(colon + 1)};
-}
-
-/// Errors name the option, since the file is at fault.
-std::unique_ptr<io::Source> open(const Name& name, io::ReadWay way) {
-  try {
-    return io::open_hdf5_source(name.file, name.path, std::nullopt, way, io::ReadOrder::elements,
-                                io::Unwritten::fill, "");
-  } catch (const ContractError&) {
-    throw;
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("plain-reads.file: {}", error.what()), error.where());
-  }
-}
-
-/// Which part of the data is cached, in words.
-std::string cache_of(const io::Source& source) {
-  const auto stored = source.stored({0, source.order().count()});
-  const auto share =
-      stored ? io::cached_share(*stored->file, stored->bytes) : std::optional<double>();
-  return fmt::format("page cache {} before", io::page_cache_state(share));
-}
-
 /// Reads one data set and adds the rows.
 class Reader {
  public:
-  Reader(Bench& bench, const Name& name)
+  Reader(Bench& bench, DataFile file)
       : bench_(bench),
-        name_(name),
-        source_(open(name, io::ReadWay::by_hdf5)),
+        file_(std::move(file)),
+        source_(file_.open(io::ReadWay::by_hdf5)),
         element_(size_of(source_->type())),
         bytes_(source_->order().count() * element_),
         pieces_(bytes_),
@@ -127,7 +91,7 @@ class Reader {
            std::uint64_t bytes, const std::string& remark, bool has_share);
 
   Bench& bench_;
-  Name name_;
+  DataFile file_;
   std::unique_ptr<io::Source> source_;
   std::uint64_t element_, bytes_;
   Pieces pieces_;
@@ -148,7 +112,7 @@ void Reader::add(const char* way, unsigned readers, std::uint64_t request, const
 void Reader::by_hdf5(const Copy* to_gpu) {
   const std::uint64_t block = std::min(plain_block, bytes_);
   const auto memory = std::make_unique<std::byte[]>(block);
-  const std::string cache = cache_of(*source_);
+  const std::string cache = page_cache_of(*source_);
   std::uint64_t next = 0;
   const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
     const std::uint64_t first = next;
@@ -163,9 +127,9 @@ void Reader::by_hdf5(const Copy* to_gpu) {
     }
     return seconds;
   });
-  bench_.verify(pieces_.agree(), name_.file + ": what H5Dread has read");
+  bench_.verify(pieces_.agree(), file_.file() + ": what H5Dread has read");
   if (to_gpu == nullptr) return add("H5Dread", 1, block, timing, block, cache, false);
-  bench_.verify(to_gpu->is_right(memory.get(), block), name_.file + ": its copy on the GPU");
+  bench_.verify(to_gpu->is_right(memory.get(), block), file_.file() + ": its copy on the GPU");
   add("H5Dread, copy", 1, block, timing, block, cache + "; then cudaMemcpy", true);
 }
 
@@ -187,11 +151,11 @@ void Reader::read_stretch(const io::Source& source, std::uint64_t first, std::ui
 void Reader::direct() {
   std::unique_ptr<io::Source> source;
   try {
-    source = open(name_, io::ReadWay::direct);
+    source = file_.open(io::ReadWay::direct);
   } catch (const UsageError& error) {
     return bench_.note(fmt::format("Not read past the page cache: {}.", error.what()));
   }
-  const std::string cache = cache_of(*source);
+  const std::string cache = page_cache_of(*source);
   std::vector<io::AlignedBytes> slots;
   for (unsigned i = 0; i < threads; ++i) {
     slots.emplace_back(io::DirectFile::block(), io::DirectFile::room(piece_bytes));
@@ -208,14 +172,14 @@ void Reader::direct() {
     read_stretch(*source, first, stretch, slots);
     return seconds_since(begin);
   });
-  bench_.verify(pieces_.agree(), name_.file + ": what was read past the page cache");
+  bench_.verify(pieces_.agree(), file_.file() + ": what was read past the page cache");
   add("O_DIRECT", threads, piece_bytes, timing, bytes, cache, false);
 }
 
 }  // namespace
 
 Table plain_reads_with(Bench& bench, const Copy* to_gpu) {
-  Reader reader(bench, name_of(bench));
+  Reader reader(bench, DataFile(bench, "plain-reads.file"));
   // First, because H5Dread brings the data into the page cache.
   reader.direct();
   reader.by_hdf5(nullptr);

@@ -22,12 +22,13 @@ std::vector<Experiment> experiments() {
        .explanation =
            "A data set is read in two ways: by H5Dread, 256 MiB at a time, into ordinary memory; "
            "and past the page cache by 32 threads, 4 MiB at a time (O_DIRECT). On a GPU there is "
-           "also H5Dread with cudaMemcpy behind it, one after the other, as in most programs. "
-           "H5Dread is bound by one thread that copies from the page cache, or by storage if the "
-           "data is not cached; the remark says how much was cached before, if the system tells. "
-           "O_DIRECT shows the rate of the storage. Both ways must have read the same bytes. Write "
-           "the file with shardstream generate --input.count 2^32 -o "
-           "FILE.h5:/x. All ranks read the same file at once.",
+           "a third way: H5Dread followed by cudaMemcpy, as in most programs. H5Dread is limited "
+           "by one thread that copies from the page cache, or by storage if the data is not "
+           "cached; expect a few GB/s. O_DIRECT shows the rate of the storage. The remark says "
+           "how much was cached before, if the system tells. Both ways must have read the same "
+           "bytes. All ranks read the same file at once. Write it with shardstream generate "
+           "--input.count 2^32 -o FILE.h5:/x. The experiment file-feed shows what this program "
+           "reaches on the same file. src/experiments/README.md.",
        .reference = "",
        .share = "of the rate of uploads",
        .options = plain_reads_options,

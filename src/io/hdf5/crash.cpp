@@ -26,7 +26,7 @@ constexpr std::array crashes = {Crash{SIGSEGV, "SIGSEGV"}, Crash{SIGBUS, "SIGBUS
                                 Crash{SIGFPE, "SIGFPE"}, Crash{SIGILL, "SIGILL"},
                                 Crash{SIGABRT, "SIGABRT"}};
 
-// A signal handler reaches static memory only. None of these has a constructor.
+// A signal handler can only use static memory. None of these objects has a constructor.
 constinit thread_local int depth = 0;  // of locks that this thread holds
 constinit thread_local const AtWork* innermost = nullptr;
 std::array<struct sigaction, crashes.size()> earlier{};
@@ -36,7 +36,7 @@ std::atomic<int> wait_ms = 0;
 std::atomic<void (*)()> announce = nullptr;
 std::atomic<void (*)(ExitCode)> end_process = nullptr;
 
-/// The stack that handlers run on: a crash may be the end of the ordinary one.
+/// The stack of the signal handlers: a crash may be an overflow of the ordinary stack.
 class HandlerStack {
  public:
   HandlerStack() {
@@ -62,7 +62,7 @@ class HandlerStack {
   std::unique_ptr<std::byte[]> bytes_;
 };
 
-/// One line, put together without allocation; what does not fit is cut.
+/// A line that is assembled without allocation. Text that does not fit is cut off.
 class Line {
  public:
   void add(std::string_view text) {
@@ -99,7 +99,7 @@ class Line {
   _exit(static_cast<int>(code));
 }
 
-/// Gives a crash outside HDF5 to the earlier action, as if this handler had never been. The next
+/// Passes a crash outside HDF5 to the earlier action, as if this handler did not exist. The next
 /// lock installs it again.
 void pass_on(std::size_t which, const siginfo_t& info) {
   sigaction(crashes[which].number, &earlier[which], nullptr);

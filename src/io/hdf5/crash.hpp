@@ -1,5 +1,5 @@
 // libhdf5 crashes on some damaged files. Such a crash ends the process with one sentence that names
-// the file; every other crash goes to the handler that was there before, or dumps core.
+// the file. Every other crash goes to the previous handler, or dumps core.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,15 @@
 
 namespace shardstream::io::hdf5 {
 
-/// What is being done with a file.
+/// The current work on a file, which determines the exit code after a crash.
 enum class Stage {
-  opening,  ///< a crash ends with ExitCode::usage
-  reading   ///< with ExitCode::failed
+  opening,  ///< ExitCode::usage
+  reading   ///< ExitCode::failed
 };
 
-/// Names the file that this thread works on. While it lives, a crash of this thread while it holds
-/// hdf5::Lock is reported as the file's fault. They nest: the innermost counts.
+/// Names the file that this thread works on. While an object of this class lives, a crash of this
+/// thread inside hdf5::Lock is reported as an error of the file. Objects nest; the innermost one
+/// applies.
 class AtWork {
  public:
   AtWork(const std::string& file, Stage stage);
@@ -33,17 +34,17 @@ class AtWork {
   const AtWork* outer_;
 };
 
-/// How the process ends after a crash inside HDF5.
+/// The end of the process after a crash inside HDF5.
 struct CrashEnd {
   std::string prefix;              ///< of the sentence: "rank 3: "
-  std::chrono::milliseconds wait;  ///< before the sentence, so that another rank may speak first
+  std::chrono::milliseconds wait;  ///< before the sentence, so that another rank can print first
   void (*announce)();              ///< called first, async-signal-safe; may be null
   void (*end)(ExitCode);           ///< async-signal-safe, does not return; null: _exit(2)
 };
-/// For one thread, before others read files.
+/// Not thread-safe: call it before other threads read files.
 void set_crash_end(const CrashEnd& how);
 
-/// Marks that this thread is inside HDF5. For hdf5::Lock alone, which is held meanwhile.
+/// Marks that this thread is inside HDF5. Only hdf5::Lock uses it.
 class Inside {
  public:
   Inside();

@@ -10,7 +10,7 @@
 namespace shardstream::io::hdf5 {
 namespace {
 
-/// Of attributes that are read: a damaged type may say anything.
+/// The maximum size of a text attribute, since a damaged type may have any size.
 constexpr std::size_t max_text = std::size_t{1} << 20;
 
 std::recursive_mutex& the_one_lock() {
@@ -18,8 +18,8 @@ std::recursive_mutex& the_one_lock() {
   return mutex;
 }
 
-/// "file write failed: time = …\n, …, error message = 'No space left on device', buf = …" holds two
-/// things worth telling: "file write failed (No space left on device)".
+/// Shortens "file write failed: time = …\n, …, error message = 'No space left on device', buf = …"
+/// to "file write failed (No space left on device)".
 std::string without_noise(const std::string& text) {
   constexpr std::string_view before = "error message = '";
   const std::size_t start = text.find(before);

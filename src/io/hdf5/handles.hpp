@@ -1,5 +1,5 @@
-// HDF5 for this room alone: the one lock, owners of its handles, and checked calls whose errors
-// carry HDF5's own reasons. No other room calls HDF5.
+// The lock around HDF5, owners of its handles, and checked calls whose errors contain HDF5's own
+// reasons. Only src/io calls HDF5.
 #pragma once
 
 #include <hdf5.h>
@@ -18,9 +18,9 @@
 
 namespace shardstream::io::hdf5 {
 
-/// Held for every call into HDF5, which is not thread-safe as packaged. Recursive, because owners
-/// take it to close themselves wherever they go out of scope. Keeps HDF5 from printing. A crash of
-/// the thread that holds it ends as hdf5_crash.hpp says.
+/// Must be held during every call of HDF5, which is not thread-safe as packaged. It is recursive,
+/// since owners take it in their destructors. HDF5 does not print errors while it is held. A crash
+/// of the thread that holds it is handled as crash.hpp describes.
 class Lock {
  public:
   Lock();
@@ -32,10 +32,10 @@ class Lock {
 
   std::lock_guard<std::recursive_mutex> guard_;
   Silence silence_;
-  Inside inside_;  // after `silence_`, whose first call must be HDF5's first
+  Inside inside_;  // after `silence_`, whose first call must be the first call of HDF5
 };
 
-/// The reasons of the call that failed last, innermost first. Needs the lock, held since that call.
+/// The reasons of the last failed call, innermost first. The lock must be held since that call.
 class Reasons {
  public:
   Reasons();
@@ -51,11 +51,11 @@ class Reasons {
   std::vector<std::string> texts_;  // never empty
 };
 
-/// "WHAT: HDF5: REASON", thrown as Error. Needs the lock.
+/// Throws Error "WHAT: HDF5: REASON". Needs the lock.
 [[noreturn]] void fail(std::string_view what,
                        std::source_location where = std::source_location::current());
 
-/// The value of a call, or an Error when the value is negative. `what` completes "cannot ...".
+/// Returns the value of a call, or throws Error if it is negative. `what` completes "cannot ...".
 template <class Value>
 Value check(Value value, std::string_view what,
             std::source_location where = std::source_location::current()) {
@@ -63,8 +63,8 @@ Value check(Value value, std::string_view what,
   return value;
 }
 
-/// Owner of a handle. Closing in the destructor is silent: code that writes calls close() and
-/// checks it, so that a failure here follows an error which is on its way already.
+/// An owner of a handle. The destructor ignores errors of closing. Code that writes must call
+/// close() and check it.
 template <herr_t (*Close)(hid_t)>
 class Owner {
  public:
@@ -84,7 +84,7 @@ class Owner {
   hid_t get() const { return id_; }
   bool valid() const { return id_ >= 0; }
 
-  /// Negative when HDF5 could not close it (for a file: could not write it out).
+  /// Negative if HDF5 could not close it, for a file also if it could not write it.
   herr_t close() {
     if (!valid()) return 0;
     Lock lock;
@@ -104,17 +104,17 @@ using Type = Owner<H5Tclose>;
 using Attribute = Owner<H5Aclose>;
 using Properties = Owner<H5Pclose>;
 
-/// File access with the POSIX driver. `locking` false: HDF5 takes no lock on the file, unless
-/// HDF5_USE_FILE_LOCKING demands it.
+/// File access with the POSIX driver. If `locking` is false, HDF5 does not lock the file, unless
+/// the variable HDF5_USE_FILE_LOCKING requires it.
 Properties posix_access(bool locking);
 
-/// Attributes are made anew if they exist. Strings are UTF-8 of variable length: any length fits,
-/// and h5py gives a str.
+/// These functions replace existing attributes. Strings are UTF-8 of variable length: any length
+/// fits, and h5py returns a str.
 void write_attribute(hid_t object, const std::string& name, const std::string& value);
 void write_attribute(hid_t object, const std::string& name, double value);
 void write_attribute(hid_t object, const std::string& name, std::int64_t value);
 void write_attribute(hid_t object, const std::string& name, const std::vector<std::int64_t>& value);
-/// A string of fixed length, as the HDF5 Table layout wants it.
+/// A string of fixed length, as the HDF5 Table layout requires.
 void write_fixed_attribute(hid_t object, const std::string& name, const std::string& value);
 
 /// An attribute of one element, opened if `object` has it; else its type is not valid.
@@ -130,7 +130,7 @@ struct ScalarAttribute {
 std::string read_text_attribute(hid_t object, const std::string& name);
 /// The names of all attributes of `object`, in alphabetical order.
 std::vector<std::string> attribute_names(hid_t object);
-/// The integer attribute `name` of `object`, or nothing when it has none.
+/// The integer attribute `name` of `object`, or nothing if it has none.
 std::optional<std::int64_t> read_integer_attribute(hid_t object, const std::string& name);
 
 }  // namespace shardstream::io::hdf5

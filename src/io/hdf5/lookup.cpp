@@ -14,7 +14,7 @@
 namespace shardstream::io {
 namespace {
 
-/// A file can hold millions of links; a message needs a few.
+/// The limit of visited links: a file may have millions, but a message needs only a few.
 constexpr std::size_t most_links_visited = 20'000;
 constexpr std::size_t most_names_listed = 10;
 
@@ -24,7 +24,7 @@ void expect_readable_file(const std::string& name) {
     const int error = errno;
     if (error != ENOENT && error != ENOTDIR) {
       throw UsageError(fmt::format(
-          "'{}' cannot be reached ({}): check its path and the permissions of its folders", name,
+          "'{}' cannot be accessed ({}): check its path and the permissions of its folders", name,
           errno_text(error)));
     }
     const auto generator = nearest(name, {"uniform", "ramp"});
@@ -51,14 +51,14 @@ void expect_readable_file(const std::string& name) {
   }
 }
 
-/// HDF5 could not open a file that can be read.
+/// Reports a readable file that HDF5 could not open.
 [[noreturn]] void fail_to_open(const std::string& name) {
   const hdf5::Reasons reasons;
   if (reasons.mention("unable to lock file")) {
-    throw UsageError(
-        fmt::format("'{}' cannot be locked for reading ({}): wait for the program that writes it, "
-                    "or set HDF5_USE_FILE_LOCKING=FALSE if there is none",
-                    name, reasons.about("unable to lock file")));
+    throw UsageError(fmt::format(
+        "'{}' cannot be locked for reading ({}): wait for the program that writes it, or "
+        "set HDF5_USE_FILE_LOCKING=FALSE if no program writes it",
+        name, reasons.about("unable to lock file")));
   }
   if (reasons.mention("truncated file")) {
     throw UsageError(fmt::format("'{}' is truncated ({}): copy or write it again", name,
@@ -71,7 +71,7 @@ void expect_readable_file(const std::string& name) {
                     name));
   }
   throw UsageError(
-      fmt::format("'{}' cannot be opened, it may be damaged: HDF5: {}: copy or write it again",
+      fmt::format("'{}' cannot be opened and may be damaged (HDF5: {}): copy or write it again",
                   name, reasons.innermost()));
 }
 
@@ -106,7 +106,7 @@ std::string_view last_part(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// The path that was meant: near as a whole, or by its last part.
+/// The path that the user probably meant: similar as a whole, or in its last part.
 std::string_view meant(const std::string& path, const std::vector<std::string>& paths) {
   const std::vector<std::string_view> whole(paths.begin(), paths.end());
   if (const auto near = nearest(path, whole); !near.empty()) return near;
@@ -118,7 +118,7 @@ std::string_view meant(const std::string& path, const std::vector<std::string>& 
   return whole[static_cast<std::size_t>(index)];
 }
 
-/// Whether the link at `path` is there, even if it leads nowhere.
+/// Whether there is a link at `path`, even a broken one.
 bool link_exists(hid_t file, const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     if (H5Lexists(file, path.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;
@@ -130,10 +130,10 @@ bool link_exists(hid_t file, const std::string& path) {
                                const std::string& path) {
   const std::string reason = hdf5::Reasons().innermost();
   if (link_exists(file.get(), path)) {
-    throw UsageError(
-        fmt::format("'{}' in '{}' cannot be opened, it may be a link that leads nowhere or "
-                    "damaged: HDF5: {}: name another data set",
-                    path, name, reason));
+    throw UsageError(fmt::format(
+        "'{}' in '{}' cannot be opened, since it is a broken link or damaged (HDF5: {}): "
+        "name another data set",
+        path, name, reason));
   }
   const auto paths = datasets_in(file.get(), name, "/");
   const auto near = meant(path, paths);
@@ -167,7 +167,7 @@ std::vector<std::string> datasets_in(hid_t group, const std::string& name,
   Visit visit{prefix};
   if (H5Lvisit(group, H5_INDEX_NAME, H5_ITER_INC, note_dataset, &visit) < 0) {
     throw UsageError(
-        fmt::format("the data sets of '{}' cannot be listed, it may be damaged: HDF5: {}: copy or "
+        fmt::format("the data sets of '{}' cannot be listed; it may be damaged (HDF5: {}): copy or "
                     "write it again",
                     name, hdf5::Reasons().innermost()));
   }

@@ -1,5 +1,6 @@
-// Finds the data set that a user named in an HDF5 file, and when it is not there says what is.
-// All of it throws UsageError, before which its caller names the option. The caller holds the lock.
+// Finds the data set that a user has named in an HDF5 file. If it does not exist, the message lists
+// existing ones. All functions throw UsageError; the caller adds the name of the option. The caller
+// must hold the lock.
 #pragma once
 
 #include <filesystem>
@@ -14,16 +15,17 @@ namespace shardstream::io {
 /// Opens an existing file for reading, with the POSIX driver.
 hdf5::File open_input_file(const std::filesystem::path& file);
 
-/// Paths of the data sets in `group` and below, each prefixed by `prefix` (ends in '/'). Stops
-/// after a bounded number of links; other files that links lead to are not visited. `name` is the
-/// file's in messages.
+/// Paths of the data sets in `group` and below, each with `prefix`, which ends in '/'. Stops after
+/// a bounded number of links, and does not follow links to other files. `name` is the name of the
+/// file for messages.
 std::vector<std::string> datasets_in(hid_t group, const std::string& name,
                                      const std::string& prefix);
 
-/// The path of the file's only data set of numbers. `name` is the file's in messages.
+/// The path of the file's only data set of numbers. `name` is the name of the file for messages.
 std::string only_dataset(const hdf5::File& file, const std::string& name);
 
-/// Opens the data set at `path`; `links` has the access properties and remembers the way.
+/// Opens the data set at `path` with the access properties of `links`, which records the external
+/// links on the way.
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name, const std::string& path,
                            FollowedLinks& links);
 hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name,
@@ -32,7 +34,7 @@ hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name,
 /// Whether `file` has a data set at `path`.
 bool has_dataset(const std::filesystem::path& file, const std::string& path);
 
-/// The file that holds a data set: another one than was opened if an external link led there.
+/// The file that contains a data set; not the opened file if an external link led there.
 std::string file_of(const hdf5::Dataset& dataset);
 
 /// The path of a data set in that file.

@@ -1,5 +1,6 @@
-// Files that HDF5 files name: targets of external links, sources of virtual data sets, external
-// storage. Finds them where HDF5 would, before HDF5 opens them. The caller holds the lock.
+// Files that an HDF5 file refers to: targets of external links, sources of virtual data sets, and
+// external storage. They are found in the same way as by HDF5, before HDF5 opens them. The caller
+// must hold the lock.
 #pragma once
 
 #include <exception>
@@ -12,21 +13,21 @@
 
 namespace shardstream::io {
 
-/// How one file names another.
+/// The kind of reference from one file to another.
 enum class Reference { external_link, virtual_source, external_storage };
 
 /// The file that HDF5 opens for `name` in `file`, in the order of HDF5's reference manual
 /// (H5Lcreate_external, H5Pset_virtual_prefix, H5Pset_external); nothing if there is none. Throws
-/// UsageError if it is a FIFO, a device or a socket: opening one could wait for ever.
+/// UsageError for a FIFO, a device or a socket, since opening it could block for ever.
 std::optional<std::filesystem::path> find_referenced(Reference reference,
                                                      const std::filesystem::path& file,
                                                      const std::string& name);
 
-/// Access properties for opening a data set or a group. They check the file of each external link
-/// before HDF5 opens it, and remember it. Not copyable: HDF5 keeps this object's address.
+/// Access properties for opening a data set or a group. They check and record the file of each
+/// external link before HDF5 opens it. Not movable, since HDF5 keeps the address of this object.
 class FollowedLinks {
  public:
-  /// `access` are properties of data set access; the default ones if they are not valid.
+  /// `access` are properties of data set access, or invalid for the default ones.
   explicit FollowedLinks(hdf5::Properties access = {});
   FollowedLinks(const FollowedLinks&) = delete;
   FollowedLinks& operator=(const FollowedLinks&) = delete;
@@ -40,7 +41,7 @@ class FollowedLinks {
   /// In the order in which the links were followed.
   const std::vector<Target>& targets() const { return targets_; }
 
-  /// After an opening has failed: throws UsageError if a link's file is the reason.
+  /// Call it after a failed opening. Throws UsageError if the file of a link is the reason.
   void explain_failure() const;
 
  private:
@@ -53,7 +54,7 @@ class FollowedLinks {
   std::exception_ptr problem_;
 };
 
-/// Access properties that follow no external link.
+/// Access properties that do not follow external links.
 hdf5::Properties access_without_external_links();
 
 }  // namespace shardstream::io

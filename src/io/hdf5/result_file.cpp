@@ -23,15 +23,15 @@ using hdf5::check;
 
 constexpr OptionRow rows[] = {
     {"output.file", OptionKind::text, "{workload}-{ranks}-{jobid}.h5", "",
-     "The result file; {workload}, {ranks} and {jobid} are replaced."},
+     "The result file; {workload}, {ranks} and {jobid} are replaced by their values."},
     {"output.overwrite", OptionKind::choice, "false", "false|true|anything",
-     "Whether an existing file is replaced: with false an unfinished result alone, with true also "
-     "a result of a run, with anything any regular file but an input."},
+     "Which existing files may be replaced: only an unfinished result (false), also a result of a "
+     "run (true), or any regular file that is not an input (anything)."},
     {"output.resume", OptionKind::choice, "auto", "auto|never",
-     "auto resumes a matrix product from what an interrupted run of the same output.file has "
-     "finished; never removes that and starts over."},
+     "auto resumes a matrix product from the checkpoint of an interrupted run with the same "
+     "output.file; never removes the checkpoint and starts over."},
     {"output.store", OptionKind::flag, "true", "",
-     "Whether a matrix that is the result is stored; else its norm and checksum alone are."},
+     "Whether to store a result matrix; if not, only its norm and checksum are stored."},
 };
 
 /// ISO 8601, UTC, to the second.
@@ -40,7 +40,7 @@ std::string now_utc() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
 }
 
-/// Opens `path`, making it and the groups above it as needed.
+/// Opens the group `path`, and creates it and the groups above it if necessary.
 hdf5::Group open_group(const hdf5::File& file, const std::string& path) {
   hdf5::Group group(H5Gopen2(file.get(), "/", H5P_DEFAULT), "cannot open the root group");
   for (std::size_t at = 0; at < path.size();) {
@@ -58,7 +58,7 @@ hdf5::Group open_group(const hdf5::File& file, const std::string& path) {
   return group;
 }
 
-/// After a full disk HDF5 can report success for a file that it did not write in full.
+/// On a full disk, HDF5 may report success although it did not write the whole file.
 void expect_whole(const std::filesystem::path& path, const std::string& status,
                   const std::string& what) {
   const auto access = hdf5::posix_access(false);
@@ -72,7 +72,7 @@ constexpr std::int64_t schema_version = 1;
 
 [[noreturn]] void fail_as_no_result(const std::string& name, const std::string& why) {
   throw UsageError(fmt::format(
-      "'{}' is no result of a run ({}): name the file that a run has written (-o)", name, why));
+      "'{}' is not a result of a run ({}): name a file that a run has written (-o)", name, why));
 }
 
 void expect_complete(const hdf5::File& file, const std::string& name) {
@@ -83,7 +83,7 @@ void expect_complete(const hdf5::File& file, const std::string& name) {
   const auto version = hdf5::read_integer_attribute(root.get(), "schema_version");
   if (version != schema_version) {
     fail_as_no_result(name,
-                      fmt::format("its schema_version is {}, and this program reads {}",
+                      fmt::format("its schema_version is {}, but this program reads {}",
                                   version ? std::to_string(*version) : "missing", schema_version));
   }
   const std::string status = hdf5::read_text_attribute(root.get(), "status");
@@ -95,7 +95,7 @@ void expect_complete(const hdf5::File& file, const std::string& name) {
                     name));
   }
   if (status == "partial") {
-    fail_as_no_result(name, "the run that wrote it has not come to its end");
+    fail_as_no_result(name, "its run has not finished");
   }
   fail_as_no_result(name, fmt::format("its status is {}", excerpt(status)));
 }
@@ -112,8 +112,8 @@ hdf5::File open_result(const std::string& name) {
   return opened;
 }
 
-/// Whether there is something at `path`. Throws Error if a link on the way leads elsewhere: results
-/// have none, and it could lead to any file. Needs the lock.
+/// Whether `path` exists. Throws Error if a link on the way leads to another file: results have no
+/// such links, and it could lead to any file. Needs the lock.
 bool is_there(const hdf5::File& opened, const std::string& file, const std::string& path) {
   const auto what = fmt::format("cannot look for '{}' in '{}'", path, file);
   for (auto end = path.find('/', 1); true; end = path.find('/', end + 1)) {
@@ -141,7 +141,7 @@ struct ResultReader::Handle {
   std::string name;
   hdf5::File file;
 
-  /// The value of `read`, under the lock, with all that is wrong as the file's fault.
+  /// The value of `read`, called under the lock. Every error is reported as an error of the file.
   template <class Read>
   auto guarded(const Read& read) {
     const hdf5::AtWork at_work(name, hdf5::Stage::opening);
@@ -154,7 +154,7 @@ struct ResultReader::Handle {
       throw;
     } catch (const Error& error) {
       throw UsageError(
-          fmt::format("'{}' is damaged or no result of this program ({}): name another result",
+          fmt::format("'{}' is damaged or not a result of this program ({}): name another result",
                       name, error.what()),
           error.where());
     }
@@ -183,7 +183,7 @@ ResultReader::~ResultReader() {
 
 Table ResultReader::table(const std::string& path, const std::vector<Column>& columns) const {
   return handle_->guarded([&] {
-    // open_dataset() says what else there is.
+    // open_dataset() lists the existing data sets.
     static_cast<void>(is_there(handle_->file, handle_->name, path));
     return read_table(open_dataset(handle_->file, handle_->name, path), path, columns);
   });
@@ -257,8 +257,7 @@ struct ResultFile::Handle {
 ResultFile::ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
                        std::uint64_t reserve)
     : handle_(std::make_unique<Handle>(std::move(path), overwrite, run_uuid, reserve)) {
-  // HDF5 begins by cutting the file, which ends a reservation; but must not meet a full disk at
-  // all.
+  // HDF5 first truncates the file, which ends a reservation. Reserving still tests for a full disk.
   handle_->part.reserve(reserve);
   const hdf5::Lock lock;
   const auto access = aligned_access();
@@ -294,8 +293,8 @@ std::uint64_t ResultFile::dataset(const std::string& group, const std::string& n
   const hdf5::Lock lock;
   expect(handle_->file.valid(), "a result file is written before it is published");
   const std::uint64_t bytes = bytes_of(type, {rows, columns});
-  // Before HDF5 can meet a full disk, and again from where the data set came to stand: the tables
-  // come behind it.
+  // Space is reserved before HDF5 can find the disk full, and again after the data set is
+  // allocated, since the tables follow it.
   handle_->part.reserve(std::filesystem::file_size(part_path()) + bytes + handle_->reserve);
   const std::uint64_t offset =
       lay_out(handle_->file, fmt::format("{}/{}", group, name), type, {rows, columns});

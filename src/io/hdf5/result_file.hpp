@@ -1,5 +1,5 @@
-// The HDF5 file that a run leaves behind. It is written under a name of its own and appears under
-// the final name only when it is complete. One rank writes it, with the POSIX driver.
+// The HDF5 result file of a run. It is written under a temporary name and gets its final name only
+// when it is complete. One rank writes it, with the POSIX driver.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace shardstream::io {
 
-/// The rows of [output]: file, overwrite, resume, store.
+/// The rows of [output].
 std::span<const OptionRow> output_options();
 
 /// A scalar or a list that becomes an HDF5 attribute.
@@ -28,29 +28,30 @@ using Attribute = std::variant<std::int64_t, double, std::string, std::vector<st
 /// "1.10.8": the HDF5 library that files are written with.
 std::string hdf5_version();
 
-/// A complete result of this program, to be read. The file is opened once and stays open. Every
-/// error is a UsageError that names the file, which may be anything. Takes the library's lock for
-/// every HDF5 call; for one thread.
+/// Reads a complete result of this program. The file is opened once and stays open. Every error is
+/// a UsageError that names the file, which may have any contents. Takes the lock of HDF5 for every
+/// call. Not thread-safe.
 class ResultReader {
  public:
-  /// Throws unless `file` is a result of the schema that ResultFile writes, and complete.
+  /// Throws unless `file` is a complete result with the schema that ResultFile writes.
   explicit ResultReader(const std::filesystem::path& file);
   ~ResultReader();
   ResultReader(const ResultReader&) = delete;
   ResultReader& operator=(const ResultReader&) = delete;
 
-  /// These columns of the table at `path` ("/ceilings"), which may have more; units are not read.
-  /// Throws if one of them is missing or of another type, or if there are more than 2^20 rows.
+  /// Reads `columns` of the table at `path` ("/ceilings"), without units. The table may have more
+  /// columns. Throws if one of `columns` is missing or has another type, or if there are more than
+  /// 2^20 rows.
   Table table(const std::string& path, const std::vector<Column>& columns) const;
   /// All columns of the table at `path`, with their units.
   Table table(const std::string& path) const;
-  /// Whether that table has the column. Results of earlier versions lack what came later.
+  /// Whether the table has the column. Results of earlier versions may not have all columns.
   bool has_column(const std::string& path, const std::string& column) const;
-  /// The text attribute `name` of `group` ("/config"); empty if it has none of that type.
+  /// The text attribute `name` of `group` ("/config"); empty if there is no such text.
   std::string text(const std::string& group, const std::string& name) const;
   /// All text attributes of `group`, by name.
   std::map<std::string, std::string> texts(const std::string& group) const;
-  /// The integer attribute `name` of `group`; nothing if it has none of that type.
+  /// The integer attribute `name` of `group`; nothing if there is no such integer.
   std::optional<std::int64_t> integer(const std::string& group, const std::string& name) const;
 
  private:
@@ -58,44 +59,45 @@ class ResultReader {
   std::unique_ptr<Handle> handle_;
 };
 
-/// Not thread-safe; takes the library's lock for every HDF5 call. To be destroyed before
-/// MPI_Finalize, where a parallel HDF5 ends as well.
+/// Writes a result file. Takes the lock of HDF5 for every call. Not thread-safe. Destroy it before
+/// MPI_Finalize, which also ends a parallel HDF5.
 class ResultFile {
  public:
-  /// Creates the part file beside `path` and reserves `reserve` bytes for it. Throws UsageError
-  /// if `path` exists and `overwrite` does not allow to replace it, or if the folder is missing,
-  /// not writable or too full.
+  /// Creates the part file next to `path` and reserves `reserve` bytes on disk. Throws UsageError
+  /// if `path` exists and `overwrite` does not allow replacing it, if the folder does not exist or
+  /// is not writable, or if the disk does not have enough space.
   ResultFile(std::filesystem::path path, Overwrite overwrite, const std::string& run_uuid,
              std::uint64_t reserve);
-  /// Removes the part file unless publish() succeeded or it is to be kept.
+  /// Removes the part file unless publish() has succeeded or keep() was called.
   ~ResultFile();
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
 
-  /// Sets an attribute of `group` ("/" is the root); missing groups are made.
+  /// Sets an attribute of `group` ("/" is the root), which is created if necessary.
   void attribute(const std::string& group, const std::string& name, const Attribute& value);
   /// Writes `table` as group/NAME in the HDF5 Table layout; units as attributes units_FIELD.
   void table(const std::string& group, const Table& table);
-  /// Lays out the contiguous data set group/NAME of `rows` x `columns` elements, its room on disk
-  /// reserved, and returns where in the part file its bytes begin. Any rank may then write it with
-  /// a RangeWriter, while this goes on writing; what is not written is zeros. Every RangeWriter
-  /// must have synced before publish(). Throws UsageError when the disk has no room.
+  /// Allocates the contiguous data set group/NAME of `rows` x `columns` elements, reserves its
+  /// space on disk, and returns the offset of its bytes in the part file. Any rank may then write
+  /// it with a RangeWriter, while this object continues to write. Elements that are not written are
+  /// 0. Every RangeWriter must call sync() before publish(). Throws UsageError without enough disk
+  /// space.
   std::uint64_t dataset(const std::string& group, const std::string& name, ElementType type,
                         std::uint64_t rows, std::uint64_t columns);
 
-  /// From now on the part file stays, also beside what is published: a later run resumes from its
-  /// matrix, the rest of it may be half written.
+  /// Keeps the part file from now on, even after publish(): a later run resumes from its matrix.
+  /// The rest of the file may be incomplete.
   void keep();
 
-  /// Sets the status (a result that did not pass its verification is "unverified", and may be
-  /// replaced by the next run), closes, syncs and links the file into place. Throws Error, and
-  /// leaves nothing behind that is not to be kept, when any of that fails.
+  /// Sets the status, closes and syncs the file, and gives it its final name. The status of a
+  /// result that has failed its verification is "unverified"; the next run may replace it. On
+  /// failure, throws Error and removes the file unless keep() was called.
   void publish(const std::string& status = "complete");
-  /// As PartFile::is_overtaken().
+  /// See PartFile::is_overtaken().
   bool is_overtaken() const;
 
   const std::filesystem::path& path() const;
-  /// The part file, for a signal handler that must remove it.
+  /// The path of the part file, which a signal handler must remove.
   const std::filesystem::path& part_path() const;
 
  private:

@@ -218,7 +218,7 @@ std::optional<std::string> to_integers(ElementType from, const std::byte* in, El
         return fmt::format("element {} is {}, which {} cannot hold", first + bad,
                            reinterpret_cast<const From*>(in)[bad], name_of(to));
       } else {
-        throw ContractError("to_integers() is from floats to integers");
+        throw ContractError("to_integers() converts floats to integers");
       }
     });
   });
@@ -247,7 +247,7 @@ std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::str
   constexpr std::uint64_t limit = std::uint64_t{1} << 32;
   if (bytes >= limit) {
     fail_as_damaged(name,
-                    fmt::format("its chunks of {} have {} bytes, but HDF5 makes none of 4 GiB",
+                    fmt::format("its chunks of {} have {} bytes, but HDF5 allows less than 4 GiB",
                                 join(chunk, "x"), bytes));
   }
   return chunk;

@@ -1,6 +1,6 @@
-// How the types that HDF5 files hold map to the program's element types, and a conversion between
-// them that refuses values which do not fit, where HDF5 by itself would clip them; and whether a
-// layout can be: libhdf5 opens some damaged ones, and crashes when it reads them.
+// The mapping from types in HDF5 files to the program's element types, and a conversion between
+// them that rejects values that do not fit, which HDF5 would clip. Also checks of layouts: libhdf5
+// opens some damaged layouts and crashes when it reads them.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,28 @@
 
 namespace shardstream::io {
 
-/// HDF5's handle of the type in memory; not to be closed. Needs the lock.
+/// HDF5's handle of the type in memory, which the caller must not close. Needs the lock.
 hid_t native_type(ElementType type);
 
-/// The element type that holds every value of `stored` (f64 and i64 hold most of the values of
-/// wider ones), or nothing when it is not an integer or floating-point type. Needs the lock.
+/// The element type that can hold every value of `stored`, or most values of wider types (f64 and
+/// i64). Nothing if it is not an integer or floating-point type. Needs the lock.
 std::optional<ElementType> natural_type(hid_t stored);
 
-/// Whether an integer or floating-point type has at most 64 bytes, and all bits that it names lie
-/// inside them. HDF5 does not check this of a damaged type, and crashes. Needs the lock.
+/// Whether an integer or floating-point type has at most 64 bytes that contain all its bits. HDF5
+/// does not check this for a damaged type, and crashes. Needs the lock.
 bool bits_fit(hid_t stored);
 
-/// What a type is called in messages: "strings", "compound values", "u16", "f32 (big-endian)".
+/// The name of a type in messages: "strings", "compound values", "u16", "f32 (big-endian)".
 std::string describe_type(hid_t stored);
 
-/// The type that HDF5 is asked for when `stored` values are wanted as `wanted`: the same, but for
-/// integers from floats. HDF5 1.10 converts those of foreign formats without telling whole numbers
-/// from fractions, so they are had as floats and go through to_integers(). Needs the lock.
+/// The type to request from HDF5 if `stored` values are wanted as `wanted`. It is `wanted` except
+/// for integers from floats: HDF5 1.10 converts floats of foreign formats without distinguishing
+/// whole numbers from fractions, so they are read as floats and converted by to_integers(). Needs
+/// the lock.
 ElementType delivered_type(hid_t stored, ElementType wanted);
 
-/// Transfer properties for one conversion from `stored` to what delivered_type() says. An H5Dread
-/// with them fails at the first value that does not fit; complaint() says what is wrong with it.
+/// Transfer properties for one conversion from `stored` to delivered_type(). An H5Dread with them
+/// fails at the first value that does not fit; complaint() then describes the problem.
 class CheckedConversion {
  public:
   /// Needs the lock.
@@ -44,11 +45,11 @@ class CheckedConversion {
 
   hid_t properties() const { return properties_.get(); }
 
-  /// "a value is too large for u8", or nothing when all fitted so far.
+  /// "a value is too large for u8", or nothing if all values so far fit.
   std::optional<std::string> complaint() const;
 
  private:
-  /// Types that HDF5 converts by the compiler's own casts, where infinity is "too large".
+  /// Types that HDF5 converts with the compiler's casts, which treat infinity as "too large".
   enum class Source { f64, f80, other };
 
   static H5T_conv_ret_t judge(H5T_conv_except_t what, hid_t, hid_t, void* value, void*, void* self);
@@ -60,35 +61,35 @@ class CheckedConversion {
   hdf5::Properties properties_;
 };
 
-/// Whether `stored` and `delivered` are integers of one size and differ in having a sign: swapping
-/// bytes between them, HDF5 1.10 takes the bits as they are. What comes is to be given to
-/// sign_change(). Needs the lock.
+/// Whether `stored` and `delivered` are integers of the same size with different signedness. When
+/// HDF5 1.10 swaps their bytes, it does not check the sign: pass the values to sign_change(). Needs
+/// the lock.
 bool differs_in_sign(hid_t stored, ElementType delivered);
 
-/// Whether `stored` differs from the type in memory of `delivered` in its byte order alone. Needs
+/// Whether `stored` differs from the type in memory of `delivered` only in its byte order. Needs
 /// the lock.
 bool differs_in_byte_order(hid_t stored, ElementType delivered);
 
 /// Reverses the bytes of each of `count` elements of `element` bytes.
 void reverse_bytes(std::byte* data, std::uint64_t count, std::uint64_t element);
 
-/// Which of `count` integers, which were read from the other signedness, changed its sign by that:
-/// "element 7 is too large for i64".
+/// The first of `count` integers whose sign has changed because they were read from the other
+/// signedness: "element 7 is too large for i64". Nothing if there is none.
 std::optional<std::string> sign_change(ElementType type, const std::byte* values,
                                        std::uint64_t first, std::uint64_t count);
 
-/// Converts `count` floats of type `from` (f32, f64) to integers of type `to`, and returns what is
-/// wrong with the first value that is not one of them: "element 7 is 0.5, which i32 cannot hold".
+/// Converts `count` floats of type `from` (f32, f64) to integers of type `to`. Returns the problem
+/// with the first value that cannot be converted: "element 7 is 0.5, which i32 cannot hold".
 /// `first` is the index of the first element.
 std::optional<std::string> to_integers(ElementType from, const std::byte* in, ElementType to,
                                        std::byte* out, std::uint64_t first, std::uint64_t count);
 
-/// The shape of a chunked data set's chunks. Throws UsageError, naming the data set as `name`, if
-/// HDF5 would never have made such chunks. Needs the lock.
+/// The shape of the chunks of a data set. Throws UsageError with `name`, the name of the data set,
+/// if HDF5 would never create such chunks. Needs the lock.
 std::vector<std::uint64_t> chunk_of(const hdf5::Dataset& dataset, const std::string& name);
 
-/// Throws UsageError unless the bytes of a compact data set are those of its elements. Needs the
-/// lock.
+/// Throws UsageError unless the size of a compact data set equals the size of its elements. Needs
+/// the lock.
 void expect_compact_size(const hdf5::Dataset& dataset, const std::string& name);
 
 }  // namespace shardstream::io

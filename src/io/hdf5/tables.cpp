@@ -15,7 +15,7 @@ namespace {
 
 using hdf5::check;
 
-/// More than any table of a result has, and what fits into memory.
+/// A limit above the size of any table of a result, which fits into memory.
 constexpr std::size_t max_rows = std::size_t{1} << 20, max_text = 1024;
 
 bool is_ascii(const std::string& text) {
@@ -40,7 +40,7 @@ hdf5::Type text_type(const Table& table, const std::string& column, std::size_t 
   return type;
 }
 
-/// HDF5 has no strings of no bytes: the least is one.
+/// The size of a string type, at least one byte, since HDF5 has no empty strings.
 std::size_t longest_text(const Table& table, const std::string& column) {
   std::size_t size = 1;
   for (const Row& row : table.rows()) size = std::max(size, row.get<std::string>(column).size());
@@ -103,7 +103,7 @@ std::vector<std::byte> records(const Table& table, const std::vector<Field>& fie
   return bytes;
 }
 
-/// PyTables reads chunked tables only. A chunk is some 64 KiB of records.
+/// PyTables can only read chunked tables. A chunk has about 64 KiB of records.
 hdf5::Properties chunked(std::size_t record, std::size_t rows) {
   const hsize_t chunk = std::clamp<std::size_t>(rows, 1, std::max<std::size_t>(65'536 / record, 1));
   hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "cannot make data set properties");
@@ -111,8 +111,8 @@ hdf5::Properties chunked(std::size_t record, std::size_t rows) {
   return creation;
 }
 
-/// Without a chunk cache records go to the file at once, so that a full disk fails the write itself
-/// and not a later flush, which may not report it.
+/// Without a chunk cache, records are written to the file at once. So on a full disk the write
+/// itself fails, not a later flush, which may not report it.
 hdf5::Properties uncached() {
   hdf5::Properties access(H5Pcreate(H5P_DATASET_ACCESS), "cannot make data set properties");
   check(H5Pset_chunk_cache(access.get(), 0, 0, 1.0), "cannot turn the chunk cache off");
@@ -149,7 +149,7 @@ std::string_view name_of(ColumnType type) {
                                      : "texts of fixed length";
 }
 
-/// These columns of stored records as fields in memory: packed, integers and reals of this machine.
+/// The columns of stored records as packed fields in memory, in this machine's number formats.
 std::vector<Field> stored_fields(hid_t record, const std::string& name,
                                  const std::vector<Column>& columns) {
   std::vector<Field> fields;

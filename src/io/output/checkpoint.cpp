@@ -23,15 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// All journals of a result are read together: more is not this program's.
+/// The maximum size of all journals of a result together; more cannot come from this program.
 constexpr std::uint64_t max_journals_bytes = std::uint64_t{1} << 30;
 
-/// A line of a journal behind what `checksum` has seen so far.
+/// The line of a journal for `json`. `checksum` has all earlier lines.
 std::string line_of(JournalChecksum& checksum, const std::string& json) {
   return fmt::format("{:016x} {}\n", checksum.add(json), json);
 }
 
-/// The text behind the checksum of a line; nothing if that is not what follows `before`.
+/// The text after the checksum of a line; nothing if the checksum does not match after `before`.
 std::optional<std::string_view> checked(std::string_view line, JournalChecksum& before) {
   constexpr std::size_t digits = 16;
   if (line.size() <= digits || line[digits] != ' ') return std::nullopt;
@@ -52,7 +52,7 @@ std::string text_of_group(std::uint64_t group) {
   return Json{{"group", group}}.dump();
 }
 
-/// A journal's first line; journal_start() is how it begins.
+/// The first line of a journal; it begins with journal_start().
 std::string head(const std::string& run, std::uint64_t rank, std::uint64_t ranks,
                  std::optional<std::uint64_t> offset, std::uint64_t restarts,
                  const Fingerprint& fingerprint) {
@@ -75,7 +75,7 @@ FinishedPiece piece_of(const Json& json) {
   return piece;
 }
 
-/// What the journals of one run say.
+/// The contents of the journals of one run.
 struct RunJournals {
   Checkpoint::Run run;
   std::uint64_t ranks = 0, restarts = 0;
@@ -89,7 +89,7 @@ struct RunJournals {
   }
 };
 
-/// Reads journals, one behind another.
+/// Reads journals, one after another.
 class JournalReader {
  public:
   explicit JournalReader(const fs::path& result) : result_(result) {}
@@ -155,7 +155,7 @@ class JournalReader {
   std::uint64_t rank_ = 0;
 };
 
-/// The whole lines of a journal; nothing if it cannot be read.
+/// The complete lines of a journal; nothing if it cannot be read.
 std::string whole_lines(const Descriptor& journal) {
   struct stat status {};
   if (::fstat(journal.get(), &status) != 0) return {};
@@ -167,7 +167,7 @@ std::string whole_lines(const Descriptor& journal) {
   return text;
 }
 
-/// The files of each run that has a journal; others have finished nothing.
+/// The files of each run with a journal. Runs without one have no finished pieces.
 std::map<std::string, std::vector<RunFile>> files_by_run(const fs::path& result) {
   std::map<std::string, std::vector<RunFile>> runs;
   for (const RunFile& file : run_files_beside(result)) runs[file.uuid].push_back(file);
@@ -178,7 +178,7 @@ std::map<std::string, std::vector<RunFile>> files_by_run(const fs::path& result)
   return runs;
 }
 
-/// What the files of one run say, each opened once.
+/// The contents of the files of one run, each opened once.
 struct Seen {
   std::string journals = {};
   bool has_part = false, is_alive = false, has_locks = true;
@@ -193,7 +193,7 @@ Seen look_at_run(std::span<const RunFile> files, Locking locking) {
     OpenedRunFile opened = open_run_file(file, locking);
     if (opened.writer == Writer::foreign) {
       seen.warnings.push_back(
-          fmt::format("'{}' is ignored: it has the name of a run's file, but {}",
+          fmt::format("'{}' is ignored: it has a name like a file of a run, but {}",
                       file.path.string(), opened.problem));
     }
     if (!opened.file.valid()) continue;
@@ -211,14 +211,14 @@ Seen look_at_run(std::span<const RunFile> files, Locking locking) {
   return seen;
 }
 
-/// As a journal's first line has it.
+/// In the format of a journal's first line.
 Fingerprint as_stored(Fingerprint fingerprint, bool stored) {
   fingerprint.emplace_back("output.store", stored ? "true" : "false");
   for (auto& [name, value] : fingerprint) value = printable(value);
   return fingerprint;
 }
 
-/// Throws UsageError naming the first value in which `then` is not `now`.
+/// Throws UsageError with the first value in which `then` differs from `now`.
 void expect_same(const Fingerprint& then, const Fingerprint& now, std::size_t pieces) {
   const auto fail = [&](const std::string& difference) {
     throw UsageError(fmt::format(
@@ -321,7 +321,7 @@ void Journal::append(const std::string& json) {
     return;
   }
   const int error = errno;
-  // A line that is there in part would not count anyway.
+  // An incomplete line is ignored anyway.
   [[maybe_unused]] const int result = ::ftruncate(file_.get(), static_cast<off_t>(bytes_));
   give_up("write", errno_text(error));
 }
@@ -345,10 +345,10 @@ void Journal::tell() {
 // ---------------------------------------------------------------- read
 
 EarlierRuns::EarlierRuns(const fs::path& result) : result_(result) {
-  for (const auto& [uuid, files] : files_by_run(result)) look_at(files);
+  for (const auto& [uuid, files] : files_by_run(result)) inspect(files);
 }
 
-void EarlierRuns::look_at(std::span<const RunFile> files) {
+void EarlierRuns::inspect(std::span<const RunFile> files) {
   Seen seen = look_at_run(files, Locking::take);
   warnings_.insert(warnings_.end(), seen.warnings.begin(), seen.warnings.end());
   contested_ = contested_ || seen.is_alive;

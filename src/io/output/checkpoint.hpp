@@ -1,8 +1,9 @@
-// What a run leaves beside its result while it works, so that a later run can resume from it. Each
-// rank has a journal, `.NAME.UUID.RANK.checkpoint`: lines of JSON, each behind a checksum of all
-// the journal's text up to its end. The first line says what is computed. A line follows for each
-// finished piece of the result, and one for each group of pieces whose inputs the rank has
-// verified. The pieces' elements are in the run's part file, `.NAME.UUID.part`.
+// Checkpoints, from which a later run can resume. Each rank has a journal,
+// `.NAME.UUID.RANK.checkpoint`, next to the result. It consists of lines of JSON, each after a
+// checksum of the journal's text up to the end of the line. The first line describes the
+// computation. Then there is a line for each finished piece of the result, and a line for each
+// group of pieces whose inputs the rank has verified. The elements of the pieces are in the run's
+// part file, `.NAME.UUID.part`.
 #pragma once
 
 #include <boost/crc.hpp>
@@ -25,40 +26,42 @@
 
 namespace shardstream::io {
 
-/// What is computed, as named values: equal fingerprints have the same bits in every piece.
+/// A description of the computation as named values. Computations with equal fingerprints give the
+/// same bits in every piece.
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;
 
-/// A piece of the result that is finished: checked, and in the part file if the result is stored.
+/// A finished piece of the result: it is checked, and in the part file if the result is stored.
 struct FinishedPiece {
   std::uint64_t number = 0;  ///< the same on any number of ranks
-  /// The piece counts once every rank has verified this group; none: it was taken over from an
-  /// earlier run, and counts.
+  /// The piece is valid after every rank has verified this group. Without a group, it is valid,
+  /// since it was taken over from an earlier run.
   std::optional<std::uint64_t> group = {};
-  std::vector<std::uint64_t> record = {};  ///< the workload's own, not interpreted here
+  std::vector<std::uint64_t> record = {};  ///< data of the workload, not interpreted here
 };
 
-/// What earlier runs of one computation have finished.
+/// The finished part of one computation by earlier runs.
 struct Checkpoint {
   struct Run {
     std::filesystem::path part;
-    std::optional<std::uint64_t> offset;  ///< of the result in `part`, in bytes; none: not stored
+    std::optional<std::uint64_t> offset;  ///< of the result in `part`, in bytes, if it is stored
     Fingerprint fingerprint;
   };
   struct Piece : FinishedPiece {
-    std::size_t run = 0;  ///< index into `runs`: its part file has the elements
+    std::size_t run = 0;  ///< index of the run in `runs` whose part file has the elements
   };
   std::vector<Run> runs;
   std::uint64_t restarts = 0;  ///< the maximum of all `runs`
-  std::vector<Piece> pieces;   ///< by number, each once
+  std::vector<Piece> pieces;   ///< in the order of their numbers, without duplicates
 };
 
 /// The maximum extent of a rank's journal.
 struct JournalExtent {
-  std::uint64_t pieces = 0, groups = 0, record = 0;  ///< record: numbers in a piece's
+  std::uint64_t pieces = 0, groups = 0;
+  std::uint64_t record = 0;  ///< length of FinishedPiece::record
 };
 
-/// CRC-64/XZ of a journal's lines so far, without their checksums and ends: a line that is changed,
-/// missing or in another place makes all that follow invalid.
+/// CRC-64/XZ of the lines of a journal so far, without their checksums and line ends. A changed,
+/// missing or moved line makes all following lines invalid.
 class JournalChecksum {
  public:
   /// Adds a line and returns the checksum.
@@ -68,35 +71,36 @@ class JournalChecksum {
   boost::crc_optimal<64, 0x42f0e1eba9ea3693, UINT64_MAX, UINT64_MAX, true, true> crc_;
 };
 
-/// This rank's journal. Each line is one write() at the end of the file, which survives the end of
-/// the process, however that comes. A journal that can no longer be written does not end the run: a
-/// warning says so, and what was written until then stays.
+/// The journal of this rank. Each line is one write() at the end of the file, so it survives any
+/// end of the process. If the journal cannot be written any more, the run continues with a warning,
+/// and the lines written so far stay.
 class Journal {
  public:
-  /// Touches no file yet. `matrix` is where the result goes, null if it is not stored.
+  /// Does not touch any file. `matrix` is the writer of the result, or null if it is not stored.
   /// `on_checkpoint` is called once, from add_group() or begin(), as soon as a later run may be
-  /// able to resume from the journal. `log` must outlive it.
+  /// able to resume from the journal. `log` must outlive the journal.
   Journal(const std::filesystem::path& result, const std::string& uuid, int rank, int ranks,
           const RangeWriter* matrix, Log& log, std::function<void()> on_checkpoint);
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Makes the file, with room on disk for `extent`. To be called once, before anything is added.
-  /// Throws UsageError, and makes nothing, if `earlier` (null: none) is the checkpoint of another
-  /// computation (it names the first value that differs), or if the disk has no room. Whether the
-  /// result is stored need not be in `fingerprint`: that is compared here.
+  /// Creates the file and reserves disk space for `extent`. Call it once, before the other
+  /// functions. Throws UsageError and creates no file if `earlier` (or null) is the checkpoint of
+  /// another computation (the message names the first difference), or without enough disk space.
+  /// `fingerprint` need not tell whether the result is stored: that is compared here.
   void begin(Fingerprint fingerprint, const Checkpoint* earlier, const JournalExtent& extent);
 
-  /// One more than the checkpoint has that begin() was given; 0 without one.
+  /// One more than `restarts` of the checkpoint passed to begin(); 0 without a checkpoint.
   std::uint64_t restarts() const { return restarts_; }
 
-  /// `piece` is finished: all its elements have been written. Thread-safe.
+  /// Records that `piece` is finished: all its elements have been written. Thread-safe.
   void add(const FinishedPiece& piece);
-  /// This rank has verified its part of the inputs of `group`, if it has any; every rank must do so
-  /// for every group. Thread-safe.
+  /// Records that this rank has verified its part of the inputs of `group`. Every rank must do so
+  /// for every group, even without a part. Thread-safe.
   void add_group(std::uint64_t group);
 
-  /// Returns when all that was added is on disk; false when something of it is not. Thread-safe.
+  /// Blocks until everything added is on disk. Returns false if something could not be written.
+  /// Thread-safe.
   bool sync();
 
  private:
@@ -112,37 +116,37 @@ class Journal {
   Log& log_;
   std::function<void()> on_checkpoint_;
   bool begun_ = false;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   Descriptor file_;           // not valid once writing has failed
   JournalChecksum checksum_;  // of all lines so far
   std::uint64_t bytes_ = 0;
   bool told_ = false;
 };
 
-/// The journals and part files that earlier runs of one result have left. While this lives, no
-/// other run takes them. For one rank. If the file system has no locks, runs that are still going
-/// count as gone if they have finished something, and are left alone otherwise.
+/// The journals and part files of earlier runs of one result. While an object of this class lives,
+/// no other run takes them over. Only one rank has an object. If the file system has no locks,
+/// running runs with finished pieces are treated as ended, and other runs are ignored.
 class EarlierRuns {
  public:
-  /// Looks beside `result` for runs that are gone. Removes what is of no use any more: runs without
-  /// a finished piece, and journals without a part file.
+  /// Finds ended runs in the folder of `result`. Removes useless files: runs without a finished
+  /// piece, and journals without a part file.
   explicit EarlierRuns(const std::filesystem::path& result);
 
-  /// Another run is still writing the same result, or its last ranks are just ending.
+  /// Whether another run is still writing the same result, or its last ranks are just ending.
   bool contested() const { return contested_; }
 
-  /// The journals of all runs that are gone, for parse_checkpoint(): one rank reads, and all ranks
-  /// get the same.
+  /// The journals of all ended runs, for parse_checkpoint(). One rank reads them and broadcasts the
+  /// text to all ranks.
   const std::string& journals() const { return journals_; }
 
-  /// Sentences on files that have the name of a run's and are none, and were left alone.
+  /// Sentences on ignored files, which have a name like a file of a run but are not one.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  /// Removes them all: a run has taken their pieces over, or is not to.
+  /// Removes all of the files. Call it after their pieces have been taken over, or to discard them.
   void remove();
 
  private:
-  void look_at(std::span<const RunFile> files);
+  void inspect(std::span<const RunFile> files);
 
   struct Run {
     std::vector<std::filesystem::path> paths;
@@ -155,25 +159,24 @@ class EarlierRuns {
   bool contested_ = false;
 };
 
-/// What journals say is finished; nothing if that is nothing. A torn or damaged line, and what
-/// follows it in its journal, does not count.
+/// The finished pieces in the journals, or nothing if there are none. A damaged line and all lines
+/// after it in its journal are ignored.
 std::optional<Checkpoint> parse_checkpoint(const std::filesystem::path& result,
                                            const std::string& journals);
 
-/// What interrupted runs of `result` have left. Takes and removes nothing.
+/// The checkpoint of interrupted runs of `result`. Finding it locks and removes nothing.
 struct Remains {
-  std::optional<Checkpoint> checkpoint;    ///< of runs that are still going, too
-  bool contested = false;                  ///< another run is still writing the same result
-  std::vector<std::string> warnings = {};  ///< as EarlierRuns::warnings()
+  std::optional<Checkpoint> checkpoint;    ///< also of runs that are still running
+  bool contested = false;                  ///< whether another run is writing the same result
+  std::vector<std::string> warnings = {};  ///< see EarlierRuns::warnings()
 };
 Remains look_for_remains(const std::filesystem::path& result);
 
 /// Whether the run `uuid` has finished a piece that a later run of `result` can take over.
 bool has_finished_pieces(const std::filesystem::path& result, const std::string& uuid);
 
-/// Throws UsageError, naming the first value that differs, if the checkpoint is of another
-/// computation than `now`. Values named by one of `unknown` are not compared. `stored`:
-/// output.store.
+/// Throws UsageError with the first difference if the checkpoint belongs to another computation
+/// than `now`. Values whose names are in `unknown` are not compared. `stored` is output.store.
 void expect_same_computation(const Checkpoint& earlier, const Fingerprint& now, bool stored,
                              std::span<const std::string_view> unknown);
 

@@ -1,5 +1,5 @@
-// A file with one contiguous data set, as `generate` makes it: HDF5 lays it out on one rank, then
-// many ranks write its bytes side by side without HDF5, and one of them publishes it.
+// A file with one contiguous data set, as written by `generate`. One rank creates it with HDF5,
+// then all ranks write its bytes in parallel without HDF5, and one rank publishes it.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@
 
 namespace shardstream::io {
 
-/// What the rank that lays the file out holds until all have written; the file is removed when this
-/// is destroyed unpublished.
+/// The owner of the file on the rank that creates it. The destructor removes the file unless it is
+/// published.
 class DatasetFile {
  public:
-  /// Creates the part file of `path` with the data set `dataset` ("/a/b"; groups are made) of
-  /// `shape`, its storage reserved on disk, and closes it. Throws UsageError when the name is
-  /// taken, the folder cannot be written to or the disk has no room.
+  /// Creates the part file of `path` with the data set `dataset` ("/a/b"; groups are created) of
+  /// `shape`, reserves its storage on disk, and closes it. Throws UsageError if the name exists,
+  /// the folder is not writable, or the disk does not have enough space.
   DatasetFile(const std::filesystem::path& path, Overwrite overwrite, const std::string& uuid,
               const std::string& dataset, ElementType type,
               const std::vector<std::uint64_t>& shape);
 
-  /// What a RangeWriter on any rank needs.
+  /// The arguments for a RangeWriter on any rank.
   const std::filesystem::path& part_path() const { return part_.part_path(); }
   std::uint64_t offset() const { return offset_; }
 
-  /// After every writer has synced: gives the file its name. Throws Error.
+  /// Gives the file its final name. Call it after every writer's sync(). Throws Error.
   void publish() { part_.publish(); }
 
  private:
@@ -40,23 +40,23 @@ class DatasetFile {
   std::uint64_t offset_ = 0;
 };
 
-/// Writes elements into a data set that a DatasetFile or a ResultFile has laid out; any number of
-/// them at once, on disjoint ranges.
+/// Writes elements into a data set of a DatasetFile or a ResultFile. Any number of writers may
+/// write disjoint ranges in parallel.
 class RangeWriter {
  public:
-  /// Opens `part_path`, the data set's bytes beginning at `offset`; its rows have `columns`
+  /// Opens `part_path`. The bytes of the data set begin at `offset`; its rows have `columns`
   /// elements. Throws Error.
   RangeWriter(std::filesystem::path part_path, std::uint64_t offset, ElementType type,
               std::uint64_t columns = 1);
 
-  /// Writes elements from `first` on; `data` is whole elements. Thread-safe. Throws Error.
+  /// Writes elements from index `first` on; `data` has whole elements. Thread-safe. Throws Error.
   void write(std::uint64_t first, std::span<const std::byte> data) const;
 
-  /// Writes a rectangle whose rows stand `stride` bytes apart at `data`: in one piece if it is one
-  /// in the file and in memory, else row by row. Thread-safe. Throws Error.
+  /// Writes a rectangle whose rows have a pitch of `stride` bytes at `data`: in one piece if it is
+  /// contiguous in the file and in memory, else row by row. Thread-safe. Throws Error.
   void write(Range rows, Range columns, const std::byte* data, std::size_t stride) const;
 
-  /// Returns when everything written here is on disk. Throws Error.
+  /// Blocks until everything written by this object is on disk. Throws Error.
   void sync() const;
 
   std::uint64_t offset() const { return offset_; }  ///< in the file, in bytes
@@ -71,19 +71,20 @@ class RangeWriter {
   Descriptor file_;
 };
 
-/// Bytes that a data set of `shape` has. ContractError unless they are between 1 and 2^63 - 1.
+/// The size of a data set of `shape` in bytes. Throws ContractError unless it is between 1 and
+/// 2^63 - 1.
 std::uint64_t bytes_of(ElementType type, const std::vector<std::uint64_t>& shape);
 
-// A data set whose storage is in the file from the start and is never filled; of a DatasetFile or a
-// ResultFile.
+// Functions for data sets of a DatasetFile or a ResultFile, whose storage is allocated when they
+// are created and is never filled by HDF5.
 
-/// How a file with such data sets is made: they begin at a multiple of 4096, so that they can be
+/// Properties for creating a file whose data sets begin at a multiple of 4096, so that they can be
 /// read past the page cache. Needs the lock.
 hdf5::Properties aligned_access();
 
-/// Makes the data set `path` in `file`; groups on the way are made. Returns where in the file its
-/// bytes begin. The file is flushed, so that what HDF5 writes from now on are its own structures
-/// alone. Throws Error. Needs the lock.
+/// Creates the data set `path` in `file`, with its groups, and returns the offset of its bytes in
+/// the file. Flushes the file, so that HDF5 later only writes its own structures. Throws Error.
+/// Needs the lock.
 std::uint64_t lay_out(const hdf5::File& file, const std::string& path, ElementType type,
                       const std::vector<std::uint64_t>& shape);
 

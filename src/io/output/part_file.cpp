@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the structure of an HDF5 file takes, and more.
+/// An upper bound of the size of an HDF5 file's own structure.
 constexpr std::uint64_t min_reserved = std::uint64_t{64} << 10;
 
 fs::path folder_of(const fs::path& path) {
@@ -35,7 +35,7 @@ bool is_taken(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
-/// What a file says of itself if this program has written it.
+/// The contents of a file that this program has written, from its own marks.
 struct Mark {
   Contents contents;
   bool complete = true;
@@ -70,8 +70,8 @@ std::optional<Mark> mark_of(const fs::path& path) {
   return mark_of_hdf5(path);
 }
 
-/// Why the regular file `path` may not be replaced, or nothing if it may. An unfinished result
-/// always may.
+/// The reason why the regular file `path` may not be replaced, or "". An unfinished result may
+/// always be replaced.
 std::optional<std::string> objection_to_replacing(const fs::path& path, Overwrite overwrite,
                                                   Contents contents) {
   if (overwrite == Overwrite::anything) return std::nullopt;
@@ -94,7 +94,7 @@ std::optional<std::string> objection_to_replacing(const fs::path& path, Overwrit
       path.string(), mark->created.empty() ? kind : "complete result of " + mark->created);
 }
 
-/// Why `path` may not be replaced, or nothing if it may be or is not there.
+/// The reason why `path` may not be replaced, or "" if it may be or does not exist.
 std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, Contents contents) {
   if (!is_taken(path)) return std::nullopt;
   std::error_code ignored;
@@ -102,11 +102,11 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
     return fmt::format("'{}' is a folder: choose another output.file", path.string());
   }
   if (const auto kind = special_kind(path); !kind.empty()) {
-    return fmt::format(
-        "'{}' is {}, not a regular file: choose another output.file{}", path.string(), kind,
-        contents == Contents::result
-            ? ", and pass --output.store false if the matrix of a product is not wanted"
-            : "");
+    return fmt::format("'{}' is {}, not a regular file: choose another output.file{}",
+                       path.string(), kind,
+                       contents == Contents::result
+                           ? ", or pass --output.store false if you do not need the result matrix"
+                           : "");
   }
   return objection_to_replacing(path, overwrite, contents);
 }
@@ -115,7 +115,7 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
   const std::string folder = folder_of(path).string();
   if (error == ENOENT || error == ENOTDIR) {
     throw UsageError(fmt::format(
-        "output.file: there is no folder '{}': make it first or choose another output.file",
+        "output.file: there is no folder '{}': create it first or choose another output.file",
         folder));
   }
   if (error == EACCES || error == EPERM || error == EROFS) {
@@ -124,48 +124,48 @@ std::optional<std::string> objection(const fs::path& path, Overwrite overwrite, 
                     folder, errno_text(error)));
   }
   if (error == ENAMETOOLONG) {
-    throw UsageError(fmt::format("output.file: '{}' is too long a name: choose a shorter one",
+    throw UsageError(fmt::format("output.file: the name '{}' is too long: choose a shorter one",
                                  path.filename().string()));
   }
-  throw UsageError(fmt::format("output.file: '{}' cannot be made ({}): choose another output.file",
-                               path.string(), errno_text(error)));
+  throw UsageError(
+      fmt::format("output.file: '{}' cannot be created ({}): choose another output.file",
+                  path.string(), errno_text(error)));
 }
 
-/// `error` is EFBIG where the file may not be as large, whatever the disk has.
+/// `error` is EFBIG if the file would exceed the maximum file size, independent of the disk.
 [[noreturn]] void fail_to_reserve(const fs::path& path, std::uint64_t bytes, int error,
                                   const std::string& why) {
   if (error == EFBIG) {
-    throw UsageError(
-        fmt::format("output.file: '{}' needs {}, and files may not be that large ({}): raise the "
-                    "limit or choose another output.file",
-                    path.string(), format_size(bytes), errno_text(error)));
+    throw UsageError(fmt::format(
+        "output.file: '{}' needs {}, which exceeds the maximum file size ({}): raise the "
+        "limit or choose another output.file",
+        path.string(), format_size(bytes), errno_text(error)));
   }
   throw UsageError(
-      fmt::format("output.file: the folder '{}' has no room for {} ({}): free some or choose "
+      fmt::format("output.file: the folder '{}' has no space for {} ({}): free some or choose "
                   "another output.file",
                   folder_of(path).string(), format_size(bytes), why));
 }
 
-/// Throws UsageError where `path` is no name for a result or is taken.
+/// Throws UsageError if `path` is not a valid name of a result or exists and may not be replaced.
 void expect_free(const fs::path& path, Overwrite overwrite, Contents contents) {
   const std::string name = path.filename().string();
   if (name.empty() || name == "." || name == "..") {
-    throw UsageError(
-        fmt::format("output.file: '{}' names no file: add a file name", path.string()));
+    throw UsageError(fmt::format("output.file: '{}' has no file name: add one", path.string()));
   }
   if (const auto reason = objection(path, overwrite, contents)) {
     throw UsageError("output.file: " + *reason);
   }
 }
 
-/// That the file system of the folder of `path` has left for this user; 0 if it does not tell.
+/// The free space for this user on the file system of the folder of `path`; 0 if it is unknown.
 std::uint64_t free_bytes(const fs::path& path) {
   struct statvfs status {};
   if (::statvfs(folder_of(path).c_str(), &status) != 0) return 0;
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 
-/// This process's umask. Reading it by umask(2) would change it for a moment, for all threads.
+/// The umask of this process. Reading it with umask(2) would change it for a moment in all threads.
 unsigned file_mode_mask() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -187,8 +187,8 @@ void reserve_room(const Descriptor& file, const fs::path& path, std::uint64_t by
   const bool known = ::fstat(file.get(), &status) == 0;
   const std::uint64_t own = known ? static_cast<std::uint64_t>(status.st_blocks) * 512 : 0;
   const std::uint64_t free = free_bytes(path);
-  // fallocate() minds the limit only if it changes the file's size. Asked for too much, some file
-  // systems fill up for a moment, to the harm of others.
+  // fallocate() respects the limit only if it changes the size of the file. With too large a
+  // request, some file systems fill up for a moment, which affects other users.
   int error = bytes > max_file_size() ? EFBIG : free > 0 && bytes > own + free ? ENOSPC : EINTR;
   while (error == EINTR) {
     error =
@@ -223,7 +223,7 @@ void expect_place(const fs::path& path, Overwrite overwrite, Contents contents,
   if (!fs::is_directory(folder, error)) fail_to_create(path, ENOTDIR);
   const auto longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
   constexpr std::size_t uuid = 36;
-  // Journals' names are longer by a rank and some letters.
+  // Names of journals are longer by a rank and a suffix.
   const std::size_t name = part_path_of(path, std::string(uuid, '0')).filename().string().size() +
                            std::string_view(".999999.checkpoint").size() -
                            std::string_view(".part").size();
@@ -254,8 +254,7 @@ void PartFile::create() {
   } while (!lock_and_keep());
 }
 
-/// False when another process took the new file for a stale one, before it was locked, and removed
-/// it.
+/// Returns false if another process has removed the new file as stale before it was locked.
 bool PartFile::lock_and_keep() {
   if (!lock_as_writer(file_)) return true;  // no locks here: nobody can find it stale
   struct stat status {};
@@ -267,7 +266,7 @@ void PartFile::reserve(std::uint64_t bytes) {
 }
 
 void PartFile::abandon() {
-  // Where even that fails there is nothing left to try.
+  // If even that fails, there is nothing left to try.
   [[maybe_unused]] const int result = ::ftruncate(file_.get(), 0);
 }
 
@@ -277,7 +276,7 @@ bool PartFile::is_overtaken() const {
 
 void PartFile::publish() {
   struct stat status {};
-  // Cutting the file at its end gives back what was reserved behind it.
+  // Truncating the file at its end frees the space reserved after it.
   const auto is_permitted = [&] {  // also if the file system has no permissions
     return ::fchmod(file_.get(), 0666 & ~file_mode_mask()) == 0 || is_unsupported(errno);
   };
@@ -297,7 +296,7 @@ void PartFile::link_into_place() {
   };
   if (const auto reason = objection(path_, overwrite_, contents_)) fail(*reason);
   if (is_taken(path_)) {  // and may be replaced
-    // Named so that the next run removes it, should this one be killed before it has gone.
+    // The next run recognises this name and removes the file if this run is killed before it does.
     const fs::path second = part_path_of(path_, uuid_ + "-published");
     const bool linked = kept_ && ::link(part_path_.c_str(), second.c_str()) == 0;
     if (::rename((linked ? second : part_path_).c_str(), path_.c_str()) != 0) {
@@ -311,7 +310,7 @@ void PartFile::link_into_place() {
     if (!kept_) ::unlink(part_path_.c_str());
     return;
   }
-  // Without hard links: a rename that does not replace, or at the least a look before it.
+  // Without hard links, use a rename that does not replace, or at least check before the rename.
   if (is_unsupported(errno) &&
       ::renameat2(AT_FDCWD, part_path_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) {
     return;
@@ -320,9 +319,9 @@ void PartFile::link_into_place() {
       ::rename(part_path_.c_str(), path_.c_str()) == 0) {
     return;
   }
-  fail(errno == EEXIST ? fmt::format("'{}' has come to exist meanwhile: choose another output.file",
-                                     path_.string())
-                       : errno_text(errno));
+  fail(errno == EEXIST
+           ? fmt::format("'{}' was created meanwhile: choose another output.file", path_.string())
+           : errno_text(errno));
 }
 
 }  // namespace shardstream::io

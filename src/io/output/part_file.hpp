@@ -1,5 +1,5 @@
-// A file that is written under a name of its own, `.NAME.UUID.part` in the same folder, and appears
-// under its final name only when it is complete. Result files and generated data are both made so.
+// A file that is written under the temporary name `.NAME.UUID.part` in the same folder, and gets
+// its final name only when it is complete. All outputs of the program are written in this way.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@
 
 namespace shardstream::io {
 
-/// Reserves room on disk for the first `bytes` of `file` without changing its size. `path` is the
-/// output's, for the message. Throws UsageError if there is not enough. A file system that cannot
-/// reserve is only asked what it has free now.
+/// Reserves disk space for the first `bytes` bytes of `file` without changing its size. `path` is
+/// for the message. Throws UsageError if there is not enough space. On a file system without
+/// reservations, only the free space is checked.
 void reserve_room(const Descriptor& file, const std::filesystem::path& path, std::uint64_t bytes);
 
-/// Returns when the names in the folder of `path` are on disk. Throws Error.
+/// Blocks until the names in the folder of `path` are on disk. Throws Error.
 void sync_folder_of(const std::filesystem::path& path);
 
-/// The root attribute `schema` of results and of what `generate` writes.
+/// The root attribute `schema` of results, and of files that `generate` writes.
 inline constexpr std::string_view result_schema = "shardstream";
 inline constexpr std::string_view generated_schema = "shardstream-data";
 
-/// What a file is for. Error messages depend on it, and files of one kind replace their like.
+/// The contents of a file. Error messages depend on it, and with Overwrite::own a file may only
+/// replace files with the same contents.
 enum class Contents { result, generated, trace, page };
 
-/// What output.overwrite allows to be replaced.
+/// The files that output.overwrite allows to replace.
 enum class Overwrite {
   never,
   own,      ///< files of the same Contents that this program has written
@@ -36,41 +37,43 @@ enum class Overwrite {
 };
 Overwrite overwrite_of(const Options& options);
 
-/// Throws UsageError if a PartFile of `path` could not be made, or could not reserve `bytes`, as
-/// far as that can be seen without writing.
+/// Throws UsageError if a PartFile of `path` could not be created or could not reserve `bytes`
+/// bytes, as far as that can be checked without writing.
 void expect_place(const std::filesystem::path& path, Overwrite overwrite, Contents contents,
                   std::uint64_t bytes);
 
 class PartFile {
  public:
-  /// Removes stale parts, creates the empty part file, readable and writable for this user alone,
-  /// and holds a lock on it that tells other processes that its writer lives. Throws UsageError if
-  /// `path` exists and may not be replaced (a device, FIFO or socket never may), or cannot be made.
+  /// Removes stale part files, creates the empty part file with access only for this user, and
+  /// locks it, so that other processes know that its writer is alive. Throws UsageError if `path`
+  /// cannot be created, or if it exists and may not be replaced. A device, FIFO or socket is never
+  /// replaced.
   PartFile(std::filesystem::path path, Overwrite overwrite, const std::string& uuid,
            Contents contents);
-  /// Removes the part file unless it was published or is to be kept.
+  /// Removes the part file unless publish() has succeeded or keep() was called.
   ~PartFile();
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
-  /// Reserves room on disk for the first `bytes`, or the little that any file takes if that is
-  /// more, without changing the file's size. Throws UsageError when there is not enough. A file
-  /// system that cannot reserve is only asked for what it has free now.
+  /// Reserves disk space for the first `bytes` bytes, or for the minimum size of a file, without
+  /// changing the size of the file. Throws UsageError if there is not enough space. On a file
+  /// system without reservations, only the free space is checked.
   void reserve(std::uint64_t bytes);
 
-  /// Gives back what the file takes on disk, for a writer that must still close it after a failure:
-  /// on a full disk that needs some room.
+  /// Frees the disk space of the file, for a writer that must close it after a failure: on a full
+  /// disk, closing needs some space.
   void abandon();
 
-  /// From now on the part file stays: a later run resumes from it. What is published then is the
-  /// same file under a second name; where the file system has no hard links it has that one alone.
+  /// Keeps the part file from now on, since a later run resumes from it. publish() then adds the
+  /// final name as a second name. On a file system without hard links, the file only has the final
+  /// name.
   void keep() { kept_ = true; }
 
   /// Gives the file the permissions of any new file of this user (umask), syncs it, gives it its
-  /// final name and syncs the folder. Throws Error if `path` exists by now and may not be replaced,
-  /// or on any failure.
+  /// final name and syncs the folder. Throws Error on failure, and if `path` exists by now and may
+  /// not be replaced.
   void publish();
-  /// Whether `path` exists and may not be replaced: another run has published first.
+  /// Whether another run has published first: `path` exists and may not be replaced.
   bool is_overtaken() const;
 
   const std::filesystem::path& path() const { return path_; }

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view part_end = ".part", journal_end = ".checkpoint";
-/// A part under its second name, which exists for a moment while it is published.
+/// The second name of a part file, which exists for a moment while it is published.
 constexpr std::string_view published_mark = "-published";
 constexpr std::size_t checksum_length = 17;  // of a journal's line: 16 digits and a blank
 
@@ -47,7 +47,7 @@ std::optional<std::uint64_t> rank_of(std::string_view digits) {
   return rank;
 }
 
-/// `middle` is what stands between `.NAME.` and the end of a file's name.
+/// `middle` is the part between `.NAME.` and the suffix of a file name.
 std::optional<RunFile> parse(std::string_view middle, std::string_view end) {
   constexpr std::size_t length = 36;
   if (middle.size() < length || !is_uuid(middle.substr(0, length))) return std::nullopt;
@@ -66,8 +66,8 @@ std::optional<RunFile> parse(std::string_view middle, std::string_view end) {
 
 // ---------------------------------------------------------------- locks
 
-/// The lock is on one byte far behind the contents and belongs to the open descriptor: HDF5, which
-/// may lock the file through its own descriptor with flock(), neither sees nor ends it.
+/// The lock is on one byte far after the contents and belongs to the open descriptor. HDF5, which
+/// may lock the file with flock() through its own descriptor, neither sees nor releases it.
 struct flock locked_byte() {
   struct flock range {};
   range.l_type = F_WRLCK;
@@ -101,7 +101,7 @@ OpenedRunFile::Writer look_at_lock(const Descriptor& file) {
 
 // ---------------------------------------------------------------- whose file it is
 
-/// A part begins as HDF5, as a trace, or not yet: what a killed writer has left can be empty or
+/// A part file begins like HDF5, a trace or a page. After a killed writer, it may also be empty or
 /// begin with a hole.
 bool begins_as_part(std::string_view start) {
   constexpr std::string_view hdf5 = "\211HDF\r\n\032\n";
@@ -109,7 +109,7 @@ bool begins_as_part(std::string_view start) {
          start.starts_with(trace_start);
 }
 
-/// A journal's first line may be torn.
+/// The first line of a journal may be incomplete.
 bool begins_as_journal(std::string_view start, const RunFile& file) {
   if (start.empty() || start.starts_with('\0')) return true;
   const std::string expected = journal_start(file.uuid, file.rank);
@@ -119,7 +119,7 @@ bool begins_as_journal(std::string_view start, const RunFile& file) {
   return std::string_view(expected).starts_with(start.substr(0, expected.size()));
 }
 
-/// Why an opened file is not a run's of this user; empty if it is.
+/// The reason why an opened file does not belong to a run of this user, or "".
 std::string problem_of(const RunFile& file, const Descriptor& opened) {
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0) return "cannot be examined";
@@ -127,7 +127,7 @@ std::string problem_of(const RunFile& file, const Descriptor& opened) {
   if (status.st_uid != ::geteuid()) return "belongs to another user";
   const bool is_journal = file.kind == RunFile::Kind::journal;
   if (is_journal && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return "can be written by other users";
+    return "is writable by other users";
   }
   if (is_journal && static_cast<std::uint64_t>(status.st_size) > max_journal_bytes) {
     return fmt::format("is larger than {}", format_size(max_journal_bytes));
@@ -137,7 +137,7 @@ std::string problem_of(const RunFile& file, const Descriptor& opened) {
   if (got < 0) return "cannot be read";
   const std::string_view text(start.data(), static_cast<std::size_t>(got));
   const bool fits = is_journal ? begins_as_journal(text, file) : begins_as_part(text);
-  return fits ? "" : "does not begin as a file of a run";
+  return fits ? "" : "does not begin like a file of a run";
 }
 
 std::string why_not_opened(int error) {

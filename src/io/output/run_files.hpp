@@ -1,7 +1,7 @@
-// The files that a run keeps beside its output while it works: a part file, `.NAME.UUID.part`, and
-// of a resumable one a journal of each rank, `.NAME.UUID.RANK.checkpoint`. Their writers hold locks
-// on them. The folder may be writable by others, so that a file with such a name can be anything:
-// only a regular file of this user with the right beginning is taken for a run's.
+// The temporary files of a run next to its output: a part file, `.NAME.UUID.part`, and, for a
+// resumable run, a journal of each rank, `.NAME.UUID.RANK.checkpoint`. Their writers lock them. The
+// folder may be writable by other users, so a file with such a name may have any contents: only a
+// regular file of this user with the expected beginning is accepted.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace shardstream::io {
 
-/// Permissions while a run works: for this user alone.
+/// The permissions of temporary files: access only for this user.
 inline constexpr unsigned private_mode = 0600;
 
-/// The part file of `path` in the run `uuid`; known beforehand, so that a signal handler which must
-/// remove it can stand ready before it is there.
+/// The path of the part file of `path` in the run `uuid`. It is known before the file exists, so
+/// that a signal handler that removes it can be installed first.
 std::filesystem::path part_path_of(const std::filesystem::path& path, const std::string& uuid);
-/// Likewise the journal of `rank`.
+/// The path of the journal of `rank`.
 std::filesystem::path journal_path_of(const std::filesystem::path& path, const std::string& uuid,
                                       int rank);
 
-/// How a trace begins.
+/// The beginning of a trace.
 inline constexpr std::string_view trace_start =
     "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"run_uuid\":";
 
-/// How a report page begins.
+/// The beginning of a report page.
 inline constexpr std::string_view page_start = "<!DOCTYPE html>\n<!-- shardstream report -->";
 
-/// The longest journal that is written or read. It has room for more than 300 000 pieces.
+/// The maximum size of a journal that is written or read. It suffices for more than 300 000 pieces.
 inline constexpr std::uint64_t max_journal_bytes = std::uint64_t{64} << 20;
-/// How the text of a journal begins behind the checksum of its first line.
+/// The beginning of a journal after the checksum of its first line.
 std::string journal_start(const std::string& uuid, std::uint64_t rank);
 
 /// A file whose name has the form of a part file or a journal.
@@ -46,11 +46,11 @@ struct RunFile {
   std::uint64_t rank = 0;  ///< of a journal
 };
 
-/// All of them beside `path`, by name.
+/// All part files and journals of `path`, in the order of their names.
 std::vector<RunFile> run_files_beside(const std::filesystem::path& path);
 
-/// Tells other processes that the writer of the file lives, until it is closed. False if the file
-/// system has no locks. May wait for a moment.
+/// Locks the file until it is closed, which tells other processes that its writer is alive. Returns
+/// false if the file system has no locks. May block for a moment.
 bool lock_as_writer(const Descriptor& file);
 
 /// A run file that was opened once and checked.
@@ -60,20 +60,21 @@ struct OpenedRunFile {
     alive,
     unknown,  ///< the file system has no locks
     no_file,  ///< there is no such file
-    foreign   ///< this is no file of a run of this user
+    foreign   ///< the file does not belong to a run of this user
   };
   Writer writer;
-  Descriptor file;      ///< not valid if there is none or it is foreign
-  std::string problem;  ///< of a foreign file: "is a symbolic link"
+  Descriptor file;      ///< not valid if there is no file or it is foreign
+  std::string problem;  ///< for a foreign file: "is a symbolic link"
 };
 
-/// Whether to take over the lock of a file whose writer is gone.
+/// Whether to take over the lock of a file whose writer has ended.
 enum class Locking { take, leave };
-/// With Locking::take the returned descriptor holds the lock, and no other process takes the file.
+/// With Locking::take, the returned descriptor holds the lock, so that no other process takes the
+/// file over.
 OpenedRunFile open_run_file(const RunFile& file, Locking locking);
 
-/// Removes the part files of `path` whose writers are gone, unless there is a journal of the same
-/// run. What cannot be removed stays.
+/// Removes the part files of `path` whose writers have ended, unless there is a journal of the same
+/// run. Files that cannot be removed are ignored.
 void remove_stale_parts(const std::filesystem::path& path);
 
 }  // namespace shardstream::io

@@ -45,7 +45,7 @@ void ContiguousSource::prepare(Range elements) {
   direct_ = DirectFile(file_);
   access_ = direct_.valid()
                 ? direct_access
-                : fmt::format("{} (not cached, but its file system refuses O_DIRECT: {})",
+                : fmt::format("{} (not cached, but its file system does not support O_DIRECT: {})",
                               cached_access, errno_text(errno));
 }
 
@@ -92,8 +92,8 @@ Range ContiguousSource::bytes_of(Range elements) const {
 void ContiguousSource::expect_all(std::int64_t got, Range elements) const {
   if (got == static_cast<std::int64_t>(elements.count * size_of(type_))) return;
   const std::string reason =
-      got < 0 ? errno_text(errno) : "the file is truncated, it was cut while it was being read";
-  throw Error(fmt::format("cannot read elements {} to {} of {}: {}: copy or write the file again",
+      got < 0 ? errno_text(errno) : "the file is truncated; it was shortened while it was read";
+  throw Error(fmt::format("cannot read elements {} to {} of {} ({}): copy or write the file again",
                           elements.first, elements.end() - 1, name_, reason));
 }
 

@@ -1,5 +1,5 @@
-// A data set whose bytes stand in the file as they are wanted in memory: read without HDF5, by any
-// number of threads at once.
+// A data set whose bytes in the file are the same as in memory. Any number of threads read it in
+// parallel without HDF5.
 #pragma once
 
 #include "core/descriptor.hpp"
@@ -8,18 +8,18 @@
 
 namespace shardstream::io {
 
-/// How a file is read.
+/// The way to read a file.
 enum class ReadWay {
-  automatic,  ///< direct if less than half of what will be read is cached, else cached
+  automatic,  ///< direct if less than half of the bytes to read is cached, else cached
   cached,     ///< through the page cache
-  direct,     ///< past it (O_DIRECT)
-  by_hdf5,    ///< by H5Dread, as every other data set
+  direct,     ///< past the page cache (O_DIRECT)
+  by_hdf5,    ///< with H5Dread, like every other data set
 };
 
 class ContiguousSource final : public Source {
  public:
-  /// The elements start at byte `offset` of `file`. `automatic` is `cached` until prepare()
-  /// chooses. Throws UsageError if the way is `direct` and the file cannot be read so.
+  /// The elements start at byte `offset` of `file`. `automatic` means `cached` until prepare()
+  /// decides. Throws UsageError if `way` is `direct` but the file does not support it.
   ContiguousSource(std::string name, ElementType type, ElementOrder order, Descriptor file,
                    std::uint64_t offset, ReadWay way);
 
@@ -30,7 +30,7 @@ class ContiguousSource final : public Source {
   const std::string& access() const override { return access_; }
   std::optional<StoredBytes> stored(Range elements) const override;
   std::uint64_t stored_bytes() const override { return order_.count() * size_of(type_); }
-  /// By way of a buffer of its own when the file is read direct: read_into() needs none.
+  /// Copies through a temporary buffer if the file is read directly; read_into() does not.
   void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override;
   std::uint64_t slot_bytes(std::uint64_t count) const override;
   const std::byte* read_into(std::uint64_t first, std::uint64_t count,
@@ -46,7 +46,7 @@ class ContiguousSource final : public Source {
   Descriptor file_;
   std::uint64_t offset_;
   ReadWay way_;
-  DirectFile direct_;  // valid when the file is read so
+  DirectFile direct_;  // valid if the file is read directly
 };
 
 }  // namespace shardstream::io

@@ -18,21 +18,21 @@
 namespace shardstream::io {
 namespace {
 
-/// A call moves at most 2^31 - 4096 bytes; less, and whole blocks.
+/// The bytes per call: whole blocks, and less than Linux's limit of 2^31 - 4096.
 constexpr std::uint64_t most_per_call = std::uint64_t{1} << 30;
 
 std::uint64_t page_size() {
   return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// All pages that hold a byte of the range, by their numbers in the file.
+/// The numbers of all pages of the file that contain a byte of the range.
 Range pages_of(Range bytes) {
   const std::uint64_t first = bytes.first / page_size();
   return {first, ceil_div(bytes.end(), page_size()) - first};
 }
 
-/// The share of sampled pages that `is_cached`, which answers nothing when it cannot tell. Other
-/// pages each time: those that were looked at before may be there for that reason.
+/// The share of sampled pages for which `is_cached` is true; it returns nothing if it is unknown.
+/// Each call samples other pages, since a page may be cached because it was sampled before.
 template <class IsCached>
 std::optional<double> sampled_share(Range pages, std::uint64_t samples, const IsCached& is_cached) {
   samples = std::min(samples, pages.count);
@@ -54,7 +54,7 @@ std::string path_of(const Descriptor& file) {
   return fmt::format("/proc/self/fd/{}", file.get());
 }
 
-/// To all others mincore() says that everything is cached.
+/// For other files, mincore() reports that everything is cached.
 bool mincore_tells_the_truth(const Descriptor& file) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return false;
@@ -92,7 +92,7 @@ std::int64_t DirectFile::read_at(std::uint64_t offset, std::byte* to, std::uint6
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;
     done += static_cast<std::uint64_t>(got);
-    // Only at the end of the file is less than a block read; asking on from there is an error.
+    // A read returns less than a block only at the end of the file; reading on would be an error.
     if (got == 0 || done % block() != 0) break;
   }
   return static_cast<std::int64_t>(std::min(done - std::min(done, before), bytes));
@@ -107,7 +107,7 @@ std::optional<double> cached_share_by_mapping(const Descriptor& file, Range byte
                                               std::uint64_t samples) {
   if (bytes.count == 0 || !mincore_tells_the_truth(file)) return std::nullopt;
   const Range pages = pages_of(bytes);
-  // Never touched, so that a file which shrinks does no harm.
+  // The mapping is never accessed, so a file that shrinks causes no fault.
   void* const mapped = ::mmap(nullptr, pages.count * page_size(), PROT_READ, MAP_SHARED, file.get(),
                               static_cast<off_t>(pages.first * page_size()));
   if (mapped == MAP_FAILED) return std::nullopt;
@@ -126,7 +126,7 @@ std::optional<double> cached_share_by_reading(const Descriptor& file, Range byte
   if (bytes.count == 0) return std::nullopt;
   const Descriptor own(path_of(file), O_RDONLY);
   if (!own.valid()) return std::nullopt;
-  // Without read-ahead a look brings in one page at the most.
+  // Without read-ahead, a sample loads at most one page.
   if (::posix_fadvise(own.get(), 0, 0, POSIX_FADV_RANDOM) != 0) return std::nullopt;
   return sampled_share(pages_of(bytes), samples, [&](std::uint64_t page) -> std::optional<bool> {
     std::byte byte{};

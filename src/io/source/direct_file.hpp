@@ -1,5 +1,5 @@
-// Reads past the page cache (O_DIRECT): storage writes into the caller's memory itself. And whether
-// a file's bytes are in that cache, so that reading them needs no storage.
+// Direct reads past the page cache (O_DIRECT), in which storage writes into the caller's memory.
+// Also the share of a file that is in the page cache.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace shardstream::io {
 
-/// `bytes` bytes, a multiple of `alignment`, aligned to it; not initialised.
+/// Uninitialised memory of `bytes` bytes, a multiple of `alignment`, with this alignment.
 class AlignedBytes {
  public:
   AlignedBytes(std::size_t alignment, std::size_t bytes)
@@ -31,45 +31,45 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-/// A file that is open already, opened once more for such reads. They come in whole blocks, so what
-/// was asked for begins somewhere in the first block of the room that it is given.
+/// Opens an already open file again for direct reads. Reads consist of whole blocks, so the
+/// requested bytes begin somewhere inside the first block of the destination.
 class DirectFile {
  public:
   DirectFile() = default;
-  /// Reads the first block, to see that the file system can do it; not valid() when it cannot,
-  /// errno says why.
+  /// Reads the first block as a test. If the file system does not support direct reads, valid() is
+  /// false and errno is set.
   explicit DirectFile(const Descriptor& file);
 
   bool valid() const { return file_.valid(); }
 
-  /// A block, which the room for a read must be aligned to: a page, which suits every common file
-  /// system and device. Where one wants more, the file is not valid().
+  /// The size of a block and the alignment of a destination: a page, which suits every common file
+  /// system and device. If a device needs more, the file is not valid().
   static std::uint64_t block();
-  /// Room for `bytes` bytes from any offset: whole blocks.
+  /// The size of a destination for `bytes` bytes from any offset: whole blocks.
   static std::uint64_t room(std::uint64_t bytes);
-  /// Where the bytes of a read at `offset` begin in its room.
+  /// The position of the bytes of a read at `offset` in its destination.
   static std::uint64_t head(std::uint64_t offset) { return offset % block(); }
 
-  /// Reads up to `bytes` at `offset` to `to` + head(offset), where `to` has room(bytes), and
-  /// returns how many of them there were before the end of the file, or -1 with errno. Safe from
-  /// several threads.
+  /// Reads up to `bytes` bytes at `offset` to `to` + head(offset). `to` must have room(bytes)
+  /// bytes. Returns the number of bytes read, which is smaller only at the end of the file, or -1
+  /// with errno. Thread-safe.
   std::int64_t read_at(std::uint64_t offset, std::byte* to, std::uint64_t bytes) const;
 
  private:
   Descriptor file_;
 };
 
-/// Share (0 to 1) of the bytes [first, first + count) of `file` that are cached, from one random
-/// page in each of up to `samples` equal stretches; nothing where the system does not tell, and for
-/// no bytes. What the first of the two ways below cannot say, the second does.
+/// The share (0 to 1) of the bytes [first, first + count) of `file` that are in the page cache,
+/// estimated from one random page in each of up to `samples` equal intervals. Nothing if it is
+/// unknown or there are no bytes. Uses cached_share_by_mapping(), else cached_share_by_reading().
 std::optional<double> cached_share(const Descriptor& file, Range bytes,
                                    std::uint64_t samples = 512);
 
-/// By mincore(). Leaves the cache as it is; says nothing of a file that this process neither owns
-/// nor may write to.
+/// Uses mincore(). Does not change the cache. Returns nothing for a file that this process neither
+/// owns nor may write.
 std::optional<double> cached_share_by_mapping(const Descriptor& file, Range bytes,
                                               std::uint64_t samples);
-/// By reads that must not wait. A page that is not there may be brought in by that.
+/// Uses reads that must not wait (RWF_NOWAIT). They may load a page that is not in the cache.
 std::optional<double> cached_share_by_reading(const Descriptor& file, Range bytes,
                                               std::uint64_t samples);
 

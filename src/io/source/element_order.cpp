@@ -1,5 +1,5 @@
-// Elements are numbered box by box. Only the last box along a dimension can be clipped, so the
-// boxes before any one of them are full: its place follows by one division a dimension.
+// Elements are numbered box by box. Only the last box along a dimension can be clipped, so all
+// boxes before a box are full, and its position follows from one division per dimension.
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 using Extents = std::vector<std::uint64_t>;
 
-/// The box that holds an element, and the element's row-major place inside it.
+/// The box that contains an element, and the row-major position of the element inside it.
 struct Place {
   Extents start, extent;
   std::uint64_t offset;
@@ -32,14 +32,11 @@ Place place_of(std::uint64_t index, const Extents& shape, const Extents& box) {
   return place;
 }
 
-std::uint64_t product(const Extents& extents) {
-  std::uint64_t count = 1;
-  for (const auto extent : extents) {
-    expect(extent > 0, "every extent of a data set is at least 1");
-    expect(count <= std::numeric_limits<std::int64_t>::max() / extent,
-           "a data set has fewer than 2^63 elements");
-    count *= extent;
-  }
+std::uint64_t elements_of(const Extents& shape) {
+  const std::uint64_t count = saturating_product(shape);
+  expect(count > 0, "every extent of a data set is at least 1");
+  expect(count <= std::numeric_limits<std::int64_t>::max(),
+         "a data set has fewer than 2^63 elements");
   return count;
 }
 
@@ -71,7 +68,7 @@ Extents row_major_strides(const Extents& extent) {
 }
 
 ElementOrder::ElementOrder(Extents shape, Extents box)
-    : shape_(std::move(shape)), box_(std::move(box)), count_(product(shape_)) {
+    : shape_(std::move(shape)), box_(std::move(box)), count_(elements_of(shape_)) {
   expect(!shape_.empty() && shape_.size() == box_.size(), "shape and box have the same rank >= 1");
   for (std::size_t d = 0; d < box_.size(); ++d) {
     expect(box_[d] > 0, "every extent of a box is at least 1");

@@ -1,4 +1,4 @@
-// Elements that are computed where they are wanted.
+// A source whose elements are computed when they are read.
 #pragma once
 
 #include "core/error.hpp"

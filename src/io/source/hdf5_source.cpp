@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -14,142 +13,16 @@
 #include "io/hdf5/stored_type.hpp"
 #include "io/source/chunks/reader.hpp"
 #include "io/source/contiguous_source.hpp"
+#include "io/source/description.hpp"
 
 namespace shardstream::io {
 namespace {
 
 using hdf5::check;
-using Extents = std::vector<std::uint64_t>;
 
-/// All that is known of a data set before its elements are read.
-struct Description {
-  std::string name;  // FILE:/PATH
-  std::string stored_as;
-  ElementType natural, delivered,
-      wanted;  // what fits it, what HDF5 is asked for, what read() gives
-  Extents shape, box;
-  std::uint64_t stored_rows;  // of the leading dimension; `shape` may have fewer
-  bool scalar;
-  std::size_t stored_size;  // bytes of one element in the file
-  H5D_layout_t layout;
-  std::vector<std::string> filters;  // "32001 (blosc)"
-  bool converted, sign_differs;
-  bool as_delivered, order_differs;  // the stored bytes of an element are the delivered ones, but
-                                     // for their order
-  std::uint64_t stored_bytes;
-};
-
-Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
-  const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
-  const int rank = H5Sget_simple_extent_ndims(space.get());
-  Extents shape(static_cast<std::size_t>(std::max(rank, 0)));
-  std::vector<hsize_t> extent(shape.size() + 1);
-  check(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr),
-        "cannot get the shape of " + name);
-  std::copy_n(extent.begin(), shape.size(), shape.begin());
-  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL ||
-      std::find(shape.begin(), shape.end(), 0) != shape.end()) {
-    throw UsageError(fmt::format("{} has no elements: name a data set with at least one", name));
-  }
-  std::uint64_t room = std::numeric_limits<std::int64_t>::max();
-  for (const auto e : shape) room /= e;
-  if (room == 0) {
-    throw UsageError(fmt::format("{} has 2^63 elements or more ({}): name a smaller one", name,
-                                 join(shape, "x")));
-  }
-  return shape;
-}
-
-/// The data set's filters. One that HDF5 lacks would fail at the first chunk; say so beforehand.
-std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
-  std::vector<std::string> filters;
-  const int count = check(H5Pget_nfilters(creation), "cannot get the filters of " + name);
-  for (int i = 0; i < count; ++i) {
-    char text[64] = "";
-    unsigned flags = 0, config = 0;
-    std::size_t values = 0;
-    const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
-                                           nullptr, sizeof text, text, &config);
-    check(id, "cannot get the filters of " + name);
-    filters.push_back(fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text)));
-    unsigned can = 0;
-    if (H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
-        (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
-      continue;
-    }
-    throw UsageError(
-        fmt::format("{} is compressed with filter {}, which this HDF5 lacks: install its plugin "
-                    "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
-                    name, filters.back()));
-  }
-  return filters;
-}
-
-ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
-                        const std::string& name) {
-  const auto natural = natural_type(stored);
-  if (!natural) {
-    throw UsageError(
-        fmt::format("{} holds {}: name a data set of integers or floating-point numbers", name,
-                    describe_type(stored)));
-  }
-  if (!bits_fit(stored)) {
-    throw UsageError(
-        fmt::format("{} is damaged (its type, {} in {} bytes, cannot be): copy or write it again",
-                    name, describe_type(stored), H5Tget_size(stored)));
-  }
-  const ElementType wanted = requested.value_or(*natural);
-  H5T_cdata_t* plan = nullptr;
-  if (H5Tequal(stored, native_type(wanted)) <= 0 &&
-      H5Tfind(stored, native_type(wanted), &plan) == nullptr) {
-    throw UsageError(fmt::format("HDF5 cannot convert {} of {} to {}: choose input.type = {}",
-                                 describe_type(stored), name, name_of(wanted), name_of(*natural)));
-  }
-  return wanted;
-}
-
-Description describe(const hdf5::Dataset& dataset, const std::string& name,
-                     std::optional<ElementType> requested) {
-  const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
-  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
-                                  "cannot get the layout of " + name);
-  Description about;
-  about.name = name;
-  about.wanted = wanted_type(stored.get(), requested, name);
-  about.natural = *natural_type(stored.get());
-  about.delivered = delivered_type(stored.get(), about.wanted);
-  about.stored_as = describe_type(stored.get());
-  about.stored_size = H5Tget_size(stored.get());
-  about.converted = H5Tequal(stored.get(), native_type(about.wanted)) <= 0;
-  about.order_differs = differs_in_byte_order(stored.get(), about.delivered);
-  about.as_delivered =
-      about.order_differs || H5Tequal(stored.get(), native_type(about.delivered)) > 0;
-  about.sign_differs = differs_in_sign(stored.get(), about.delivered);
-  about.shape = shape_of(dataset, name);
-  about.scalar = about.shape.empty();
-  if (about.scalar) about.shape = {1};
-  about.stored_rows = about.shape[0];
-  about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
-  about.box = about.layout == H5D_CHUNKED ? chunk_of(dataset, name) : about.shape;
-  if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
-  about.filters = filters_of(creation.get(), name);
-  about.stored_bytes = H5Dget_storage_size(dataset.get());
-  return about;
-}
-
-/// Leaves the first `rows` of the leading dimension.
-void take_rows(Description& about, std::uint64_t rows) {
-  if (rows > about.stored_rows) {
-    throw UsageError(fmt::format("input.rows is {}, but {} has {}: choose at most that many", rows,
-                                 about.name, about.stored_rows));
-  }
-  about.shape[0] = rows;
-  if (about.layout != H5D_CHUNKED) about.box = about.shape;
-}
-
-/// The source that reads without HDF5, or null when the bytes must pass through it: they are not
-/// one run in this file, were never written (their value is then the fill value), or differ in
-/// type or byte order.
+/// The source that reads without HDF5. Null if HDF5 must read the bytes, since they are not
+/// contiguous in this file, were never written (and have the fill value), or differ in type or byte
+/// order.
 std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Description& about,
                                    ReadWay way) {
   const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
@@ -172,14 +45,14 @@ std::unique_ptr<Source> try_direct(const hdf5::Dataset& dataset, const Descripti
                                             std::move(file), offset, way);
 }
 
-/// The chunks that lie beside each other along the last dimension.
-std::uint64_t chunks_in_a_band(const Description& about) {
+/// The number of chunks along the last dimension.
+std::uint64_t chunks_per_band(const Description& about) {
   return ceil_div(about.shape.back(), about.box.back());
 }
 
-/// Room for a few chunks, so that a chunk that several reads share is decoded once; for rectangles,
-/// which may be as wide as the data set, for a band of them if that is not too much. All are read
-/// in order: those read in full go first.
+/// Access properties with a cache for a few chunks, so that a chunk that several reads share is
+/// decoded once. For rectangles, which may be as wide as the data set, the cache holds a band of
+/// chunks, up to a limit. Chunks that have been read completely are evicted first.
 hdf5::Properties cached_access(const Description& about, ReadOrder read_order) {
   hdf5::Properties access(H5Pcreate(H5P_DATASET_ACCESS), "cannot make data set properties");
   if (about.layout != H5D_CHUNKED) return access;
@@ -189,7 +62,7 @@ hdf5::Properties cached_access(const Description& about, ReadOrder read_order) {
   for (const auto extent : about.box) chunk *= extent;
   std::size_t bytes = std::max({16 * mebibyte, std::min(4 * chunk, 64 * mebibyte), 2 * chunk});
   if (read_order == ReadOrder::rectangles) {
-    const std::size_t band = saturating_product(chunks_in_a_band(about) + 1, chunk);
+    const std::size_t band = saturating_product(chunks_per_band(about) + 1, chunk);
     bytes = std::max(bytes, std::min(band, 256 * mebibyte));
   }
   check(H5Pset_chunk_cache(access.get(), slots, bytes, 1.0), "cannot size the chunk cache");
@@ -209,13 +82,15 @@ ChunkLayout chunks_of(const Description& about, ReadOrder read_order) {
 /// The warning that HDF5 decodes the chunks in one thread.
 std::string decoded_by_hdf5(const Description& about) {
   return fmt::format(
-      "{} has the filters {}, which HDF5 undoes in one thread, however many readers there are: the "
-      "ceiling decode is the rate that this leaves (deflate, shuffle and fletcher32 are undone by "
-      "all readers: h5repack -f SHUF -f GZIP=1)",
+      "{} has the filters {}, which HDF5 decodes in a single thread, even with several readers: "
+      "the "
+      "ceiling decode is its rate (all readers decode deflate, shuffle and fletcher32: rewrite it "
+      "with h5repack -f SHUF -f GZIP=1)",
       about.name, join(about.filters, ", "));
 }
 
-/// What all H5Dread calls of one read() share; making it costs more than reading a small chunk.
+/// The objects that all H5Dread calls of one read() share. Creating them costs more than reading a
+/// small chunk.
 struct Transfer {
   hdf5::Type stored;
   hdf5::Space in_file;
@@ -230,7 +105,7 @@ struct Transfer {
 
 using MaybeTransfer = std::unique_ptr<const Transfer>;
 
-// What is read, for messages.
+// Descriptions of ranges for messages.
 std::string elements_text(Range elements) {
   return fmt::format("elements {} to {}", elements.first, elements.end() - 1);
 }
@@ -240,12 +115,12 @@ std::string rectangle_text(Range rows, Range columns) {
   return fmt::format("{}, columns {} to {}", lines, columns.first, columns.end() - 1);
 }
 
-/// The space of a block in memory, dense where `pitch` is 0, else a rectangle whose rows are so
-/// many elements apart.
+/// The space of a block in memory: dense if `pitch` is 0, else a rectangle whose rows have a pitch
+/// of `pitch` elements.
 hdf5::Space space_in_memory(const std::vector<hsize_t>& extent, hsize_t pitch) {
   const hsize_t width = extent.size() == 1 ? 1 : extent[1];
   if (pitch == 0 || pitch == width) {
-    // Of the same rank as the file's, or HDF5 matches the two element by element.
+    // With another rank than in the file, HDF5 would match the two spaces element by element.
     return hdf5::Space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
                        "cannot make a data space");
   }
@@ -315,8 +190,8 @@ class Hdf5Source final : public Source {
                    const std::byte* values) const;
   [[noreturn]] void fail_to_convert(const std::string& what, const std::string& complaint) const;
 
-  /// Elements converted at a time where HDF5 does not do it well.
-  static constexpr std::uint64_t most_floats = 1 << 17;
+  /// The number of elements that are converted at a time without HDF5.
+  static constexpr std::uint64_t max_floats = 1 << 17;
 
   Description about_;
   std::string misfit_remedy_;
@@ -329,7 +204,7 @@ class Hdf5Source final : public Source {
   std::string access_;
 };
 
-/// Closes while a crash can still be reported.
+/// Closes the file while a crash can still be reported.
 Hdf5Source::~Hdf5Source() {
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
   chunks_.reset();
@@ -373,7 +248,7 @@ std::string Hdf5Source::describe_access() const {
   return text;
 }
 
-/// Which of the file's bytes belong to which elements HDF5 tells too slowly.
+/// Returns the whole file, since HDF5 is too slow to tell the bytes of each element.
 std::optional<StoredBytes> Hdf5Source::stored(Range) const {
   struct stat status {};
   if (!stored_.valid() || ::fstat(stored_.get(), &status) != 0) return std::nullopt;
@@ -399,12 +274,12 @@ void Hdf5Source::read_delivered(std::uint64_t first, std::uint64_t count, std::b
   }
 }
 
-/// By way of floats, some at a time.
+/// Reads floats and converts them to integers, some at a time.
 void Hdf5Source::read_as_integers(std::uint64_t first, std::uint64_t count, std::byte* out) const {
-  std::vector<double> floats(std::min(count, most_floats));  // f32 takes half of it
+  std::vector<double> floats(std::min(count, max_floats));  // f32 takes half of it
   auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
   while (count > 0) {
-    const std::uint64_t piece = std::min(count, most_floats);
+    const std::uint64_t piece = std::min(count, max_floats);
     read_delivered(first, piece, buffer);
     if (const auto complaint =
             to_integers(about_.delivered, buffer, about_.wanted, out, first, piece)) {
@@ -444,12 +319,12 @@ void Hdf5Source::read_rectangle_delivered(const MaybeTransfer& transfer, Range r
       transfer, start, extent, pitch, [&] { return rectangle_text(rows, columns); }, out);
 }
 
-/// By way of floats, as many rows at a time as read_as_integers() has elements. A value that does
-/// not fit is named by its row and, as its element, its column.
+/// The same for a rectangle, with as many rows at a time as read_as_integers() has elements. A
+/// message on a value that does not fit contains its row and its column.
 void Hdf5Source::read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows,
                                             Range columns, std::byte* out,
                                             std::uint64_t stride) const {
-  const std::uint64_t most_rows = std::max<std::uint64_t>(most_floats / columns.count, 1);
+  const std::uint64_t most_rows = std::max<std::uint64_t>(max_floats / columns.count, 1);
   std::vector<double> floats(std::min(most_rows, rows.count) * columns.count);
   auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
   const std::uint64_t row_bytes = columns.count * size_of(about_.delivered);
@@ -466,7 +341,7 @@ void Hdf5Source::read_rectangle_as_integers(const MaybeTransfer& transfer, Range
   }
 }
 
-/// Returns null if HDF5 is needed neither to read nor to convert.
+/// Returns null if HDF5 is not needed to read or to convert.
 MaybeTransfer Hdf5Source::start_transfer() const {
   if (chunks_ && about_.as_delivered) return nullptr;
   const hdf5::AtWork at_work(about_.name, hdf5::Stage::reading);
@@ -474,8 +349,8 @@ MaybeTransfer Hdf5Source::start_transfer() const {
   return std::make_unique<const Transfer>(dataset_, about_);
 }
 
-/// `pitch` is how many elements the rows of a rectangle are apart in memory, 0 for a dense block;
-/// `what` says what is read, for messages.
+/// `pitch` is the pitch of a rectangle in memory in elements, or 0 for a dense block. `what`
+/// describes the range for messages.
 template <class What>
 void Hdf5Source::read_block(const MaybeTransfer& transfer, const Extents& start,
                             const Extents& extent, std::uint64_t pitch, const What& what,
@@ -514,12 +389,12 @@ void Hdf5Source::convert(const Transfer& transfer, std::uint64_t count, const Wh
     return;
   }
   if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
-  throw Error(fmt::format("cannot convert {} of {} to {}: HDF5: {}: choose another input.type",
+  throw Error(fmt::format("cannot convert {} of {} to {} (HDF5: {}): choose another input.type",
                           what(), about_.name, name_of(about_.delivered),
                           hdf5::Reasons().innermost()));
 }
 
-/// Does the same as read_block(), by H5Dread.
+/// The same as read_block(), with H5Dread.
 template <class What>
 void Hdf5Source::read_by_hdf5(const Transfer& transfer, const Extents& block_start,
                               const Extents& block_extent, std::uint64_t pitch, const What& what,
@@ -540,13 +415,14 @@ void Hdf5Source::read_by_hdf5(const Transfer& transfer, const Extents& block_sta
   }
   if (const auto complaint = transfer.conversion.complaint()) fail_to_convert(what(), *complaint);
   throw Error(
-      fmt::format("cannot read {} of {} (the block at [{}] of {}), its file may be damaged: HDF5: "
-                  "{}: copy or write it again",
+      fmt::format("cannot read {} of {} (the block at [{}] of {}); its file may be damaged (HDF5: "
+                  "{}): copy or write it again",
                   what(), about_.name, join(block_start, ", "), join(block_extent, "x"),
                   hdf5::Reasons().innermost()));
 }
 
-/// Throws where one of `count` elements read, numbered from `first` on, changed its sign by that.
+/// Throws Error if the sign of one of `count` elements, numbered from `first`, was changed by
+/// reading.
 template <class What>
 void Hdf5Source::expect_sign(std::uint64_t first, std::uint64_t count, const What& what,
                              const std::byte* values) const {
@@ -557,7 +433,7 @@ void Hdf5Source::expect_sign(std::uint64_t first, std::uint64_t count, const Wha
 }
 
 void Hdf5Source::fail_to_convert(const std::string& what, const std::string& complaint) const {
-  // Where even the natural type is too small (u64, f80), f64 has the range if not the precision.
+  // If even the natural type is too small (u64, f80), f64 has the range, though not the precision.
   const auto better = about_.wanted == about_.natural ? ElementType::f64 : about_.natural;
   const auto remedy = !misfit_remedy_.empty() ? misfit_remedy_
                       : better == about_.wanted
@@ -577,7 +453,7 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   const hdf5::Lock lock;
   auto opened = open_input_file(file);
   if (path.empty()) path = only_dataset(opened, file.string());
-  // First, since HDF5 itself opens whatever files a data set refers to.
+  // This comes first, since HDF5 opens all files that a data set refers to.
   Origin origin = trace_origin(file, path, unwritten);
   auto dataset = open_dataset(opened, file.string(), path);
   auto about = describe(dataset, file.string() + ":" + path, type);
@@ -587,12 +463,12 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
   if (!source) {
     if (way == ReadWay::direct) {
       throw UsageError(
-          fmt::format("{} is not contiguous, or is converted, so its file cannot be read direct: "
-                      "leave input.read at auto, or store the data set contiguous and in the type "
+          fmt::format("{} is not contiguous or is converted, so it cannot be read directly: leave "
+                      "input.read at auto, or store the data set contiguously and in the type "
                       "that is wanted",
                       about.name));
     }
-    // The chunk cache's size counts at the first opening only, so that one must have ended.
+    // The size of the chunk cache is set only by the first opening, so the data set must be closed.
     FollowedLinks links(cached_access(about, read_order));
     dataset.close();
     dataset = open_dataset(opened, file.string(), path, links);
@@ -606,7 +482,7 @@ std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std:
                                           std::move(stored), std::move(chunks), read_order,
                                           misfit_remedy);
   }
-  source->come_from(std::move(origin));
+  source->set_origin(std::move(origin));
   return source;
 }
 

@@ -1,5 +1,5 @@
-// Data sets of HDF5 files. What stands in the file as it is wanted in memory is left to
-// ContiguousSource; everything else HDF5 reads and converts, one thread at a time.
+// Data sets of HDF5 files. ContiguousSource reads data sets whose bytes in the file are the same as
+// in memory, the readers of chunks/ most chunked ones, and HDF5 the rest, in one thread at a time.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,18 @@
 
 namespace shardstream::io {
 
-/// What will be asked of a source.
+/// The order in which a source will be read.
 enum class ReadOrder {
-  elements,    ///< ranges of elements: chunk by chunk
-  rectangles,  ///< rectangles, which share the chunks that they cut
+  elements,    ///< ranges of elements, chunk by chunk
+  rectangles,  ///< rectangles, which may share chunks
 };
 
-/// Opens the data set at `path` of `file`, the file's only one if `path` is empty. Without `type`
-/// the elements have the type that fits the stored one. `way` is how a contiguous data set is read.
-/// `misfit_remedy` is what a message advises where a value does not fit `type`; empty: a better
-/// type. `unwritten` is as for trace_origin(). Only the first `rows` of the leading dimension are
-/// taken; 0: all. Throws UsageError, before which the caller names the
-/// option.
+/// Opens the data set at `path` of `file`, or the file's only data set if `path` is empty. Without
+/// `type`, the elements have the type that fits the stored one. `way` applies to contiguous data
+/// sets. `misfit_remedy` is the remedy in the message for a value that does not fit `type`; if it
+/// is empty, the message suggests a type. `unwritten` is as for trace_origin(). Only the first
+/// `rows` rows of the first dimension are used; 0: all. Throws UsageError; the caller adds the name
+/// of the option.
 std::unique_ptr<Source> open_hdf5_source(const std::filesystem::path& file, std::string path,
                                          std::optional<ElementType> type, ReadWay way,
                                          ReadOrder read_order, Unwritten unwritten,

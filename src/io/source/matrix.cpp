@@ -12,15 +12,17 @@ namespace {
 
 constexpr OptionRow named_rows[] = {
     {"input.a", OptionKind::text, "uniform", "",
-     "Matrix A: FILE:/PATH, FILE (its only data set), or a generator, uniform or ramp."},
+     "Matrix A: FILE:/PATH, FILE (if it has only one data set), or a generator, uniform or ramp."},
     {"input.b", OptionKind::text, "uniform", "",
-     "Matrix B, as input.a; uniform takes the seed after A's. Where one of A and B is a file, the "
-     "other is to be named too."},
+     "Matrix B, like input.a; uniform uses the seed input.seed + 1. If one operand is a file, name "
+     "the other one too (for example uniform)."},
     {"input.c", OptionKind::text, "", "",
-     "Matrix C that the product is added to, as input.a; uniform takes the second seed after A's."},
+     "Matrix C, to which the product is added, like input.a; uniform uses the seed input.seed + "
+     "2."},
 };
 
-/// Matrices of one generator differ; a workload's only matrix, input.data, has input.seed itself.
+/// The seed of a generated matrix. The matrices a, b and c have different seeds; input.data has
+/// input.seed.
 std::uint64_t seed_of(const Options& options, std::string_view key) {
   const auto* const row = std::ranges::find(named_rows, key, &OptionRow::key);
   const bool is_only = row == std::end(named_rows);
@@ -56,7 +58,7 @@ std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key
   const auto& shape = source->order().shape();
   if (shape.size() > 2) {
     throw UsageError(fmt::format(
-        "{}: {} has {} dimensions ({}): name a data set of two, or of one, which is a column", key,
+        "{}: {} has {} dimensions ({}): name a data set with two, or with one for a column", key,
         source->name(), shape.size(), join(shape, "x")));
   }
   return std::make_unique<Matrix>(std::move(source));

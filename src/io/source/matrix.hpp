@@ -15,10 +15,11 @@
 
 namespace shardstream::io {
 
-/// The rows of [input] that name matrices: a, b, c.
+/// The rows input.a, input.b and input.c.
 std::span<const OptionRow> matrix_options();
 
-/// A source of two dimensions, or of one, which is a column. To be destroyed before MPI_Finalize.
+/// A source of two dimensions, or of one dimension, which is a column. Destroy it before
+/// MPI_Finalize.
 class Matrix {
  public:
   /// `source` has one or two dimensions.
@@ -26,7 +27,7 @@ class Matrix {
 
   /// "x.h5:/A" or "uniform".
   const std::string& name() const { return source_->name(); }
-  /// The type that read() delivers: the stored one, or what input.type says.
+  /// The type that read() returns: the stored type, or input.type.
   ElementType type() const { return source_->type(); }
   std::uint64_t rows() const { return rows_; }
   std::uint64_t columns() const { return columns_; }
@@ -34,19 +35,19 @@ class Matrix {
   const Origin& origin() const { return source_->origin(); }
   std::uint64_t stored_bytes() const { return source_->stored_bytes(); }
   std::optional<Decoding> decoding() const { return source_->decoding(); }
-  /// Whether read() goes past the page cache, as prepare() has chosen.
+  /// Whether read() reads past the page cache, as decided by prepare().
   bool past_cache() const {
     const auto stored = source_->stored({0, 1});
     return stored && stored->past_cache;
   }
 
-  /// Says which rows this process will read, before it does: the way past the page cache may be
-  /// taken for them. For one thread, while none reads.
+  /// Announces the rows that this process will read, and decides whether to read them past the page
+  /// cache. Not thread-safe: no thread may read meanwhile.
   void prepare(Range rows);
 
-  /// Writes a rectangle to `out`, its rows `out_stride` bytes apart (a multiple of the element's
-  /// size); what lies between them stays as it is. Several threads at once. Throws Error naming the
-  /// matrix, the place and the reason.
+  /// Writes a rectangle to `out` with a pitch of `out_stride` bytes, a multiple of the element
+  /// size. Bytes between the rows are not changed. Thread-safe. Throws Error with the matrix, the
+  /// position and the reason.
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const {
     source_->read_rectangle(rows, columns, out, out_stride);
   }
@@ -56,12 +57,13 @@ class Matrix {
   std::uint64_t rows_, columns_;
 };
 
-/// Opens what the option `key` names, one of matrix_options() or input.data. A generator makes
-/// `rows` x `columns` elements of `generated` where input.type is auto, element (i, j) being number
-/// i * columns + j after input.seed for input.data and input.a, input.seed + 1 for input.b,
-/// input.seed + 2 for input.c; a file has the extents that it has. `misfit_remedy` is what read()
-/// advises where a value does not fit input.type; empty: a better type. Throws UsageError for
-/// everything that can be seen before work starts, and where nothing is named.
+/// Opens the matrix that the option `key` names, one of matrix_options() or input.data. A generator
+/// has `rows` x `columns` elements, of type `generated` if input.type is auto. Element (i, j) has
+/// the number i * columns + j in the sequence of the seed: input.seed for input.data and input.a,
+/// input.seed + 1 for input.b, input.seed + 2 for input.c. A file determines its own shape.
+/// `misfit_remedy` is the remedy of read() for a value that does not fit input.type; if it is
+/// empty, the message suggests a type. Throws UsageError for every error that can be found before
+/// work starts, and if the option is empty.
 std::unique_ptr<Matrix> open_matrix(const Options& options, std::string_view key,
                                     std::uint64_t rows, std::uint64_t columns,
                                     ElementType generated = ElementType::f32,

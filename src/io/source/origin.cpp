@@ -53,7 +53,7 @@ std::string text_of(const Get& get, const char* what) {
   return text;
 }
 
-/// "%b" in a source's name stands for a block's number, "%%" for a percent sign.
+/// In the name of a source, "%b" stands for the number of a block, "%%" for a percent sign.
 struct SourceName {
   std::string text;
 
@@ -92,7 +92,7 @@ struct Mapping {
   }
 
   bool is_pattern() const { return file.is_pattern() || dataset.is_pattern(); }
-  /// Of the virtual data set; nothing if the selection has no end.
+  /// The number of elements in the virtual data set; nothing if the selection is unlimited.
   std::optional<std::uint64_t> elements() const {
     const hssize_t count = H5Sget_select_npoints(in_virtual.get());
     const bool endless = count < 0 || static_cast<hsize_t>(count) == H5S_UNLIMITED;
@@ -109,7 +109,7 @@ struct Mapping {
   }
 };
 
-/// Attributes of the netCDF conventions that change what stored values mean.
+/// Attributes of the netCDF conventions that change the meaning of stored values.
 constexpr std::array conventions = {"_FillValue",  "missing_value", "scale_factor", "add_offset",
                                     "valid_range", "valid_min",     "valid_max"};
 
@@ -123,7 +123,7 @@ std::optional<double> number_of(hid_t dataset, const char* name) {
   return value;
 }
 
-/// Scaling by 1 and adding 0 change nothing.
+/// Whether the attribute changes values: scaling by 1 and adding 0 do not.
 bool changes_values(hid_t dataset, std::string_view name) {
   if (H5Aexists(dataset, name.data()) <= 0) return false;
   if (name == "scale_factor") return number_of(dataset, name.data()) != 1.0;
@@ -135,8 +135,8 @@ bool changes_values(hid_t dataset, std::string_view name) {
 
 class Tracer {
  public:
-  /// Adds the files of a data set and returns its extents. `holders` are the virtual data sets on
-  /// the way to it.
+  /// Adds the files of a data set and returns its extents. `holders` are the virtual data sets that
+  /// lead to it.
   Extents visit(const fs::path& file, const std::string& path);
 
   Origin finish(const std::string& name, Unwritten unwritten) &&;
@@ -161,7 +161,7 @@ class Tracer {
 };
 
 void Tracer::add(const fs::path& file, const std::string& dataset) {
-  const InputFile now = look_at(file, dataset);
+  const InputFile now = state_of(file, dataset);
   const bool known = std::ranges::any_of(origin_.files, [&](const InputFile& each) {
     return each.device == now.device && each.inode == now.inode && each.dataset == dataset;
   });
@@ -186,10 +186,10 @@ Extents Tracer::visit(const fs::path& file, const std::string& path) {
         fmt::format("the virtual data set {} takes data from itself: name another one", name));
   }
   if (way_.size() == max_depth) {
-    throw UsageError(
-        fmt::format("{} is behind {} virtual data sets, each a source of the one before: name one "
-                    "that is nearer to the data",
-                    name, max_depth));
+    throw UsageError(fmt::format(
+        "{} refers to data through {} nested virtual data sets: name one that is closer "
+        "to the data",
+        name, max_depth));
   }
   way_.push_back(identity);
   for (const char* const attribute : conventions) {
@@ -266,7 +266,7 @@ void Tracer::visit_external_storage(hid_t creation, const fs::path& file, const 
                       name, text.data()));
     }
     add(*found, "");
-    const std::uint64_t size = look_at(*found).size;
+    const std::uint64_t size = state_of(*found).size;
     const auto start = static_cast<std::uint64_t>(offset);
     if (bytes != H5F_UNLIMITED && (start > size || bytes > size - start)) {
       throw UsageError(fmt::format(
@@ -302,7 +302,7 @@ void Tracer::visit_sources(const hdf5::Dataset& dataset, hid_t creation, const f
   }
 }
 
-/// Blocks are numbered from 0; as for HDF5, the first one without a source is the end.
+/// Blocks are numbered from 0. Like in HDF5, the first block without a source is the end.
 void Tracer::visit_pattern(const Mapping& mapping, const fs::path& file) {
   for (std::uint64_t block = 0;; ++block) {
     const std::string source = mapping.file.of_block(block);
@@ -331,10 +331,10 @@ void Tracer::visit_source(const Mapping& mapping, const fs::path& file, const st
     throw UsageError(fmt::format("a source of {}: {}", name, error.what()), error.where());
   }
   if (!mapping.fits(extents)) {
-    throw UsageError(
-        fmt::format("the virtual data set {} takes elements from {}:{} that lie outside of its "
-                    "extents ({}): restore that file",
-                    name, found->string(), path, join(extents, "x")));
+    throw UsageError(fmt::format(
+        "the virtual data set {} takes elements from {}:{} outside of its extents ({}): "
+        "restore that file",
+        name, found->string(), path, join(extents, "x")));
   }
 }
 
@@ -348,13 +348,12 @@ Origin Tracer::finish(const std::string& name, Unwritten unwritten) && {
   };
   if (!gaps_.empty() && unwritten == Unwritten::reject) {
     throw UsageError(fmt::format(
-        "{}: write the missing elements, or pass --input.unwritten fill to take the fill value",
+        "{}: write the missing elements, or pass --input.unwritten fill to use the fill value",
         listed(gaps_)));
   }
   if (!gaps_.empty()) {
-    origin_.warnings.push_back(
-        fmt::format("{}: the fill value is taken (--input.unwritten error makes this an error)",
-                    listed(gaps_)));
+    origin_.warnings.push_back(fmt::format(
+        "{}: the fill value is used (--input.unwritten error makes this an error)", listed(gaps_)));
   }
   if (!conventions_.empty()) {
     origin_.warnings.push_back(fmt::format(
@@ -377,7 +376,7 @@ void add(Origin& to, const Origin& from) {
   }
 }
 
-InputFile look_at(const fs::path& path, const std::string& dataset) {
+InputFile state_of(const fs::path& path, const std::string& dataset) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     throw UsageError(fmt::format("'{}' cannot be reached ({}): check the path", path.string(),

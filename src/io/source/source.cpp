@@ -16,29 +16,28 @@ namespace {
 
 using Extents = std::vector<std::uint64_t>;
 
-/// Of a data set in an HDF5 file.
+/// For a data set in an HDF5 file.
 constexpr std::size_t most_dimensions = 32;
 
 constexpr OptionRow rows[] = {
     {"input.data", OptionKind::text, "uniform", "",
-     "Where elements come from: FILE:/PATH, FILE (its only data set), or a generator, uniform or "
-     "ramp."},
+     "The data: FILE:/PATH, FILE (if it has only one data set), or a generator, uniform or ramp."},
     {"input.read", OptionKind::choice, "auto", "auto|cached|direct",
-     "How the file of a contiguous data set is read: through the page cache, or past it "
-     "(O_DIRECT); auto goes past it where less than half of the rank's shard is cached."},
+     "Read a contiguous data set through the page cache (cached) or past it with O_DIRECT "
+     "(direct); auto is direct if less than half of the rank's shard is in the cache."},
     {"input.unwritten", OptionKind::choice, "fill", "fill|error",
-     "Elements of a data set that were never written: fill takes the data set's fill value and "
-     "warns, error rejects the data set."},
+     "Elements of a data set that were never written: fill uses the fill value of the data set and "
+     "warns; error rejects the data set."},
     {"input.rows", OptionKind::count, "auto", "auto|1..",
-     "How many rows of the data set of input.data are taken, from the first on: the extent of its "
-     "leading dimension; auto takes all."},
-    {"input.count", OptionKind::count, "2^28", "1..", "How many elements a generator makes."},
+     "Use only the first rows of the data set of input.data (indices of its first dimension); auto "
+     "is all rows."},
+    {"input.count", OptionKind::count, "2^28", "1..", "The number of generated elements."},
     {"input.shape", OptionKind::text, "", "such as 4096x2048",
-     "The shape of what a generator makes, its elements numbered row by row; instead of "
+     "The shape of the generated data, with elements numbered row by row; instead of "
      "input.count."},
     {"input.type", OptionKind::choice, "auto", "auto|f32|f64|i32|i64|i8|u8",
-     "What elements are converted to; auto is the file's own type. Generated elements are f32, or "
-     "of matrices that are multiplied f64 with fp64 and i8 with int8."},
+     "Convert elements to this type; auto keeps the type of the file. For generated data, auto is "
+     "f32, or the type of product.precision (f64 for fp64, i8 for int8)."},
     {"input.seed", OptionKind::count, "1", "", "The seed of the generator uniform."},
 };
 
@@ -54,7 +53,7 @@ struct FileAndPath {
   std::string file, path;
 };
 
-/// Splits FILE:/PATH at the last ":/", unless there is a file with the whole as its name.
+/// Splits FILE:/PATH at the last ":/", unless the whole text is the name of an existing file.
 FileAndPath file_and_path(const std::string& data) {
   struct stat status {};
   const auto colon = data.rfind(":/");
@@ -99,11 +98,10 @@ Extents parse_shape(const std::string& text) {
   return shape;
 }
 
-/// `said_by` is the option that says the shape.
+/// `said_by` is the option with the shape.
 std::unique_ptr<Source> make_generator(Generator generator, ElementType type, const Extents& shape,
                                        std::string_view said_by, std::uint64_t seed) {
-  std::uint64_t count = 1;
-  for (const auto extent : shape) count = saturating_product(count, extent);
+  const std::uint64_t count = saturating_product(shape);
   const std::uint64_t most = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
   if (count == 0 || count > most) {
     throw UsageError(
@@ -131,7 +129,7 @@ std::unique_ptr<Source> open_generator(Generator generator, const Options& optio
                         shape.empty() ? "input.count" : "input.shape", options.count("input.seed"));
 }
 
-/// Opens FILE or FILE:/PATH, which the option `key` says.
+/// Opens FILE or FILE:/PATH, the value of the option `key`.
 std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                   const Options& options, ReadOrder order,
                                   const std::string& misfit_remedy = {}) {
@@ -157,12 +155,12 @@ std::unique_ptr<Source> open_file(std::string_view key, const std::string& data,
                                    unwritten, misfit_remedy, rows_taken);
     Origin origin = source->origin();
     for (InputFile& each : origin.files) each.option = key;
-    source->come_from(std::move(origin));
+    source->set_origin(std::move(origin));
     return source;
   } catch (const ContractError&) {
     throw;
   } catch (const Error& error) {
-    // No work has started: what HDF5 finds wrong with the file now is the input's fault.
+    // No work has started yet, so an error of HDF5 is an error of the input.
     throw UsageError(fmt::format("{}: {}", key, error.what()), error.where());
   }
 }

@@ -1,5 +1,5 @@
-// Where elements come from: an HDF5 data set or a generator. Element i is the same for every rank,
-// and ranges of elements are read by many threads at once.
+// A source of elements: an HDF5 data set or a generator. Element i is the same on every rank, and
+// many threads can read ranges of elements in parallel.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,16 @@
 
 namespace shardstream::io {
 
-/// The rows of [input] but for a workload's own: data, read, unwritten, count, shape, type, seed.
+/// The rows of [input], without those of matrices.
 std::span<const OptionRow> input_options();
 
-/// Elements in one step along each dimension of a row-major block of at least one dimension.
+/// The number of elements per step along each dimension of a row-major block with at least one
+/// dimension.
 std::vector<std::uint64_t> row_major_strides(const std::vector<std::uint64_t>& extent);
 
-/// The order in which a data set's elements are numbered: box by box in row-major order of the
-/// boxes, row-major inside a box; boxes at the upper edges are clipped. A contiguous data set and a
-/// generator are one box; a chunked data set has its chunks, in their stored order.
+/// The numbering of the elements of a data set: box by box in row-major order of the boxes, and
+/// row-major inside a box. Boxes at the upper edges are clipped. A contiguous data set and a
+/// generator have one box; the boxes of a chunked data set are its chunks.
 class ElementOrder {
  public:
   /// `shape` and `box` have the same rank >= 1; every extent >= 1.
@@ -45,7 +46,7 @@ class ElementOrder {
     std::vector<std::uint64_t> start, extent;
     std::uint64_t count;
   };
-  /// The elements [first, first+count) as blocks, in order; at most 2*rank-1 of them a box.
+  /// The elements [first, first+count) as blocks, in order, with at most 2*rank-1 blocks per box.
   std::vector<Block> blocks(std::uint64_t first, std::uint64_t count) const;
 
  private:
@@ -53,65 +54,66 @@ class ElementOrder {
   std::uint64_t count_;
 };
 
-/// Where elements stand in a file. Valid as long as their source.
+/// The location of elements in a file. Valid as long as their source.
 struct StoredBytes {
   const Descriptor* file;
   Range bytes;
-  bool as_wanted;   ///< the bytes are the elements; else they are the whole file
-  bool past_cache;  ///< they are read from storage itself, whether they are cached or not
+  bool as_wanted;   ///< whether the bytes are the elements; if not, they are the whole file
+  bool past_cache;  ///< whether they are read past the page cache
 };
 
-/// Host memory that a source takes to decode, beside the slots: an upper bound, in bytes.
+/// An upper bound of the host memory that a source needs for decoding, besides slots, in bytes.
 struct Decoding {
   std::uint64_t shared, per_reader;
 
   std::uint64_t host_bytes(unsigned readers) const { return shared + readers * per_reader; }
 };
 
-/// Elements by global index. read() and read_into() may be called by several threads at once. To be
-/// destroyed before MPI_Finalize, where a parallel HDF5 ends as well.
+/// Elements by global index. read(), read_rectangle() and read_into() are thread-safe. Destroy it
+/// before MPI_Finalize, which also ends a parallel HDF5.
 class Source {
  public:
   virtual ~Source() = default;
 
-  /// Says what this process will read, before it does: the source may choose its way by that, and
-  /// access(), stored() and slot_bytes() then speak of it. For one thread, while none reads.
+  /// Announces the elements that this process will read. The source may then choose its way of
+  /// reading, which access(), stored() and slot_bytes() describe. Not thread-safe: no thread may
+  /// read meanwhile.
   virtual void prepare(Range) {}
 
   /// The name for messages and results: "sea.h5:/elevation" or "uniform".
   virtual const std::string& name() const = 0;
-  /// The type that read() delivers.
+  /// The type that read() returns.
   virtual ElementType type() const = 0;
   virtual const ElementOrder& order() const = 0;
   /// One line on how elements are obtained: "contiguous, parallel pread", "H5Dread, chunks 5x7".
   virtual const std::string& access() const = 0;
-  /// The memory that decoding takes; nothing if read() does not decode. Decoding keeps a processor
-  /// busy, so that more threads read faster.
+  /// The memory that decoding needs; nothing if read() does not decode. Decoding is limited by the
+  /// processor, so more threads are faster.
   virtual std::optional<Decoding> decoding() const { return std::nullopt; }
-  /// Where `elements` stand; nothing when it is in no file.
+  /// The location of elements; nothing if they are not in a file.
   virtual std::optional<StoredBytes> stored(Range) const { return std::nullopt; }
   /// The files that the elements come from; none for a generator.
   const Origin& origin() const { return origin_; }
-  /// Sets origin(); for whoever opens the source.
-  void come_from(Origin origin) { origin_ = std::move(origin); }
-  /// Bytes in storage that all elements take, 0 for a generator.
+  /// Sets origin(). Called once by the function that opens the source.
+  void set_origin(Origin origin) { origin_ = std::move(origin); }
+  /// The size of all elements in storage in bytes; 0 for a generator.
   virtual std::uint64_t stored_bytes() const = 0;
 
-  /// Writes elements [first, first+count) to `out`, converted to type(). Throws Error naming the
-  /// source, the range and the reason when they cannot be read or do not fit type().
+  /// Writes elements [first, first+count) to `out`, converted to type(). Throws Error with the
+  /// source, the range and the reason if they cannot be read or do not fit type().
   virtual void read(std::uint64_t first, std::uint64_t count, std::byte* out) const = 0;
 
-  /// For shapes of one dimension, which are columns, or two: writes a rectangle to `out`, converted
-  /// to type(), rows `stride` bytes apart (a multiple of the element's size; what lies between them
-  /// stays as it is). Throws as read() does.
+  /// Writes a rectangle to `out`, converted to type(), with a pitch of `stride` bytes, a multiple
+  /// of the element size. Bytes between the rows are not changed. The source must have two
+  /// dimensions, or one, which is a column. Throws like read().
   virtual void read_rectangle(Range rows, Range columns, std::byte* out,
                               std::uint64_t stride) const;
 
-  /// Bytes that a slot for `count` elements must have for read_into(). Slots stand one behind the
-  /// other, and the first is aligned to a page.
+  /// The size in bytes of a slot for `count` elements in read_into(). Slots are adjacent, and the
+  /// first one is aligned to a page.
   virtual std::uint64_t slot_bytes(std::uint64_t count) const { return count * size_of(type()); }
-  /// As read(), but to where in the slot the source likes; returns where the elements begin, which
-  /// need not be aligned.
+  /// Like read(), but the source chooses the position in the slot. Returns the address of the first
+  /// element, which may be unaligned.
   virtual const std::byte* read_into(std::uint64_t first, std::uint64_t count,
                                      std::byte* slot) const {
     read(first, count, slot);
@@ -119,32 +121,34 @@ class Source {
   }
 
  protected:
-  /// Throws ContractError unless read_rectangle() takes these.
+  /// Throws ContractError unless these are valid arguments of read_rectangle().
   void expect_rectangle(Range rows, Range columns, std::uint64_t stride) const;
 
  private:
   Origin origin_;
 };
 
-/// Opens what `input.data` names: FILE:/PATH, FILE (its only usable data set) or a generator's
-/// name. Throws UsageError for everything that can be seen before work starts.
+/// Opens input.data: FILE:/PATH, FILE (if it has only one usable data set) or the name of a
+/// generator. Throws UsageError for every error that can be found before work starts.
 std::unique_ptr<Source> open_source(const Options& options);
 
-/// "x.h5:/T: f32, 1000 elements, 10 x 100 of 20 x 100": which data a source has, in words.
+/// A description of a source's data: "x.h5:/T: f32, 1000 elements, 10 x 100 of 20 x 100".
 std::string identity_of(const Source& source);
 
-/// What an option beside `input.data` names, and what a generator makes if it names one.
+/// An option other than input.data that names a source, and the properties of generated data.
 struct NamedSource {
   std::string_view key;
   std::vector<std::uint64_t> shape;
-  ElementType type;  ///< where input.type is auto
+  ElementType type;  ///< used if input.type is auto
   std::uint64_t seed;
-  std::string misfit_remedy = {};  ///< where a value does not fit input.type; empty: a better type
+  /// The remedy for a value that does not fit input.type; if empty, a type is suggested.
+  std::string misfit_remedy = {};
 };
-/// As the other, to be read by read_rectangle(); a file may then keep more chunks in memory.
+/// The same for another option. The source will be read by read_rectangle(), so a file may keep
+/// more chunks in memory.
 std::unique_ptr<Source> open_source(const Options& options, const NamedSource& named);
 
-/// Whether the option `key` names a file, not a generator and not nothing.
+/// Whether the option `key` names a file. False for a generator and for an empty option.
 bool names_file(const Options& options, std::string_view key);
 
 }  // namespace shardstream::io

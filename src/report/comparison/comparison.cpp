@@ -176,7 +176,7 @@ void add_warnings(const ComparisonReport& report, PointComparison& point) {
   }
   if (point.launches_to_decide) {
     warnings.push_back(
-        fmt::format("the verdict is unclear: {} a side would decide, if they scatter as these do",
+        fmt::format("the verdict is unclear: {} per side would suffice with the same scatter",
                     counted(*point.launches_to_decide, "launch")));
   } else if (point.time.change == Change::unclear && point.time.sampling_before.is_enough() &&
              point.time.sampling_after.is_enough()) {
@@ -185,13 +185,13 @@ void add_warnings(const ComparisonReport& report, PointComparison& point) {
   }
   if (point.time.basis == study::Basis::repetitions) {
     warnings.push_back(
-        "one launch a side: the interval does not contain the noise between launches");
+        "one launch per side: the interval does not contain the noise between launches");
   }
   warn_of_side(report.before, *point.before, warnings);
   warn_of_side(report.after, *point.after, warnings);
   const std::string was = checksum_of(*point.before), is = checksum_of(*point.after);
   if (was != is && !was.empty() && !is.empty()) {
-    warnings.push_back(fmt::format("the results differ: the checksum is {} in {} and {} in {}",
+    warnings.push_back(fmt::format("the results differ: the checksum is {} in {} but {} in {}",
                                    excerpt(was), report.before.name, excerpt(is),
                                    report.after.name));
   }

@@ -1,5 +1,5 @@
-// How a run was made: options, versions, machine and plan. These may differ between two runs that
-// compute the same.
+// The setup of a run: options, versions, machine and plan. Two runs with the same computation may
+// have different setups.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct Setup {
   Values plan;      ///< chosen by the program: resolved options, decomposition, tiles
 };
 
-/// Reads it from the run's file. Throws UsageError as read_run_file() does.
+/// Reads the setup from the file of the run. Throws UsageError like read_run_file().
 Setup read_setup(const RunFile& run);
 
 }  // namespace shardstream::report

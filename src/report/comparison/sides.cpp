@@ -122,7 +122,7 @@ Side read_side(const std::string& name, const std::string& path) {
   }
   if (side.points.empty()) {
     throw UsageError(side.unreadable.empty()
-                         ? fmt::format("{} has no run that counts: name results of run", path)
+                         ? fmt::format("{} has no usable run: name results of run", path)
                          : side.unreadable.front().reason);
   }
   const auto order = [](const Point& point) {

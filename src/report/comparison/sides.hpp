@@ -1,4 +1,4 @@
-// The two sides of a comparison. Launches that computed the same are one point.
+// The two sides of a comparison. Launches with the same computation form one point.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace shardstream::report {
 
-/// Two runs can be compared if these values are the same. An empty one is not known, and equals
-/// every other.
+/// A property that must be the same in two runs that are compared. An empty value is unknown and
+/// equals every other value.
 struct Trait {
   std::string_view name;
   std::string value;
 };
 
-/// The values that are known, the workload first: "..., 1.07 GB, f32, cuda, 2 ranks".
+/// The known values, beginning with the workload: "..., 1.07 GB, f32, cuda, 2 ranks".
 std::string words_of(const std::vector<Trait>& traits);
 
 struct ComparedRun {
@@ -33,7 +33,7 @@ struct ComparedRun {
 struct Point {
   std::vector<Trait> traits;  ///< workload, work, shape, type, precision, backend, ranks
   std::vector<ComparedRun> runs;
-  std::set<std::string> studies;  ///< that the launches belong to
+  std::set<std::string> studies;  ///< the studies of the launches
 
   const RunFile& first() const { return runs.front().file; }
 };
@@ -41,21 +41,21 @@ struct Point {
 struct Side {
   std::string name;  ///< OLD or NEW
   std::string path;
-  std::vector<Point> points;  ///< by their traits; ranks ascending
+  std::vector<Point> points;  ///< sorted by their traits, with ascending ranks
   std::vector<ExcludedFile> excluded, unreadable;
   std::vector<Attempt> failed;
-  std::vector<std::string> missing;  ///< as StudyReport::missing
+  std::vector<std::string> missing;  ///< see StudyReport::missing
 
   std::size_t launches() const;
 };
 
-/// A point of one side that has no counterpart, and why.
+/// A point of one side without a counterpart, and the reason.
 struct Unmatched {
   std::string side, point, reason;
 };
 
-/// The runs of a file or folder that count for make_report(). Throws UsageError if there is no
-/// file, or none that counts.
+/// The runs of a file or folder that make_report() does not exclude. Throws UsageError if there are
+/// none.
 Side read_side(const std::string& name, const std::string& path);
 
 /// Throws UsageError if a file or a run is on both sides.
@@ -63,8 +63,8 @@ void check_distinct(const Side& before, const Side& after);
 
 using Pair = std::pair<const Point*, const Point*>;
 
-/// The points of both sides with the same traits, valid as long as the sides are; the others with
-/// the reason.
+/// Pairs of points with the same traits, valid as long as the sides. Adds the other points to
+/// `unmatched`.
 std::vector<Pair> match(const Side& before, const Side& after, std::vector<Unmatched>& unmatched);
 
 }  // namespace shardstream::report

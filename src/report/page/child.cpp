@@ -21,7 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// This process's end and the child's. A socket, since writing to it can do without SIGPIPE.
+/// The ends of this process and of the child. They are sockets, since writing to a socket can avoid
+/// SIGPIPE.
 struct Ends {
   Descriptor here, child;
 };
@@ -69,8 +70,7 @@ bool read_some(int from, std::string& to) {
   return count > 0 || (count < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-/// Writes `input` and reads both outputs until the child has closed them; false if the time is over
-/// before.
+/// Writes `input` and reads both outputs until the child has closed them. Returns false on timeout.
 bool exchange(std::string_view input, int in, int out, int err, Output& output,
               Clock::time_point end) {
   std::array<pollfd, 3> ends = {pollfd{in, POLLOUT, 0}, {out, POLLIN, 0}, {err, POLLIN, 0}};

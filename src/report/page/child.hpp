@@ -1,4 +1,4 @@
-// Another program as a filter: bytes go in, bytes come out.
+// Runs another program as a filter of bytes.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ struct Output {
   std::string out, err;
 };
 
-/// Runs `words` (a program of PATH and its arguments) with `input` as its standard input, until it
-/// ends. After `timeout` seconds it is killed. Throws Error if no process can be made.
+/// Runs `words` (a program in PATH and its arguments) with `input` as its standard input until it
+/// ends. Kills it after `timeout` seconds. Throws Error if no process can be started.
 Output filter(const std::vector<std::string>& words, const std::string& input, int timeout);
 
 }  // namespace shardstream::report::page

@@ -32,8 +32,8 @@ void read_phases(const io::ResultReader& file, Details& details) {
   }
 }
 
-/// The bytes of the main track's phases that are useful; in a repetition there is one such phase
-/// with bytes, and in a warm-up another one.
+/// The bytes of the main track's useful phases. A repetition has one such phase with bytes, and a
+/// warm-up another one.
 void read_streamed(const io::ResultReader& file, const RunFile& run, Details& details) {
   const Table table = file.table(
       "/timing/phases",

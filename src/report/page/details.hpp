@@ -1,5 +1,5 @@
 // The parts of a result file that only figures need: phases by rank, ceilings, spans, telemetry. A
-// page reads them from one or two runs of each size, since it may be made of a thousand runs.
+// page reads them only from one or two runs of each size, since it may contain a thousand runs.
 #pragma once
 
 #include <cmath>
@@ -17,11 +17,11 @@ namespace shardstream::report::page {
 struct RankPhase {
   int rank = 0;
   std::string track, phase, kind;
-  double seconds = 0;      ///< in all
+  double seconds = 0;      ///< in total
   double timed = 0;        ///< inside the timed repetitions
-  bool on_device = false;  ///< a stream's, not a thread's
+  bool on_device = false;  ///< whether the track belongs to a stream, not to a thread
 
-  /// Whether the phase occurs in timed repetitions and nowhere else.
+  /// Whether the phase occurs only in timed repetitions.
   bool is_always_timed() const;
 };
 
@@ -46,14 +46,14 @@ struct Telemetry {
 };
 
 struct Details {
-  bool knows_timed = false;  ///< the file says which part of a phase was in timed repetitions
+  bool knows_timed = false;  ///< whether the file has the timed part of each phase
   std::vector<RankPhase> phases;
   std::vector<Ceiling> ceilings;
   double streamed = 0;  ///< bytes that all ranks stream in a repetition; 0: unknown
   std::map<std::string, std::string> provenance;
   Telemetry telemetry;
   std::vector<Span> spans;
-  std::string why_no_spans;  ///< if there are none although they were to be read
+  std::string why_no_spans;  ///< the reason if spans were requested but there are none
 };
 
 /// The phases of `details` by rank, track and name. Valid as long as `details` is.

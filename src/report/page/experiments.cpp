@@ -27,14 +27,14 @@ double number_of(const Cell& cell) {
   return none;
 }
 
-/// A part of an experiment that has a figure of its own.
+/// A part of an experiment with its own figure.
 struct Panel {
   std::string name;  ///< "up"; empty if the experiment has one figure
   ExperimentResult part;
 };
 
-/// What sets a row's panel apart: its text in the column `panel`, and how many ranks measured at
-/// once.
+/// The panel of a row: its text in the column `panel`, and the number of ranks that measured at the
+/// same time.
 std::string panel_of(const ExperimentResult& experiment, const Row& row, bool has_turns) {
   std::string name;
   if (!experiment.panel.empty()) {
@@ -46,7 +46,7 @@ std::string panel_of(const ExperimentResult& experiment, const Row& row, bool ha
   return name + (ranks == 1 ? "each rank alone" : fmt::format("{} ranks at once", ranks));
 }
 
-/// In the order in which they come first. Whether ranks took turns is seen by the column `at_once`.
+/// In the order of their first rows. The column `at_once` tells whether ranks took turns.
 std::vector<Panel> panels_of(const ExperimentResult& experiment) {
   const auto rows = experiment.table.rows();
   const auto& columns = experiment.table.columns();
@@ -89,14 +89,15 @@ double bound(const Row& row, const char* column, double value) {
   return std::isfinite(found) ? found : value;
 }
 
-/// A linear axis from zero to a little above the greatest value.
+/// A linear axis from zero to a little above the maximum.
 void set_linear_axis(Script& script, const std::vector<double>& values) {
   double most = 0;
   for (const double value : values) most = std::isfinite(value) ? std::max(most, value) : most;
   script.set(fmt::format("set yrange [0:{:.9g}]", most > 0 ? 1.08 * most : 1));
 }
 
-/// gnuplot's words for the tics of a logarithmic x axis: few values have a tic each.
+/// The gnuplot settings for the tics of a logarithmic x axis. If there are few values, each has a
+/// tic.
 std::string x_tics(std::vector<double> xs) {
   constexpr std::size_t few = 6;
   std::ranges::sort(xs);
@@ -109,7 +110,8 @@ std::string x_tics(std::vector<double> xs) {
                      join(xs, ",", [](double x) { return fmt::format("{:.9g}", x); }));
 }
 
-/// More series than styles repeat the colours with other dashes and markers.
+/// The style of a series. If there are more series than styles, colours repeat with other dashes
+/// and markers.
 Style style_of(std::size_t series) {
   const std::size_t count = styles.size();
   Style style = styles[series % count];
@@ -120,7 +122,7 @@ Style style_of(std::size_t series) {
   return style;
 }
 
-/// The numbers of the columns beside `y`, such as a prediction and a bound.
+/// The numbers of the additional columns `beside`, such as a prediction and a bound.
 std::vector<double> beside(const ExperimentResult& experiment, const Row& row) {
   std::vector<double> values;
   for (const std::string_view name : split(experiment.beside, ' ')) {
@@ -131,7 +133,7 @@ std::vector<double> beside(const ExperimentResult& experiment, const Row& row) {
 
 constexpr std::array<std::string_view, 2> looks_beside = {"dt 1", "dt (2,4)"};
 
-/// Lines through the columns beside `y`: points (x, y, lo, hi, beside...).
+/// Lines through the additional columns: points (x, y, lo, hi, beside...).
 void draw_beside(Script& script, const Rows& rows, const Style& style, std::size_t columns) {
   for (std::size_t i = 0; i < std::min(columns, looks_beside.size()); ++i) {
     script.plot(rows, fmt::format("using 1:{} with lines lc rgb '{}' lw 0.9 {}", 5 + i,
@@ -139,7 +141,7 @@ void draw_beside(Script& script, const Rows& rows, const Style& style, std::size
   }
 }
 
-/// The words of the legend on the columns beside `y`.
+/// The texts of the legend for the additional columns.
 void explain_beside(Figure& figure, const ExperimentResult& experiment) {
   constexpr std::array<std::string_view, 2> dashes = {"", "2 4"};
   std::size_t i = 0;
@@ -149,8 +151,8 @@ void explain_beside(Figure& figure, const ExperimentResult& experiment) {
   }
 }
 
-/// `y` over the numbers `x`, a line for each text of `series`; with columns beside `y` points for
-/// it, and lines for those.
+/// `y` over the numbers `x`, with one line for each text of `series`. With additional columns, `y`
+/// has points, and these columns have lines.
 void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   struct Series {
     std::string name;
@@ -208,7 +210,8 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
   figure.script = script.text();
 }
 
-/// 1, 2 or 5 times a power of ten: the step between at most about five tics from zero to `most`.
+/// The step between at most about five tics from zero to the maximum: 1, 2 or 5 times a power of
+/// ten.
 double tic_step(double most) {
   const double power = std::pow(10, std::floor(std::log10(most / 4)));
   for (const double step : {1.0, 2.0, 5.0}) {
@@ -217,8 +220,7 @@ double tic_step(double most) {
   return 10 * power;
 }
 
-/// The bars from top to bottom in the order of the rows, `x` to the left of them and values to the
-/// right.
+/// Horizontal bars in the order of the rows, with `x` on the left and values on the right.
 std::string bars_script(const ExperimentResult& experiment, const std::vector<Row>& rows) {
   constexpr int width = 400, bar_height = 19, around = 78, label_width = 165;
   constexpr double half = 0.36;
@@ -283,7 +285,7 @@ void draw_bars(Figure& figure, const ExperimentResult& experiment) {
   figure.script = bars_script(experiment, rows);
 }
 
-/// Texts of a column in the order of their values, each once.
+/// The texts of a column in the order of their values, without duplicates.
 std::vector<std::string> distinct(const Table& table, const std::string& column) {
   std::vector<std::string> texts;
   for (const Row& row : table.rows()) texts.push_back(shardstream::to_text(row[column]));
@@ -293,8 +295,8 @@ std::vector<std::string> distinct(const Table& table, const std::string& column)
   return texts;
 }
 
-/// A cell for each pair of `series` (rows) and `x` (columns), darker for more. Of ranks that have
-/// measured the same pair, the first one is shown.
+/// A cell for each pair of `series` (rows) and `x` (columns), darker for larger values. If several
+/// ranks have measured a pair, the first one is shown.
 void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
   const std::vector<std::string> across = distinct(experiment.table, experiment.x);
   const std::vector<std::string> down = distinct(experiment.table, experiment.series);
@@ -346,7 +348,7 @@ void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
   figure.script = script.text();
 }
 
-/// The rows of rank 0, or those of all ranks.
+/// The rows of rank 0, or of all ranks.
 Grid grid_of(const Table& table, bool of_all_ranks) {
   Grid grid;
   const Table shown = of_all_ranks ? table : of_first_rank(table);
@@ -370,7 +372,7 @@ std::string basis_of(const BenchFile& bench, const ExperimentResult& experiment)
   return text + '.';
 }
 
-/// A sentence on the direction of `y`, and all that is said of the experiment.
+/// A sentence on the direction of `y`, and all texts of the experiment.
 std::string words_on(const ExperimentResult& experiment) {
   std::string words = experiment.better == "less" ? "Less is better." : "More is better.";
   const std::string share = words_on_share(experiment);
@@ -380,7 +382,7 @@ std::string words_on(const ExperimentResult& experiment) {
   return words;
 }
 
-/// The first panel of an experiment has its texts, the others have their names alone.
+/// The first panel of an experiment has the texts; the others only have their names.
 Figure figure_of(const BenchFile& bench, const Panel& panel, bool is_first, const std::string& id) {
   const ExperimentResult& experiment = panel.part;
   const bool is_matrix = experiment.look == "matrix";

@@ -44,7 +44,7 @@ void remove_empty_groups(std::string& svg) {
   }
 }
 
-/// All scripts from the first one on, each with its marker.
+/// All scripts from `first` on, each with its marker.
 std::string input_of(const std::vector<std::string>& scripts, std::size_t first) {
   std::string input = "set print '-'\n";
   for (std::size_t i = first; i < scripts.size(); ++i) {
@@ -60,7 +60,7 @@ Drawing draw(const std::vector<std::string>& scripts) {
   Drawing drawing;
   drawing.pictures.resize(scripts.size());
   std::size_t first = 0;
-  // gnuplot ends at the first script that it cannot draw: the next start leaves it out.
+  // gnuplot ends at the first script that it cannot draw. The next start skips this script.
   for (int starts = 0; first < scripts.size() && starts < max_starts; ++starts) {
     const Output output = filter({"gnuplot", "-d"}, input_of(scripts, first), timeout);
     if (!output.started) {

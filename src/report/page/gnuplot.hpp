@@ -1,4 +1,4 @@
-// Pictures by gnuplot, a program that is needed at run time only, and only for them.
+// Pictures drawn by gnuplot, an optional program that is only needed at run time.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@ namespace shardstream::report::page {
 
 /// The pictures of some scripts.
 struct Drawing {
-  /// For each script its SVG document as gnuplot writes it, or empty text if there is none.
+  /// For each script, gnuplot's SVG document, or an empty text if there is none.
   std::vector<std::string> pictures;
-  std::string why_not;  ///< why pictures are missing, a sentence without a full stop; else empty
+  std::string why_not;  ///< the reason for missing pictures, without a full stop; else empty
 };
 
-/// Draws all scripts in one process. A script has plot commands and numbers only: gnuplot's
-/// language can start programs, so no text from a file may be in it.
+/// Draws all scripts in one process. A script must contain only plot commands and numbers:
+/// gnuplot's language can start programs, so text from files is not allowed.
 Drawing draw(const std::vector<std::string>& scripts);
 
 /// The SVG document as part of an HTML page: without prologue and titles, with `prefix` before each

@@ -1,4 +1,4 @@
-// Text and tables as HTML. Everything that may come from a file passes through escape().
+// Text and tables as HTML. Every text that may come from a file passes through escape().
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace shardstream::report::page {
 
-/// `text` as content or as an attribute's value between double quotes. Bytes that are not UTF-8 and
-/// control characters become U+FFFD.
+/// Escapes `text` for the content of an element, or for the value of an attribute in double quotes.
+/// Control characters and bytes that are not UTF-8 become U+FFFD.
 std::string escape(std::string_view text);
 
 /// A table of plain texts.

@@ -19,7 +19,8 @@ namespace {
 using page::DetailedStudy;
 using page::Figure;
 
-/// More studies than these have tables only: a page with thousands of pictures does not open.
+/// The maximum number of studies with figures: browsers cannot open pages with thousands of
+/// pictures.
 constexpr std::size_t max_drawn_studies = 24;
 
 /// A group of figures with its heading.
@@ -54,10 +55,10 @@ std::string id_of_bench(std::size_t bench) {
 /// The figures of all sections, with the ids of their sections.
 using Owned = std::vector<std::pair<Figure*, std::string>>;
 
-/// Draws all figures with one start of gnuplot. Returns why there are pictures missing.
+/// Draws all figures with one start of gnuplot. Returns the reason for missing pictures, or "".
 std::string draw_all(const Owned& figures) {
   std::vector<std::string> scripts;
-  Owned owners;  // of scripts, with the prefix of its ids
+  Owned owners;  // the figure of each script, with the prefix of its ids
   for (const auto& [figure, section] : figures) {
     for (const auto* script : {&figure->script, &figure->wide_script}) {
       if (script->empty()) continue;

@@ -13,17 +13,17 @@
 namespace shardstream::report::page {
 namespace {
 
-constexpr std::size_t most_lines = 12;  // of a list; the tables have all
+constexpr std::size_t max_lines = 12;  // of a list; the tables have all entries
 
 std::string item(const std::string& text) {
   return fmt::format("<li>{}</li>\n", escape(text));
 }
 
-/// The files' names with reasons, the first ones of many.
+/// The names of files with reasons; only the first ones if there are many.
 void add_items(std::string& list, const std::vector<std::string>& texts) {
-  for (std::size_t i = 0; i < texts.size() && i < most_lines; ++i) list += item(texts[i]);
-  if (texts.size() > most_lines) {
-    list += item(fmt::format("and {} more", texts.size() - most_lines));
+  for (std::size_t i = 0; i < texts.size() && i < max_lines; ++i) list += item(texts[i]);
+  if (texts.size() > max_lines) {
+    list += item(fmt::format("and {} more", texts.size() - max_lines));
   }
 }
 
@@ -44,7 +44,7 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
     if (size.noisier) {
       texts.push_back(
           fmt::format("Scatter: the launches on {} scatter at least three times as "
-                      "much as the others; this size has an interval of its own",
+                      "much as the others; this size has a separate interval",
                       counted(size.ranks, "rank")));
     }
   }
@@ -67,11 +67,11 @@ std::vector<std::string> flagged_runs(const StudyReport& study) {
   add(study.throttled(),
       "throttled: a GPU lowered its clocks in timed repetitions, so that times depend on power and "
       "cooling");
-  add(study.unconverged(), "unconverged, the median was not within the wanted precision");
+  add(study.unconverged(), "unconverged: the median was not within the requested precision");
   return texts;
 }
 
-/// The value of a key in the details of all sizes, each once.
+/// The different values of a key in the details of all sizes.
 std::string distinct(const DetailedStudy& detailed, const std::string& key) {
   std::set<std::string> values;
   for (const DetailedRun& each : detailed.medians) {
@@ -103,7 +103,7 @@ std::string findings(const StudyReport& study) {
   add_items(list, trouble_of(study));
   add_items(list, flagged_runs(study));
   if (list.empty())
-    return "<p>Every launch counts: none was excluded, missing, failed or throttled.</p>\n";
+    return "<p>Every launch is included: none was excluded, missing, failed or throttled.</p>\n";
   return fmt::format(
       "<div class=\"findings\"><b>Know before you trust the numbers</b>\n<ul>\n{}"
       "</ul></div>\n",
@@ -137,7 +137,7 @@ std::string methods(const StudyReport& study) {
     text += fmt::format("The page cache was {}. ", cache);
   }
   if (!study.timelines.empty()) {
-    text += fmt::format("{} more kept all spans for timelines, and no time of these counts. ",
+    text += fmt::format("{} more recorded spans for timelines; their times are not evaluated. ",
                         counted(study.timelines.size(), "run"));
   }
   if (!study.facts.empty() && run.study.empty()) {
@@ -168,13 +168,13 @@ std::string size_table(const StudyReport& study) {
 }
 
 std::string raw_points(const StudyReport& study) {
-  Grid grid{{"ranks", "launch", "nodes", "repetitions", "median [s]", "least [s]", "most [s]",
+  Grid grid{{"ranks", "launch", "nodes", "repetitions", "median [s]", "min [s]", "max [s]",
              fmt::format("rate [{}/s]", study.unit), "sampling", "throttled", "made", "file"}};
   for (const RunFile& run : study.runs) {
-    const auto [least, most] = std::ranges::minmax(run.repetitions);
+    const auto [min, max] = std::ranges::minmax(run.repetitions);
     grid.rows.push_back({fmt::format("{}", run.ranks), fmt::format("{}", run.replicate),
                          fmt::format("{}", run.hosts), fmt::format("{}", run.repetitions.size()),
-                         number_text(run.seconds, 6), number_text(least, 6), number_text(most, 6),
+                         number_text(run.seconds, 6), number_text(min, 6), number_text(max, 6),
                          number_text(run.work / run.seconds), run.sampling,
                          run.throttled > 0 ? fmt::format("{} repetitions", run.throttled) : "no",
                          run.created, run.path.string()});
@@ -248,7 +248,7 @@ std::string page_command(const Report& report) {
     if (std::ranges::find(words, word) == words.end()) words.push_back(word);
   };
   for (const StudyReport& study : report.studies) {
-    if (study.runs.front().study.empty() && study.runs.size() <= most_lines) {
+    if (study.runs.front().study.empty() && study.runs.size() <= max_lines) {
       for (const RunFile& run : study.runs) add(run.path.string());
     } else {
       add(folder_of(study));

@@ -11,7 +11,7 @@
 namespace shardstream::report::page {
 namespace {
 
-constexpr double good_baseline = 0.5;  // of its ceiling
+constexpr double good_baseline = 0.5;  // share of its ceiling
 
 bool law_fails(const StudyReport& study) {
   const study::Fit* const fit = study.amdahl      ? &study.amdahl->law.fit
@@ -20,7 +20,7 @@ bool law_fails(const StudyReport& study) {
   return fit != nullptr && fit->verdict == study::Verdict::does_not_fit;
 }
 
-/// How far the law may be trusted beyond the largest size.
+/// Describes how reliable the law is beyond the largest size.
 std::string caution_of(const StudyReport& study) {
   if (law_fails(study)) return "extrapolated by a law that does not fit: do not rely on it";
   const char* const scatter = "the interval covers the scatter of launches only";
@@ -28,7 +28,8 @@ std::string caution_of(const StudyReport& study) {
   return fmt::format("extrapolated by a law that two sizes cannot test; {}", scatter);
 }
 
-/// The law at twice the largest size, as tile and as sentence; empty without a law.
+/// The prediction of the law at twice the largest size, as a tile and as a sentence; empty without
+/// a law.
 struct Expected {
   std::string value, label, sentence;
 };
@@ -228,7 +229,7 @@ std::string summary(const DetailedStudy& detailed) {
                     "pooled over sizes.",
                     100 * std::sqrt(study.table.noise.variance)));
   } else {
-    add("Intervals", "None: that takes several launches at a size.");
+    add("Intervals", "None: that needs several launches at a size.");
   }
   return fmt::format("{}<dl class=\"short\">\n{}</dl>\n", tiles(study), list);
 }

@@ -15,14 +15,14 @@ constexpr std::array rows = {
               "Which are the variables that are multiplied with one another: columns of the data, "
               "with a sample a row, or rows."},
     OptionRow{"gram.center", OptionKind::flag, "false", "",
-              "Whether each variable's mean, found in a first pass over the data, is taken off it: "
-              "C is then the covariance matrix."},
+              "Whether each variable's mean is subtracted: C is then the covariance matrix."},
     OptionRow{"gram.scale", OptionKind::flag, "false", "",
-              "Whether each variable is divided by its deviation, found likewise: with gram.center "
-              "C is the correlation matrix."},
+              "Whether each variable is divided by its deviation: with gram.center C is the "
+              "correlation matrix."},
     OptionRow{"gram.divisor", OptionKind::choice, "auto", "auto|1|n|n-1",
-              "What the sums of products, and of squares for a deviation, are divided by, n being "
-              "the number of samples; auto is n-1 where the data are centred or scaled, else 1."},
+              "What the sums of products are divided by, n being the number of samples; with "
+              "gram.scale C is the same for all. auto is n-1 where the data are centred or scaled, "
+              "else 1."},
     OptionRow{"gram.rows", OptionKind::count, "4096", "1..", "Rows of generated data."},
     OptionRow{"gram.columns", OptionKind::count, "4096", "1..", "Columns of generated data."},
 };

@@ -56,7 +56,7 @@ double factor(const Noise& noise, std::uint64_t rank, std::uint64_t repetition) 
   if (noise.deviation == 0) return 1;
   const std::uint64_t stream = stream_of(noise.seed);
   const std::uint64_t index = (repetition << 32) + 2 * rank;
-  // Box and Muller's normal deviate; 1 - u is never 0.
+  // A normal deviate by Box and Muller; 1 - u is never 0.
   const double u = 1 - uniform_element<double>(stream, index);
   const double angle = 2 * std::numbers::pi * uniform_element<double>(stream, index + 1);
   const double normal = std::sqrt(-2 * std::log(u)) * std::cos(angle);

@@ -1,5 +1,5 @@
-// The law that the workload `model` follows: the seconds of each part on any number of ranks, and
-// the exact nanoseconds that each rank is asked for. Arithmetic only.
+// The law of the workload `model`: the time of each part on any number of ranks, and the exact time
+// of each rank in nanoseconds. Pure arithmetic.
 //
 // Fixed work follows G. Amdahl, "Validity of the single processor approach to achieving large scale
 // computing capabilities", AFIPS 1967; work that grows with the ranks follows J. Gustafson,
@@ -13,17 +13,17 @@ namespace shardstream::workloads::model {
 
 /// Shares are from 0 to 1.
 struct Law {
-  double work = 1;       ///< W, seconds of the whole on one rank; above 0
+  double work = 1;       ///< W, total time on one rank in seconds; above 0
   double serial = 0.05;  ///< s, the share of W that runs on rank 0 alone
   double overhead = 0;   ///< seconds for each doubling of the ranks
-  /// The share by which the slowest of several ranks exceeds the mean parallel part. The parts grow
-  /// linearly with the rank, and their mean stays.
+  /// The share by which the parallel part of the slowest rank exceeds the mean. The parts grow
+  /// linearly with the rank; their mean does not change.
   double imbalance = 0;
 };
 
-/// One repetition by its parts, which follow each other.
+/// The consecutive parts of one repetition in seconds.
 struct Seconds {
-  double serial, parallel, overhead;  ///< `parallel` is the slowest rank's
+  double serial, parallel, overhead;  ///< `parallel` is the time of the slowest rank
 
   double total() const { return serial + parallel + overhead; }
 };
@@ -38,13 +38,13 @@ double speedup(const Law& law, std::uint64_t ranks);
 /// T(1) / (p T(p)).
 double efficiency(const Law& law, std::uint64_t ranks);
 
-/// The work that rates count, in seconds: serial plus parallel, without overhead. On any number of
-/// ranks it is W.
+/// The work for rates in seconds: serial plus parallel, without overhead. It is W on any number of
+/// ranks.
 double counted_work(const Law& law);
 
-/// `factor` times the parallel seconds; the serial seconds stay. With the number of ranks as
-/// `factor`, without overhead and imbalance, T is the same on any number of ranks, and the counted
-/// work per second grows as Gustafson's law says: s + p (1 - s) = p - s (p - 1).
+/// Multiplies the parallel time by `factor`; the serial time does not change. If `factor` is the
+/// number of ranks, and without overhead and imbalance, T is the same on any number of ranks, and
+/// the counted work per second follows Gustafson's law: s + p (1 - s) = p - s (p - 1).
 Law scaled(const Law& law, double factor);
 
 /// Random variation of the parallel parts.
@@ -53,18 +53,18 @@ struct Noise {
   std::uint64_t seed = 1;
 };
 
-/// What a rank's parallel part is multiplied by in a repetition: log-normal, so that it is
-/// positive, with a mean of 1 and the given deviation. A function of its arguments alone.
+/// The random factor of a rank's parallel part in a repetition: log-normal (and therefore positive)
+/// with a mean of 1 and the given deviation. It depends only on the arguments.
 double factor(const Noise& noise, std::uint64_t rank, std::uint64_t repetition);
 
-/// What one rank is asked for, in nanoseconds.
+/// The requested times of one rank in nanoseconds.
 struct Parts {
   std::int64_t serial, parallel, overhead;
 
   std::int64_t counted() const { return serial + parallel; }
 };
 
-/// Of one repetition, counted from 0; of a warm-up, which has no noise, if there is none.
+/// The parts of one repetition, counted from 0, or of a warm-up without noise if there is none.
 Parts parts_of(const Law& law, const Noise& noise, std::uint64_t rank, std::uint64_t ranks,
                std::optional<std::uint64_t> repetition);
 

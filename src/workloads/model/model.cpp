@@ -21,19 +21,20 @@ using measure::Kind;
 
 constexpr std::array rows = {
     OptionRow{"model.work", OptionKind::duration, "1s", "1ms..1000h",
-              "Time of the whole on one rank."},
+              "Time of the total work on one rank."},
     OptionRow{"model.serial", OptionKind::number, "0.05", "0..1",
-              "Serial share of model.work: rank 0 runs it alone while the others wait."},
+              "Serial share of model.work, which rank 0 runs alone while the others wait."},
     OptionRow{"model.overhead", OptionKind::duration, "0s", "0s..1000h",
-              "Time that each doubling of the ranks adds, on every rank, as communication would."},
+              "Time that each doubling of the ranks adds on every rank, like communication."},
     OptionRow{"model.imbalance", OptionKind::number, "0", "0..1",
               "Share by which the slowest rank's parallel part exceeds the mean."},
     OptionRow{"model.noise", OptionKind::number, "0", "0..1",
-              "Relative standard deviation of each rank's parallel part; the prediction has none."},
+              "Relative standard deviation of each rank's parallel part. The prediction ignores "
+              "it."},
     OptionRow{"model.seed", OptionKind::count, "1", "0..", "Seed of model.noise."},
     OptionRow{"model.spin", OptionKind::choice, "busy", "busy|sleep",
-              "How time is spent: busy occupies the GPU or all CPUs of a rank; sleep is for more "
-              "ranks than cores."},
+              "busy occupies the GPU or all CPUs of a rank; sleep waits instead, for more ranks "
+              "than cores."},
 };
 
 Law law_of(const Options& options) {

@@ -1,5 +1,5 @@
-// The workload `model`: a pseudo-application that spends its time as a law says, so that scaling
-// studies can be proved against a known answer.
+// The workload `model`: a pseudo-application whose times follow a scaling law, so that scaling
+// studies can be tested with a known result.
 #pragma once
 
 #include "workloads/workload.hpp"

@@ -30,12 +30,12 @@ Table ranks_table(const std::vector<RankReport>& ranks, bool valid) {
                               {"counted", ColumnType::integer, "ns"},
                               {"asked", ColumnType::integer, "ns"},
                               {"lasted", ColumnType::integer, "ns"},
-                              {"least_excess", ColumnType::integer, "ns"},
+                              {"min_excess", ColumnType::integer, "ns"},
                               {"validated", ColumnType::integer}});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto& [counted, spent] = ranks[rank];
     table.add({static_cast<std::int64_t>(rank), counted, spent.asked, spent.lasted,
-               spent.least_excess, std::int64_t{valid}});
+               spent.min_excess, std::int64_t{valid}});
   }
   return table;
 }
@@ -48,9 +48,9 @@ std::string fault(const std::vector<RankReport>& ranks, const std::optional<Wron
                        wrong->repetition, wrong->counted, wrong->asked);
   }
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank].spent.least_excess < 0) {
+    if (ranks[rank].spent.min_excess < 0) {
       return fmt::format("a part of rank {} ended {} ns too early", rank,
-                         -ranks[rank].spent.least_excess);
+                         -ranks[rank].spent.min_excess);
     }
   }
   return {};
@@ -64,7 +64,7 @@ void report(const Law& law, const std::vector<RankReport>& ranks,
   if (valid) {
     outcome.verified = Verification::passed;
     outcome.verdict =
-        "every part lasted at least as long as asked, and the ranks' sum of work is exact";
+        "every part lasted at least as long as requested, and the sum of the ranks' work is exact";
   }
   outcome.elements = static_cast<std::uint64_t>(counted_of_all(law, {}, count, std::nullopt));
   outcome.work = {counted_work(law), "s", "counted_second"};

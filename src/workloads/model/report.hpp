@@ -1,5 +1,5 @@
-// What `model` reports: the law's prediction beside the measured time, and whether the ranks have
-// spent what they were asked for.
+// The report of `model`: predicted and measured times, and the check whether every rank has spent
+// its requested times.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace shardstream::workloads::model {
 
-/// One rank's timed repetitions together, in nanoseconds.
+/// The sums over the timed repetitions of one rank, in nanoseconds.
 struct RankReport {
-  std::int64_t counted = 0;  ///< work that it was asked for
-  Spent spent = {};          ///< all parts, the overhead too
+  std::int64_t counted = 0;  ///< requested work
+  Spent spent = {};          ///< all parts, including the overhead
 };
 
-/// A repetition in which the devices' counters disagreed with what was asked of all ranks.
+/// A repetition in which the devices' counters differ from the requested work of all ranks.
 struct WrongSum {
   std::uint64_t repetition;
   std::int64_t counted, asked;
 };
 
-/// Why the result is wrong, in a sentence; empty if it is right.
+/// A sentence that describes why the result is wrong; empty if it is correct.
 std::string fault(const std::vector<RankReport>& ranks, const std::optional<WrongSum>& wrong);
 
-/// Fills tables, lines, the counted work and the verdict; `outcome` has its samples.
+/// Fills in tables, metrics, the counted work and the verdict. `outcome` must have its samples.
 void report(const Law& law, const std::vector<RankReport>& ranks,
             const std::optional<WrongSum>& wrong, Outcome& outcome);
 

@@ -1,14 +1,14 @@
-// One block on each multiprocessor reads the GPU's clock until the time is over.
+// One block on each multiprocessor reads the GPU's clock until the time has passed.
 #include "workloads/model/cuda.hpp"
 
 namespace shardstream::workloads::model::cuda {
 namespace {
 
-// The largest block: it fills half of a multiprocessor or more on every GPU. A second block on each
-// would have to wait where only one fits, and double the time.
+// The largest block, which fills at least half of a multiprocessor on every GPU. If only one block
+// fits, a second block would have to wait, which would double the time.
 constexpr unsigned threads = 1024;
 
-/// Nanoseconds, the same clock on all multiprocessors.
+/// A clock in nanoseconds that is the same on all multiprocessors.
 __device__ std::int64_t now() {
   std::int64_t time = 0;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));

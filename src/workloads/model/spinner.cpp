@@ -8,7 +8,7 @@
 namespace shardstream::workloads::model {
 namespace {
 
-/// Of one kernel or sleep: short for the watchdog, long beside the microseconds of a launch.
+/// The time of one kernel or sleep: short for the watchdog, but long compared with a launch.
 constexpr std::int64_t piece = 10'000'000;
 
 std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
@@ -20,7 +20,7 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
 void Spent::add(std::int64_t part_asked, std::int64_t part_lasted) {
   asked += part_asked;
   lasted += part_lasted;
-  least_excess = std::min(least_excess, part_lasted - part_asked);
+  min_excess = std::min(min_excess, part_lasted - part_asked);
 }
 
 Spinner::Spinner(runtime::Runtime& runtime, Spin spin)
@@ -47,7 +47,7 @@ std::int64_t Spinner::spend(std::string_view phase, measure::Kind kind, std::int
     runtime_.session.heartbeat().step("piece", number);
     const std::int64_t part = std::min(piece, asked - done);
     done += part;
-    // Deadlines count from the beginning: what launching one piece takes shortens the next.
+    // Deadlines count from the beginning, so the time of a launch shortens the next piece.
     spend_until(begin + std::chrono::nanoseconds(done), phase, kind,
                 counts == Counts::work ? part : 0);
   }

@@ -1,4 +1,4 @@
-// Lets one rank spend exact times, and checks by the clock that it has.
+// Lets one rank spend exact times, and checks them with the clock.
 #pragma once
 
 #include <chrono>
@@ -19,29 +19,29 @@ enum class Spin : std::uint8_t {
   sleep  ///< the calling thread sleeps, for more ranks than cores
 };
 
-/// What a rank was asked for and what the clock showed, in nanoseconds.
+/// Requested and measured times of a rank in nanoseconds.
 struct Spent {
   std::int64_t asked = 0, lasted = 0;
-  /// The least by which a part lasted longer than asked: negative if one was too short.
-  std::int64_t least_excess = std::numeric_limits<std::int64_t>::max();
+  /// The minimum of measured minus requested time over all parts: negative if a part was too short.
+  std::int64_t min_excess = std::numeric_limits<std::int64_t>::max();
 
   void add(std::int64_t part_asked, std::int64_t part_lasted);
 };
 
-/// For the thread that owns the MPI session. The runtime must outlive it.
+/// Only for the thread of the MPI session. The runtime must outlive it.
 class Spinner {
  public:
   Spinner(runtime::Runtime& runtime, Spin spin);
 
-  /// Sets the counter to 0. To be called before each repetition.
+  /// Sets the counter to 0. Call it before each repetition.
   void reset();
-  /// Spends `nanoseconds` as host phase `phase` of `kind`, in short pieces, so that the heartbeat
-  /// moves; the device counts them if they are `work`. Returns the time that passed, in
-  /// nanoseconds.
+  /// Spends `nanoseconds` in the host phase `phase` of `kind`, in short pieces, so that the
+  /// heartbeat reports progress. The device counts them if they are `work`. Returns the measured
+  /// time in nanoseconds.
   enum class Counts : bool { nothing, work };
   std::int64_t spend(std::string_view phase, measure::Kind kind, std::int64_t nanoseconds,
                      Counts counts);
-  /// What the devices of all ranks have counted since reset(). Collective.
+  /// The sum of the counters of all ranks since reset(). Collective.
   std::int64_t sum_of_all();
 
  private:
@@ -54,7 +54,7 @@ class Spinner {
   Spin spin_;
   measure::DeviceTrack& track_;
   device::Buffer<std::int64_t> counter_, sum_, staged_;
-  std::unique_ptr<device::Stream> stream_;  // last: its work uses the buffers
+  std::unique_ptr<device::Stream> stream_;  // the last member, since its work uses the buffers
 };
 
 }  // namespace shardstream::workloads::model

@@ -18,7 +18,7 @@ struct GemmOperands {
   bool transpose_a = false, transpose_b = false;
   /// op(B) is the transpose of op(A), and the tiles below C's diagonal mirror those above.
   bool symmetric = false;
-  /// The mean of each row of op(A), a variable, is taken off it; each is divided by its deviation.
+  /// The mean of each row of op(A), a variable, is subtracted; each is divided by its deviation.
   bool center = false, scale = false;
   double alpha = 1, beta = 0;
   /// Whether what is read is not yet what is multiplied, even in another type.

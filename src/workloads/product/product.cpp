@@ -19,7 +19,7 @@
 #include "measure/sample.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/product/checkpoint/taken_tiles.hpp"
-#include "workloads/product/engine/moments.hpp"
+#include "workloads/product/engine/normalizer.hpp"
 #include "workloads/product/engine/product.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/plan.hpp"
@@ -98,7 +98,7 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
 
 /// To be raised when tiles that an earlier version of the program has finished would now have other
 /// bits, which nothing else in the fingerprint tells.
-constexpr int arithmetic_version = 1;
+constexpr int arithmetic_version = 2;
 
 void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
@@ -297,24 +297,26 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
                                       [](Decomposition each) { return name_of(each); });
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision,
                                          on_host, operands.symmetric);
-  return {.m = operands.m,
-          .n = operands.n,
-          .k = operands.k,
-          .precision = operands.precision,
-          .a = uploaded_operand(operands, false, on_host),
-          .b = uploaded_operand(operands, true, on_host),
-          .reads_c = operands.c != nullptr,
-          .stores_c = options.flag("output.store"),
-          .symmetric = operands.symmetric,
-          .decomposition = *wish,
-          .box = box_of(options),
-          .ranks = ranks,
-          .device_memory = device_memory,
-          .other_bytes =
-              (on_host ? 0 : gemm::most_workspace) + Normalizer::device_bytes(operands, tile),
-          .on_host = on_host,
-          .streams = gemm::multiply_streams(on_host),
-          .tile = tile};
+  GemmProblem problem{.m = operands.m,
+                      .n = operands.n,
+                      .k = operands.k,
+                      .precision = operands.precision,
+                      .a = uploaded_operand(operands, false, on_host),
+                      .b = uploaded_operand(operands, true, on_host),
+                      .reads_c = operands.c != nullptr,
+                      .stores_c = options.flag("output.store"),
+                      .symmetric = operands.symmetric,
+                      .decomposition = *wish,
+                      .box = box_of(options),
+                      .ranks = ranks,
+                      .device_memory = device_memory,
+                      .on_host = on_host,
+                      .streams = gemm::multiply_streams(on_host),
+                      .tile = tile};
+  problem.other_bytes = (on_host ? 0 : gemm::most_workspace) +
+                        GemmPanels::normalization_bytes(operands, tile) +
+                        VariableSums::device_bytes(operands, problem);
+  return problem;
 }
 
 std::string idle_ranks(const GemmPlan& plan) {
@@ -440,19 +442,15 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
       product.emplace(runtime, operands, plan, *library, staging, to,
                       once ? resume.journal : nullptr);
     });
-    if (operands.normalizes()) {
-      session.collectively([&] { normalizer.emplace(runtime, operands, staging); });
-    }
+    if (operands.normalizes()) normalizer.emplace(runtime, operands, staging.readers);
   }
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
   if (product) {
     const auto span = runtime.recorder.phase("load", measure::Kind::useful);
     product->load();
-    if (normalizer && held) normalizer->run(*product);
+    if (normalizer && held) normalizer->load();
   }
-  const std::uint64_t panels = product ? product->uploaded() : 0;
-  const std::uint64_t first_pass = normalizer && !held ? normalizer->uploaded() : 0;
-  const std::uint64_t uploaded = panels + first_pass;
+  const std::uint64_t uploaded = product ? product->uploaded() : 0;
   Outcome outcome;
   std::optional<std::uint64_t> checksum;
   bool repeatable = true;
@@ -460,21 +458,19 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     const auto span =
         runtime.recorder.phase(timed ? "stream" : "warm-up", measure::Kind::useful, uploaded);
     if (!product) return;
-    if (normalizer && !held) normalizer->run(*product);
-    product->run();
+    normalizer ? normalizer->run(*product) : product->run();
     repeatable = repeatable && (!checksum || *checksum == product->checksum());
     checksum = product->checksum();
   };
   outcome.samples =
       measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
   ProductRun ran{.computed = product.has_value(),
-                 .min_uploads = std::min(panels, plan.min_uploads) + first_pass,
+                 .min_uploads = std::min(uploaded, plan.min_uploads),
                  // Where all was taken over there are no slots: those that were asked for.
                  .slot_bytes = product ? product->slot_bytes() : staging.slot_bytes,
-                 .constant_variables = {},
+                 .second_pass_variables = normalizer ? normalizer->renormalized() : 0,
                  .resumed = earlier != nullptr,
                  .taken = std::move(taken)};
-  if (normalizer) ran.constant_variables = normalizer->constant();
   Agreed agreed;
   {
     const auto span = runtime.recorder.phase("verify", measure::Kind::useful);

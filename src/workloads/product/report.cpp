@@ -116,9 +116,10 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
       norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const bool checked = outcome.verified != Verification::impossible;
-  // The check is of the product itself; alpha scales what it catches in C. It is no share of what
-  // is not finite.
-  double caught = rms > 0 ? std::abs(operands.alpha) * agreed.detection_threshold / rms : 0;
+  // The check is of the product itself; alpha, which correlations are without, scales what it
+  // catches in C. It is no share of what is not finite.
+  const double alpha = operands.scale ? 1 : std::abs(operands.alpha);
+  double caught = rms > 0 ? alpha * agreed.detection_threshold / rms : 0;
   if (!checked || !std::isfinite(rms)) caught = nan;
   const std::string checksum = fmt::format("{:016x}", agreed.checksum);
   Table table(name, {{"output", ColumnType::text},
@@ -191,17 +192,16 @@ void count_work(const launch::Session& session, const GemmOperands& operands, co
 }
 
 /// Of what is no failure.
-void warn(Log& log, const Agreed& agreed, const ProductRun& ran, const Outcome& outcome) {
+void warn(Log& log, const GemmOperands& operands, const Agreed& agreed, const Outcome& outcome) {
   if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
     log.warn("C, or the sum of its squares, is not finite: it overflows");
   }
   if (outcome.verified == Verification::partly || outcome.verified == Verification::impossible) {
     log.warn(outcome.verdict);
   }
-  if (const std::uint64_t constant = ran.constant_variables.value_or(0); constant > 0) {
-    log.warn(fmt::format(
-        "{} variables are constant and have no deviation to be divided by: they count as 0",
-        constant));
+  if (operands.scale && agreed.constant > 0) {
+    log.warn(
+        fmt::format("{} variables are constant: zero variance, reported as 0", agreed.constant));
   }
 }
 
@@ -214,7 +214,8 @@ Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVer
              .detection_threshold = session.max(mine.detection_threshold),
              .rows = rows_of_tiles(plan),
              .unchecked = session.sum(mine.unchecked),
-             .checksum = session.sum(mine.checksum)};
+             .checksum = session.sum(mine.checksum),
+             .constant = session.sum(mine.constant)};
   for (const std::string& failure : session.gather(mine.failure)) {
     if (all.failure.empty()) all.failure = failure;
   }
@@ -235,11 +236,12 @@ void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();
   outcome.verdict = verdict_of(agreed);
-  if (runtime.session.rank() == 0) warn(runtime.log, agreed, ran, outcome);
+  if (runtime.session.rank() == 0) warn(runtime.log, operands, agreed, outcome);
   resolve(operands, plan, staging, outcome);
   outcome.resolved.emplace_back("pipeline.slot", integer(ran.slot_bytes));
-  if (ran.constant_variables) {
-    outcome.attributes.emplace_back("constant_variables", integer(*ran.constant_variables));
+  if (operands.normalizes()) {
+    outcome.attributes.emplace_back("constant_variables", integer(agreed.constant));
+    outcome.attributes.emplace_back("second_pass_variables", integer(ran.second_pass_variables));
   }
   if (ran.resumed) {
     const std::uint64_t tiles = runtime.session.sum(ran.taken.size());

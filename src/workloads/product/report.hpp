@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,7 @@ struct Agreed {
   double worst = 0, detection_threshold = 0, squares = 0;
   std::uint64_t rows = 0;  ///< of all computed tiles, which are checked one by one
   std::uint64_t unchecked = 0, checksum = 0;
+  std::uint64_t constant = 0;  ///< variables with zero variance, where data are normalized
 
   Verification verification() const {
     if (!failure.empty()) return Verification::failed;
@@ -40,9 +40,9 @@ struct ProductRun {
   bool computed = false;          ///< else all tiles were taken over, on every rank
   std::uint64_t min_uploads = 0;  ///< bytes that this rank uploads at least, without padding
   std::size_t slot_bytes = 0;     ///< of staging
-  std::optional<std::uint64_t> constant_variables;  ///< where data are normalized
-  bool resumed;                                     ///< from an earlier run
-  std::vector<FinishedTile> taken;                  ///< those of them that this rank took over
+  std::uint64_t second_pass_variables = 0;  ///< those for which all data were read again
+  bool resumed;                             ///< from an earlier run
+  std::vector<FinishedTile> taken;          ///< those of them that this rank took over
 };
 
 /// Fills all of `outcome` but its samples, and warns on rank 0 of what a user should know.

@@ -84,11 +84,14 @@ class ShardReduction {
  public:
   using Class = reduce::Extreme<T>;
 
-  /// Sizes that leave room for a partial of each leaf of a batch, and for all nodes.
+  /// Sizes that leave room for a partial of each leaf of a batch, for what the blocks of a GPU
+  /// exchange, and for all nodes.
   static pipeline::Sizes plan(const runtime::Runtime& runtime, const io::Source& source,
                               Range shard) {
+    constexpr std::uint64_t node = sizeof(Partial<Class>), word = sizeof(std::uint64_t);
     return pipeline::plan(runtime.options, runtime.resources, shard.count, sizeof(T), leaf_elements,
-                          sizeof(Partial<Class>), leaves_in(shard) * sizeof(Partial<Class>),
+                          node + reduce::exchange_words_per_leaf<T> * word,
+                          leaves_in(shard) * node + reduce::exchange_words<T>(0) * word,
                           source.decoding());
   }
 
@@ -108,7 +111,8 @@ class ShardReduction {
     }
     const std::uint64_t leaves_a_batch = sizes.batch / leaf_elements;
     leaf_partials_ = buffer(device::Memory::device, leaves_a_batch);
-    scratch_ = buffer(device::Memory::device, reduce::scratch_nodes(leaves_a_batch));
+    exchange_ = {*runtime.device, device::Memory::device,
+                 reduce::exchange_words<T>(leaves_a_batch)};
     node_partials_ = buffer(device::Memory::device, nodes_.size());
     sample_partials_ = buffer(device::Memory::device, samples_.ranges().size());
     downloaded_nodes_ = buffer(device::Memory::pinned, nodes_.size());
@@ -116,6 +120,9 @@ class ShardReduction {
     if (feed_.batches() > 0 && leaves_in(feed_.batch(0)) <= most_leaves_folded_again) {
       downloaded_leaves_ = buffer(device::Memory::pinned, leaves_in(feed_.batch(0)));
     }
+    const std::vector<std::uint64_t> zeros(exchange_.size());
+    feed_.compute().upload(exchange_.data(), zeros.data(), exchange_.bytes());
+    feed_.compute().synchronize();
   }
 
   void load() {
@@ -171,31 +178,31 @@ class ShardReduction {
     return {*runtime_.device, kind, count};
   }
 
-  /// The leaves of the batch, then of those its largest subtrees and the samples.
+  /// The leaves of the batch, its largest subtrees and the samples.
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) {
     if (batch.number == 1) download_first_leaves();  // they are about to be overwritten
-    compute.launch(reduce::leaves_kernel<T>(),
-                   {reinterpret_cast<const T*>(batch.data), batch.elements.count,
-                    batch.elements.first, leaf_partials_.data(), want_});
-    const reduce::Leaves stretch{batch.elements.first / leaf_elements, leaves_in(batch.elements)};
-    reduce::JoinArgs<Class> join{.leaves = leaf_partials_.data(),
-                                 .scratch = scratch_.data(),
-                                 .largest = node_partials_.data() + first_node_[batch.number],
-                                 .samples = sample_partials_.data(),
-                                 .stretch = stretch,
-                                 .subtrees = reduce::subtrees(stretch),
-                                 .sample_count = 0,
-                                 .sampled = {}};
+    reduce::BatchArgs<T> args{.elements = reinterpret_cast<const T*>(batch.data),
+                              .count = batch.elements.count,
+                              .first = batch.elements.first,
+                              .leaves = leaf_partials_.data(),
+                              .largest = node_partials_.data() + first_node_[batch.number],
+                              .samples = sample_partials_.data(),
+                              .exchange = exchange_.data(),
+                              .want = want_,
+                              .sample_count = 0,
+                              .sampled = {},
+                              .subtrees = {}};
+    args.subtrees = reduce::subtrees(args.stretch());
     const auto& ranges = samples_.ranges();
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       if (intersection(batch.elements, ranges[i]).count == 0) continue;
-      if (join.sample_count == 0) join.samples += i;  // in order: those of a batch are neighbours
-      join.sampled[join.sample_count++] =
+      if (args.sample_count == 0) args.samples += i;  // in order: those of a batch are neighbours
+      args.sampled[args.sample_count++] =
           static_cast<std::uint32_t>((ranges[i].first - batch.elements.first) / leaf_elements);
     }
-    compute.launch(reduce::join_kernel<Class>(), join);
+    compute.launch(reduce::batch_kernel<T>(), args);
   }
-  static_assert(LeafSamples::most <= reduce::JoinArgs<Class>::most_samples);
+  static_assert(LeafSamples::most <= reduce::BatchArgs<T>::max_samples);
 
   void download_first_leaves() {
     if (downloaded_leaves_.size() == 0) return;
@@ -223,9 +230,10 @@ class ShardReduction {
   Range shard_;
   reduce::Want want_;
   LeafSamples samples_;
-  std::vector<reduce::Subtree> nodes_;                      // of all batches, in order
-  std::vector<std::size_t> first_node_;                     // of each batch
-  device::Buffer<Partial<Class>> leaf_partials_, scratch_;  // of the batch at work
+  std::vector<reduce::Subtree> nodes_;            // of all batches, in order
+  std::vector<std::size_t> first_node_;           // of each batch
+  device::Buffer<Partial<Class>> leaf_partials_;  // of the batch at work
+  device::Buffer<std::uint64_t> exchange_;        // zero between batches
   device::Buffer<Partial<Class>> node_partials_, sample_partials_;
   device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
   pipeline::Feed feed_;  // last: its streams end before the buffers go
@@ -235,37 +243,39 @@ class ShardReduction {
 template <class Class>
 class RootFold {
  public:
-  RootFold(runtime::Runtime& runtime, std::uint64_t elements)
-      : runtime_(runtime),
-        elements_(elements),
-        send_(*runtime.device, device::Memory::device, most),
-        receive_(*runtime.device, device::Memory::device, most * ranks()),
-        staged_(*runtime.device, device::Memory::pinned, most * ranks()) {}
+  RootFold(runtime::Runtime& runtime, std::uint64_t elements) : runtime_(runtime) {
+    const auto ranks = static_cast<std::size_t>(runtime.session.size());
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const Range part = shard(elements, leaf_elements, rank, ranks);
+      places_.push_back(reduce::subtrees({part.first / leaf_elements, leaves_in(part)}));
+      each_ = std::max<std::size_t>(each_, places_.back().count);
+    }
+    send_ = {*runtime.device, device::Memory::device, each_};
+    receive_ = {*runtime.device, device::Memory::device, each_ * ranks};
+    staged_ = {*runtime.device, device::Memory::pinned, each_ * ranks};
+  }
 
   Partial<Class> run(device::Stream& stream, const std::vector<Partial<Class>>& own) {
-    expect(own.size() <= most, "a shard is at most two subtrees of each level");
+    const auto rank = static_cast<std::size_t>(runtime_.session.rank());
+    expect(own.size() == places_[rank].count, "a rank has the largest subtrees of its shard");
     std::ranges::copy(own, staged_.data());
     stream.upload(send_.data(), staged_.data(), own.size() * sizeof(Partial<Class>));
     runtime_.communicator->all_gather(stream, send_.data(), receive_.data(), send_.bytes());
     stream.download(staged_.data(), receive_.data(), receive_.bytes());
     runtime_.communicator->wait(stream);
     reduce::TreeFold<Class> fold;
-    for (std::size_t rank = 0; rank < ranks(); ++rank) {
-      const Range part = shard(elements_, leaf_elements, rank, ranks());
-      const auto places = reduce::subtrees({part.first / leaf_elements, leaves_in(part)});
-      for (std::size_t i = 0; i < places.count; ++i) {
-        fold.push(places[i], staged_[rank * most + i]);
+    for (std::size_t from = 0; from < places_.size(); ++from) {
+      for (std::size_t i = 0; i < places_[from].count; ++i) {
+        fold.push(places_[from][i], staged_[from * each_ + i]);
       }
     }
     return fold.root();
   }
 
  private:
-  static constexpr std::size_t most = 128;
-  std::size_t ranks() const { return static_cast<std::size_t>(runtime_.session.size()); }
-
   runtime::Runtime& runtime_;
-  std::uint64_t elements_;
+  std::vector<reduce::SubtreeList> places_;  // of each rank
+  std::size_t each_ = 1;                     // nodes that a rank sends: as many as any has
   device::Buffer<Partial<Class>> send_, receive_, staged_;
 };
 

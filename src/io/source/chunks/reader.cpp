@@ -16,12 +16,6 @@ namespace {
 
 using Extents = std::vector<std::uint64_t>;
 
-std::uint64_t product(std::span<const std::uint64_t> extents) {
-  std::uint64_t count = 1;
-  for (const auto extent : extents) count *= extent;
-  return count;
-}
-
 Extents grid_of(const ChunkLayout& layout) {
   Extents grid;
   for (std::size_t d = 0; d < layout.chunk.size(); ++d) {
@@ -35,8 +29,8 @@ Extents grid_of(const ChunkLayout& layout) {
 /// next rectangle reads from the same chunks.
 std::uint64_t chunks_kept(const ChunkLayout& layout, const Extents& grid) {
   constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
-  const std::uint64_t bytes = product(layout.chunk) * layout.element;
-  const std::uint64_t band = layout.by_bands ? product(std::span(grid).subspan(1)) : 0;
+  const std::uint64_t bytes = saturating_product(layout.chunk) * layout.element;
+  const std::uint64_t band = layout.by_bands ? saturating_product(std::span(grid).subspan(1)) : 0;
   return std::max<std::uint64_t>(
       2, std::min(most_bytes / bytes, std::max<std::uint64_t>(32, band + 1)));
 }
@@ -129,7 +123,8 @@ std::unique_ptr<ChunkReader> ChunkReader::open(const hdf5::Dataset& dataset, Chu
   unsigned options = 0;
   hdf5::check(H5Pget_chunk_opts(creation.get(), &options), what);
   Extents grid = grid_of(layout);
-  auto index = std::make_unique<ChunkIndex>(holder, path_of(dataset), layout.name, product(grid));
+  auto index =
+      std::make_unique<ChunkIndex>(holder, path_of(dataset), layout.name, saturating_product(grid));
   auto fill = fill_of(dataset, creation.get(), layout.element);
   return std::unique_ptr<ChunkReader>(new ChunkReader(
       std::move(layout), std::move(*filters), (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0,
@@ -144,8 +139,8 @@ ChunkReader::ChunkReader(ChunkLayout layout, ChunkFilters filters, bool filters_
       filters_edges_(filters_edges),
       grid_(std::move(grid)),
       pitch_(row_major_strides(layout_.chunk)),
-      chunk_bytes_(product(layout_.chunk) * layout_.element),
-      chunk_elements_(product(layout_.chunk)),
+      chunk_bytes_(saturating_product(layout_.chunk) * layout_.element),
+      chunk_elements_(saturating_product(layout_.chunk)),
       file_(std::move(file)),
       index_(std::move(index)),
       fill_(std::move(fill)),
@@ -158,7 +153,7 @@ std::optional<Decoding> ChunkReader::decoding() const {
 }
 
 std::uint64_t ChunkReader::chunks_in_a_band() const {
-  return product(std::span(grid_).subspan(1));
+  return saturating_product(std::span(grid_).subspan(1));
 }
 
 std::uint64_t ChunkReader::number_of(std::span<const std::uint64_t> coordinates) const {
@@ -189,7 +184,7 @@ std::vector<ChunkReader::Part> ChunkReader::parts_of(std::span<const std::uint64
                                                      std::span<const std::uint64_t> extent,
                                                      std::span<const std::uint64_t> pitch) const {
   const std::size_t rank = grid_.size();
-  if (product(extent) == 0) return {};
+  if (saturating_product(extent) == 0) return {};
   std::vector<Part> parts;
   Extents at(rank), first(rank), last(rank);  // in chunks
   for (std::size_t d = 0; d < rank; ++d) {

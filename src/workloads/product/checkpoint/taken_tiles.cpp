@@ -41,8 +41,9 @@ std::vector<Whole> find(const GemmPlan& plan, const io::Checkpoint& earlier) {
       if (!plan.owns(i)) continue;
       const auto found = by_number.find(tiles[i].row * plan.tile_columns + tiles[i].column);
       const auto finished = found != by_number.end() ? tile_of(*found->second) : std::nullopt;
-      // A tile has no more rows to leave unchecked.
-      here.whole = finished && finished->unchecked <= plan.problem.tile.m;
+      // A tile has no more rows to leave unchecked, or constant.
+      here.whole =
+          finished && std::max(finished->unchecked, finished->constant) <= plan.problem.tile.m;
       if (!here.whole) break;
       here.tiles.push_back({tiles[i], found->second->run, *finished});
     }
@@ -214,7 +215,7 @@ io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t
   return {.number = tile.tile,
           .group = group,
           .record = {tile.weighted, bits(tile.squares), bits(tile.worst),
-                     bits(tile.detection_threshold), tile.unchecked}};
+                     bits(tile.detection_threshold), tile.unchecked, tile.constant}};
 }
 
 std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece) {
@@ -225,7 +226,8 @@ std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece) {
                           .squares = std::bit_cast<double>(record[1]),
                           .worst = std::bit_cast<double>(record[2]),
                           .detection_threshold = std::bit_cast<double>(record[3]),
-                          .unchecked = record[4]};
+                          .unchecked = record[4],
+                          .constant = record[5]};
   // The sum of squares that are not finite may be anything but negative.
   const bool possible =
       tile.worst >= 0 && tile.worst <= 1 && !(tile.detection_threshold < 0) && !(tile.squares < 0);

@@ -27,10 +27,11 @@ struct FinishedTile {
   std::uint64_t weighted = 0;
   double squares = 0, worst = 0, detection_threshold = 0;
   std::uint64_t unchecked = 0;  ///< rows whose operands are not all finite
+  std::uint64_t constant = 0;   ///< zeros on C's diagonal, if it is centred or scaled
 };
 
 /// Numbers in the record of a tile.
-inline constexpr std::size_t tile_record = 5;
+inline constexpr std::size_t tile_record = 6;
 
 /// `group`: as in io::FinishedPiece.
 io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t> group);

@@ -88,7 +88,7 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
   }
   const std::uint64_t variables = plan.idle ? 0 : whole_variables(operands, plan.problem.tile);
   if (operands.center) shift_ = {device, Memory::device, variables};
-  if (operands.scale) scale_ = {device, Memory::device, variables};
+  if (operands.normalizes()) scale_ = {device, Memory::device, variables};
   sums_ = {device, Memory::device, plan.batches() * plan.batch_sums()};
 }
 
@@ -190,22 +190,20 @@ void GemmPanels::load() {
 std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,
                                               const gemm::Tile& tile) {
   const std::uint64_t each = aligned(whole_variables(operands, tile) * sizeof(double));
-  return (operands.center ? each : 0) + (operands.scale ? each : 0);
+  return (operands.center ? each : 0) + (operands.normalizes() ? each : 0);
 }
 
-void GemmPanels::normalize(device::Stream& stream, std::vector<double> shift,
-                           std::vector<double> scale) {
+void GemmPanels::normalize(device::Stream& stream, const Normalization& normalization) {
   if (plan_.idle) return;
-  const auto fill = [&](std::vector<double>& values, Buffer<double>& there) {
-    expect(values.empty() == (there.size() == 0),
-           "what is centred has means, what is scaled scales");
+  const auto fill = [&](std::vector<double> values, Buffer<double>& there) {
+    expect(values.empty() == (there.size() == 0), "what is centred has shifts, and scales");
     if (values.empty()) return;
-    values.resize(there.size());
+    values.resize(there.size(), 1);
     stream.upload(there.data(), values.data(), there.bytes());
+    stream.synchronize();
   };
-  fill(shift, shift_);
-  fill(scale, scale_);
-  stream.synchronize();
+  fill(normalization.shift, shift_);
+  fill(normalization.scale, scale_);
 }
 
 /// Of op(A) or op(B); in the file it may lie transposed.

@@ -16,6 +16,7 @@
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
 #include "workloads/product/engine/held_matrix.hpp"
+#include "workloads/product/engine/normalization.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
@@ -51,9 +52,9 @@ class GemmPanels {
 
   /// Of the device memory for what normalize() brings, which is taken from the beginning.
   static std::uint64_t normalization_bytes(const GemmOperands& operands, const gemm::Tile& tile);
-  /// Of all variables, what is taken off them and what the rest is multiplied by
-  /// (gemm::CanonicalizeArgs); empty: nothing. Before a run.
-  void normalize(device::Stream& stream, std::vector<double> shift, std::vector<double> scale);
+  /// Of all variables. Before a run.
+  void normalize(device::Stream& stream, const Normalization& normalization);
+  const double* scales() const { return scale_.data(); }  ///< on the device
 
   pipeline::RingSizes ring_sizes() const { return sizes_; }
   /// Pieces of a whole run.

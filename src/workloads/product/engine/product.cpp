@@ -5,18 +5,18 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/memory/memory.hpp"
-#include "workloads/product/engine/moments.hpp"
 
 namespace shardstream::workloads {
 namespace {
 
 using device::Memory;
 
-/// Tiles of one launch. A host's plan deals out whole tiles to its threads.
+/// Tiles of one launch. A host's plan deals out whole tiles to its threads: four to each, so that
+/// none waits long for the others.
 std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
   if (!runtime.resources.device_is_host) return 1;
-  return std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
+  return 4 * std::max<std::uint64_t>(
+                 1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
 }
 
 /// Collective. None where there is one layer.
@@ -27,7 +27,7 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Gem
   return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
 }
 
-/// Host memory of the tiles, of decoding and of a first pass over the data, without the panels'.
+/// Host memory of the tiles and of decoding, without the panels'.
 std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& plan,
                                const pipeline::Ring& staging) {
   std::uint64_t bytes = GemmTiles::host_bytes(operands, plan, staging);
@@ -35,8 +35,7 @@ std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& pla
     if (!*matrix) continue;
     if (const auto decoding = (*matrix)->decoding()) bytes += decoding->host_bytes(staging.readers);
   }
-  if (!operands.normalizes()) return bytes;
-  return bytes + Moments::host_bytes(*operands.a, !operands.transpose_a, staging);
+  return bytes;
 }
 
 }  // namespace
@@ -54,6 +53,7 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       gathers_block_(runtime.communicator->size() > 1 && runtime.communicator->blocks()),
       layers_(layers_of(*runtime.communicator, plan_)),
       panels_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
+      variables_(*runtime.device, operands, plan_),
       tiles_(runtime, operands, plan_, staging, to, journal),
       ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()),
       streams_(*runtime.device, plan_.problem.streams) {
@@ -88,8 +88,9 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   received_ = device.make_event();
 }
 
-void GemmProduct::normalize(std::vector<double> shift, std::vector<double> scale) {
-  panels_.normalize(ring_.compute(), std::move(shift), std::move(scale));
+void GemmProduct::normalize(const Normalization& normalization) {
+  panels_.normalize(ring_.compute(), normalization);
+  final_ = normalization.final;
 }
 
 void GemmProduct::run() {
@@ -99,6 +100,7 @@ void GemmProduct::run() {
   std::uint64_t products = 0;  // of blocks of K, tile by tile
   for (const SuperTile& each : super_tiles_) products += each.tiles.size() * plan_.own_blocks.count;
   tiles_.begin(stream, products);
+  variables_.begin(stream, final_);
   panels_.begin(stream);
   ring_.run(
       {.batches = plan_.batches(),
@@ -143,9 +145,10 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
     multiply_present(stream);
     exchange(stream, super_number);
   } else {
+    if (tiles_of(number) > 0) variables_.settle(stream, super_number, panels_.scales());
     finish_super_tile(stream);
   }
-  tiles_.finish_group(stream, super_number, panels_);
+  tiles_.finish_group(stream, super_number, panels_, variables_.unsettled(super_number));
 }
 
 /// All that wait, block by block.
@@ -228,6 +231,7 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
   const gemm::Tile& tile = plan_.problem.tile;
   const GemmPanels::Batch& panels = panels_.batch(number);
   if (super_tiles_[super_number].tiles.empty()) return;
+  variables_.add(stream, number, panels);
   stream.launch(gemm::add_products_kernel(),
                 {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld,
                  panels.y, extent.columns.count, z_, row_squares_, column_squares_,
@@ -310,7 +314,8 @@ void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uin
                      {.z = z_ + row * edge * across + column,
                       .z_stride = across,
                       .row_squares = row_squares_ + row * edge,
-                      .column_squares = column_squares_ + column},
+                      .column_squares = column_squares_ + column,
+                      .variables = variables_.of(all.tiles[index])},
                      stations_[place], products);
 }
 
@@ -333,6 +338,7 @@ void GemmProduct::gather_check(device::Stream& stream) {
   const std::uint64_t count = check_apart_;
   among_layers(stream, [&](device::Stream& on) {
     layers_->all_gather(on, check_.data(), checks_.data(), count * sizeof(double));
+    variables_.gather(on, *layers_);
   });
   const double* sum = checks_.data();
   for (std::uint64_t layer = 1; layer < plan_.box.depth; ++layer) {
@@ -349,6 +355,7 @@ void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
   const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
   if (super_tile.tiles.empty()) return;
   gather_check(stream);
+  variables_.settle(stream, super_number, panels_.scales());
   for (std::uint64_t first = 0; first < super_tile.tiles.size(); first += layers) {
     for (std::uint64_t row = 0; row < edge; row += plan_.exchange_rows) {
       exchange_rows(stream, super_tile, first, intersection({row, plan_.exchange_rows}, {0, edge}));

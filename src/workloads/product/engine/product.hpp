@@ -14,6 +14,7 @@
 #include "runtime/runtime.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tiles.hpp"
+#include "workloads/product/engine/variable_sums.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
@@ -32,8 +33,10 @@ class GemmProduct {
 
   /// Brings A and B to where pipeline.mode wants them before timing begins.
   void load() { panels_.load(); }
-  /// As GemmPanels::normalize(). Between runs.
-  void normalize(std::vector<double> shift, std::vector<double> scale);
+  /// For centred or scaled operands. Between runs.
+  void normalize(const Normalization& normalization);
+  /// Of the last repetition.
+  VariableSums::Totals variable_totals() { return variables_.totals(ring_.compute()); }
   /// One repetition, all of it: when it returns, C has left the device.
   void run();
   /// Of the last repetition.
@@ -109,6 +112,8 @@ class GemmProduct {
   /// refuse to be made on one rank: they and their peers are split off by all.
   std::unique_ptr<comm::Communicator> layers_;
   GemmPanels panels_;
+  VariableSums variables_;
+  bool final_ = false;  ///< Normalization::final
   device::Buffer<std::byte> accumulators_, lanes_;
   std::vector<GemmTiles::Station> stations_;  ///< of level 0's
   /// Z, and the squares of A's rows and of B's column tiles, of the super-tile at work, slice by

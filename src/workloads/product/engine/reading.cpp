@@ -1,7 +1,5 @@
 #include "workloads/product/engine/reading.hpp"
 
-#include <cstring>
-
 #include "device/buffer.hpp"
 #include "kernels/gemm/panel/words.hpp"
 #include "measure/source_ceilings.hpp"
@@ -59,16 +57,8 @@ std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t cou
   if (how.rounded) {
     return gemm::round_elements(how.type, how.precision, how.on_host, from, count, to);
   }
-  // Some whole words at a time, which a core's nearest cache holds until they are summed.
-  constexpr std::uint64_t cached = 8192;
   const std::uint64_t bytes = count * how.element;
-  std::uint64_t sum = 0;
-  for (std::uint64_t first = 0; first < bytes; first += cached) {
-    const std::uint64_t some = std::min(cached, bytes - first);
-    if (from != to) std::memcpy(to + first, from + first, some);
-    sum += gemm::word_sum(to + first, some);
-  }
-  return sum;
+  return from == to ? gemm::word_sum(to, bytes) : gemm::copy_words(from, bytes, to);
 }
 
 bool readers_round(const GemmOperands& operands, bool of_b, bool on_host) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/variables.hpp"
 #include "kernels/gemm/panel/words.hpp"
 
 namespace shardstream::workloads {
@@ -23,6 +24,12 @@ std::size_t slot_bytes_of(const GemmPlan& plan, const pipeline::Ring& staging) {
   return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
 }
 
+/// Element `index` of a row of C.
+bool is_zero(ElementType type, const std::byte* row, std::uint64_t index) {
+  if (type == ElementType::f64) return reinterpret_cast<const double*>(row)[index] == 0;
+  return reinterpret_cast<const float*>(row)[index] == 0;
+}
+
 }  // namespace
 
 void GemmVerdict::add(const FinishedTile& tile) {
@@ -30,6 +37,7 @@ void GemmVerdict::add(const FinishedTile& tile) {
   detection_threshold = std::max(detection_threshold, tile.detection_threshold);
   unchecked += tile.unchecked;
   checksum += tile.weighted;
+  constant += tile.constant;
   squares.push_back({tile.tile, tile.squares});
 }
 
@@ -85,7 +93,7 @@ void GemmTiles::begin(device::Stream& stream, std::uint64_t products) {
   stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
   for (Tile& tile : tiles_) {
     tile.present = false;
-    tile.words = tile.mirror_words = tile.weighted = 0;
+    tile.words = tile.mirror_words = tile.weighted = tile.constant = 0;
     tile.c_words = 0;
   }
   for (std::uint64_t number = 0; number < groups_.size(); ++number) {
@@ -141,10 +149,10 @@ void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   tile.missing = tile.rows.count + (mirrors_leave ? tile.columns.count : 0) + 1;
 
   check(stream, scratch, tile, data, sums, report);
-  if (operands_.alpha != 1 || operands_.beta != 0) add_c(stream, tile, data, report);
-  if (operands_.scale) {  // after the check, which is of the products as they were computed
-    stream.launch(gemm::correlate_kernel(), {data, operands_.precision, tile.rows.count,
-                                             tile.columns.count, edges.n, at.row == at.column});
+  if (operands_.normalizes()) {
+    covariance(stream, tile, data, sums.variables, report);
+  } else if (operands_.alpha != 1 || operands_.beta != 0) {
+    add_c(stream, tile, data, report);
   }
   if (operands_.symmetric && !tile.mirrored) {
     stream.launch(gemm::mirror_kernel(),
@@ -206,6 +214,26 @@ void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
   if (operands_.c) stream.record(*c_added_);
 }
 
+/// After the check, which is of the products as they were computed. Correlations are the same for
+/// every alpha.
+void GemmTiles::covariance(device::Stream& stream, const Tile& tile, std::byte* data,
+                           const Variables& variables, Report* report) {
+  stream.launch(gemm::covariance_kernel(), {.tile = data,
+                                            .precision = operands_.precision,
+                                            .rows = tile.rows.count,
+                                            .columns = tile.columns.count,
+                                            .ld = plan_.problem.tile.n,
+                                            .row_sums = variables.row_sums,
+                                            .column_sums = variables.column_sums,
+                                            .row_factors = variables.row_factors,
+                                            .column_factors = variables.column_factors,
+                                            .samples = static_cast<double>(operands_.k),
+                                            .alpha = operands_.scale ? 1 : operands_.alpha,
+                                            .correlates = operands_.scale,
+                                            .diagonal = !tile.mirrored,
+                                            .threshold = &report->verdict.detection_threshold});
+}
+
 /// Into c_here_, dense, in C's type.
 void GemmTiles::read_c(const Tile& tile) {
   const std::uint64_t columns = tile.columns.count, count = tile.rows.count * columns;
@@ -246,22 +274,28 @@ void GemmTiles::mirror(device::Stream& stream, Tile& tile, const std::byte* data
       [this, &tile](Range rows, const std::byte* here) { take_mirror(tile, rows, here); });
 }
 
-void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number,
-                             const GemmPanels& panels) {
+void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number, const GemmPanels& panels,
+                             const std::uint64_t* unsettled) {
   Group& group = groups_[number];
   const Range batches{number * plan_.own_blocks.count, plan_.own_blocks.count};
   const std::uint64_t each = plan_.batch_sums();
-  group.missing = batches.count;
+  group.unsettled = 0;
+  group.missing = batches.count + (unsettled != nullptr ? 1 : 0);
   stream.record(*group.finished);
   drain_.push(*group.finished,
               reinterpret_cast<const std::byte*>(panels.sums_there() + batches.first * each),
               batches.count, each * sizeof(std::uint64_t),
-              [this, &group, &panels, number, batches, each](Range some, const std::byte* sums) {
+              [this, &group, &panels, each](Range some, const std::byte* sums) {
                 std::copy_n(sums, some.count * each * sizeof(std::uint64_t),
                             reinterpret_cast<std::byte*>(group.sums.data() + some.first * each));
-                if ((group.missing -= some.count) > 0) return;
-                group.failure = panels.failure(batches, group.sums.data());
-                if (group.failure.empty() && journal_ != nullptr) journal_->add_group(number);
+                arrived(group, panels, some.count);
+              });
+  if (unsettled == nullptr) return;
+  drain_.push(*group.finished, reinterpret_cast<const std::byte*>(unsettled), 1, sizeof(*unsettled),
+              [this, &group, &panels](Range, const std::byte* there) {
+                std::copy_n(there, sizeof(group.unsettled),
+                            reinterpret_cast<std::byte*>(&group.unsettled));
+                arrived(group, panels, 1);
               });
 }
 
@@ -279,6 +313,9 @@ void GemmTiles::take(Tile& tile, Range rows, const std::byte* data) {
     weighted += sums.weighted(row * operands_.n + column);
     if (tile.mirrored) weighted += sums.weighted(column * operands_.n + row, operands_.n);
     tile.row_squares[rows.first + i] = sums.squares;
+    if (operands_.normalizes() && row >= column && row - column < tile.columns.count) {
+      tile.constant += is_zero(type_, data + i * row_bytes_, row - column) ? 1 : 0;
+    }
   }
   tile.words += words;
   tile.weighted += weighted;
@@ -302,13 +339,25 @@ void GemmTiles::arrived(Tile& tile, std::uint64_t parts) {
     journal_->add(piece_of(finished(tile), tile.group));
 }
 
+/// A group whose tiles are computed again is not finished.
+void GemmTiles::arrived(Group& group, const GemmPanels& panels, std::uint64_t parts) {
+  if ((group.missing -= parts) > 0) return;
+  const auto number = static_cast<std::uint64_t>(&group - groups_.data());
+  const std::uint64_t blocks = plan_.own_blocks.count;
+  group.failure = panels.failure({number * blocks, blocks}, group.sums.data());
+  if (group.failure.empty() && group.unsettled == 0 && journal_ != nullptr) {
+    journal_->add_group(number);
+  }
+}
+
 FinishedTile GemmTiles::finished(const Tile& tile) const {
   return {.tile = tile.number,
           .weighted = tile.weighted,
           .squares = tile.squares,
           .worst = tile.report.verdict.worst,
           .detection_threshold = tile.report.verdict.detection_threshold,
-          .unchecked = tile.report.verdict.unchecked};
+          .unchecked = tile.report.verdict.unchecked,
+          .constant = tile.constant};
 }
 
 // ---------------------------------------------------------------- whether it is right

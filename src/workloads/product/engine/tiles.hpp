@@ -32,6 +32,7 @@ struct GemmVerdict {
   double detection_threshold = 0;  ///< a deviation of one element that no row's check would miss
   std::uint64_t unchecked = 0;     ///< rows of tiles whose operands are not all finite
   std::uint64_t checksum = 0;      ///< sum of each element's bits times its weight, mod 2^64
+  std::uint64_t constant = 0;      ///< zeros on the diagonal of a normalized C
   struct Squares {
     std::uint64_t tile;  ///< row * tile_columns + column
     double sum;          ///< of its elements' squares, those of its mirror included
@@ -63,12 +64,18 @@ class GemmTiles {
     std::unique_ptr<device::Event> finished_;
     std::uint64_t pushed_ = 0;
   };
+  /// What a tile of centred or scaled variables becomes C with: gemm::CovarianceArgs.
+  struct Variables {
+    const double *row_sums = nullptr, *column_sums = nullptr;
+    const double *row_factors = nullptr, *column_factors = nullptr;
+  };
   /// What a tile is checked against: gemm::CheckTileArgs.
   struct Sums {
     const double* z;
     std::uint64_t z_stride;
     const double* row_squares;
     const double* column_squares;
+    Variables variables;
   };
 
   /// The run multiplies `products` blocks: the whole of its progress.
@@ -87,7 +94,10 @@ class GemmTiles {
     drain_.wait(stream, station.pushed_);
   }
   /// All batches of the group, a super-tile, have been computed behind the work of `stream`.
-  void finish_group(device::Stream& stream, std::uint64_t group, const GemmPanels& panels);
+  /// `unsettled`: on the device, variables whose tiles another pass computes again, so that these
+  /// are not finished; null: none.
+  void finish_group(device::Stream& stream, std::uint64_t group, const GemmPanels& panels,
+                    const std::uint64_t* unsettled);
   /// Until all has been written.
   void finish();
 
@@ -112,24 +122,29 @@ class GemmTiles {
     Report report{};
     std::vector<double> row_squares;
     std::atomic<std::uint64_t> words = 0, mirror_words = 0, weighted = 0;
-    std::atomic<std::uint64_t> missing = 0;  ///< rows of it and its mirror, and the report
-    double squares = 0;                      ///< once nothing is missing
+    std::atomic<std::uint64_t> constant = 0;  ///< zeros on C's diagonal
+    std::atomic<std::uint64_t> missing = 0;   ///< rows of it and its mirror, and the report
+    double squares = 0;                       ///< once nothing is missing
   };
   struct Group {
     std::unique_ptr<device::Event> finished;
     std::vector<std::uint64_t> sums;
-    std::atomic<std::uint64_t> missing = 0;
+    std::uint64_t unsettled = 0;
+    std::atomic<std::uint64_t> missing = 0;  ///< batches, and the number of unsettled variables
     std::string failure;
   };
 
   void check(device::Stream& stream, unsigned scratch, const Tile& tile, const std::byte* data,
              const Sums& sums, Report* report);
   void add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report);
+  void covariance(device::Stream& stream, const Tile& tile, std::byte* data,
+                  const Variables& variables, Report* report);
   void read_c(const Tile& tile);
   void mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report);
   void take(Tile& tile, Range rows, const std::byte* data);
   void take_mirror(Tile& tile, Range rows, const std::byte* data);
   void arrived(Tile& tile, std::uint64_t parts);
+  void arrived(Group& group, const GemmPanels& panels, std::uint64_t parts);
   FinishedTile finished(const Tile& tile) const;
   std::string failure(const Tile& tile) const;
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/text.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using study::Estimate;
 using Rows = std::vector<std::vector<double>>;
 
-constexpr double twice = 2;  // how far a law is drawn beyond the largest size
+constexpr double twice = 2;  // a law is drawn up to twice the largest size
 
 /// ranks, value, low end, high end; without an interval both ends are the value.
 Rows rows_of(const StudyReport& study, const std::function<Estimate(const study::Size&)>& of) {
@@ -45,7 +45,7 @@ Rows launches_of(const StudyReport& study) {
   return rows;
 }
 
-/// Numbers of ranks between two sizes of which the larger one is on more hosts.
+/// The numbers of ranks between two sizes if the larger size uses more hosts.
 std::vector<double> node_boundaries(const StudyReport& study) {
   std::vector<double> boundaries;
   double ranks = 0, hosts = 0;
@@ -80,8 +80,8 @@ bool has_one_size(const StudyReport& study) {
   return study.table.sizes.size() < 2;
 }
 
-/// The fitted law at a number of ranks that need not be whole: the time (strong) or the efficiency
-/// (weak) of one new launch.
+/// The prediction of the fitted law for one new launch: the time (strong) or the efficiency (weak).
+/// The number of ranks need not be whole.
 Estimate law_at(const StudyReport& study, double ranks) {
   if (study.gustafson) {
     return study.gustafson->predict_efficiency(static_cast<int>(std::lround(ranks)));

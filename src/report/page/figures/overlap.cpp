@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 #include "study/causes.hpp"
 
 namespace shardstream::report::page {
@@ -70,7 +70,7 @@ Grid grid_of(const std::vector<Overlaps>& sizes) {
   for (const Overlaps& size : sizes) {
     for (const auto& [name, seconds] : size.busy) names.insert(name);
   }
-  Grid grid{{"ranks", "overlap, mean of the ranks", "least", "most", "time [s]"}};
+  Grid grid{{"ranks", "overlap, mean of the ranks", "minimum", "maximum", "time [s]"}};
   for (const auto& name : names) grid.header.push_back(name + " busy, mean [s]");
   for (const Overlaps& size : sizes) {
     std::vector<std::string> cells = {fmt::format("{}", size.ranks)};
@@ -93,7 +93,7 @@ Figure overlap_figure(const DetailedStudy& detailed) {
   const StudyReport& study = *detailed.study;
   Figure figure{"overlap", "How well the stages of the pipeline overlap",
                 "1: a repetition takes as long as its longest stage. 0: the stages work one after "
-                "another. Bars reach from the rank with the least overlap to that with the most.",
+                "another. Bars reach from the minimum to the maximum of the ranks.",
                 basis_of_medians(study)};
   std::vector<Overlaps> sizes;
   std::vector<std::vector<double>> rows;

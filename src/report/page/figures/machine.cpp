@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/text.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -23,7 +23,7 @@ double in_work(const Ceiling& ceiling, const std::string& unit) {
   return unit == "GB" && ceiling.unit == "GB/s" ? 1 : NAN;
 }
 
-/// The way of the data: the host link, or else the first memory or source that all data pass.
+/// The ceiling of the data transfer: the host link, or else the first memory or source on the path.
 const Ceiling* way_of(const Details& details) {
   const Ceiling* way = nullptr;
   for (const Ceiling& ceiling : details.ceilings) {
@@ -33,7 +33,7 @@ const Ceiling* way_of(const Details& details) {
   return way;
 }
 
-/// The way of the data, and the lowest of the other ceilings on the path that count work.
+/// The ceiling of the data transfer, and the lowest other ceiling on the path that counts work.
 Roofs roofs_of(const Details& details, const StudyReport& study, double ranks) {
   Roofs roofs;
   const Ceiling* const way = way_of(details);
@@ -51,7 +51,7 @@ Roofs roofs_of(const Details& details, const StudyReport& study, double ranks) {
   return roofs;
 }
 
-/// A roof over intensities: the lower one of bandwidth times intensity and peak.
+/// A roof over intensities: the minimum of bandwidth times intensity and peak.
 Rows roof_line(const Roofs& roofs, double from, double to) {
   Rows rows;
   constexpr int steps = 60;
@@ -69,7 +69,7 @@ double streamed(const Details& details, const RunFile& run) {
   return details.streamed > 0 ? details.streamed / giga : run.work_unit == "GB" ? run.work : NAN;
 }
 
-/// Points of intensity and rate below the roofs of the smallest and, if there are several sizes, of
+/// Points of intensity and rate, with the roofs of the smallest and, if there are several sizes, of
 /// the largest size.
 void draw_roofs(Figure& figure, const StudyReport& study, const Rows& points, const Roofs& roofs,
                 const Roofs& last, bool has_sizes) {
@@ -112,7 +112,7 @@ Grid roof_grid(const DetailedStudy& detailed) {
   return grid;
 }
 
-/// Energy of a repetition in joules, and the GPUs' hours of one; NaN if unknown.
+/// The energy of a repetition in joules, and its GPU hours; NaN if unknown.
 double energy_of(const RunFile& run) {
   return run.number("energy") / static_cast<double>(run.repetitions.size());
 }
@@ -175,7 +175,7 @@ Figure roofline_figure(const DetailedStudy& detailed) {
       points, [](const auto& row) { return std::isfinite(row[0]) && row[0] > 0; });
   if (!known || !(roofs.bandwidth > 0)) {
     return missing(figure.id, figure.title,
-                   known ? "the files have no ceiling of the data's way"
+                   known ? "the files have no ceiling on the path of the data"
                          : "the work is not counted in operations or bytes");
   }
   draw_roofs(figure, study, points, roofs, last, has_sizes);

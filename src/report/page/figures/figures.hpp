@@ -1,10 +1,11 @@
-// The figures of a study, a function each. If the files lack the data, the figure says so.
+// The figures of a study, one function each. If the files do not have the data, the figure tells
+// so.
 #pragma once
 
 #include <vector>
 
 #include "report/page/details.hpp"
-#include "report/page/figure.hpp"
+#include "report/page/figures/figure.hpp"
 #include "report/studies.hpp"
 
 namespace shardstream::report::page {
@@ -30,39 +31,38 @@ DetailedStudy with_details(const StudyReport& study);
 std::vector<int> ranks_of(const StudyReport& study);
 /// "6 launches, bars are 95 % intervals over launches"
 std::string basis_of(const StudyReport& study);
-/// Why figures of parts are missing for files of old versions.
+/// The reason why figures of phases are missing for files of old versions.
 inline constexpr const char* old_files =
-    "the files do not say which part of a phase was inside the timed repetitions; runs of newer "
-    "versions do";
-/// Which launches the figures of `medians` and of `traced` show, as sentences.
+    "the files do not contain the timed part of each phase; runs of newer versions do";
+/// Sentences on the launches that figures of `medians` and of `traced` show.
 std::string basis_of_medians(const StudyReport& study);
 std::string basis_of_traced(const DetailedStudy& detailed);
-/// Whether `run` is one that scale made for its spans alone.
+/// Whether scale made `run` only for its spans.
 bool is_timeline_run(const RunFile& run);
 
-// scaling_figures.cpp
+// scaling.cpp
 Figure time_figure(const StudyReport& study);
 Figure speedup_figure(const StudyReport& study);
 Figure efficiency_figure(const StudyReport& study);
 Figure karp_flatt_figure(const StudyReport& study);
 Figure law_figure(const StudyReport& study);
 
-// cause_figures.cpp
+// causes.cpp
 Figure to_result_figure(const StudyReport& study);
 Figure host_causes_figure(const DetailedStudy& detailed);
 Figure device_causes_figure(const DetailedStudy& detailed);
 
-// overlap_figure.cpp
+// overlap.cpp
 Figure overlap_figure(const DetailedStudy& detailed);
 
-// machine_figures.cpp
+// machine.cpp
 Figure roofline_figure(const DetailedStudy& detailed);
 Figure energy_figure(const StudyReport& study);
 Figure cost_figure(const StudyReport& study);
 
-// timeline_figure.cpp
-/// One for each size that has spans, the largest size first, at most eight; at least one, which may
-/// be missing.
+// timeline.cpp
+/// One figure for each size with spans, the largest size first, at most eight. If there are none,
+/// one figure without a picture.
 std::vector<Figure> timeline_figures(const DetailedStudy& detailed);
 
 }  // namespace shardstream::report::page

@@ -12,7 +12,7 @@
 
 namespace shardstream::report::page {
 
-/// Colour (Okabe and Ito), dashes and marker of a series: each tells it from the others.
+/// The colour (Okabe and Ito), dashes and marker of a series. Each of them identifies the series.
 struct Style {
   std::string_view colour;
   std::string_view dashes;  ///< lengths with blanks between them; empty: a full line
@@ -26,11 +26,11 @@ inline constexpr std::array<Style, 6> styles = {{{"#0072B2", "", 7},
                                                  {"#56B4E9", "5 2", 4}}};
 inline constexpr Style ideal_style = {"#808890", "3 4", 0};
 
-/// gnuplot's words for a line or its markers in this style.
+/// The gnuplot options for a line or its markers in this style.
 std::string line_of(const Style& style, double width = 1.6);
 std::string points_of(const Style& style, double size = 0.75);
 
-/// How a series looks, for the legend.
+/// The symbol of a series in the legend.
 enum class Look { line, points, line_and_points, band, box };
 
 struct Legend {
@@ -39,12 +39,13 @@ struct Legend {
   std::string words;
 };
 
-/// A gnuplot script that is made of numbers and of words of this program.
+/// A gnuplot script. It contains only numbers and texts of this program, since gnuplot's language
+/// can start programs.
 class Script {
  public:
   explicit Script(int width = 400, int height = 280);
   void set(const std::string& setting) { settings_ += setting + '\n'; }
-  /// Draws rows of numbers `how`: "using 1:2 with lines". Without rows it draws nothing.
+  /// Draws rows of numbers; `how` is "using 1:2 with lines". Draws nothing without rows.
   void plot(const std::vector<std::vector<double>>& rows, const std::string& how);
   /// Whether there is nothing to draw.
   bool is_empty() const { return plots_.empty(); }
@@ -55,10 +56,11 @@ class Script {
   int blocks_ = 0;
 };
 
-/// Least and greatest of positive or of any finite values, with some room around.
+/// The minimum and maximum of an axis.
 struct Extent {
   double lo = 0, hi = 0;
 };
+/// The extent of the positive values, with a margin.
 Extent log_extent(const std::vector<double>& values);
 /// At most about six round numbers on a logarithmic axis, as gnuplot's list of tics.
 std::string log_tics(const Extent& extent);
@@ -68,28 +70,29 @@ void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond
 void set_log_axis(Script& script, const std::string& label, const std::vector<double>& values);
 
 struct Figure {
-  std::string id;           ///< a plain word, unique in a study
-  std::string title;        ///< what it shows
+  std::string id;  ///< a plain word, unique in a study
+  std::string title;
   std::string how_to_read;  ///< one line
   std::string basis;        ///< launches and intervals
   std::vector<Legend> legend = {};
-  std::string script = {};       ///< empty: nothing to draw
-  std::string wide_script = {};  ///< the same picture for wide screens; empty: the other one
-  std::string why_missing = {};  ///< why there is no script
-  std::map<std::string, std::string> labels = {};  ///< words of a script, and the texts that they
-                                                   ///< stand for, which may come from files
+  std::string script = {};       ///< empty if there is nothing to draw
+  std::string wide_script = {};  ///< a variant for wide screens; empty: `script`
+  std::string why_missing = {};  ///< the reason if there is no script
+  /// Placeholders in the scripts, and the texts that replace them, which may come from files.
+  std::map<std::string, std::string> labels = {};
   Grid numbers = {};
   std::vector<std::string> pictures = {};  ///< of `script` and `wide_script`, ready for the page
 };
 
-/// A figure whose place says why it is not there.
+/// A figure without a picture, which shows the reason instead.
 Figure missing(std::string id, std::string title, std::string why);
 
-/// As HTML. `study` makes ids unique; `why_not` says why a script has no picture.
+/// The figure as HTML. `study` makes ids unique; `why_not` is the reason if a script has no
+/// picture.
 std::string to_html(const Figure& figure, const std::string& study, const std::string& why_not);
 
-/// A figure that has pictures as an SVG document with title, legend and basis, dark on white.
-/// `subtitle` says what was measured.
+/// The figure, which must have pictures, as an SVG document with title, legend and basis, dark on
+/// white. `subtitle` describes the measurement.
 std::string to_svg(const Figure& figure, const std::string& subtitle);
 
 /// "0.9500", "1.234e+06"; "-" if it is not finite.

@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "core/text.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 #include "report/study_ini.hpp"
 
 namespace shardstream::report::page {
 namespace {
 
-/// The run on so many ranks that has spans; null if there is none.
+/// The run on `ranks` ranks with spans; null if there is none.
 const RunFile* traced_run(const StudyReport& study, const std::vector<const RunFile*>& nearest,
                           int ranks) {
   if (const RunFile* const run = study.timeline_on(static_cast<std::uint64_t>(ranks))) return run;

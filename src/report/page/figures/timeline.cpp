@@ -7,17 +7,17 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 
 namespace shardstream::report::page {
 namespace {
 
 using Rows = std::vector<std::vector<double>>;
 
-constexpr int max_ranks = 4;              // that are drawn
-constexpr double resolution = 1.0 / 900;  // of the width: shorter gaps are not drawn
+constexpr int max_ranks = 4;              // number of ranks that are drawn
+constexpr double resolution = 1.0 / 900;  // share of the width; shorter gaps are not drawn
 
-/// The kinds of phases that are drawn, with their words in the legend. Waiting stays blank.
+/// The kinds of phases that are drawn, with their texts in the legend. Waiting is blank.
 const std::vector<std::pair<std::string, std::string>> kinds = {
     {"useful", "kernels, reading, writing"},
     {"transfer", "copies"},
@@ -27,7 +27,7 @@ struct Piece {
   std::int64_t start, end;
 };
 
-/// The spans of a row of the picture by kind: of a rank, and of a kind of track.
+/// A row of the picture: the spans of one kind of track of one rank, by kind of phase.
 struct Lane {
   int rank = 0;
   std::string name;
@@ -38,8 +38,8 @@ struct Window {
   std::int64_t begin = 0, end = 0;
 };
 
-/// The last timed repetition: rank 0's main thread begins it with a phase that occurs in timed
-/// repetitions only.
+/// The last timed repetition, which rank 0's main thread begins with a phase that occurs only in
+/// timed repetitions.
 std::optional<Window> last_repetition(const Details& details, const RunFile& run,
                                       const PhaseIndex& phases) {
   std::vector<std::int64_t> starts;
@@ -60,7 +60,7 @@ std::optional<Window> last_repetition(const Details& details, const RunFile& run
 }
 
 std::vector<Lane> lanes_of(const Details& details, const PhaseIndex& phases, Window window) {
-  // These show what the main thread's phases contain.
+  // These tracks show the contents of the main thread's phases.
   const bool has_other_tracks = std::ranges::any_of(
       details.phases, [](const RankPhase& each) { return each.track != "main"; });
   std::vector<Lane> lanes;
@@ -80,7 +80,7 @@ std::vector<Lane> lanes_of(const Details& details, const PhaseIndex& phases, Win
     lane->pieces[phase->kind].push_back(
         {std::max(span.start, window.begin), std::min(span.end, window.end)});
   }
-  const auto place = [](const Lane& lane) {  // along the way of the data
+  const auto place = [](const Lane& lane) {  // in the order of the data path
     constexpr std::array<std::string_view, 7> order = {"reader",   "upload", "arrive", "compute",
                                                        "download", "writer", "combine"};
     return std::tuple(lane.rank, std::ranges::find(order, lane.name) - order.begin());
@@ -89,7 +89,7 @@ std::vector<Lane> lanes_of(const Details& details, const PhaseIndex& phases, Win
   return lanes;
 }
 
-/// Joins pieces between which the picture would show no gap.
+/// Joins pieces whose gaps would be invisible in the picture.
 std::vector<Piece> thinned(std::vector<Piece> pieces, Window window) {
   const auto gap =
       static_cast<std::int64_t>(static_cast<double>(window.end - window.begin) * resolution);
@@ -175,7 +175,7 @@ Grid grid_of(const std::vector<Lane>& lanes, Window window) {
   return grid;
 }
 
-/// The lanes' names as the picture has room for them.
+/// The names of the lanes, shortened to fit into the picture.
 void add_labels(Figure& figure, const std::vector<Lane>& lanes) {
   constexpr std::size_t longest = 10;
   for (std::size_t i = 0; i < lanes.size(); ++i) {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/text.hpp"
-#include "report/page/figures.hpp"
+#include "report/page/figures/figures.hpp"
 #include "study/causes.hpp"
 
 namespace shardstream::report::page {
@@ -13,7 +13,7 @@ namespace {
 
 using Rows = std::vector<std::vector<double>>;
 
-/// A part of the time to result, with its seconds at each size.
+/// A part of the time to result, with its time at each size in seconds.
 struct Part {
   std::string name;
   std::vector<double> seconds;
@@ -23,7 +23,7 @@ double known(double seconds) {
   return std::isfinite(seconds) ? std::max(0.0, seconds) : 0;
 }
 
-/// The slowest rank's seconds of collectives on the main thread, in all timed repetitions.
+/// The time of collectives on the main thread of the slowest rank, in all timed repetitions.
 double combining(const RunFile& run) {
   double seconds = 0;
   for (const PhaseTime& phase : run.phases) {
@@ -32,7 +32,7 @@ double combining(const RunFile& run) {
   return seconds;
 }
 
-/// Seconds between two steps of the start; the earlier one may be missing in a run.
+/// The time between two steps of the start. The earlier step may be missing in a run.
 double between(const RunFile& run, std::initializer_list<const char*> earlier, const char* step) {
   double before = 0;
   for (const char* name : earlier) before = std::max(before, known(run.step(name)));
@@ -73,14 +73,14 @@ std::vector<Part> parts_of(const StudyReport& study) {
   return found;
 }
 
-/// How a box of the i-th part is filled; patterns differ as well as colours.
+/// The fill of the box of part i: parts differ in pattern and in colour.
 std::string fill_of(std::size_t i) {
   static constexpr std::array<const char*, 6> fills = {"solid 0.85", "pattern 4", "solid 0.3",
                                                        "solid 1",    "pattern 5", "pattern 2"};
   return fmt::format("fs {} border lc rgb '{}' lw 1", fills[i], styles[i].colour);
 }
 
-/// The useful seconds of each rank's host threads: the mean of its working threads.
+/// The useful time of each rank's host threads: the mean of its working threads.
 std::vector<double> host_useful(const Details& details, double wall) {
   std::map<int, std::map<std::string, double>> tracks;  // useful seconds, by rank
   std::map<int, double> main, idle;
@@ -93,7 +93,7 @@ std::vector<double> host_useful(const Details& details, double wall) {
     }
   }
   std::vector<double> useful;
-  if (tracks.empty()) {  // one thread does all; its phases may contain its waiting
+  if (tracks.empty()) {  // a single thread does everything; its phases may contain waiting
     for (const auto& [rank, seconds] : main) {
       useful.push_back(std::min(seconds, std::max(0.0, wall - idle[rank])));
     }
@@ -107,13 +107,13 @@ std::vector<double> host_useful(const Details& details, double wall) {
   return useful;
 }
 
-/// Seconds of each rank's device in kernels, and in anything; from sums of phases if there are no
-/// spans, and then the latter are empty.
+/// The time of each rank's device in kernels, and in any activity. Without spans, kernels come from
+/// the sums of phases, and the time in any activity is empty.
 struct DeviceTimes {
   std::vector<double> kernels, active;
 };
 
-/// From spans, inside the time in which the main threads were in phases of timed repetitions only.
+/// From spans, within the phases of the main threads that occur only in timed repetitions.
 DeviceTimes device_times(const Details& details) {
   const PhaseIndex phases(details);
   std::int64_t begin = INT64_MAX, end = 0;
@@ -139,7 +139,7 @@ DeviceTimes device_times(const Details& details) {
   return times;
 }
 
-/// Without spans: the kernels of a rank run in one stream, so that their spans do not overlap.
+/// Without spans. The kernels of a rank run in one stream, so they do not overlap.
 std::vector<double> kernel_sums(const Details& details) {
   std::map<int, double> kernels;
   for (const RankPhase& phase : details.phases) {
@@ -150,8 +150,8 @@ std::vector<double> kernel_sums(const Details& details) {
   return sums;
 }
 
-/// Lines of shares over the numbers of ranks. `rows` have the ranks first, then a share for each
-/// of `names`; the last one is the total.
+/// Lines of shares over the numbers of ranks. Each row has the number of ranks, then a share for
+/// each of `names`; the last share is the total.
 void plot_shares(Figure& figure, const StudyReport& study, const Rows& rows,
                  const std::vector<std::string>& names) {
   Script script;
@@ -180,7 +180,7 @@ void plot_shares(Figure& figure, const StudyReport& study, const Rows& rows,
   figure.script = script.text();
 }
 
-/// The useful time for the work of the smallest size over that for this size's, a unit of work.
+/// The useful time per unit of work at the smallest size, divided by that at this size.
 double computation(const std::vector<double>& reference, double reference_work,
                    const std::vector<double>& here, double work) {
   double before = 0, now = 0;
@@ -298,7 +298,7 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
                 {"balance of devices", "kernels' share of activity", "active share", "total"});
   } else {
     plot_shares(figure, study, rows, {"balance of devices", "busy share of the busiest", "total"});
-    figure.basis += " Copies are not separated: that takes a timeline at each size.";
+    figure.basis += " Copies are not separated: that needs a timeline at each size.";
   }
   return figure;
 }

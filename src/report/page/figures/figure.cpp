@@ -1,4 +1,4 @@
-#include "report/page/figure.hpp"
+#include "report/page/figures/figure.hpp"
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ std::string dashes_of(const Style& style) {
   return fmt::format("dt ({})", list);
 }
 
-/// A marker in a box from 0 to 12, as gnuplot draws it.
+/// A marker like gnuplot's, in a box from 0 to 12.
 std::string marker_of(const Style& style) {
   switch (style.point) {
     case 5:
@@ -101,7 +101,7 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
-/// Width and height by the picture's viewBox.
+/// Width and height from the viewBox of the picture.
 std::pair<int, int> size_of(const std::string& picture) {
   std::pair<int, int> size;
   const auto at = picture.find("viewBox");
@@ -137,7 +137,7 @@ class Column {
                         picture);
     y_ += height;
   }
-  /// The document: dark on white, so that it can stand on any page.
+  /// The document: dark on white, so that it fits on any page.
   std::string document(const std::string& title, int width) const {
     return fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
@@ -194,7 +194,7 @@ std::string Script::text() const {
 }
 
 Extent log_extent(const std::vector<double>& values) {
-  constexpr double smallest = 1e-100, largest = 1e100;  // no measurement is beyond
+  constexpr double smallest = 1e-100, largest = 1e100;  // beyond any measurement
   Extent extent{INFINITY, 0};
   for (const double value : values) {
     if (!std::isfinite(value) || value <= 0) continue;
@@ -203,8 +203,8 @@ Extent log_extent(const std::vector<double>& values) {
   }
   if (extent.hi <= 0) return {0.1, 10};
   const double room = std::max(1.08, std::pow(extent.hi / extent.lo, 0.06));
-  const double least = 1.5;  // a flat curve shall not fill the picture
-  const double more = std::max(1.0, std::sqrt(least / (extent.hi / extent.lo)));
+  const double min_ratio = 1.5;  // a flat curve must not fill the picture
+  const double more = std::max(1.0, std::sqrt(min_ratio / (extent.hi / extent.lo)));
   return {extent.lo / room / more, extent.hi * room * more};
 }
 
@@ -298,7 +298,8 @@ std::string to_svg(const Figure& figure, const std::string& subtitle) {
 std::string number_text(double value, int digits) {
   if (!std::isfinite(value)) return "-";
   std::array<char, 64> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%#.*g", digits, value);  // 0.960, and not 0.96
+  std::snprintf(buffer.data(), buffer.size(), "%#.*g", digits,
+                value);  // "#" keeps trailing zeros: 0.960
   std::string text = buffer.data();
   if (text.ends_with('.')) text.pop_back();
   return text;

@@ -1,0 +1,191 @@
+#include "kernels/gemm/panel/variables.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/gemm/cuda.hpp"
+#include "kernels/gemm/panel/rounding.hpp"
+#include "kernels/vector_clones.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+constexpr unsigned width = 4;  // spelled out: compilers make no vectors of sums of doubles
+using Doubles [[gnu::vector_size(width * sizeof(double))]] = double;
+
+template <class T>
+[[gnu::always_inline]] inline void load(const T* from, Doubles& to) {
+  using Four [[gnu::vector_size(width * sizeof(T))]] = T;
+  Four four;
+  std::memcpy(&four, from, sizeof(four));
+  to = __builtin_convertvector(four, Doubles);
+}
+
+struct Moment {
+  double sum = 0, squares = 0;
+
+  void take(double x) {
+    sum += x;
+    squares += x * x;
+  }
+};
+
+constexpr std::uint64_t together = 512;  // columns whose sums the nearest cache holds
+
+struct Moments {
+  double sums[together], squares[together];
+};
+
+/// Adds `samples` rows of up to `together` columns, in order.
+template <class T>
+[[gnu::always_inline]] inline void add_rows(const T* x, std::uint64_t ld, std::uint64_t samples,
+                                            std::uint64_t columns, Moments& to) {
+  std::uint64_t v = 0;
+  for (; v + width <= columns; v += width) {
+    Doubles sum, square;
+    std::memcpy(&sum, to.sums + v, sizeof(sum));
+    std::memcpy(&square, to.squares + v, sizeof(square));
+    for (std::uint64_t s = 0; s < samples; ++s) {
+      Doubles d;
+      load(x + s * ld + v, d);
+      sum += d;
+      square += d * d;
+    }
+    std::memcpy(to.sums + v, &sum, sizeof(sum));
+    std::memcpy(to.squares + v, &square, sizeof(square));
+  }
+  for (; v < columns; ++v) {
+    Moment some{to.sums[v], to.squares[v]};
+    for (std::uint64_t s = 0; s < samples; ++s) some.take(static_cast<double>(x[s * ld + v]));
+    to.sums[v] = some.sum, to.squares[v] = some.squares;
+  }
+}
+
+/// Of B's columns [begin, end), samples [first, end of them).
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void add_columns(const VariableSumsArgs& args, Rows variables,
+                                           Rows samples) {
+  constexpr std::uint64_t step = 8;  // rows whose elements arrive side by side
+  const T* const panel = static_cast<const T*>(args.panel);
+  Moments some;
+  for (std::uint64_t v = variables.begin; v < variables.end; v += together) {
+    const std::uint64_t columns = std::min(together, variables.end - v);
+    std::fill_n(some.sums, columns, 0.0);
+    std::fill_n(some.squares, columns, 0.0);
+    for (std::uint64_t s = samples.begin; s < samples.end; s += step) {
+      add_rows(panel + s * args.ld + v, args.ld, std::min(step, samples.end - s), columns, some);
+    }
+    for (std::uint64_t i = 0; i < columns; ++i) {
+      args.sums[v + i] += some.sums[i];
+      args.squares[v + i] += some.squares[i];
+    }
+  }
+}
+
+/// Of A's rows [begin, end): some of them side by side, so that additions need not wait for one
+/// another.
+template <class T>
+void add_rows_of_a(const VariableSumsArgs& args, Rows variables, Rows samples) {
+  constexpr std::uint64_t beside = 8;
+  const T* const panel = static_cast<const T*>(args.panel);
+  for (std::uint64_t v = variables.begin; v < variables.end; v += beside) {
+    const std::uint64_t count = std::min(beside, variables.end - v);
+    Moment some[beside];
+    for (std::uint64_t s = samples.begin; s < samples.end; ++s) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        some[i].take(static_cast<double>(panel[(v + i) * args.ld + s]));
+      }
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+      args.sums[v + i] += some[i].sum;
+      args.squares[v + i] += some[i].squares;
+    }
+  }
+}
+
+template <class T>
+void add_samples(const VariableSumsArgs& args, Rows variables) {
+  for (std::uint64_t s = 0; s < args.depth; s += samples_a_sum) {
+    const Rows samples{s, std::min(s + samples_a_sum, args.depth)};
+    args.by_row ? add_rows_of_a<T>(args, variables, samples)
+                : add_columns<T>(args, variables, samples);
+  }
+}
+
+/// On a host panels are doubles with fp64, else floats.
+void variable_sums(const VariableSumsArgs& args, unsigned part, unsigned parts) {
+  const Rows variables = rows_of(args.variables, part, parts);
+  if (args.first) {
+    std::fill(args.sums + variables.begin, args.sums + variables.end, 0.0);
+    std::fill(args.squares + variables.begin, args.squares + variables.end, 0.0);
+  }
+  args.precision == Precision::fp64 ? add_samples<double>(args, variables)
+                                    : add_samples<float>(args, variables);
+}
+
+void settle(const SettleArgs& args, unsigned part, unsigned parts) {
+  const Rows variables = rows_of(args.variables, part, parts);
+  std::uint64_t unsettled = 0;
+  for (std::uint64_t v = variables.begin; v < variables.end; ++v) {
+    unsettled += detail::settle(args, v, [](double x) { return std::sqrt(x); }) ? 0 : 1;
+  }
+  if (args.unsettled != nullptr && unsettled > 0) {
+    std::atomic_ref(*args.unsettled).fetch_add(unsettled, std::memory_order_relaxed);
+  }
+}
+
+/// One row; `column_sums` null: nothing is subtracted.
+template <class T>
+SHARDSTREAM_VECTOR_CLONES void covariance_row(T* row, const double* column_sums,
+                                              const double* column_factors, double row_share,
+                                              double alpha, double row_factor,
+                                              std::uint64_t count) {
+  for (std::uint64_t c = 0; c < count; ++c) {
+    const double product = static_cast<double>(row[c]);
+    const double off = column_sums == nullptr ? 0 : row_share * column_sums[c];
+    row[c] = static_cast<T>((product - off) * alpha * row_factor * column_factors[c]);
+  }
+}
+
+double largest(const double* factors, std::uint64_t count) {
+  double most = 0;
+  for (std::uint64_t i = 0; i < count; ++i) most = factors[i] > most ? factors[i] : most;
+  return most;
+}
+
+void covariance(const CovarianceArgs& args, unsigned part, unsigned parts) {
+  if (part == 0) {
+    *args.threshold *=
+        largest(args.row_factors, args.rows) * largest(args.column_factors, args.columns);
+  }
+  const Rows rows = rows_of(args.rows, part, parts);
+  with_rounded_type(args.precision, [&](auto of) {
+    using T = typename decltype(of)::type;
+    for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
+      T* const row = static_cast<T*>(args.tile) + r * args.ld;
+      const double share = args.row_sums == nullptr ? 0 : args.row_sums[r] / args.samples;
+      covariance_row(row, args.column_sums, args.column_factors, share, args.alpha,
+                     args.row_factors[r], args.columns);
+      if (!args.correlates) continue;
+      for (std::uint64_t c = 0; c < args.columns; ++c) {
+        row[c] = correlation(row[c], args.diagonal && r == c);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+Kernel<VariableSumsArgs> variable_sums_kernel() {
+  return {"gemm_variable_sums", variable_sums, with_cuda<cuda::variable_sums>()};
+}
+Kernel<SettleArgs> settle_kernel() {
+  return {"gemm_settle", settle, with_cuda<cuda::settle>()};
+}
+Kernel<CovarianceArgs> covariance_kernel() {
+  return {"gemm_covariance", covariance, with_cuda<cuda::covariance>()};
+}
+
+}  // namespace shardstream::gemm

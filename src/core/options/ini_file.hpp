@@ -1,0 +1,16 @@
+// Reads options from an INI file.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "core/options/row.hpp"
+
+namespace shardstream::options {
+
+/// Adds every value of the file. Throws UsageError, with the line, if the file cannot be read or
+/// has an unknown key. The values themselves are not checked.
+void read_ini(const std::vector<OptionRow>& rows, const std::filesystem::path& file,
+              Values& values);
+
+}  // namespace shardstream::options

@@ -1,0 +1,78 @@
+#include "experiments/available.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "experiments/context.hpp"
+#include "kernels/kernel.hpp"
+#include "measure/source_ceilings.hpp"
+
+namespace shardstream::experiments {
+
+std::string obstacle(const Experiment& experiment, const runtime::Runtime& runtime) {
+  const device::DeviceInfo& device = runtime.device->info();
+  if (device.backend != "cuda" && experiment.run_host != nullptr) return {};
+  if (!built_with_cuda) return "this program was built without CUDA";
+  if (device.backend != "cuda") return "there is no GPU, or device.backend is host";
+  if (device.compute_capability < experiment.needs.compute_capability) {
+    return fmt::format("{} has compute capability {}.{}, and it takes {}.{}", device.name,
+                       device.compute_capability / 10, device.compute_capability % 10,
+                       experiment.needs.compute_capability / 10,
+                       experiment.needs.compute_capability % 10);
+  }
+  if (const int gpus = visible_gpus(); gpus < experiment.needs.gpus) {
+    return fmt::format("it takes {} GPUs, and this rank sees {}", experiment.needs.gpus, gpus);
+  }
+  return {};
+}
+
+Ceilings measure_ceilings(runtime::Runtime& runtime,
+                          std::span<const Experiment* const> experiments) {
+  const launch::Session& session = runtime.session;
+  device::Device& device = *runtime.device;
+  const auto effort = measure::effort_for(
+      device, session, std::uint64_t{16} << 30,
+      measure::host_memory_sample(runtime.resources.cache, runtime.resources.host_memory,
+                                  runtime.resources.ranks_on_host),
+      runtime.resources.device_memory);
+  using Measure = measure::Ceiling (*)(device::Device&, const launch::Session&, measure::Effort);
+  const std::array<std::pair<std::string_view, Measure>, 5> known = {{
+      {"device_read", measure::device_read},
+      {"device_copy", measure::device_copy},
+      {"link_up",
+       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::up, d, s, e); }},
+      {"link_down",
+       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::down, d, s, e); }},
+      {"link_both",
+       [](auto& d, auto& s, auto e) { return measure::link(measure::Way::both, d, s, e); }},
+  }};
+  Ceilings ceilings;
+  for (const auto& [name, measure] : known) {
+    const auto needs_it = [&](const Experiment* experiment) {
+      return std::ranges::find(experiment->needs.ceilings, name) !=
+             experiment->needs.ceilings.end();
+    };
+    if (!std::ranges::any_of(experiments, needs_it)) continue;
+    ceilings.of_all_ranks.push_back(measure(device, session, effort));
+    ceilings.own[std::string(name)] =
+        ceilings.of_all_ranks.back().by_rank[static_cast<std::size_t>(session.rank())];
+  }
+  return ceilings;
+}
+
+std::string share_with_ceilings(const Experiment& experiment, const Ceilings& ceilings) {
+  std::string values;
+  for (const std::string_view name : experiment.needs.ceilings) {
+    const auto found = ceilings.own.find(std::string(name));
+    if (found == ceilings.own.end()) continue;
+    values += fmt::format("{}{} {:.4g} GB/s", values.empty() ? "" : ", ", name, found->second);
+  }
+  const std::string share(experiment.share);
+  return share.empty() || values.empty() ? share : fmt::format("{} ({})", share, values);
+}
+
+}  // namespace shardstream::experiments

@@ -1,0 +1,30 @@
+// What an experiment needs of the machine, and its ceilings.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/experiment.hpp"
+#include "measure/ceilings.hpp"
+#include "runtime/runtime.hpp"
+
+namespace shardstream::experiments {
+
+/// Why this rank cannot run the experiment; empty if it can.
+std::string obstacle(const Experiment& experiment, const runtime::Runtime& runtime);
+
+/// The ceilings that a run has measured.
+struct Ceilings {
+  std::vector<measure::Ceiling> of_all_ranks = {};
+  std::map<std::string, double> own = {};  ///< this rank's, by name
+};
+/// Those that the experiments need. Collective.
+Ceilings measure_ceilings(runtime::Runtime& runtime,
+                          std::span<const Experiment* const> experiments);
+
+/// "of the rate of uploads (link_up 54.3 GB/s)": Experiment::share with this rank's ceilings.
+std::string share_with_ceilings(const Experiment& experiment, const Ceilings& ceilings);
+
+}  // namespace shardstream::experiments

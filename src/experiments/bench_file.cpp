@@ -1,0 +1,56 @@
+#include "experiments/bench_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <system_error>
+
+#include "core/error.hpp"
+#include "core/uuid.hpp"
+#include "io/output/run_files.hpp"
+#include "launch/signals.hpp"
+
+namespace shardstream::experiments {
+namespace {
+
+constexpr std::uint64_t room = std::uint64_t{4} << 20;  // bytes for all tables
+
+}  // namespace
+
+void BenchFile::expect_place() const {
+  io::expect_place(path_, overwrite_, io::Contents::result, room);
+}
+
+/// Throws Error if the file at the path is not the one that this run has written last.
+void BenchFile::expect_own_file() const {
+  std::error_code ignored;
+  if (published_.empty() || overwrite_ != io::Overwrite::never ||
+      !std::filesystem::exists(path_, ignored)) {
+    return;
+  }
+  std::string found;
+  try {
+    found = io::ResultReader(path_).text("/", "run_uuid");
+  } catch (const UsageError&) {
+    // No result at all: not this run's either.
+  }
+  if (found == published_) return;
+  throw Error(
+      fmt::format("output.file: another process has replaced '{}' since this run wrote it: run "
+                  "again with another output.file",
+                  path_.string()));
+}
+
+void BenchFile::publish(const std::function<void(io::ResultFile&)>& store) {
+  const std::string uuid = random_uuid();
+  const launch::RemoveOnSignal remove({io::part_path_of(path_, uuid)});
+  expect_own_file();
+  const bool is_first = published_.empty() || overwrite_ == io::Overwrite::anything;
+  io::ResultFile file(path_, is_first ? overwrite_ : io::Overwrite::own, uuid, room);
+  store(file);
+  expect_own_file();  // once more: storing takes long enough for another process
+  file.publish();
+  published_ = uuid;
+}
+
+}  // namespace shardstream::experiments

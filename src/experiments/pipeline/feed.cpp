@@ -1,0 +1,115 @@
+// The program's own rings feed a kernel from each place where pipeline.mode can keep the data. The
+// kernel adds the data up, so that every byte must have arrived before the sum is right. Two
+// ceilings are measured beside it, on the same memory: copies that nothing is computed behind, and
+// a kernel that only reads.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "experiments/pipeline/fed_sum.hpp"
+#include "experiments/pipeline/pipeline.hpp"
+#include "io/source/generator_source.hpp"
+#include "runtime/runtime.hpp"
+
+namespace shardstream::experiments::feeds {
+namespace {
+
+/// A place for the data.
+struct Place {
+  const char* mode;  ///< of pipeline.mode
+  const char* way;   ///< from there to the kernel
+  double expected;   ///< share of its ceiling that a GPU reaches at least
+};
+
+constexpr std::array places = {
+    Place{"pinned", "copied in batches, beside the kernel", 0.95},
+    Place{"write-combined", "likewise, past the processor's caches", 0.95},
+    Place{"pageable", "threads copy it into pinned slots first", 0.85},
+    Place{"mapped", "the kernel reads it where it is", 0.85},
+    Place{"resident", "on the device already; added in a fixed order", 0.9},
+};
+
+/// feed.size. Unless it is given, a size for the backend, halved until it fits.
+std::uint64_t bytes_to_feed(Bench& bench) {
+  constexpr const char* key = "feed.size";
+  constexpr std::uint64_t MiB = std::uint64_t{1} << 20, smallest = MiB;
+  const auto& resources = bench.resources();
+  // Pinned memory and memory of the device, which come out of the same one on a host.
+  const std::uint64_t host = resources.host_memory / resources.ranks_on_host / 3;
+  const std::uint64_t fits = std::min(host, bench.memory() / 5 * 2);
+  if (!bench.options().is_default(key)) {
+    const std::uint64_t given = bench.options().bytes(key) / 16 * 16;
+    if (given <= fits) return given;
+    throw Error(fmt::format(
+        "{}: {} is more than the experiment may use of the memory of this rank ({}): choose a "
+        "smaller size",
+        key, format_size(given), format_size(fits)));
+  }
+  const bool on_host = resources.device_is_host;
+  const std::uint64_t usual =
+      bench.is_quick() ? (on_host ? 64 : 1024) * MiB : (on_host ? 512 : 4096) * MiB;
+  std::uint64_t bytes = usual;
+  while (bytes > fits && bytes > smallest) bytes /= 2;
+  if (bytes < usual) {
+    bench.note(
+        fmt::format("{} are fed, since {} do not fit.", format_size(bytes), format_size(usual)));
+  }
+  return bytes;
+}
+
+std::string remark(const Place& place, double share, bool on_host) {
+  if (on_host) return place.way;
+  return fmt::format("{}: {}",
+                     share >= place.expected
+                         ? "as expected"
+                         : fmt::format("less than expected, {}", place.expected),
+                     place.way);
+}
+
+}  // namespace
+
+Table feed(Bench& bench) {
+  const std::uint64_t bytes = bytes_to_feed(bench);
+  const bool on_host = bench.resources().device_is_host;
+  const io::GeneratorSource source(Generator::uniform, ElementType::f32, {bytes / sizeof(float)},
+                                   static_cast<std::uint64_t>(bench.rank()) + 1);
+  const Range all{0, source.order().count()};
+  Measurements rows({{"data", ColumnType::text},
+                     {"at_once", ColumnType::integer, "ranks"},
+                     {"bytes", ColumnType::integer, "B"}},
+                    {"rate", ColumnType::real, "GB/s"});
+  const auto add = [&](const char* name, const Timing& timing, double ceiling, const auto& words) {
+    const Estimate rate = timing.rate(static_cast<double>(bytes));
+    const double share = rate.value / ceiling;
+    rows.add({name, std::int64_t{bench.at_once()}, static_cast<std::int64_t>(bytes)}, rate, share,
+             words(share));
+    return rate.value;
+  };
+  const auto is_a_ceiling = [](double) { return std::string("a ceiling"); };
+  const double copies = add("plain copies", plain_copies(bench, bytes), std::nan(""), is_a_ceiling);
+  const double reads = add("plain reads", plain_reads(bench, bytes), std::nan(""), is_a_ceiling);
+
+  const double expected = reference_sum<float>(source, all, bench.resources().threads);
+  for (const Place& place : places) {
+    FedSum<float> fed(bench, source, all, sizes_for(bench, place.mode, source, all));
+    const auto pass = [&] { fed.run(); };
+    const auto check = [&] {
+      fed.settle();
+      bench.verify(same_sum(fed.sum(), expected),
+                   fmt::format("the sum of data in {} memory", place.mode));
+    };
+    const Timing timing = time_passes(bench, pass, check);
+    const std::string_view mode = place.mode;
+    const bool is_copied = mode != "resident" && !(mode == "mapped" && on_host);
+    add(place.mode, timing, is_copied ? copies : reads,
+        [&](double share) { return remark(place, share, on_host); });
+  }
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::feeds

@@ -1,0 +1,170 @@
+// A file's way to the device: the program's readers fill pinned slots, the slots are copied to the
+// device, and a kernel adds the data up. Each stage is measured alone as well: the readers without
+// copies, and copies without readers. The slower one bounds the rate.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+#include "experiments/pipeline/fed_sum.hpp"
+#include "experiments/pipeline/pipeline.hpp"
+#include "experiments/storage/data_file.hpp"
+#include "io/source/direct_file.hpp"
+#include "runtime/runtime.hpp"
+
+namespace shardstream::experiments::feeds {
+namespace {
+
+using storage::DataFile;
+
+/// The leaves of a rank's part that a pass reads: 4 GiB at most, so that slow storage takes
+/// seconds.
+Range leaves_to_read(const Bench& bench, const io::Source& source) {
+  const std::uint64_t most = std::uint64_t{bench.is_quick() ? 1U : 4U} << 30;
+  const Range mine = shardstream::shard(source.order().count(), leaf_elements,
+                                        static_cast<std::uint64_t>(bench.rank()),
+                                        static_cast<std::uint64_t>(bench.at_once()));
+  return intersection(mine, {mine.first, most / size_of(source.type())});
+}
+
+/// A rank's part of a data set, read in some way.
+class Part {
+ public:
+  Part(Bench& bench, std::unique_ptr<io::Source> source)
+      : bench_(bench), source_(std::move(source)), shard_(leaves_to_read(bench, *source_)) {
+    if (shard_.count == 0) {
+      throw NotAvailable(fmt::format("{} has less than a leaf for each rank: {} elements",
+                                     source_->name(), source_->order().count()));
+    }
+    source_->prepare(shard_);
+    sizes_ = sizes_for(bench, "stream", *source_, shard_);
+  }
+
+  const io::Source& source() const { return *source_; }
+  const shardstream::pipeline::Sizes& sizes() const { return sizes_; }
+  Range shard() const { return shard_; }
+  std::uint64_t bytes() const { return shard_.count * size_of(source_->type()); }
+
+  /// The program's readers with their slots, while nothing is copied.
+  Timing time_readers() const {
+    const std::uint64_t room = source_->slot_bytes(sizes_.slot);
+    std::vector<io::AlignedBytes> slots;
+    for (unsigned i = 0; i < sizes_.readers; ++i) {
+      slots.emplace_back(io::DirectFile::block(), room);
+      std::memset(slots.back().data(), 1, room);
+    }
+    const std::uint64_t pieces = ceil_div(shard_.count, sizes_.slot);
+    const auto read = [&] {
+      std::atomic<std::uint64_t> next = 0;
+      parallel_for(sizes_.readers, sizes_.readers, [&](std::uint64_t reader) {
+        for (std::uint64_t i = next++; i < pieces; i = next++) {
+          const Range piece = intersection(shard_, {shard_.first + i * sizes_.slot, sizes_.slot});
+          (void)source_->read_into(piece.first, piece.count, slots[reader].data());
+        }
+      });
+    };
+    return time_passes(bench_, read, [] {});
+  }
+
+  /// All of the way. Every sum must be that of H5Dread and the host's kernel.
+  Timing time_feed(const io::Source& plain) const {
+    return with_element_type(source_->type(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      FedSum<T> fed(bench_, *source_, shard_, sizes_);
+      std::vector<reduce::Sum<reduce::Extreme<T>>> sums;  // checked last: the check reads the file
+      const auto keep = [&] {
+        fed.settle();
+        sums.push_back(fed.sum());
+      };
+      const auto feed = [&] { fed.run(); };
+      const Timing timing = time_passes(bench_, feed, keep);
+      const auto expected = reference_sum<T>(plain, shard_, bench_.resources().threads);
+      for (const auto& sum : sums) {
+        bench_.verify(same_sum(sum, expected),
+                      fmt::format("{}: the sum of what was fed", source_->name()));
+      }
+      return timing;
+    });
+  }
+
+ private:
+  Bench& bench_;
+  std::unique_ptr<io::Source> source_;
+  Range shard_;
+  shardstream::pipeline::Sizes sizes_;
+};
+
+/// The table of all ways.
+class Rows {
+ public:
+  explicit Rows(Bench& bench) : bench_(bench) {}
+
+  /// Measures readers, copies and both together.
+  void measure(const std::string& way, const Part& part, const io::Source& plain) {
+    if (copies_ == 0) copies_ = plain_copies_of(part);
+    const std::string cache = storage::page_cache_of(part.source());
+    const double readers =
+        add(way + ", readers", part, part.time_readers(), part.bytes(), std::nan(""), cache);
+    add(way + ", fed", part, part.time_feed(plain), part.bytes(), std::min(readers, copies_),
+        readers < copies_ ? "bound by the readers" : "bound by copies");
+  }
+  Table table() && { return std::move(rows_).table(); }
+
+ private:
+  double plain_copies_of(const Part& part) {
+    const std::uint64_t bytes = std::min(part.bytes(), std::uint64_t{256} << 20);
+    return add("plain copies", part, plain_copies(bench_, bytes), bytes, std::nan(""), "a ceiling");
+  }
+
+  double add(const std::string& name, const Part& part, const Timing& timing, std::uint64_t bytes,
+             double ceiling, const std::string& remark) {
+    const Estimate rate = timing.rate(static_cast<double>(bytes));
+    const std::uint64_t slot = part.sizes().slot * size_of(part.source().type());
+    rows_.add({name, std::int64_t{bench_.at_once()}, std::int64_t{part.sizes().readers},
+               static_cast<std::int64_t>(slot), static_cast<std::int64_t>(bytes)},
+              rate, rate.value / ceiling, remark);
+    return rate.value;
+  }
+
+  Bench& bench_;
+  Measurements rows_{{{"case", ColumnType::text},
+                      {"at_once", ColumnType::integer, "ranks"},
+                      {"readers", ColumnType::integer},
+                      {"slot", ColumnType::integer, "B"},
+                      {"bytes", ColumnType::integer, "B"}},
+                     {"rate", ColumnType::real, "GB/s"}};
+  double copies_ = 0;  ///< GB/s
+};
+
+/// Nothing if the data set cannot be read past the page cache, which is then noted.
+std::unique_ptr<io::Source> open_direct(Bench& bench, const DataFile& file) {
+  try {
+    return file.open(io::ReadWay::direct);
+  } catch (const UsageError& error) {
+    bench.note(fmt::format("Not read past the page cache: {}.", error.what()));
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Table file_feed(Bench& bench) {
+  const DataFile file(bench, "file-feed.file");
+  const auto plain = file.open(io::ReadWay::by_hdf5);
+  Rows rows(bench);
+  // First, because the other ways bring the data into the page cache.
+  if (auto source = open_direct(bench, file)) {
+    rows.measure("direct", Part(bench, std::move(source)), *plain);
+  }
+  rows.measure("cached", Part(bench, file.open(io::ReadWay::cached)), *plain);
+  return std::move(rows).table();
+}
+
+}  // namespace shardstream::experiments::feeds

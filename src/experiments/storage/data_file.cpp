@@ -1,0 +1,40 @@
+#include "experiments/storage/data_file.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "core/error.hpp"
+
+namespace shardstream::experiments::storage {
+
+DataFile::DataFile(const Bench& bench, std::string_view key) : key_(key) {
+  const std::string& text = bench.options().text(key);
+  if (text.empty()) {
+    throw NotAvailable(fmt::format(
+        "there is no file to read: give --{} FILE.h5:/PATH, made by shardstream generate", key));
+  }
+  const auto colon = text.rfind(":/");
+  file_ = text.substr(0, colon);
+  if (colon != text.npos) path_ = text.substr(colon + 1);
+}
+
+std::unique_ptr<io::Source> DataFile::open(io::ReadWay way) const {
+  try {
+    return io::open_hdf5_source(file_, path_, std::nullopt, way, io::ReadOrder::elements,
+                                io::Unwritten::fill, "");
+  } catch (const ContractError&) {
+    throw;
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("{}: {}", key_, error.what()), error.where());
+  }
+}
+
+std::string page_cache_of(const io::Source& source) {
+  const auto stored = source.stored({0, source.order().count()});
+  const auto share =
+      stored ? io::cached_share(*stored->file, stored->bytes) : std::optional<double>();
+  return fmt::format("page cache {} before", io::page_cache_state(share));
+}
+
+}  // namespace shardstream::experiments::storage

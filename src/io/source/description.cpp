@@ -1,0 +1,127 @@
+#include "io/source/description.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.hpp"
+#include "core/text.hpp"
+#include "io/hdf5/stored_type.hpp"
+
+namespace shardstream::io {
+namespace {
+
+using hdf5::check;
+
+Extents shape_of(const hdf5::Dataset& dataset, const std::string& name) {
+  const hdf5::Space space(H5Dget_space(dataset.get()), "cannot get the shape of " + name);
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  Extents shape(static_cast<std::size_t>(std::max(rank, 0)));
+  std::vector<hsize_t> extent(shape.size() + 1);
+  check(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr),
+        "cannot get the shape of " + name);
+  std::copy_n(extent.begin(), shape.size(), shape.begin());
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL ||
+      std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    throw UsageError(fmt::format("{} has no elements: name a data set with at least one", name));
+  }
+  std::uint64_t room = std::numeric_limits<std::int64_t>::max();
+  for (const auto e : shape) room /= e;
+  if (room == 0) {
+    throw UsageError(fmt::format("{} has 2^63 elements or more ({}): name a smaller one", name,
+                                 join(shape, "x")));
+  }
+  return shape;
+}
+
+/// The filters of the data set. Throws UsageError for a filter that HDF5 does not have, which would
+/// fail only at the first chunk.
+std::vector<std::string> filters_of(hid_t creation, const std::string& name) {
+  std::vector<std::string> filters;
+  const int count = check(H5Pget_nfilters(creation), "cannot get the filters of " + name);
+  for (int i = 0; i < count; ++i) {
+    char text[64] = "";
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t id = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                           nullptr, sizeof text, text, &config);
+    check(id, "cannot get the filters of " + name);
+    filters.push_back(fmt::format("{}{}", id, *text == '\0' ? "" : fmt::format(" ({})", text)));
+    unsigned can = 0;
+    if (H5Zfilter_avail(id) > 0 && H5Zget_filter_info(id, &can) >= 0 &&
+        (can & H5Z_FILTER_CONFIG_DECODE_ENABLED) != 0) {
+      continue;
+    }
+    throw UsageError(fmt::format(
+        "{} is compressed with filter {}, which this HDF5 does not have: install its plugin "
+        "and set HDF5_PLUGIN_PATH, or rewrite the file (h5repack -f GZIP=1)",
+        name, filters.back()));
+  }
+  return filters;
+}
+
+ElementType wanted_type(hid_t stored, std::optional<ElementType> requested,
+                        const std::string& name) {
+  const auto natural = natural_type(stored);
+  if (!natural) {
+    throw UsageError(
+        fmt::format("{} holds {}: name a data set of integers or floating-point numbers", name,
+                    describe_type(stored)));
+  }
+  if (!bits_fit(stored)) {
+    throw UsageError(fmt::format(
+        "{} is damaged (its type, {} in {} bytes, is impossible): copy or write it again", name,
+        describe_type(stored), H5Tget_size(stored)));
+  }
+  const ElementType wanted = requested.value_or(*natural);
+  H5T_cdata_t* plan = nullptr;
+  if (H5Tequal(stored, native_type(wanted)) <= 0 &&
+      H5Tfind(stored, native_type(wanted), &plan) == nullptr) {
+    throw UsageError(fmt::format("HDF5 cannot convert {} of {} to {}: choose input.type = {}",
+                                 describe_type(stored), name, name_of(wanted), name_of(*natural)));
+  }
+  return wanted;
+}
+
+}  // namespace
+
+Description describe(const hdf5::Dataset& dataset, const std::string& name,
+                     std::optional<ElementType> requested) {
+  const hdf5::Type stored(H5Dget_type(dataset.get()), "cannot get the type of " + name);
+  const hdf5::Properties creation(H5Dget_create_plist(dataset.get()),
+                                  "cannot get the layout of " + name);
+  Description about;
+  about.name = name;
+  about.wanted = wanted_type(stored.get(), requested, name);
+  about.natural = *natural_type(stored.get());
+  about.delivered = delivered_type(stored.get(), about.wanted);
+  about.stored_as = describe_type(stored.get());
+  about.stored_size = H5Tget_size(stored.get());
+  about.converted = H5Tequal(stored.get(), native_type(about.wanted)) <= 0;
+  about.order_differs = differs_in_byte_order(stored.get(), about.delivered);
+  about.as_delivered =
+      about.order_differs || H5Tequal(stored.get(), native_type(about.delivered)) > 0;
+  about.sign_differs = differs_in_sign(stored.get(), about.delivered);
+  about.shape = shape_of(dataset, name);
+  about.scalar = about.shape.empty();
+  if (about.scalar) about.shape = {1};
+  about.stored_rows = about.shape[0];
+  about.layout = check(H5Pget_layout(creation.get()), "cannot get the layout of " + name);
+  about.box = about.layout == H5D_CHUNKED ? chunk_of(dataset, name) : about.shape;
+  if (about.layout == H5D_COMPACT) expect_compact_size(dataset, name);
+  about.filters = filters_of(creation.get(), name);
+  about.stored_bytes = H5Dget_storage_size(dataset.get());
+  return about;
+}
+
+void take_rows(Description& about, std::uint64_t rows) {
+  if (rows > about.stored_rows) {
+    throw UsageError(fmt::format("input.rows is {}, but {} has {}: choose at most that many", rows,
+                                 about.name, about.stored_rows));
+  }
+  about.shape[0] = rows;
+  if (about.layout != H5D_CHUNKED) about.box = about.shape;
+}
+
+}  // namespace shardstream::io

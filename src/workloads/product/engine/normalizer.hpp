@@ -1,0 +1,64 @@
+// Centred and scaled products: each variable's shift and scale come from its first samples, and the
+// data are then read once. If some variable turns out to have another mean or deviation than its
+// first samples, the data are read a second time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/runtime.hpp"
+#include "workloads/product/engine/normalization.hpp"
+#include "workloads/product/engine/product.hpp"
+#include "workloads/product/operands.hpp"
+
+namespace shardstream::workloads {
+
+/// Samples that shifts and scales come from, or all if they are fewer: a number that depends on
+/// neither ranks nor memory, so that C's bits do not.
+inline constexpr std::uint64_t first_samples = 256;
+
+/// Of `variables` variables, whose first `samples` samples stand in `stored`, of the matrix' type,
+/// variable by variable if these are rows, else sample by sample. The shift is the first sample
+/// plus the mean of all differences from it, so that a constant variable becomes zeros. That mean
+/// is rounded to a fraction of the deviation: whole numbers, and what was measured in few bits,
+/// keep so few bits that their products are exact. The scale is the power of two that brings the
+/// deviation to between a half and one of 2^gemm::usual_exponent(). Variables without a deviation,
+/// or with samples that are not finite, have a scale of 1.
+Normalization normalization_of(const GemmOperands& operands, const std::byte* stored,
+                               std::uint64_t variables, std::uint64_t samples);
+
+/// For operands that are centred or scaled. Runtime and operands must outlive it.
+class Normalizer {
+ public:
+  Normalizer(runtime::Runtime& runtime, const GemmOperands& operands, unsigned readers)
+      : runtime_(runtime), operands_(operands), readers_(readers) {}
+
+  /// Reads the first samples before timing begins; else run() does. Collective.
+  void load();
+  /// One repetition of the product, in one pass over the data or two. Collective; throws what the
+  /// matrix and GemmProduct::run() throw.
+  void run(GemmProduct& product);
+
+  /// Of the last run: variables that had a second pass.
+  std::uint64_t renormalized() const { return renormalized_; }
+  std::uint64_t passes() const { return renormalized_ > 0 ? 2 : 1; }
+
+ private:
+  /// A variable's other shift and scale.
+  struct Other {
+    std::uint64_t variable;
+    double shift, scale;
+  };
+  Normalization from_first_samples() const;
+  std::vector<Other> unsuitable(GemmProduct& product) const;
+
+  runtime::Runtime& runtime_;
+  const GemmOperands& operands_;
+  unsigned readers_;
+  bool loaded_ = false;
+  Normalization first_;
+  std::uint64_t renormalized_ = 0;
+};
+
+}  // namespace shardstream::workloads

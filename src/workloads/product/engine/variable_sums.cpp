@@ -1,0 +1,160 @@
+#include "workloads/product/engine/variable_sums.hpp"
+
+#include <algorithm>
+
+#include "kernels/gemm/panel/panel.hpp"
+#include "kernels/gemm/panel/variables.hpp"
+#include "workloads/product/plan/shape.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using device::Memory;
+
+/// Doubles or counts, in each buffer.
+struct Sizes {
+  std::uint64_t variables, parts, scratch, super_tiles;
+};
+
+Sizes sizes_of(const GemmProblem& problem, std::uint64_t slots) {
+  const gemm::Tile& tile = problem.tile;
+  const std::uint64_t edge = ceil_div(problem.n, tile.n), variables = edge * tile.n;
+  const std::uint64_t sums = ceil_div(tile.k, gemm::samples_a_sum);
+  return {.variables = variables,
+          .parts = 2 * slots * 2 * variables,
+          .scratch = problem.on_host ? 0 : sums * 2 * variables,
+          .super_tiles = edge * edge};
+}
+
+}  // namespace
+
+std::uint64_t VariableSums::device_bytes(const GemmOperands& operands, const GemmProblem& problem) {
+  if (!operands.normalizes()) return 0;
+  const std::uint64_t segments = segments_of(problem);
+  const Sizes sizes = sizes_of(problem, segments);
+  const auto bytes = [](std::uint64_t count) { return aligned(count * sizeof(double)); };
+  // All layers' slots are less than twice as many as segments.
+  const std::uint64_t gathered = problem.ranks > 1 && segments > 1 ? 2 * sizes.parts : 0;
+  return bytes(sizes.parts) + bytes(gathered) + bytes(sizes.scratch) + 3 * bytes(sizes.variables) +
+         bytes(sizes.super_tiles);
+}
+
+VariableSums::VariableSums(device::Device& device, const GemmOperands& operands,
+                           const GemmPlan& plan)
+    : operands_(operands), plan_(plan) {
+  if (!operands.normalizes() || plan.idle) return;
+  slots_ = ceil_div(plan.segments, plan.box.depth);
+  const Sizes sizes = sizes_of(plan.problem, slots_);
+  variables_ = sizes.variables;
+  parts_ = {device, Memory::device, sizes.parts};
+  if (plan.box.depth > 1) gathered_ = {device, Memory::device, plan.box.depth * sizes.parts};
+  scratch_ = {device, Memory::device, sizes.scratch};
+  sums_ = {device, Memory::device, variables_};
+  squares_ = {device, Memory::device, variables_};
+  factors_ = {device, Memory::device, variables_};
+  unsettled_ = {device, Memory::device, sizes.super_tiles};
+  for (std::uint64_t slot = 0; slot < plan.own_segments.count; ++slot) {
+    const std::uint64_t blocks =
+        share(plan.blocks, plan.own_segments.first + slot, plan.segments).count;
+    slot_of_.insert(slot_of_.end(), blocks, slot);
+  }
+}
+
+void VariableSums::begin(device::Stream& stream, bool final) {
+  if (variables_ == 0) return;
+  final_ = final;
+  // Where a layer has fewer segments than another, its last slot is zeros.
+  for (const device::Buffer<double>* each : {&parts_, &sums_, &squares_}) {
+    stream.launch(gemm::zero_kernel(), {each->data(), each->bytes()});
+  }
+  stream.launch(gemm::zero_kernel(), {unsettled_.data(), unsettled_.bytes()});
+}
+
+Range VariableSums::variables_of(Range tiles) const {
+  return elements_of(tiles, plan_.problem.tile.n);
+}
+
+void VariableSums::add(device::Stream& stream, std::uint64_t batch,
+                       const GemmPanels::Batch& panels) {
+  if (variables_ == 0) return;
+  const auto [number, block] = plan_.batch(batch);
+  const GemmSuperTile super_tile = plan_.super_tile(number);
+  const std::uint64_t own = block - plan_.own_blocks.first, slot = slot_of_[own];
+  const bool first = own == 0 || slot_of_[own - 1] != slot;
+  const auto add_side = [&](bool of_rows, Range variables, const std::byte* panel,
+                            std::uint64_t ld) {
+    double* const sums = part(of_rows, slot) + variables.first;
+    stream.launch(gemm::variable_sums_kernel(), {.panel = panel,
+                                                 .precision = operands_.precision,
+                                                 .by_row = of_rows,
+                                                 .variables = variables.count,
+                                                 .depth = panels.k,
+                                                 .ld = ld,
+                                                 .sums = sums,
+                                                 .squares = sums + variables_,
+                                                 .scratch = scratch_.data(),
+                                                 .first = first});
+  };
+  const Range columns = variables_of(super_tile.columns);
+  add_side(false, columns, panels.b, columns.count);
+  if (sums_rows(super_tile)) {
+    add_side(true, variables_of(super_tile.rows), panels.a, panels.a_ld);
+  }
+}
+
+void VariableSums::gather(device::Stream& collectives, comm::Communicator& layers) {
+  if (variables_ == 0) return;
+  layers.all_gather(collectives, parts_.data(), gathered_.data(), parts_.bytes());
+}
+
+void VariableSums::settle(device::Stream& stream, std::uint64_t number, const double* scales) {
+  if (variables_ == 0) return;
+  const GemmSuperTile super_tile = plan_.super_tile(number);
+  const bool layered = plan_.box.depth > 1;
+  const double* const parts = layered ? gathered_.data() : parts_.data();
+  const auto settle_side = [&](bool of_rows, Range variables) {
+    const std::uint64_t first = variables.first;
+    stream.launch(gemm::settle_kernel(),
+                  {.parts = parts + (part(of_rows, 0) - parts_.data()) + first,
+                   .layers = plan_.box.depth,
+                   .layer_apart = parts_.size(),
+                   .segments = slots_,
+                   .segment_apart = 2 * variables_,
+                   .squares_apart = variables_,
+                   .variables = variables.count,
+                   .samples = static_cast<double>(operands_.k),
+                   .center = operands_.center,
+                   .scale = operands_.scale,
+                   .precision = operands_.precision,
+                   .scales = scales + first,
+                   .sums = sums_.data() + first,
+                   .squares = squares_.data() + first,
+                   .factors = factors_.data() + first,
+                   .unsettled = final_ ? nullptr : unsettled_.data() + number});
+  };
+  settle_side(false, variables_of(super_tile.columns));
+  if (sums_rows(super_tile)) settle_side(true, variables_of(super_tile.rows));
+}
+
+GemmTiles::Variables VariableSums::of(GemmTile tile) const {
+  if (variables_ == 0) return {};
+  const std::uint64_t edge = plan_.problem.tile.n;
+  const std::uint64_t row = tile.row * edge, column = tile.column * edge;
+  GemmTiles::Variables made{.row_factors = factors_.data() + row,
+                            .column_factors = factors_.data() + column};
+  if (!operands_.center) return made;
+  made.row_sums = sums_.data() + row;
+  made.column_sums = sums_.data() + column;
+  return made;
+}
+
+VariableSums::Totals VariableSums::totals(device::Stream& stream) const {
+  Totals made{std::vector<double>(variables_), std::vector<double>(variables_)};
+  if (variables_ == 0) return made;
+  stream.download(made.sums.data(), sums_.data(), sums_.bytes());
+  stream.download(made.squares.data(), squares_.data(), squares_.bytes());
+  stream.synchronize();
+  return made;
+}
+
+}  // namespace shardstream::workloads

@@ -1,0 +1,189 @@
+// How experiments end on all ranks, on the host backend: turns, agreement, files, a slow rank, and
+// what the machine lacks. The context of a GPU is lost in tests/gpu/bench_test.cpp.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "experiments/bench.hpp"
+#include "experiments/session.hpp"
+#include "kernels/kernel.hpp"
+#include "report/experiments.hpp"
+#include "support/session.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace shardstream::experiments {
+namespace {
+
+using test::session;
+
+Table rate_of(double rate) {
+  Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
+  rows.add({"the only one"}, {rate, 0.99 * rate, 1.01 * rate}, 0.5, "as expected");
+  return std::move(rows).table();
+}
+
+Table fine(Bench&) {
+  return rate_of(2);
+}
+
+/// The last rank is `share` as fast as the others.
+template <int Percent>
+Table slow(Bench& bench) {
+  return rate_of(bench.rank() + 1 == bench.at_once() ? Percent / 100.0 : 1.0);
+}
+
+Table wrong(Bench& bench) {
+  bench.verify(false, "one and one");
+  return fine(bench);
+}
+
+Table broken(Bench&) {
+  throw Error("a call has failed");
+}
+
+/// On the last rank alone.
+Table broken_on_one(Bench& bench) {
+  if (bench.rank() + 1 == bench.at_once()) throw Error("a call has failed");
+  return fine(bench);
+}
+
+Table lacking(Bench&) {
+  throw NotAvailable("the machine has no such thing");
+}
+
+Table ranks_at_once(Bench& bench) {
+  Measurements rows({{"at_once", ColumnType::integer, "ranks"}, {"rank_of", ColumnType::integer}},
+                    {"rate", ColumnType::real, "GB/s"});
+  rows.add({std::int64_t{bench.at_once()}, std::int64_t{bench.rank()}}, {2, 1, 3}, 0.5, "");
+  return std::move(rows).table();
+}
+
+Experiment experiment(const char* name, Table (*run_host)(Bench&)) {
+  return {.name = name,
+          .group = "tests",
+          .summary = "A test.",
+          .explanation = "",
+          .reference = "",
+          .options = {},
+          .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+          .run_host = run_host};
+}
+
+struct Ended {
+  ExitCode code;
+  std::map<std::string, report::ExperimentResult> results;  ///< by name, on rank 0
+  std::string warnings;                                     ///< on rank 0
+};
+
+/// Runs experiments with a file and reads that.
+Ended run(const std::vector<Experiment>& experiments) {
+  const test::TemporaryFolder folder;
+  const std::string path = session().broadcast(folder / "bench.h5");
+  const char* const environment[] = {nullptr};
+  CommandLine line;
+  line.values["output.file"] = path;
+  line.values["device.backend"] = "host";
+  line.values["launch.bind"] = "none";
+  const Options options = cli::bench_table().resolve(line, environment, std::nullopt);
+  std::vector<const Experiment*> chosen;
+  for (const Experiment& each : experiments) chosen.push_back(&each);
+  Log log;
+  testing::internal::CaptureStderr();
+  Ended ended{run_experiments(session(), options, log,
+                              {.chosen = chosen, .quick = true, .command_line = "test"}),
+              {},
+              {}};
+  ended.warnings = testing::internal::GetCapturedStderr();
+  if (session().rank() != 0) return ended;
+  const io::ResultReader file(path);
+  for (auto& each : report::read_bench_file(file, path).experiments)
+    ended.results[each.name] = each;
+  return ended;
+}
+
+TEST(Experiments, TakeTurns) {
+  std::vector<Experiment> experiments;
+  for (const auto& [name, turns] :
+       {std::pair{"a", Turns::at_once}, {"b", Turns::one_by_one}, {"c", Turns::both}}) {
+    experiments.push_back(experiment(name, ranks_at_once));
+    experiments.back().turns = turns;
+    experiments.back().figure.x = "at_once";
+  }
+  const Ended ended = run(experiments);
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const std::int64_t ranks = session().size();
+  const auto expect_turns = [&](const char* name, const std::vector<std::int64_t>& expected) {
+    const auto rows = ended.results.at(name).table.rows();
+    ASSERT_EQ(rows.size(), expected.size() * static_cast<std::size_t>(ranks)) << name;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::int64_t at_once = expected[i % expected.size()];
+      EXPECT_EQ(rows[i].get<std::int64_t>("at_once"), at_once) << name;
+      EXPECT_EQ(rows[i].get<std::int64_t>("rank_of"),
+                at_once == 1 ? 0 : static_cast<std::int64_t>(i / expected.size()))
+          << name;
+    }
+  };
+  expect_turns("a", {ranks});
+  expect_turns("b", {1});
+  expect_turns("c", ranks > 1 ? std::vector<std::int64_t>{1, ranks} : std::vector{ranks});
+}
+
+TEST(Experiments, FailAlone) {
+  const Ended ended = run({experiment("a", wrong), experiment("b", broken),
+                           experiment("c", lacking), experiment("d", fine)});
+  EXPECT_EQ(ended.code, ExitCode::unverified);
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("a").state, "wrong");
+  EXPECT_EQ(ended.results.at("b").state, "failed");
+  EXPECT_EQ(ended.results.at("c").state, "not available");
+  EXPECT_NE(ended.results.at("c").message.find("no such thing"), std::string::npos);
+  EXPECT_EQ(ended.results.at("d").state, "measured");
+  const auto rows = ended.results.at("d").table.rows();
+  EXPECT_EQ(rows.size(), static_cast<std::size_t>(session().size()));
+  EXPECT_EQ(rows[0].get<double>("rate"), 2);
+}
+
+TEST(Experiments, ThatFailEndWithOneAndThoseThatLackSomethingWithZero) {
+  EXPECT_EQ(run({experiment("a", fine), experiment("b", broken)}).code, ExitCode::failed);
+  EXPECT_EQ(run({experiment("a", fine), experiment("b", lacking)}).code, ExitCode::done);
+}
+
+TEST(Experiments, FailOnAllRanksIfTheyFailOnOne) {
+  const Ended ended = run({experiment("a", broken_on_one), experiment("b", fine)});
+  EXPECT_EQ(ended.code, ExitCode::failed);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& failed = ended.results.at("a");
+  EXPECT_EQ(failed.state, "failed");
+  EXPECT_EQ(std::ranges::size(failed.table.rows()), 0U);
+  const std::string rank = "rank " + std::to_string(session().size() - 1);
+  EXPECT_EQ(failed.message.starts_with(rank), session().size() > 1) << failed.message;
+  EXPECT_EQ(ended.results.at("b").state, "measured");
+}
+
+TEST(Experiments, NameASlowRank) {
+  const Ended ended = run({experiment("slow-one", slow<80>), experiment("even", slow<98>)});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const std::string last = "rank " + std::to_string(session().size() - 1);
+  const bool is_named = ended.warnings.find("slow-one: " + last) != std::string::npos;
+  EXPECT_EQ(is_named, session().size() > 1) << ended.warnings;
+  EXPECT_EQ(ended.warnings.find("even"), std::string::npos) << ended.warnings;
+}
+
+TEST(Experiments, SayWhatTheMachineLacks) {
+  Experiment for_gpus = experiment("a", nullptr);
+  for_gpus.run = fine;
+  const Ended ended = run({for_gpus, experiment("b", fine)});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& lacking = ended.results.at("a");
+  EXPECT_EQ(lacking.state, "not available");
+  EXPECT_NE(lacking.message.find(built_with_cuda ? "device.backend" : "CUDA"), std::string::npos)
+      << lacking.message;
+}
+
+}  // namespace
+}  // namespace shardstream::experiments

@@ -1,0 +1,176 @@
+// Shifts and scales of variables: a function of the data alone, the same on any number of ranks; a
+// second pass only for variables that need one.
+#include "workloads/product/engine/normalizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/source/generator_source.hpp"
+#include "kernels/data/generate.hpp"
+#include "mpi/host_options.hpp"
+#include "support/session.hpp"
+#include "workloads/product/product.hpp"
+
+namespace shardstream::workloads {
+namespace {
+
+using test::session;
+
+constexpr std::uint64_t variables = 900, samples = 6000;  // two rows of tiles
+
+/// Doubles by a function of sample and variable.
+class FunctionSource final : public io::Source {
+ public:
+  using Function = std::function<double(std::uint64_t sample, std::uint64_t variable)>;
+
+  FunctionSource(Function function, bool variables_are_rows)
+      : shape_(
+            Generator::uniform, ElementType::f64,
+            variables_are_rows ? std::vector{variables, samples} : std::vector{samples, variables},
+            1),
+        function_(std::move(function)),
+        rows_(variables_are_rows) {}
+
+  const std::string& name() const override { return shape_.name(); }
+  ElementType type() const override { return shape_.type(); }
+  const io::ElementOrder& order() const override { return shape_.order(); }
+  const std::string& access() const override { return shape_.access(); }
+  std::uint64_t stored_bytes() const override { return 0; }
+  void read(std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    const std::uint64_t columns = rows_ ? samples : variables;
+    for (std::uint64_t i = first; i < first + count; ++i) {
+      const std::uint64_t row = i / columns, column = i % columns;
+      const double x = rows_ ? function_(column, row) : function_(row, column);
+      std::memcpy(out + (i - first) * sizeof(x), &x, sizeof(x));
+    }
+  }
+
+ private:
+  io::GeneratorSource shape_;
+  Function function_;
+  bool rows_;
+};
+
+/// From 0 to 1, without an order.
+double noise(std::uint64_t sample, std::uint64_t variable) {
+  return static_cast<double>(mix(sample * 1000003 + variable) >> 11) * 0x1p-53;
+}
+
+struct Result {
+  std::uint64_t checksum, renormalized, constant;
+};
+
+struct Normalizing : testing::Test {
+  const Options options_ = test::host_options(2);
+  Log log_;
+  runtime::Runtime runtime_{session(), options_, log_};
+  const pipeline::Ring staging_ = pipeline::staging_ring(runtime_.options, runtime_.resources);
+
+  GemmOperands operands_of(const FunctionSource::Function& function, gemm::Precision precision,
+                           bool variables_are_rows) const {
+    GemmOperands operands;
+    for (auto* const matrix : {&operands.a, &operands.b}) {
+      *matrix = std::make_unique<io::Matrix>(
+          std::make_unique<FunctionSource>(function, variables_are_rows));
+    }
+    operands.symmetric = operands.center = true;
+    operands.transpose_a = !variables_are_rows;
+    operands.transpose_b = variables_are_rows;
+    operands.precision = precision;
+    operands.m = operands.n = variables;
+    operands.k = samples;
+    operands.alpha = 1.0 / (samples - 1);
+    return operands;
+  }
+
+  /// On all ranks.
+  Result run(const FunctionSource::Function& function, gemm::Precision precision,
+             bool variables_are_rows = false) {
+    const GemmOperands operands = operands_of(function, precision, variables_are_rows);
+    const GemmProblem problem =
+        problem_of(operands, options_, static_cast<std::uint64_t>(session().size()),
+                   std::uint64_t{1} << 30, true);
+    const GemmPlan plan =
+        plan_gemm(problem, {1e9, 1e9, 1e9, 1e12}, static_cast<std::uint64_t>(session().rank()));
+    const auto library = gemm::make_multiply_plan(precision, problem.tile, true);
+    GemmProduct product(runtime_, operands, plan, *library, staging_, nullptr, nullptr);
+    Normalizer normalizer(runtime_, operands, staging_.readers);
+    normalizer.run(product);
+    EXPECT_EQ(product.verdict().failure, "");
+    EXPECT_EQ(normalizer.passes(), normalizer.renormalized() > 0 ? 2U : 1U);
+    return {session().sum(product.checksum()), normalizer.renormalized(),
+            session().sum(product.verdict().constant)};
+  }
+};
+
+TEST_F(Normalizing, ShiftsAndScalesAreThoseOfTheFirstSamples) {
+  const auto function = [](std::uint64_t sample, std::uint64_t variable) {
+    if (variable == 0) return 0.1;
+    if (variable == 1) return sample == 3 ? HUGE_VAL : 1.0;
+    const double spread = variable == 2 ? 1e200 : variable == 3 ? 1e-200 : 3.0;
+    return spread * (noise(sample, variable) + 1e6);
+  };
+  const GemmOperands operands = operands_of(function, gemm::Precision::fp32, true);
+  std::vector<double> stored(4 * first_samples + first_samples);
+  for (std::uint64_t v = 0; v < 5; ++v) {
+    for (std::uint64_t s = 0; s < first_samples; ++s)
+      stored[v * first_samples + s] = function(s, v);
+  }
+  const Normalization made = normalization_of(
+      operands, reinterpret_cast<const std::byte*>(stored.data()), 5, first_samples);
+  EXPECT_EQ(made.shift[0], 0.1) << "so that a constant variable becomes zeros";
+  EXPECT_EQ(made.scale[0], 1);
+  EXPECT_FALSE(std::isfinite(made.shift[1]));
+  EXPECT_EQ(made.scale[1], 1);
+  for (std::uint64_t v = 2; v < 5; ++v) {
+    long double sum = 0, squares = 0;
+    for (std::uint64_t s = 0; s < first_samples; ++s) sum += function(s, v);
+    const long double mean = sum / first_samples;
+    for (std::uint64_t s = 0; s < first_samples; ++s) squares += std::pow(function(s, v) - mean, 2);
+    const auto deviation = static_cast<double>(std::sqrt(squares / first_samples));
+    EXPECT_NEAR(made.shift[v], static_cast<double>(mean), deviation / 7) << v;
+    const double unit = std::exp2(std::ilogb(deviation) - 2);
+    EXPECT_EQ(std::remainder(made.shift[v] - function(0, v), unit), 0) << v;
+    const double scaled = deviation * made.scale[v];
+    EXPECT_TRUE(0.5 <= scaled && scaled <= 1) << v << ": " << scaled;
+    EXPECT_EQ(std::exp2(std::ilogb(made.scale[v])), made.scale[v]) << v;
+  }
+}
+
+/// The bits that one rank made, written down: any number of ranks must make them.
+TEST_F(Normalizing, OnePassHasTheSameBitsOnAnyRanks) {
+  const auto function = [](std::uint64_t sample, std::uint64_t variable) {
+    return variable % 300 == 7 ? 5.5 : noise(sample, variable) + static_cast<double>(variable);
+  };
+  const Result by_column = run(function, gemm::Precision::fp64);
+  EXPECT_EQ(by_column.renormalized, 0U);
+  EXPECT_EQ(by_column.constant, 3U);
+  EXPECT_EQ(run(function, gemm::Precision::fp64, true).checksum, by_column.checksum);
+  const auto all = session().gather(std::vector{by_column.checksum});
+  for (const std::uint64_t each : all) EXPECT_EQ(each, by_column.checksum);
+}
+
+/// Three variables whose first samples are not like the others, on whichever rank they are seen.
+TEST_F(Normalizing, OnlyVariablesThatNeedItAreRenormalized) {
+  const auto function = [](std::uint64_t sample, std::uint64_t variable) {
+    const double x = noise(sample, variable);
+    if (variable == 3) return sample < first_samples ? x + 1e5 : x;  // a mean far away
+    if (variable == 850) return sample < first_samples ? 0 : x + 10;
+    if (variable == 500) return sample < first_samples ? 0 : (x - 0.5) * 1e15;  // a large spread
+    if (variable == 501) return sample < 2 * first_samples ? x + 1e5 : x;  // within its own spread
+    return x;
+  };
+  const Result got = run(function, gemm::Precision::fp32);
+  EXPECT_EQ(got.renormalized, 3U);
+  EXPECT_EQ(got.constant, 0U);
+}
+
+}  // namespace
+}  // namespace shardstream::workloads
