@@ -462,7 +462,8 @@ TEST(TileFor, ACThatFillsNoDeviceHasLanes) {
   EXPECT_EQ(tall(1024, 1 << 20), (Tile{1024, 1024, 8192, 2}));
   EXPECT_EQ(tall(2048, 1 << 20), (Tile{2048, 2048, 8064}));
   EXPECT_EQ(tall(512, 512 * 8 - 1).lanes, 1U) << "not tall";
-  EXPECT_EQ(tall(384, 200000, true), (Tile{384, 384, 3072, 4}));
+  EXPECT_EQ(tall(384, 200000, true), (Tile{128, 128, 2048})) << "nine tiles are enough for threads";
+  EXPECT_EQ(tall(120, 200000, true).lanes, 4U);
   for (const std::uint64_t edge : {1, 100, 512, 700, 1500, 3000}) {
     for (const std::uint64_t k : {1000, 30001, 1000003, 100000007}) {
       for (const Precision precision : all_precisions) {
