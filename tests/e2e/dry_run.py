@@ -94,7 +94,9 @@ def test_checkpoints():
     """When a run would leave one, and how large; what is there is looked at and left alone."""
     folder = new_folder()
     sizes = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500, "-o", folder / "c.h5"]
-    expect(dry(*sizes, env=ON_HOST), "checkpoint: none", "resuming: ", folder / "c.h5")
+    one = ["gemm", "--gemm.m", 100, "--gemm.n", 100, "--gemm.k", 500, "-o", folder / "c.h5"]
+    expect(dry(*one, env=ON_HOST), "super-tiles: 1", "checkpoint: none", "resuming: ",
+           folder / "c.h5")
     expect(dry(*sizes[:-2], env=ON_HOST), "resuming: ", "-o")
     for repeat in (2, "auto"):
         expect(dry(*sizes, "--measure.repeat", repeat, env=ON_HOST), "checkpoint: none")
