@@ -68,7 +68,7 @@ constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const 
 /// stand in an order of their own, which has none.
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                   const Tile& tile, Precision precision, bool on_host) {
-  constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 4;
+  constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 3;
   // A host's library wants lanes of 512 and more.
   const std::uint64_t most = !on_host ? 8 : precision == Precision::int8 ? 2 : 4;
   if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;

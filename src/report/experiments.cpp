@@ -162,6 +162,14 @@ std::string count_of_states(const std::vector<ExperimentResult>& experiments) {
                      }));
 }
 
+std::string words_on_precision(const ExperimentResult& experiment) {
+  if (experiment.unconverged == 0) return "";
+  const std::size_t ranks = ranks_of(experiment.table);
+  return fmt::format("{} did not reach measure.precision{}.",
+                     counted(experiment.unconverged, "timing"),
+                     ranks > 1 ? fmt::format(" on {} ranks", ranks) : "");
+}
+
 std::string words_on_share(const ExperimentResult& experiment) {
   const auto has_share = [](const Row& row) { return std::isfinite(row.get<double>("share")); };
   if (experiment.share.empty() || !std::ranges::any_of(experiment.table.rows(), has_share))
@@ -185,15 +193,8 @@ std::string to_text(const ExperimentResult& experiment) {
   if (!experiment.reference.empty()) {
     text += wrapped("", fmt::format("Published: {}", printable(experiment.reference)), 0);
   }
-  if (experiment.unconverged > 0) {
-    const std::size_t ranks = ranks_of(experiment.table);
-    text += fmt::format(
-        "Not as precise as measure.precision: {}{}.\n", counted(experiment.unconverged, "timing"),
-        ranks > 1
-            ? fmt::format(" on {} ranks, {:.3g} on each on average", ranks,
-                          static_cast<double>(experiment.unconverged) / static_cast<double>(ranks))
-            : "");
-  }
+  const std::string precision = words_on_precision(experiment);
+  if (!precision.empty()) text += precision + '\n';
   if (experiment.throttled > 0) {
     text += fmt::format("The GPU was throttled on {}.\n", counted(experiment.throttled, "rank"));
   }

@@ -57,6 +57,9 @@ std::string count_of_states(const std::vector<ExperimentResult>& experiments);
 /// "share: of the rate of uploads"; empty if the table has no share or its reference is unknown.
 std::string words_on_share(const ExperimentResult& experiment);
 
+/// "7 timings did not reach measure.precision."; empty if all did.
+std::string words_on_precision(const ExperimentResult& experiment);
+
 /// Text for a terminal: summary, table and notes, or the reason why there is no table.
 std::string to_text(const ExperimentResult& experiment);
 std::string to_text(const BenchFile& bench);

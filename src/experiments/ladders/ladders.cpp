@@ -33,11 +33,12 @@ std::vector<Experiment> experiments() {
            "sums. The table names the file and line of each kernel (in src/experiments/ladders) "
            "and its factor over the rung before. Expect the first rungs to be bound by barriers "
            "and launches, the last ones by memory. 2^24 floats are 64 MiB, of which the L2 cache "
-           "of a "
-           "recent GPU holds a part, so that a share above 1 is possible; with reduction.count "
-           "2^32 it is not. Last come this program's own reduction, which adds in a fixed order, "
-           "and CUB's. Harris, Optimizing Parallel Reduction in CUDA; CUDA C++ Programming Guide, "
-           "section Warp Shuffle Functions.",
+           "of a recent GPU holds a part, so that a share above 1 is possible; with "
+           "reduction.count 2^32 it is not. Last come this program's own reduction, which adds in "
+           "a "
+           "fixed order, and CUB's. Without a GPU only the host reference is timed. Harris, "
+           "Optimizing Parallel Reduction in CUDA; CUDA C++ Programming Guide, section Warp "
+           "Shuffle Functions.",
        .reference =
            "Tesla V100, 2^24 floats, ms: global memory 4.609, shared memory 0.624, mask 0.399, "
            "interleaved 0.446, sequential 0.378, grid stride 0.278, four in flight 0.264, groups "

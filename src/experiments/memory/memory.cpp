@@ -153,9 +153,10 @@ std::vector<Experiment> experiments() {
            "to some 200 KiB), since every multiprocessor has one, that of L2 for a set that fits "
            "in L2, and that of device memory for a larger one. The steps show the sizes of the "
            "caches. Below 64 KiB a pass has fewer than eight loads for each thread, which may be "
-           "too few for the rate of L1. Blocks begin at places of their own. Yet in a set of a few "
-           "MiB some read the same lines at nearly the same time, which recent GPUs serve "
-           "together, so that the rate is above that of a larger set in L2. CUDA C++ Best "
+           "too few for the rate of L1. Each block begins at a different offset. In sets of a few "
+           "MiB, several multiprocessors still read the same cache line almost simultaneously. "
+           "Recent GPUs merge such reads, so that the rate is higher than for larger sets in L2. "
+           "CUDA C++ Best "
            "Practices Guide, chapter Memory Optimizations.",
        .reference = "Tesla V100: L1 13700, L2 2500 GB/s.",
        .share = "of the rate of reading device memory",

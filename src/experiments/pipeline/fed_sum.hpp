@@ -21,6 +21,12 @@ namespace shardstream::experiments::feeds {
 
 using reduce::leaf_elements;
 
+/// A share that the noise of two measurements does not explain, and the remark on it.
+constexpr bool is_above_ceiling(double share) {
+  return share > 1.1;
+}
+inline constexpr auto above_ceiling = "above its ceiling, which was measured too low";
+
 /// What the program itself would choose for a shard of the source in pipeline.mode `mode`. Throws
 /// UsageError if memory does not suffice.
 shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mode,

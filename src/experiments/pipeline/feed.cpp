@@ -46,8 +46,8 @@ std::uint64_t bytes_to_feed(Bench& bench) {
     const std::uint64_t given = bench.options().bytes(key) / 16 * 16;
     if (given <= fits) return given;
     throw Error(fmt::format(
-        "{}: {} is more than the experiment may use of the memory of this rank ({}): choose a "
-        "smaller size",
+        "{}: {} is too large: a rank may feed {} here, a third of its free host memory and two "
+        "fifths of its device's: choose a smaller size",
         key, format_size(given), format_size(fits)));
   }
   const bool on_host = resources.device_is_host;
@@ -63,6 +63,7 @@ std::uint64_t bytes_to_feed(Bench& bench) {
 }
 
 std::string remark(const Place& place, double share, bool on_host) {
+  if (is_above_ceiling(share)) return above_ceiling;
   if (on_host) return place.way;
   return fmt::format("{}: {}",
                      share >= place.expected

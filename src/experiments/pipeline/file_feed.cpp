@@ -129,7 +129,8 @@ class Rows {
     const std::uint64_t slot = part.sizes().slot * size_of(part.source().type());
     rows_.add({name, std::int64_t{bench_.at_once()}, std::int64_t{part.sizes().readers},
                static_cast<std::int64_t>(slot), static_cast<std::int64_t>(bytes)},
-              rate, rate.value / ceiling, remark);
+              rate, rate.value / ceiling,
+              is_above_ceiling(rate.value / ceiling) ? above_ceiling : remark);
     return rate.value;
   }
 

@@ -378,6 +378,8 @@ std::string words_on(const ExperimentResult& experiment) {
   const std::string share = words_on_share(experiment);
   if (!share.empty()) words += " In the numbers, " + share + '.';
   for (const std::string& note : experiment.notes) words += ' ' + note;
+  const std::string precision = words_on_precision(experiment);
+  if (!precision.empty()) words += ' ' + precision;
   if (!experiment.reference.empty()) words += " Published: " + experiment.reference;
   return words;
 }
