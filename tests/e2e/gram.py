@@ -12,14 +12,12 @@ import harness
 import results
 from harness import (check_complaints, each, expect_complaint, expect_words, main, new_folder,
                      run)
-from products import (FLOATS, ON_HOST, begins_shallow, bytes_of, check_bits, expect_within, inputs,
-                      least_memory, normal, output_type, product, rounded, skip_without_blas,
-                      stored, sum_bound, whole_numbers)
+from products import (FIRST_SAMPLES, FLOATS, ON_HOST, begins_shallow, bytes_of, check_bits,
+                      expect_within, inputs, least_memory, normal, output_type, product, rounded,
+                      skip_without_blas, stored, sum_bound, whole_numbers)
 
 SIZES = [1, 13, 263, 1700]  # the last makes three tiles
 
-
-FIRST_SAMPLES = 256  # that shifts and scales come from
 
 
 def normalization(x, precision, center):
@@ -244,81 +242,6 @@ def test_nan_stays_in_its_variable():
     assert np.allclose(result[np.ix_(others, others)], expected, rtol=1e-12, atol=1e-14), finished
     assert finished.values["c_norm"] == "nan", finished
     assert finished.values["verified"] == "unchecked", finished
-
-
-# ---------------------------------------------------------------- accuracy
-
-UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "fp32x3": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11,
-         "bf16": 2.0**-8}
-
-
-def hard_data(samples, variables):
-    """By name. One pass subtracts what the first samples say, whatever comes later."""
-    x = normal(samples, variables, "f8")
-    time = np.arange(samples)[:, None] / samples
-    constant, outlier = x.copy(), x.copy()
-    constant[:, 5] = 1 / 3
-    outlier[samples // 2, 4] = 6e4
-    return {"random": x, "far": x + 1e6, "drift": x + 20 * time, "sorted": np.sort(x, axis=0),
-            "walk": np.cumsum(x, axis=0), "constant": constant, "outlier": outlier,
-            "sizes": x * 10.0**np.linspace(-12, 12, variables)}
-
-
-def second_pass(out):
-    with h5py.File(out) as file:
-        return file["/results"].attrs["second_pass_variables"]
-
-
-def relative_errors(result, x, scale):
-    """By the deviations of both variables."""
-    constant = (x == x[0]).all(axis=0)
-    x = np.where(constant, 0, x - x.mean(axis=0))
-    covariance = x.T @ x / (x.shape[0] - 1)
-    deviation = np.where(constant, 1, np.sqrt(np.diag(covariance)))
-    sizes = np.outer(deviation, deviation)
-    return np.abs(result / (1 if scale else sizes) - covariance / sizes)
-
-
-def test_accuracy_of_one_pass():
-    """In units of the precision: elements of random data are rounded by so much each, and a
-    covariance takes their mean. Sums of floats or doubles are less exact the more the mean is off
-    the shift; here by up to three deviations."""
-    hard = hard_data(3000, 24)
-
-    def check(name, precision, scale, ranks):
-        x, folder = hard[name], new_folder()
-        product("correlation" if scale else "covariance", folder / "c.h5", *inputs(folder, data=x),
-                "--product.precision", precision, ranks=ranks)
-        errors = relative_errors(stored(folder / "c.h5"), x, scale)
-        if name == "constant":
-            assert (errors[5] == 0).all() and (errors[:, 5] == 0).all(), errors[5]
-        limit = 4 * UNITS[precision] + 200 * (2.0**-53 if precision == "fp64" else 2.0**-24)
-        assert errors.max() <= limit, (name, precision, scale, errors.max() / limit)
-        assert second_pass(folder / "c.h5") == 0
-    each([(name, precision, number % 2 == 1, 1 + number % 3)
-          for number, (name, precision) in enumerate(itertools.product(hard, FLOATS))], check)
-
-
-def test_a_second_pass_if_the_first_samples_mislead():
-    """Which is announced, and as accurate; also where a tile's other variables need none."""
-    x = normal(9000, 900, "f8")
-    x[:FIRST_SAMPLES, 800] += 1e4
-    x[:FIRST_SAMPLES, 3] = 0
-    x[FIRST_SAMPLES:, 3] *= 1e12
-
-    def check(precision, scale, ranks):
-        folder = new_folder()
-        finished = product("correlation" if scale else "covariance", folder / "c.h5",
-                           *inputs(folder, data=x), "--product.precision", precision, ranks=ranks)
-        expect_words(finished.err, ["2 variables", "256", "second"], finished)
-        assert second_pass(folder / "c.h5") == 2
-        errors = relative_errors(stored(folder / "c.h5"), x, scale)
-        assert errors.max() <= 4 * UNITS[precision] + 200 * 2.0**-24, (precision, errors.max())
-        return finished.values["c_checksum"]
-    sums = {}
-    for precision, scale in (("fp32", False), ("bf16", True)):
-        sums[precision] = {check(precision, scale, ranks) for ranks in (1, 2, 3)}
-        assert len(sums[precision]) == 1 or harness.BACKEND_OF_ONE_RANK != "host", sums
 
 
 # ---------------------------------------------------------------- how it is stored

@@ -9,6 +9,7 @@ import numpy as np
 from harness import each, new_folder, run, skip_all
 
 FLOATS = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp32x3"]  # int8 is another matter
+FIRST_SAMPLES = 256  # of each variable, that give the shift and factor of a centred product
 ON_HOST = {"SHARDSTREAM_DEVICE_BACKEND": "host"}
 
 
