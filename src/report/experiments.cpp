@@ -165,9 +165,13 @@ std::string count_of_states(const std::vector<ExperimentResult>& experiments) {
 std::string words_on_precision(const ExperimentResult& experiment) {
   if (experiment.unconverged == 0) return "";
   const std::size_t ranks = ranks_of(experiment.table);
-  return fmt::format("{} did not reach measure.precision{}.",
-                     counted(experiment.unconverged, "timing"),
-                     ranks > 1 ? fmt::format(" on {} ranks", ranks) : "");
+  std::string timings = counted(experiment.unconverged, "timing");
+  if (ranks > 1) {
+    timings +=
+        fmt::format(" on {} ranks, {:.3g} on each on average,", ranks,
+                    static_cast<double>(experiment.unconverged) / static_cast<double>(ranks));
+  }
+  return timings + " did not reach measure.precision.";
 }
 
 std::string words_on_share(const ExperimentResult& experiment) {
