@@ -115,7 +115,7 @@ void signed_sums(const SignedSumsArgs& args, unsigned part, unsigned parts) {
   });
 }
 
-// What of Y is in the nearest cache while rows of A pass: the depth of some of its columns.
+// The part of Y that stays in the nearest cache while rows of A pass: the depth of some columns.
 constexpr std::uint64_t block_depth = 512, block_rows = 64;
 constexpr unsigned block_tiles = 4;
 

@@ -113,7 +113,7 @@ struct Staged {
   static __device__ unsigned row() { return threadIdx.x % 16 + threadIdx.x / 32 % 4 * 16; }
   static __device__ unsigned pack() { return threadIdx.x / 16 % 2 + threadIdx.x / 128 * 2; }
 
-  /// Of the depth below `end`.
+  /// For the depth below `end`.
   __device__ void fetch(const AddProductsArgs& args, bool packs, std::uint64_t kk,
                         std::uint64_t end) {
     const std::uint64_t r = std::uint64_t{blockIdx.x} * block_rows + row();

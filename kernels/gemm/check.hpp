@@ -112,7 +112,7 @@ constexpr std::uint64_t check_slices(std::uint64_t rows) {
 
 namespace detail {
 
-/// Of each slice but the last ones; a multiple of what a GPU takes at a time.
+/// The depth of each slice but the last ones, a multiple of the depth that a GPU takes at a time.
 constexpr std::uint64_t slice_depth(std::uint64_t depth, std::uint64_t slices) {
   constexpr std::uint64_t step = 32;
   return ((depth + slices - 1) / slices + step - 1) / step * step;

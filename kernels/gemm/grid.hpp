@@ -72,7 +72,7 @@ constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_
   // A host's library wants lanes of 512 and more.
   const std::uint64_t most = !on_host ? 8 : precision == Precision::int8 ? 2 : 4;
   if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
-  // What a multiprocessor, or a thread, computes at a time.
+  // The part of C that a multiprocessor, or a thread, computes at a time.
   const std::uint64_t rows = on_host ? tile.m : 128, columns = on_host ? tile.n : 128;
   const std::uint64_t parts = ((m + rows - 1) / rows) * ((n + columns - 1) / columns);
   std::uint64_t lanes = 1;
@@ -111,7 +111,7 @@ constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t least,
   return edge >= least ? edge : largest(most, shortest + shortest / 128);
 }
 
-/// Of a C that is not tall, the tiles that a GPU computes in place of `tile` with the same
+/// For a C that is not tall: the tiles that a GPU computes in place of `tile` with the same
 /// algorithm, hence the same bits: such as pad C less, and of a small C so few rows of it that its
 /// first tiles can leave before its last rows of A have come. A call still fills the GPU.
 constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {

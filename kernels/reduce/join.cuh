@@ -8,7 +8,7 @@
 
 namespace shardstream::reduce::cuda {
 
-/// What a batch can change in a partial, in words of 64 bits; the rest is as in an empty one.
+/// The fields of a partial that a batch can change, in words of 64 bits.
 template <class T, bool Extremes, bool Variance>
 struct Packed {
   static constexpr unsigned words = sizeof(Sum<T>) / 8 + 1 + (std::is_same_v<T, double> ? 2 : 0) +

@@ -109,7 +109,7 @@ ncclDataType_t nccl_type(SumType type) {
   return type == SumType::f32 ? ncclFloat32 : ncclFloat64;
 }
 
-/// What the communicator of all ranks and its parts have in common. They end together: to free one
+/// The common state of the communicator of all ranks and its parts. They end together: to free one
 /// takes NCCL 0.5 s, and to abort one alone would wait for the kernels of all.
 class Family {
  public:

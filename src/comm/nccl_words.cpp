@@ -31,7 +31,7 @@ bool is_known(std::string_view words) {
   return is_about_shared_memory(words) || is_about_shared_gpu(words);
 }
 
-/// What a rank is told when another one has gone.
+/// NCCL's words on a rank whose peer has gone.
 bool is_about_another_rank(std::string_view words) {
   constexpr std::array<std::string_view, 4> parts = {"remote process exited", "remote peer",
                                                      "Socket recv failed", "attaching to"};

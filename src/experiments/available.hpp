@@ -1,4 +1,4 @@
-// What an experiment needs of the machine, and its ceilings.
+// Checks the requirements of an experiment, and measures its ceilings.
 #pragma once
 
 #include <map>

@@ -21,7 +21,7 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Not while any is at work. What the caller has written before is seen by all of them.
+  /// Must not be called while any thread is at work. All threads see what the caller wrote before.
   void start();
   /// Until all have returned from their work, if they have been started.
   void wait() noexcept;

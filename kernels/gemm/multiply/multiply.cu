@@ -178,7 +178,7 @@ class GpuPlan final : public MultiplyPlan {
   }
   std::uint64_t c_apart() const { return tile_.m * tile_.n * sum_bytes_; }
 
-  /// Of the matrices of all lanes, `apart` elements from one to the next.
+  /// The matrices of all lanes, `apart` elements from one to the next.
   Layout in_lanes(Layout of_one, std::uint64_t apart) const {
     const auto lanes = static_cast<std::int32_t>(tile_.lanes);
     const auto offset = static_cast<std::int64_t>(apart);

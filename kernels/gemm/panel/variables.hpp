@@ -82,7 +82,7 @@ constexpr double squares_about_mean(double sum, double squares, double samples) 
   return about < 0 ? 0 : about;
 }
 
-/// What a shift and a scale make of deviations, as a power of two. Elements of fp16 have room for
+/// The deviation after shift and scale, as a power of two. Elements of fp16 have room for
 /// 2^22 times that, and 2^-18 of it is still a normal number.
 constexpr int usual_exponent(Precision precision) {
   return precision == Precision::fp16 ? -6 : 0;
@@ -109,7 +109,7 @@ constexpr bool is_settled(Precision precision, double sum, double squares, doubl
 
 namespace detail {
 
-/// Of variable v; whether it is_settled(). `root` is the square root.
+/// Settles variable v and returns is_settled(). `root` is the square root.
 template <class Root>
 constexpr bool settle(const SettleArgs& args, std::uint64_t v, Root root) {
   double sum = 0, squares = 0;

@@ -27,7 +27,7 @@ constexpr bool is_above_ceiling(double share) {
 }
 inline constexpr auto above_ceiling = "above its ceiling, which was measured too low";
 
-/// What the program itself would choose for a shard of the source in pipeline.mode `mode`. Throws
+/// The sizes that a run would choose for a shard of the source in pipeline.mode `mode`. Throws
 /// UsageError if memory does not suffice.
 shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mode,
                                        const io::Source& source, Range shard);
@@ -73,7 +73,7 @@ class FedSum {
   /// Between two passes: forgets their spans.
   void settle() { recorder_.settle(); }
 
-  /// Of the last pass.
+  /// Valid for the last pass.
   const reduce::Sum<Class>& sum() const { return sum_; }
 
  private:

@@ -21,7 +21,7 @@ struct Agreed {
   double worst = 0, detection_threshold = 0, squares = 0;
   std::uint64_t rows = 0;  ///< of all computed tiles, which are checked one by one
   std::uint64_t unchecked = 0, checksum = 0;
-  std::uint64_t constant = 0;  ///< variables with zero variance, where data are normalized
+  std::uint64_t constant = 0;  ///< variables with zero variance, if data are normalized
 
   Verification verification() const {
     if (!failure.empty()) return Verification::failed;

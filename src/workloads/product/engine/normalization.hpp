@@ -1,4 +1,4 @@
-// What centred or scaled variables become before they are multiplied.
+// The shift and factor of each variable of a centred or scaled product.
 #pragma once
 
 #include <vector>

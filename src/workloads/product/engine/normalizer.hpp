@@ -40,7 +40,7 @@ class Normalizer {
   /// matrix and GemmProduct::run() throw.
   void run(GemmProduct& product);
 
-  /// Of the last run: variables that had a second pass.
+  /// The number of variables that had a second pass in the last run.
   std::uint64_t renormalized() const { return renormalized_; }
   std::uint64_t passes() const { return renormalized_ > 0 ? 2 : 1; }
 

@@ -52,7 +52,7 @@ class GemmPanels {
 
   /// Of the device memory for what normalize() brings, which is taken from the beginning.
   static std::uint64_t normalization_bytes(const GemmOperands& operands, const gemm::Tile& tile);
-  /// Of all variables. Before a run.
+  /// For all variables. Call it before a run.
   void normalize(device::Stream& stream, const Normalization& normalization);
   const double* scales() const { return scale_.data(); }  ///< on the device
 
@@ -146,7 +146,7 @@ class GemmPanels {
     std::uint64_t* sums = nullptr;  ///< of the batch that it holds
     Batch now;
   };
-  /// What is multiplied of a block's B panel, and its y, for super-tiles behind the first one.
+  /// A block's B factor and its y, kept for the super-tiles after the first one.
   struct Kept {
     device::Buffer<std::byte> factor;
     device::Buffer<double> y;

@@ -238,7 +238,8 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
                  block == plan_.own_blocks.first, plan_.check_slices, check_apart_});
 }
 
-/// Of the super-tile at work: their sum becomes the first one. Behind its last add_products().
+/// Adds the slices of the current super-tile into the first one. Runs after its last
+/// add_products().
 void GemmProduct::join_slices(device::Stream& stream) {
   if (tiles_of(waiting_.end() - 1) == 0) return;
   double* const sums = check_.data();

@@ -64,7 +64,7 @@ class GemmTiles {
     std::unique_ptr<device::Event> finished_;
     std::uint64_t pushed_ = 0;
   };
-  /// What a tile of centred or scaled variables becomes C with: gemm::CovarianceArgs.
+  /// The sums and factors that make C of a tile of centred or scaled variables.
   struct Variables {
     const double *row_sums = nullptr, *column_sums = nullptr;
     const double *row_factors = nullptr, *column_factors = nullptr;

@@ -33,7 +33,7 @@ class VariableSums {
   /// Behind the super-tile's last block, and gather(). `scales`: of Normalization, on the device.
   void settle(device::Stream& stream, std::uint64_t super_tile, const double* scales);
 
-  /// What a tile is finished with; nothing where data are neither centred nor scaled.
+  /// The sums and factors that finish a tile; nothing if data are neither centred nor scaled.
   GemmTiles::Variables of(GemmTile tile) const;
   /// On the device, behind settle(): variables of the super-tile that the normalization does not
   /// suit; null if nothing is normalized.

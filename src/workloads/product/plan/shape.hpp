@@ -62,7 +62,7 @@ struct Shape : GemmLayout {
   std::vector<GemmNode> nodes_of(std::uint64_t layer) const;
   /// The columns of the computed tiles of a row; two ranges, of which one or both may be empty.
   std::array<Range, 2> computed(std::uint64_t row) const;
-  /// Of each tile of a super-tile: its levels and, if there are several, its lanes.
+  /// For each tile of a super-tile: its levels and, if there are several, its lanes.
   std::uint64_t accumulators() const {
     return levels + (problem.tile.lanes > 1 ? problem.tile.lanes : 0);
   }
