@@ -137,8 +137,8 @@ class Level {
     return up;
   }
   __device__ unsigned level() const { return level_; }
-  /// Of the node that begins with that leaf. A group may begin before the stretch: then indices of
-  /// its first nodes are not to be used, but those behind them are as far away as they are.
+  /// The index of the node that begins with that leaf. A group may begin before the stretch: then
+  /// the indices of its first nodes must not be used, but differences of indices stay valid.
   __device__ std::uint64_t index(std::uint64_t first_leaf) const {
     return begin_ + (first_leaf >> level_) - (stretch_.first >> level_);
   }

@@ -48,7 +48,8 @@ std::string hidden_gpus() {
   return fmt::format("CUDA_VISIBLE_DEVICES={} names none of them", text);
 }
 
-/// What this rank sees; `wanted` is device.backend. CUDA starts while hwloc reads the topology.
+/// The hardware that this rank sees; `wanted` is device.backend. CUDA starts while hwloc reads the
+/// topology.
 launch::Situation look(const launch::Session& session, const std::string& wanted) {
   std::future<device::cuda::Inventory> inventory;
   if constexpr (built_with_cuda) {

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 import harness
-from harness import check_complaints, each, expect_warning, expect_words, main, new_folder
+from harness import check_complaints, each, expect_warning, expect_words, main, new_folder, run
 from products import (FLOATS, ON_HOST, bytes_of, check_bits, inputs, model, normal, product,
                       skip_without_blas)
 
@@ -112,9 +112,14 @@ def test_the_plan_names_the_box():
                          warning=["rank 0", "1 of 5 ranks", "rank 4", "product.box", "2x1x2",
                                   "4 ranks"]),
                  ["decomposition: split-k 2 x 1 x 2", "product.box", "1 of 5 ranks idle", "3 x 1"])
-    # The only box of two ranks that splits K. Boxes of more ranks depend on measured rates.
+    # The only box of two ranks that splits K.
     expect_words(plan_of(*sizes, "--product.decomposition", "split-k", ranks=2),
                  ["decomposition: split-k 1 x 1 x 2", "product.decomposition"])
+    # Three tiles and four segments for six: all have one tile and two segments. A run measures its
+    # rates, which a busy machine changes, and the box follows from them; a dry run assumes them.
+    dry = run("run", "gemm", *sizes, "--product.decomposition", "split-k", "--dry-run",
+              "--ranks", 6, env=ON_HOST).expect(0)
+    expect_words(dry.out, ["decomposition: split-k 3 x 1 x 2", "product.decomposition"])
 
 
 def test_the_result_names_the_decomposition():

@@ -37,9 +37,9 @@ Kernel<VariableSumsArgs> variable_sums_kernel();
 /// Joins the sums of all segments of K, which several ranks may have (layers), in their order, and
 /// makes of them what tiles are finished with.
 struct SettleArgs {
-  /// Of the first variable, as all pointers here. Those of a segment's squares stand `squares`
-  /// doubles behind its sums, the next segment's `segment_apart` behind them, those of the next
-  /// layer `layer_apart` behind a layer's first.
+  /// The sums of the first variable, like all pointers here. Pitches in doubles: `squares_apart`
+  /// from a segment's sums to its squares, `segment_apart` to the next segment, `layer_apart` to
+  /// the next layer.
   const double* parts;
   std::uint64_t layers, layer_apart, segments, segment_apart, squares_apart;
   std::uint64_t variables;

@@ -118,7 +118,7 @@ std::vector<Experiment> experiments() {
            "memory: once, twice, and by columns of a matrix, so that the lanes of a warp read "
            "words that are far apart. Without a copy the data does not pass through device "
            "memory, but every read goes over the link. Expect about the same time as a copy and a "
-           "kernel for a single pass, twice that time for two, and far more by columns, where "
+           "kernel for a single pass, twice that time for two, and far more by columns, since "
            "each word takes a request of its own. CUDA C++ Best Practices Guide, section Zero "
            "Copy.",
        .reference = "",

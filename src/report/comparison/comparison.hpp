@@ -15,7 +15,7 @@ namespace shardstream::report {
 /// of tiny times are meaningless.
 inline constexpr double min_phase_share = 0.001;
 
-/// A phase on the slowest rank. Of tracks that differ only in their number, the slowest is used.
+/// A phase on the slowest rank. If tracks differ only in their number, the slowest one is used.
 struct PhaseComparison {
   std::string track, phase, kind;
   double before = 0, after = 0;  ///< seconds per repetition, medians over the launches
