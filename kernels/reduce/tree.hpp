@@ -52,24 +52,30 @@ struct Leaves {
   }
 };
 
-/// Subtrees in a fixed room, as kernels take them: at most two of each level.
-struct SubtreeList {
-  static constexpr unsigned most = 96;  ///< a stretch of 2^48 leaves has no more
-  unsigned count = 0;
-  Subtree list[most] = {};
-
-  constexpr const Subtree* begin() const { return list; }
-  constexpr const Subtree* end() const { return list + count; }
-  constexpr const Subtree& operator[](std::size_t i) const { return list[i]; }
-};
+/// A range of at most 2^48 leaves has no more largest subtrees: at most two of each level.
+inline constexpr unsigned max_subtrees = 96;
 
 /// The largest whole subtrees that make up the leaves, left to right.
-inline SubtreeList subtrees(Leaves leaves) {
-  SubtreeList found;
-  for (; leaves.count > 0; leaves = leaves.rest()) {
-    found.list[found.count++] = leaves.largest();
-  }
+inline std::vector<Subtree> subtrees(Leaves leaves) {
+  std::vector<Subtree> found;
+  for (; leaves.count > 0; leaves = leaves.rest()) found.push_back(leaves.largest());
   return found;
+}
+
+/// The index in subtrees(leaves) of the subtree that begins with leaf number `first`. The subtrees
+/// grow up to the leaf `turn`, the multiple of the highest power of two in (leaves.first, end], and
+/// shrink from there on. On either side each has its own power of two of leaves, so the number of
+/// bits that are set in a distance is the number of subtrees.
+constexpr unsigned subtree_index(Leaves leaves, std::uint64_t first) {
+  const auto set_bits = [](std::uint64_t distance) {
+    unsigned bits = 0;
+    for (; distance != 0; distance &= distance - 1) ++bits;
+    return bits;
+  };
+  std::uint64_t turn = leaves.end();
+  while ((turn & (turn - 1)) > leaves.first) turn &= turn - 1;
+  if (first < turn) return set_bits(first - leaves.first);
+  return set_bits(turn - leaves.first) + set_bits(first - turn);
 }
 
 /// Joins nodes that arrive left to right into the largest whole subtrees.
