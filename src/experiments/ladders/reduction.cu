@@ -315,7 +315,8 @@ class FixedOrder {
   }
   double sum() const {
     double all = 0;
-    for (const auto& part : partials_.read(leaves_, reduce::subtrees(args_.stretch()).size())) all += part.sum;
+    for (const auto& part : partials_.read(leaves_, reduce::subtrees(args_.stretch()).size()))
+      all += part.sum;
     return all;
   }
 
