@@ -51,11 +51,12 @@ find_program() {
   [[ -x $program ]] || die "no shardstream on PATH, and no $program: build it (jobs/quickstart)"
 }
 
-# Starts a run with one rank per task of the job. SITE_LAUNCHER replaces srun.
+# run_on_all_tasks COMMAND ARGUMENTS...: starts the command of shardstream with one rank per task of
+# the job. SITE_LAUNCHER replaces srun.
 run_on_all_tasks() {
   local launcher
   read -ra launcher <<<"${SITE_LAUNCHER:-srun --mpi=${SLURM_MPI_TYPE:-pmix} --gpu-bind=none}"
-  "${launcher[@]}" "$program" run "$@" --launch.expect-ranks "${SLURM_NTASKS:-auto}"
+  "${launcher[@]}" "$program" "$@" --launch.expect-ranks "${SLURM_NTASKS:-auto}"
 }
 
 # end_job CODE: with code 75 (interrupted), requeues the job, at most MAX_RESTARTS (50) times; its

@@ -84,6 +84,9 @@ int report(const Arguments& arguments, const char* const*) {
     for (const auto& path : report::write_figures(report, folder->second)) wrote(path);
   }
   if (page.is_wanted()) page.write(report);
+  if (page.is_wanted() || line.switches.contains("json")) {  // the text has the sentences itself
+    for (const std::string& problem : report::problems_of(report)) log.error(problem);
+  }
   print_output(line.switches.contains("json") ? report::to_json(report)
                : page.is_wanted()             ? page.line()
                                               : report::to_text(report));

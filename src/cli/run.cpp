@@ -58,16 +58,29 @@ std::optional<measure::Request> request_of(const CommandLine& line) {
   return request;
 }
 
+/// Throws UsageError if the command line names the INI file of a scaling study.
+void reject_study(const CommandLine& line) {
+  for (const std::string& word : line.words) {
+    if (!word.ends_with(".ini") || !has_section(word, "scale")) continue;
+    throw UsageError(
+        fmt::format("'{}' describes a scaling study (it has a section [scale]): start it with "
+                    "shardstream scale {}, or plan one of its runs with --dry-run --ranks N",
+                    word, shell_line({word})));
+  }
+}
+
 /// Sets `ini` to the INI file that the arguments name, and `dry` to the request for a dry run, if
 /// there is one.
 Options parse(const Arguments& arguments, const char* const* environment, fs::path& ini,
               std::optional<measure::Request>& dry) {
-  const OptionTable table = all_options();
-  CommandLine line = table.parse_command_line(arguments, switches, settings);
+  CommandLine line = all_options().parse_command_line(arguments, switches, settings);
   if (auto rates = line.settings.extract("rates")) {
     line.values["measure.rates"] = std::move(rates.mapped());
   }
   dry = request_of(line);
+  if (!dry) reject_study(line);
+  // A dry run ignores [scale] in the file of a study.
+  const OptionTable table = dry ? scale_table() : all_options();
   const Options options = resolve_workload("run", table, std::move(line), environment, ini);
   constexpr std::array<std::string_view, 1> dry_run_keys = {"measure.rates"};
   reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(dry_run_keys)

@@ -72,7 +72,7 @@ std::string predicted(const std::string& share, const OptionTable& table, const 
 
 int scale(const Arguments& arguments, const char* const* environment) {
   constexpr std::array<std::string_view, 1> switches = {"list"};
-  constexpr std::array<std::string_view, 2> settings = {"predict", "only"};
+  constexpr std::array<std::string_view, 3> settings = {"predict", "only", "rates"};
   const OptionTable table = scale_table(), run_table = all_options();
   CommandLine line = table.parse_command_line(arguments, switches, settings);
   if (const auto share = line.settings.find("predict"); share != line.settings.end()) {
@@ -81,13 +81,19 @@ int scale(const Arguments& arguments, const char* const* environment) {
   }
   scale::reject_many_copies();
   const bool lists = line.switches.contains("list");
-  const std::string only = line.settings["only"];
+  const std::string only = line.settings["only"], rates = line.settings["rates"];
+  if (!rates.empty() && !lists) {
+    throw UsageError(fmt::format(
+        "--rates {} is only for the predictions of --list, and no part of the study: leave it out, "
+        "since the study measures its rates, or fix them for all runs with --measure.rates",
+        excerpt(rates)));
+  }
   std::filesystem::path ini;
   const Options options = resolve_workload("scale", table, std::move(line), environment, ini);
   reject_options_of_other_workloads(options, {});
   Log log;
   for (const std::string& warning : options.warnings()) log.warn(warning);
-  const scale::Order order{options, run_table, environment, scale::folder_of(options), only};
+  const scale::Order order{options, run_table, environment, scale::folder_of(options), only, rates};
   if (lists) {
     print_output(scale::list_study(order));
     return static_cast<int>(ExitCode::done);

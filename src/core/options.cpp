@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "core/error.hpp"
@@ -178,6 +179,15 @@ Options OptionTable::resolve(const CommandLine& command_line, const char* const*
   }
   for (const OptionRow& row : rows_) check_effective(row, find_value(values, row.key));
   return options;
+}
+
+bool has_section(const std::filesystem::path& ini, std::string_view section) {
+  std::ifstream file(ini);
+  const std::string header = fmt::format("[{}]", section);
+  for (std::string line; std::getline(file, line);) {
+    if (trim(std::string_view(line).substr(0, line.find('#'))) == header) return true;
+  }
+  return false;
 }
 
 std::string OptionTable::help(std::span<const std::string_view> wanted) const {

@@ -124,4 +124,7 @@ class OptionTable {
   std::vector<OptionRow> rows_;
 };
 
+/// Whether the INI file has a line [section]; false if it cannot be read.
+bool has_section(const std::filesystem::path& ini, std::string_view section);
+
 }  // namespace shardstream

@@ -31,6 +31,10 @@ std::vector<std::filesystem::path> write_csv(const Report& report,
 /// number of ranks as the parameter p and the time of the work as the metric.
 std::string to_extra_p(const Report& report);
 
+/// The sentences behind an exit code other than 0: unreadable files, and results that contradict
+/// each other.
+std::vector<std::string> problems_of(const Report& report);
+
 /// 0 without problems, 1 if a file is unreadable, 3 if results contradict each other.
 int exit_code(const Report& report);
 

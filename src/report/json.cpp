@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "core/text.hpp"
 #include "report/formats.hpp"
 #include "report/json_values.hpp"
 
@@ -144,6 +147,20 @@ std::string to_json(const Report& report) {
   for (const BenchFile& bench : report.benches) object["benches"].push_back(of_bench(bench));
   object["unreadable"] = of_files(report.unreadable);
   return to_document(object);
+}
+
+std::vector<std::string> problems_of(const Report& report) {
+  std::vector<std::string> problems;
+  for (const StudyReport& study : report.studies) {
+    if (!study.contradiction.empty()) {
+      problems.push_back(
+          fmt::format("{}: {}", printable(study.name), printable(study.contradiction)));
+    }
+  }
+  for (const ExcludedFile& file : report.unreadable) {
+    problems.push_back(fmt::format("unreadable: {}", printable(file.reason)));
+  }
+  return problems;
 }
 
 int exit_code(const Report& report) {

@@ -26,7 +26,7 @@ Table size_table(const StudyReport& study) {
   Table table("sizes", {{"ranks", ColumnType::integer},
                         {"launches", ColumnType::integer},
                         {"time", ColumnType::text, "s"},
-                        {"speedup", ColumnType::text},
+                        {study.is_strong() ? "speedup" : "scaled_speedup", ColumnType::text},
                         {"efficiency", ColumnType::text},
                         {"karp_flatt", ColumnType::text},
                         {"bound_by", ColumnType::text},
@@ -187,12 +187,12 @@ std::string of_start(const StudyReport& study) {
                            "begin", "work", "verify", "store"}) {
     const double at = median_of(runs, [&](const RunFile& run) { return run.step(step); });
     if (!std::isfinite(at)) continue;
-    add(step, at - before);
+    add(step == std::string_view("begin") ? "warm-up" : step, at - before);
     before = std::max(before, at);  // of steps that took turns, the later end counts
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
-  return fmt::format("Time to result on {}: {} ({}).\n", counted(largest, "rank"),
-                     format_duration(study.facts.back().to_result), list);
+  return fmt::format("Time to result on {}: {}, the sum of these steps: {}.\n",
+                     counted(largest, "rank"), format_duration(study.facts.back().to_result), list);
 }
 
 /// Problems that the reader must know before trusting the numbers.

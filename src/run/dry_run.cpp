@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -89,8 +90,14 @@ std::string dry_run(const Options& options, const measure::Request& request, Log
   workloads::Prediction prediction = task->predict(machine);
   for (const std::string& warning : prediction.warnings) log.warn(warning);
 
-  std::vector<std::string> lines = machine.lines();
-  lines.insert(lines.end(), prediction.lines.begin(), prediction.lines.end());
+  std::vector<std::string> lines = prediction.lines;
+  // The answer comes first: the time with what it is bound by, and the memory. Then the plan.
+  const auto details = std::ranges::stable_partition(lines, [](const std::string& line) {
+    return line.starts_with("predicted: ") || line.starts_with("device memory: ") ||
+           line.starts_with("host memory: ");
+  });
+  const std::vector<std::string> rates = machine.lines();
+  lines.insert(details.begin(), rates.begin(), rates.end());
   if (output) {
     lines.push_back(
         fmt::format("result: {} takes {} of disk", output->name, format_size(bytes_of(output))));

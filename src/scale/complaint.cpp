@@ -1,6 +1,7 @@
 #include "scale/complaint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <string_view>
 
@@ -51,6 +52,19 @@ std::string complaint_of(const std::filesystem::path& log) {
   if (said.ends_with(':')) said.pop_back();  // it announces a paragraph that is not included
   if (said.size() > max_characters) said = said.substr(0, max_characters) + "...";
   return printable(said);
+}
+
+bool is_lack_of_slots(const std::filesystem::path& log) {
+  // Open MPI: too few slots; too many ranks for --map-by ppr. Slurm: a step larger than its job.
+  constexpr std::array<std::string_view, 4> sentences = {
+      "not enough slots available", "requested more processes than the ppr",
+      "More processors requested than permitted", "Requested node configuration is not available"};
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    const auto occurs = [&](std::string_view each) { return line.find(each) != line.npos; };
+    if (std::ranges::any_of(sentences, occurs)) return true;
+  }
+  return false;
 }
 
 }  // namespace shardstream::scale

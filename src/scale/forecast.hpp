@@ -15,6 +15,8 @@ class Forecast {
   /// `sampling` is the policy of the launches.
   explicit Forecast(const measure::Sampling& sampling) : sampling_(sampling) {}
 
+  /// Sets the time of a start in seconds, as long as there is no calibration run.
+  void assume_startup(double seconds) { startup_ = seconds; }
   /// Adds the calibration run: its total time, and the time of its only repetition, which follows a
   /// warm-up.
   void calibrate(double launch, double repetition, double predicted);
@@ -23,7 +25,7 @@ class Forecast {
 
   /// The total time of a launch on `ranks` ranks: the mean of finished launches on as many ranks;
   /// else start-up plus repetitions, corrected by the ratio of measured to predicted times at other
-  /// sizes. Without calibrate(), the start-up is not included.
+  /// sizes. Without calibrate(), the start-up is the assumed one.
   double launch(std::uint64_t ranks, double predicted) const;
   /// The total time of a launch with one repetition after one warm-up, from the calibration run.
   double single(double predicted) const;

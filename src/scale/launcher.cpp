@@ -100,13 +100,16 @@ Launcher::Launcher(const Request& request)
   }
 }
 
+std::string Launcher::shortage(std::uint64_t ranks) const {
+  if (tasks_ == 0 || ranks <= tasks_) return {};
+  return fmt::format(
+      "scale.ranks: {} ranks do not fit into this Slurm job, which has {} tasks: submit a job "
+      "with more tasks (sbatch --nodes, --ntasks-per-node), or leave out {}",
+      ranks, tasks_, ranks);
+}
+
 void Launcher::check(std::uint64_t ranks) const {
-  if (tasks_ > 0 && ranks > tasks_) {
-    throw UsageError(fmt::format(
-        "scale.ranks: {} ranks do not fit into this Slurm job, which has {} tasks: submit a job "
-        "with more tasks (sbatch --nodes, --ntasks-per-node), or leave out {}",
-        ranks, tasks_, ranks));
-  }
+  if (const std::string problem = shortage(ranks); !problem.empty()) throw UsageError(problem);
   const std::string program = words(ranks)[0];
   if (!find_program(program)) {
     throw UsageError(fmt::format(

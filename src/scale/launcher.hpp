@@ -22,6 +22,8 @@ class Launcher {
   /// if Open MPI does not start as root, or if this Slurm job has fewer tasks and
   /// scale.oversubscribe is false.
   void check(std::uint64_t ranks) const;
+  /// The sentence of check() if this Slurm job has fewer tasks than `ranks`; else empty.
+  std::string shortage(std::uint64_t ranks) const;
   std::uint64_t ranks_on_node(std::uint64_t ranks) const;
   const std::string& text() const { return template_; }
 

@@ -68,7 +68,8 @@ std::vector<std::uint64_t> parse_ranks(std::string_view text) {
     try {
       count = parse_count(trim(word));
     } catch (const UsageError& error) {
-      throw UsageError(fmt::format("scale.ranks: {}", error.what()));
+      throw UsageError(fmt::format(
+          "scale.ranks: {}; scale.ranks is a list with commas, for example 1,2,3,4", error.what()));
     }
     if (count == 0 || count > max) {
       throw UsageError(

@@ -52,10 +52,11 @@ std::string label_of(const Launch& launch) {
   return launch.point->name;
 }
 
-Plan::Plan(const Options& options, const OptionTable& run_table, fs::path folder)
+Plan::Plan(const Options& options, const OptionTable& run_table, fs::path folder, std::string rates)
     : options_(options),
       run_table_(run_table),
       folder_(std::move(folder)),
+      rates_(std::move(rates)),
       request_(request_of(options)),
       workload_(workloads::named(options.text("run.workload"))),
       launcher_(request_) {
@@ -151,6 +152,7 @@ Predicted Plan::predict(const Point& point) const {
     arguments.push_back(fmt::format("--{}={}", key, value));
   }
   arguments.insert(arguments.end(), {"-o", result_of(launch).string()});
+  if (!rates_.empty()) arguments.push_back("--measure.rates=" + rates_);
   const char* const nothing[] = {nullptr};
   const Options options =
       run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
@@ -197,6 +199,7 @@ Values Plan::conditions_of(const report::RunFile& run) const {
 
 void Plan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
+  rates_.clear();
   for (Point& point : points_) point.predicted = predict(point);
 }
 

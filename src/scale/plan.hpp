@@ -53,8 +53,10 @@ std::string label_of(const Launch& launch);
 /// The options and the table must outlive the plan.
 class Plan {
  public:
+  /// Predicts with the rates of the result `rates`, if it is not empty, until take_conditions().
   /// Throws UsageError if options of the study or of its runs are not possible.
-  Plan(const Options& options, const OptionTable& run_table, std::filesystem::path folder);
+  Plan(const Options& options, const OptionTable& run_table, std::filesystem::path folder,
+       std::string rates);
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
@@ -88,6 +90,7 @@ class Plan {
   const Options& options_;
   const OptionTable& run_table_;
   std::filesystem::path folder_;
+  std::string rates_;  // of predictions; empty: those of the calibration run, or assumed ones
   Request request_;
   const workloads::Workload& workload_;
   Launcher launcher_;

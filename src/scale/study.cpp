@@ -1,6 +1,7 @@
 #include "scale/study.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -27,12 +28,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Seconds from the start of the launcher to its end in addition to the work, before a calibration
+/// run has measured it.
+constexpr double assumed_startup = 2;
+
 class Study {
  public:
   Study(const Order& order, Log* log)
       : order_(order),
         log_(log),
-        plan_(order.options, order.run_table, order.folder),
+        plan_(order.options, order.run_table, order.folder, order.rates),
         forecast_(plan_.largest().predicted.sampling) {}
 
   std::string list();
@@ -46,13 +51,16 @@ class Study {
   std::string listed(const Launch& launch) const;
   // The work.
   void begin();
+  void expect_folder() const;
   void open_folder();
+  void write_study_ini(const Values& values) const;
   void expect_same_study(const Values& now);
   bool has_results() const;
   void calibrate();
   bool is_calibrated() const { return problem_of(as_if_done(plan_.calibration())).empty(); }
   void take_conditions();
   void warn_of_cache() const;
+  void warn_of_failure(const Launch& launch, const Attempt& failed);
   Attempt try_twice(const Launch& launch, double timeout);
   bool launch(const Launch& launch);
   Attempt attempt(const Launch& launch, std::uint64_t number, double timeout);
@@ -113,18 +121,33 @@ std::string Study::listed(const Launch& launch) const {
 }
 
 std::string Study::list() {
+  expect_folder();
   if (has_results()) expect_same_study(chosen(order_.options));
   std::string text = fmt::format("# folder: {}\n", printable(order_.folder.string()));
-  if (is_calibrated()) {
+  if (const std::string problem = plan_.launcher().shortage(plan_.largest().ranks);
+      !problem.empty()) {
+    text += fmt::format("# warning: {}\n", problem);
+  }
+  const bool knows_conditions = is_calibrated();
+  if (knows_conditions) {
     take_conditions();
   } else {
-    text +=
-        "# There is no calibration run yet: times do not include the start of a launch, and\n"
-        "# commands do not have the options for equal conditions.\n";
-    text += listed(plan_.calibration());
+    forecast_.assume_startup(assumed_startup);
+    text += fmt::format(
+        "# There is no calibration run yet: times assume {} for the start and end of a launch, "
+        "and\n"
+        "# commands do not have the options for equal conditions.\n",
+        format_duration(assumed_startup));
   }
   for (const std::string& line : plan_.largest().predicted.machine) {
     text += fmt::format("# {}\n", printable(line));
+  }
+  if (!knows_conditions) {
+    text +=
+        "# --rates FILE is only for this list. All other options, such as --device.backend, "
+        "define\n"
+        "# the study: give the same ones to each of its commands.\n";
+    text += listed(plan_.calibration());
   }
   double total = 0;
   const std::vector<Launch> launches = missing();
@@ -145,21 +168,38 @@ bool Study::has_results() const {
 }
 
 /// Takes over the name of the study in the folder. Throws UsageError with the first difference if
-/// its options differ from `now`.
+/// its options differ from `now`, unless `now` extends it.
 void Study::expect_same_study(const Values& now) {
   const auto then = report::read_study_ini(order_.folder);
   if (then.contains("study.name")) plan_.rename(then.at("study.name"));
   const std::string difference = first_difference(then, now);
-  if (difference.empty()) return;
+  if (difference.empty() || extends(then, now)) return;
+  const bool is_of_size =
+      difference.starts_with("scale.ranks ") || difference.starts_with("scale.replicates ");
+  throw UsageError(fmt::format(
+      "'{}' contains another study ({}): name another folder with -o, or give the options of that "
+      "study{}",
+      order_.folder.string(), difference,
+      is_of_size
+          ? "; a study can get more replicates and more sizes, but none less, and its largest "
+            "size (in a weak study also the smallest) cannot change, since the conditions "
+            "of all launches depend on it"
+          : ""));
+}
+
+/// Throws UsageError if output.file is not a folder.
+void Study::expect_folder() const {
+  if (!fs::exists(order_.folder) || fs::is_directory(order_.folder)) return;
   throw UsageError(
-      fmt::format("'{}' contains another study ({}): name another folder with -o, or give the "
-                  "options of that study",
-                  order_.folder.string(), difference));
+      fmt::format("output.file: '{}' is a file, but a study needs a folder: name a "
+                  "new folder with -o",
+                  order_.folder.string()));
 }
 
 /// Creates the folder of the study, or checks that it contains the same study. A study without any
 /// result may be replaced.
 void Study::open_folder() {
+  expect_folder();
   const Values now = chosen(order_.options);
   std::error_code error;
   const bool is_study = fs::exists(order_.folder / "study.ini");
@@ -173,18 +213,28 @@ void Study::open_folder() {
     throw UsageError(fmt::format("output.file: cannot create the folder '{}': {}",
                                  order_.folder.string(), error.message()));
   }
+  const bool differs =
+      is_study && !first_difference(report::read_study_ini(order_.folder), now).empty();
   if (has_results()) {
     expect_same_study(now);
+    if (differs) write_study_ini(now);  // more launches
     return;
   }
-  if (is_study && !first_difference(report::read_study_ini(order_.folder), now).empty()) {
-    fs::remove(order_.folder / "attempts.jsonl");
-  }
-  std::ofstream file(order_.folder / "study.ini");
-  file << ini_of(now, plan_.name());
-  if (!file.flush()) {
-    throw UsageError(
-        fmt::format("output.file: cannot write '{}'", (order_.folder / "study.ini").string()));
+  if (differs) fs::remove(order_.folder / "attempts.jsonl");
+  write_study_ini(now);
+}
+
+/// Several jobs may read the file meanwhile, so the new one replaces it at once.
+void Study::write_study_ini(const Values& values) const {
+  const fs::path path = order_.folder / "study.ini";
+  const fs::path part = order_.folder / fmt::format(".study.ini.{}.part", getpid());
+  std::ofstream file(part);
+  file << ini_of(values, plan_.name());
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(part, path, error);
+  if (!file || error) {
+    throw UsageError(fmt::format("output.file: cannot write '{}'", path.string()));
   }
 }
 
@@ -297,16 +347,19 @@ void Study::report_progress(const Launch& launch, const std::string& time,
       which, time, left.empty() ? "" : fmt::format("; about {} left", format_duration(seconds))));
 }
 
-/// Makes a launch, and retries it once if it fails. Returns the last attempt.
+/// Makes a launch, and retries it once if it fails, unless the launcher cannot start so many ranks.
+/// Returns the last attempt. Its problem is for the caller to report.
 Attempt Study::try_twice(const Launch& launch, double timeout) {
-  Attempt done;
-  for (std::uint64_t number = 1; number <= 2; ++number) {
-    done = attempt(launch, number, timeout);
-    if (done.ended.interrupted || done.problem.empty()) break;
-    log_->warn(fmt::format("{} on {} ranks, attempt {} failed: {} (see '{}')", name_of(launch),
-                           launch.point->ranks, number, done.problem, done.log.string()));
-  }
-  return done;
+  const Attempt first = attempt(launch, 1, timeout);
+  const bool is_over = first.ended.interrupted || first.problem.empty();
+  if (is_over || is_lack_of_slots(first.log)) return first;
+  warn_of_failure(launch, first);
+  return attempt(launch, 2, timeout);
+}
+
+void Study::warn_of_failure(const Launch& launch, const Attempt& failed) {
+  log_->warn(fmt::format("{} on {} ranks, attempt {} failed: {} (see '{}')", name_of(launch),
+                         launch.point->ranks, failed.number, failed.problem, failed.log.string()));
 }
 
 /// Makes a launch with retries. Returns false if it has failed twice.
@@ -318,7 +371,9 @@ bool Study::launch(const Launch& launch) {
   if (done.problem.empty() && launch.measures()) {
     forecast_.add(launch.point->ranks, done.ended.seconds, launch.point->predicted.seconds);
   }
-  return done.problem.empty() || done.ended.interrupted;
+  if (done.problem.empty() || done.ended.interrupted) return true;
+  warn_of_failure(launch, done);
+  return false;
 }
 
 /// Opens the folder and makes the calibration run, unless it exists. With --only NAME, it must

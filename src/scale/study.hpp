@@ -30,6 +30,8 @@ struct Order {
   std::filesystem::path folder;
   std::string only =
       {};  ///< one launch, such as "p4-r2", "p4-timeline" or "calibration"; empty: all
+  /// A result whose rates list_study() uses for predictions before the calibration run; empty: none
+  std::string rates = {};
 };
 
 /// output.file, or WORKLOAD-MODE in the current folder if it is not set.

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/text.hpp"
+#include "core/units.hpp"
+#include "scale/options.hpp"
 
 namespace shardstream::scale {
 
@@ -45,6 +49,23 @@ std::string first_difference(std::map<std::string, std::string> then, const Valu
     }
   }
   return {};
+}
+
+bool extends(const std::map<std::string, std::string>& then, const Values& now) {
+  const std::map<std::string, std::string> current(now.begin(), now.end());
+  std::map<std::string, std::string> expected = then;
+  for (const char* key : {"scale.ranks", "scale.replicates"}) {
+    if (!then.contains(key) || !current.contains(key)) return false;
+    expected[key] = current.at(key);
+  }
+  if (!first_difference(expected, now).empty()) return false;
+  const auto old = parse_ranks(then.at("scale.ranks"));
+  const auto ranks = parse_ranks(current.at("scale.ranks"));
+  const auto mode = current.find("scale.mode");
+  const bool is_weak = mode != current.end() && mode->second == "weak";
+  return old.back() == ranks.back() && (!is_weak || old.front() == ranks.front()) &&
+         std::ranges::includes(ranks, old) &&
+         parse_count(current.at("scale.replicates")) >= parse_count(then.at("scale.replicates"));
 }
 
 }  // namespace shardstream::scale

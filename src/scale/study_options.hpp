@@ -24,4 +24,9 @@ std::string ini_of(const Values& values, const std::string& name);
 /// is the result of read_study_ini().
 std::string first_difference(std::map<std::string, std::string> then, const Values& now);
 
+/// Whether the study `now` only adds replicates or sizes to `then`, so that the launches of `then`
+/// belong to it. The largest size must be the same, since it is calibrated, and in weak studies the
+/// smallest, to which the work of all sizes is relative. Throws UsageError like request_of().
+bool extends(const std::map<std::string, std::string>& then, const Values& now);
+
 }  // namespace shardstream::scale

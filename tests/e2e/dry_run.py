@@ -3,6 +3,7 @@
 ends with the errors that the run would end with."""
 
 import os
+import pathlib
 import re
 import shutil
 
@@ -258,6 +259,34 @@ def test_a_reduction():
     assert re.search(r"predicted: 80", text), text
     resident = dry("reduce", "--pipeline.mode", "resident", env=ON_GPUS)
     expect(resident, "device_read 2500 GB/s", "bound by device_read\n")
+
+
+def test_memory_of_a_reduction():
+    """What the device memory cannot hold is rejected, as by the run."""
+    large = ["reduce", "--input.count", "2^38", "--ranks", 2]
+    resident = ["--pipeline.mode", "resident"]
+    check_complaints([(["run", *large, *resident, "--dry-run"], 2,
+                       ["pipeline.mode", "resident", "512 GiB", "67.06 GiB"], ON_GPUS),
+                      (["run", *large, "--dry-run", "--pipeline.gpu-memory", "1MiB"], 2,
+                       ["--pipeline.gpu-memory", "1 MiB"], ON_GPUS)], ranks=(1,))
+    expect(dry(*large, env=ON_GPUS), "device memory: 192 MiB of 67.06 GiB")
+    expect(dry(*large, *resident, "--pipeline.gpu-memory", "600GiB", env=ON_GPUS),
+           "device memory: 512 GiB of 600 GiB")
+    expect(dry(*large, "--pipeline.mode", "pinned", env=ON_GPUS), "host memory: 512 GiB", "1 TiB")
+
+
+def test_the_file_of_a_study():
+    """A run rejects it, and a dry run plans one of its runs, with the answer first."""
+    inputs = pathlib.Path(__file__).resolve().parents[2] / "inputs"
+    for name in ("strong-gemm.ini", "weak-reduce.ini"):
+        check_complaints([(["run", inputs / name], 2, [inputs / name, "shardstream scale"])],
+                         ranks=(1,))
+        store = ["--output.store", "false"] if "gemm" in name else []
+        lines = dry(inputs / name, *store, "--ranks", 32, "--gpus-per-node", 4,
+                    env=ON_GPUS).splitlines()
+        assert {line.split(": ")[0] for line in lines[1:3]} == {"predicted", "device memory"}, lines
+    check_complaints([(["run", inputs / "strong-gemm.ini", "--dry-run", "--scale.ranks", 2], 2,
+                       ["--scale.ranks"])], ranks=(1,))
 
 
 def test_one_process_of_a_launcher_tells_it():

@@ -59,8 +59,57 @@ def test_a_study_goes_on_where_it_was():
     study(folder, *options)
     assert sorted(each["result"] for each in attempts(folder)[5:]) == ["p2-r1.h5", "p2-r2.h5"]
     assert kept.stat().st_mtime_ns == before
-    finished = run("scale", "model", *QUICK, *options[:-1], 3, "-o", folder)
-    expect_complaint(finished, 2, [folder, "scale.replicates", 2, 3])
+    finished = run("scale", "model", *QUICK, *options[:-1], 1, "-o", folder)
+    expect_complaint(finished, 2, [folder, "scale.replicates", 1, 2])
+
+
+def test_a_study_is_extended():
+    """With more replicates and sizes, what is there counts; the largest size stays, and in a weak
+    study the smallest one."""
+    for mode in ("strong", "weak"):
+        folder = new_folder() / "study"
+
+        def options(ranks, replicates, mode=mode):
+            return ["--model.work", "20ms", "--scale.mode", mode, "--scale.ranks", ranks,
+                    "--scale.replicates", replicates]
+        study(folder, *options("1,3", 1))
+        before = {path: path.stat().st_mtime_ns for path in folder.glob("*.h5")}
+        for ranks, replicates in (("1,3,4", 2), ("3", 2), ("1,2", 2)):
+            finished = run("scale", "model", *QUICK, *options(ranks, replicates), "-o", folder)
+            expect_complaint(finished, 2, [folder, "scale.ranks", ranks])
+        listed = run("scale", "model", *QUICK, *options("1,2,3", 2), "--list", "-o", folder)
+        assert set(re.findall(r"^# (\S+): \d rank", listed.expect(0).out, re.MULTILINE)) == {
+            "p1-r2", "p2-r1", "p2-r2", "p3-r2"}, listed
+        study(folder, *options("1,2,3", 2))
+        assert len(attempts(folder)) == 3 + 4, attempts(folder)
+        assert before == {path: path.stat().st_mtime_ns for path in before}
+        found = only_study(folder)
+        assert [(each["ranks"], each["launches"]) for each in found["points"]] == [
+            (1, 2), (2, 2), (3, 2)] and not found["missing"] and not found["excluded"], found
+        if mode == "weak":
+            smaller = run("scale", "model", *QUICK, *options("2,3", 2), "-o", folder)
+            expect_complaint(smaller, 2, [folder, "scale.ranks"])
+
+
+def test_rates_for_a_list():
+    """--rates predicts until there is a calibration run, and is no part of the study."""
+    folder = new_folder()
+    rates, options = folder / "rates.h5", ["--input.count", "2^20", "--scale.ranks", "1,2",
+                                           "--scale.replicates", 1, "--measure.repeat", 1,
+                                           "--scale.oversubscribe", "--scale.timeline", "false"]
+    run("run", "reduce", "--input.count", "2^20", "-o", rates).expect(0)
+    listed = run("scale", "reduce", *options, "--list", "--rates", rates, "-o", folder / "study")
+    expect_words(listed.expect(0).out, ["measured per rank", rates, "--rates"])
+    assert "measure.rates" not in listed.out, listed
+    expect_complaint(run("scale", "reduce", *options, "--rates", rates, "-o", folder / "study"), 2,
+                     ["--rates", rates, "--list", "--measure.rates"])
+    run("scale", "reduce", *options, "-o", folder / "study").expect(0)
+    listed = run("scale", "reduce", *options, "--list", "--rates", rates, "-o", folder / "study")
+    assert str(rates) not in listed.expect(0).out, listed
+    # Of a list without rates, the start of each launch is assumed.
+    text = run("scale", "model", *QUICK, "--model.work", "1ms", "--scale.ranks", "1",
+               "--scale.replicates", 1, "--list", "-o", folder / "x").expect(0).out
+    assert len(re.findall(r": 1 rank, 2(?:\.\d+)? s per launch", text)) == 2, text
 
 
 def test_an_interrupted_study_leaves_no_process():
@@ -193,7 +242,8 @@ def test_more_ranks_than_there_are():
                    env={"OMPI_MCA_rmaps_base_oversubscribe": None})
     assert finished.code == 1 and not list(folder.glob("*.h5")), finished
     expect_words(finished.err, [ranks, "slots", "--scale.ranks", "--scale.oversubscribe"], finished)
-    assert [each["attempt"] for each in attempts(folder)] == [1, 2], attempts(folder)
+    assert [each["attempt"] for each in attempts(folder)] == [1], attempts(folder)
+    assert finished.err.count("slots available") == 1, finished
     # Nothing was measured, so the folder takes other options.
     study(folder, "--model.work", "20ms", "--scale.ranks", 1, "--scale.replicates", 1)
     assert only_study(folder)["failed"] == [] and len(attempts(folder)) == 2, attempts(folder)
@@ -209,8 +259,8 @@ def test_one_launch_alone():
     unknown = run("scale", "model", *QUICK, *options, "-o", folder, "--only", "p3-r1")
     expect_complaint(unknown, 2, ["--only", "p3-r1", "--list"])
     study(folder, *options, "--only", "calibration")
-    finished = run("scale", "model", *QUICK, *options[:-1], 3, "--list", "-o", folder)
-    expect_complaint(finished, 2, [folder, "scale.replicates", 2, 3])
+    finished = run("scale", "model", *QUICK, *options[:-1], 1, "--list", "-o", folder)
+    expect_complaint(finished, 2, [folder, "scale.replicates", 1, 2])
     study(folder, *options, "--only", "p2-r1")
     assert [path.name for path in sorted(folder.glob("*.h5"))] == ["calibration.h5", "p2-r1.h5"]
     listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
@@ -225,6 +275,9 @@ def test_one_launch_alone():
     finished = run("scale", "model", *options, "-o", empty / "x",
                    env={"SLURM_JOB_ID": "47", "SLURM_NTASKS": "1"})
     expect_complaint(finished, 2, ["scale.ranks", 2, "1 tasks", "--nodes"])
+    listed = run("scale", "model", *options, "--list", "-o", empty / "x",
+                 env={"SLURM_JOB_ID": "47", "SLURM_NTASKS": "1"}).expect(0).out
+    expect_words(listed, ["warning: scale.ranks", "1 tasks"])
     assert not list(empty.iterdir())
 
 
@@ -267,6 +320,13 @@ def test_reports_of_any_files():
             file["timing/reps"][:] = reps
         damaged(source, folder / f"x-{name}.h5", change)
     found = report(folder, code=1)
+    for options in (["--json"], ["-o", out / "page.html"]):
+        told = run("report", folder, *options).expect(1)
+        assert told.err.count("error: ") == 5, told
+        expect_words(told.err, [folder / "x-truncated.h5", folder / "x-nan.h5"], told)
+    told = run("report", folder, "-o", out / "page.html").expect(2)
+    expect_words(told.err, ["--output.overwrite true", out / "page.html"], told)
+    assert "data sets" not in told.err, told
     bad = {pathlib.Path(each["file"]).name for each in found["unreadable"]}
     assert bad == {f"x-{name}.h5" for name in ("truncated", "schema", "zero", "nan", "negative")}
     assert found["studies"] == [good], found  # the good files count as before
@@ -314,6 +374,11 @@ def test_bad_input():
         (["scale", "model", "--scale.ranks", "0"], 2, ["scale.ranks", 0]),
         (["scale", "model", "--scale.ranks", "2,2"], 2, ["scale.ranks", 2]),
         (["scale", "model", "--scale.ranks", "2,x"], 2, ["scale.ranks", "x"]),
+        (["scale", "model", "--scale.ranks", "1-4"], 2, ["scale.ranks", "1-4", "1,2,3,4"]),
+        (["scale", "model", "--scale.ranks", 1, "--list", "-o", __file__], 2,
+         ["output.file", __file__, "file"]),
+        (["scale", "model", "--scale.ranks", 1, "-o", __file__], 2,
+         ["output.file", __file__, "file"]),
         (["scale", "model", "--scale.ranks", 1, "--scale.launcher", "mpirun {rank}"], 2,
          ["scale.launcher", "rank"]),
         (["scale", "model", "--scale.ranks", 1, "--scale.launcher", "no-such {ranks}"], 2,

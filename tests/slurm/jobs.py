@@ -5,6 +5,7 @@ study with a job for each launch, and a product that is requeued and resumes."""
 import pathlib
 import re
 import shlex
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -72,6 +73,39 @@ def test_shown_commands(cluster):
         words = shlex.split(line.replace("--ranks", "--scale.ranks"))
         expect_words(run("scale", *words, "--list", cwd=folder).expect(0).out, ["calibration: 8"]
                      if "weak" in line else ["calibration: 16"])
+
+
+def test_a_study_from_a_to_z(cluster):
+    """The commands of that section of jobs/README.md, one after another, with a small product."""
+    if skips_products():
+        return
+    text = (JOBS / "README.md").read_text().split("from A to Z")[1].split("## More")[0]
+    lines = [line for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+             for line in block.splitlines()]
+    assert len(lines) == 8, lines
+    folder = cluster.work / "a-to-z"
+    (folder / "inputs").mkdir(parents=True)
+    (folder / "jobs").symlink_to(JOBS)
+    ini = (JOBS.parent / "inputs/strong-gemm.ini").read_text()
+    (folder / "inputs/strong-gemm.ini").write_text(re.sub("65536", "256", ini) + "replicates = 1\n")
+    for line in lines:
+        words = shlex.split(re.sub("32768", "256", line))
+        if words[0] == "sbatch":
+            ends(cluster, cluster.submit("--cpus-per-task=1", *words[1:], cwd=folder))
+        else:
+            if words[1] == "compare":  # with itself, in a copy
+                shutil.copytree(folder / "gemm-strong", folder / "gemm-strong-before")
+            finished = run(*words[1:], cwd=folder)
+            assert finished.code in ((0, 4, 5) if words[1] == "compare" else (0,)), finished
+    expect_study(folder / "gemm-strong", [1, 2, 4, 8], 1)
+    assert (folder / "gemm-strong.html").exists()
+
+
+def test_benches(cluster):
+    for words in (["info", "--measure"], ["bench", "all", "--quick", "-o", "node.h5"]):
+        log = ends(cluster, cluster.submit(*ONE_NODE, JOBS / "bench.sbatch", *words))["log"]
+        expect_words(log, ["tasks 2"])
+    assert (cluster.work / "node.h5").exists()
 
 
 def test_a_run_on_two_nodes(cluster):
@@ -203,6 +237,7 @@ def test_mistakes(cluster):
     cases = [("run", ["reduce", "--xyzzy", "1"], {}, ["--xyzzy"]),
              ("product", ["gemm", "--gemm.k", "0"], {}, ["--gemm.k", 0]),
              ("product", [], {}, ["--help"]),
+             ("bench", ["reduce"], {}, ["reduce", "bench"]),
              ("study", [*MODEL], {}, ["scale.ranks"]),
              ("study", [*MODEL, "--scale.ranks", "1", "--only", "p1-r1", "-o", "early"], {},
               ["--only", "calibration"]),
@@ -214,7 +249,7 @@ def test_mistakes(cluster):
             for name, arguments, variables, words in cases]
     for job, words in jobs:
         assert ends(cluster, job, 2, words)["Restarts"] == "0"
-    for name in ("run", "product", "study"):
+    for name in ("run", "product", "study", "bench"):
         expect_words(cluster.call(JOBS / f"{name}.sbatch", "gemm", code=2), ["sbatch"])
     no_program = {"PATH": "/usr/bin:/bin"}
     job = cluster.submit(*ONE_NODE, JOBS / "run.sbatch", "reduce", "--input.count", 9, **no_program)

@@ -90,8 +90,10 @@ std::optional<std::string> objection_to_replacing(const fs::path& path, Overwrit
   }
   return fmt::format(
       "'{}' already exists ({}): choose another output.file or pass --output.overwrite true, which "
-      "replaces the whole file with all its data sets",
-      path.string(), mark->created.empty() ? kind : "complete result of " + mark->created);
+      "replaces the whole file{}",
+      path.string(), mark->created.empty() ? kind : "complete result of " + mark->created,
+      contents == Contents::result || contents == Contents::generated ? " with all its data sets"
+                                                                      : "");
 }
 
 /// The reason why `path` may not be replaced, or "" if it may be or does not exist.

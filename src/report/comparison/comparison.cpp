@@ -158,28 +158,36 @@ void warn_of_side(const Side& side, const Point& point, std::vector<std::string>
   }
 }
 
-/// A sentence that says how many more samples a side needs for a verdict; empty if it has enough.
-std::string shortage(const Side& side, const study::Sampling& sampling) {
-  if (sampling.is_enough()) return {};
+/// A sentence that says which samples a verdict needs if a side has too few; else empty.
+std::string shortage(const ComparisonReport& report, const PointComparison& point) {
+  std::vector<std::string> lacking;
+  for (const auto& [side, sampling] : {std::pair(&report.before, &point.time.sampling_before),
+                                       std::pair(&report.after, &point.time.sampling_after)}) {
+    if (sampling->is_enough()) continue;
+    lacking.push_back(fmt::format("{} has {} of {}", side->name,
+                                  counted(sampling->launches, "launch"),
+                                  counted(sampling->repetitions, "repetition")));
+  }
+  if (lacking.empty()) return {};
+  const auto& likely = point.launches_to_decide;
   return fmt::format(
-      "too few samples for a verdict: {} has {} of {}; {} or {} of each launch are needed",
-      side.name, counted(sampling.launches, "launch"), counted(sampling.repetitions, "repetition"),
-      counted(sampling.missing_launches, "more launch"),
-      counted(sampling.missing_repetitions, "more repetition"));
+      "too few samples for a verdict ({}): each side needs at least {} launches, or {} repetitions "
+      "in each of its launches{}",
+      fmt::join(lacking, ", "), study::min_launches, study::min_repetitions,
+      likely && *likely > study::min_launches
+          ? fmt::format("; with this scatter, about {} launches per side", *likely)
+          : "");
 }
 
 void add_warnings(const ComparisonReport& report, PointComparison& point) {
   std::vector<std::string>& warnings = point.warnings;
-  for (std::string each : {shortage(report.before, point.time.sampling_before),
-                           shortage(report.after, point.time.sampling_after)}) {
-    if (!each.empty()) warnings.push_back(std::move(each));
-  }
-  if (point.launches_to_decide) {
+  if (std::string lacking = shortage(report, point); !lacking.empty()) {
+    warnings.push_back(std::move(lacking));
+  } else if (point.launches_to_decide) {
     warnings.push_back(
         fmt::format("the verdict is unclear: {} per side would suffice with the same scatter",
                     counted(*point.launches_to_decide, "launch")));
-  } else if (point.time.change == Change::unclear && point.time.sampling_before.is_enough() &&
-             point.time.sampling_after.is_enough()) {
+  } else if (point.time.change == Change::unclear) {
     warnings.push_back(fmt::format("the verdict is unclear: {}; raise --threshold",
                                    point.launches_to_decide.why_not));
   }
@@ -222,6 +230,11 @@ std::string value_in(const Point& point, Values Setup::*values, const std::strin
   return join(std::vector<std::string_view>(found.begin(), found.end()), " | ");
 }
 
+bool is_calibrated(const Point& point, const std::string& name) {
+  return std::ranges::all_of(
+      point.runs, [&](const ComparedRun& run) { return run.setup.calibrated.contains(name); });
+}
+
 void add_changes(const PointComparison& point, const char* what, Values Setup::*values,
                  std::vector<SetupChange>& changes) {
   std::set<std::string> names;
@@ -235,7 +248,8 @@ void add_changes(const PointComparison& point, const char* what, Values Setup::*
                        name,
                        value_in(*point.before, values, name),
                        value_in(*point.after, values, name),
-                       {}};
+                       {},
+                       is_calibrated(*point.before, name) && is_calibrated(*point.after, name)};
     if (change.before == change.after) continue;
     auto known = std::ranges::find_if(changes, [&](const SetupChange& each) {
       return std::tie(each.what, each.name, each.before, each.after) ==

@@ -46,6 +46,7 @@ struct SetupChange {
   std::string what;  ///< option, version, machine or plan
   std::string name, before, after;
   std::vector<std::uint64_t> ranks;  ///< of the points where it differs
+  bool by_calibration = false;       ///< whether the calibration runs of both sides have set it
 };
 
 /// Movable but not copyable, since its points refer to its sides.

@@ -91,7 +91,8 @@ std::string to_json(const ComparisonReport& report) {
                                  {"name", change.name},
                                  {"old", change.before},
                                  {"new", change.after},
-                                 {"ranks", change.ranks}});
+                                 {"ranks", change.ranks},
+                                 {"by_calibration", change.by_calibration}});
   }
   return to_document(object);
 }

@@ -8,6 +8,7 @@
 
 #include "core/text.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "report/study_ini.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -54,6 +55,21 @@ void read_machine(const io::ResultReader& file, const RunFile& run, Values& mach
   if (run.gpus > 0) machine["gpus"] = std::to_string(run.gpus);
 }
 
+/// The options of `setup` that the user of the study has not given. They can only come from its
+/// calibration run, which sets these sections and keys.
+std::set<std::string> calibrated_options(const RunFile& run, const Setup& setup) {
+  const auto chosen = read_study_ini(run.path.parent_path());
+  const auto name = chosen.find("study.name");
+  if (run.study.empty() || name == chosen.end() || name->second != run.study) return {};
+  std::set<std::string> keys;
+  for (const auto& [key, value] : setup.options) {
+    const bool may_be_set = key.starts_with("pipeline.") || key == "measure.rates" ||
+                            key == "launch.cpus-per-rank" || key == "device.backend";
+    if (may_be_set && !chosen.contains(key)) keys.insert(key);
+  }
+  return keys;
+}
+
 }  // namespace
 
 Setup read_setup(const RunFile& run) {
@@ -66,6 +82,7 @@ Setup read_setup(const RunFile& run) {
   if (const auto rates = setup.options.find("measure.rates"); rates != setup.options.end()) {
     rates->second = std::filesystem::path(rates->second).filename().string();
   }
+  setup.calibrated = calibrated_options(run, setup);
   for (const auto& [name, value] : values_of(file, "/provenance")) {
     const bool is_machine = std::ranges::find(of_machine, name) != of_machine.end();
     if (name != "environment") (is_machine ? setup.machine : setup.versions)[name] = value;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "report/run_file.hpp"
@@ -17,6 +18,8 @@ struct Setup {
   Values versions;  ///< the commit, how it was built, and libraries
   Values machine;   ///< hosts, devices, driver, operating system, network
   Values plan;      ///< chosen by the program: resolved options, decomposition, tiles
+  /// The options whose values the calibration run of a study has set.
+  std::set<std::string> calibrated;
 };
 
 /// Reads the setup from the file of the run. Throws UsageError like read_run_file().

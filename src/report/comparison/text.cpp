@@ -140,7 +140,8 @@ Table changes_table(const ComparisonReport& report) {
                           {"NEW", ColumnType::text},
                           {"ranks", ColumnType::text}});
   for (const SetupChange& change : report.changes) {
-    table.add({change.what, shortened(change.name), shortened(change.before),
+    const char* const origin = change.by_calibration ? " (set by the calibration)" : "";
+    table.add({change.what, shortened(change.name) + origin, shortened(change.before),
                shortened(change.after), join(change.ranks, ",")});
   }
   return table;

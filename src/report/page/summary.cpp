@@ -118,8 +118,10 @@ std::string time_to_result(const StudyReport& study) {
   const double first = study.facts.front().to_result;
   std::string faster;
   if (study.facts.size() > 1 && study.is_strong() && std::isfinite(first)) {
-    faster = fmt::format("; {} on {}: {:.3g} times faster", format_duration(std::max(0.0, first)),
-                         counted(study.table.anchor, "rank"), first / all);
+    const bool is_faster = first >= all;
+    faster = fmt::format("; {} on {}: {:.3g} times {}", format_duration(std::max(0.0, first)),
+                         counted(study.table.anchor, "rank"), is_faster ? first / all : all / first,
+                         is_faster ? "faster" : "slower");
   }
   return fmt::format(
       "{} from start to file at the largest size, of which {} are the repetitions{}.",

@@ -86,10 +86,10 @@ class ShardReduction {
 
   /// Sizes that leave room for a partial of each leaf of a batch, for what the blocks of a GPU
   /// exchange, and for all nodes.
-  static pipeline::Sizes plan(const runtime::Runtime& runtime, const io::Source& source,
-                              Range shard) {
+  static pipeline::Sizes plan(const Options& options, const runtime::Resources& resources,
+                              const io::Source& source, Range shard) {
     constexpr std::uint64_t node = sizeof(Partial<Class>), word = sizeof(std::uint64_t);
-    return pipeline::plan(runtime.options, runtime.resources, shard.count, sizeof(T), leaf_elements,
+    return pipeline::plan(options, resources, shard.count, sizeof(T), leaf_elements,
                           node + reduce::exchange_words_per_leaf<T> * word,
                           leaves_in(shard) * node + reduce::exchange_words<T>(0) * word,
                           source.decoding());

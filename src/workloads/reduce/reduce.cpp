@@ -14,6 +14,7 @@
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
+#include "core/text.hpp"
 #include "core/units.hpp"
 #include "io/source/source.hpp"
 #include "measure/source_ceilings.hpp"
@@ -118,7 +119,8 @@ Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
   const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
                            static_cast<std::uint64_t>(session.size()));
   pipeline::Sizes sizes;
-  session.collectively([&] { sizes = ShardReduction<T>::plan(runtime, source, mine); });
+  session.collectively(
+      [&] { sizes = ShardReduction<T>::plan(runtime.options, runtime.resources, source, mine); });
   Outcome outcome;
   {
     const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
@@ -252,6 +254,31 @@ Bound bound_of(const Options& options, const io::Source& source, measure::Machin
   return bound;
 }
 
+/// The memory that a rank needs, as lines of the plan. Throws UsageError if the planned machine's
+/// device memory is too small. The host memory of GPU nodes is unknown and not checked.
+std::vector<std::string> memory_of(const Options& options, const io::Source& source, Range shard,
+                                   measure::Machine& machine) {
+  const std::uint64_t element = size_of(source.type());
+  const runtime::Resources planned{.host_memory = UINT64_MAX,
+                                   .device_memory = machine.device_memory(options),
+                                   .device_is_host = machine.on_host()};
+  const pipeline::Sizes sizes = with_element_type(source.type(), [&](auto type) {
+    return ShardReduction<typename decltype(type)::type>::plan(options, planned, source, shard);
+  });
+  std::vector<std::string> lines = {
+      fmt::format("device memory: {} of {}: {} of {}", format_size(sizes.device_bytes(element)),
+                  format_size(sizes.device_limit), counted(sizes.batches, "batch"),
+                  format_size(sizes.batch * element))};
+  if (pipeline::host_memory(sizes.mode)) {
+    const std::uint64_t bytes = shard.count * element;
+    lines.push_back(
+        fmt::format("host memory: {} for the shard of each rank, {} on a host; not "
+                    "checked",
+                    format_size(bytes), format_size(bytes * machine.ranks_on_host())));
+  }
+  return lines;
+}
+
 class ReduceTask : public Task {
  public:
   explicit ReduceTask(const Options& options)
@@ -267,16 +294,20 @@ class ReduceTask : public Task {
     const Bound bound = bound_of(options_, *source_, machine);
     const std::uint64_t bytes = own.count * element;
     const double seconds = static_cast<double>(bytes) / bound.rate;
-    return {.lines = {fmt::format("data: {}, {} elements of {}, {}", source_->name(), elements,
-                                  name_of(source_->type()), format_size(elements * element)),
-                      fmt::format("leaves: {} of {} elements; shard of rank 0: {} of them, {}",
-                                  ceil_div(elements, leaf_elements), leaf_elements,
-                                  ceil_div(own.count, leaf_elements), format_size(bytes)),
-                      fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds),
-                                  bound.name,
-                                  bound.knows_source ? "" : "; reading the source may be slower")},
-            .warnings = {},
-            .seconds = seconds};
+    Prediction prediction{
+        .lines = {fmt::format("data: {}, {} elements of {}, {}", source_->name(), elements,
+                              name_of(source_->type()), format_size(elements * element)),
+                  fmt::format("leaves: {} of {} elements; shard of rank 0: {} of them, {}",
+                              ceil_div(elements, leaf_elements), leaf_elements,
+                              ceil_div(own.count, leaf_elements), format_size(bytes)),
+                  fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds),
+                              bound.name,
+                              bound.knows_source ? "" : "; reading the source may be slower")},
+        .warnings = {},
+        .seconds = seconds};
+    const auto memory = memory_of(options_, *source_, own, machine);
+    prediction.lines.insert(prediction.lines.end(), memory.begin(), memory.end());
+    return prediction;
   }
 
   Outcome run(runtime::Runtime& runtime, const Sinks&) override {

@@ -242,7 +242,8 @@ Figure karp_flatt_figure(const StudyReport& study) {
   if (has_one_size(study)) return missing("karp-flatt", title, one_size);
   Figure figure{"karp-flatt", title,
                 "Flat: a serial part bounds the speed-up. Rising: overhead grows with the ranks. "
-                "Falling: the speed-up is better than the law.",
+                "Falling: the speed-up is better than a constant serial share allows, for example "
+                "because of caches.",
                 basis_of(study)};
   Rows rows;
   double low = 0, high = 0.01;
