@@ -191,8 +191,8 @@ std::string of_start(const StudyReport& study) {
     before = std::max(before, at);  // of steps that took turns, the later end counts
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
-  return fmt::format("Time to result on {}: {}; its steps take: {}.\n",
-                     counted(largest, "rank"), format_duration(study.facts.back().to_result), list);
+  return fmt::format("Time to result on {}: {}; its steps take: {}.\n", counted(largest, "rank"),
+                     format_duration(study.facts.back().to_result), list);
 }
 
 /// Problems that the reader must know before trusting the numbers.
