@@ -233,10 +233,10 @@ void vary_types(OnGpu& orders) {
 Table reduction_order(Bench& bench) {
   Gpu gpu(bench);
   // Nodes take a few thousandths of what the floats do.
-  const auto most =
+  const auto max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t usual = std::uint64_t{1} << (bench.is_quick() ? 28 : 32);
-  const std::uint64_t large = floats_to_add(bench, usual, most);
+  const std::uint64_t large = floats_to_add(bench, usual, max);
   constexpr std::uint64_t small = std::uint64_t{1} << 24;
   OnGpu orders(bench, gpu, large);
   std::vector<std::uint64_t> counts = {large};
