@@ -166,8 +166,8 @@ class ReduceKernels : public ::testing::Test {
     return reduce(elements.data(), values.size(), first, want).leaves;
   }
 
-  /// The tree over `count` elements, of which the first belongs to leaf `first_leaf`, and the maximum
-  /// number of samples of a launch.
+  /// The tree over `count` elements, of which the first belongs to leaf `first_leaf`, and the
+  /// maximum number of samples of a launch.
   void expect_tree(const T* elements, std::uint64_t count, std::uint64_t first_leaf, Want want) {
     const Leaves stretch{first_leaf, ceil_div(count, leaf_elements)};
     const std::string what =
