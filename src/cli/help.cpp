@@ -262,7 +262,9 @@ std::string bench_help(const Arguments& arguments) {
       "              after each experiment\n"
       "\n"
       "Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;\n"
-      "2 fix the command; 3 a result was wrong. The other experiments' tables are kept.\n"
+      "2 fix the command, for example a size beyond the memory; 3 a result was wrong. The tables\n"
+      "of the other experiments are kept. If several experiments failed, 3 comes before 1, and 1\n"
+      "before 2.\n"
       "\n"
       "{}\n{}",
       sources_of_generate, bench_table().help(options_of_bench));

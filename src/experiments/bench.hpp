@@ -50,7 +50,14 @@ Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat
 std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
                                        std::uint64_t factor);
 
-/// The machine lacks what the experiment takes, which is no failure.
+/// The parts of a rank's memory that a size may take. An experiment with several arrays of that
+/// size takes a smaller part.
+struct Room {
+  double of_device = 0.4;
+  double of_host = 0;  ///< 0: arrays of the host do not grow with the size
+};
+
+/// The machine lacks something that the experiment needs, which is no failure.
 class NotAvailable : public Error {
  public:
   explicit NotAvailable(const std::string& message) : Error(message) {}
@@ -87,8 +94,11 @@ class Bench {
   int rank() const { return setting_.rank; }
   std::uint64_t memory() const { return setting_.memory; }
 
-  /// The option `key` in bytes. Throws Error if it is more than `share` of the device's memory.
-  std::uint64_t bytes(std::string_view key, double share = 0.4) const;
+  /// The option `key` in bytes. If it is given, throws UsageError, which states the largest size
+  /// that fits, unless there is room for it. Otherwise its default, or `usual`, is halved until it
+  /// fits; a note says so.
+  std::uint64_t bytes(std::string_view key, Room room = {});
+  std::uint64_t bytes(std::string_view key, Room room, std::uint64_t usual);
 
   /// A rate measured in this run, in the unit of measure/ceilings. Throws ContractError unless the
   /// experiment's needs name it.

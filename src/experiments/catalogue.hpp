@@ -31,6 +31,9 @@ const Experiment& named(std::string_view name);
 std::vector<std::span<const OptionRow>> options();
 /// Throws UsageError if the command line gives an option of an experiment that is not `chosen`.
 void reject_options_of_others(const Options& options, std::span<const Experiment* const> chosen);
+/// Throws UsageError if `words` name an experiment by its own name that needs a file, and the
+/// options name none. In a group, such an experiment is not available.
+void reject_missing_files(const Options& options, std::span<const std::string> words);
 
 /// For `bench --list`: name, group, sentence and needs.
 std::string list();

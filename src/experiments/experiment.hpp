@@ -43,12 +43,13 @@ enum class Turns {
   both         ///< first one by one, then all at once; with one rank only once
 };
 
-/// The GPUs and ceilings that `run` needs.
+/// What an experiment needs. GPUs and ceilings are needs of `run` alone.
 struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
   int gpus = 1;                ///< that this rank sees
   /// Names of the ceilings (measure/ceilings) that rows are compared with.
   std::vector<std::string_view> ceilings = {};
+  std::string_view file = {};  ///< key of the option that names its data set; empty: it reads none
 };
 
 /// One row of the catalogue.
@@ -65,8 +66,9 @@ struct Experiment {
   Figure figure;
   Needs needs = {};
   Turns turns = Turns::at_once;
-  /// Measures on this rank's GPU and makes no collective call. Throws Unverified before a time is
-  /// reported if an answer is wrong. Null in a build without CUDA.
+  /// Measures on this rank's GPU and makes no collective call. Throws UsageError if an option does
+  /// not suit the machine, and Unverified before a time is reported if an answer is wrong. Null in
+  /// a build without CUDA.
   Table (*run)(Bench&) = nullptr;
   /// The part that works without a GPU; null if there is none.
   Table (*run_host)(Bench&) = nullptr;

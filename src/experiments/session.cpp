@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -34,12 +35,12 @@ constexpr std::array rows = {
               "The file for all tables; without it they are printed only."},
 };
 
-/// In the order of what ranks agree on: the greatest of theirs.
-enum class State { measured, not_available, wrong, failed, not_run };
+/// How an experiment ends. If ranks differ, the last one in this order counts.
+enum class State { measured, not_available, rejected, failed, wrong, not_run };
 
 std::string_view word_of(State state) {
-  constexpr std::array<std::string_view, 5> words = {"measured", "not available", "wrong", "failed",
-                                                     "not run"};
+  constexpr std::array<std::string_view, 6> words = {"measured", "not available", "rejected",
+                                                     "failed",   "wrong",         "not run"};
   return words[static_cast<std::size_t>(state)];
 }
 
@@ -184,6 +185,8 @@ Attempt Run::attempt(const Experiment& experiment, int at_once) {
     attempt.ending = {State::not_available, error.what()};
   } catch (const Unverified& error) {
     attempt.ending = {State::wrong, error.what()};
+  } catch (const UsageError& error) {
+    attempt.ending = {State::rejected, error.what()};
   } catch (const std::exception& error) {
     attempt.ending = {State::failed, message_of(error)};
   }
@@ -258,7 +261,8 @@ Finished Run::one(const Experiment& experiment) {
       static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(mine.unconverged)));
   result.notes = mine.notes;
   observe_gpu(result);
-  const std::string message = first_message(session_, ending.message);
+  const std::string message =
+      first_message(session_, ending.state == worst ? ending.message : std::string());
   if (worst == State::measured) result.table = launch::gather(session_, mine.table);
   return end(worst, message);
 }
@@ -306,12 +310,12 @@ std::string Run::count_of_states() const {
 }
 
 ExitCode Run::all() {
-  bool wrong = false, failed = false;
+  const auto any = [&](State state) {
+    return std::ranges::find(finished_, state, &Finished::state) != finished_.end();
+  };
   for (const Experiment* experiment : request_.chosen) {
     finished_.push_back(one(*experiment));
     const Finished& finished = finished_.back();
-    wrong = wrong || finished.state == State::wrong;
-    failed = failed || finished.state == State::failed || finished.state == State::not_run;
     if (finished.state == State::measured && session_.rank() == 0) warn_of_slow_ranks(finished);
     session_.collectively([&] {
       if (session_.rank() == 0) print_output(report::to_text(finished.result) + '\n');
@@ -325,7 +329,9 @@ ExitCode Run::all() {
       print_output(fmt::format("file={}\n", printable(file_.path().string())));
     }
   });
-  return wrong ? ExitCode::unverified : failed ? ExitCode::failed : ExitCode::done;
+  if (any(State::wrong)) return ExitCode::unverified;
+  if (any(State::failed) || any(State::not_run)) return ExitCode::failed;
+  return any(State::rejected) ? ExitCode::usage : ExitCode::done;
 }
 
 }  // namespace

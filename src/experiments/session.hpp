@@ -26,7 +26,8 @@ struct Request {
 /// table is printed and the file is replaced by one with all that is finished, so that an end at
 /// any time loses the current experiment at most. An experiment that fails costs no other one its
 /// result, unless the CUDA context is lost: then the rest is not run. Returns unverified if an
-/// answer was wrong, else failed if an experiment has failed, else done. Collective.
+/// answer was wrong, else failed if an experiment has failed, else usage if an option did not suit
+/// the machine, else done. Collective.
 ExitCode run_experiments(const launch::Session& session, const Options& options, Log& log,
                          const Request& request);
 

@@ -433,7 +433,9 @@ Table reduction(Bench& bench) {
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
   if (count > most) {
-    throw Error(formatted("reduction.count: {} elements do not fit; at most {}", count, most));
+    throw UsageError(
+        formatted("reduction.count: {} elements do not fit in device memory: choose at most {}",
+                  count, most));
   }
   const Data data(count, gpu.properties(), gpu.stream());
   Measurements rows({{"rung", ColumnType::text},

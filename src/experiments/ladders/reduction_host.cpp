@@ -19,7 +19,8 @@ Table reduction_on_host(Bench& bench) {
   using Clock = std::chrono::steady_clock;
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
   if (const std::uint64_t most = bench.memory() / 2 / sizeof(float); count > most) {
-    throw Error(fmt::format("reduction.count: {} elements do not fit; at most {}", count, most));
+    throw UsageError(fmt::format(
+        "reduction.count: {} elements do not fit in memory: choose at most {}", count, most));
   }
   std::vector<float> x(count);
   for (std::uint64_t i = 0; i < count; ++i) x[i] = unit_number(i);

@@ -32,8 +32,8 @@ class Orders {
   Measurements rows_;
 };
 
-/// Floats to add: the option if it is given, which throws Error if they are more than `max`; else
-/// `usual`, halved until it fits, which is then noted.
+/// Floats to add: the option if it is given, else `usual`, halved until it fits; a note says so.
+/// Throws UsageError if the option is more than `max`.
 std::uint64_t floats_to_add(Bench& bench, std::uint64_t usual, std::uint64_t max);
 
 /// The sum of unit_number() over the first `count` indices, exact, in units of 2^-24. Uses all

@@ -206,7 +206,8 @@ std::uint64_t floats_to_add(Bench& bench, std::uint64_t usual, std::uint64_t max
   std::uint64_t count = given ? bench.options().count(key) / 16 * 16 : usual;
   while (!given && count > max && count > least) count /= 2;
   if (count > max) {
-    throw Error(fmt::format("{}: {} elements do not fit; at most {}", key, count, max));
+    throw UsageError(
+        fmt::format("{}: {} elements do not fit in memory: choose at most {}", key, count, max));
   }
   if (!given && count < usual) {
     bench.note(fmt::format("{} floats are added, since {} do not fit.", count, usual));

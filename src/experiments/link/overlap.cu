@@ -234,7 +234,7 @@ Table Overlap::table() {
 
 Table overlap(Bench& bench) {
   Gpu gpu(bench);
-  const Staged data(bench.bytes("overlap.size") / sizeof(float), gpu);
+  const Staged data(bench.bytes("overlap.size", {.of_host = 0.25}) / sizeof(float), gpu);
   Overlap overlap(bench, gpu, data);
   overlap.calibrate_copies();
   for (const double ratio : {0.25, 0.5, 1.0, 2.0, 4.0}) {

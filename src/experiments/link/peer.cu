@@ -148,7 +148,8 @@ Table peer(Bench& bench) {
   Gpu gpu(bench);
   int own = 0;
   check(cudaGetDevice(&own), "cudaGetDevice");
-  const std::uint64_t bytes = bench.bytes("peer.size", 0.2) / sizeof(float4) * sizeof(float4);
+  const std::uint64_t bytes =
+      bench.bytes("peer.size", {.of_device = 0.2}) / sizeof(float4) * sizeof(float4);
   Measurements rows({{"method", ColumnType::text},
                      {"from", ColumnType::text},
                      {"to", ColumnType::text},

@@ -93,7 +93,7 @@ class Operands {
 Table zero_copy(Bench& bench) {
   Gpu gpu(bench);
   constexpr std::uint64_t granule = 1024 * sizeof(float);
-  const std::uint64_t bytes = bench.bytes("zero-copy.size") / granule * granule;
+  const std::uint64_t bytes = bench.bytes("zero-copy.size", {.of_host = 0.5}) / granule * granule;
   const Operands operands(bytes / sizeof(float), gpu);
   Measurements rows({{"case", ColumnType::text},
                      {"access", ColumnType::text},

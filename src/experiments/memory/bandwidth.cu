@@ -102,7 +102,7 @@ bool is_sum(const std::vector<float>& sums, std::uint64_t count) {
 
 Table bandwidth(Bench& bench) {
   Gpu gpu(bench);
-  const Arrays arrays(bench.bytes("bandwidth.size", 0.25) / sizeof(float4) * 4);
+  const Arrays arrays(bench.bytes("bandwidth.size", {.of_device = 0.25}) / sizeof(float4) * 4);
   const std::uint64_t words = arrays.count / 4;
   fill(arrays.a, gpu.stream());
   fill(arrays.b, gpu.stream());

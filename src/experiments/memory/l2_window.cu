@@ -46,7 +46,7 @@ class Cases {
         gpu_(gpu),
         rows_(rows),
         set_aside_(set_aside),
-        count_(bench.bytes("l2-window.stream", 0.2) / sizeof(float)),
+        count_(bench.bytes("l2-window.stream", {.of_device = 0.2}) / sizeof(float)),
         stream_(count_),
         to_(count_),
         hot_(2 * set_aside / sizeof(float)),

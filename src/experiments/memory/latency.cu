@@ -221,7 +221,7 @@ void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
 
 Table latency(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = std::bit_floor(bench.bytes("latency.most", 0.8));
+  const std::uint64_t most = std::bit_floor(bench.bytes("latency.most", {.of_device = 0.8}));
   Measurements rows({{"memory", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},

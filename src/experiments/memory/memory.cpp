@@ -29,7 +29,7 @@ constexpr std::array alignment_options = {
 };
 
 constexpr std::array cache_options = {
-    OptionRow{"cache.most", OptionKind::size, "256MiB", "64KiB..", "The largest working set."},
+    OptionRow{"cache.most", OptionKind::size, "256MiB", "64KiB..16GiB", "The largest working set."},
 };
 
 constexpr std::array l2_window_options = {

@@ -34,32 +34,14 @@ constexpr std::array places = {
     Place{"resident", "on the device already; added in a fixed order", 0.9},
 };
 
-/// feed.size. Unless it is given, a size for the backend, halved until it fits.
+/// feed.size, or a default for the backend. Pinned memory and memory of the device have room for
+/// it.
 std::uint64_t bytes_to_feed(Bench& bench) {
-  constexpr const char* key = "feed.size";
-  constexpr std::uint64_t MiB = std::uint64_t{1} << 20, smallest = MiB;
-  const auto& resources = bench.resources();
-  // Pinned memory and memory of the device, which come out of the same one on a host.
-  const std::uint64_t host = resources.host_memory / resources.ranks_on_host / 3;
-  const std::uint64_t fits = std::min(host, bench.memory() / 5 * 2);
-  if (!bench.options().is_default(key)) {
-    const std::uint64_t given = bench.options().bytes(key) / 16 * 16;
-    if (given <= fits) return given;
-    throw Error(fmt::format(
-        "{}: {} is too large: a rank may feed {} here, a third of its free host memory and two "
-        "fifths of its device's: choose a smaller size",
-        key, format_size(given), format_size(fits)));
-  }
-  const bool on_host = resources.device_is_host;
-  const std::uint64_t usual =
-      bench.is_quick() ? (on_host ? 64 : 1024) * MiB : (on_host ? 512 : 4096) * MiB;
-  std::uint64_t bytes = usual;
-  while (bytes > fits && bytes > smallest) bytes /= 2;
-  if (bytes < usual) {
-    bench.note(
-        fmt::format("{} are fed, since {} do not fit.", format_size(bytes), format_size(usual)));
-  }
-  return bytes;
+  constexpr std::uint64_t MiB = std::uint64_t{1} << 20, granule = 16;
+  const std::uint64_t usual = bench.resources().device_is_host
+                                  ? (bench.is_quick() ? 64 : 512) * MiB
+                                  : (bench.is_quick() ? 1024 : 4096) * MiB;
+  return bench.bytes("feed.size", {.of_device = 0.4, .of_host = 0.33}, usual) / granule * granule;
 }
 
 std::string remark(const Place& place, double share, bool on_host) {

@@ -73,6 +73,7 @@ std::vector<Experiment> experiments() {
        .share = "of the lower one of the two ceilings: the readers alone, plain copies",
        .options = file_feed_options,
        .figure = {.look = Look::bars, .x = "case", .y = "rate"},
+       .needs = {.file = "file-feed.file"},
        .turns = Turns::both,
        .run = file_feed,
        .run_host = file_feed},

@@ -13,7 +13,7 @@ namespace shardstream::experiments::storage {
 /// FILE.h5:/PATH, as `key` gives it.
 class DataFile {
  public:
-  /// Throws NotAvailable if the option names no file.
+  /// `key` is the experiment's Needs::file, so that the option names a file.
   DataFile(const Bench& bench, std::string_view key);
 
   const std::string& file() const { return file_; }

@@ -33,7 +33,7 @@ std::vector<Experiment> experiments() {
        .share = "of the rate of uploads",
        .options = plain_reads_options,
        .figure = {.look = Look::bars, .x = "way", .y = "rate"},
-       .needs = {.ceilings = {"link_up"}},
+       .needs = {.ceilings = {"link_up"}, .file = "plain-reads.file"},
        .run = with_cuda<plain_reads>(),
        .run_host = plain_reads_on_host},
   };
