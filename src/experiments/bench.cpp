@@ -98,12 +98,12 @@ std::uint64_t Bench::bytes(std::string_view key, Room room, std::uint64_t usual)
 
 double Bench::ceiling(std::string_view name) const {
   const auto found = setting_.ceilings.find(std::string(name));
-  expect(found != setting_.ceilings.end(), "an experiment asks for ceilings that it needs");
+  expect(found != setting_.ceilings.end(), "an experiment uses only ceilings that its needs name");
   return found->second;
 }
 
 void Bench::verify(bool is_right, std::string_view what) const {
-  if (!is_right) throw Unverified(fmt::format("{}: the answer is wrong", what));
+  if (!is_right) throw Unverified(fmt::format("{}: the result is wrong", what));
 }
 
 Measurements::Measurements(std::vector<Column> varied, Column figure)

@@ -23,7 +23,7 @@ constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "
                                    Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 
-/// In sentences.
+/// The needs of an experiment, in sentences.
 std::string needs_of(const Experiment& experiment) {
   const Needs& needs = experiment.needs;
   std::string text = needs.gpus > 1 ? fmt::format("Needs {} GPUs", needs.gpus) : "Needs a GPU";
@@ -77,7 +77,7 @@ std::span<const Experiment> all() {
 std::vector<const Experiment*> chosen(std::span<const std::string> words) {
   if (words.empty()) {
     throw UsageError(
-        "bench needs names of experiments or groups, or all: see shardstream bench --list");
+        "bench needs the names of experiments or groups, or all: see shardstream bench --list");
   }
   const std::vector<std::string_view> names = all_names();
   std::vector<std::string_view> unknown;
@@ -113,8 +113,8 @@ void reject_options_of_others(const Options& options, std::span<const Experiment
     for (const OptionRow& row : experiment.options) {
       if (!options.is_on_command_line(row.key)) continue;
       throw UsageError(
-          fmt::format("--{} is for the experiment {}, which is not chosen: leave it "
-                      "out, or add {}",
+          fmt::format("--{} belongs to the experiment {}, which is not chosen: omit the option, or "
+                      "add {}",
                       row.key, experiment.name, experiment.name));
     }
   }

@@ -1,6 +1,6 @@
-// Reads through texture units, beside plain loads from global memory. Texture units clamp, wrap and
-// filter in hardware, and their cache is laid out for two dimensions. But they fetch fewer words in
-// a cycle than loads read from L1.
+// Reads through texture units, compared with plain loads from global memory. Texture units clamp,
+// wrap and filter in hardware, and textures are stored for access in two dimensions. But texture
+// units fetch fewer words per cycle than loads read from L1.
 #include <array>
 #include <cmath>
 #include <string>
@@ -12,9 +12,9 @@
 namespace shardstream::experiments::memory {
 namespace {
 
-constexpr unsigned edge = 16;  // of a block of threads
+constexpr unsigned edge = 16;  // threads of a block in x and in y
 
-/// A matrix of n x n floats in an array for textures, freed at the end.
+/// A matrix of n x n floats in a CUDA array. The destructor frees it.
 class TextureArray {
  public:
   TextureArray(const float* device, unsigned n) {
@@ -33,7 +33,7 @@ class TextureArray {
   cudaArray_t array_ = nullptr;
 };
 
-/// A view of an array, destroyed at the end.
+/// A texture object for a CUDA array. The destructor destroys it.
 class Texture {
  public:
   Texture(cudaArray_t array, cudaTextureFilterMode filter, cudaTextureAddressMode address,
@@ -70,7 +70,8 @@ __device__ float element(cudaTextureObject_t texture, const float* memory, int n
   return memory[static_cast<std::int64_t>(y) * n + x];
 }
 
-/// Copies by rows or by columns of threads, or adds up a neighbourhood of 5 x 5.
+/// Copies the matrix, with neighbouring threads in a row or in a column, or writes the sum of each
+/// neighbourhood of 5 x 5.
 template <bool FromTexture, Pattern Shape>
 __global__ void read_matrix(cudaTextureObject_t texture, const float* memory, float* to, int n) {
   int x = blockIdx.x * edge + threadIdx.x, y = blockIdx.y * edge + threadIdx.y;
@@ -94,7 +95,7 @@ __global__ void fetch(cudaTextureObject_t texture, float x, float y, float* to) 
 
 using Kernel = void (*)(cudaTextureObject_t, const float*, float*, int);
 
-/// The reference of a pattern at (x, y).
+/// The expected result at (x, y).
 float expected(int n, int x, int y, int reach) {
   float sum = 0;
   for (int dy = -reach; dy <= reach; ++dy) {
@@ -107,7 +108,7 @@ float expected(int n, int x, int y, int reach) {
   return sum;
 }
 
-/// The first rows of the matrix.
+/// Checks the first rows of the result.
 bool is_right(const std::vector<float>& rows, int n, int reach) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const int x = static_cast<int>(i) % n, y = static_cast<int>(i) / n;
@@ -116,8 +117,8 @@ bool is_right(const std::vector<float>& rows, int n, int reach) {
   return true;
 }
 
-/// Checks what the units do beside reading: an address beyond one is clamped or wraps, and half way
-/// between two elements there is their mean.
+/// Checks the functions of texture units: a normalised address beyond 1 is clamped or wraps, and
+/// linear filtering returns the mean halfway between two elements.
 void check_units(Bench& bench, Gpu& gpu, const TextureArray& array, unsigned n) {
   const DeviceArray<float> to(1);
   const auto value = [&](const Texture& texture, float x, float y) {
@@ -139,7 +140,7 @@ void check_units(Bench& bench, Gpu& gpu, const TextureArray& array, unsigned n) 
   bench.verify(std::abs(value(linear, 1, 0.5F) - mean) < 4e-3F, "a mean by linear filtering");
 }
 
-/// `ratio` is the rate over that of the same reads through global memory.
+/// `ratio` is the rate over the rate of the same reads through global memory.
 std::string beside_global(double ratio) {
   if (ratio > 0.98 && ratio < 1.02) return "as fast as through global memory";
   return ratio > 1 ? formatted("{:.2f} times as fast as through global memory", ratio)
@@ -181,13 +182,13 @@ Table texture(Bench& bench) {
   add("columns, global", read_matrix<false, Pattern::column>, 0,
       "neighbouring threads read different lines", false);
   add("columns, texture", read_matrix<true, Pattern::column>, 0,
-      "its cache is laid out in two dimensions: ", true);
+      "textures are stored for two dimensions: ", true);
   add("5 x 5, global", read_matrix<false, Pattern::neighbourhood>, 2,
       "25 loads for each element, mostly from L1", false);
   add("5 x 5, texture", read_matrix<true, Pattern::neighbourhood>, 2,
       "25 fetches for each element, clamped in hardware: ", true);
   bench.note(
-      "Rates count each element once in and once out. Clamping, wrapping and filtering were "
+      "Rates count one read and one write per element. Clamping, wrapping and filtering were "
       "checked.");
   return std::move(rows).table();
 }

@@ -1,7 +1,6 @@
-// The program's own rings feed a kernel from each place where pipeline.mode can keep the data. The
-// kernel adds the data up, so that every byte must have arrived before the sum is right. Two
-// ceilings are measured beside it, on the same memory: copies that nothing is computed behind, and
-// a kernel that only reads.
+// The buffer rings of a run feed a kernel from each place where pipeline.mode can keep the data.
+// The kernel adds up the data, so the sum is right only if every byte has arrived. Two ceilings are
+// measured on the same memory: copies without a kernel, and a kernel that only reads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,23 +18,22 @@
 namespace shardstream::experiments::feeds {
 namespace {
 
-/// A place for the data.
+/// A place where a run can keep its data.
 struct Place {
-  const char* mode;  ///< of pipeline.mode
-  const char* way;   ///< from there to the kernel
-  double expected;   ///< share of its ceiling that a GPU reaches at least
+  const char* mode;  ///< the value of pipeline.mode
+  const char* way;   ///< how the data gets from there to the kernel
+  double expected;   ///< the minimum share of the ceiling on a GPU
 };
 
 constexpr std::array places = {
-    Place{"pinned", "copied in batches, beside the kernel", 0.95},
-    Place{"write-combined", "likewise, past the processor's caches", 0.95},
+    Place{"pinned", "copied in batches while the kernel runs", 0.95},
+    Place{"write-combined", "the same; the processor's caches do not hold the data", 0.95},
     Place{"pageable", "threads copy it into pinned slots first", 0.85},
-    Place{"mapped", "the kernel reads it where it is", 0.85},
-    Place{"resident", "on the device already; added in a fixed order", 0.9},
+    Place{"mapped", "the kernel reads it over the link", 0.85},
+    Place{"resident", "already on the device; added in a fixed order", 0.9},
 };
 
-/// feed.size, or a default for the backend. Pinned memory and memory of the device have room for
-/// it.
+/// feed.size, or the default of the backend. It fits in pinned memory and in device memory.
 std::uint64_t bytes_to_feed(Bench& bench) {
   constexpr std::uint64_t MiB = std::uint64_t{1} << 20, granule = 16;
   const std::uint64_t usual = bench.resources().device_is_host

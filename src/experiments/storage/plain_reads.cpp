@@ -1,5 +1,5 @@
-// The rate at which plain code reads a file. H5Dread reads a block after the other into ordinary
-// memory; many threads read small pieces past the page cache. Both must find the same bytes.
+// The rate at which plain code reads a file. One thread reads large blocks into ordinary memory by
+// H5Dread; many threads read small pieces past the page cache. Both must read the same bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// A number that depends on 64 words, spread over the bytes; never 0.
+/// A number that depends on 64 words, evenly spread over the data; never 0.
 std::uint64_t signature_of(const std::byte* data, std::uint64_t bytes) {
   constexpr std::uint64_t words = 64, prime = 0x100000001b3;
   std::uint64_t mixed = bytes;
@@ -41,8 +41,8 @@ std::uint64_t signature_of(const std::byte* data, std::uint64_t bytes) {
   return mixed | 1;
 }
 
-/// A signature of each piece of the data as it was first read. Threads may note pieces at once
-/// if these differ.
+/// The signature of each piece of the data at its first read. Threads may call note() at the same
+/// time for different pieces.
 class Pieces {
  public:
   explicit Pieces(std::uint64_t bytes) : bytes_(bytes), seen_((bytes - 1) / piece_bytes + 1) {}
@@ -56,7 +56,7 @@ class Pieces {
     if (seen_[piece] == 0) seen_[piece] = now;
     if (seen_[piece] != now) differ_ = true;
   }
-  /// Whether no piece has ever looked otherwise than before.
+  /// Whether all reads of the same piece had the same signature.
   bool agree() const { return !differ_; }
 
  private:
@@ -108,7 +108,7 @@ void Reader::add(const char* way, unsigned readers, std::uint64_t request, const
       remark);
 }
 
-/// A sample is a block; blocks follow each other through the data, and begin again at its end.
+/// A sample is a block. Blocks follow each other through the data and start over at its end.
 void Reader::by_hdf5(const Copy* to_gpu) {
   const std::uint64_t block = std::min(plain_block, bytes_);
   const auto memory = std::make_unique<std::byte[]>(block);
@@ -127,7 +127,7 @@ void Reader::by_hdf5(const Copy* to_gpu) {
     }
     return seconds;
   });
-  bench_.verify(pieces_.agree(), file_.file() + ": what H5Dread has read");
+  bench_.verify(pieces_.agree(), file_.file() + ": the data that H5Dread has read");
   if (to_gpu == nullptr) return add("H5Dread", 1, block, timing, block, cache, false);
   bench_.verify(to_gpu->is_right(memory.get(), block), file_.file() + ": its copy on the GPU");
   add("H5Dread, copy", 1, block, timing, block, cache + "; then cudaMemcpy", true);
@@ -146,8 +146,8 @@ void Reader::read_stretch(const io::Source& source, std::uint64_t first, std::ui
   });
 }
 
-/// A sample is a stretch of many pieces, so that its end, where some threads have none left, does
-/// not count.
+/// A sample has many pieces, so that the end, when some threads have no piece left, does not
+/// matter.
 void Reader::direct() {
   std::unique_ptr<io::Source> source;
   try {
@@ -172,7 +172,7 @@ void Reader::direct() {
     read_stretch(*source, first, stretch, slots);
     return seconds_since(begin);
   });
-  bench_.verify(pieces_.agree(), file_.file() + ": what was read past the page cache");
+  bench_.verify(pieces_.agree(), file_.file() + ": the data that was read past the page cache");
   add("O_DIRECT", threads, piece_bytes, timing, bytes, cache, false);
 }
 
