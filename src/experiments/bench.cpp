@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
@@ -40,18 +39,18 @@ Timing timing_of(std::vector<double> seconds, measure::Convergence convergence) 
           convergence != measure::Convergence::unconverged};
 }
 
-Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat,
-                   const std::function<double()>& call) {
-  using Clock = std::chrono::steady_clock;
+Timing Bench::sample(const std::function<double()>& call) {
+  const measure::Sampling& policy = setting_.sampling;
   for (std::uint64_t i = 0; i < policy.warmup; ++i) (void)call();
   std::vector<double> seconds;
   const auto begin = Clock::now();
   while (true) {
     seconds.push_back(call());
-    heartbeat.move();
-    const std::chrono::duration<double> elapsed = Clock::now() - begin;
-    if (const auto end = measure::stop(seconds, elapsed.count(), policy)) {
-      return timing_of(std::move(seconds), *end);
+    setting_.heartbeat.move();
+    if (const auto end = measure::stop(seconds, seconds_since(begin), policy)) {
+      const Timing timing = timing_of(std::move(seconds), *end);
+      unconverged_ += timing.converged ? 0 : 1;
+      return timing;
     }
   }
 }

@@ -2,7 +2,9 @@
 // CUDA; gpu.hpp has the tools that do.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -41,10 +43,10 @@ struct Timing {
 /// The timing from one or more samples, in seconds.
 Timing timing_of(std::vector<double> seconds, measure::Convergence convergence);
 
-/// Samples `call`, which returns the seconds that it took, until `policy` stops, on this rank
-/// alone. The first `policy.warmup` calls are not timed.
-Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat,
-                   const std::function<double()>& call);
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// The sizes `first`, `first` * `factor`, ... below `last`, followed by `last`.
 std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
@@ -85,7 +87,6 @@ class Bench {
   /// The device of this rank, for experiments that run on every backend.
   device::Device& device() const { return setting_.device; }
   const device::GpuFacts& facts() const { return setting_.facts; }
-  const measure::Sampling& sampling() const { return setting_.sampling; }
   const runtime::Resources& resources() const { return setting_.resources; }
   launch::Heartbeat& heartbeat() const { return setting_.heartbeat; }
   bool is_quick() const { return setting_.quick; }
@@ -112,8 +113,10 @@ class Bench {
   void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
   const std::vector<std::string>& notes() const { return notes_; }
 
-  /// Counts the timing if it has not converged.
-  void count(const Timing& timing) { unconverged_ += timing.converged ? 0 : 1; }
+  /// Repeats `call`, which returns the seconds that it took, as the options of [measure] say, on
+  /// this rank alone. Warm-up calls are not timed.
+  Timing sample(const std::function<double()>& call);
+  /// Number of timings that have not converged.
   int unconverged() const { return unconverged_; }
 
  private:

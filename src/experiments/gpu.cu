@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "core/error.hpp"
@@ -31,12 +30,6 @@ __global__ void fill_numbers(float* x, std::uint64_t count) {
        i += step) {
     x[i] = unit_number(i);
   }
-}
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 }  // namespace
@@ -77,22 +70,17 @@ Timing Gpu::time(const std::function<void()>& enqueue) {
       once < short_call
           ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, max_calls))
           : 1;
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(),
-                                    [&] { return seconds_of(enqueue, calls); });
-  bench_.count(timing);
-  return timing;
+  return bench_.sample([&] { return seconds_of(enqueue, calls); });
 }
 
 Timing Gpu::time_call(const std::function<void()>& call) {
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+  return bench_.sample([&] {
     synchronize();
     const auto begin = Clock::now();
     call();
     synchronize();
     return seconds_since(begin);
   });
-  bench_.count(timing);
-  return timing;
 }
 
 SideStreams::SideStreams(unsigned count) : forked_(false) {

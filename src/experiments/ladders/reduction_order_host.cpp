@@ -105,13 +105,11 @@ class OnHost {
   /// The time of `pass`, each part on a thread of its own.
   template <class Pass>
   Timing time(const Pass& pass) {
-    const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
-      const auto begin = std::chrono::steady_clock::now();
+    return bench_.sample([&] {
+      const auto begin = Clock::now();
       parallel_for(threads_, threads_, pass);
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      return seconds_since(begin);
     });
-    bench_.count(timing);
-    return timing;
   }
 
   Bench& bench_;

@@ -1,7 +1,7 @@
 // One kernel, timed by different clocks. A launch returns before the kernel has run, so a host's
 // clock that does not wait for the end measures only the launch. Events measure on the GPU.
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <string>
@@ -12,12 +12,6 @@
 
 namespace shardstream::experiments::link {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// Runs for `nanoseconds` by the GPU's own timer and stores the actual length in `*was`.
 __global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
@@ -109,9 +103,7 @@ Table timers(Bench& bench) {
     const double length = static_cast<double>(nanoseconds) / 1e9;
     const auto add = [&](const char* timer, const char* words,
                          const std::function<double()>& call) {
-      const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), call);
-      bench.count(timing);
-      const Estimate& seconds = timing.seconds;
+      const Estimate seconds = bench.sample(call).seconds;
       rows.add({timer, length * 1e6}, {seconds.value * 1e6, seconds.lo * 1e6, seconds.hi * 1e6},
                seconds.value / length,
                formatted("{:+.1f} us: {}", (seconds.value - length) * 1e6, std::string(words)));

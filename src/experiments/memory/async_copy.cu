@@ -166,8 +166,7 @@ Table async_copy(Bench& bench) {
         bench.verify(wrong.read()[0] == 0, each.name);
         return static_cast<double>(clocks.read()[0]) / rounds / bytes;
       };
-      const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), clocks_of_call);
-      bench.count(timing);
+      const Timing timing = bench.sample(clocks_of_call);
       const double value = timing.seconds.value;
       // The first cases are those through registers.
       const double yardstick =

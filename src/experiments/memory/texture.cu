@@ -1,63 +1,19 @@
 // Reads through texture units, compared with plain loads from global memory. Texture units clamp,
 // wrap and filter in hardware, and textures are stored for access in two dimensions. But texture
 // units fetch fewer words per cycle than loads read from L1.
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
+#include "experiments/memory/texture_objects.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned edge = 16;  // threads of a block in x and in y
-
-/// A matrix of n x n floats in a CUDA array. The destructor frees it.
-class TextureArray {
- public:
-  TextureArray(const float* device, unsigned n) {
-    const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-    check(cudaMallocArray(&array_, &format, n, n), "cudaMallocArray");
-    const std::size_t row = n * sizeof(float);
-    check(cudaMemcpy2DToArray(array_, 0, 0, device, row, row, n, cudaMemcpyDeviceToDevice),
-          "cudaMemcpy2DToArray");
-  }
-  TextureArray(const TextureArray&) = delete;
-  TextureArray& operator=(const TextureArray&) = delete;
-  ~TextureArray() { device::cuda::report(cudaFreeArray(array_), "cudaFreeArray"); }
-  cudaArray_t get() const { return array_; }
-
- private:
-  cudaArray_t array_ = nullptr;
-};
-
-/// A texture object for a CUDA array. The destructor destroys it.
-class Texture {
- public:
-  Texture(cudaArray_t array, cudaTextureFilterMode filter, cudaTextureAddressMode address,
-          bool normalised) {
-    cudaResourceDesc resource{};
-    resource.resType = cudaResourceTypeArray;
-    resource.res.array.array = array;
-    cudaTextureDesc view{};
-    view.addressMode[0] = view.addressMode[1] = address;
-    view.filterMode = filter;
-    view.readMode = cudaReadModeElementType;
-    view.normalizedCoords = normalised ? 1 : 0;
-    check(cudaCreateTextureObject(&texture_, &resource, &view, nullptr), "cudaCreateTextureObject");
-  }
-  Texture(const Texture&) = delete;
-  Texture& operator=(const Texture&) = delete;
-  ~Texture() {
-    device::cuda::report(cudaDestroyTextureObject(texture_), "cudaDestroyTextureObject");
-  }
-  cudaTextureObject_t get() const { return texture_; }
-
- private:
-  cudaTextureObject_t texture_ = 0;
-};
 
 enum class Pattern { row, column, neighbourhood };
 

@@ -1,7 +1,6 @@
 #include "experiments/pipeline/fed_sum.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -74,16 +73,13 @@ template reduce::Sum<std::int64_t> reference_sum<std::int64_t>(const io::Source&
 
 Timing time_passes(Bench& bench, const std::function<void()>& pass,
                    const std::function<void()>& settle) {
-  using Clock = std::chrono::steady_clock;
-  const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), [&] {
+  return bench.sample([&] {
     const auto begin = Clock::now();
     pass();
-    const std::chrono::duration<double> elapsed = Clock::now() - begin;
+    const double seconds = seconds_since(begin);
     settle();
-    return elapsed.count();
+    return seconds;
   });
-  bench.count(timing);
-  return timing;
 }
 
 namespace {

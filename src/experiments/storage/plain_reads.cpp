@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -13,57 +12,14 @@
 #include "core/parallel.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/storage/data_file.hpp"
+#include "experiments/storage/pieces.hpp"
 #include "experiments/storage/storage.hpp"
 #include "io/source/direct_file.hpp"
 
 namespace shardstream::experiments::storage {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
 constexpr unsigned threads = 32;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// A number that depends on 64 words, evenly spread over the data; never 0.
-std::uint64_t signature_of(const std::byte* data, std::uint64_t bytes) {
-  constexpr std::uint64_t words = 64, prime = 0x100000001b3;
-  std::uint64_t mixed = bytes;
-  for (std::uint64_t i = 0; i < words; ++i) {
-    const std::uint64_t at = bytes * i / words;
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + at, std::min<std::uint64_t>(sizeof word, bytes - at));
-    mixed = (mixed ^ word ^ (word >> 32)) * prime;
-  }
-  return mixed | 1;
-}
-
-/// The signature of each piece of the data at its first read. Threads may call note() at the same
-/// time for different pieces.
-class Pieces {
- public:
-  explicit Pieces(std::uint64_t bytes) : bytes_(bytes), seen_((bytes - 1) / piece_bytes + 1) {}
-
-  std::uint64_t count() const { return seen_.size(); }
-  std::uint64_t bytes_of(std::uint64_t piece) const {
-    return std::min(piece_bytes, bytes_ - piece * piece_bytes);
-  }
-  void note(std::uint64_t piece, const std::byte* data) {
-    const std::uint64_t now = signature_of(data, bytes_of(piece));
-    if (seen_[piece] == 0) seen_[piece] = now;
-    if (seen_[piece] != now) differ_ = true;
-  }
-  /// Whether all reads of the same piece had the same signature.
-  bool agree() const { return !differ_; }
-
- private:
-  std::uint64_t bytes_;
-  std::vector<std::uint64_t> seen_;
-  std::atomic<bool> differ_ = false;
-};
 
 /// Reads one data set and adds the rows.
 class Reader {
@@ -100,7 +56,6 @@ class Reader {
 
 void Reader::add(const char* way, unsigned readers, std::uint64_t request, const Timing& timing,
                  std::uint64_t bytes, const std::string& remark, bool has_share) {
-  bench_.count(timing);
   const Estimate rate = timing.rate(static_cast<double>(bytes));
   rows_.add(
       {way, std::int64_t{readers}, static_cast<std::int64_t>(request)}, rate,
@@ -114,7 +69,7 @@ void Reader::by_hdf5(const Copy* to_gpu) {
   const auto memory = std::make_unique<std::byte[]>(block);
   const std::string cache = page_cache_of(*source_);
   std::uint64_t next = 0;
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+  const Timing timing = bench_.sample([&] {
     const std::uint64_t first = next;
     next = first + 2 * block <= bytes_ ? first + block : 0;
     const auto begin = Clock::now();
@@ -165,7 +120,7 @@ void Reader::direct() {
   const std::uint64_t stretch = std::min(usual, pieces_.count());
   const std::uint64_t bytes = std::min(stretch * piece_bytes, bytes_);
   std::uint64_t next = 0;
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+  const Timing timing = bench_.sample([&] {
     const std::uint64_t first = next;
     next = (first + 2 * stretch) * piece_bytes <= bytes_ ? first + stretch : 0;
     const auto begin = Clock::now();
