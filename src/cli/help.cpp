@@ -248,7 +248,7 @@ std::string bench_help(const Arguments& arguments) {
       "shardstream bench help NAME\n"
       "\n"
       "Runs experiments of the catalogue, each on the GPUs of all ranks at the same time. An\n"
-      "experiment measures a technique of the CUDA guides with and without, checks the results,\n"
+      "experiment measures a technique of the CUDA guides, with it and without, checks results,\n"
       "and prints a table with one line per case: the measured value with its 95 % confidence\n"
       "interval, its share of a ceiling measured in the same run or of another case, and a "
       "remark.\n"

@@ -33,12 +33,6 @@ std::string whole_units(std::uint64_t bytes) {
 
 }  // namespace
 
-Timing timing_of(std::vector<double> seconds, measure::Convergence convergence) {
-  const Summary summary = summarize(std::move(seconds));
-  return {{summary.median, summary.ci_lo, summary.ci_hi},
-          convergence != measure::Convergence::unconverged};
-}
-
 Timing Bench::sample(const std::function<double()>& call) {
   const measure::Sampling& policy = setting_.sampling;
   for (std::uint64_t i = 0; i < policy.warmup; ++i) (void)call();
@@ -48,9 +42,9 @@ Timing Bench::sample(const std::function<double()>& call) {
     seconds.push_back(call());
     setting_.heartbeat.move();
     if (const auto end = measure::stop(seconds, seconds_since(begin), policy)) {
-      const Timing timing = timing_of(std::move(seconds), *end);
-      unconverged_ += timing.converged ? 0 : 1;
-      return timing;
+      unconverged_ += *end == measure::Convergence::unconverged ? 1 : 0;
+      const Summary summary = summarize(std::move(seconds));
+      return {{summary.median, summary.ci_lo, summary.ci_hi}};
     }
   }
 }

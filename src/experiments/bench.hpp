@@ -33,15 +33,12 @@ struct Estimate {
 /// The time of one call.
 struct Timing {
   Estimate seconds;
-  bool converged = true;
 
   /// The rate in 10^9 per second if one call handles `amount`: GB/s for bytes.
   Estimate rate(double amount) const {
     return {amount / seconds.value / 1e9, amount / seconds.hi / 1e9, amount / seconds.lo / 1e9};
   }
 };
-/// The timing from one or more samples, in seconds.
-Timing timing_of(std::vector<double> seconds, measure::Convergence convergence);
 
 using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point begin) {

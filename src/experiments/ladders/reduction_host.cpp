@@ -1,4 +1,4 @@
-// The reference of the reduction ladder, which works without a GPU.
+// The host reference of the reduction ladder.
 #include <fmt/format.h>
 
 #include <limits>

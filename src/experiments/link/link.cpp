@@ -158,7 +158,7 @@ Experiment about_peer() {
           "the time of a copy of 16 bytes. With peer access, expect 0.8 of the theoretical "
           "rate of the NVLinks or of PCIe; without it, a fraction of that. Two GPUs that are "
           "connected without a switch share only some of a GPU's NVLinks. CUDA C++ "
-          "Programming Guide, section Peer- to-Peer Memory Access.",
+          "Programming Guide, section Peer-to-Peer Memory Access.",
       .reference = "",
       .share = "of the theoretical rate of all NVLinks of the GPU",
       .options = peer_options,

@@ -193,8 +193,8 @@ Experiment about_async_copy() {
               "Expect words of 8 and 16 bytes to be best. CUDA C++ Best Practices Guide, section "
               "Asynchronous Copy from Global Memory to Shared Memory.",
           .reference =
-              "A100: asynchronous copies of 8 and 16 bytes are best, and need no multiple of "
-              "four.",
+              "A100: asynchronous copies of 8 and 16 bytes are best; the number of words need "
+              "not be a multiple of four.",
           .share = "of the speed through registers with as many words of the same size",
           .options = {},
           .figure = {.look = Look::lines,
@@ -247,8 +247,8 @@ Experiment about_l2_window() {
               "the region fits. If it does not fit, GPUs differ: with hit ratio 1 the kernel may "
               "be slower, or still gain. CUDA C++ Best Practices Guide, section L2 Cache.",
           .reference =
-              "A100, 30 MB set aside: up to 50 % faster while the region fits, 10 % slower past "
-              "it; the tuned hit ratio recovers that.",
+              "A100, 30 MB set aside: up to 50 % faster while the region fits, 10 % slower if "
+              "it does not fit; the tuned hit ratio recovers that.",
           .share = "of the rate of the same kernel without a window",
           .options = l2_window_options,
           .figure = {.look = Look::lines, .x = "of_set_aside", .y = "rate", .series = "policy"},

@@ -97,7 +97,7 @@ void check_units(Bench& bench, Gpu& gpu, const TextureArray& array, unsigned n) 
 }
 
 /// `ratio` is the rate over the rate of the same reads through global memory.
-std::string beside_global(double ratio) {
+std::string compared_with_global(double ratio) {
   if (ratio > 0.98 && ratio < 1.02) return "as fast as through global memory";
   return ratio > 1 ? formatted("{:.2f} times as fast as through global memory", ratio)
                    : formatted("{:.2f} times as slow as through global memory", 1 / ratio);
@@ -129,7 +129,7 @@ Table texture(Bench& bench) {
     bench.verify(is_right(to.read(0, 4 * n), static_cast<int>(n), reach), name);
     const Estimate rate = gpu.time(read).rate(2.0 * sizeof(float) * static_cast<double>(count));
     std::string remark = words;
-    if (is_texture) remark += beside_global(rate.value / through_global);
+    if (is_texture) remark += compared_with_global(rate.value / through_global);
     if (!is_texture) through_global = rate.value;
     rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
   };
