@@ -18,6 +18,17 @@ namespace {
 constexpr std::size_t max_links_visited = 20'000;
 constexpr std::size_t max_names_listed = 10;
 
+/// FILE:/PATH if `name` is FILE/PATH, as if the file were a folder; else nothing.
+std::string with_colon(const std::string& name) {
+  for (auto slash = name.find('/', 1); slash != name.npos; slash = name.find('/', slash + 1)) {
+    struct stat status {};
+    const std::string file = name.substr(0, slash);
+    if (::stat(file.c_str(), &status) != 0) return "";
+    if (S_ISREG(status.st_mode)) return file + ":" + name.substr(slash);
+  }
+  return "";
+}
+
 void expect_readable_file(const std::string& name) {
   struct stat status {};
   if (::stat(name.c_str(), &status) != 0) {
@@ -26,6 +37,9 @@ void expect_readable_file(const std::string& name) {
       throw UsageError(fmt::format(
           "'{}' cannot be accessed ({}): check its path and the permissions of its folders", name,
           errno_text(error)));
+    }
+    if (const std::string meant = with_colon(name); !meant.empty()) {
+      throw UsageError(fmt::format("there is no file '{}': did you mean '{}'?", name, meant));
     }
     const auto generator = nearest(name, {"uniform", "ramp"});
     throw UsageError(fmt::format("there is no file '{}': {}", name,
