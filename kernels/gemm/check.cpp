@@ -221,7 +221,7 @@ void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
     const std::uint64_t first = std::min(s * depth, args.depth), at = s * args.slice_pitch;
     AddProductsArgs one = args;
     one.panel = static_cast<const std::byte*>(args.panel) +
-                first * panel_element_bytes(args.precision, true);
+                first * panel_element_bytes(args.precision, Backend::host);
     one.depth = std::min(depth, args.depth - first);
     one.y = args.y + first * 2 * args.tiles;
     one.z = args.z + at;

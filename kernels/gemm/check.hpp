@@ -134,7 +134,7 @@ struct ErrorModel {
 constexpr double split_variance(double k, double columns, double c, double max_square,
                                 double row_squares, double column_squares) {
   const auto block = static_cast<double>(
-      tile_for(1, 1, static_cast<std::uint64_t>(k), Precision::fp32x3, false).k);
+      tile_for(1, 1, static_cast<std::uint64_t>(k), Precision::fp32x3, Backend::cuda).k);
   const double depth = block < k ? block : k, calls = k / depth, steps = depth / 8;
   const double t = 0x1p-23, u = 0x1p-24;
   const double in_calls = (c * depth / 9 + max_square / 6) / calls + c * steps * steps / 16;

@@ -69,16 +69,18 @@ constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const 
 /// host's threads to have calls to share (up to 4). It is 1 if the tiles of C suffice, if the
 /// product is not tall, and for fp32x3, whose factors have an order of their own (factor.hpp).
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
-                                  const Tile& tile, Precision precision, bool on_host) {
+                                  const Tile& tile, Precision precision, Backend backend) {
   constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 3;
   // A host's library is slow with lanes of less than 512.
-  const std::uint64_t max = !on_host ? 8 : precision == Precision::int8 ? 2 : 4;
+  const std::uint64_t max = backend != Backend::host ? 8 : precision == Precision::int8 ? 2 : 4;
   if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
   // The part of C that a multiprocessor, or a thread, computes at a time.
-  const std::uint64_t rows = on_host ? tile.m : 128, columns = on_host ? tile.n : 128;
+  const std::uint64_t rows = backend == Backend::host ? tile.m : 128,
+                      columns = backend == Backend::host ? tile.n : 128;
   const std::uint64_t parts = ((m + rows - 1) / rows) * ((n + columns - 1) / columns);
   std::uint64_t lanes = 1;
-  while (lanes < max && lanes * parts < (on_host ? enough_on_host : enough_on_gpu)) lanes *= 2;
+  while (lanes < max && lanes * parts < (backend == Backend::host ? enough_on_host : enough_on_gpu))
+    lanes *= 2;
   return lanes;
 }
 
@@ -138,9 +140,9 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
 /// tensor cores and keep rows aligned to 32 bytes. Rows of C and of its mirror are whole words of 8
 /// bytes. Tiles of a symmetric C are square.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
-                        bool on_host, bool symmetric = false) {
+                        Backend backend, bool symmetric = false) {
   const bool splits = precision == Precision::fp32x3;
-  if (on_host) {
+  if (backend == Backend::host) {
     const std::uint64_t deepest = splits                         ? max_split_k
                                   : precision == Precision::int8 ? max_float_int8_k
                                                                  : 2048;
@@ -150,7 +152,7 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
     Tile tile{equal_edge(m, longest_host_edge(m, parts, precision), 8, 2),
               equal_edge(n, longest_host_edge(n, parts, precision), 8, 2),
               equal_edge(k, deepest, 8, 1)};
-    tile.lanes = lanes_for(m, n, k, tile, precision, on_host);
+    tile.lanes = lanes_for(m, n, k, tile, precision, backend);
     if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
     return tile;
   }
@@ -163,7 +165,7 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
                                                                : 8064;
   Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
             equal_edge(k, deepest, 64, 16)};
-  tile.lanes = lanes_for(m, n, k, tile, precision, on_host);
+  tile.lanes = lanes_for(m, n, k, tile, precision, backend);
   if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
   return symmetric || is_tall(m, n, k, tile) ? tile : fitted(tile, m, n);
 }
@@ -173,9 +175,9 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
 /// at most half as much memory again and rows are whole words of 8 bytes. GPUs multiply faster if
 /// it is a power of two (kernels/MEASUREMENTS.md), hosts if rows do not map to the same sets of a
 /// cache.
-constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, bool on_host) {
+constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, Backend backend) {
   if (precision != Precision::fp32 || k % 2 != 0) return k;
-  const std::uint64_t padded = on_host ? k + 16 : std::bit_ceil(k);
+  const std::uint64_t padded = backend == Backend::host ? k + 16 : std::bit_ceil(k);
   return padded <= k + k / 2 ? padded : k;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/backend.hpp"
 #include "kernels/data/element.hpp"
 
 namespace shardstream::gemm {
@@ -20,6 +21,9 @@ enum class Precision : std::uint8_t { fp64, fp32, tf32, bf16, fp16, int8, fp32x3
 inline constexpr std::array all_precisions = {Precision::fp64,  Precision::fp32, Precision::tf32,
                                               Precision::bf16,  Precision::fp16, Precision::int8,
                                               Precision::fp32x3};
+
+/// The factors of a product, C = A B.
+enum class Side : std::uint8_t { a, b };
 
 constexpr std::string_view name_of(Precision precision) {
   constexpr std::string_view names[] = {"fp64", "fp32", "tf32", "bf16", "fp16", "int8", "fp32x3"};
@@ -36,9 +40,9 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
 
 /// Bytes of an element of a panel: a double for fp64, else a float. On a GPU, bf16, fp16 and int8
 /// have their own formats; CPUs multiply floats with the same values.
-constexpr std::size_t panel_element_bytes(Precision precision, bool on_host) {
+constexpr std::size_t panel_element_bytes(Precision precision, Backend backend) {
   if (precision == Precision::fp64) return sizeof(double);
-  if (on_host) return sizeof(float);
+  if (backend == Backend::host) return sizeof(float);
   if (precision == Precision::int8) return sizeof(std::int8_t);
   const bool two = precision == Precision::bf16 || precision == Precision::fp16;
   return two ? 2 : sizeof(float);

@@ -15,6 +15,7 @@
 #include "comm/transport.hpp"
 #include "core/options.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "kernels/backend.hpp"
 
 namespace shardstream::measure {
 
@@ -36,6 +37,7 @@ class Machine {
   std::uint64_t ranks() const { return request_.ranks; }
   std::uint64_t ranks_on_host() const { return request_.ranks_on_host; }
   bool on_host() const { return on_host_; }
+  Backend backend() const { return on_host_ ? Backend::host : Backend::cuda; }
   comm::Transport transport() const { return transport_; }
 
   /// Sets the ceilings that limit the planned run. All other ceilings of the result are ignored.

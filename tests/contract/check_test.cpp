@@ -42,7 +42,7 @@ struct Shape {
 struct Check : ::testing::Test {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  bool on_host_ = device_->info().backend == "host";
+  Backend backend_ = backend_named(device_->info().backend);
 
   /// A panel of columns [first, first + columns) of the values, padded with zeros up to `ld`.
   Buffer<std::byte> panel(const Values& values, std::uint64_t stride, std::uint64_t rows,
@@ -58,7 +58,7 @@ struct Check : ::testing::Test {
       const std::vector<typename decltype(tag)::type> stored(padded.begin(), padded.end());
       const auto raw = test::on_device(*device_, *stream_, stored);
       Buffer<std::byte> made(*device_, Memory::device,
-                             rows * ld * panel_element_bytes(precision, on_host_));
+                             rows * ld * panel_element_bytes(precision, backend_));
       stream_->launch(canonicalize_kernel(),
                       {raw.data(), from, false, made.data(), precision, rows, ld, ld});
       stream_->synchronize();
@@ -348,7 +348,7 @@ std::vector<float> split_product(const Shape& s, const Values& a, const Values& 
     return made;
   };
   const auto of_a = parts(a), of_b = parts(b);
-  const std::uint64_t block = tile_for(1, 1, s.k, Precision::fp32x3, false).k;
+  const std::uint64_t block = tile_for(1, 1, s.k, Precision::fp32x3, Backend::cuda).k;
   std::vector<float> c(s.m * s.n);
   for (std::uint64_t first = 0; first < s.k; first += block) {
     const std::uint64_t end = std::min(first + block, s.k);

@@ -58,23 +58,23 @@ bool is_tf32(float x) {
 }
 
 TEST_F(Factors, SplitFloatsAreStoredInThreeBlocks) {
-  for (const bool of_b : {false, true}) {
+  for (const Side side : {Side::a, Side::b}) {
     for (const auto& [rows, columns, ld] :
          {std::array<std::uint64_t, 3>{1, 1, 1}, {13, 263, 264}, {263, 13, 13}, {24, 128, 160}}) {
       const auto values = hard_floats(rows * ld);
       const auto panel = test::on_device(*device_, *stream_, values);
       const Buffer<float> factor(*device_, Memory::device, 3 * rows * columns);
-      stream_->launch(split_kernel(), {panel.data(), of_b, rows, columns, ld, factor.data()});
+      stream_->launch(split_kernel(), {panel.data(), side, rows, columns, ld, factor.data()});
       const auto got = test::from_device(*stream_, factor);
       const auto in_block = [&](std::uint64_t block, std::uint64_t r, std::uint64_t c) {
-        return of_b ? got[(block * rows + r) * columns + c]
-                    : got[r * 3 * columns + block * columns + c];
+        return side == Side::b ? got[(block * rows + r) * columns + c]
+                               : got[r * 3 * columns + block * columns + c];
       };
       for (std::uint64_t r = 0; r < rows; ++r) {
         for (std::uint64_t c = 0; c < columns; ++c) {
           const double x = values[r * ld + c];
-          const float low = in_block(of_b ? 1 : 0, r, c), high = in_block(2, r, c);
-          ASSERT_EQ(in_block(of_b ? 0 : 1, r, c), high) << r << ", " << c;
+          const float low = in_block(side == Side::b ? 1 : 0, r, c), high = in_block(2, r, c);
+          ASSERT_EQ(in_block(side == Side::b ? 0 : 1, r, c), high) << r << ", " << c;
           ASSERT_TRUE(is_tf32(high) && is_tf32(low) && std::isfinite(high)) << x;
           // To nearest, except next to infinity
           const bool largest = std::abs(high) == 0x1.ffcp127f;
@@ -91,7 +91,7 @@ TEST_F(Factors, NonFiniteValuesGiveNaN) {
   const std::vector<float> values = {infinity, -infinity, std::nanf("")};
   const auto panel = test::on_device(*device_, *stream_, values);
   const Buffer<float> factor(*device_, Memory::device, 9);
-  stream_->launch(split_kernel(), {panel.data(), false, 1, 3, 3, factor.data()});
+  stream_->launch(split_kernel(), {panel.data(), Side::a, 1, 3, 3, factor.data()});
   const auto got = test::from_device(*stream_, factor);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(got[i])) << i;
   EXPECT_EQ(got[3], infinity);

@@ -76,10 +76,10 @@ T at(const Bytes& bytes, std::size_t index) {
 }
 
 /// Element `index` of a panel.
-double element(const Bytes& panel, std::size_t index, Precision precision, bool on_host) {
+double element(const Bytes& panel, std::size_t index, Precision precision, Backend backend) {
   if (precision == Precision::fp64) return at<double>(panel, index);
-  if (panel_element_bytes(precision, on_host) == 1) return at<std::int8_t>(panel, index);
-  if (panel_element_bytes(precision, on_host) == 4) return at<float>(panel, index);
+  if (panel_element_bytes(precision, backend) == 1) return at<std::int8_t>(panel, index);
+  if (panel_element_bytes(precision, backend) == 4) return at<float>(panel, index);
   const auto bits = at<std::uint16_t>(panel, index);
   if (precision == Precision::fp16) return half(bits);
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
@@ -156,7 +156,7 @@ void for_element_types(F&& f) {
 struct PanelKernels : ::testing::Test {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  bool on_host_ = device_->info().backend == "host";
+  Backend backend_ = backend_named(device_->info().backend);
 
   template <class T>
   void expect_canonical(ElementType from, std::uint64_t rows, std::uint64_t columns,
@@ -165,7 +165,7 @@ struct PanelKernels : ::testing::Test {
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : all_precisions) {
       if (!takes(precision, from)) continue;
-      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const std::size_t bytes = panel_element_bytes(precision, backend_);
       const auto panel =
           test::on_device(*device_, *stream_, Bytes(rows * ld * bytes, std::byte{0x33}));
       stream_->launch(canonicalize_kernel(),
@@ -175,7 +175,7 @@ struct PanelKernels : ::testing::Test {
         for (std::uint64_t c = 0; c < columns; ++c) {
           const T x = values[transposed ? c * rows + r : r * columns + c];
           const double wanted = plainly_rounded(precision, x);
-          const double found = element(got, r * ld + c, precision, on_host_);
+          const double found = element(got, r * ld + c, precision, backend_);
           ASSERT_TRUE(same(found, wanted))
               << name_of(from) << " " << std::hexfloat << x << " to " << name_of(precision) << ": "
               << found << " for " << wanted << ", " << rows << " x " << columns << ", ld " << ld
@@ -226,7 +226,7 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
     const auto values = hard_values<T>(rows * columns);
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : {Precision::fp64, Precision::tf32, Precision::bf16}) {
-      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const std::size_t bytes = panel_element_bytes(precision, backend_);
       for (const Case& one : cases) {
         const auto panel =
             test::on_device(*device_, *stream_, Bytes(rows * one.ld * bytes, std::byte{0x33}));
@@ -247,7 +247,7 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
             const bool valid = r < one.valid_rows && c < one.valid_columns;
             const long double exact = plain ? static_cast<long double>(x) : centred;
             const double wanted = valid ? plainly_rounded(precision, exact) : 0;
-            const double found = element(got, r * one.ld + c, precision, on_host_);
+            const double found = element(got, r * one.ld + c, precision, backend_);
             ASSERT_TRUE(same(found, wanted))
                 << name_of(from) << " to " << name_of(precision) << ": " << found << " for "
                 << wanted << ", case " << &one - cases << " at " << r << ", " << c;
@@ -270,7 +270,7 @@ TEST_F(PanelKernels, ReadersAndTheDeviceRoundEqually) {
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : all_precisions) {
       if (!takes(precision, from)) continue;
-      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const std::size_t bytes = panel_element_bytes(precision, backend_);
       const Buffer<std::byte> panel(*device_, Memory::device, count * bytes);
       stream_->launch(canonicalize_kernel(),
                       {raw.data(), from, false, panel.data(), precision, 1, count, count});
@@ -279,16 +279,16 @@ TEST_F(PanelKernels, ReadersAndTheDeviceRoundEqually) {
         const Bytes found(got, got + count * bytes);
         for (std::uint64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(
-              same(element(found, i, precision, on_host_), element(wanted, i, precision, on_host_)))
+              same(element(found, i, precision, backend_), element(wanted, i, precision, backend_)))
               << name_of(from) << " to " << name_of(precision) << " " << where << ", " << i;
         }
       };
       Bytes separate(count * bytes);
-      round_elements(from, precision, on_host_, values.data(), count, separate.data());
+      round_elements(from, precision, backend_, values.data(), count, separate.data());
       expect_equal(separate.data(), "apart");
       if (bytes > sizeof(zero)) continue;
       auto within = values;
-      round_elements(from, precision, on_host_, within.data(), count, within.data());
+      round_elements(from, precision, backend_, within.data(), count, within.data());
       expect_equal(reinterpret_cast<const std::byte*>(within.data()), "in place");
     }
   });
@@ -296,19 +296,19 @@ TEST_F(PanelKernels, ReadersAndTheDeviceRoundEqually) {
 
 TEST(PanelWork, ReadersRoundElementsThatDoNotGrowAndAreNotCentred) {
   using enum PanelWork;
-  for (const bool on_host : {false, true}) {
-    EXPECT_FALSE(readers_round(ElementType::f32, Precision::fp32, on_host));
-    EXPECT_TRUE(readers_round(ElementType::f32, Precision::tf32, on_host));
-    EXPECT_TRUE(readers_round(ElementType::f64, Precision::fp32, on_host));
-    EXPECT_FALSE(readers_round(ElementType::u8, Precision::bf16, on_host));
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, false, false), none);
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, true, false), transpose);
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, false, true), canonicalize);
-    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, false, false), none);
-    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, true, false), transpose);
-    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, true, true), canonicalize);
-    EXPECT_EQ(panel_work(ElementType::u8, Precision::fp32, on_host, false, false), canonicalize);
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp64, on_host, false, false), canonicalize);
+  for (const Backend backend : {Backend::cuda, Backend::host}) {
+    EXPECT_FALSE(readers_round(ElementType::f32, Precision::fp32, backend));
+    EXPECT_TRUE(readers_round(ElementType::f32, Precision::tf32, backend));
+    EXPECT_TRUE(readers_round(ElementType::f64, Precision::fp32, backend));
+    EXPECT_FALSE(readers_round(ElementType::u8, Precision::bf16, backend));
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, false, false), none);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, true, false), transpose);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, false, true), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, false, false), none);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, true, false), transpose);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, true, true), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::u8, Precision::fp32, backend, false, false), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp64, backend, false, false), canonicalize);
   }
 }
 

@@ -21,7 +21,7 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 struct Variables : ::testing::Test {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  const bool on_host_ = device_->info().backend == "host";
+  const Backend backend_ = backend_named(device_->info().backend);
 
   struct Got {
     std::vector<double> sums, squares;
@@ -36,7 +36,7 @@ struct Variables : ::testing::Test {
     const std::uint64_t ld = columns + 4;
     const auto raw = test::on_device(*device_, *stream_, data);
     const device::Buffer<std::byte> panel(*device_, device::Memory::device,
-                                          rows * ld * panel_element_bytes(precision, on_host_));
+                                          rows * ld * panel_element_bytes(precision, backend_));
     stream_->launch(canonicalize_kernel(), {raw.data(), ElementType::f32, by_row, panel.data(),
                                             precision, rows, columns, ld});
     const std::vector<double> before(variables + 1, 77);

@@ -18,8 +18,8 @@
 
 namespace shardstream::test {
 
-/// The streams of workloads::GemmProduct, in the order in which they are made.
-enum GemmStream : std::size_t { download_stream, upload_stream, compute_stream, arrive_stream };
+/// The streams of workloads::product::Engine, in the order in which they are made.
+enum EngineStream : std::size_t { download_stream, upload_stream, compute_stream, arrive_stream };
 
 struct Flip {
   std::uint64_t byte;
@@ -150,7 +150,7 @@ class SpoilingDevice final : public ForwardingDevice {
  public:
   /// `first`: the role of the next stream to be made; the others follow in order.
   SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults,
-                 GemmStream first = download_stream)
+                 EngineStream first = download_stream)
       : ForwardingDevice(std::move(inner)), faults_(faults), streams_(first) {}
 
   std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {

@@ -191,7 +191,7 @@ void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, s
   const std::uint64_t max = std::min(count, std::uint64_t{1} << 26);
   const bool doubles = takes(precision, ElementType::f64);
   const auto raw = on_device<double>(max);
-  const std::size_t element = panel_element_bytes(precision, false);
+  const std::size_t element = panel_element_bytes(precision, Backend::cuda);
   for (std::uint64_t first = 0; first < count; first += max) {
     const std::uint64_t some = std::min(max, count - first);
     if (doubles) {
@@ -216,7 +216,7 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
   cublasLtMatmulDescOpaque_t product;
   CHECK(cublasLtMatmulDescInit(&product, types.compute, types.sum));
   cublasLtMatrixLayoutOpaque_t factor, result;
-  if (multiplies_transposed_b(precision, false)) {
+  if (multiplies_transposed_b(precision, Backend::cuda)) {
     const cublasOperation_t turned = CUBLAS_OP_T;
     CHECK(cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
                                          sizeof(turned)));
@@ -250,7 +250,7 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
 
 /// `incore N`
 void measure_large_in_core(const Timer& timer, Precision precision, std::uint64_t n) {
-  const std::size_t element = panel_element_bytes(precision, false);
+  const std::size_t element = panel_element_bytes(precision, Backend::cuda);
   const auto a = on_device(n * n * element), b = on_device(n * n * element);
   const auto c = on_device(n * n * accumulator_bytes(precision));
   fill_factor(timer, precision, n * n, 1, a.get());
@@ -294,7 +294,7 @@ class Errors {
       timer.launch(canonicalize_kernel(),
                    {from, ElementType::f32, false, to, Precision::fp64, 1, edge * k, edge * k});
     }
-    const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, false);
+    const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, Backend::cuda);
     timer.launch(multiply_kernel(),
                  {plan.get(), k, a.get(), b.get(), edge, right_.get(), &only_tile, 1, true});
     CHECK(cudaStreamSynchronize(timer.stream()));
@@ -302,8 +302,8 @@ class Errors {
 
   /// Root mean square of the errors, as a share of that of C.
   double of_fp32() const {
-    const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, false);
-    const std::uint64_t ld = a_ld(Precision::fp32, k_, false);
+    const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, Backend::cuda);
+    const std::uint64_t ld = a_ld(Precision::fp32, k_, Backend::cuda);
     const auto a = on_device<float>(edge * ld);
     timer_.launch(canonicalize_kernel(),
                   {a_.get(), ElementType::f32, false, a.get(), Precision::fp32, edge, k_, ld});
@@ -312,7 +312,7 @@ class Errors {
     return relative();
   }
   double of_split(std::uint64_t depth) const {
-    const auto plan = make_multiply_plan(Precision::fp32x3, {edge, edge, depth}, false);
+    const auto plan = make_multiply_plan(Precision::fp32x3, {edge, edge, depth}, Backend::cuda);
     const auto a = on_device<float>(3 * edge * depth), b = on_device<float>(3 * edge * depth);
     for (std::uint64_t k = 0; k < k_; k += depth) {
       timer_.launch(split_kernel(), {a_.get() + k, false, edge, depth, k_, a.get()});
@@ -382,7 +382,7 @@ class Batch {
       : timer_(timer),
         precision_(precision),
         n_(n),
-        tile_(tile_for(65536, 65536, 65536, precision, false)) {
+        tile_(tile_for(65536, 65536, 65536, precision, Backend::cuda)) {
     if (n % tile_.m != 0 || n % tile_.n != 0) {
       throw std::runtime_error("n is " + std::to_string(n) + " (no multiple of a tile's " +
                                std::to_string(tile_.m) + "): give such a multiple");
@@ -391,8 +391,8 @@ class Batch {
     const std::uint64_t deepest = splits(precision) ? 3 * split_depths[3] : 2 * tile_.k;
     const std::uint64_t factor = std::max(n, deepest) * n;
     raw_ = on_device(factor * sizeof(double));
-    a_ = on_device(factor * panel_element_bytes(precision, false));
-    b_ = on_device(factor * panel_element_bytes(precision, false));
+    a_ = on_device(factor * panel_element_bytes(precision, Backend::cuda));
+    b_ = on_device(factor * panel_element_bytes(precision, Backend::cuda));
     c_ = on_device(n * n * accumulator_bytes(precision));
     CHECK(cudaMemset(c_.get(), 0, n * n * accumulator_bytes(precision)));
     fill_factor(timer, precision, factor, 1, a_.get());
@@ -431,15 +431,15 @@ class Batch {
 
   /// Milliseconds.
   double measure_products(const Tile& tile, double in_core_rate) {
-    const auto plan = make_multiply_plan(precision_, tile, false);
-    const std::uint64_t ldb = multiplies_transposed_b(precision_, false) ? tile.k : n_;
+    const auto plan = make_multiply_plan(precision_, tile, Backend::cuda);
+    const std::uint64_t ldb = multiplies_transposed_b(precision_, Backend::cuda) ? tile.k : n_;
     const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
     const Beside beside;
     const std::size_t pitch = tile.m * tile.n * accumulator_bytes(precision_);
     const double ms = timer_.milliseconds([&] {
       beside.begin(timer_.stream());
       for (std::size_t i = 0; i < all.size(); ++i) {
-        const unsigned turn = i % multiply_streams(false);
+        const unsigned turn = i % multiply_streams(Backend::cuda);
         multiply_kernel().cuda({.plan = plan.get(),
                                 .k = tile.k,
                                 .a = a_.get(),
@@ -507,23 +507,23 @@ class Batch {
     }));
     for (const bool transpose : {false, true}) {
       const std::string how = ", " + stored + (transpose ? ", transposed" : "");
-      const PanelWork work = panel_work(from, precision_, false, transpose, false);
+      const PanelWork work = panel_work(from, precision_, Backend::cuda, transpose, false);
       if (work == PanelWork::none) {
         std::printf("  %-40s nothing to do\n", ("panels" + how).c_str());
         continue;
       }
       if (work == PanelWork::transpose) {
-        const auto element = static_cast<unsigned>(panel_element_bytes(precision_, false));
+        const auto element = static_cast<unsigned>(panel_element_bytes(precision_, Backend::cuda));
         print("transpose both" + how, timer_.milliseconds([&] {
-          timer_.launch(transpose_kernel(),
-                        {a, tile_.k, n_, n_, a_.get(), a_ld(precision_, tile_.k, false), element});
+          timer_.launch(transpose_kernel(), {a, tile_.k, n_, n_, a_.get(),
+                                             a_ld(precision_, tile_.k, Backend::cuda), element});
           timer_.launch(transpose_kernel(), {b, n_, tile_.k, tile_.k, b_.get(), n_, element});
         }));
         continue;
       }
       print("canonicalize both" + how, timer_.milliseconds([&] {
         timer_.launch(canonicalize_kernel(), {a, from, transpose, a_.get(), precision_, n_, tile_.k,
-                                              a_ld(precision_, tile_.k, false)});
+                                              a_ld(precision_, tile_.k, Backend::cuda)});
         timer_.launch(canonicalize_kernel(),
                       {b, from, transpose, b_.get(), precision_, tile_.k, n_, n_});
       }));
@@ -536,9 +536,10 @@ class Batch {
                     {b_.get(), precision_, tile_.k, n_, tile_.n, across_, 1, 0, y_.get()});
     }));
     print("add_products", timer_.milliseconds([&] {
-      timer_.launch(add_products_kernel(),
-                    {a_.get(), precision_, n_, tile_.k, a_ld(precision_, tile_.k, false), y_.get(),
-                     across_, z_.get(), row_squares_.get(), column_squares_.get(), false});
+      timer_.launch(
+          add_products_kernel(),
+          {a_.get(), precision_, n_, tile_.k, a_ld(precision_, tile_.k, Backend::cuda), y_.get(),
+           across_, z_.get(), row_squares_.get(), column_squares_.get(), false});
     }));
   }
 

@@ -80,11 +80,11 @@ void launch_add(const T* left, const T* right, T* sum, std::uint64_t count, Cuda
 void split(const SplitArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   auto* const factor = static_cast<float*>(args.factor);
-  const std::uint64_t offset = args.of_b ? args.rows * args.columns : args.columns;
-  const Blocks to{.first = factor + (args.of_b ? 0 : offset),
-                  .low = factor + (args.of_b ? offset : 0),
+  const std::uint64_t offset = args.side == Side::b ? args.rows * args.columns : args.columns;
+  const Blocks to{.first = factor + (args.side == Side::b ? 0 : offset),
+                  .low = factor + (args.side == Side::b ? offset : 0),
                   .again = factor + 2 * offset,
-                  .pitch = args.of_b ? args.columns : 3 * args.columns};
+                  .pitch = args.side == Side::b ? args.columns : 3 * args.columns};
   const bool fours = on_16_bytes(args.panel) && on_16_bytes(args.factor) && args.ld % 4 == 0 &&
                      args.columns % 4 == 0;
   if (fours) {

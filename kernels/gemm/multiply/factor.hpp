@@ -24,8 +24,8 @@ constexpr std::uint64_t factor_depth(Precision precision, std::uint64_t tile_k) 
 
 /// Whether B's factor is the transposed panel, columns x tile_k: the only layout of 8-bit integers
 /// that cuBLASLt multiplies.
-constexpr bool multiplies_transposed_b(Precision precision, bool on_host) {
-  return precision == Precision::int8 && !on_host;
+constexpr bool multiplies_transposed_b(Precision precision, Backend backend) {
+  return precision == Precision::int8 && backend != Backend::host;
 }
 
 /// Splits each float of a panel into two: high is the float rounded to tf32, low the rest rounded
@@ -34,7 +34,7 @@ constexpr bool multiplies_transposed_b(Precision precision, bool on_host) {
 /// last; low * low is left out. Sums with an element that is not finite become NaN.
 struct SplitArgs {
   const void* panel;  ///< floats, rows x columns
-  bool of_b;
+  Side side;
   std::uint64_t rows, columns;
   std::uint64_t ld;  ///< leading dimension of the panel, in elements
   /// For A, rows x (3 * columns): [low | high | high]. For B, (3 * rows) x columns:

@@ -42,7 +42,7 @@ class HostPlan final : public MultiplyPlan {
   }
   /// The leading dimension of A's factor.
   std::uint64_t lda(const MultiplyArgs& args) const {
-    return a_ld(precision_, factor_depth(precision_, args.k), true);
+    return a_ld(precision_, factor_depth(precision_, args.k), Backend::host);
   }
 
   /// Calls each(number of the accumulator, its rows of A, its columns of B) for each lane of a tile
@@ -93,8 +93,8 @@ void multiply(const MultiplyArgs& args, unsigned part, unsigned parts) {
 }  // namespace
 
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
-                                                 bool on_host) {
-  if (on_host) return std::make_unique<HostPlan>(precision, tile);
+                                                 Backend backend) {
+  if (backend == Backend::host) return std::make_unique<HostPlan>(precision, tile);
   if constexpr (built_with_cuda) {
     return cuda::make_multiply_plan(precision, tile);
   } else {

@@ -53,7 +53,7 @@ DeviceMemory allocate(std::size_t bytes) {
   return DeviceMemory(data);
 }
 
-constexpr std::uint64_t max_workspace_of_one = max_workspace / multiply_streams(false);
+constexpr std::uint64_t max_workspace_of_one = max_workspace / multiply_streams(Backend::cuda);
 
 /// The bytes of one workspace. NVIDIA recommends 32 MiB for compute capability 9.0 and above.
 std::size_t workspace_of_current_gpu() {
@@ -106,9 +106,9 @@ class GpuPlan final : public MultiplyPlan {
   GpuPlan(Precision precision, const Tile& tile)
       : tile_(tile),
         precision_(precision),
-        transposed_b_(multiplies_transposed_b(precision, false)),
+        transposed_b_(multiplies_transposed_b(precision, Backend::cuda)),
         types_(types_of(precision)),
-        panel_bytes_(panel_element_bytes(precision, false)),
+        panel_bytes_(panel_element_bytes(precision, Backend::cuda)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
         c_(in_lanes(layout(types_.sum, tile.n, tile.m, tile.n), tile.m * tile.n)) {
@@ -173,7 +173,7 @@ class GpuPlan final : public MultiplyPlan {
 
   // Bytes from one tile to the next.
   std::uint64_t a_pitch(std::uint64_t depth) const {
-    return tile_.m * a_ld(precision_, depth, false) * panel_bytes_;
+    return tile_.m * a_ld(precision_, depth, Backend::cuda) * panel_bytes_;
   }
   std::uint64_t b_pitch(std::uint64_t ldb) const {
     return tile_.n * (transposed_b_ ? ldb : 1) * panel_bytes_;
@@ -233,7 +233,7 @@ class GpuPlan final : public MultiplyPlan {
   /// an order of their own.
   Call choose(std::uint64_t k) {
     const std::uint64_t depth = factor_depth(precision_, k);
-    Call call{k, depth, layout_of_a(tile_.m, depth, a_ld(precision_, depth, false)), {}, 0};
+    Call call{k, depth, layout_of_a(tile_.m, depth, a_ld(precision_, depth, Backend::cuda)), {}, 0};
     cublasLtMatmulPreferenceOpaque_t preference;
     check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
@@ -342,7 +342,7 @@ class GpuPlan final : public MultiplyPlan {
   mutable Layout c_;
   mutable cublasLtMatmulDescOpaque_t product_;
   mutable Call calls_[3];  ///< for tile.k, its half and its quarter
-  std::array<DeviceMemory, multiply_streams(false)> workspaces_;
+  std::array<DeviceMemory, multiply_streams(Backend::cuda)> workspaces_;
   std::string description_;
 };
 

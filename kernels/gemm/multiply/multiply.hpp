@@ -27,8 +27,8 @@ std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns);
 /// The number of streams that should multiply tiles in turns. On a GPU it is two, so that the first
 /// blocks of the next tile run beside the last ones of a tile. A host's threads share the tiles of
 /// one launch.
-constexpr unsigned multiply_streams(bool on_host) {
-  return on_host ? 1 : 2;
+constexpr unsigned multiply_streams(Backend backend) {
+  return backend == Backend::host ? 1 : 2;
 }
 
 /// Sets tile t, at row i and column j, to A_i B_j if `first`, else adds A_i B_j to it. The tile is
@@ -87,7 +87,7 @@ inline constexpr std::uint64_t max_workspace = std::uint64_t{64} << 20;
 /// memory, so do not call it in the timed part. Throws std::runtime_error with the library's
 /// message if the library rejects the shape or is not part of this build.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
-                                                 bool on_host);
+                                                 Backend backend);
 
 /// Whether this program was built with a CBLAS.
 bool host_multiply_exists();

@@ -119,16 +119,16 @@ template <class T>
 void convert(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
              std::uint64_t width) {
   auto* const to = static_cast<std::byte*>(args.panel) +
-                   (r * args.ld + c) * panel_element_bytes(args.precision, true);
+                   (r * args.ld + c) * panel_element_bytes(args.precision, Backend::host);
   if (args.shift == nullptr && args.scale == nullptr) {
-    (void)round_elements(args.from, args.precision, true, line, width, to);
+    (void)round_elements(args.from, args.precision, Backend::host, line, width, to);
     return;
   }
   double centred[centred_at_once];
   const std::uint64_t variable = args.by_row ? r : c;
   centre(line, args.shift != nullptr ? args.shift + variable : nullptr,
          args.scale != nullptr ? args.scale + variable : nullptr, args.by_row, width, centred);
-  (void)round_elements(ElementType::f64, args.precision, true, centred, width, to);
+  (void)round_elements(ElementType::f64, args.precision, Backend::host, centred, width, to);
 }
 
 template <class T>
@@ -157,7 +157,7 @@ void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
     }
     for (std::uint64_t r = valid.begin; r < valid.end; ++r) convert_row<T>(args, r, columns);
   });
-  const std::size_t element = panel_element_bytes(args.precision, true);
+  const std::size_t element = panel_element_bytes(args.precision, Backend::host);
   for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
     const std::uint64_t first = r < args.valid_rows ? columns : 0;
     std::memset(static_cast<std::byte*>(args.panel) + (r * args.ld + first) * element, 0,
@@ -268,10 +268,10 @@ void finish(const FinishArgs& args, unsigned part, unsigned parts) {
 
 }  // namespace
 
-PanelWork panel_work(ElementType from, Precision precision, bool on_host, bool transpose,
+PanelWork panel_work(ElementType from, Precision precision, Backend backend, bool transpose,
                      bool centred) {
-  const bool as_panel = stored_as_panel(from, precision, on_host);
-  if (centred || (!as_panel && !readers_round(from, precision, on_host))) {
+  const bool as_panel = stored_as_panel(from, precision, backend);
+  if (centred || (!as_panel && !readers_round(from, precision, backend))) {
     return PanelWork::canonicalize;
   }
   return transpose ? PanelWork::transpose : PanelWork::none;

@@ -15,7 +15,7 @@ namespace shardstream::gemm {
 /// Makes rows x columns of a panel from stored elements. It optionally transposes them, and rounds
 /// once to the precision, to nearest (ties to even; tf32: ties away from zero). With shift or
 /// scale, (x - shift) * scale is computed in double and then rounded. Elements of the panel have
-/// the backend's format, of panel_element_bytes(precision, on_host) bytes. Throws std::logic_error
+/// the backend's format, of panel_element_bytes(precision, backend) bytes. Throws std::logic_error
 /// unless takes(precision, from). Fast if rows of both are multiples of 16 bytes, without shift and
 /// scale, and if all is valid.
 struct CanonicalizeArgs {
@@ -43,7 +43,7 @@ enum class PanelWork : std::uint8_t {
   transpose,     ///< transpose_kernel(): panel elements were uploaded
   canonicalize,  ///< canonicalize_kernel(): stored elements were uploaded
 };
-PanelWork panel_work(ElementType from, Precision precision, bool on_host, bool transpose,
+PanelWork panel_work(ElementType from, Precision precision, Backend backend, bool transpose,
                      bool centred);
 
 /// Sets to[c][r] = from[r][c] for rows x columns of `from`. The two must not overlap. Fast if rows

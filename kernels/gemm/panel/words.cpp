@@ -230,8 +230,8 @@ template <Precision P, bool OnHost, class T>
 }
 
 template <class T>
-SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, bool on_host, const T* from,
-                                                   std::uint64_t count, void* to) {
+SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, Backend backend,
+                                                   const T* from, std::uint64_t count, void* to) {
   switch (precision) {  // not with_precision(), which would not be inlined into the vector clones
     case Precision::fp64:
       return round_all<Precision::fp64, true>(from, count, to);
@@ -240,15 +240,15 @@ SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, bool on_
     case Precision::tf32:
       return round_all<Precision::tf32, true>(from, count, to);
     case Precision::bf16:
-      return on_host ? round_all<Precision::bf16, true>(from, count, to)
-                     : round_all<Precision::bf16, false>(from, count, to);
+      return backend == Backend::host ? round_all<Precision::bf16, true>(from, count, to)
+                                      : round_all<Precision::bf16, false>(from, count, to);
     case Precision::fp16:
-      return on_host ? round_all<Precision::fp16, true>(from, count, to)
-                     : round_all<Precision::fp16, false>(from, count, to);
+      return backend == Backend::host ? round_all<Precision::fp16, true>(from, count, to)
+                                      : round_all<Precision::fp16, false>(from, count, to);
     case Precision::int8:
       if constexpr (can_round<Precision::int8, T>) {
-        return on_host ? round_all<Precision::int8, true>(from, count, to)
-                       : round_all<Precision::int8, false>(from, count, to);
+        return backend == Backend::host ? round_all<Precision::int8, true>(from, count, to)
+                                        : round_all<Precision::int8, false>(from, count, to);
       }
       break;  // round_elements() has rejected it
     case Precision::fp32x3:
@@ -284,23 +284,23 @@ RowSums row_sums(ElementType type, const void* row, std::uint64_t count, std::ui
   return sums;
 }
 
-bool stored_as_panel(ElementType from, Precision precision, bool on_host) {
+bool stored_as_panel(ElementType from, Precision precision, Backend backend) {
   const bool floats = precision == Precision::fp32 || precision == Precision::fp32x3;
   return (precision == Precision::fp64 && from == ElementType::f64) ||
          (floats && from == ElementType::f32) ||
-         (precision == Precision::int8 && from == ElementType::i8 && !on_host);
+         (precision == Precision::int8 && from == ElementType::i8 && backend != Backend::host);
 }
 
-bool readers_round(ElementType from, Precision precision, bool on_host) {
-  return !stored_as_panel(from, precision, on_host) &&
-         panel_element_bytes(precision, on_host) <= size_of(from);
+bool readers_round(ElementType from, Precision precision, Backend backend) {
+  return !stored_as_panel(from, precision, backend) &&
+         panel_element_bytes(precision, backend) <= size_of(from);
 }
 
-std::uint64_t round_elements(ElementType from, Precision precision, bool on_host, const void* in,
+std::uint64_t round_elements(ElementType from, Precision precision, Backend backend, const void* in,
                              std::uint64_t count, void* out) {
   if (!takes(precision, from)) throw std::logic_error("an int8 panel can only be made from i8");
   return with_element_type(from, [&](auto tag) {
-    return round_from(precision, on_host, static_cast<const typename decltype(tag)::type*>(in),
+    return round_from(precision, backend, static_cast<const typename decltype(tag)::type*>(in),
                       count, out);
   });
 }
