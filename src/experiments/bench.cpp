@@ -55,12 +55,12 @@ std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
 
 std::uint64_t Bench::bytes(std::string_view key, double share) const {
   const std::uint64_t wanted = setting_.options.bytes(key);
-  const auto most = static_cast<std::uint64_t>(share * static_cast<double>(setting_.memory));
-  if (wanted <= most) return wanted;
+  const auto max = static_cast<std::uint64_t>(share * static_cast<double>(setting_.memory));
+  if (wanted <= max) return wanted;
   throw Error(
       fmt::format("{}: {} is more than the experiment may use of the device's memory ({}): "
                   "choose a smaller size",
-                  key, format_size(wanted), format_size(most)));
+                  key, format_size(wanted), format_size(max)));
 }
 
 double Bench::ceiling(std::string_view name) const {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double short_call = 20e-6;  // seconds; below, launching and the events' resolution show
 constexpr double sample_length = 200e-6;  // seconds of a sample of short calls
-constexpr double most_calls = 256;        // fewer than a stream takes before it blocks the host
+constexpr double max_calls = 256;         // fewer than a stream takes before it blocks the host
 
 /// Ends when `*gate` is `sample`, or after a second: then the host waits for the device, which must
 /// not be.
@@ -74,7 +74,7 @@ Timing Gpu::time(const std::function<void()>& enqueue) {
   const double once = seconds_of(enqueue, 1);
   const unsigned calls =
       once < short_call
-          ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, most_calls))
+          ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, max_calls))
           : 1;
   const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(),
                                     [&] { return seconds_of(enqueue, calls); });

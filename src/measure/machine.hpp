@@ -82,7 +82,7 @@ class Machine {
   void read_rates(const io::ResultReader& result);
   void read_topology(const io::ResultReader& result);
   [[noreturn]] void fail(const std::string& what) const;
-  void choose_backend(const std::string& wish);
+  void choose_backend(const std::string& requested);
   void reject(const std::string& ceiling, const std::string& why);
   void note(bool known, const std::string& words);
 

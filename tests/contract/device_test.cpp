@@ -74,16 +74,16 @@ TEST(Stream, RowsComeToTheirPlacesAndLeaveWhatStandsBetween) {
   const auto device = make_backend();
   const auto stream = device->make_stream();
   struct Rows {
-    std::size_t rows, width, apart;  // in values
+    std::size_t rows, width, pitch;  // in values
   };
   for (const Rows& of : {Rows{1, 5, 5}, {3, 1, 2}, {7, 1000, 1024}, {300, 4096, 8192}}) {
     const auto values = counting(of.rows * of.width);
-    std::vector<std::uint32_t> wanted(of.rows * of.apart, 7);
+    std::vector<std::uint32_t> wanted(of.rows * of.pitch, 7);
     const auto buffer = on_device(*device, *stream, wanted);
-    stream->upload_rows(buffer.data(), of.apart * sizeof(std::uint32_t), values.data(),
+    stream->upload_rows(buffer.data(), of.pitch * sizeof(std::uint32_t), values.data(),
                         of.width * sizeof(std::uint32_t), of.rows);
     for (std::size_t i = 0; i < of.rows; ++i) {
-      std::copy_n(values.data() + i * of.width, of.width, wanted.data() + i * of.apart);
+      std::copy_n(values.data() + i * of.width, of.width, wanted.data() + i * of.pitch);
     }
     EXPECT_EQ(from_device(*stream, buffer), wanted) << of.rows << " x " << of.width;
   }

@@ -385,8 +385,8 @@ INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8),
 /// As many of the largest products as a sum may have, and of those with the other sign.
 TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
   const Tile tile{16, 16, 1024};
-  Matrix a{tile.m, (most_int8_k + tile.k - 1) / tile.k * tile.k}, b{a.columns, tile.n};
-  for (std::size_t kk = 0; kk < most_int8_k; ++kk) {
+  Matrix a{tile.m, (max_int8_k + tile.k - 1) / tile.k * tile.k}, b{a.columns, tile.n};
+  for (std::size_t kk = 0; kk < max_int8_k; ++kk) {
     for (std::size_t i = 0; i < tile.m; ++i) a(i, kk) = -128;
     for (std::size_t j = 0; j < tile.n; ++j) b(kk, j) = j % 2 == 0 ? -128 : 127;
   }
@@ -394,26 +394,26 @@ TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
   const Bytes got = tiles(*plan, tile, a, b);
   for (std::size_t i = 0; i < tile.m * tile.n; ++i) {
     const std::int64_t product = i % 2 == 0 ? 128 * 128 : -128 * 127;
-    ASSERT_EQ(sum_at(got, i), static_cast<double>(product * std::int64_t{most_int8_k})) << i;
+    ASSERT_EQ(sum_at(got, i), static_cast<double>(product * std::int64_t{max_int8_k})) << i;
   }
-  EXPECT_LE(most_int8_k * 128 * 128, 0x7fffffffU);
-  EXPECT_GT((most_int8_k + 1) * 128 * 128, 0x7fffffffU);
+  EXPECT_LE(max_int8_k * 128 * 128, 0x7fffffffU);
+  EXPECT_GT((max_int8_k + 1) * 128 * 128, 0x7fffffffU);
 }
 
 TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
   struct Rule {
     bool on_host;
-    std::uint64_t most, coarse, fine;
+    std::uint64_t max, coarse, fine;
     std::uint64_t Tile::*edge;
   };
-  for (const auto& [on_host, most, coarse, fine, edge] :
+  for (const auto& [on_host, max, coarse, fine, edge] :
        {Rule{false, 4096, 256, 16, &Tile::m}, Rule{false, 4096, 256, 16, &Tile::n},
         Rule{false, 8064, 64, 16, &Tile::k}, Rule{true, 2048, 8, 1, &Tile::k}}) {
     for (const std::uint64_t x : {1, 8, 13, 16, 17, 256, 257, 263, 768, 769, 2049, 4096, 4097, 9000,
                                   65536, 65537, 1000003}) {
       const std::uint64_t length = tile_for(x, x, x, Precision::fp32, on_host, true).*edge;
-      const std::uint64_t tiles = (x + length - 1) / length, fewest = (x + most - 1) / most;
-      EXPECT_LE(length, most) << x;
+      const std::uint64_t tiles = (x + length - 1) / length, fewest = (x + max - 1) / max;
+      EXPECT_LE(length, max) << x;
       EXPECT_EQ(tiles, fewest) << x;
       EXPECT_EQ(length % (length > coarse ? coarse : fine), 0U) << x;
       EXPECT_LT(tiles * length - x, tiles * coarse) << x << ": padded by a granule a tile or more";
@@ -450,7 +450,7 @@ TEST(TileFor, EveryEdgeIsItsOwn) {
   EXPECT_EQ(tile_for(65536, 65536, 65536, Precision::int8, false), (Tile{4096, 4096, 7296}));
   for (const bool on_host : {false, true}) {
     const Tile tile = tile_for(65536, 65536, 65536, Precision::fp32x3, on_host);
-    EXPECT_EQ(tile.k, most_split_k);
+    EXPECT_EQ(tile.k, max_split_k);
   }
 }
 
@@ -470,7 +470,7 @@ TEST(TileFor, ACThatFillsNoDeviceHasLanes) {
         for (const bool on_host : {false, true}) {
           const Tile tile = tile_for(edge, edge, k, precision, on_host);
           EXPECT_EQ(tile.k % tile.lanes, 0U);
-          const std::uint64_t deepest = precision == Precision::int8 ? most_float_int8_k : 2048;
+          const std::uint64_t deepest = precision == Precision::int8 ? max_float_int8_k : 2048;
           EXPECT_LE(tile.lane_k(), on_host ? deepest : 8064U);
           EXPECT_LT(ceil_div(k, tile.k) * tile.k - k, k / 4 + 1024) << edge << " " << k;
         }

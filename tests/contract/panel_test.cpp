@@ -219,8 +219,8 @@ TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
     shift[v] = 0.37 * static_cast<double>(v) - 10;
     scale[v] = 1 / (1 + static_cast<double>(v));
   }
-  const auto shift_there = test::on_device(*device_, *stream_, shift);
-  const auto scale_there = test::on_device(*device_, *stream_, scale);
+  const auto device_shift = test::on_device(*device_, *stream_, shift);
+  const auto device_scale = test::on_device(*device_, *stream_, scale);
   for_element_types([&](ElementType from, auto zero) {
     using T = decltype(zero);
     const auto values = hard_values<T>(rows * columns);
@@ -233,7 +233,7 @@ TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
         stream_->launch(
             canonicalize_kernel(),
             {raw.data(), from, one.transposed, panel.data(), precision, rows, columns, one.ld,
-             one.shift ? shift_there.data() : nullptr, one.scale ? scale_there.data() : nullptr,
+             one.shift ? device_shift.data() : nullptr, one.scale ? device_scale.data() : nullptr,
              one.by_row, one.valid_rows, one.valid_columns});
         const Bytes got = test::from_device(*stream_, panel);
         for (std::uint64_t r = 0; r < rows; ++r) {
@@ -282,9 +282,9 @@ TEST_F(PanelKernels, ReadersRoundAsTheDeviceDoes) {
               << name_of(from) << " to " << name_of(precision) << " " << where << ", " << i;
         }
       };
-      Bytes apart(count * bytes);
-      round_elements(from, precision, on_host_, values.data(), count, apart.data());
-      expect_equal(apart.data(), "apart");
+      Bytes separate(count * bytes);
+      round_elements(from, precision, on_host_, values.data(), count, separate.data());
+      expect_equal(separate.data(), "apart");
       if (bytes > sizeof(zero)) continue;
       auto within = values;
       round_elements(from, precision, on_host_, within.data(), count, within.data());
@@ -376,7 +376,7 @@ void expect_row_sums(ElementType type) {
         squares[j % 8] += value * value;
       }
       const RowSums got = row_sums(type, row, count, padded);
-      EXPECT_EQ(got.words, word_sum(row, padded * sizeof(T))) << count << " of " << padded;
+      EXPECT_EQ(got.words, word_checksum(row, padded * sizeof(T))) << count << " of " << padded;
       EXPECT_EQ(got.bits, bits) << count;
       EXPECT_EQ(got.weighted(index), in_row) << count;
       EXPECT_EQ(got.weighted(index, step), in_column) << count;
@@ -401,7 +401,7 @@ Bytes random_bytes(std::size_t count, unsigned seed) {
   return bytes;
 }
 
-TEST_F(PanelKernels, WordSumsTakeEveryByte) {
+TEST_F(PanelKernels, WordChecksumsCoverEveryByte) {
   const Bytes bytes = random_bytes(700'000, 3);
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
@@ -411,14 +411,14 @@ TEST_F(PanelKernels, WordSumsTakeEveryByte) {
       for (std::uint64_t i = 0; i < count; ++i) {
         wanted += std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * (i % 8));
       }
-      EXPECT_EQ(word_sum(bytes.data() + offset, count), wanted) << count << " from " << offset;
+      EXPECT_EQ(word_checksum(bytes.data() + offset, count), wanted) << count << " from " << offset;
       Bytes copy(count + 2, std::byte{0x5a});
-      EXPECT_EQ(copy_words(bytes.data() + offset, count, copy.data() + 1), wanted) << count;
+      EXPECT_EQ(copy_with_checksum(bytes.data() + offset, count, copy.data() + 1), wanted) << count;
       EXPECT_TRUE(std::equal(copy.begin() + 1, copy.end() - 1, bytes.begin() + offset)) << count;
       EXPECT_TRUE(copy.front() == std::byte{0x5a} && copy.back() == std::byte{0x5a}) << count;
       stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
       for (int times = 0; times < 2; ++times) {
-        stream_->launch(word_sum_kernel(), {data.data() + offset, count, sum.data()});
+        stream_->launch(word_checksum_kernel(), {data.data() + offset, count, sum.data()});
       }
       EXPECT_EQ(test::from_device(*stream_, sum)[0], 2 * wanted) << count << " from " << offset;
     }
@@ -430,7 +430,7 @@ TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGapsBetween) {
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
   struct Rows {
-    std::uint64_t rows, bytes, apart;
+    std::uint64_t rows, bytes, pitch;
   };
   for (const Rows& of : {Rows{0, 16, 16},
                          {1, 48, 0},
@@ -442,11 +442,11 @@ TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGapsBetween) {
     for (const std::uint64_t offset : {0, 8, 16}) {
       std::uint64_t wanted = 0;
       for (std::uint64_t row = 0; row < of.rows; ++row) {
-        wanted += word_sum(bytes.data() + offset + row * of.apart, of.bytes);
+        wanted += word_checksum(bytes.data() + offset + row * of.pitch, of.bytes);
       }
       stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
-      stream_->launch(word_sum_kernel(),
-                      {data.data() + offset, of.bytes, sum.data(), of.rows, of.apart});
+      stream_->launch(word_checksum_kernel(),
+                      {data.data() + offset, of.bytes, sum.data(), of.rows, of.pitch});
       EXPECT_EQ(test::from_device(*stream_, sum)[0], wanted) << of.rows << " from " << offset;
     }
   }
@@ -480,13 +480,13 @@ struct Finish : PanelKernels {
     const Buffer<T> out(*device_, Memory::device, rows * columns);
     // Without C0, with it, in its place, and in the tile's
     for (const int way : {0, 1, 2, 3}) {
-      const auto c0_there = test::on_device(*device_, *stream_, c0);
-      const auto tile_there = test::on_device(*device_, *stream_, tile);
-      const Buffer<T>& to = way == 3 ? tile_there : way == 2 ? c0_there : out;
+      const auto device_c0 = test::on_device(*device_, *stream_, c0);
+      const auto device_tile = test::on_device(*device_, *stream_, tile);
+      const Buffer<T>& to = way == 3 ? device_tile : way == 2 ? device_c0 : out;
       const std::uint64_t ld_out = way == 3 ? ld : columns;
       stream_->launch(finish_kernel(),
-                      {tile_there.data(), precision, rows, columns, ld, alpha, beta,
-                       way == 0 ? nullptr : c0_there.data(), to.data(), ld_out});
+                      {device_tile.data(), precision, rows, columns, ld, alpha, beta,
+                       way == 0 ? nullptr : device_c0.data(), to.data(), ld_out});
       const auto got = test::from_device(*stream_, to);
       for (std::uint64_t i = 0; i < rows * columns; ++i) {
         const double scaled = alpha * static_cast<double>(tile[i / columns * ld + i % columns]);

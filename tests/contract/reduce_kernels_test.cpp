@@ -130,12 +130,12 @@ class ReduceKernels : public ::testing::Test {
     std::vector<Node> leaves, largest, samples;
   };
 
-  static constexpr std::uint64_t most_leaves = 1100;
+  static constexpr std::uint64_t max_leaves = 1100;
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
   /// For all launches of a test: each leaves it as it must be for the next.
   Buffer<std::uint64_t> exchange_ = test::on_device(
-      *device_, *stream_, std::vector<std::uint64_t>(exchange_words<T>(most_leaves)));
+      *device_, *stream_, std::vector<std::uint64_t>(exchange_words<T>(max_leaves)));
 
   Written reduce(const T* elements, std::uint64_t count, std::uint64_t first, Want want,
                  const std::vector<std::uint32_t>& sampled = {}) {
@@ -291,7 +291,7 @@ TYPED_TEST(ReduceKernels, JoinsTheTreeOverAnyRangeOfLeaves) {
 /// So many leaves that groups are joined in groups of their own.
 using ReduceBytes = ReduceKernels<std::uint8_t>;
 TEST_F(ReduceBytes, JoinsGroupsOfGroups) {
-  const auto values = uniform<std::uint8_t>(most_leaves * leaf_elements);
+  const auto values = uniform<std::uint8_t>(max_leaves * leaf_elements);
   const auto elements = test::on_device(*device_, *stream_, values);
   expect_tree(elements.data(), 512 * leaf_elements, 512, {});
   expect_tree(elements.data(), 770 * leaf_elements, 255, {});
@@ -370,7 +370,7 @@ TEST(Tree, SubtreesAreTheLargestAligned) {
   EXPECT_EQ(list_of({0, 7}), (List{{0, 2}, {4, 1}, {6, 0}}));
   EXPECT_EQ(list_of({3, 6}), (List{{3, 0}, {4, 2}, {8, 0}}));
   EXPECT_EQ(list_of({1, std::uint64_t{1} << 47}).size(), 48U);
-  EXPECT_LE(list_of({1, (std::uint64_t{1} << 48) - 2}).size(), SubtreeList::most);
+  EXPECT_LE(list_of({1, (std::uint64_t{1} << 48) - 2}).size(), SubtreeList::max);
 }
 
 TEST(Tree, OnlyTheLargestSubtreesAreNotJoined) {

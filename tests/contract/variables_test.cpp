@@ -135,13 +135,13 @@ Settled settle(device::Device& device, device::Stream& stream, const std::vector
     }
   }
   const auto there = test::on_device(device, stream, parts);
-  const auto scales_there = test::on_device(device, stream, scales);
+  const auto device_scales = test::on_device(device, stream, scales);
   const auto total = test::on_device(device, stream, std::vector<double>(count));
   const auto total_squares = test::on_device(device, stream, std::vector<double>(count));
   const auto factors = test::on_device(device, stream, std::vector<double>(count));
   const auto unsettled = test::on_device(device, stream, std::vector<std::uint64_t>{100});
   stream.launch(settle_kernel(), {there.data(), 2, layer, 2, segment, count, count, samples, center,
-                                  scale, precision, scales_there.data(), total.data(),
+                                  scale, precision, device_scales.data(), total.data(),
                                   total_squares.data(), factors.data(), unsettled.data()});
   return {test::from_device(stream, total), test::from_device(stream, total_squares),
           test::from_device(stream, factors), test::from_device(stream, unsettled)[0] - 100};
@@ -205,14 +205,14 @@ Tile<T> finish(device::Device& device, device::Stream& stream, Precision precisi
                const std::vector<T>& tile, const std::vector<double>& sums,
                const std::vector<double>& factors, bool correlates, bool diagonal) {
   const auto there = test::on_device(device, stream, tile);
-  const auto sums_there = test::on_device(device, stream, sums);
-  const auto factors_there = test::on_device(device, stream, factors);
+  const auto device_sums = test::on_device(device, stream, sums);
+  const auto device_factors = test::on_device(device, stream, factors);
   const auto threshold = test::on_device(device, stream, std::vector<double>{3});
-  const double* const from = sums.empty() ? nullptr : sums_there.data();
+  const double* const from = sums.empty() ? nullptr : device_sums.data();
   stream.launch(
       covariance_kernel(),
-      {there.data(), precision, rows, columns, ld, from, from, factors_there.data(),
-       factors_there.data(), 10, correlates ? 1 : 0.25, correlates, diagonal, threshold.data()});
+      {there.data(), precision, rows, columns, ld, from, from, device_factors.data(),
+       device_factors.data(), 10, correlates ? 1 : 0.25, correlates, diagonal, threshold.data()});
   return {test::from_device(stream, there), test::from_device(stream, threshold)[0]};
 }
 

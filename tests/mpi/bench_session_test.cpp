@@ -1,21 +1,20 @@
-// How experiments end on all ranks, on the host backend: turns, agreement, files, a slow rank, and
-// what the machine lacks. The context of a GPU is lost in tests/gpu/bench_test.cpp.
+// The end of experiments on all ranks of the host backend: turns, agreement, files, a slow rank,
+// and missing hardware. tests/gpu/bench_test.cpp tests the loss of a GPU's context.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 
-#include "cli/commands.hpp"
 #include "experiments/bench.hpp"
-#include "experiments/session.hpp"
 #include "kernels/kernel.hpp"
-#include "report/experiments.hpp"
+#include "support/experiments.hpp"
 #include "support/session.hpp"
-#include "support/temporary_folder.hpp"
 
 namespace shardstream::experiments {
 namespace {
 
+using Ended = test::BenchEnd;
+using test::experiment;
 using test::session;
 
 Table rate_of(double rate) {
@@ -28,7 +27,7 @@ Table fine(Bench&) {
   return rate_of(2);
 }
 
-/// The last rank is `share` as fast as the others.
+/// The last rank reaches `Percent` percent of the other ranks' rate.
 template <int Percent>
 Table slow(Bench& bench) {
   return rate_of(bench.rank() + 1 == bench.at_once() ? Percent / 100.0 : 1.0);
@@ -43,7 +42,7 @@ Table broken(Bench&) {
   throw Error("a call has failed");
 }
 
-/// On the last rank alone.
+/// Fails on the last rank only.
 Table broken_on_one(Bench& bench) {
   if (bench.rank() + 1 == bench.at_once()) throw Error("a call has failed");
   return fine(bench);
@@ -60,47 +59,11 @@ Table ranks_at_once(Bench& bench) {
   return std::move(rows).table();
 }
 
-Experiment experiment(const char* name, Table (*run_host)(Bench&)) {
-  return {.name = name,
-          .group = "tests",
-          .summary = "A test.",
-          .explanation = "",
-          .reference = "",
-          .options = {},
-          .figure = {.look = Look::bars, .x = "case", .y = "rate"},
-          .run_host = run_host};
-}
-
-struct Ended {
-  ExitCode code;
-  std::map<std::string, report::ExperimentResult> results;  ///< by name, on rank 0
-  std::string warnings;                                     ///< on rank 0
-};
-
-/// Runs experiments with a file and reads that.
-Ended run(const std::vector<Experiment>& experiments) {
-  const test::TemporaryFolder folder;
-  const std::string path = session().broadcast(folder / "bench.h5");
-  const char* const environment[] = {nullptr};
-  CommandLine line;
-  line.values["output.file"] = path;
-  line.values["device.backend"] = "host";
-  line.values["launch.bind"] = "none";
-  const Options options = cli::bench_table().resolve(line, environment, std::nullopt);
-  std::vector<const Experiment*> chosen;
-  for (const Experiment& each : experiments) chosen.push_back(&each);
-  Log log;
-  testing::internal::CaptureStderr();
-  Ended ended{run_experiments(session(), options, log,
-                              {.chosen = chosen, .quick = true, .command_line = "test"}),
-              {},
-              {}};
-  ended.warnings = testing::internal::GetCapturedStderr();
-  if (session().rank() != 0) return ended;
-  const io::ResultReader file(path);
-  for (auto& each : report::read_bench_file(file, path).experiments)
-    ended.results[each.name] = each;
-  return ended;
+Ended run(const std::vector<Experiment>& experiments,
+          std::map<std::string, std::string> options = {}) {
+  options.merge(
+      std::map<std::string, std::string>{{"device.backend", "host"}, {"launch.bind", "none"}});
+  return test::run_bench(experiments, options);
 }
 
 TEST(Experiments, TakeTurns) {
@@ -174,8 +137,8 @@ TEST(Experiments, NameASlowRank) {
 }
 
 TEST(Experiments, SayWhatTheMachineLacks) {
-  Experiment for_gpus = experiment("a", nullptr);
-  for_gpus.run = fine;
+  Experiment for_gpus = experiment("a", fine);
+  for_gpus.run_host = nullptr;
   const Ended ended = run({for_gpus, experiment("b", fine)});
   EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;

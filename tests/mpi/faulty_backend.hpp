@@ -103,11 +103,11 @@ class SpoilingStream final : public ForwardingStream {
     ForwardingStream::upload(device, host, bytes);
     spoil_upload(device, bytes);
   }
-  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+  void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
-    ForwardingStream::upload_rows(device, apart, host, row_bytes, rows);
+    ForwardingStream::upload_rows(device, pitch, host, row_bytes, rows);
     for (std::size_t row = 0; row < rows; ++row) {
-      spoil_upload(static_cast<std::byte*>(device) + row * apart, row_bytes);
+      spoil_upload(static_cast<std::byte*>(device) + row * pitch, row_bytes);
     }
   }
   void download(void* host, const void* device, std::size_t bytes) override {

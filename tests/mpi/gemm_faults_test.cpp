@@ -464,8 +464,8 @@ TEST_P(GemmFaults, GathersOfAInAGridAreChecked) {
   const std::vector<std::string> expected{
       "A", fmt::format("block {}", block),
       fmt::format("rank {}", plan.row * plan.box.columns + giver), fmt::format("rank {}", where)};
-  const std::uint64_t apart = gemm::a_ld(problem_.precision, plan.depth({block, 1}).count, true);
-  const std::uint64_t byte = row * apart * panel_element_;
+  const std::uint64_t pitch = gemm::a_ld(problem_.precision, plan.depth({block, 1}).count, true);
+  const std::uint64_t byte = row * pitch * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + panel_element_ - 1, 7}}) {
     EXPECT_TRUE(names(failure_with({.gather = Faults::Message{number, flip}}, where), expected));
   }
@@ -541,7 +541,7 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
     flipped = {lowest, bits - 1};
   }
   const std::uint64_t rows = std::min(plan.exchange_rows, problem_.tile.m);
-  const std::uint64_t start = giver * plan.most_nodes * rows * problem_.tile.n;
+  const std::uint64_t start = giver * plan.max_nodes * rows * problem_.tile.n;
   for (const unsigned bit : flipped) {
     const std::uint64_t index = start + tile_row * problem_.tile.n + tile_column;
     const Flip flip{index * c_element_ + bit / 8, bit % 8};

@@ -231,10 +231,10 @@ TEST(Product, TooLittleHostMemoryIsAnError) {
       prepared.run();
       // Less than any of them needs that is not idle, and more than idle ones do.
       const double mine = static_cast<double>(prepared.peak.all);
-      const auto least = static_cast<std::uint64_t>(
+      const auto min = static_cast<std::uint64_t>(
           -session().max(prepared.plan.idle ? -std::numeric_limits<double>::infinity() : -mine));
       auto& resources = prepared.runtime.resources;
-      resources.host_memory = (least - 1) * resources.ranks_on_host;
+      resources.host_memory = (min - 1) * resources.ranks_on_host;
       try {
         prepared.make();
         EXPECT_TRUE(prepared.plan.idle) << "not refused: " << told(each) << ", " << mode;
@@ -432,9 +432,9 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   operands.k = k;
   const measure::Ceiling ceiling =
       panel_read(runtime, operands, pipeline::staging_ring(options, runtime.resources), 0, seconds);
-  EXPECT_GT(ceiling.least, 0);
+  EXPECT_GT(ceiling.min, 0);
   // Readers end with the pieces that they have begun.
-  EXPECT_LE(ceiling.least * seconds * 1e9, 1.001 * static_cast<double>(a + b));
+  EXPECT_LE(ceiling.min * seconds * 1e9, 1.001 * static_cast<double>(a + b));
   return {a, b};
 }
 

@@ -70,9 +70,9 @@ std::vector<GemmProblem> with_less_and_less_memory(GemmProblem problem) {
   std::vector<GemmProblem> all{problem};
   const std::uint64_t whole = plan_gemm(problem, rates, 0).device_bytes;
   problem.device_memory = 1;
-  const std::uint64_t least = demanded(problem).value();
+  const std::uint64_t min = demanded(problem).value();
   for (const std::uint64_t more : {whole / 2, whole / 3, whole / 7, std::uint64_t{0}}) {
-    problem.device_memory = std::max(least, more);
+    problem.device_memory = std::max(min, more);
     all.push_back(problem);
   }
   return all;
@@ -214,7 +214,7 @@ TEST(GemmPlan, TilesStandAsTheirRunsSay) {
         const std::vector<GemmTile> tiles = plan.tiles(super_tile);
         EXPECT_EQ(tiles, expected);
         EXPECT_EQ(plan.count_tiles(super_tile), tiles.size());
-        EXPECT_LE(tiles.size(), plan.most_tiles);
+        EXPECT_LE(tiles.size(), plan.max_tiles);
         std::uint64_t next = 0;
         for (const GemmRun& run : plan.runs(super_tile)) {
           EXPECT_EQ(run.first, next);
@@ -302,10 +302,10 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
       EXPECT_EQ(plan.ring, first.ring);
       EXPECT_EQ(plan.window, first.window);
       EXPECT_EQ(plan.levels, first.levels);
-      EXPECT_EQ(plan.most_tiles, first.most_tiles);
+      EXPECT_EQ(plan.max_tiles, first.max_tiles);
       EXPECT_EQ(plan.held_tiles, first.held_tiles);
       EXPECT_EQ(plan.keeps_b, first.keeps_b);
-      EXPECT_EQ(plan.most_nodes, first.most_nodes);
+      EXPECT_EQ(plan.max_nodes, first.max_nodes);
       EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
       EXPECT_EQ(plan.seconds, first.seconds);
       EXPECT_EQ(plan.own_blocks.count == 0, plan.idle);
@@ -346,15 +346,15 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
     constexpr std::uint64_t panel = 4, tile = 16;
     const std::uint64_t depth = problem.tile.k, b_part = ceil_div(depth, plan.box.rows);
     const bool splits = problem.precision == gemm::Precision::fp32x3;
-    std::uint64_t most_z = 0;
+    std::uint64_t max_z = 0;
     for (const GemmPlan& each : plans) {
       std::uint64_t all_tiles = 0;
       EXPECT_GE(has.verdicts, each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_sums());
       for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
         const GemmSuperTile tiles = each.super_tile(number);
         const std::uint64_t rows = tiles.rows.count * tile, columns = tiles.columns.count * tile;
-        EXPECT_LE(tiles.rows.count, plan.most_rows);
-        EXPECT_LE(tiles.columns.count, plan.most_columns);
+        EXPECT_LE(tiles.rows.count, plan.max_rows);
+        EXPECT_LE(tiles.columns.count, plan.max_columns);
         const std::uint64_t part = each.a_part(tiles).rows.count;
         EXPECT_GE(has.a_panel, std::max(rows, part * plan.box.columns) * depth * panel);
         EXPECT_GE(has.b_panel, b_part * plan.box.rows * columns * panel);
@@ -372,15 +372,15 @@ TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
         EXPECT_GE(has.lanes, problem.tile.lanes > 1
                                  ? problem.tile.lanes * each.count_tiles(tiles) * tile * tile * 4
                                  : 0);
-        most_z = std::max(most_z, rows * tiles.columns.count * 8);
+        max_z = std::max(max_z, rows * tiles.columns.count * 8);
       }
     }
     EXPECT_EQ(has.a_factor + has.b_factor > 0, splits);
     EXPECT_EQ(has.c_tile, problem.reads_c ? 16 * 16 * 4U : 0);
     EXPECT_EQ(has.mirrors > 0, problem.symmetric && problem.stores_c && plan.tile_rows > 1);
     if (plan.box.depth > 1) {
-      EXPECT_GE(has.gathered_z, plan.box.depth * most_z);
-      EXPECT_GE(has.send, plan.box.depth * plan.most_nodes * plan.exchange_rows * tile * 4);
+      EXPECT_GE(has.gathered_z, plan.box.depth * max_z);
+      EXPECT_GE(has.send, plan.box.depth * plan.max_nodes * plan.exchange_rows * tile * 4);
       EXPECT_EQ(has.send, has.receive);
       EXPECT_GT(plan.exchange_rows, 0U);
     } else {
@@ -478,7 +478,7 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
       if (plan.box.depth > 1) {
         const std::uint64_t rows = tiles.rows.count * 16;
         exchanged +=
-            (plan.box.depth - 1) * (rounds * plan.most_nodes * 16 * 16 * 4 +
+            (plan.box.depth - 1) * (rounds * plan.max_nodes * 16 * 16 * 4 +
                                     8 * (rows * tiles.columns.count + rows + tiles.columns.count));
       }
       for (std::uint64_t index = 0; problem.reads_c && index < computed.size(); ++index) {
@@ -526,7 +526,7 @@ std::string product_of(const GemmProblem& problem) {
     if (plan.idle) continue;  // these come last
     sums.push_back(sums_of(plan));
     EXPECT_EQ(sums.back().size(), plan.nodes.size());
-    EXPECT_LE(plan.nodes.size(), plan.most_nodes);
+    EXPECT_LE(plan.nodes.size(), plan.max_nodes);
   }
   const Box& box = plans[0].box;
   for (std::uint64_t rank = 0; rank < box.ranks(); ++rank) {
@@ -658,7 +658,7 @@ TEST(GemmPlan, FactorsAreCounted) {
   GemmProblem problem = problem_of(16384, 16384, 65536, gemm::Precision::int8, false, 1, 60 * GiB);
   GemmPlan plan = plan_gemm(problem, rates, 0);
   EXPECT_EQ(plan.buffers.a_factor, 0U);
-  EXPECT_EQ(plan.buffers.b_factor, plan.most_columns * problem.tile.n * problem.tile.k);
+  EXPECT_EQ(plan.buffers.b_factor, plan.max_columns * problem.tile.n * problem.tile.k);
   EXPECT_GT(plan.buffers.a_panel, 0U);
   problem.symmetric = true;
   problem.tile.m = problem.tile.n;
@@ -855,19 +855,19 @@ TEST(GemmPlan, WhatFitsIsUploadedOnce) {
 }
 
 /// All ways to cut a rank's tiles into super-tiles whose accumulators alone fit.
-std::uint64_t least_of_all_cuts(const GemmProblem& problem, std::uint64_t a, std::uint64_t b) {
+std::uint64_t min_of_all_cuts(const GemmProblem& problem, std::uint64_t a, std::uint64_t b) {
   const std::uint64_t rows = ceil_div(ceil_div(problem.m, problem.tile.m), problem.ranks);
   const std::uint64_t columns = ceil_div(problem.n, problem.tile.n);
   const std::uint64_t tile =
       problem.tile.m * problem.tile.n * gemm::accumulator_bytes(problem.precision);
-  std::uint64_t least = UINT64_MAX;
+  std::uint64_t min = UINT64_MAX;
   for (std::uint64_t i = 1; i <= rows; ++i) {
     for (std::uint64_t j = 1; j <= columns; ++j) {
       if (i * j * tile > problem.device_memory) continue;
-      least = std::min(least, ceil_div(columns, j) * a + ceil_div(rows, i) * b);
+      min = std::min(min, ceil_div(columns, j) * a + ceil_div(rows, i) * b);
     }
   }
-  return least;
+  return min;
 }
 
 TEST(GemmPlan, LargeProductsUploadNearTheMinimum) {
@@ -879,7 +879,7 @@ TEST(GemmPlan, LargeProductsUploadNearTheMinimum) {
       with.flops = flops;
       const GemmPlan plan = plan_gemm(problem, with, 0);
       const std::uint64_t part = problem.m * problem.k / ranks * sizeof(double);
-      EXPECT_EQ(plan.min_uploads, least_of_all_cuts(problem, part, part)) << told(plan);
+      EXPECT_EQ(plan.min_uploads, min_of_all_cuts(problem, part, part)) << told(plan);
       EXPECT_LE(static_cast<double>(plan.uploads), 1.02 * static_cast<double>(plan.min_uploads))
           << told(plan);
       EXPECT_LT(plan.seconds, 1.05 * plan.compute_seconds) << told(plan);

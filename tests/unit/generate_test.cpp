@@ -57,18 +57,18 @@ TEST(Generate, UniformIsFrozen) {
 
 TEST(Generate, UniformFillsItsRange) {
   constexpr std::uint64_t count = 1 << 16;
-  double sum = 0, least = 1, most = 0;
+  double sum = 0, min = 1, max = 0;
   for (const double x : generated<double>(Generator::uniform, ElementType::f64, 0, count)) {
     sum += x;
-    least = std::min(least, x);
-    most = std::max(most, x);
+    min = std::min(min, x);
+    max = std::max(max, x);
   }
   // The mean of n uniform numbers has a standard deviation of 1/sqrt(12 n): six of them allowed.
   EXPECT_NEAR(sum / count, 0.5, 6 * 0.2887 / 256);
-  EXPECT_GE(least, 0.0);
-  EXPECT_LT(least, 0.001);
-  EXPECT_LT(most, 1.0);
-  EXPECT_GT(most, 0.999);
+  EXPECT_GE(min, 0.0);
+  EXPECT_LT(min, 0.001);
+  EXPECT_LT(max, 1.0);
+  EXPECT_GT(max, 0.999);
   for (const float x : generated<float>(Generator::uniform, ElementType::f32, 0, count)) {
     ASSERT_TRUE(x >= 0 && x < 1);
     ASSERT_EQ(x * 0x1p24f, static_cast<float>(static_cast<std::int32_t>(x * 0x1p24f)));

@@ -124,17 +124,17 @@ class Timer {
     check(cudaGetLastError(), kernel.name);
   }
 
-  /// Median milliseconds, by events, of at least three runs that take at least `least` of them,
+  /// Median milliseconds, by events, of at least three runs that take at least `min` of them,
   /// after as long a time of warming up. What is short is done several times a run.
-  double milliseconds(const std::function<void()>& work, double least = 300) const {
+  double milliseconds(const std::function<void()>& work, double min = 300) const {
     run(work, 1);  // loads the code
     const double once = run(work, 1);
     const int repeats = static_cast<int>(std::clamp(std::ceil(5 / once), 1.0, 1000.0));
-    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(least / (once * repeats))));
+    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(min / (once * repeats))));
     std::vector<double> times;
     double total = 0;
-    for (double warm = once; warm < least;) warm += run(work, repeats) * repeats;
-    while (times.size() < runs || total < least) {
+    for (double warm = once; warm < min;) warm += run(work, repeats) * repeats;
+    while (times.size() < runs || total < min) {
       times.push_back(run(work, repeats));
       total += times.back() * repeats;
     }
@@ -188,12 +188,12 @@ Precision of_factors(Precision precision) {
 /// Uniform random elements, piece by piece.
 void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, std::uint64_t seed,
                  std::byte* factor) {
-  const std::uint64_t most = std::min(count, std::uint64_t{1} << 26);
+  const std::uint64_t max = std::min(count, std::uint64_t{1} << 26);
   const bool doubles = takes(precision, ElementType::f64);
-  const auto raw = on_device<double>(most);
+  const auto raw = on_device<double>(max);
   const std::size_t element = panel_element_bytes(precision, false);
-  for (std::uint64_t first = 0; first < count; first += most) {
-    const std::uint64_t some = std::min(most, count - first);
+  for (std::uint64_t first = 0; first < count; first += max) {
+    const std::uint64_t some = std::min(max, count - first);
     if (doubles) {
       fill(raw.get(), some, seed + first);
     } else {
@@ -206,10 +206,10 @@ void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, s
   }
 }
 
-/// Milliseconds of n x n x n, with the library's first proposal, measured for at least `least`: one
+/// Milliseconds of n x n x n, with the library's first proposal, measured for at least `min`: one
 /// call; three of tf32 for fp32x3.
 double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n, const void* a,
-                       const void* b, void* c, double least = 300) {
+                       const void* b, void* c, double min = 300) {
   const Types types = types_of(precision);
   cublasLtHandle_t handle = nullptr;
   CHECK(cublasLtCreate(&handle));
@@ -224,15 +224,15 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
   const auto ld = static_cast<std::int64_t>(n);
   CHECK(cublasLtMatrixLayoutInit(&factor, types.panel, n, n, ld));
   CHECK(cublasLtMatrixLayoutInit(&result, types.sum, n, n, ld));
-  cublasLtMatmulPreferenceOpaque_t wishes;
-  CHECK(cublasLtMatmulPreferenceInit(&wishes));
-  const std::uint64_t most = most_workspace;
-  CHECK(cublasLtMatmulPreferenceSetAttribute(&wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &most, sizeof(most)));
+  cublasLtMatmulPreferenceOpaque_t preference;
+  CHECK(cublasLtMatmulPreferenceInit(&preference));
+  const std::uint64_t max = max_workspace;
+  CHECK(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &max, sizeof(max)));
   cublasLtMatmulHeuristicResult_t first{};
   int found = 0;
   CHECK(cublasLtMatmulAlgoGetHeuristic(handle, &product, &factor, &factor, &result, &result,
-                                       &wishes, 1, &first, &found));
+                                       &preference, 1, &first, &found));
   if (found == 0) throw std::runtime_error("cublasLtMatmulAlgoGetHeuristic found no algorithm");
   const auto workspace = on_device(std::max<std::size_t>(first.workspaceSize, 1));
   const double ms = with_accumulator_type(precision, [&](auto of) {
@@ -242,7 +242,7 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
                            &result, &first.algo, workspace.get(), first.workspaceSize,
                            timer.stream()));
     };
-    return timer.milliseconds(call, least);
+    return timer.milliseconds(call, min);
   });
   CHECK(cublasLtDestroy(handle));
   return splits(precision) ? 3 * ms : ms;
@@ -435,7 +435,7 @@ class Batch {
     const std::uint64_t ldb = multiplies_transposed_b(precision_, false) ? tile.k : n_;
     const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
     const Beside beside;
-    const std::size_t apart = tile.m * tile.n * accumulator_bytes(precision_);
+    const std::size_t pitch = tile.m * tile.n * accumulator_bytes(precision_);
     const double ms = timer_.milliseconds([&] {
       beside.begin(timer_.stream());
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -445,7 +445,7 @@ class Batch {
                                 .a = a_.get(),
                                 .b = b_.get(),
                                 .ldb = ldb,
-                                .tiles = c_.get() + i * apart,
+                                .tiles = c_.get() + i * pitch,
                                 .at = &all[i],
                                 .count = 1,
                                 .first = false,
@@ -502,8 +502,8 @@ class Batch {
     });
     const std::string stored(name_of(from));
     print("word_sum of both panels, " + stored, timer_.milliseconds([&] {
-      timer_.launch(word_sum_kernel(), {a, bytes, sum_.get()});
-      timer_.launch(word_sum_kernel(), {b, bytes, sum_.get()});
+      timer_.launch(word_checksum_kernel(), {a, bytes, sum_.get()});
+      timer_.launch(word_checksum_kernel(), {b, bytes, sum_.get()});
     }));
     for (const bool transpose : {false, true}) {
       const std::string how = ", " + stored + (transpose ? ", transposed" : "");

@@ -300,7 +300,7 @@ class FixedOrder {
   explicit FixedOrder(const Data& data)
       : stream_(data.stream),
         leaves_(blocks_for(data.count, reduce::leaf_elements)),
-        partials_(leaves_ + reduce::SubtreeList::most),
+        partials_(leaves_ + reduce::SubtreeList::max),
         exchange_(reduce::exchange_words<float>(leaves_)) {
     exchange_.clear(stream_);
     args_.elements = data.x.data();
@@ -395,8 +395,8 @@ void climb_strided(Ladder& ladder, const Data& data) {
 }
 
 void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 24;
-  if (data.count <= most) {
+  constexpr std::uint64_t max = std::uint64_t{1} << 24;
+  if (data.count <= max) {
     ladder.rung("atomics", atomic_line,
                 "an atomic addition for each element: all wait for one word", [&] {
                   data.sum.clear(data.stream);
@@ -429,11 +429,11 @@ void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
 
 Table reduction(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most =
+  const std::uint64_t max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
-  if (count > most) {
-    throw Error(formatted("reduction.count: {} elements do not fit; at most {}", count, most));
+  if (count > max) {
+    throw Error(formatted("reduction.count: {} elements do not fit; at most {}", count, max));
   }
   const Data data(count, gpu.properties(), gpu.stream());
   Measurements rows({{"rung", ColumnType::text},

@@ -51,7 +51,7 @@ class OnGpu {
         x_(floats),
         // The smallest leaves, in bytes and in elements, have the most and the largest nodes.
         partials_(leaves_of(floats, smallest_leaf) * sizeof(Partial<std::int64_t>) +
-                  (reduce::SubtreeList::most + samples) * sizeof(Partial<double>)),
+                  (reduce::SubtreeList::max + samples) * sizeof(Partial<double>)),
         exchange_(reduce::exchange_words<float>(leaves_of(floats, reduce::leaf_elements))),
         sum_(1) {
     exchange_.clear(gpu.stream());
@@ -122,7 +122,7 @@ void OnGpu::program(Want want, const char* remark) {
                                 .first = 0,
                                 .leaves = nodes,
                                 .largest = nodes + leaves,
-                                .samples = nodes + leaves + reduce::SubtreeList::most,
+                                .samples = nodes + leaves + reduce::SubtreeList::max,
                                 .exchange = exchange_.data(),
                                 .want = want,
                                 .sample_count = samples,
@@ -234,10 +234,10 @@ void vary_types(OnGpu& orders) {
 Table reduction_order(Bench& bench) {
   Gpu gpu(bench);
   // Nodes take a few thousandths of what the floats do.
-  const auto most =
+  const auto max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t usual = std::uint64_t{1} << (bench.is_quick() ? 28 : 32);
-  const std::uint64_t large = floats_to_add(bench, usual, most);
+  const std::uint64_t large = floats_to_add(bench, usual, max);
   constexpr std::uint64_t small = std::uint64_t{1} << 24;
   OnGpu orders(bench, gpu, large);
   std::vector<std::uint64_t> counts = {large};

@@ -200,11 +200,11 @@ void Orders::add(const Order& order, const Timing& timing, double yardstick,
 }
 
 std::uint64_t floats_to_add(Bench& bench, std::uint64_t usual, std::uint64_t max) {
-  constexpr std::uint64_t least = std::uint64_t{1} << 20;
+  constexpr std::uint64_t min = std::uint64_t{1} << 20;
   constexpr const char* key = "reduction-order.count";
   const bool given = !bench.options().is_default(key);
   std::uint64_t count = given ? bench.options().count(key) / 16 * 16 : usual;
-  while (!given && count > max && count > least) count /= 2;
+  while (!given && count > max && count > min) count /= 2;
   if (count > max) {
     throw Error(fmt::format("{}: {} elements do not fit; at most {}", key, count, max));
   }
@@ -254,8 +254,8 @@ template bool is_leaf_right<std::uint8_t>(std::uint64_t, unsigned, Want,
                                           const PartialOf<std::uint8_t>&);
 
 std::vector<std::uint64_t> leaves_to_check(std::uint64_t leaves) {
-  constexpr std::uint64_t most = 16;
-  const std::uint64_t checked = std::min(leaves, most);
+  constexpr std::uint64_t max = 16;
+  const std::uint64_t checked = std::min(leaves, max);
   std::vector<std::uint64_t> chosen;
   for (std::uint64_t i = 0; i < checked; ++i) {
     chosen.push_back(checked > 1 ? (leaves - 1) * i / (checked - 1) : 0);
@@ -264,10 +264,10 @@ std::vector<std::uint64_t> leaves_to_check(std::uint64_t leaves) {
 }
 
 Table reduction_order_on_host(Bench& bench) {
-  const auto most =
+  const auto max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t usual = std::uint64_t{1} << (bench.is_quick() ? 24 : 28);
-  OnHost host(bench, floats_to_add(bench, usual, most));
+  OnHost host(bench, floats_to_add(bench, usual, max));
   host.plain_read();
   for (const unsigned leaf : {1U << 14, 1U << 15, 1U << 17}) {
     host.leaves<float, 512>("f32", leaf);

@@ -153,17 +153,17 @@ void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) 
 
 Table allocation(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.is_quick() && bench.options().is_default("allocation.most")
-                                 ? std::uint64_t{64} << 20
-                                 : bench.bytes("allocation.most") / 4096 * 4096;
+  const std::uint64_t max = bench.is_quick() && bench.options().is_default("allocation.most")
+                                ? std::uint64_t{64} << 20
+                                : bench.bytes("allocation.most") / 4096 * 4096;
   Measurements rows({{"method", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"rate", ColumnType::real, "GB/s"}},
                     {"time", ColumnType::real, "us"});
   Allocation allocation(bench, gpu, rows);
   const Pool pool;
-  Arena arena(most + 256);
-  for (const std::uint64_t bytes : sizes_up_to(4096, most, 16)) {
+  Arena arena(max + 256);
+  for (const std::uint64_t bytes : sizes_up_to(4096, max, 16)) {
     add_device_memory(allocation, gpu, pool, arena, bytes);
     add_host_memory(allocation, bench, bytes);
   }

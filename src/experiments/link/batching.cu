@@ -73,13 +73,13 @@ class Items {
 
 Table batching(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t most = 4096;
+  constexpr std::uint64_t max = 4096;
   const std::uint64_t bytes =
       bench.options().bytes("batching.item") / sizeof(float) * sizeof(float);
-  const Items items(most, bytes, gpu);
+  const Items items(max, bytes, gpu);
   Measurements rows({{"method", ColumnType::text}, {"items", ColumnType::integer}},
                     {"time", ColumnType::real, "us/item"});
-  for (const std::uint64_t count : sizes_up_to(1, most, bench.is_quick() ? 8 : 4)) {
+  for (const std::uint64_t count : sizes_up_to(1, max, bench.is_quick() ? 8 : 4)) {
     double each = 0;
     const auto add = [&](const char* method, const std::function<void()>& copy) {
       items.clear();

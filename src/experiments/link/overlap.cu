@@ -15,7 +15,7 @@ namespace shardstream::experiments::link {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned most_streams = 16;
+constexpr unsigned max_streams = 16;
 
 /// Adds `addend` to each number `steps` times, one multiply-add after the other.
 __global__ void work(float* x, std::uint64_t count, float factor, float addend, unsigned steps) {
@@ -34,7 +34,7 @@ enum class Order { depth_first, breadth_first };
 class Staged {
  public:
   Staged(std::uint64_t count, Gpu& gpu)
-      : count_(count), gpu_(gpu), sent_(count), received_(count), x_(count), side_(most_streams) {
+      : count_(count), gpu_(gpu), sent_(count), received_(count), x_(count), side_(max_streams) {
     std::fill_n(sent_.data(), count, 1.0F);
   }
 
@@ -137,9 +137,9 @@ class Overlap {
   Overlap(Bench& bench, Gpu& gpu, const Staged& data) : bench_(bench), gpu_(gpu), data_(data) {}
 
   void calibrate_copies() {
-    keep_least(copies_.up, [&] { data_.upload(0, 1, gpu_.stream()); });
-    keep_least(copies_.down, [&] { data_.download(0, 1, gpu_.stream()); });
-    keep_least(copies_.both, [&] { data_.copy_both_ways(); });
+    keep_min(copies_.up, [&] { data_.upload(0, 1, gpu_.stream()); });
+    keep_min(copies_.down, [&] { data_.download(0, 1, gpu_.stream()); });
+    keep_min(copies_.both, [&] { data_.copy_both_ways(); });
   }
 
   void measure(double ratio) {
@@ -147,12 +147,12 @@ class Overlap {
     Group group{ratio, std::numeric_limits<double>::infinity(), {}};
     const auto calibrate = [&] {
       calibrate_copies();
-      keep_least(group.kernel, [&] { data_.compute(0, 1, steps, gpu_.stream()); });
+      keep_min(group.kernel, [&] { data_.compute(0, 1, steps, gpu_.stream()); });
     };
     calibrate();
     for (const Ways ways : {Ways::one, Ways::two}) {
       for (const Order order : {Order::depth_first, Order::breadth_first}) {
-        for (unsigned parts = 1; parts <= most_streams; parts *= bench_.is_quick() ? 4 : 2) {
+        for (unsigned parts = 1; parts <= max_streams; parts *= bench_.is_quick() ? 4 : 2) {
           group.cases.push_back(measure_case(ways, order, parts, steps));
         }
       }
@@ -170,7 +170,7 @@ class Overlap {
     std::vector<Case> cases;
   };
 
-  void keep_least(double& seconds, const std::function<void()>& enqueue) {
+  void keep_min(double& seconds, const std::function<void()>& enqueue) {
     seconds = std::min(seconds, gpu_.time(enqueue).seconds.value);
   }
   Case measure_case(Ways ways, Order order, unsigned parts, unsigned steps) {
@@ -210,16 +210,16 @@ Table Overlap::table() {
     Stages t = copies_;
     t.kernel = group.kernel;
     for (const Case& each : group.cases) {
-      const double predicted = model(t, each.ways, each.parts), least = bound(t, each.ways);
+      const double predicted = model(t, each.ways, each.parts), min = bound(t, each.ways);
       const double share = predicted / each.seconds.value;
       ++cases;
       fitting += std::abs(share - 1) < 0.05 ? 1 : 0;
       rows.add({formatted("{}, {} first", std::string(each.ways == Ways::one ? "1 way" : "2 ways"),
                           std::string(each.order == Order::depth_first ? "depth" : "breadth")),
                 formatted("{:g} x the copy", group.ratio), std::int64_t{each.parts},
-                model(t, each.ways, 1) * 1e3, least * 1e3, predicted * 1e3},
+                model(t, each.ways, 1) * 1e3, min * 1e3, predicted * 1e3},
                {each.seconds.value * 1e3, each.seconds.lo * 1e3, each.seconds.hi * 1e3}, share,
-               remark(each.seconds.value, predicted, least));
+               remark(each.seconds.value, predicted, min));
     }
   }
   bench_.note(formatted("{} of {} cases are within 5 % of the prediction.", fitting, cases));

@@ -89,12 +89,12 @@ double resolution(const std::function<double()>& measure) {
   constexpr int samples = 400;
   std::set<double> times;
   for (int i = 0; i < samples; ++i) times.insert(measure());
-  double least = std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
   for (auto a = times.begin(), b = a; b != times.end() && ++b != times.end(); ++a) {
     // Milliseconds in 32 bits: smaller differences are those of rounding.
-    if (*b - *a > 1e-6 * *b) least = std::min(least, *b - *a);
+    if (*b - *a > 1e-6 * *b) min = std::min(min, *b - *a);
   }
-  return std::isfinite(least) ? least : std::numeric_limits<double>::quiet_NaN();
+  return std::isfinite(min) ? min : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace

@@ -84,19 +84,19 @@ class Copies {
 
 Table transfer(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.options().is_default("transfer.most") && bench.is_quick()
-                                 ? std::uint64_t{64} << 20
-                                 : bench.bytes("transfer.most") / sizeof(float) * sizeof(float);
+  const std::uint64_t max = bench.options().is_default("transfer.most") && bench.is_quick()
+                                ? std::uint64_t{64} << 20
+                                : bench.bytes("transfer.most") / sizeof(float) * sizeof(float);
   Measurements rows({{"memory", ColumnType::text},
                      {"way", ColumnType::text},
                      {"at_once", ColumnType::integer, "ranks"},
                      {"bytes", ColumnType::integer, "B"}},
                     {"rate", ColumnType::real, "GB/s"});
   for (const HostKind kind : kinds) {
-    const Copies copies(kind, most, gpu);
+    const Copies copies(kind, max, gpu);
     bench.verify(copies.are_right(), formatted("copies of {} memory", std::string(word_of(kind))));
     for (const Way way : ways) {
-      for (const std::uint64_t bytes : sizes_up_to(4096, most, bench.is_quick() ? 16 : 4)) {
+      for (const std::uint64_t bytes : sizes_up_to(4096, max, bench.is_quick() ? 16 : 4)) {
         const auto copy = [&] { copies.copy(way, bytes); };
         const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
         const Estimate rate = time.rate(static_cast<double>(bytes));

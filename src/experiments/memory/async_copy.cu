@@ -19,8 +19,8 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned most_words = 8;  // a thread
-constexpr unsigned rounds = 32;     // copies that a block makes, each of other data
+constexpr unsigned max_words = 8;  // a thread
+constexpr unsigned rounds = 32;    // copies that a block makes, each of other data
 
 using Barrier = cuda::barrier<cuda::thread_scope_block>;
 
@@ -74,7 +74,7 @@ __device__ void copy_in_bulk(void* to, const void* from, unsigned bytes, Barrier
 
 template <class Word, Method Way>
 __global__ void __launch_bounds__(threads) copy_to_shared(Work work) {
-  __shared__ alignas(128) Word to[most_words * threads];
+  __shared__ alignas(128) Word to[max_words * threads];
   __shared__ alignas(Barrier) unsigned char room[sizeof(Barrier)];
   auto& barrier = *reinterpret_cast<Barrier*>(room);
   if constexpr (Way == Method::bulk) {
@@ -137,7 +137,7 @@ std::string remark_on_registers(unsigned words) {
 Table async_copy(Bench& bench) {
   Gpu gpu(bench);
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
-  const DeviceArray<float> from(std::uint64_t{blocks} * rounds * threads * most_words * 4);
+  const DeviceArray<float> from(std::uint64_t{blocks} * rounds * threads * max_words * 4);
   fill(from, gpu.stream());
   const DeviceArray<unsigned long long> clocks(1);
   const DeviceArray<unsigned> wrong(1);

@@ -12,7 +12,7 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 512;
-constexpr unsigned most_in_flight = 8;  // loads of a thread that are on their way at the same time
+constexpr unsigned max_in_flight = 8;  // loads of a thread that are on their way at the same time
 constexpr std::uint64_t row = threads * sizeof(uint4);  // bytes that a block loads at a time
 constexpr std::uint64_t line = 128;
 
@@ -57,7 +57,7 @@ __global__ void count_up(unsigned* words, std::uint64_t count) {
 std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu) {
   const std::uint64_t l1 = gpu.sharedMemPerMultiprocessor;
   const std::uint64_t loads = bytes / row;  // of a thread in a pass
-  if (loads < most_in_flight) {
+  if (loads < max_in_flight) {
     return formatted("from L1, below its rate: a pass has {} loads for each thread", loads);
   }
   if (bytes <= l1) return "expected from L1";
@@ -75,24 +75,24 @@ unsigned sum_below(std::uint64_t count) {
 
 Table cache(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t step = most_in_flight * row;
-  const std::uint64_t most = bench.bytes("cache.most") / step * step;
+  constexpr std::uint64_t step = max_in_flight * row;
+  const std::uint64_t max = bench.bytes("cache.most") / step * step;
   // One a multiprocessor: two could run side by side and find each other's lines in L1.
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
-  const DeviceArray<uint4> words(most / sizeof(uint4));
+  const DeviceArray<uint4> words(max / sizeof(uint4));
   const DeviceArray<unsigned> sums(blocks);
-  count_up<<<blocks_for(most / sizeof(unsigned), threads), threads, 0, gpu.stream()>>>(
-      reinterpret_cast<unsigned*>(words.data()), most / sizeof(unsigned));
+  count_up<<<blocks_for(max / sizeof(unsigned), threads), threads, 0, gpu.stream()>>>(
+      reinterpret_cast<unsigned*>(words.data()), max / sizeof(unsigned));
   check_launch("count_up");
   Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"});
-  for (const std::uint64_t bytes : sizes_up_to(2 * row, most, bench.is_quick() ? 4 : 2)) {
+  for (const std::uint64_t bytes : sizes_up_to(2 * row, max, bench.is_quick() ? 4 : 2)) {
     constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // of a block: launching takes 3 us
     const auto laps = static_cast<unsigned>(std::max<std::uint64_t>(1, traffic / bytes));
     const bool is_shared = bytes > gpu.properties().sharedMemPerMultiprocessor;  // by L2
     const std::uint64_t distance = is_shared ? bytes / blocks / line * line : 0;
     const auto kernel = bytes == 2 * row   ? read_again<2>
                         : bytes == 4 * row ? read_again<4>
-                                           : read_again<most_in_flight>;
+                                           : read_again<max_in_flight>;
     const auto read = [&] {
       kernel<<<blocks, threads, 0, gpu.stream()>>>(
           words.data(), static_cast<unsigned>(bytes / sizeof(uint4)),

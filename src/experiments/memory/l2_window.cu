@@ -108,9 +108,9 @@ class Cases {
 
 Table l2_window(Bench& bench) {
   Gpu gpu(bench);
-  const auto most = static_cast<std::uint64_t>(gpu.properties().persistingL2CacheMaxSize);
-  if (most == 0) throw NotAvailable("the GPU cannot set aside a part of its L2 cache");
-  const LimitGuard guard(cudaLimitPersistingL2CacheSize, most);
+  const auto max = static_cast<std::uint64_t>(gpu.properties().persistingL2CacheMaxSize);
+  if (max == 0) throw NotAvailable("the GPU cannot set aside a part of its L2 cache");
+  const LimitGuard guard(cudaLimitPersistingL2CacheSize, max);
   std::size_t set_aside = 0;
   check(cudaDeviceGetLimit(&set_aside, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
   Measurements rows({{"hot", ColumnType::integer, "B"},

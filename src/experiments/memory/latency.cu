@@ -163,8 +163,8 @@ void enqueue_layout(Link* links, const Walk& walk, cudaStream_t stream) {
 /// A set that may fit into L1 is walked through once before each measured walk, which then begins
 /// where it would have begun.
 auto following(const Link* links, const Walk& walk, cudaStream_t stream) {
-  constexpr std::uint64_t most_in_l1 = 2048;  // links, of 256 KiB
-  const std::uint64_t before = walk.count <= most_in_l1 ? walk.count : 0;
+  constexpr std::uint64_t max_in_l1 = 2048;  // links, of 256 KiB
+  const std::uint64_t before = walk.count <= max_in_l1 ? walk.count : 0;
   return [=](std::uint64_t steps, Answer* answer) {
     follow<<<1, 1, 0, stream>>>(links, before, steps, answer);
     check_launch("follow");
@@ -221,7 +221,7 @@ void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
 
 Table latency(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = std::bit_floor(bench.bytes("latency.most", 0.8));
+  const std::uint64_t max = std::bit_floor(bench.bytes("latency.most", 0.8));
   Measurements rows({{"memory", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},
@@ -237,8 +237,8 @@ Table latency(Bench& bench) {
             chase.measure(in_shared, in_shared.count * sizeof(unsigned), 1, chase_in_shared),
             "of one multiprocessor");
   std::vector<Point> points;
-  const DeviceArray<Link> links(most / sizeof(Link));
-  for (const std::uint64_t bytes : sizes_up_to(1024, most, bench.is_quick() ? 4 : 2)) {
+  const DeviceArray<Link> links(max / sizeof(Link));
+  for (const std::uint64_t bytes : sizes_up_to(1024, max, bench.is_quick() ? 4 : 2)) {
     const Walk walk{bytes / line};
     enqueue_layout(links.data(), walk, gpu.stream());
     points.push_back(

@@ -43,15 +43,15 @@ std::string remark(double relative, unsigned offset) {
 
 Table offset(Bench& bench) {
   Gpu gpu(bench);
-  constexpr unsigned most = 32;
+  constexpr unsigned max = 32;
   const std::uint64_t words = bench.bytes("offset.size") / sizeof(float);
-  const std::uint64_t count = words - most;
+  const std::uint64_t count = words - max;
   DeviceArray<float> from(words), to(words);
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   Measurements rows({{"offset", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
   double aligned = 0;
-  for (unsigned words_off = 0; words_off <= most; words_off += bench.is_quick() ? 4 : 1) {
+  for (unsigned words_off = 0; words_off <= max; words_off += bench.is_quick() ? 4 : 1) {
     const auto copy = [&] {
       copy_shifted<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(from.data(), to.data(),
                                                                              count, words_off);

@@ -52,10 +52,10 @@ std::string remark(double rate, const Yardsticks& of, std::uint64_t stride) {
 }
 
 /// Every stride up to that of a sector, with `quick` powers of two alone; then powers of two and
-/// `most`.
-std::vector<std::uint64_t> strides(std::uint64_t most, bool quick) {
-  std::vector<std::uint64_t> all = sizes_up_to(1, most, 2);
-  for (std::uint64_t s = 3; s < std::min(most, words_of_sector) && !quick; ++s) all.push_back(s);
+/// `max`.
+std::vector<std::uint64_t> strides(std::uint64_t max, bool quick) {
+  std::vector<std::uint64_t> all = sizes_up_to(1, max, 2);
+  for (std::uint64_t s = 3; s < std::min(max, words_of_sector) && !quick; ++s) all.push_back(s);
   std::ranges::sort(all);
   const auto rest = std::ranges::unique(all);
   all.erase(rest.begin(), rest.end());
@@ -66,15 +66,15 @@ std::vector<std::uint64_t> strides(std::uint64_t most, bool quick) {
 
 Table stride(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.options().count("stride.most");
+  const std::uint64_t max = bench.options().count("stride.most");
   const std::uint64_t words = bench.bytes("stride.size") / sizeof(float);
-  const std::uint64_t count = words / most;  // words to copy, the same with every stride
+  const std::uint64_t count = words / max;  // words to copy, the same with every stride
   DeviceArray<float> from(words), to(words);
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   Measurements rows({{"stride", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
   Yardsticks yardsticks;
-  for (const std::uint64_t s : strides(most, bench.is_quick())) {
+  for (const std::uint64_t s : strides(max, bench.is_quick())) {
     const auto copy = [&] {
       copy_strided<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(from.data(), to.data(),
                                                                              count, s);

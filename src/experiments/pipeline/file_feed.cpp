@@ -27,11 +27,11 @@ using storage::DataFile;
 /// The leaves of a rank's part that a pass reads: 4 GiB at most, so that slow storage takes
 /// seconds.
 Range leaves_to_read(const Bench& bench, const io::Source& source) {
-  const std::uint64_t most = std::uint64_t{bench.is_quick() ? 1U : 4U} << 30;
+  const std::uint64_t max = std::uint64_t{bench.is_quick() ? 1U : 4U} << 30;
   const Range mine = shardstream::shard(source.order().count(), leaf_elements,
                                         static_cast<std::uint64_t>(bench.rank()),
                                         static_cast<std::uint64_t>(bench.at_once()));
-  return intersection(mine, {mine.first, most / size_of(source.type())});
+  return intersection(mine, {mine.first, max / size_of(source.type())});
 }
 
 /// A rank's part of a data set, read in some way.

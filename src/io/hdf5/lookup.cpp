@@ -15,8 +15,8 @@ namespace shardstream::io {
 namespace {
 
 /// The limit of visited links: a file may have millions, but a message needs only a few.
-constexpr std::size_t most_links_visited = 20'000;
-constexpr std::size_t most_names_listed = 10;
+constexpr std::size_t max_links_visited = 20'000;
+constexpr std::size_t max_names_listed = 10;
 
 void expect_readable_file(const std::string& name) {
   struct stat status {};
@@ -84,7 +84,7 @@ struct Visit {
 
 herr_t note_dataset(hid_t group, const char* path, const H5L_info_t* link, void* user) {
   auto& visit = *static_cast<Visit*>(user);
-  if (++visit.links > most_links_visited) return 1;
+  if (++visit.links > max_links_visited) return 1;
   if (link->type != H5L_TYPE_HARD && link->type != H5L_TYPE_SOFT) return 0;
   const hdf5::Object object(H5Oopen(group, path, visit.access.get()));
   if (object.valid() && H5Iget_type(object.get()) == H5I_DATASET) {
@@ -95,7 +95,7 @@ herr_t note_dataset(hid_t group, const char* path, const H5L_info_t* link, void*
 
 std::string joined(const std::vector<std::string>& names) {
   if (names.empty()) return "none";
-  const auto listed = std::min(names.size(), most_names_listed);
+  const auto listed = std::min(names.size(), max_names_listed);
   std::string text;
   for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + names[i];
   if (listed < names.size()) text += fmt::format(" and {} more", names.size() - listed);

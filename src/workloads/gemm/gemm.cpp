@@ -30,7 +30,7 @@ constexpr std::array rows = {
 };
 
 /// A matrix that is not named is generated, but hardly where its partner is somebody's data.
-void refuse_half_named(const Options& options) {
+void reject_half_named(const Options& options) {
   constexpr std::array<std::array<const char*, 2>, 2> pairs = {
       {{"input.a", "input.b"}, {"input.b", "input.a"}}};
   for (const auto& [named, other] : pairs) {
@@ -119,7 +119,7 @@ Scaled scaled_gemm(const Options& options, double factor, std::string_view grow)
 }  // namespace
 
 GemmOperands open_gemm(const Options& options) {
-  refuse_half_named(options);
+  reject_half_named(options);
   GemmOperands operands;
   operands.transpose_a = options.flag("gemm.transpose-a");
   operands.transpose_b = options.flag("gemm.transpose-b");
@@ -164,7 +164,7 @@ GemmOperands open_gemm(const Options& options) {
                                                                   {"gemm.k", "input.a"},
                                                                   {"gemm.k", "input.b"},
                                                                   {"gemm.n", "input.b"}}) {
-    refuse_size_of_file(options, size, matrix);
+    reject_size_of_file(options, size, matrix);
   }
   const bool named = !options.text("input.c").empty();
   if (named != (operands.beta != 0)) {

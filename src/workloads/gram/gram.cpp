@@ -33,10 +33,10 @@ std::string chosen_divisor(const Options& options, const GemmOperands& operands)
   return operands.center || operands.scale ? "n-1" : "1";
 }
 
-double divisor(const std::string& wish, const GemmOperands& operands) {
-  if (wish == "1") return 1;
+double divisor(const std::string& requested, const GemmOperands& operands) {
+  if (requested == "1") return 1;
   const auto samples = static_cast<double>(operands.k);
-  if (wish == "n") return samples;
+  if (requested == "n") return samples;
   if (operands.k > 1) return samples - 1;
   throw UsageError(fmt::format(
       "{}, which is one sample, and gram.divisor is n-1, which is 0: pass --gram.divisor n or 1",
@@ -74,7 +74,7 @@ GemmOperands open_data(const Options& options, const Normalizes& normalizes) {
                            options.count("gram.columns"));
   }
   for (const char* const size : {"gram.rows", "gram.columns"}) {
-    refuse_size_of_file(options, size, "input.data");
+    reject_size_of_file(options, size, "input.data");
   }
   const io::Matrix& a = *operands.a;
   operands.m = operands.n = operands.transpose_a ? a.columns() : a.rows();

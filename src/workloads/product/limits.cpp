@@ -69,16 +69,16 @@ measure::Ceiling multiply(device::Device& device, const launch::Session& session
   measure::StreamWork work;
   session.collectively([&] {
     plan = gemm::make_multiply_plan(precision, tile, on_host);
-    const std::uint64_t most = std::max(a_elements, b_elements);
-    random = {device, device::Memory::pinned, most};
-    raw = {device, device::Memory::device, most};
+    const std::uint64_t max = std::max(a_elements, b_elements);
+    random = {device, device::Memory::pinned, max};
+    raw = {device, device::Memory::device, max};
     a = {device, device::Memory::device, tiles * a_elements * element};
     b = {device, device::Memory::device, b_elements * element};
     c = {device, device::Memory::device, tiles * c_bytes};
     for (std::uint64_t i = 0; i < streams; ++i) work.streams.push_back(device.make_stream());
     device::Stream& stream = *work.streams[0];
-    generate(Generator::uniform, from, 1, 0, most, reinterpret_cast<std::byte*>(random.data()));
-    stream.upload(raw.data(), random.data(), most * size_of(from));
+    generate(Generator::uniform, from, 1, 0, max, reinterpret_cast<std::byte*>(random.data()));
+    stream.upload(raw.data(), random.data(), max * size_of(from));
     for (std::uint64_t i = 0; i < tiles; ++i) {
       stream.launch(gemm::canonicalize_kernel(),
                     {raw.data(), from, false, a.data() + i * a_elements * element, of_factors,
@@ -128,10 +128,10 @@ measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& o
 }  // namespace
 
 GemmRates ProductLimits::rates() const {
-  return {.link_up = std::min(read.least, up.least) * 1e9,
-          .link_down = down.least * 1e9,
-          .gather = gather ? gather->least * 1e9 : 1e12,
-          .flops = multiply.least * 1e9,
+  return {.link_up = std::min(read.min, up.min) * 1e9,
+          .link_down = down.min * 1e9,
+          .gather = gather ? gather->min * 1e9 : 1e12,
+          .flops = multiply.min * 1e9,
           .gathers_block = gathers_block};
 }
 
@@ -182,7 +182,7 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
       runtime.resources.cache, runtime.resources.host_memory, runtime.resources.ranks_on_host);
   const auto effort =
       measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
-  constexpr std::size_t most_gathered = std::size_t{64} << 20;
+  constexpr std::size_t max_gathered = std::size_t{64} << 20;
   ProductLimits limits{
       .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
                          effort.seconds),
@@ -193,7 +193,7 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
           device, *runtime.communicator, session, effort,
           std::clamp<std::uint64_t>(
               effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
-              most_gathered)),
+              max_gathered)),
       .gathers_block = runtime.communicator->blocks()};
   limits.read.conditions = reading_of(operands, runtime.options);
   limits.multiply.conditions = words_of(tile);

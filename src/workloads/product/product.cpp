@@ -69,11 +69,11 @@ void check_whole_numbers(const GemmOperands& operands) {
         "or --input.type i8 if its values are whole and from -128 to 127",
         matrix->name(), name_of(matrix->type()), name_of(safe_precision(matrix->type()))));
   }
-  if (operands.k > gemm::most_int8_k) {
+  if (operands.k > gemm::max_int8_k) {
     throw UsageError(
         fmt::format("sums of {} products in int8 can exceed 32 bits, in which they are added; at "
                     "most {} cannot: pass --product.precision fp32 or fp64, or cut the matrices",
-                    operands.k, gemm::most_int8_k));
+                    operands.k, gemm::max_int8_k));
   }
   if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
     throw UsageError(
@@ -100,7 +100,7 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
 /// bits, which nothing else in the fingerprint tells.
 constexpr int arithmetic_version = 2;
 
-void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
+void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
     throw UsageError(
         fmt::format("this program was built without a CBLAS, so that {} needs GPUs: install "
@@ -259,7 +259,7 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
       bytes ? "pass --product.precision fp32 or fp64 in place of int8, and no --input.type" : "");
 }
 
-void refuse_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
+void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
   // Elsewhere than on the command line it may be for another run.
   if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) return;
   throw UsageError(fmt::format(
@@ -291,10 +291,10 @@ void check_operands(const GemmOperands& operands) {
 
 GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
                        std::uint64_t device_memory, bool on_host) {
-  constexpr std::array wishes = {Decomposition::automatic, Decomposition::rows, Decomposition::grid,
-                                 Decomposition::split_k};
-  const auto wish = std::ranges::find(wishes, options.text("product.decomposition"),
-                                      [](Decomposition each) { return name_of(each); });
+  constexpr std::array choices = {Decomposition::automatic, Decomposition::rows,
+                                  Decomposition::grid, Decomposition::split_k};
+  const auto requested = std::ranges::find(choices, options.text("product.decomposition"),
+                                           [](Decomposition each) { return name_of(each); });
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision,
                                          on_host, operands.symmetric);
   GemmProblem problem{.m = operands.m,
@@ -306,14 +306,14 @@ GemmProblem problem_of(const GemmOperands& operands, const Options& options, std
                       .reads_c = operands.c != nullptr,
                       .stores_c = options.flag("output.store"),
                       .symmetric = operands.symmetric,
-                      .decomposition = *wish,
+                      .decomposition = *requested,
                       .box = box_of(options),
                       .ranks = ranks,
                       .device_memory = device_memory,
                       .on_host = on_host,
                       .streams = gemm::multiply_streams(on_host),
                       .tile = tile};
-  problem.other_bytes = (on_host ? 0 : gemm::most_workspace) +
+  problem.other_bytes = (on_host ? 0 : gemm::max_workspace) +
                         GemmPanels::normalization_bytes(operands, tile) +
                         VariableSums::device_bytes(operands, problem);
   return problem;
@@ -382,15 +382,15 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   const Resume& resume = *sinks.resume;
   const launch::Session& session = runtime.session;
   const bool on_host = runtime.resources.device_is_host;
-  session.collectively([&] { refuse_modes(runtime, name); });
+  session.collectively([&] { reject_modes(runtime, name); });
   const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
-  const auto least_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
+  const auto min_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
   const auto rank = static_cast<std::uint64_t>(session.rank());
   GemmProblem problem;
   // What never fits is refused before anything is measured.
   session.collectively([&] {
     problem = problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
-                         least_limit, on_host);
+                         min_limit, on_host);
     (void)plan_gemm(problem, {1, 1, 1, 1}, rank);
   });
   const pipeline::Ring ring =

@@ -31,7 +31,7 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
 
 /// Throws UsageError if the option `size` of generated matrices is given on the command line and
 /// the option `matrix` names a file.
-void refuse_size_of_file(const Options& options, std::string_view size, std::string_view matrix);
+void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix);
 
 /// "x.h5:/A is 4096 x 1024".
 std::string extents(const io::Matrix& matrix);

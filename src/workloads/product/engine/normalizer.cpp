@@ -29,14 +29,14 @@ double power_for(double deviation, gemm::Precision precision) {
 /// The root of the mean square of x - from. Squares are those of differences by the largest one, so
 /// that none is too large or too small for a double.
 template <class T>
-double deviation_of(const T* x, std::uint64_t samples, std::uint64_t apart, double from) {
+double deviation_of(const T* x, std::uint64_t samples, std::uint64_t pitch, double from) {
   double largest = 0, squares = 0;
   for (std::uint64_t s = 0; s < samples; ++s) {
-    largest = std::max(largest, std::abs(static_cast<double>(x[s * apart]) - from));
+    largest = std::max(largest, std::abs(static_cast<double>(x[s * pitch]) - from));
   }
   if (!(largest > 0) || !std::isfinite(largest)) return 0;
   for (std::uint64_t s = 0; s < samples; ++s) {
-    const double part = (static_cast<double>(x[s * apart]) - from) / largest;
+    const double part = (static_cast<double>(x[s * pitch]) - from) / largest;
     squares += part * part;
   }
   return largest * std::sqrt(squares / static_cast<double>(samples));
@@ -52,15 +52,15 @@ double rounded_shift(double first, double mean, double deviation) {
   return first + std::nearbyint(mean / unit) * unit;
 }
 
-/// One variable; `apart` elements from one sample to the next. `shift` null: nothing is subtracted.
+/// One variable; `pitch` elements from one sample to the next. `shift` null: nothing is subtracted.
 template <class T>
-void normalize(const T* x, std::uint64_t samples, std::uint64_t apart, gemm::Precision precision,
+void normalize(const T* x, std::uint64_t samples, std::uint64_t pitch, gemm::Precision precision,
                double* shift, double& scale) {
   const auto first = static_cast<double>(x[0]);
   double sum = 0;
-  for (std::uint64_t s = 0; s < samples; ++s) sum += static_cast<double>(x[s * apart]) - first;
+  for (std::uint64_t s = 0; s < samples; ++s) sum += static_cast<double>(x[s * pitch]) - first;
   const double mean = sum / static_cast<double>(samples);
-  const double deviation = deviation_of(x, samples, apart, shift != nullptr ? first + mean : 0);
+  const double deviation = deviation_of(x, samples, pitch, shift != nullptr ? first + mean : 0);
   if (shift != nullptr) *shift = rounded_shift(first, mean, deviation);
   scale = power_for(deviation, precision);
 }

@@ -127,8 +127,8 @@ void GemmPanels::measure_ring() {
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const Upload one = upload(batch);
     for (const Rectangle* each : {&one.a, &one.b}) {
-      const std::size_t least = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
-      sizes_.slot_bytes = std::max(sizes_.slot_bytes, least);
+      const std::size_t min = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
+      sizes_.slot_bytes = std::max(sizes_.slot_bytes, min);
     }
   }
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
@@ -243,8 +243,8 @@ GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
   made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
                      elements_of(extent.tiles.columns, tile.n, operands_.n));
   const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
-  made.a_apart = raw_a ? made.a.row_bytes() : made.a_ld * element_;
-  const std::size_t a = made.a.rows.count * made.a_apart, b = made.b.bytes();
+  made.a_pitch = raw_a ? made.a.row_bytes() : made.a_ld * element_;
+  const std::size_t a = made.a.rows.count * made.a_pitch, b = made.b.bytes();
   made.a_offset = raw_a ? 0 : plan_.column * a;
   // What is turned out of B's panel stands where an uploaded A's would.
   const bool turned = !raw_a && extent.a_from_b;
@@ -272,15 +272,15 @@ GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
   const Rectangle& rectangle = of_a ? all.a : all.b;
   const std::uint64_t step = of_a ? all.a_step : all.b_step;
   const std::uint64_t first = (of_a ? within : within - all.a_pieces) * step;
-  const std::size_t apart = of_a ? all.a_apart : rectangle.row_bytes();
+  const std::size_t pitch = of_a ? all.a_pitch : rectangle.row_bytes();
   return {batch, rectangle, intersection(rectangle.rows, {rectangle.rows.first + first, step}),
-          (of_a ? all.a_offset : all.b_offset) + first * apart, apart};
+          (of_a ? all.a_offset : all.b_offset) + first * pitch, pitch};
 }
 
 pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
   const Rows some = locate(number);
-  const Lines they = lines(some.rows.count, some.rectangle.row_bytes(), some.apart);
-  return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.apart};
+  const Lines they = lines(some.rows.count, some.rectangle.row_bytes(), some.pitch);
+  return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.pitch};
 }
 
 const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
@@ -330,12 +330,12 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   const Extent& extent = extents_[plan_.batch(number).super_tile];
   const GemmSuperTile& super_tile = extent.tiles;
   const Upload uploaded = upload(number);
-  const auto add = [&](const Rectangle& rectangle, std::size_t offset, std::size_t apart) {
+  const auto add = [&](const Rectangle& rectangle, std::size_t offset, std::size_t pitch) {
     if (rectangle.bytes() == 0) return;
-    add_words(stream, data + offset, lines(rectangle.rows.count, rectangle.row_bytes(), apart),
+    add_words(stream, data + offset, lines(rectangle.rows.count, rectangle.row_bytes(), pitch),
               sums_of(number));
   };
-  add(uploaded.a, uploaded.a_offset, uploaded.a_apart);
+  add(uploaded.a, uploaded.a_offset, uploaded.a_pitch);
   add(uploaded.b, uploaded.b_offset, uploaded.b.row_bytes());
   Own& own = own_[number % own_.size()];
   own.now = {};
@@ -364,14 +364,15 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
-GemmPanels::Lines GemmPanels::lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart) {
-  if (apart == row_bytes) return {1, rows * row_bytes, rows * row_bytes};
-  return {rows, row_bytes, apart};
+GemmPanels::Lines GemmPanels::lines(std::uint64_t rows, std::size_t row_bytes, std::size_t pitch) {
+  if (pitch == row_bytes) return {1, rows * row_bytes, rows * row_bytes};
+  return {rows, row_bytes, pitch};
 }
 
 void GemmPanels::add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
                            std::uint64_t* sum) {
-  stream.launch(gemm::word_sum_kernel(), {first, lines.row_bytes, sum, lines.rows, lines.apart});
+  stream.launch(gemm::word_checksum_kernel(),
+                {first, lines.row_bytes, sum, lines.rows, lines.pitch});
 }
 
 const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uploaded,

@@ -82,7 +82,7 @@ class GemmPanels {
   /// On the device: plan.batch_sums() word sums of each batch, in order, complete once they have
   /// arrived: of its upload; where a panel is gathered that both sides of C's check go by, also of
   /// all its parts as they were sent, then of all as they came.
-  const std::uint64_t* sums_there() const { return sums_.data(); }
+  const std::uint64_t* device_sums() const { return sums_.data(); }
   /// What is wrong with the uploads of the batches and with what was gathered, whose sums on the
   /// device were `there`; empty if nothing. After their pieces have been read.
   std::string failure(Range batches, const std::uint64_t* there) const;
@@ -112,7 +112,7 @@ class GemmPanels {
     Rectangle a, b;
     // Bytes from the start of the batch: of this rank's parts; of B's panel, or its raw part.
     std::size_t a_offset, b_offset, b_panel;
-    std::size_t a_apart;           ///< bytes from one row of A's part to the next
+    std::size_t a_pitch;           ///< bytes from one row of A's part to the next
     std::size_t bytes;             ///< of the batch, with room for the others' parts
     std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
     std::uint64_t a_pieces, b_pieces;
@@ -130,14 +130,14 @@ class GemmPanels {
     std::uint64_t batch;
     Rectangle rectangle;
     Range rows;
-    std::size_t offset, apart;  ///< bytes
+    std::size_t offset, pitch;  ///< bytes
   };
   /// Rows as they lie on the device: dense ones are one row, others whole words of 8 bytes each.
   struct Lines {
     std::uint64_t rows;
-    std::size_t row_bytes, apart;  ///< from one row to the next
+    std::size_t row_bytes, pitch;  ///< from one row to the next
 
-    std::size_t bytes() const { return rows * apart; }
+    std::size_t bytes() const { return rows * pitch; }
   };
   /// What a batch in the ring has besides what is uploaded.
   struct Own {
@@ -169,7 +169,7 @@ class GemmPanels {
                             Own& own);
   const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own, const GemmSuperTile& super_tile);
-  static Lines lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart);
+  static Lines lines(std::uint64_t rows, std::size_t row_bytes, std::size_t pitch);
   static void add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
                         std::uint64_t* sum);
   void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
@@ -199,7 +199,7 @@ class GemmPanels {
   device::Buffer<double> shift_, scale_;
   std::vector<Own> own_;
   std::vector<Kept> kept_;                        ///< of each block, if the plan keeps B
-  device::Buffer<std::uint64_t> sums_;            ///< on the device, as sums_there() has them
+  device::Buffer<std::uint64_t> sums_;            ///< on the device, as device_sums() has them
   std::vector<std::atomic<std::uint64_t>> read_;  ///< likewise, by the readers
 };
 

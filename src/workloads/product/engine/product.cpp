@@ -74,8 +74,8 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   lanes_ = {device, Memory::device, buffers.lanes};
   for (std::uint64_t i = 0; i < plan_.held_tiles; ++i) stations_.emplace_back(device);
   constexpr std::size_t size = sizeof(double);
-  check_apart_ = (buffers.z + buffers.row_squares + buffers.column_squares) / size;
-  check_ = {device, Memory::device, plan_.check_slices * check_apart_};
+  check_pitch_ = (buffers.z + buffers.row_squares + buffers.column_squares) / size;
+  check_ = {device, Memory::device, plan_.check_slices * check_pitch_};
   z_ = check_.data();
   row_squares_ = z_ + buffers.z / size;
   column_squares_ = row_squares_ + buffers.row_squares / size;
@@ -235,7 +235,7 @@ void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
   stream.launch(gemm::add_products_kernel(),
                 {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld,
                  panels.y, extent.columns.count, z_, row_squares_, column_squares_,
-                 block == plan_.own_blocks.first, plan_.check_slices, check_apart_});
+                 block == plan_.own_blocks.first, plan_.check_slices, check_pitch_});
 }
 
 /// Adds the slices of the current super-tile into the first one. Runs after its last
@@ -244,7 +244,7 @@ void GemmProduct::join_slices(device::Stream& stream) {
   if (tiles_of(waiting_.end() - 1) == 0) return;
   double* const sums = check_.data();
   for (std::uint64_t half = plan_.check_slices / 2; half > 0; half /= 2) {
-    const std::uint64_t count = half * check_apart_;
+    const std::uint64_t count = half * check_pitch_;
     stream.launch(gemm::add_kernel(), {sums, sums + count, sums, gemm::Precision::fp64, count});
   }
 }
@@ -336,7 +336,7 @@ void GemmProduct::among_layers(device::Stream& stream, const Call& call) {
 
 /// The sums of all layers, added in their order.
 void GemmProduct::gather_check(device::Stream& stream) {
-  const std::uint64_t count = check_apart_;
+  const std::uint64_t count = check_pitch_;
   among_layers(stream, [&](device::Stream& on) {
     layers_->all_gather(on, check_.data(), checks_.data(), count * sizeof(double));
     variables_.gather(on, *layers_);
@@ -369,7 +369,7 @@ void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
 /// Some rows of tiles `first` and so on, one for each layer.
 void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_tile,
                                 std::uint64_t first, Range rows) {
-  const std::uint64_t nodes = plan_.most_nodes;
+  const std::uint64_t nodes = plan_.max_nodes;
   const std::size_t bytes = rows.count * row_bytes_, offset = rows.first * row_bytes_;
   const auto place = [&](const device::Buffer<std::byte>& buffer, std::uint64_t layer,
                          std::uint64_t node) {

@@ -119,7 +119,7 @@ class GemmProduct {
   /// Z, and the squares of A's rows and of B's column tiles, of the super-tile at work, slice by
   /// slice; of split-k also all layers'.
   device::Buffer<double> check_, checks_;
-  std::uint64_t check_apart_ = 0;  ///< doubles of a slice
+  std::uint64_t check_pitch_ = 0;  ///< doubles of a slice
   /// In check_, of the first slice.
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;
   device::Buffer<std::byte> send_, receive_;  ///< of the exchange

@@ -58,7 +58,7 @@ std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t cou
     return gemm::round_elements(how.type, how.precision, how.on_host, from, count, to);
   }
   const std::uint64_t bytes = count * how.element;
-  return from == to ? gemm::word_sum(to, bytes) : gemm::copy_words(from, bytes, to);
+  return from == to ? gemm::word_checksum(to, bytes) : gemm::copy_with_checksum(from, bytes, to);
 }
 
 bool readers_round(const GemmOperands& operands, bool of_b, bool on_host) {

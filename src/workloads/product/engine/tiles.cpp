@@ -77,8 +77,8 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
   row_verdicts_ = {device, Memory::device, plan.problem.streams * plan.problem.tile.m};
   reports_ = {device, Memory::device, tiles_.size()};
   if (operands.c) {
-    c_there_ = {device, Memory::device, tile_bytes_};
-    c_here_ = {device, Memory::pinned, tile_bytes_};
+    c_device_ = {device, Memory::device, tile_bytes_};
+    c_host_ = {device, Memory::pinned, tile_bytes_};
     c_read_ = device.make_event();
     c_added_ = device.make_event();
   }
@@ -158,7 +158,7 @@ void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
     stream.launch(gemm::mirror_kernel(),
                   {data, tile.rows.count, edges.n, static_cast<unsigned>(element_)});
   }
-  stream.launch(gemm::word_sum_kernel(), {data, tile.rows.count * row_bytes_, &report->words});
+  stream.launch(gemm::word_checksum_kernel(), {data, tile.rows.count * row_bytes_, &report->words});
   if (mirrors_leave) mirror(stream, tile, data, report);
   stream.record(*station.finished_);
   drain_.push(*station.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
@@ -201,12 +201,12 @@ void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
     read_c(tile);
     runtime_.session.heartbeat().move();
     const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
-    tile.c_words = gemm::word_sum(c_here_.data(), bytes);
+    tile.c_words = gemm::word_checksum(c_host_.data(), bytes);
     stream.wait(*c_added_);  // perhaps on another stream
-    stream.upload(c_there_.data(), c_here_.data(), bytes);
+    stream.upload(c_device_.data(), c_host_.data(), bytes);
     stream.record(*c_read_);
-    stream.launch(gemm::word_sum_kernel(), {c_there_.data(), bytes, &report->c_words});
-    c = c_there_.data();
+    stream.launch(gemm::word_checksum_kernel(), {c_device_.data(), bytes, &report->c_words});
+    c = c_device_.data();
   }
   stream.launch(gemm::finish_kernel(),
                 {data, operands_.precision, tile.rows.count, tile.columns.count, ld,
@@ -234,12 +234,12 @@ void GemmTiles::covariance(device::Stream& stream, const Tile& tile, std::byte* 
                                             .threshold = &report->verdict.detection_threshold});
 }
 
-/// Into c_here_, dense, in C's type.
+/// Into c_host_, dense, in C's type.
 void GemmTiles::read_c(const Tile& tile) {
   const std::uint64_t columns = tile.columns.count, count = tile.rows.count * columns;
   const ElementType type = operands_.c->type();
   if (type == type_) {
-    return operands_.c->read(tile.rows, tile.columns, c_here_.data(), columns * element_);
+    return operands_.c->read(tile.rows, tile.columns, c_host_.data(), columns * element_);
   }
   c_stored_.resize(count * size_of(type));
   operands_.c->read(tile.rows, tile.columns, c_stored_.data(), columns * size_of(type));
@@ -247,10 +247,10 @@ void GemmTiles::read_c(const Tile& tile) {
     using T = typename decltype(of)::type;
     const auto* const from = reinterpret_cast<const T*>(c_stored_.data());
     if (type_ == ElementType::f64) {
-      std::transform(from, from + count, reinterpret_cast<double*>(c_here_.data()),
+      std::transform(from, from + count, reinterpret_cast<double*>(c_host_.data()),
                      [](T x) { return static_cast<double>(x); });
     } else {
-      std::transform(from, from + count, reinterpret_cast<float*>(c_here_.data()),
+      std::transform(from, from + count, reinterpret_cast<float*>(c_host_.data()),
                      [](T x) { return static_cast<float>(x); });
     }
   });
@@ -266,7 +266,7 @@ void GemmTiles::mirror(device::Stream& stream, Tile& tile, const std::byte* data
   // All of it, so that what pads its rows is what padded the tile's columns.
   stream.launch(gemm::transpose_kernel(),
                 {data, edge, edge, edge, turned, edge, static_cast<unsigned>(element_)});
-  stream.launch(gemm::word_sum_kernel(),
+  stream.launch(gemm::word_checksum_kernel(),
                 {turned, tile.columns.count * row_bytes_, &report->mirror_words});
   stream.record(*station.finished_);
   station.pushed_ = drain_.push(
@@ -283,7 +283,7 @@ void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number, const
   group.missing = batches.count + (unsettled != nullptr ? 1 : 0);
   stream.record(*group.finished);
   drain_.push(*group.finished,
-              reinterpret_cast<const std::byte*>(panels.sums_there() + batches.first * each),
+              reinterpret_cast<const std::byte*>(panels.device_sums() + batches.first * each),
               batches.count, each * sizeof(std::uint64_t),
               [this, &group, &panels, each](Range some, const std::byte* sums) {
                 std::copy_n(sums, some.count * each * sizeof(std::uint64_t),
@@ -324,7 +324,7 @@ void GemmTiles::take(Tile& tile, Range rows, const std::byte* data) {
 
 void GemmTiles::take_mirror(Tile& tile, Range rows, const std::byte* data) {
   to_->write({tile.columns.first + rows.first, rows.count}, tile.rows, data, row_bytes_);
-  tile.mirror_words += gemm::word_sum(data, rows.count * row_bytes_);
+  tile.mirror_words += gemm::word_checksum(data, rows.count * row_bytes_);
   arrived(tile, rows.count);
 }
 

@@ -158,7 +158,7 @@ class GemmTiles {
 
   device::Buffer<gemm::RowVerdict> row_verdicts_;  ///< scratch: of a tile for each stream
   device::Buffer<Report> reports_;
-  device::Buffer<std::byte> c_there_, c_here_;       ///< one tile of C0
+  device::Buffer<std::byte> c_device_, c_host_;      ///< one tile of C0
   std::vector<std::byte> c_stored_;                  ///< the same as stored, where that differs
   std::unique_ptr<device::Event> c_read_, c_added_;  ///< behind its upload, and its use
   device::Buffer<std::byte> mirrors_;                ///< on their way out

@@ -19,7 +19,7 @@ constexpr std::uint64_t usual_ring = 3, longest_ring = 8;  // one batch in each 
 constexpr std::uint64_t grid_ranks = 8;  // below, the panels of rows are gathered as quickly
 
 std::uint64_t batches_of(const Shape& shape, const Extents& extents) {
-  return product({extents.super_tiles, shape.most_blocks});
+  return product({extents.super_tiles, shape.max_blocks});
 }
 
 /// Of batches in device memory; the longest ones hide a slow download behind their windows.
@@ -41,7 +41,7 @@ struct Candidate {
 std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
   std::uint64_t bytes = 0;
   for (const Pass& pass : passes) {
-    const std::uint64_t of_pass = of_blocks(upload_bytes, shape, pass, shape.most_blocks);
+    const std::uint64_t of_pass = of_blocks(upload_bytes, shape, pass, shape.max_blocks);
     bytes = sum({bytes, product({pass.count, of_pass})});
   }
   return bytes;
@@ -55,8 +55,8 @@ std::vector<Candidate> candidates_of(const Shape& shape, const GemmRates& rates)
     return device_bytes(shape, extents, ring) <= shape.problem.device_memory;
   };
   for (const Cut& cut : cuts_of(shape)) {
-    if (work > most_work && !candidates.empty()) break;
-    if (!fits(least_extents(shape, cut), 1)) continue;
+    if (work > max_work && !candidates.empty()) break;
+    if (!fits(min_extents(shape, cut), 1)) continue;
     work += work_of(shape, cut);
     const std::vector<Pass> passes = passes_of(shape, cut);
     const Extents extents = extents_of(cut, passes);
@@ -67,9 +67,9 @@ std::vector<Candidate> candidates_of(const Shape& shape, const GemmRates& rates)
       shortest = longest;
     }
     for (std::uint64_t ring = shortest; ring <= longest && fits(extents, ring); ++ring) {
-      const std::uint64_t windows =
-          cut.keeps_b ? std::min(most_window(shape, ring), ring > 4 ? ring - 4 : 1)
-                      : most_window(shape, ring);
+      const std::uint64_t windows = cut.keeps_b
+                                        ? std::min(max_window(shape, ring), ring > 4 ? ring - 4 : 1)
+                                        : max_window(shape, ring);
       for (std::uint64_t window = 1; window <= windows; ++window) {
         candidates.push_back(
             {cut, extents, ring, window, predict(shape, rates, passes, ring, window), uploads});
@@ -80,16 +80,16 @@ std::vector<Candidate> candidates_of(const Shape& shape, const GemmRates& rates)
 }
 
 /// The least that any cut needs.
-std::uint64_t least_memory(const Shape& shape) {
-  std::uint64_t least = UINT64_MAX;
+std::uint64_t min_memory(const Shape& shape) {
+  std::uint64_t min = UINT64_MAX;
   std::vector<Cut> cuts = cuts_of(shape);
   std::ranges::reverse(cuts);
   for (const Cut& cut : cuts) {
-    if (device_bytes(shape, least_extents(shape, cut), 1) >= least) continue;
+    if (device_bytes(shape, min_extents(shape, cut), 1) >= min) continue;
     const Extents extents = extents_of(cut, passes_of(shape, cut));
-    least = std::min(least, device_bytes(shape, extents, rings_of(shape, extents).first));
+    min = std::min(min, device_bytes(shape, extents, rings_of(shape, extents).first));
   }
-  return least;
+  return min;
 }
 
 void keep_fast(std::vector<Candidate>& candidates, double tolerance) {
@@ -102,10 +102,9 @@ void keep_fast(std::vector<Candidate>& candidates, double tolerance) {
 std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
   if (candidates.empty()) return std::nullopt;
   keep_fast(candidates, as_good);
-  const std::uint64_t least =
-      std::ranges::min_element(candidates, {}, &Candidate::uploads)->uploads;
+  const std::uint64_t min = std::ranges::min_element(candidates, {}, &Candidate::uploads)->uploads;
   std::erase_if(candidates, [&](const Candidate& each) {
-    return static_cast<double>(each.uploads) > uploads_alike * static_cast<double>(least);
+    return static_cast<double>(each.uploads) > uploads_alike * static_cast<double>(min);
   });
   keep_fast(candidates, alike);
   return *std::ranges::min_element(candidates, {}, [](const Candidate& each) {
@@ -138,9 +137,9 @@ std::vector<Place> layered(const GemmProblem& problem) {
   for (const std::uint64_t depth : numbers_of_parts(whole.segments)) {
     const std::uint64_t layer = problem.ranks / depth;
     if (depth == 1 || layer == 0) continue;
-    const std::uint64_t most_columns =
+    const std::uint64_t max_columns =
         has_columns && !problem.symmetric ? std::min(layer, whole.tile_columns) : 1;
-    for (std::uint64_t columns = 1; columns <= most_columns; ++columns) {
+    for (std::uint64_t columns = 1; columns <= max_columns; ++columns) {
       const std::uint64_t rows = layer / columns, busy = std::min(rows, whole.tile_rows);
       all.push_back({Decomposition::split_k, {busy, columns, depth}});
       if (rows > busy) all.push_back({Decomposition::split_k, {rows, columns, depth}});
@@ -160,7 +159,7 @@ std::string why_not_split(const GemmProblem& problem) {
          "most 64 tiles";
 }
 
-void refuse_grid_of_symmetric(const GemmProblem& problem) {
+void reject_grid_of_symmetric(const GemmProblem& problem) {
   if (!problem.symmetric) return;
   throw UsageError(
       "--product.decomposition grid, or a --product.box with columns, is not for gram, whose tiles "
@@ -176,7 +175,7 @@ Place place_of(const GemmProblem& problem, const Box& box) {
     throw UsageError(
         fmt::format("--product.box {} {}: pass another one, or leave it out", name_of(box), why));
   };
-  if (box.columns > 1) refuse_grid_of_symmetric(problem);
+  if (box.columns > 1) reject_grid_of_symmetric(problem);
   if (problem.decomposition != Decomposition::automatic && problem.decomposition != kind) {
     refuse(fmt::format("is {}, and --product.decomposition is {}", name_of(kind),
                        name_of(problem.decomposition)));
@@ -202,7 +201,7 @@ std::vector<Place> places_of(const GemmProblem& problem, std::vector<GemmAlterna
     case Decomposition::rows:
       return {rows};
     case Decomposition::grid:
-      refuse_grid_of_symmetric(problem);
+      reject_grid_of_symmetric(problem);
       return grids(ranks);
     case Decomposition::split_k:
       if (why_not.empty()) return ranks > 1 ? layered(problem) : std::vector{rows};
@@ -290,7 +289,7 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, const Pass& pass) {
   const GemmProblem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
   Effort effort;
-  effort.blocks = real(shape.most_blocks) - (shape.begins_shallow ? 2 : 0);  // whole ones
+  effort.blocks = real(shape.max_blocks) - (shape.begins_shallow ? 2 : 0);  // whole ones
   effort.tiles = real(pass.tiles);
   effort.upload = real(upload_bytes(shape, pass, tile.k)) / rates.link_up;
   effort.gather = real(gather_bytes(shape, pass, tile.k)) / rates.gather;
@@ -306,7 +305,7 @@ Effort effort_of(const Shape& shape, const GemmRates& rates, const Pass& pass) {
 }
 
 std::uint64_t depth_of_last(const Shape& shape, std::uint64_t blocks) {
-  return shape.depth({shape.most_blocks - blocks, blocks}).count;
+  return shape.depth({shape.max_blocks - blocks, blocks}).count;
 }
 
 /// How super-tiles follow one another in a ring.
@@ -316,7 +315,7 @@ class Schedule {
       : ring_(real(ring)),
         window_(real(depth_of_last(shape, window)) / real(shape.problem.tile.k)),
         first_(shape.begins_shallow ? 0.25 : 1),
-        reused_(product({super_tiles, shape.most_blocks}) > ring),
+        reused_(product({super_tiles, shape.max_blocks}) > ring),
         free_(real(ring - window)) {}
 
   /// Until the first batch is there.
@@ -333,7 +332,7 @@ class Schedule {
   /// they share the rank's CPUs and its host's memory.
   double step(const Effort& effort) const {
     const double steady = effort.blocks * period(effort) + effort.exchange + effort.behind;
-    return std::max(steady + drain_apart(effort) + stall(effort),
+    return std::max(steady + separate_drain(effort) + stall(effort),
                     effort.blocks * effort.upload + effort.drain);
   }
 
@@ -387,7 +386,7 @@ class Schedule {
 
   /// What of the drain lies beside neither the window nor the next super-tile's first batch (or its
   /// window, if that is all of it), which compute tile by tile: for that the next one waits.
-  double drain_apart(const Effort& effort) const {
+  double separate_drain(const Effort& effort) const {
     const double next = window_ < effort.blocks ? 1 : window_;
     return std::max(0.0, effort.drain - left_of_window(effort) - next * effort.compute);
   }
@@ -420,11 +419,10 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
     const Shape shape(problem, place.second);
     const std::optional<Candidate> best = best_of(candidates_of(shape, rates));
     if (!best) {
-      const std::uint64_t least = least_memory(shape);
-      need = std::min(need, least);
-      choices.considered.push_back(
-          {place.first, place.second, 0,
-           fmt::format("it needs {} of device memory", format_size(least))});
+      const std::uint64_t min = min_memory(shape);
+      need = std::min(need, min);
+      choices.considered.push_back({place.first, place.second, 0,
+                                    fmt::format("it needs {} of device memory", format_size(min))});
       continue;
     }
     choices.considered.push_back({place.first, place.second, best->seconds(), {}});
@@ -440,12 +438,12 @@ Choices choose(const GemmProblem& problem, const GemmRates& rates) {
                        seconds(possible.front()) <= as_good * seconds(*fastest);
   choices.chosen = rows_do ? possible.front() : *fastest;
   shorten(choices.considered, *choices.chosen);
-  const Decomposition wish = problem.decomposition;
+  const Decomposition requested = problem.decomposition;
   if (problem.box) {
     choices.why = "as product.box asks for";
-  } else if (wish == Decomposition::split_k && problem.ranks == 1) {
+  } else if (requested == Decomposition::split_k && problem.ranks == 1) {
     choices.why = "one rank has all of K, so that split-k has nothing to share";
-  } else if (wish != Decomposition::automatic) {
+  } else if (requested != Decomposition::automatic) {
     choices.why = "as product.decomposition asks for";
   } else if (possible.size() == 1) {
     choices.why = problem.ranks == 1 ? "one rank has all rows" : "auto considers nothing else here";
@@ -483,9 +481,9 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
   }
   if (shape.problem.reads_c) {
     const std::uint64_t rows =
-        std::min(product({shape.most_rows, shape.problem.tile.m}), shape.problem.m);
+        std::min(product({shape.max_rows, shape.problem.tile.m}), shape.problem.m);
     const std::uint64_t columns =
-        std::min(product({shape.most_columns, shape.problem.tile.n}), shape.problem.n);
+        std::min(product({shape.max_columns, shape.problem.tile.n}), shape.problem.n);
     prediction.upload_seconds +=
         real(product({rows, columns, shape.c_element}) / shape.box.depth) / rates.link_up;
   }
@@ -496,7 +494,7 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
   return prediction;
 }
 
-std::uint64_t most_window(const Shape& shape, std::uint64_t ring) {
+std::uint64_t max_window(const Shape& shape, std::uint64_t ring) {
   if (shape.box.depth > 1) return 1;
   return std::min(shape.blocks / shape.segments, ring);  // of the shortest segment
 }

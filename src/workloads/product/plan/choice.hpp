@@ -39,6 +39,6 @@ GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<
 
 /// The largest window that a ring allows, of batches of one segment of K. With split-k there is
 /// none but the last batch: tiles leave once their sums have been exchanged.
-std::uint64_t most_window(const Shape& shape, std::uint64_t ring);
+std::uint64_t max_window(const Shape& shape, std::uint64_t ring);
 
 }  // namespace shardstream::workloads

@@ -95,8 +95,8 @@ void count_traffic(GemmPlan& plan, const Shape& shape) {
         .rows = rows.count, .columns = columns.count, .tiles = plan.count_tiles({rows, columns})};
     add(plan.exchanged, exchange_bytes(shape, all));
   }
-  const std::uint64_t least = min_uploads(shape, plan.row, plan.column, plan.layer);
-  plan.min_uploads = std::min(least, plan.uploads);
+  const std::uint64_t min = min_uploads(shape, plan.row, plan.column, plan.layer);
+  plan.min_uploads = std::min(min, plan.uploads);
   const std::uint64_t c = c_uploads(plan);
   plan.uploads = sum({plan.uploads, c});
   plan.min_uploads = sum({plan.min_uploads, c});
@@ -126,9 +126,9 @@ void cut(GemmPlan& plan, const Choice& choice) {
   plan.first_of = choice.cut.first_of;
   plan.keeps_b = choice.cut.keeps_b;
   plan.passes = passes_with_tiles(choice.shape, choice.cut);
-  plan.most_rows = choice.extents.rows;
-  plan.most_columns = choice.extents.columns;
-  plan.most_tiles = choice.extents.tiles;
+  plan.max_rows = choice.extents.rows;
+  plan.max_columns = choice.extents.columns;
+  plan.max_tiles = choice.extents.tiles;
   plan.held_tiles = choice.extents.held_tiles;
   plan.ring = choice.ring;
   plan.window = choice.window;
@@ -270,12 +270,12 @@ std::vector<GemmAdd> GemmPlan::fold() const {
 }
 
 std::string_view GemmPlan::bound_by() const {
-  const double most =
+  const double max =
       std::max({compute_seconds, upload_seconds, gather_seconds, exchange_seconds, drain_seconds});
-  if (compute_seconds == most) return "computing";
-  if (upload_seconds == most) return "host link";
-  if (gather_seconds == most) return "all-gathers";
-  return exchange_seconds == most ? "exchange" : "download";
+  if (compute_seconds == max) return "computing";
+  if (upload_seconds == max) return "host link";
+  if (gather_seconds == max) return "all-gathers";
+  return exchange_seconds == max ? "exchange" : "download";
 }
 
 }  // namespace shardstream::workloads

@@ -213,7 +213,7 @@ struct GemmLayout {
   std::uint64_t levels = 1;
   std::uint64_t check_slices = 1;  ///< gemm::check_slices() of all rows
   // With split-k:
-  std::uint64_t most_nodes = 1;     ///< of any rank
+  std::uint64_t max_nodes = 1;      ///< of any rank
   std::uint64_t exchange_rows = 0;  ///< of a tile, exchanged at once; perhaps fewer at last
 };
 
@@ -245,8 +245,8 @@ struct GemmPlan : GemmLayout, GemmTimes {
   /// The passes that have computed tiles on some rank: row pass * column_passes + column pass, in
   /// order. A super-tile each.
   std::vector<std::uint64_t> passes;
-  std::uint64_t most_rows = 0, most_columns = 0;  ///< of tiles, in any rank's largest super-tile
-  std::uint64_t most_tiles = 0;                   ///< computed ones, likewise
+  std::uint64_t max_rows = 0, max_columns = 0;  ///< of tiles, in any rank's largest super-tile
+  std::uint64_t max_tiles = 0;                  ///< computed ones, likewise
   /// Tiles that have accumulators: those of a super-tile, or if keeps_b of all of any rank's.
   std::uint64_t held_tiles = 0;
 

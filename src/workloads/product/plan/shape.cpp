@@ -38,15 +38,15 @@ Range rows_within(Range of, const Cut& cut, std::uint64_t pass) {
 /// Cuts that keep B: the first row pass computes while most is uploaded, the others' tiles leave
 /// while the next one's panels come.
 void add_keeping(std::vector<Cut>& cuts, const Shape& shape) {
-  constexpr std::uint64_t most_parts = 4, most_firsts = 16;
-  const std::uint64_t rows = shape.most_rows, firsts = std::min(rows, most_firsts);
+  constexpr std::uint64_t max_parts = 4, max_firsts = 16;
+  const std::uint64_t rows = shape.max_rows, firsts = std::min(rows, max_firsts);
   if (shape.problem.symmetric || shape.box.depth > 1 || gemm::splits(shape.problem.precision)) {
     return;
   }
   for (std::uint64_t first = 1; first < firsts; ++first) {
     const std::uint64_t rest = rows - rows * first / firsts;
     for (const std::uint64_t parts : numbers_of_parts(rest)) {
-      if (parts > most_parts) break;
+      if (parts > max_parts) break;
       cuts.push_back({parts + 1, 1, first, firsts, true});
     }
   }
@@ -84,17 +84,17 @@ void widen(Pass& pass, const Shape& shape, const GemmSuperTile& tiles) {
 
 /// Any cut keeps its largest super-tile's accumulators in memory, goes through the rows of A once
 /// for each column pass and through B once for each row pass.
-std::uint64_t least_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b) {
+std::uint64_t min_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b) {
   const std::uint64_t tiles =
       shape.problem.device_memory / product({shape.tile_bytes, shape.accumulators()});
-  std::uint64_t least = UINT64_MAX;
-  for (const std::uint64_t column_passes : numbers_of_parts(shape.most_columns)) {
-    const std::uint64_t rows = tiles / ceil_div(shape.most_columns, column_passes);
+  std::uint64_t min = UINT64_MAX;
+  for (const std::uint64_t column_passes : numbers_of_parts(shape.max_columns)) {
+    const std::uint64_t rows = tiles / ceil_div(shape.max_columns, column_passes);
     if (rows == 0) continue;
-    const std::uint64_t row_passes = ceil_div(shape.most_rows, rows);
-    least = std::min(least, sum({product({column_passes, a}), product({row_passes, b})}));
+    const std::uint64_t row_passes = ceil_div(shape.max_rows, rows);
+    min = std::min(min, sum({product({column_passes, a}), product({row_passes, b})}));
   }
-  return least;
+  return min;
 }
 
 }  // namespace
@@ -133,8 +133,8 @@ std::uint64_t segments_of(const GemmProblem& problem) {
 
 std::vector<std::uint64_t> numbers_of_parts(std::uint64_t count) {
   std::vector<std::uint64_t> parts{1};
-  for (std::uint64_t most = count; most > 1; most = ceil_div(count, parts.back())) {
-    parts.push_back(ceil_div(count, most - 1));
+  for (std::uint64_t max = count; max > 1; max = ceil_div(count, parts.back())) {
+    parts.push_back(ceil_div(count, max - 1));
   }
   return parts;
 }
@@ -156,8 +156,8 @@ Shape::Shape(const GemmProblem& of, const Box& in)
                  .tile_columns = ceil_div(of.n, of.tile.n),
                  .segments = workloads::segments_of(of),
                  .check_slices = gemm::check_slices(of.m)},
-      most_rows(ceil_div(tile_rows, in.rows)),
-      most_columns(ceil_div(tile_columns, in.columns)),
+      max_rows(ceil_div(tile_rows, in.rows)),
+      max_columns(ceil_div(tile_columns, in.columns)),
       panel_element(gemm::panel_element_bytes(of.precision, of.on_host)),
       a_element(of.a.raw ? of.a.element_bytes : panel_element),
       b_element(of.b.raw ? of.b.element_bytes : panel_element),
@@ -168,16 +168,16 @@ Shape::Shape(const GemmProblem& of, const Box& in)
   blocks = ceil_div(of.k, of.tile.k) + (begins_shallow ? 2 : 0);
   for (std::uint64_t layer = 0; layer < in.depth; ++layer) {
     const Range own = segments_of(layer);
-    most_blocks = std::max(most_blocks, blocks_of(own).count);
+    max_blocks = std::max(max_blocks, blocks_of(own).count);
     Stack stack;
     for (std::uint64_t segment = own.first; segment < own.end(); ++segment) {
       levels = std::max<std::uint64_t>(levels, stack.nodes().size() + 1);
       stack.push({0, segment});
     }
-    most_nodes = std::max<std::uint64_t>(most_nodes, stack.nodes().size());
+    max_nodes = std::max<std::uint64_t>(max_nodes, stack.nodes().size());
   }
   if (in.depth == 1) return;
-  const std::uint64_t row = product({in.depth, most_nodes, of.tile.n, c_element});
+  const std::uint64_t row = product({in.depth, max_nodes, of.tile.n, c_element});
   const std::uint64_t fitting = std::max<std::uint64_t>(exchange_buffer / row / 8 * 8, 8);
   exchange_rows = std::min(fitting, of.tile.m);
 }
@@ -219,8 +219,8 @@ bool Shape::a_from_b(Range rows, Range columns) const {
 
 std::vector<Cut> cuts_of(const Shape& shape) {
   std::vector<Cut> cuts;
-  const std::vector<std::uint64_t> column_passes = numbers_of_parts(shape.most_columns);
-  for (const std::uint64_t row_passes : numbers_of_parts(shape.most_rows)) {
+  const std::vector<std::uint64_t> column_passes = numbers_of_parts(shape.max_columns);
+  for (const std::uint64_t row_passes : numbers_of_parts(shape.max_rows)) {
     for (const std::uint64_t each : column_passes) cuts.push_back({row_passes, each});
   }
   std::ranges::stable_sort(cuts, {}, &Cut::passes);
@@ -270,10 +270,10 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
   if (cut.keeps_b) {
     for (std::uint64_t pass = 0; pass < cut.row_passes; ++pass) {
       // Rank 0, with the most of all rows, has the most of every pass, or another one a row more.
-      const std::uint64_t rows = rows_within({0, shape.most_rows}, cut, pass).count;
-      const std::uint64_t tiles = product({rows, shape.most_columns});
+      const std::uint64_t rows = rows_within({0, shape.max_rows}, cut, pass).count;
+      const std::uint64_t tiles = product({rows, shape.max_columns});
       passes.push_back({.rows = rows,
-                        .columns = shape.most_columns,
+                        .columns = shape.max_columns,
                         .tiles = tiles,
                         .drained = tiles,
                         .uploaded_rows = rows,
@@ -282,8 +282,8 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
     return passes;
   }
   if (!shape.problem.symmetric) {  // rank 0 has the most of everything
-    for (const PartSize rows : sizes_of(shape.most_rows, cut.row_passes)) {
-      for (const PartSize columns : sizes_of(shape.most_columns, cut.column_passes)) {
+    for (const PartSize rows : sizes_of(shape.max_rows, cut.row_passes)) {
+      for (const PartSize columns : sizes_of(shape.max_columns, cut.column_passes)) {
         const std::uint64_t tiles = rows.size * columns.size, count = rows.parts * columns.parts;
         if (count == 0) continue;
         passes.push_back({.rows = rows.size,
@@ -341,12 +341,12 @@ Extents extents_of(const Cut& cut, const std::vector<Pass>& passes) {
   return extents;
 }
 
-Extents least_extents(const Shape& shape, const Cut& cut) {
+Extents min_extents(const Shape& shape, const Cut& cut) {
   if (!shape.problem.symmetric) return extents_of(cut, passes_of(shape, cut));
   const std::uint64_t all = product({shape.tile_rows, shape.tile_rows + 1}) / 2;
   const std::uint64_t ranks = shape.box.rows * shape.box.columns;
   const std::uint64_t tiles = ceil_div(all, product({cut.passes(), ranks}));
-  return {.rows = ceil_div(shape.most_rows, cut.row_passes),
+  return {.rows = ceil_div(shape.max_rows, cut.row_passes),
           .columns = 1,
           .tiles = tiles,
           .super_tiles = 1,
@@ -385,15 +385,15 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
   buffers.row_squares = room({rows, sizeof(double)});
   buffers.column_squares = room({extents.columns, sizeof(double)});
   buffers.slices = shape.check_slices;
-  buffers.verdicts = sum({room({shape.most_rows, shape.most_columns,
+  buffers.verdicts = sum({room({shape.max_rows, shape.max_columns,
                                 sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
                           room({problem.streams, tile.m, sizeof(gemm::RowVerdict)}),
-                          room({extents.super_tiles, shape.most_blocks,
+                          room({extents.super_tiles, shape.max_blocks,
                                 shape.box.batch_sums(problem.symmetric), sizeof(std::uint64_t)})});
   buffers.accumulators = room({shape.levels, extents.held_tiles, shape.tile_bytes});
   if (extents.keeps_b) {
     buffers.kept_b = product(
-        {shape.most_blocks, sum({transposed_b ? buffers.b_factor : buffers.b_panel, buffers.y})});
+        {shape.max_blocks, sum({transposed_b ? buffers.b_factor : buffers.b_panel, buffers.y})});
   }
   if (tile.lanes > 1) buffers.lanes = room({tile.lanes, extents.tiles, shape.tile_bytes});
   if (problem.reads_c) buffers.c_tile = room({shape.tile_bytes});
@@ -404,7 +404,7 @@ GemmBuffers buffers_of(const Shape& shape, const Extents& extents) {
     buffers.gathered_z =
         product({shape.box.depth, sum({buffers.z, buffers.row_squares, buffers.column_squares})});
     buffers.send = buffers.receive =
-        room({shape.box.depth, shape.most_nodes, shape.exchange_rows, tile.n, shape.c_element});
+        room({shape.box.depth, shape.max_nodes, shape.exchange_rows, tile.n, shape.c_element});
   }
   return buffers;
 }
@@ -460,7 +460,7 @@ std::uint64_t exchange_bytes(const Shape& shape, const Pass& pass) {
       sum({product({pass.rows, tile.m, pass.columns}), product({pass.rows, tile.m}), pass.columns});
   return product(
       {shape.box.depth - 1,
-       sum({product({ceil_div(pass.tiles, shape.box.depth), shape.most_nodes, shape.tile_bytes}),
+       sum({product({ceil_div(pass.tiles, shape.box.depth), shape.max_nodes, shape.tile_bytes}),
             product({sums, sizeof(double)})})});
 }
 
@@ -479,17 +479,17 @@ std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t c
            shape.box.rows;
   };
   if (!problem.symmetric) {
-    return least_of_whole(shape, of_a(shape.rows_of(row)), of_b(shape.columns_of(column)));
+    return min_of_whole(shape, of_a(shape.rows_of(row)), of_b(shape.columns_of(column)));
   }
   // Cuts into more super-tiles than needed upload more: the first ones that fit are looked at.
-  std::uint64_t least = UINT64_MAX, work = 0;
+  std::uint64_t min = UINT64_MAX, work = 0;
   for (const Cut& cut : cuts_of(shape)) {
-    if (work > most_work && least < UINT64_MAX) break;
+    if (work > max_work && min < UINT64_MAX) break;
     const auto fits = [&](const Extents& extents) {
       return product({extents.tiles, shape.accumulators(), shape.tile_bytes}) <=
              problem.device_memory;
     };
-    if (!fits(least_extents(shape, cut))) continue;
+    if (!fits(min_extents(shape, cut))) continue;
     work += work_of(shape, cut);
     if (!fits(extents_of(cut, passes_of(shape, cut)))) continue;
     std::uint64_t bytes = 0;
@@ -497,9 +497,9 @@ std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t c
       const auto [rows, columns] = super_tile_of(shape, cut, pass, row, column);
       bytes = sum({bytes, shape.a_from_b(rows, columns) ? 0 : of_a(rows), of_b(columns)});
     }
-    least = std::min(least, bytes);
+    min = std::min(min, bytes);
   }
-  return least;
+  return min;
 }
 
 }  // namespace shardstream::workloads

@@ -49,7 +49,7 @@ Range depth_of(Range blocks, std::uint64_t tile_k, bool begins_shallow);
 struct Shape : GemmLayout {
   Shape(const GemmProblem& problem, const Box& box);
 
-  std::uint64_t most_rows, most_columns, most_blocks = 0;        ///< of any rank
+  std::uint64_t max_rows, max_columns, max_blocks = 0;           ///< of any rank
   std::uint64_t panel_element, a_element, b_element, c_element;  ///< bytes, A's and B's as uploaded
   std::uint64_t tile_bytes;                                      ///< of an accumulator
 
@@ -114,7 +114,7 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut);
 /// A measure of what passes_of() takes, and how much of that is spent on a choice where less has
 /// found something: some tenths of a second.
 std::uint64_t work_of(const Shape& shape, const Cut& cut);
-inline constexpr std::uint64_t most_work = 4'000'000;
+inline constexpr std::uint64_t max_work = 4'000'000;
 
 /// The largest of all passes.
 struct Extents {
@@ -125,7 +125,7 @@ struct Extents {
 };
 Extents extents_of(const Cut& cut, const std::vector<Pass>& passes);
 /// No larger than extents_of() in anything, and quickly known.
-Extents least_extents(const Shape& shape, const Cut& cut);
+Extents min_extents(const Shape& shape, const Cut& cut);
 
 GemmBuffers buffers_of(const Shape& shape, const Extents& extents);
 std::uint64_t batch_bytes(const GemmBuffers& buffers);  ///< of one in the ring

@@ -160,8 +160,8 @@ std::vector<std::string> describe(const GemmPlan& plan) {
   if (plan.alternatives.size() > 1) lines.push_back("considered: " + alternatives(plan));
   lines.push_back(of_the_rank(plan));
   lines.push_back(fmt::format(
-      "super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(), plan.most_rows,
-      plan.most_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
+      "super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(), plan.max_rows,
+      plan.max_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
   if (plan.keeps_b) lines.back() += "; B stays in device memory for all of them";
   if (!plan.idle) lines.push_back(of_batches(plan));
   lines.push_back(of_memory(plan));
