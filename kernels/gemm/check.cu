@@ -154,6 +154,38 @@ struct Staged {
   }
 };
 
+/// Adds the block's products to Z. Each slice of threads has left its part of them in `shared`, and
+/// `offset` is that of the depth's slice in Z.
+template <unsigned Columns, unsigned Slices>
+__device__ void write_products(const AddProductsArgs& args, const double* shared,
+                               std::uint64_t offset) {
+  constexpr unsigned results = block_rows * Columns;
+  for (unsigned at = threadIdx.x; at < results; at += threads) {
+    double total = 0;
+    for (unsigned s = 0; s < Slices; ++s) total += shared[s * results + at];
+    const std::uint64_t row = std::uint64_t{blockIdx.x} * block_rows + at / Columns;
+    const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
+    if (row >= args.rows || column >= args.tiles) continue;
+    double& z = args.z[offset + row * args.tiles + column];
+    z = args.first ? total : z + total;
+  }
+}
+
+/// Adds the squares of the block's rows of A, which its threads have in parts.
+template <class T, unsigned Columns>
+__device__ void write_row_squares(const AddProductsArgs& args, double* shared, double squares,
+                                  std::uint64_t offset) {
+  __syncthreads();
+  shared[Staged<T, Columns>::pack() * block_rows + Staged<T, Columns>::row()] = squares;
+  __syncthreads();
+  const std::uint64_t row = std::uint64_t{blockIdx.x} * block_rows + threadIdx.x;
+  if (threadIdx.x >= block_rows || row >= args.rows) return;
+  double total = 0;
+  for (unsigned s = 0; s < 4; ++s) total += shared[s * block_rows + threadIdx.x];
+  double& all = args.row_squares[offset + row];
+  all = args.first ? total : all + total;
+}
+
 template <class T, unsigned Columns>
 __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs args, bool packs) {
   constexpr unsigned groups = Columns / 4, slices = threads / 16 / groups;
@@ -204,25 +236,8 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
     }
   }
   __syncthreads();
-  const std::uint64_t first_row = std::uint64_t{blockIdx.x} * block_rows;
-  for (unsigned at = t; at < results; at += threads) {
-    double total = 0;
-    for (unsigned s = 0; s < slices; ++s) total += shared[s * results + at];
-    const std::uint64_t row = first_row + at / Columns;
-    const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
-    if (row >= args.rows || column >= args.tiles) continue;
-    double& z = args.z[offset + row * args.tiles + column];
-    z = args.first ? total : z + total;
-  }
-  if (blockIdx.y != 0) return;  // for all threads of the block
-  __syncthreads();
-  shared[Staged<T, Columns>::pack() * block_rows + Staged<T, Columns>::row()] = squares;
-  __syncthreads();
-  if (t >= block_rows || first_row + t >= args.rows) return;
-  double total = 0;
-  for (unsigned s = 0; s < 4; ++s) total += shared[s * block_rows + t];
-  double& all = args.row_squares[offset + first_row + t];
-  all = args.first ? total : all + total;
+  write_products<Columns, slices>(args, shared, offset);
+  if (blockIdx.y == 0) write_row_squares<T, Columns>(args, shared, squares, offset);
 }
 
 /// The sum over the block's threads; valid in thread 0.

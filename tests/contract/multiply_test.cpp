@@ -20,7 +20,7 @@ using device::Buffer;
 using device::Memory;
 using Bytes = std::vector<std::byte>;
 
-/// Bits of a significand, the leading one counted.
+/// The bits of a significand, including the leading one.
 int significant_bits(Precision precision) {
   switch (precision) {
     case Precision::fp64:
@@ -45,7 +45,7 @@ double cut_to(Precision precision, double value) {
   return std::ldexp(std::trunc(std::ldexp(fraction, bits)), exponent - bits);
 }
 
-/// IEEE half precision of a value that has one, not subnormal.
+/// The IEEE half of a value that it can represent as a normal number.
 std::uint16_t half_bits(double value) {
   if (value == 0) return 0;
   int exponent = 0;
@@ -60,7 +60,7 @@ void put(Bytes& bytes, std::size_t index, T value) {
   std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-/// Values that the precision holds exactly, as its panel.
+/// A panel with values that the precision can represent.
 Bytes encode(const std::vector<double>& values, Precision precision, bool on_host) {
   const std::size_t each = panel_element_bytes(precision, on_host);
   Bytes bytes(values.size() * each);
@@ -81,7 +81,7 @@ Bytes encode(const std::vector<double>& values, Precision precision, bool on_hos
   return bytes;
 }
 
-/// Row-major.
+/// A row-major matrix.
 struct Matrix {
   std::size_t rows, columns;
   std::vector<double> values = std::vector<double>(rows * columns);
@@ -105,7 +105,7 @@ Matrix small_integers(std::size_t rows, std::size_t columns, unsigned seed) {
   return made;
 }
 
-/// Followed in each row by what is no number.
+/// With NaNs after the elements of each row.
 Matrix widened(const Matrix& of, std::size_t columns) {
   Matrix made{of.rows, columns};
   for (std::size_t i = 0; i < of.rows; ++i) {
@@ -122,7 +122,7 @@ Matrix transposed(const Matrix& of) {
   return made;
 }
 
-/// Values of many magnitudes, so that sums of their products are rounded; all those of int8.
+/// Values of many magnitudes, so that sums of their products are rounded; for int8, all values.
 Matrix uneven(std::size_t rows, std::size_t columns, Precision precision, unsigned seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> size(0.5, 1);
@@ -154,7 +154,7 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     if (on_host_ && !host_multiply_exists()) GTEST_SKIP() << "this build has no CBLAS";
   }
 
-  /// The shapes to multiply: a GPU's library wants edges of 16.
+  /// The shapes to multiply. A GPU's library needs edges that are multiples of 16.
   std::vector<Tile> shapes() const {
     std::vector<Tile> all = {{16, 16, 16}, {48, 32, 64}, {128, 64, 96}};
     if (on_host_) all.insert(all.end(), {{1, 1, 1}, {7, 5, 3}, {40, 104, 24}});
@@ -178,8 +178,8 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     return made;
   }
 
-  /// The tiles of a b, each dense, as bytes; as many blocks of K as a is wide, one launch each. The
-  /// first of them `shallow`: in a quarter, a quarter and a half.
+  /// The dense tiles of a b, as bytes, with one launch per block of K. If `shallow`, the first
+  /// block is computed as a quarter, a quarter and a half.
   Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b,
               bool shallow = false) {
     const std::vector<TileAt> all = all_tiles(a.rows / tile.m, b.columns / tile.n);
@@ -263,9 +263,9 @@ TEST_P(Multiply, SmallIntegersAreExact) {
   }
 }
 
-/// Each tile by itself, from a B panel of its own width, against the same among others. The largest
-/// shape is one that the run itself takes.
-TEST_P(Multiply, ATileHasTheSameBitsWhereverItLies) {
+/// Compares each tile, computed alone from a B panel of its own width, with the same tile among
+/// others. The largest shape is one that runs use.
+TEST_P(Multiply, TheBitsOfATileDoNotDependOnItsPosition) {
   const Tile usual = tile_for(500, 300, 400, precision_, on_host_);
   for (const Tile& tile : {Tile{48, 32, 64}, Tile{128, 64, 96}, usual}) {
     constexpr std::size_t across = 2, along = 3, blocks = 2;
@@ -321,8 +321,8 @@ TEST_P(Multiply, ALaneSumsItsPartOfEachBlock) {
   EXPECT_EQ(wrong, 0U) << plan->algorithm();
 }
 
-/// Tiles that are computed with the algorithm of a larger one.
-TEST_P(Multiply, TheBitsAreThoseOfTheTileWhoseAlgorithmItIs) {
+/// Compares tiles with those of a larger tile that has the same algorithm.
+TEST_P(Multiply, TheBitsDependOnTheAlgorithmNotOnTheSizeOfTheTile) {
   if (on_host_) GTEST_SKIP() << "a host's tiles are no parts of others";
   const Tile large{2048, 2048, 320};
   Tile small{1024, 512, large.k};
@@ -347,7 +347,7 @@ TEST_P(Multiply, TheBitsAreThoseOfTheTileWhoseAlgorithmItIs) {
   EXPECT_EQ(differ, 0U) << "rows of tiles";
 }
 
-/// An exact sum would not show a change of the order. That of int8 has to be.
+/// Exact sums would not reveal a change of the order. Only those of int8 must be exact.
 TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
   const Tile tile{48, 32, 64};
   const Matrix a = uneven(tile.m, tile.k, precision_, 3), b = uneven(tile.k, tile.n, precision_, 4);
@@ -363,8 +363,8 @@ TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
         sizes += std::abs(product);
       }
       const long double error = std::abs(sum_at(got, i * tile.n + j) - sum);
-      // Twice the worst of k roundings, for tensor cores, which cut off; tf32's elements are exact.
-      // Of fp32x3 the products of low parts are 2^-12 of the others, so that one left out shows.
+      // Twice the maximum of k roundings, since tensor cores truncate; tf32's elements are exact.
+      // With fp32x3, products of low parts are 2^-12 of the others, so a missing one is detected.
       const long double unit = precision_ == Precision::fp64 ? 0x1p-53L : 0x1p-24L;
       EXPECT_LE(error, splits(precision_) ? 0x1p-18L * sizes
                                           : 2 * static_cast<long double>(tile.k) * unit * sizes);
@@ -382,7 +382,7 @@ using MultiplyInt8 = Multiply;
 INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8),
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
-/// As many of the largest products as a sum may have, and of those with the other sign.
+/// Sums with the maximum number of the largest products, of either sign.
 TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
   const Tile tile{16, 16, 1024};
   Matrix a{tile.m, (max_int8_k + tile.k - 1) / tile.k * tile.k}, b{a.columns, tile.n};
@@ -400,7 +400,7 @@ TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
   EXPECT_GT((max_int8_k + 1) * 128 * 128, 0x7fffffffU);
 }
 
-TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
+TEST(TileFor, CoversWithEqualTilesThatAreMultiplesOfTheGranule) {
   struct Rule {
     bool on_host;
     std::uint64_t max, coarse, fine;
@@ -421,8 +421,8 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
   }
 }
 
-/// So that threads have tiles to share.
-TEST(TileFor, EdgesOfHostsAreAHalfFrom128ElementsToTheLongestOrAQuarterOfDeepSums) {
+/// The threads of a host need several tiles to share.
+TEST(TileFor, HostsHaveTwoTilesPerEdgeAndFourForTallProducts) {
   for (const auto& [precision, longest] :
        {std::pair{Precision::fp32, 512U}, std::pair{Precision::fp64, 384U}}) {
     for (const std::uint64_t x : {1, 7, 128, 129, 384, 511, 513, 1024, 1500, 2048, 4097, 65537}) {
@@ -440,7 +440,7 @@ TEST(TileFor, EdgesOfHostsAreAHalfFrom128ElementsToTheLongestOrAQuarterOfDeepSum
   }
 }
 
-TEST(TileFor, EveryEdgeIsItsOwn) {
+TEST(TileFor, EdgesAreChosenIndependently) {
   EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{3072, 2304, 3008}));
   EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
   EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 5120, 8}));
@@ -454,7 +454,7 @@ TEST(TileFor, EveryEdgeIsItsOwn) {
   }
 }
 
-TEST(TileFor, ACThatFillsNoDeviceHasLanes) {
+TEST(TileFor, TallProductsHaveLanesUnlessCFillsTheDevice) {
   const auto tall = [](std::uint64_t edge, std::uint64_t k, bool on_host = false) {
     return tile_for(edge, edge, k, Precision::fp32, on_host, true);
   };
@@ -479,7 +479,7 @@ TEST(TileFor, ACThatFillsNoDeviceHasLanes) {
   }
 }
 
-TEST(TileFor, TilesFitCWithTheAlgorithmOfLargerOnes) {
+TEST(TileFor, SmallerTilesPadLessAndKeepTheAlgorithm) {
   EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, false),
             (Tile{1024, 4096, 4096, 1, 4096, 4096}));
   EXPECT_EQ(tile_for(12345, 6789, 23456, Precision::fp32, false),
@@ -498,7 +498,7 @@ TEST(TileFor, TilesFitCWithTheAlgorithmOfLargerOnes) {
   }
 }
 
-TEST(TileFor, RowsOfFloatsAreFurtherApart) {
+TEST(TileFor, RowsOfFloatsHaveALargerPitch) {
   struct Rows {
     std::uint64_t k, on_gpu, on_host;
   };
@@ -544,7 +544,7 @@ TEST(Precisions, HaveNamesAndSizes) {
   EXPECT_EQ(accumulator_bytes(Precision::fp64), 8U);
 }
 
-TEST(MultiplyPlans, ABuildWithoutTheLibrarySaysSo) {
+TEST(MultiplyPlans, ABuildWithoutTheLibraryThrows) {
   if (host_multiply_exists()) {
     EXPECT_FALSE(make_multiply_plan(Precision::fp32, {8, 8, 8}, true)->algorithm().empty());
   } else {

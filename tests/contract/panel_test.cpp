@@ -1,4 +1,4 @@
-// Conversions, transposes and word sums around a matrix product, on every backend.
+// Conversions, transposes and checksums before and after a matrix product, on every backend.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using device::Memory;
 using Bytes = std::vector<std::byte>;
 
 struct Format {
-  int bits;      // of a significand, the leading one counted
+  int bits;      // of a significand, including the leading one
   int last_bit;  // exponent of the smallest subnormal number
   int overflow;  // exponent of the first power of two that is infinite
 };
@@ -33,7 +33,7 @@ Format format_of(Precision precision) {
       return {53, -1074, 1024};
     case Precision::fp32:
     case Precision::fp32x3:
-    case Precision::int8:  // whose values are floats, too
+    case Precision::int8:  // its values are floats, too
       return {24, -149, 128};
     case Precision::tf32:
       return {11, -136, 128};
@@ -45,8 +45,8 @@ Format format_of(Precision precision) {
   return {};
 }
 
-/// Rounding by its definition: a whole number of the last bit's units. A long double holds every
-/// source.
+/// Rounding by its definition: to a multiple of the last bit's unit. A long double holds every
+/// value of the stored types.
 double plainly_rounded(Precision precision, long double x) {
   if (x == 0 || !std::isfinite(x)) return static_cast<double>(x);
   const Format format = format_of(precision);
@@ -90,7 +90,7 @@ bool same(double a, double b) {
          std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-/// What is hard to round to some precision, then numbers of random bits.
+/// Numbers that are hard to round to some precision, then numbers with random bits.
 template <class T>
 std::vector<T> hard_values(std::size_t count) {
   std::vector<T> values;
@@ -98,7 +98,7 @@ std::vector<T> hard_values(std::size_t count) {
     using Limits = std::numeric_limits<T>;
     std::vector<double> around = {0,       1,       65504,    65520,          65536,
                                   0x1p-14, 0x1p-24, 0x1p-126, 0x1.fffffep127, 0x1.ffcp-15};
-    for (const int bits : {8, 11, 24}) {  // a tie above an even and above an odd number
+    for (const int bits : {8, 11, 24}) {  // ties above an even and above an odd number
       around.push_back(1 + std::ldexp(1, -bits));
       around.push_back(1 + std::ldexp(3, -bits));
     }
@@ -117,7 +117,7 @@ std::vector<T> hard_values(std::size_t count) {
     using Unsigned = std::make_unsigned_t<T>;
     for (unsigned high = 0; high < 8 * sizeof(T); ++high) {
       for (const int low : {0, 7, 8, 10, 11, 23, 24, 25, 39, 52, 53, 54}) {
-        // A tie to `low` bits below the highest one, alone and one more and one less
+        // A tie at `low` bits below the highest one, and its two neighbours
         std::uint64_t x = std::uint64_t{1} << high;
         if (low <= static_cast<int>(high))
           x |= std::uint64_t{1} << (high - static_cast<unsigned>(low));
@@ -204,7 +204,7 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
   }
 }
 
-TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
+TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
   constexpr std::uint64_t rows = 70, columns = 132;
   struct Case {
     bool shift, scale, by_row, transposed;
@@ -261,8 +261,9 @@ TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
   });
 }
 
-/// The same panel, be it rounded by readers or on the device; in place where elements do not grow.
-TEST_F(PanelKernels, ReadersRoundAsTheDeviceDoes) {
+/// Panels rounded by readers equal panels rounded on the device, also in place if elements do not
+/// grow.
+TEST_F(PanelKernels, ReadersAndTheDeviceRoundEqually) {
   constexpr std::uint64_t count = 4099;
   for_element_types([&](ElementType from, auto zero) {
     const auto values = hard_values<decltype(zero)>(count);
@@ -293,7 +294,7 @@ TEST_F(PanelKernels, ReadersRoundAsTheDeviceDoes) {
   });
 }
 
-TEST(PanelWork, ReadersRoundWhatDoesNotGrowUnlessItIsCentred) {
+TEST(PanelWork, ReadersRoundElementsThatDoNotGrowAndAreNotCentred) {
   using enum PanelWork;
   for (const bool on_host : {false, true}) {
     EXPECT_FALSE(readers_round(ElementType::f32, Precision::fp32, on_host));
@@ -311,7 +312,7 @@ TEST(PanelWork, ReadersRoundWhatDoesNotGrowUnlessItIsCentred) {
   }
 }
 
-TEST_F(PanelKernels, TransposesTurnElementsOfAnySize) {
+TEST_F(PanelKernels, TransposesHandleElementsOfAnySize) {
   constexpr std::uint64_t shapes[][4] = {{1, 1, 1, 1},         {1, 263, 264, 1},
                                          {13, 67, 67, 13},     {64, 128, 128, 64},
                                          {132, 260, 264, 140}, {262, 130, 132, 264}};
@@ -356,7 +357,7 @@ TEST_F(PanelKernels, AMirroredTileIsSymmetric) {
   }
 }
 
-/// Against the sums as they are defined, one element after another.
+/// Compares with the definition of the sums, element by element.
 template <class T>
 void expect_row_sums(ElementType type) {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
@@ -387,7 +388,7 @@ void expect_row_sums(ElementType type) {
   }
 }
 
-TEST(RowSums, AreThoseOfOneElementAfterAnother) {
+TEST(RowSums, EqualTheSumsOfSingleElements) {
   expect_row_sums<float>(ElementType::f32);
   expect_row_sums<double>(ElementType::f64);
   expect_row_sums<std::int32_t>(ElementType::i32);
@@ -425,7 +426,7 @@ TEST_F(PanelKernels, WordChecksumsCoverEveryByte) {
   }
 }
 
-TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGapsBetween) {
+TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGaps) {
   const Bytes bytes = random_bytes(6'000'000, 4);
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
@@ -452,7 +453,7 @@ TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGapsBetween) {
   }
 }
 
-TEST_F(PanelKernels, ZeroSetsItsBytesAlone) {
+TEST_F(PanelKernels, ZeroSetsOnlyItsBytes) {
   const auto data = test::on_device(*device_, *stream_, Bytes(1000, std::byte{7}));
   stream_->launch(zero_kernel(), {data.data() + 13, 263});
   const Bytes got = test::from_device(*stream_, data);
@@ -478,7 +479,7 @@ struct Finish : PanelKernels {
               double beta) {
     const auto tile = random_values(rows * ld, 1), c0 = random_values(rows * columns, 2);
     const Buffer<T> out(*device_, Memory::device, rows * columns);
-    // Without C0, with it, in its place, and in the tile's
+    // Without C0, with C0, and in the memory of C0 and of the tile
     for (const int way : {0, 1, 2, 3}) {
       const auto device_c0 = test::on_device(*device_, *stream_, c0);
       const auto device_tile = test::on_device(*device_, *stream_, tile);

@@ -1,4 +1,4 @@
-// Centred and scaled variables on every backend: their sums, and what a tile becomes by them.
+// Centred and scaled variables on every backend: their sums, and the correction of a tile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ struct Variables : ::testing::Test {
     bool operator==(const Got&) const = default;
   };
 
-  /// Of the samples in the rows of `data`: in B's panel, or turned in A's. Taken `times` times, the
-  /// first overwrites.
+  /// The sums of the samples in the rows of `data`, in B's panel or, transposed, in A's. They are
+  /// added `times` times, of which the first overwrites.
   Got sums(const std::vector<float>& data, Precision precision, std::uint64_t variables,
            std::uint64_t depth, bool by_row, int times) {
     const std::uint64_t rows = by_row ? variables : depth, columns = by_row ? depth : variables;
@@ -60,8 +60,8 @@ struct Variables : ::testing::Test {
 constexpr Precision rounding[] = {Precision::fp64, Precision::fp32, Precision::tf32,
                                   Precision::bf16, Precision::fp16, Precision::fp32x3};
 
-/// Small whole numbers: every order of additions is exact.
-TEST_F(Variables, SumsOfWholeNumbersAreExactInBothPanels) {
+/// Small integers, for which every order of additions is exact.
+TEST_F(Variables, SumsOfIntegersAreExactInBothPanels) {
   constexpr std::uint64_t shapes[][2] = {{1, 1},    {1, 7001},   {3, 9001}, {33, 263}, {263, 33},
                                          {1031, 2}, {128, 1024}, {600, 1},  {70, 2049}};
   std::mt19937 random(11);
@@ -86,7 +86,7 @@ TEST_F(Variables, SumsOfWholeNumbersAreExactInBothPanels) {
   }
 }
 
-/// Also where additions round: a super-tile takes a variable from either.
+/// Also if additions round, since a super-tile may use the sums of either panel.
 TEST_F(Variables, SumsHaveTheSameBitsInBothPanels) {
   constexpr std::uint64_t variables = 77, depth = 3001;
   std::mt19937 random(5);
@@ -121,7 +121,7 @@ struct Settled {
   std::uint64_t unsettled;
 };
 
-/// Two layers of two segments each, all in the first one but for 1 that each of the others has.
+/// Two layers of two segments each. Each segment but the first has 1; the first has the rest.
 Settled settle(device::Device& device, device::Stream& stream, const std::vector<double>& sums,
                const std::vector<double>& squares, const std::vector<double>& scales,
                double samples, bool center, bool scale, Precision precision) {
@@ -148,7 +148,7 @@ Settled settle(device::Device& device, device::Stream& stream, const std::vector
 }
 
 TEST_F(Variables, FactorsUndoTheScaleOrTheDeviation) {
-  // A mean of 2 and a variance of 4; none; sums that are not finite.
+  // A mean of 2 and a variance of 4; no variance; sums that are not finite.
   const std::vector<double> sums{200, 0, nan, 10, 50}, squares{800, 0, 10, inf, 100};
   const std::vector<double> scales{0.5, 1, 1, 1, 1024};
   const Settled raw =
@@ -170,9 +170,9 @@ TEST_F(Variables, FactorsUndoTheScaleOrTheDeviation) {
   EXPECT_EQ(about_zero.factors[4], 1.0 / 10);
 }
 
-TEST_F(Variables, OnlyWhatAnotherShiftWouldHelpIsUnsettled) {
+TEST_F(Variables, VariablesAreUnsettledOnlyIfAnotherShiftWouldHelp) {
   const auto unsettled = [&](double sum, double squares, bool center, Precision precision) {
-    // More than a block of a GPU has.
+    // More variables than one block of a GPU processes.
     return settle(*device_, *stream_, std::vector(300, sum), std::vector(300, squares),
                   std::vector(300, 1.0), 100, center, false, precision)
         .unsettled;
@@ -251,7 +251,8 @@ TEST_F(Variables, TilesAreCorrectedInDoubles) {
   expect_covariances<double>(*device_, *stream_, Precision::fp64);
 }
 
-/// As numpy.corrcoef clips them, but with a diagonal of ones; not what is beyond the tile.
+/// Clipped like numpy.corrcoef, but with a diagonal of ones. Elements beyond the tile do not
+/// change.
 template <class T>
 void expect_correlated(device::Device& device, device::Stream& stream, Precision precision) {
   constexpr T above = T{1} + std::numeric_limits<T>::epsilon(), no_number = nan;
@@ -281,7 +282,7 @@ void expect_correlated(device::Device& device, device::Stream& stream, Precision
   }
 }
 
-TEST_F(Variables, CorrelationsLieBetweenOnes) {
+TEST_F(Variables, CorrelationsAreBetweenMinusOneAndOne) {
   expect_correlated<float>(*device_, *stream_, Precision::bf16);
   expect_correlated<double>(*device_, *stream_, Precision::fp64);
 }

@@ -54,7 +54,7 @@ Box layers_alone() {
 }
 
 /// What a rank downloads at once. The order: of each tile its mirror, what the device says of it,
-/// and itself; behind the last tile the word sums of all batches.
+/// and itself; behind the last tile the checksums of all batches.
 struct Download {
   enum class Of { mirror, report, tile, sums } of;
   GemmTile tile;

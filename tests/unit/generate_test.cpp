@@ -1,4 +1,4 @@
-// The generators: known values, ranges, and independence of how a range is cut.
+// The generators: known values, ranges, and independence of the division into pieces.
 #include "kernels/data/generate.hpp"
 
 #include <gtest/gtest.h>
@@ -21,12 +21,12 @@ std::vector<T> generated(Generator generator, ElementType type, std::uint64_t fi
 }
 
 TEST(Generate, MixIsSplitMix64) {
-  // The first outputs of the published generator for the state 0.
+  // The first outputs of the published generator for state 0.
   EXPECT_EQ(mix(0x9e3779b97f4a7c15u), 0xe220a8397b1dcdafu);
   EXPECT_EQ(mix(0x9e3779b97f4a7c15u * 2), 0x6e789e6aa1b965f4u);
 }
 
-TEST(Generate, AnyCutOfARangeGivesTheSameElements) {
+TEST(Generate, AnyDivisionOfARangeGivesTheSameElements) {
   constexpr std::uint64_t count = 1000;
   for (const auto generator : {Generator::uniform, Generator::ramp}) {
     for (const auto type : all_element_types) {
@@ -63,7 +63,8 @@ TEST(Generate, UniformFillsItsRange) {
     min = std::min(min, x);
     max = std::max(max, x);
   }
-  // The mean of n uniform numbers has a standard deviation of 1/sqrt(12 n): six of them allowed.
+  // The mean of n uniform numbers has a standard deviation of 1/sqrt(12 n); six of them are
+  // allowed.
   EXPECT_NEAR(sum / count, 0.5, 6 * 0.2887 / 256);
   EXPECT_GE(min, 0.0);
   EXPECT_LT(min, 0.001);

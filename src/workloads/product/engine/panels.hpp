@@ -79,7 +79,7 @@ class GemmPanels {
   void arrive(device::Stream& stream, std::uint64_t number, std::byte* data);
   const Batch& batch(std::uint64_t number) const { return own_[number % own_.size()].now; }
 
-  /// On the device: plan.batch_sums() word sums of each batch, in order, complete once they have
+  /// On the device: plan.batch_sums() checksums of each batch, in order, complete once they have
   /// arrived: of its upload; where a panel is gathered that both sides of C's check go by, also of
   /// all its parts as they were sent, then of all as they came.
   const std::uint64_t* device_sums() const { return sums_.data(); }

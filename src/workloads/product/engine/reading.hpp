@@ -24,7 +24,7 @@ struct Bringing {
   std::size_t element;  ///< bytes, as uploaded
 };
 
-/// So many rows of `row_bytes` bytes are whole words of 8: the word sum of many is the sum of
+/// So many rows of `row_bytes` bytes are whole words of 8: the checksum of many is the sum of
 /// theirs.
 constexpr std::uint64_t whole_word_rows(std::size_t row_bytes) {
   return row_bytes % 8 == 0 ? 1 : 8;
@@ -43,7 +43,7 @@ std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t cou
 
 /// Calls get(rows, to) for some of `rows` rows after others; it returns where they are as stored,
 /// dense: in memory, or at `to`, where it has written them. They go to `slot` as they are uploaded,
-/// dense. Returns their word sum.
+/// dense. Returns their checksum.
 template <class Get>
 std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
   // Longer rows need not be copied from memory; shorter ones are worth a call together.

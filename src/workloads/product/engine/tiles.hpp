@@ -109,7 +109,7 @@ class GemmTiles {
   /// What the device says of a tile.
   struct Report {
     gemm::TileVerdict verdict;
-    std::uint64_t words, mirror_words;  ///< word sums, as it leaves
+    std::uint64_t words, mirror_words;  ///< checksums, as it leaves
     std::uint64_t c_words;              ///< of the C0 that was added
   };
   /// What the host knows of a tile in the run under way.

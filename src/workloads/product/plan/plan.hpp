@@ -42,7 +42,7 @@ struct Box {
 
   std::uint64_t layer() const { return saturating_product(rows, columns); }  ///< ranks of one
   std::uint64_t ranks() const { return saturating_product(layer(), depth); }
-  /// Word sums that are kept of each batch: of its upload; where ranks gather A's panels also of
+  /// Checksums that are kept of each batch: of its upload; where ranks gather A's panels also of
   /// each part of it, as it was sent and as it came; and of a symmetric product likewise of B's.
   std::uint64_t batch_sums(bool symmetric) const {
     return 1 + (columns > 1 ? 2 * columns : 0) + (symmetric && rows > 1 ? 2 * rows : 0);
@@ -103,7 +103,7 @@ struct GemmBuffers {
   /// split-k: z, row_squares and column_squares of all layers, one layer's behind another's: what
   /// an all-gather of these three, contiguous in this order, receives.
   std::uint64_t gathered_z = 0;
-  /// Verdicts of all of a rank's tiles, of the rows of one, and word sums of tiles and batches.
+  /// Verdicts of all of a rank's tiles, of the rows of one, and checksums of tiles and batches.
   std::uint64_t verdicts = 0;
   std::uint64_t accumulators = 0;       ///< levels * held_tiles of them
   std::uint64_t kept_b = 0;             ///< what is multiplied of all B panels, and y, if kept
