@@ -63,7 +63,7 @@ std::vector<Experiment> experiments() {
            "cost more for 2^24 floats. The second pass of the variance finds leaves in the L2 "
            "cache if that holds one for each multiprocessor; otherwise it takes twice as long. On "
            "CPUs there are leaves alone, compared with a plain read of the same memory. "
-           "kernels/MEASUREMENTS.md has the results.",
+           "kernels/README.md explains the order; kernels/MEASUREMENTS.md has the results.",
        .reference = "",
        .share =
            "of the rate of CUB for as many floats; on CPUs of that of a plain read by all cores",
