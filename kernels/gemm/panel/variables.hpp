@@ -84,8 +84,8 @@ constexpr double squares_about_mean(double sum, double squares, double samples) 
   return about < 0 ? 0 : about;
 }
 
-/// The binary exponent of the standard deviation after shift and scale. With fp16, elements may
-/// then be 2^22 times larger, and an element 2^-18 as large is still a normal number.
+/// The binary exponent of the standard deviation after shift and scale. With fp16, elements below
+/// 2^22 standard deviations are finite, and elements down to 2^-18 of it do not become 0.
 constexpr int usual_exponent(Precision precision) {
   return precision == Precision::fp16 ? -6 : 0;
 }
