@@ -155,13 +155,10 @@ class Level {
   unsigned level_ = 0;
 };
 
-/// Writes a node that is not joined with another one of the batch.
+/// Writes a node, which begins with leaf number `first`, that has no sibling in the batch.
 template <class T>
-__device__ void keep(const BatchArgs<T>& args, Subtree place, const PartialOf<T>& node) {
-#pragma unroll 1
-  for (unsigned i = 0; i < args.subtrees.count; ++i) {
-    if (args.subtrees.list[i] == place) args.largest[i] = node;
-  }
+__device__ void keep(const BatchArgs<T>& args, std::uint64_t first, const PartialOf<T>& node) {
+  args.largest[subtree_index(args.stretch(), first)] = node;
 }
 
 /// Joins nodes of a group by a thread each: those of threads [begin, end). `index` is that of the
@@ -199,7 +196,7 @@ __device__ P join_group(const BatchArgs<T>& args, const Exchange& exchange, std:
   if (!has_node) return node;
   exchange.template clear<P>(index + t);
   const Subtree place{first.first + (std::uint64_t{t} << first.level), first.level + joined};
-  if (joined < levels && !args.stretch().join(place)) keep(args, place, node.partial());
+  if (joined < levels && !args.stretch().join(place)) keep(args, place.first, node.partial());
   return node;
 }
 
@@ -236,7 +233,7 @@ __device__ void join_batch(const BatchArgs<T>& args, const Exchange& exchange, s
   }
   if (threadIdx.x != 0) return;
   if (place.level == 0) meanwhile();
-  keep(args, place, node.partial());
+  keep(args, place.first, node.partial());
 }
 
 }  // namespace shardstream::reduce::cuda

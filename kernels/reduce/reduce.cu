@@ -14,6 +14,9 @@ __global__ void __launch_bounds__(threads<T>, min_leaf_blocks<T, lanes, Variance
     reduce_batch(const __grid_constant__ BatchArgs<T> args, const Exchange exchange) {
   static_assert(threads<T> == 1U << group_levels<T>, "a thread for each node of a group");
   __shared__ alignas(16) unsigned char shared[leaf_scratch<lanes>];
+  static_assert(BatchArgs<T>::max_samples <= threads<T>, "a thread for each sample");
+  const unsigned t = threadIdx.x;
+  const bool is_sampled = t < args.sample_count && args.sampled[t] == blockIdx.x;
   const std::uint64_t offset = blockIdx.x * leaf_elements, left = args.count - offset;
   const auto count = static_cast<unsigned>(left < leaf_elements ? left : leaf_elements);
   const PartialOf<T> leaf = reduce_leaf<T, lanes, Extremes, Variance, flight<T, Extremes>>(
@@ -25,9 +28,7 @@ __global__ void __launch_bounds__(threads<T>, min_leaf_blocks<T, lanes, Variance
     args.leaves[blockIdx.x] = leaf;
   });
   __syncthreads();
-  static_assert(BatchArgs<T>::max_samples <= threads<T>, "a thread for each sample");
-  const unsigned t = threadIdx.x;
-  if (t < args.sample_count && args.sampled[t] == blockIdx.x) args.samples[t] = *made;
+  if (is_sampled) args.samples[t] = *made;
 }
 static_assert(sizeof(BatchArgs<double>) + sizeof(Exchange) <= 4096,
               "every driver passes 4 KiB to a kernel");

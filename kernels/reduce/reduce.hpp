@@ -58,19 +58,18 @@ inline constexpr std::uint64_t exchange_words_per_leaf = 2 * sizeof(PartialOf<T>
 /// leaves, and copies of some leaves. All pointers are to device memory.
 template <class T>
 struct BatchArgs {
-  static constexpr unsigned max_samples = 128;
+  static constexpr unsigned max_samples = 16;
 
   const T* elements;        ///< aligned to 16 bytes
   std::uint64_t count;      ///< number of elements, at least 1; only the last leaf may be short
   std::uint64_t first;      ///< global index of elements[0], a multiple of leaf_elements
   PartialOf<T>* leaves;     ///< out: one per leaf
-  PartialOf<T>* largest;    ///< out: one for each of `subtrees`, in their order
+  PartialOf<T>* largest;    ///< out: one for each of subtrees(stretch()), in their order
   PartialOf<T>* samples;    ///< out: samples[i] is leaves[sampled[i]]
   std::uint64_t* exchange;  ///< exchange_words(), aligned to 16 bytes; see below
   Want want;
   unsigned sample_count;
   std::uint32_t sampled[max_samples];
-  SubtreeList subtrees;  ///< subtrees(stretch())
 
   /// The leaves of the batch.
   constexpr Leaves stretch() const {

@@ -54,24 +54,30 @@ struct Leaves {
   }
 };
 
-/// A list of subtrees with a fixed capacity, as an argument of kernels.
-struct SubtreeList {
-  static constexpr unsigned max = 96;  ///< at most two per level, enough for 2^48 leaves
-  unsigned count = 0;
-  Subtree list[max] = {};
-
-  constexpr const Subtree* begin() const { return list; }
-  constexpr const Subtree* end() const { return list + count; }
-  constexpr const Subtree& operator[](std::size_t i) const { return list[i]; }
-};
+/// The maximum number of largest subtrees of up to 2^48 leaves: two of each level.
+inline constexpr unsigned max_subtrees = 96;
 
 /// The largest whole subtrees that together cover the leaves, from left to right.
-inline SubtreeList subtrees(Leaves leaves) {
-  SubtreeList found;
-  for (; leaves.count > 0; leaves = leaves.rest()) {
-    found.list[found.count++] = leaves.largest();
-  }
+inline std::vector<Subtree> subtrees(Leaves leaves) {
+  std::vector<Subtree> found;
+  for (; leaves.count > 0; leaves = leaves.rest()) found.push_back(leaves.largest());
   return found;
+}
+
+/// The index in subtrees(leaves) of the subtree that begins with leaf `first`. The subtrees grow up
+/// to the leaf `turn`, the multiple of the highest power of two in (leaves.first, end], and shrink
+/// after it. On each side their sizes are different powers of two, so the number of set bits in a
+/// distance is the number of subtrees.
+constexpr unsigned subtree_index(Leaves leaves, std::uint64_t first) {
+  const auto set_bits = [](std::uint64_t distance) {
+    unsigned bits = 0;
+    for (; distance != 0; distance &= distance - 1) ++bits;
+    return bits;
+  };
+  std::uint64_t turn = leaves.end();
+  while ((turn & (turn - 1)) > leaves.first) turn &= turn - 1;
+  if (first < turn) return set_bits(first - leaves.first);
+  return set_bits(turn - leaves.first) + set_bits(first - turn);
 }
 
 /// Joins nodes into the largest whole subtrees. The nodes are added from left to right.

@@ -69,30 +69,44 @@ struct Pieces {
   }
 };
 
-/// Calls read(place, room) for places below `places` on `threads` threads until `seconds` have
-/// passed, and returns the rate in GB/s. read() returns the number of bytes, or 0 on failure. Each
-/// thread has its own memory of `room` bytes.
+/// How long a rate is measured. The fastest pass counts: other work on the machine, and whatever
+/// happens for the first time, can only lower a rate.
+struct Passes {
+  unsigned count;
+  double seconds;  ///< of each pass
+};
+
+/// Calls read(place, room) for places below `places` on `threads` threads, and returns the rate in
+/// GB/s. A pass ends when its time is over or all places were read, and begins with the place at
+/// which the pass before it ended. read() returns the number of bytes, or 0 on failure. Each thread
+/// has its own memory of `room` bytes.
 template <class Read>
 double rate_of(const launch::Session& session, std::uint64_t places, unsigned threads,
-               std::uint64_t room, double seconds, const Read& read) {
+               std::uint64_t room, Passes passes, const Read& read) {
   std::optional<Memory> memory;
   session.collectively([&] {
     if (places > 0) memory.emplace(room * threads, threads);
   });
-  std::atomic<std::uint64_t> next = 0, bytes = 0;
-  double took = 0;
-  const auto read_all = [&] {
-    const auto begin = Clock::now();
-    parallel_for(places > 0 ? threads : 0, threads, [&](std::uint64_t thread) {
-      for (std::uint64_t place = next++; place < places; place = next++) {
-        const std::uint64_t got = read(place, memory->data() + thread * room);
-        bytes += got;
-        if (got == 0 || Interval{begin, Clock::now()}.seconds() > seconds) return;
-      }
-    });
-  };
-  session.collectively([&] { took = time_in_step(session, read_all).seconds(); });
-  return places == 0 ? nothing_to_read : static_cast<double>(bytes) / took / 1e9;
+  double best = 0;
+  std::uint64_t first = 0;
+  for (unsigned pass = 0; pass < passes.count; ++pass) {
+    std::atomic<std::uint64_t> next = 0, bytes = 0;
+    double took = 0;
+    const auto read_all = [&] {
+      const auto begin = Clock::now();
+      parallel_for(places > 0 ? threads : 0, threads, [&](std::uint64_t thread) {
+        for (std::uint64_t i = next++; i < places; i = next++) {
+          const std::uint64_t got = read((first + i) % places, memory->data() + thread * room);
+          bytes += got;
+          if (got == 0 || Interval{begin, Clock::now()}.seconds() > passes.seconds) return;
+        }
+      });
+    };
+    session.collectively([&] { took = time_in_step(session, read_all).seconds(); });
+    best = std::max(best, static_cast<double>(bytes) / took / 1e9);
+    if (places > 0) first = (first + std::min<std::uint64_t>(next, places)) % places;
+  }
+  return places == 0 ? nothing_to_read : best;
 }
 
 /// The rate of `pass(thread, number, piece)` over all pieces of `bytes` bytes, which `threads`
@@ -161,14 +175,15 @@ std::optional<Ceiling> storage_read(const launch::Session& session, const io::So
   const bool readable = all && all->as_wanted;
   const io::DirectFile file = readable ? io::DirectFile(*all->file) : io::DirectFile();
   const std::uint64_t max_bytes = readers.piece * size_of(source.type());
-  const double rate = rate_of(
-      session, file.valid() ? pieces.count() : 0, readers.threads, io::DirectFile::room(max_bytes),
-      0.3, [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
-        const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
-        const auto got = file.read_at(bytes.first, room, bytes.count);
-        // The run itself reports errors of the file.
-        return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
-      });
+  const double rate =
+      rate_of(session, file.valid() ? pieces.count() : 0, readers.threads,
+              io::DirectFile::room(max_bytes), Passes{.count = 1, .seconds = 0.3},
+              [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
+                const Range bytes = source.stored(pieces[pieces.spread(place)])->bytes;
+                const auto got = file.read_at(bytes.first, room, bytes.count);
+                // The run itself reports errors of the file.
+                return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
+              });
   return agree(session, "storage_read", shard.count > 0 && !file.valid() ? cannot_read : rate);
 }
 
@@ -185,26 +200,26 @@ std::optional<Ceiling> page_cache_read(const launch::Session& session, const io:
     }
   }
   const std::uint64_t max_bytes = readers.piece * size_of(source.type());
-  const double rate =
-      rate_of(session, cached.size(), readers.threads, max_bytes, 0.1,
-              [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
-                const Range bytes = cached[place];
-                const auto got = all->file->read_at(bytes.first, room, bytes.count);
-                return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
-              });
+  const double rate = rate_of(
+      session, cached.size(), readers.threads, max_bytes, Passes{.count = 3, .seconds = 0.05},
+      [&](std::uint64_t place, std::byte* room) -> std::uint64_t {
+        const Range bytes = cached[place];
+        const auto got = all->file->read_at(bytes.first, room, bytes.count);
+        return got == static_cast<std::int64_t>(bytes.count) ? bytes.count : 0;
+      });
   return agree(session, "page_cache_read", shard.count > 0 && cached.empty() ? cannot_read : rate);
 }
 
 std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
                               Readers readers) {
   const Pieces pieces{shard, readers.piece};
-  // Chunks that are still decoded ahead at the end are not counted, so the time must suffice for
-  // many more chunks.
+  // Chunks that are still decoded ahead at the end of a pass are not counted, so the time must
+  // suffice for many more chunks.
   const auto decoding = source.decoding();
   const double chunks = decoding ? 4 * static_cast<double>(decoding->per_reader) / 5e8 : 0;
-  const double seconds = std::clamp(chunks, 0.2, 1.0);
+  const Passes passes{.count = 3, .seconds = std::clamp(chunks, 0.07, 0.7)};
   const double rate =
-      rate_of(session, pieces.count(), readers.threads, source.slot_bytes(readers.piece), seconds,
+      rate_of(session, pieces.count(), readers.threads, source.slot_bytes(readers.piece), passes,
               [&](std::uint64_t place, std::byte* room) {
                 const Range elements = pieces[place];
                 source.read_into(elements.first, elements.count, room);
@@ -216,7 +231,9 @@ std::optional<Ceiling> decode(const launch::Session& session, const io::Source& 
 Ceiling reading(const launch::Session& session, const std::string& name, unsigned threads,
                 std::uint64_t room, double seconds,
                 const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read) {
-  return *agree(session, name, rate_of(session, UINT64_MAX, threads, room, seconds, read));
+  return *agree(
+      session, name,
+      rate_of(session, UINT64_MAX, threads, room, {.count = 4, .seconds = seconds}, read));
 }
 
 std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,

@@ -48,9 +48,9 @@ std::optional<Ceiling> page_cache_read(const launch::Session& session, const io:
 std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
                               Readers readers);
 
-/// The rate at which `threads` threads of each rank read with read(place, room) for `seconds`
-/// seconds. Each thread has its own memory of `room` bytes. read() accepts any place and returns
-/// the number of bytes, which is above 0. Throws AgreedError if a read fails.
+/// The rate at which `threads` threads of each rank read with read(place, room): the best of four
+/// passes of `seconds` seconds each. Each thread has its own memory of `room` bytes. read() accepts
+/// any place and returns the number of bytes, which is above 0. Throws AgreedError if a read fails.
 Ceiling reading(const launch::Session& session, const std::string& name, unsigned threads,
                 std::uint64_t room, double seconds,
                 const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read);

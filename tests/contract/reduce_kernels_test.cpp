@@ -148,14 +148,12 @@ class ReduceKernels : public ::testing::Test {
                       .exchange = exchange_.data(),
                       .want = want,
                       .sample_count = 0,
-                      .sampled = {},
-                      .subtrees = {}};
-    args.subtrees = subtrees(args.stretch());
+                      .sampled = {}};
     const auto buffer = [&](std::size_t nodes) {
       return Buffer<Node>(*device_, Memory::device, nodes);
     };
-    const auto leaves = buffer(args.stretch().count), largest = buffer(args.subtrees.count),
-               samples = buffer(sampled.size());
+    const auto leaves = buffer(args.stretch().count),
+               largest = buffer(subtrees(args.stretch()).size()), samples = buffer(sampled.size());
     args.leaves = leaves.data(), args.largest = largest.data(), args.samples = samples.data();
     for (const auto place : sampled) args.sampled[args.sample_count++] = place;
     stream_->launch(batch_kernel<T>(), args);
@@ -168,19 +166,20 @@ class ReduceKernels : public ::testing::Test {
     return reduce(elements.data(), values.size(), first, want).leaves;
   }
 
-  /// The tree over `count` elements, of which the first belongs to leaf `first_leaf`, and 128
-  /// samples.
+  /// The tree over `count` elements, of which the first belongs to leaf `first_leaf`, and the
+  /// maximum number of samples of a launch.
   void expect_tree(const T* elements, std::uint64_t count, std::uint64_t first_leaf, Want want) {
     const Leaves stretch{first_leaf, ceil_div(count, leaf_elements)};
     const std::string what =
         std::to_string(stretch.count) + " leaves from " + std::to_string(first_leaf);
     std::vector<std::uint32_t> sampled;
-    for (std::uint64_t i = 0; i < 128; ++i) {
-      sampled.push_back(static_cast<std::uint32_t>(i * (stretch.count - 1) / 127));
+    constexpr std::uint64_t samples = BatchArgs<T>::max_samples;
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      sampled.push_back(static_cast<std::uint32_t>(i * (stretch.count - 1) / (samples - 1)));
     }
     const Written got = reduce(elements, count, first_leaf * leaf_elements, want, sampled);
     const auto places = subtrees(stretch);
-    for (std::size_t i = 0; i < places.count; ++i) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
       const Node* leaves = got.leaves.data() + (places[i].first - first_leaf);
       expect_same(got.largest[i], plain_node(leaves, std::uint64_t{1} << places[i].level),
                   what + ", node " + std::to_string(i));
@@ -316,7 +315,7 @@ TYPED_TEST(ReduceKernels, FoldsTheSameTreeForAnyDivisionOfTheLeaves) {
       const auto roots =
           this->reduce(elements.data() + first, part.count * leaf_elements, first, want).largest;
       const auto places = subtrees(part);
-      for (std::size_t i = 0; i < places.count; ++i) fold.push(places[i], roots[i]);
+      for (std::size_t i = 0; i < places.size(); ++i) fold.push(places[i], roots[i]);
     }
     expect_same(fold.root(), wanted, std::to_string(cuts.size() - 1) + " parts");
   }
@@ -358,22 +357,17 @@ TYPED_TEST(ReduceKernels, TheReferenceDetectsAWrongPartial) {
   }
 }
 
-std::vector<Subtree> list_of(Leaves leaves) {
-  const SubtreeList list = subtrees(leaves);
-  return {list.begin(), list.end()};
-}
-
 TEST(Tree, SubtreesAreTheLargestAligned) {
   using List = std::vector<Subtree>;
-  EXPECT_EQ(list_of({0, 0}), List{});
-  EXPECT_EQ(list_of({0, 8}), (List{{0, 3}}));
-  EXPECT_EQ(list_of({0, 7}), (List{{0, 2}, {4, 1}, {6, 0}}));
-  EXPECT_EQ(list_of({3, 6}), (List{{3, 0}, {4, 2}, {8, 0}}));
-  EXPECT_EQ(list_of({1, std::uint64_t{1} << 47}).size(), 48U);
-  EXPECT_LE(list_of({1, (std::uint64_t{1} << 48) - 2}).size(), SubtreeList::max);
+  EXPECT_EQ(subtrees({0, 0}), List{});
+  EXPECT_EQ(subtrees({0, 8}), (List{{0, 3}}));
+  EXPECT_EQ(subtrees({0, 7}), (List{{0, 2}, {4, 1}, {6, 0}}));
+  EXPECT_EQ(subtrees({3, 6}), (List{{3, 0}, {4, 2}, {8, 0}}));
+  EXPECT_EQ(subtrees({1, std::uint64_t{1} << 47}).size(), 48U);
+  EXPECT_LE(subtrees({1, (std::uint64_t{1} << 48) - 2}).size(), max_subtrees);
 }
 
-TEST(Tree, OnlyTheLargestSubtreesAreNotJoined) {
+TEST(Tree, OnlyTheLargestSubtreesAreNotJoinedAndHaveTheirIndex) {
   for (std::uint64_t first = 0; first < 40; ++first) {
     for (std::uint64_t count = 1; count < 40; ++count) {
       const Leaves leaves{first, count};
@@ -384,7 +378,10 @@ TEST(Tree, OnlyTheLargestSubtreesAreNotJoined) {
           if (leaves.hold(node) && !leaves.join(node)) list.push_back(node);
         }
       }
-      EXPECT_EQ(list_of(leaves), list) << first << ", " << count;
+      EXPECT_EQ(subtrees(leaves), list) << first << ", " << count;
+      for (unsigned i = 0; i < list.size(); ++i) {
+        EXPECT_EQ(subtree_index(leaves, list[i].first), i) << first << ", " << count;
+      }
     }
   }
 }

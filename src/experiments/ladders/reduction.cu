@@ -300,7 +300,7 @@ class FixedOrder {
   explicit FixedOrder(const Data& data)
       : stream_(data.stream),
         leaves_(blocks_for(data.count, reduce::leaf_elements)),
-        partials_(leaves_ + reduce::SubtreeList::max),
+        partials_(leaves_ + reduce::max_subtrees),
         exchange_(reduce::exchange_words<float>(leaves_)) {
     exchange_.clear(stream_);
     args_.elements = data.x.data();
@@ -308,7 +308,6 @@ class FixedOrder {
     args_.leaves = partials_.data();
     args_.largest = partials_.data() + leaves_;
     args_.exchange = exchange_.data();
-    args_.subtrees = reduce::subtrees(args_.stretch());
   }
   void enqueue() const {
     reduce::batch_kernel<float>().cuda(args_, stream_);
@@ -316,7 +315,8 @@ class FixedOrder {
   }
   double sum() const {
     double all = 0;
-    for (const auto& part : partials_.read(leaves_, args_.subtrees.count)) all += part.sum;
+    for (const auto& part : partials_.read(leaves_, reduce::subtrees(args_.stretch()).size()))
+      all += part.sum;
     return all;
   }
 

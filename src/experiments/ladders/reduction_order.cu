@@ -51,7 +51,7 @@ class OnGpu {
         x_(floats),
         // The smallest leaves, in bytes and in elements, have the most and the largest nodes.
         partials_(leaves_of(floats, smallest_leaf) * sizeof(Partial<std::int64_t>) +
-                  (reduce::SubtreeList::max + samples) * sizeof(Partial<double>)),
+                  (reduce::max_subtrees + samples) * sizeof(Partial<double>)),
         exchange_(reduce::exchange_words<float>(leaves_of(floats, reduce::leaf_elements))),
         sum_(1) {
     exchange_.clear(gpu.stream());
@@ -122,12 +122,11 @@ void OnGpu::program(Want want, const char* remark) {
                                 .first = 0,
                                 .leaves = nodes,
                                 .largest = nodes + leaves,
-                                .samples = nodes + leaves + reduce::SubtreeList::max,
+                                .samples = nodes + leaves + reduce::max_subtrees,
                                 .exchange = exchange_.data(),
                                 .want = want,
                                 .sample_count = samples,
-                                .sampled = {},
-                                .subtrees = reduce::subtrees({0, leaves})};
+                                .sampled = {}};
   for (unsigned i = 0; i < samples; ++i) {
     args.sampled[i] = static_cast<std::uint32_t>(leaves * i / samples);
   }
@@ -138,7 +137,7 @@ void OnGpu::program(Want want, const char* remark) {
   partials_.clear(gpu_.stream());
   enqueue();
   verify_leaves<float>(reduce::leaf_elements, count_, want, "the program's reduction");
-  std::vector<Partial<double>> largest(args.subtrees.count);
+  std::vector<Partial<double>> largest(reduce::subtrees(args.stretch()).size());
   check(cudaMemcpy(largest.data(), args.largest, largest.size() * sizeof(largest[0]),
                    cudaMemcpyDeviceToHost),
         "cudaMemcpy");

@@ -55,9 +55,7 @@ reduce::Sum<reduce::Extreme<T>> reference_sum(const io::Source& source, Range sh
                               .exchange = exchange,
                               .want = {},
                               .sample_count = 0,
-                              .sampled = {},
-                              .subtrees = {}};
-    args.subtrees = reduce::subtrees(args.stretch());
+                              .sampled = {}};
     reduce::batch_kernel<T>().host(args, 0, 1);
   });
   reduce::TreeFold<Class> fold;

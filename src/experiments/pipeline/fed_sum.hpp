@@ -91,9 +91,7 @@ class FedSum {
                               .exchange = exchange_.data(),
                               .want = {},
                               .sample_count = 0,
-                              .sampled = {},
-                              .subtrees = {}};
-    args.subtrees = reduce::subtrees(args.stretch());
+                              .sampled = {}};
     compute.launch(reduce::batch_kernel<T>(), args);
   }
 

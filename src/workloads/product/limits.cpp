@@ -185,7 +185,7 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
   constexpr std::size_t max_gathered = std::size_t{64} << 20;
   ProductLimits limits{
       .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
-                         effort.seconds),
+                         std::max(0.01, effort.seconds / 2)),
       .up = measure::link(measure::Way::up, device, session, effort),
       .down = measure::link(measure::Way::down, device, session, effort),
       .multiply = multiply_limit(runtime, operands, tile, effort),

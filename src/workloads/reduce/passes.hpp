@@ -193,9 +193,7 @@ class ShardReduction {
                               .exchange = exchange_.data(),
                               .want = want_,
                               .sample_count = 0,
-                              .sampled = {},
-                              .subtrees = {}};
-    args.subtrees = reduce::subtrees(args.stretch());
+                              .sampled = {}};
     const auto& ranges = samples_.ranges();
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       if (intersection(batch.elements, ranges[i]).count == 0) continue;
@@ -252,7 +250,7 @@ class RootFold {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const Range part = shard(elements, leaf_elements, rank, ranks);
       places_.push_back(reduce::subtrees({part.first / leaf_elements, leaves_in(part)}));
-      each_ = std::max<std::size_t>(each_, places_.back().count);
+      each_ = std::max<std::size_t>(each_, places_.back().size());
     }
     send_ = {*runtime.device, device::Memory::device, each_};
     receive_ = {*runtime.device, device::Memory::device, each_ * ranks};
@@ -262,7 +260,7 @@ class RootFold {
   /// `own` is the result of this rank's ShardReduction::run(). Collective.
   Partial<Class> run(device::Stream& stream, const std::vector<Partial<Class>>& own) {
     const auto rank = static_cast<std::size_t>(runtime_.session.rank());
-    expect(own.size() == places_[rank].count, "a rank has the largest subtrees of its shard");
+    expect(own.size() == places_[rank].size(), "a rank has the largest subtrees of its shard");
     std::ranges::copy(own, staged_.data());
     stream.upload(send_.data(), staged_.data(), own.size() * sizeof(Partial<Class>));
     runtime_.communicator->all_gather(stream, send_.data(), receive_.data(), send_.bytes());
@@ -270,7 +268,7 @@ class RootFold {
     runtime_.communicator->wait(stream);
     reduce::TreeFold<Class> fold;
     for (std::size_t from = 0; from < places_.size(); ++from) {
-      for (std::size_t i = 0; i < places_[from].count; ++i) {
+      for (std::size_t i = 0; i < places_[from].size(); ++i) {
         fold.push(places_[from][i], staged_[from * each_ + i]);
       }
     }
@@ -279,8 +277,8 @@ class RootFold {
 
  private:
   runtime::Runtime& runtime_;
-  std::vector<reduce::SubtreeList> places_;  // of each rank
-  std::size_t each_ = 1;                     // nodes that a rank sends: the maximum of all ranks
+  std::vector<std::vector<reduce::Subtree>> places_;  // of each rank
+  std::size_t each_ = 1;  // nodes that a rank sends: the maximum of all ranks
   device::Buffer<Partial<Class>> send_, receive_, staged_;
 };
 
