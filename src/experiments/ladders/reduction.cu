@@ -432,10 +432,9 @@ Table reduction(Bench& bench) {
   const std::uint64_t max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
-  if (count > most) {
-    throw UsageError(
-        formatted("reduction.count: {} elements do not fit in device memory: choose at most {}",
-                  count, most));
+  if (count > max) {
+    throw UsageError(formatted(
+        "reduction.count: {} elements do not fit in device memory: choose at most {}", count, max));
   }
   const Data data(count, gpu.properties(), gpu.stream());
   Measurements rows({{"rung", ColumnType::text},

@@ -17,9 +17,9 @@ double reference_sum(std::uint64_t count) {
 
 Table reduction_on_host(Bench& bench) {
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
-  if (const std::uint64_t most = bench.memory() / 2 / sizeof(float); count > most) {
+  if (const std::uint64_t max = bench.memory() / 2 / sizeof(float); count > max) {
     throw UsageError(fmt::format(
-        "reduction.count: {} elements do not fit in memory: choose at most {}", count, most));
+        "reduction.count: {} elements do not fit in memory: choose at most {}", count, max));
   }
   std::vector<float> x(count);
   for (std::uint64_t i = 0; i < count; ++i) x[i] = unit_number(i);

@@ -233,7 +233,7 @@ void vary_types(OnGpu& orders) {
 Table reduction_order(Bench& bench) {
   Gpu gpu(bench);
   // The nodes of the tree need a few thousandths of the memory of the floats.
-  const auto most =
+  const auto max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t usual = std::uint64_t{1} << (bench.is_quick() ? 28 : 32);
   const std::uint64_t large = floats_to_add(bench, usual, max);

@@ -15,7 +15,7 @@
 namespace shardstream::experiments::link {
 namespace {
 
-constexpr unsigned most_streams = 16;
+constexpr unsigned max_streams = 16;
 
 /// The order in which stages are enqueued: all stages of one part after the other, or all uploads,
 /// then all kernels, then all downloads.
@@ -24,7 +24,7 @@ enum class Order { depth_first, breadth_first };
 /// The work, split over streams.
 class Staged {
  public:
-  Staged(std::uint64_t count, Gpu& gpu) : gpu_(gpu), data_(count), side_(most_streams) {}
+  Staged(std::uint64_t count, Gpu& gpu) : gpu_(gpu), data_(count), side_(max_streams) {}
 
   const Parts& data() const { return data_; }
 

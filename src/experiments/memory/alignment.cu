@@ -94,8 +94,8 @@ void add_words(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const
 
 void add_rows(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const char* name,
               unsigned columns, std::uint64_t pitch, const char* remark) {
-  constexpr std::uint64_t most_rows = 65535;  // the maximum of gridDim.y
-  const auto count = static_cast<unsigned>(std::min(most_rows, arrays.words() / pitch));
+  constexpr std::uint64_t max_rows = 65535;  // the maximum of gridDim.y
+  const auto count = static_cast<unsigned>(std::min(max_rows, arrays.words() / pitch));
   const dim3 grid(blocks_for(columns, threads), count);
   const auto copy = [&] {
     copy_rows<<<grid, threads, 0, gpu.stream()>>>(arrays.from<float>(), arrays.to<float>(), columns,

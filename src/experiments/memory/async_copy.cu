@@ -19,8 +19,8 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned most_words = 8;  // per thread
-constexpr unsigned rounds = 32;     // copies per block, each of different data
+constexpr unsigned max_words = 8;  // per thread
+constexpr unsigned rounds = 32;    // copies per block, each of different data
 
 using Barrier = cuda::barrier<cuda::thread_scope_block>;
 

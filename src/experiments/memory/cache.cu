@@ -12,7 +12,7 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 512;
-constexpr unsigned most_in_flight = 8;                  // loads of a thread at the same time
+constexpr unsigned max_in_flight = 8;                   // loads of a thread at the same time
 constexpr std::uint64_t row = threads * sizeof(uint4);  // bytes that a block loads at a time
 constexpr std::uint64_t line = 128;
 
@@ -59,7 +59,7 @@ __global__ void count_up(unsigned* words, std::uint64_t count) {
 std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu) {
   const std::uint64_t l1 = gpu.sharedMemPerMultiprocessor;
   const std::uint64_t loads = bytes / row;  // per thread in a pass
-  if (loads < most_in_flight) {
+  if (loads < max_in_flight) {
     return formatted("from L1, below its rate: a pass has {} loads per thread", loads);
   }
   if (bytes <= l1) return "expected from L1";
@@ -77,8 +77,8 @@ unsigned sum_below(std::uint64_t count) {
 
 Table cache(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t step = most_in_flight * row;
-  const std::uint64_t most = bench.bytes("cache.most") / step * step;
+  constexpr std::uint64_t step = max_in_flight * row;
+  const std::uint64_t max = bench.bytes("cache.most") / step * step;
   // One per multiprocessor: two could share one L1 and find each other's lines there.
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
   const DeviceArray<uint4> words(max / sizeof(uint4));
@@ -87,7 +87,7 @@ Table cache(Bench& bench) {
       reinterpret_cast<unsigned*>(words.data()), max / sizeof(unsigned));
   check_launch("count_up");
   Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"});
-  for (const std::uint64_t bytes : sizes_up_to(row, most, bench.is_quick() ? 4 : 2)) {
+  for (const std::uint64_t bytes : sizes_up_to(row, max, bench.is_quick() ? 4 : 2)) {
     constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // per block: a launch takes 3 us
     const auto laps = static_cast<unsigned>(std::max<std::uint64_t>(1, traffic / bytes));
     const bool is_in_l2 = bytes > gpu.properties().sharedMemPerMultiprocessor;

@@ -116,8 +116,8 @@ class Chase {
 /// A launch of follow(). If the set may fit in L1, one unmeasured pass through all of it comes
 /// first; the measured steps then begin at the same place as without it.
 auto following(const Link* links, const Walk& walk, cudaStream_t stream) {
-  constexpr std::uint64_t most_in_l1 = 2048;  // lines, which are 256 KiB
-  const std::uint64_t before = walk.count <= most_in_l1 ? walk.count : 0;
+  constexpr std::uint64_t max_in_l1 = 2048;  // lines, which are 256 KiB
+  const std::uint64_t before = walk.count <= max_in_l1 ? walk.count : 0;
   return [=](std::uint64_t steps, Answer* answer) {
     follow<<<1, 1, 0, stream>>>(links, before, steps, answer);
     check_launch("follow");
@@ -176,7 +176,7 @@ void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
 
 Table latency(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = std::bit_floor(bench.bytes("latency.most", {.of_device = 0.8}));
+  const std::uint64_t max = std::bit_floor(bench.bytes("latency.most", {.of_device = 0.8}));
   Measurements rows({{"memory", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},

@@ -51,11 +51,11 @@ std::string remark(double rate, const Yardsticks& of, std::uint64_t stride) {
                    relative, std::string(verdict), expected);
 }
 
-/// All strides up to a sector, then powers of two and `most`. With `quick`, only powers of two and
-/// `most`.
-std::vector<std::uint64_t> strides(std::uint64_t most, bool quick) {
-  std::vector<std::uint64_t> all = sizes_up_to(1, most, 2);
-  for (std::uint64_t s = 3; s < std::min(most, words_of_sector) && !quick; ++s) all.push_back(s);
+/// All strides up to a sector, then powers of two and `max`. With `quick`, only powers of two and
+/// `max`.
+std::vector<std::uint64_t> strides(std::uint64_t max, bool quick) {
+  std::vector<std::uint64_t> all = sizes_up_to(1, max, 2);
+  for (std::uint64_t s = 3; s < std::min(max, words_of_sector) && !quick; ++s) all.push_back(s);
   std::ranges::sort(all);
   const auto rest = std::ranges::unique(all);
   all.erase(rest.begin(), rest.end());
