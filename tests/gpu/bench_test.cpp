@@ -157,7 +157,7 @@ TEST(Experiments, RejectSizesBeyondMemory) {
       sizes[std::string(row.key)] = is_memory ? "1PiB" : "2^48";
     }
   }
-  const Ended ended = run(experiments, sizes);
+  const Ended ended = test::run_bench(experiments, sizes);
   EXPECT_EQ(ended.code, ExitCode::usage);
   if (session().rank() != 0) return;
   EXPECT_GE(ended.results.size(), 10U);

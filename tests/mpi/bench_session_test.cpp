@@ -79,49 +79,10 @@ Table ranks_at_once(Bench& bench) {
   return std::move(rows).table();
 }
 
-Experiment experiment(const char* name, Table (*run_host)(Bench&)) {
-  return {.name = name,
-          .group = "tests",
-          .summary = "A test.",
-          .explanation = "",
-          .reference = "",
-          .options = {},
-          .figure = {.look = Look::bars, .x = "case", .y = "rate"},
-          .run_host = run_host};
-}
-
-struct Ended {
-  ExitCode code;
-  std::map<std::string, report::ExperimentResult> results;  ///< by name, on rank 0
-  std::string warnings;                                     ///< on rank 0
-};
-
-/// Runs experiments with a file and reads that.
 Ended run(const std::vector<Experiment>& experiments,
-          const std::map<std::string, std::string>& more_options = {}) {
-  const test::TemporaryFolder folder;
-  const std::string path = session().broadcast(folder / "bench.h5");
-  const char* const environment[] = {nullptr};
-  CommandLine line;
-  line.values.insert(more_options.begin(), more_options.end());
-  line.values["output.file"] = path;
-  line.values["device.backend"] = "host";
-  line.values["launch.bind"] = "none";
-  const Options options = cli::bench_table().resolve(line, environment, std::nullopt);
-  std::vector<const Experiment*> chosen;
-  for (const Experiment& each : experiments) chosen.push_back(&each);
-  Log log;
-  testing::internal::CaptureStderr();
-  Ended ended{run_experiments(session(), options, log,
-                              {.chosen = chosen, .quick = true, .command_line = "test"}),
-              {},
-              {}};
-  ended.warnings = testing::internal::GetCapturedStderr();
-  if (session().rank() != 0) return ended;
-  const io::ResultReader file(path);
-  for (auto& each : report::read_bench_file(file, path).experiments)
-    ended.results[each.name] = each;
-  return ended;
+          std::map<std::string, std::string> options = {}) {
+  options.insert({{"device.backend", "host"}, {"launch.bind", "none"}});
+  return test::run_bench(experiments, options);
 }
 
 TEST(Experiments, TakeTurns) {
