@@ -1,11 +1,11 @@
-// A kernel is one computation with one argument struct and a function for each backend. The host
-// function is also the reference that the CUDA one is tested against.
+// A kernel is one computation: an argument struct and a function for each backend. Tests compare
+// the CUDA function with the host function.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-struct CUstream_st;  // what a cudaStream_t points to; so that host code needs no CUDA header
+struct CUstream_st;  // the type behind cudaStream_t, so that host code needs no CUDA header
 
 namespace shardstream {
 
@@ -13,9 +13,10 @@ using CudaStream = CUstream_st*;
 
 inline constexpr bool built_with_cuda = SHARDSTREAM_HAS_CUDA;
 
-/// `host` computes part `part` of `parts`; the parts are independent and together are the whole.
-/// `cuda` enqueues the whole on a stream and does not wait; it is null in a build without CUDA.
-/// Both get a copy of the arguments; what these point to must live until the work is done.
+/// `host` computes part `part` of `parts`. The parts are independent, may run at the same time, and
+/// together do the whole work. `cuda` enqueues the whole work on a stream of the current GPU and
+/// does not wait; it is null in a build without CUDA. Both get a copy of the arguments. The caller
+/// owns the memory that they point to, and keeps it until the work is done.
 template <class Args>
 struct Kernel {
   static_assert(std::is_trivially_copyable_v<Args>);
@@ -27,17 +28,17 @@ struct Kernel {
   CudaFunction cuda;
 };
 
-/// How a host function's parts share rows.
+/// A range of rows, which a host function divides among its parts.
 struct Rows {
   std::uint64_t begin, end;
 };
 
-/// Those of part `part` of `parts`, near-equal.
+/// The rows of part `part` of `parts`; all parts have nearly the same number.
 constexpr Rows rows_of(std::uint64_t rows, unsigned part, unsigned parts) {
   return {rows * part / parts, rows * (part + 1) / parts};
 }
 
-/// F in a build with CUDA, else null, without a reference to F that would have to be linked.
+/// F in a build with CUDA. Otherwise null, without a reference to F, which would not link.
 template <auto F>
 constexpr decltype(F) with_cuda() {
   if constexpr (built_with_cuda) {

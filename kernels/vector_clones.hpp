@@ -1,5 +1,7 @@
-// One binary runs everywhere and uses AVX2 where it is. Sanitizers' run-time libraries are not up
-// yet when such a function is resolved. Contraction is off, so the bits are the same.
+// SHARDSTREAM_VECTOR_CLONES compiles a function twice, for AVX2 and for any processor, and chooses
+// when the program is loaded. Both give the same bits, since the compiler does not contract
+// multiplications and additions. Not with sanitizers, whose run-time libraries are not yet
+// initialised when the choice is made.
 #pragma once
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)

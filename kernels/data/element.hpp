@@ -1,5 +1,4 @@
-// The element types that the program computes on, and the one place that turns a run-time type
-// into a compile-time one.
+// The element types of the program's data, and the conversion of a run-time type to a C++ type.
 #pragma once
 
 #include <array>
@@ -41,6 +40,7 @@ inline std::size_t size_of(ElementType type) {
   return with_element_type(type, [](auto t) { return sizeof(typename decltype(t)::type); });
 }
 
+/// The name in options and files, such as "f32".
 constexpr std::string_view name_of(ElementType type) {
   constexpr std::string_view names[] = {"f32", "f64", "i32", "i64", "i8", "u8"};
   return names[static_cast<std::size_t>(type)];

@@ -1,6 +1,6 @@
-// Counter-based generators: element i is a pure function of (seed, i, type), so that every rank,
-// thread and backend makes the same data in any order. Only integer operations and exact
-// conversions are used, hence the same bits on every platform.
+// Counter-based generators: element i is a pure function of seed, i and type. Every rank, thread
+// and backend can generate any part of the data in any order. Only integer operations and exact
+// conversions are used, so the bits are the same on every platform.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +22,24 @@ constexpr std::string_view name_of(Generator generator) {
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-/// OOPSLA 2014; constants of Stafford's variant 13): a bijection that lets every bit depend on all.
+/// OOPSLA 2014; constants of Stafford's variant 13): a bijection in which every bit of the result
+/// depends on all bits of `z`.
 constexpr std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
-/// Where SplitMix64's counter starts for `seed`; mixed, so that neighbouring seeds do not make the
-/// same sequence one step apart.
+/// The start of SplitMix64's counter for `seed`. It is mixed, so that the sequences of neighbouring
+/// seeds are not shifted copies of each other.
 constexpr std::uint64_t stream_of(std::uint64_t seed) {
   return mix(seed ^ 0x6a09e667f3bcc909u);
 }
 
 namespace detail {
 
-/// 53 bits as a double, exactly. Two 32-bit halves, because most CPUs convert vectors of 32-bit
-/// integers only.
+/// Converts 53 bits exactly to a double, in two halves of 32 bits, because most CPUs can only
+/// convert vectors of 32-bit integers.
 constexpr double double_of_53_bits(std::uint64_t bits) {
   const auto high = static_cast<std::int32_t>(bits >> 26);
   const auto low = static_cast<std::int32_t>(bits & 0x3ffffffu);
@@ -76,7 +77,7 @@ constexpr T ramp_element(std::uint64_t index) {
   }
 }
 
-/// Writes elements [first, first + count) to `out`, which is aligned for `type`. Reentrant.
+/// Writes elements [first, first + count) to `out`, which must be aligned for `type`. Thread-safe.
 void generate(Generator generator, ElementType type, std::uint64_t seed, std::uint64_t first,
               std::uint64_t count, std::byte* out);
 

@@ -11,7 +11,7 @@
 namespace shardstream::gemm {
 namespace {
 
-/// On a host panels are doubles with fp64, else floats.
+/// Calls f with an element of a host's panel: a double for fp64, else a float.
 template <class F>
 void with_panel_type(Precision precision, F&& f) {
   if (precision == Precision::fp64) {
@@ -28,7 +28,8 @@ struct Sums {
 template <class V>
 using Four [[gnu::vector_size(4 * sizeof(V))]] = V;
 
-/// Not returned, since a vector's registers depend on the instructions that a caller may use.
+/// Has no return value, since the registers of a returned vector depend on the caller's
+/// instructions.
 template <class T>
 [[gnu::always_inline]] inline void load(const T* x, Four<double>& to) {
   Four<T> four;
@@ -36,20 +37,20 @@ template <class T>
   to = __builtin_convertvector(four, Four<double>);
 }
 
-/// Four lanes pair by pair. Not handed over as a value, see load().
+/// The sum of four lanes, pair by pair. Takes a reference for the reason given at load().
 [[gnu::always_inline]] inline double joined(const Four<double>& lanes) {
   return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
-/// Asks memory for the line of x[i] one row later, since what it sends on its own accord ends with
-/// the part of a row that is summed.
+/// Prefetches the cache line of x[i] in the next row, since the hardware's prefetches end with the
+/// part of a row that is summed.
 template <class T>
 [[gnu::always_inline]] inline void fetch_next_row(const T* x, std::uint64_t ld, std::uint64_t i) {
   if (i % (64 / sizeof(T)) == 0) __builtin_prefetch(x + ld + i);
 }
 
-/// The sums of x[i] * y[i] and of x[i]^2: sixteen lanes, then pairs of them. The next row is `ld`
-/// elements further.
+/// The sums of x[i] * y[i] and of x[i]^2, in sixteen lanes that are then added pair by pair. `ld`
+/// is the leading dimension of x.
 template <class T>
 SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, std::uint64_t ld, const double* y,
                                     std::uint64_t count) {
@@ -76,7 +77,7 @@ SHARDSTREAM_VECTOR_CLONES Sums sums(const T* x, std::uint64_t ld, const double* 
   return total;
 }
 
-constexpr std::uint64_t chunk = 512;  // columns whose signs are made at a time, for all rows
+constexpr std::uint64_t chunk = 512;  // columns whose signs are computed at a time, for all rows
 
 std::array<double, chunk> signs_from(std::uint64_t seed, std::uint64_t first, std::uint64_t count) {
   std::array<double, chunk> signs;
@@ -84,7 +85,7 @@ std::array<double, chunk> signs_from(std::uint64_t seed, std::uint64_t first, st
   return signs;
 }
 
-/// Calls use(row, sums of the row's next chunk) chunk by chunk, the rows of each in order.
+/// Calls use(row, sums) for each chunk of columns and, in it, for each row in order.
 template <class T, class Use>
 void for_chunks(const T* elements, std::uint64_t ld, Rows rows, std::uint64_t columns,
                 std::uint64_t seed, std::uint64_t first_column, Use use) {
@@ -115,12 +116,13 @@ void signed_sums(const SignedSumsArgs& args, unsigned part, unsigned parts) {
   });
 }
 
-// The part of Y that stays in the nearest cache while rows of A pass: the depth of some columns.
+// The part of Y that stays in the nearest cache while rows of A are processed.
 constexpr std::uint64_t block_depth = 512, block_rows = 64;
 constexpr unsigned block_tiles = 4;
 
-/// Adds the sum of the squares of x[i] to `squares` and those of x[i] * y[tile][i] to z[tile], of
-/// `Tiles` columns of Y: eight lanes each, then pairs of lanes, then what is left.
+/// Adds the sum of x[i]^2 to `squares` (if not null) and, for `Tiles` columns of Y, the sums of
+/// x[i] * y[tile][i] to z[tile]. Each sum has eight lanes, which are added pair by pair, and then
+/// the remaining elements.
 template <unsigned Tiles, class T>
 [[gnu::always_inline]] inline void add_row(const T* x, std::uint64_t ld,
                                            const double (*y)[block_depth], std::uint64_t depth,
@@ -151,8 +153,8 @@ template <unsigned Tiles, class T>
   for (unsigned tile = 0; tile < Tiles; ++tile) z[tile] += rest[tile];
 }
 
-/// Adds the products of rows x [kk, kk + depth) of A with `tiles` of Y's columns, which y has, from
-/// column `first` on; with the first of them also the rows' squares.
+/// Adds the products of rows x [kk, kk + depth) of A with `tiles` columns of Y from column `first`
+/// on, which are in `y`. With the first columns, it also adds the rows' squares.
 template <class T>
 SHARDSTREAM_VECTOR_CLONES void add_rows(const AddProductsArgs& args, Rows rows, std::uint64_t kk,
                                         std::uint64_t depth, std::uint64_t first, unsigned tiles,
@@ -216,10 +218,10 @@ void add_slice(const AddProductsArgs& args, unsigned part, unsigned parts) {
 void add_products(const AddProductsArgs& args, unsigned part, unsigned parts) {
   const std::uint64_t depth = detail::slice_depth(args.depth, args.slices);
   for (std::uint64_t s = 0; s < args.slices; ++s) {
-    const std::uint64_t first = std::min(s * depth, args.depth), at = s * args.slice_apart;
+    const std::uint64_t first = std::min(s * depth, args.depth), at = s * args.slice_pitch;
     AddProductsArgs one = args;
     one.panel = static_cast<const std::byte*>(args.panel) +
-                first * panel_element_bytes(args.precision, true);
+                first * panel_element_bytes(args.precision, Backend::host);
     one.depth = std::min(depth, args.depth - first);
     one.y = args.y + first * 2 * args.tiles;
     one.z = args.z + at;
@@ -236,7 +238,7 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
   with_accumulator_type(args.precision, [&](auto of) {
     for_chunks(static_cast<const typename decltype(of)::type*>(args.tile), args.ld, rows,
                args.columns, args.seed, args.first_column, [&](std::uint64_t row, Sums some) {
-                 found[row].ratio += some.sum;  // R until it is judged below
+                 found[row].ratio += some.sum;  // R, until the ratio is computed below
                  found[row].squares += some.squares;
                });
   });
@@ -250,7 +252,7 @@ void check_rows(const CheckTileArgs& args, unsigned part, unsigned parts) {
   }
 }
 
-/// Few rows, so one part does it all.
+/// One part does all the work, which takes little time.
 void verdict(const CheckTileArgs& args, unsigned part, unsigned) {
   if (part != 0) return;
   TileVerdict all{};

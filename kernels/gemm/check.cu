@@ -14,7 +14,7 @@ unsigned blocks_of(std::uint64_t items, std::uint64_t items_a_block) {
   return static_cast<unsigned>(ceil_div(items, items_a_block));
 }
 
-/// 16 bytes of elements; 8 of the smallest, of which a step of add_products has no more.
+/// 16 bytes of elements, or 8 of the smallest, since a step of add_products has no more of these.
 template <class T>
 struct alignas(sizeof(T) == 1 ? 8 : 16) Pack {
   static constexpr unsigned width = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
@@ -27,7 +27,7 @@ bool in_packs(const void* data, std::uint64_t ld) {
   return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T>) == 0 && ld % Pack<T>::width == 0;
 }
 
-/// Elements [at, at + width) of x, zeros from `count` on.
+/// Elements [at, at + width) of x, with zeros from `count` on.
 template <class T>
 __device__ Pack<T> load(const T* x, std::uint64_t at, std::uint64_t count, bool packs) {
   if (packs && at + Pack<T>::width <= count) return *reinterpret_cast<const Pack<T>*>(x + at);
@@ -39,7 +39,7 @@ __device__ Pack<T> load(const T* x, std::uint64_t at, std::uint64_t count, bool 
   return some;
 }
 
-/// Bit i is that of sign_word() for column first + i; for up to 16 columns.
+/// Bit i is the sign bit (sign_word()) of column first + i, for up to 16 columns.
 __device__ std::uint64_t signs_from(std::uint64_t seed, std::uint64_t first) {
   const unsigned shift = first % 64;
   std::uint64_t signs = sign_word(seed, first / 64) >> shift;
@@ -59,7 +59,7 @@ struct Sums {
   double sum = 0, squares = 0;
 };
 
-/// A row's sums, valid in lane 0 of the warp.
+/// The sums of a row by one warp; valid in lane 0.
 template <class T>
 __device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint64_t seed,
                          std::uint64_t first_column) {
@@ -79,7 +79,7 @@ __device__ Sums row_sums(const T* x, std::uint64_t count, bool packs, std::uint6
   return {warp_sum(mine.sum), warp_sum(mine.squares)};
 }
 
-/// A warp a row of a column tile.
+/// One warp per row of a column tile.
 template <class T>
 __global__ void __launch_bounds__(threads) sum_rows(SignedSumsArgs args, bool packs) {
   const std::uint64_t item = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32;
@@ -94,11 +94,12 @@ __global__ void __launch_bounds__(threads) sum_rows(SignedSumsArgs args, bool pa
   y[args.tiles] = sums.squares;
 }
 
-// add_products: a block of threads takes 64 rows of A and up to `Columns` of Y through shared
-// memory, 32 of the depth at a time. A thread holds four rows times four columns; where these
-// threads are fewer than the block has, slices of the depth share it and are added up at the end.
+// add_products: a block of threads reads 64 rows of A and up to `Columns` columns of Y through
+// shared memory, 32 of the depth at a time. A thread computes four rows times four columns. If the
+// block has more threads than that needs, they divide the depth, and their sums are added at the
+// end.
 constexpr unsigned block_rows = 64, depth_step = 32;
-constexpr unsigned pitch = block_rows + 2;  // of a column of A: pairs of doubles stay aligned
+constexpr unsigned pitch = block_rows + 2;  // of a column of A: keeps pairs of doubles aligned
 
 template <class T, unsigned Columns>
 struct Staged {
@@ -108,12 +109,12 @@ struct Staged {
   Pack<T> a[a_loads];
   double y[y_loads];
 
-  // Sixteen lanes take sixteen rows, so that their stores to a column of A lie side by side; two
+  // Sixteen lanes read sixteen rows, so that their stores to a column of A are contiguous. Two
   // neighbouring packs of a row are one sector of 32 bytes.
   static __device__ unsigned row() { return threadIdx.x % 16 + threadIdx.x / 32 % 4 * 16; }
   static __device__ unsigned pack() { return threadIdx.x / 16 % 2 + threadIdx.x / 128 * 2; }
 
-  /// For the depth below `end`.
+  /// Loads the elements of the step at `kk`, with zeros from `end` on.
   __device__ void fetch(const AddProductsArgs& args, bool packs, std::uint64_t kk,
                         std::uint64_t end) {
     const std::uint64_t r = std::uint64_t{blockIdx.x} * block_rows + row();
@@ -132,7 +133,8 @@ struct Staged {
     }
   }
 
-  /// Returns `squares` plus those of the elements of A that this thread holds.
+  /// Stores the elements to shared memory. Returns `squares` plus the squares of this thread's
+  /// elements of A.
   __device__ double store(double* to_a, double* to_y, double squares) const {
 #pragma unroll
     for (unsigned i = 0; i < a_loads; ++i) {
@@ -152,6 +154,38 @@ struct Staged {
   }
 };
 
+/// Adds the block's products to Z. Each slice of threads has left its part of them in `shared`, and
+/// `offset` is that of the depth's slice in Z.
+template <unsigned Columns, unsigned Slices>
+__device__ void write_products(const AddProductsArgs& args, const double* shared,
+                               std::uint64_t offset) {
+  constexpr unsigned results = block_rows * Columns;
+  for (unsigned at = threadIdx.x; at < results; at += threads) {
+    double total = 0;
+    for (unsigned s = 0; s < Slices; ++s) total += shared[s * results + at];
+    const std::uint64_t row = std::uint64_t{blockIdx.x} * block_rows + at / Columns;
+    const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
+    if (row >= args.rows || column >= args.tiles) continue;
+    double& z = args.z[offset + row * args.tiles + column];
+    z = args.first ? total : z + total;
+  }
+}
+
+/// Adds the squares of the block's rows of A, which its threads have in parts.
+template <class T, unsigned Columns>
+__device__ void write_row_squares(const AddProductsArgs& args, double* shared, double squares,
+                                  std::uint64_t offset) {
+  __syncthreads();
+  shared[Staged<T, Columns>::pack() * block_rows + Staged<T, Columns>::row()] = squares;
+  __syncthreads();
+  const std::uint64_t row = std::uint64_t{blockIdx.x} * block_rows + threadIdx.x;
+  if (threadIdx.x >= block_rows || row >= args.rows) return;
+  double total = 0;
+  for (unsigned s = 0; s < 4; ++s) total += shared[s * block_rows + threadIdx.x];
+  double& all = args.row_squares[offset + row];
+  all = args.first ? total : all + total;
+}
+
 template <class T, unsigned Columns>
 __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs args, bool packs) {
   constexpr unsigned groups = Columns / 4, slices = threads / 16 / groups;
@@ -168,7 +202,7 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
   double squares = 0;
   Staged<T, Columns> ahead;
   const std::uint64_t of_slice = detail::slice_depth(args.depth, args.slices);
-  const std::uint64_t begin = blockIdx.z * of_slice, apart = blockIdx.z * args.slice_apart;
+  const std::uint64_t begin = blockIdx.z * of_slice, offset = blockIdx.z * args.slice_pitch;
   const std::uint64_t end = begin + of_slice < args.depth ? begin + of_slice : args.depth;
   ahead.fetch(args, packs, begin, end);
   for (std::uint64_t kk = begin; kk < end; kk += depth_step) {
@@ -178,7 +212,7 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
     if (kk + depth_step < end) ahead.fetch(args, packs, kk + depth_step, end);
 #pragma unroll 4
     for (unsigned k = slice; k < depth_step; k += slices) {
-      // Pairs of rows side by side, so that the lanes' loads fill whole lines of banks.
+      // Each lane loads pairs of rows, so that a warp's loads cover all banks.
       const double2 low = *reinterpret_cast<const double2*>(a + k * pitch + 2 * pair);
       const double2 high = *reinterpret_cast<const double2*>(a + k * pitch + 32 + 2 * pair);
       const double row[4] = {low.x, low.y, high.x, high.y};
@@ -202,28 +236,11 @@ __global__ void __launch_bounds__(threads, 2) add_products_of(AddProductsArgs ar
     }
   }
   __syncthreads();
-  const std::uint64_t first_row = std::uint64_t{blockIdx.x} * block_rows;
-  for (unsigned at = t; at < results; at += threads) {
-    double total = 0;
-    for (unsigned s = 0; s < slices; ++s) total += shared[s * results + at];
-    const std::uint64_t row = first_row + at / Columns;
-    const std::uint64_t column = std::uint64_t{blockIdx.y} * Columns + at % Columns;
-    if (row >= args.rows || column >= args.tiles) continue;
-    double& z = args.z[apart + row * args.tiles + column];
-    z = args.first ? total : z + total;
-  }
-  if (blockIdx.y != 0) return;  // all the threads of the block
-  __syncthreads();
-  shared[Staged<T, Columns>::pack() * block_rows + Staged<T, Columns>::row()] = squares;
-  __syncthreads();
-  if (t >= block_rows || first_row + t >= args.rows) return;
-  double total = 0;
-  for (unsigned s = 0; s < 4; ++s) total += shared[s * block_rows + t];
-  double& all = args.row_squares[apart + first_row + t];
-  all = args.first ? total : all + total;
+  write_products<Columns, slices>(args, shared, offset);
+  if (blockIdx.y == 0) write_row_squares<T, Columns>(args, shared, squares, offset);
 }
 
-/// The sum over the block's threads, valid in thread 0.
+/// The sum over the block's threads; valid in thread 0.
 __device__ double block_sum(double value) {
   __shared__ double of_warp[warps];
   value = warp_sum(value);
@@ -234,7 +251,7 @@ __device__ double block_sum(double value) {
   return total;
 }
 
-/// A block a column tile and slice.
+/// One block per column tile and slice.
 __global__ void __launch_bounds__(threads) add_column_squares(AddProductsArgs args) {
   const std::uint64_t of_slice = detail::slice_depth(args.depth, args.slices);
   const std::uint64_t begin = blockIdx.y * of_slice;
@@ -245,7 +262,7 @@ __global__ void __launch_bounds__(threads) add_column_squares(AddProductsArgs ar
   }
   const double total = block_sum(mine);
   if (threadIdx.x != 0) return;
-  double& all = args.column_squares[blockIdx.y * args.slice_apart + blockIdx.x];
+  double& all = args.column_squares[blockIdx.y * args.slice_pitch + blockIdx.x];
   all = args.first ? total : all + total;
 }
 
@@ -257,7 +274,7 @@ void launch_products(const AddProductsArgs& args, CudaStream stream) {
       <<<blocks, threads, 0, stream>>>(args, in_packs<T>(args.panel, args.ld));
 }
 
-/// A warp a row.
+/// One warp per row.
 template <class T>
 __global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, bool packs) {
   const std::uint64_t row = std::uint64_t{blockIdx.x} * warps + threadIdx.x / 32;
@@ -273,7 +290,7 @@ __global__ void __launch_bounds__(threads) check_rows_of(CheckTileArgs args, boo
   args.row_verdicts[row] = {ratio, bound, sums.squares};
 }
 
-/// `mine` and then `other`, which has other rows.
+/// Adds the verdict on other rows to `mine`.
 __device__ void join(TileVerdict& mine, const TileVerdict& other) {
   const bool earlier = other.worst == mine.worst && other.worst_row < mine.worst_row;
   if (other.worst > mine.worst || earlier) {
@@ -286,7 +303,7 @@ __device__ void join(TileVerdict& mine, const TileVerdict& other) {
     mine.detection_threshold = other.detection_threshold;
 }
 
-/// One block: each thread takes every 256th row, then a tree over the threads.
+/// One block: each thread combines every 256th row, then a tree joins the threads.
 __global__ void __launch_bounds__(threads) join_rows(CheckTileArgs args) {
   __shared__ TileVerdict found[threads];
   const unsigned t = threadIdx.x;

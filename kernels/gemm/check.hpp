@@ -1,12 +1,14 @@
-// Freivalds' check of a product, fused into its passes (R. Freivalds, Probabilistic machines can
-// use less running time, IFIP 1977): C x = A (B x) for a vector x of random signs, one vector for
-// each column tile J of C. Panels are canonical (panel.hpp), sums are doubles, every sum has a
-// fixed order on each backend (no floating-point atomics), and nothing here waits or synchronises.
-// kernels/README.md derives the bound.
+// Freivalds' check of a product (R. Freivalds, Probabilistic machines can use less running time,
+// IFIP 1977): compares C x with A (B x) for a vector x of random signs, for each column tile J of C
+// separately. The sums are formed while the product is computed:
 //
-//   Y[kk][J] = sum over c in J of B[kk][c] x(c)          signed_sums, by who owns the rows of B
-//   Z[i][J] += sum over kk of A[i][kk] Y[kk][J]          add_products, for every K block
-//   R[i][J]  = sum over c in J of C[i][c] x(c)           check_rows; then |R - Z| against a bound
+//   Y[kk][J] = sum over c in J of B[kk][c] x(c)          signed_sums, on the rank that owns the
+//   rows Z[i][J] += sum over kk of A[i][kk] Y[kk][J]          add_products, for every K block
+//   R[i][J]  = sum over c in J of C[i][c] x(c)           check_rows, which compares R with Z
+//
+// kernels/README.md derives the bound for |R - Z|. Panels are canonical (panel.hpp) and sums are
+// doubles. Every sum has a fixed order on each backend, without floating-point atomics. Nothing
+// here waits or synchronises; memory must live until the work is done.
 #pragma once
 
 #include <cstdint>
@@ -19,51 +21,51 @@
 
 namespace shardstream::gemm {
 
-/// Bit b of word w is set where column 64 w + b has the sign -1.
+/// Bit b of the word is set if column 64 * word + b has the sign -1.
 constexpr std::uint64_t sign_word(std::uint64_t seed, std::uint64_t word) {
   return mix(stream_of(seed) + word * 0x9e3779b97f4a7c15u);
 }
 
-/// +1 or -1, of a column of all of C; the same on every backend.
+/// The sign of a column of C, +1 or -1; the same on every backend.
 constexpr int sign_of(std::uint64_t seed, std::uint64_t column) {
   return ((sign_word(seed, column / 64) >> (column % 64)) & 1u) != 0 ? -1 : 1;
 }
 
-/// Forms Y of some rows of a B panel, and beside it the squares that the bound needs. Both are
-/// gathered together: y has 2 * tiles columns, first Y's, then the sums of the squares of
-/// B[kk][c], c in J.
+/// Computes Y for some rows of a panel of B, and the sums of squares that the bound needs. Both are
+/// gathered together: y has 2 * tiles columns, first those of Y, then the sums over c in J of
+/// B[kk][c]^2.
 struct SignedSumsArgs {
   const void* panel;  ///< rows x (tiles * tile_n)
   Precision precision;
   std::uint64_t rows;
-  std::uint64_t ld;  ///< elements
+  std::uint64_t ld;  ///< leading dimension, in elements
   std::uint64_t tile_n, tiles;
   std::uint64_t seed;
-  std::uint64_t first_column;  ///< the panel's first one, in C
+  std::uint64_t first_column;  ///< the column of C that the panel's first column belongs to
   double* y;                   ///< dense rows x (2 * tiles)
 };
 Kernel<SignedSumsArgs> signed_sums_kernel();
 
-/// Adds one K block to Z and to the squares of A's rows and B's column tiles; `first` sets instead.
-/// A panel of few rows leaves most of a GPU idle, so several slices of the depth can be summed side
-/// by side, each into a Z and squares of its own.
+/// Adds one K block to Z and to the sums of squares of A's rows and of B's column tiles. If `first`
+/// is set, it overwrites them instead. A panel of few rows would leave most of a GPU idle. So the
+/// depth can be divided into slices, which are summed side by side into separate Z and squares.
 struct AddProductsArgs {
-  const void* panel;  ///< A's, rows x depth
+  const void* panel;  ///< of A, rows x depth
   Precision precision;
   std::uint64_t rows, depth;
-  std::uint64_t ld;  ///< elements
-  const double* y;   ///< dense depth x (2 * tiles), of signed_sums, all rows of the K block
+  std::uint64_t ld;  ///< leading dimension, in elements
+  const double* y;   ///< dense depth x (2 * tiles): signed_sums of all rows of the K block
   std::uint64_t tiles;
   double* z;               ///< dense rows x tiles
   double* row_squares;     ///< rows
   double* column_squares;  ///< tiles
   bool first;
   std::uint64_t slices = 1;
-  std::uint64_t slice_apart = 0;  ///< doubles from a slice's z and squares to the next one's
+  std::uint64_t slice_pitch = 0;  ///< doubles from the z and squares of a slice to the next slice's
 };
 Kernel<AddProductsArgs> add_products_kernel();
 
-/// What the check of one row of a tile found.
+/// The result of the check of one row of a tile.
 struct RowVerdict {
   double ratio;  ///< |R - Z| / bound; NaN if the row can't be checked
   double bound;
@@ -71,89 +73,94 @@ struct RowVerdict {
 };
 
 struct TileVerdict {
-  double worst;             ///< largest |R - Z| / bound of its rows; above 1 is a failure
-  std::uint64_t worst_row;  ///< in the tile; the first one if several are alike
-  std::uint64_t failures;   ///< rows
-  /// Rows that can't be checked: A or B have values that are not finite, or whose squares are not,
-  /// or C's type is too small for their products.
+  double worst;             ///< maximum of |R - Z| / bound over the rows; above 1 is a failure
+  std::uint64_t worst_row;  ///< in the tile; the first of several equal ones
+  std::uint64_t failures;   ///< number of rows
+  /// Number of rows that can't be checked: values of A or B or their squares are not finite, or C's
+  /// type is too small for their products.
   std::uint64_t unchecked;
-  /// A wrong element that is further off than this is caught in every row that is checked, as long
-  /// as the row's rounding errors alone are inside the bound: twice the largest bound.
+  /// Twice the maximum bound. An error of one element that is larger than this is detected in every
+  /// checked row, as long as the row's rounding errors alone are within the bound.
   double detection_threshold;
 };
 
-/// Checks a tile of C before alpha and beta, in two launches: check_rows_kernel() fills
-/// row_verdicts, verdict_kernel() joins them. Only rows x columns are looked at, not the padding.
+/// Checks a tile of C before alpha and beta are applied. This takes two launches:
+/// check_rows_kernel() fills row_verdicts, and verdict_kernel() combines them. The padding beyond
+/// rows x columns is ignored.
 struct CheckTileArgs {
   const void* tile;  ///< of accumulator_type(precision)
   Precision precision;
   std::uint64_t rows, columns;
-  std::uint64_t ld;  ///< elements
+  std::uint64_t ld;  ///< leading dimension, in elements
   std::uint64_t seed;
-  std::uint64_t first_column;    ///< the tile's first one, in C
-  std::uint64_t k;               ///< products in a sum, without padding
+  std::uint64_t first_column;    ///< the column of C that the tile's first column is
+  std::uint64_t k;               ///< number of products in a sum, without padding
   const double* z;               ///< of the tile's first row and column tile
   std::uint64_t z_stride;        ///< elements from one row of z to the next
   const double* row_squares;     ///< of the tile's first row
-  const double* column_squares;  ///< of the tile's column tile: one value
-  RowVerdict* row_verdicts;      ///< scratch of `rows`
+  const double* column_squares;  ///< one value, of the tile's column tile
+  RowVerdict* row_verdicts;      ///< scratch memory for `rows` verdicts
   TileVerdict* verdict;
 };
 Kernel<CheckTileArgs> check_rows_kernel();
 Kernel<CheckTileArgs> verdict_kernel();
 
-/// Slices for the products of a matrix A of `rows` rows: a power of two.
+/// The number of slices for add_products of an A with `rows` rows: a power of two up to 8.
 constexpr std::uint64_t check_slices(std::uint64_t rows) {
-  constexpr std::uint64_t enough_rows = 16384, most = 8;
+  constexpr std::uint64_t enough_rows = 16384, max = 8;
   std::uint64_t slices = 1;
-  while (slices < most && slices * rows < enough_rows) slices *= 2;
+  while (slices < max && slices * rows < enough_rows) slices *= 2;
   return slices;
 }
 
 namespace detail {
 
-/// The depth of each slice but the last ones, a multiple of the depth that a GPU takes at a time.
+/// The depth of a slice (the last slices may be shallower or empty): a multiple of the depth that a
+/// GPU processes at a time.
 constexpr std::uint64_t slice_depth(std::uint64_t depth, std::uint64_t slices) {
   constexpr std::uint64_t step = 32;
   return ((depth + slices - 1) / slices + step - 1) / step * step;
 }
 
-/// The variance of R - Z and what subnormal numbers add at worst to its size.
+/// The model of the error R - Z (kernels/README.md).
 struct ErrorModel {
-  double variance, underflow;
-  double largest;  ///< number that an element may be
+  double variance;
+  double underflow;  ///< the maximum error from subnormal numbers
+  double largest;    ///< the largest finite number of C's type
 };
 
-/// Of fp32x3's products, with what splitting leaves out.
-constexpr double split_variance(double k, double columns, double c, double most, double row_squares,
-                                double column_squares) {
+/// The variance for fp32x3, including the parts that splitting leaves out. `c` and `max_square` are
+/// those of error_model().
+constexpr double split_variance(double k, double columns, double c, double max_square,
+                                double row_squares, double column_squares) {
   const auto block = static_cast<double>(
-      tile_for(1, 1, static_cast<std::uint64_t>(k), Precision::fp32x3, false).k);
+      tile_for(1, 1, static_cast<std::uint64_t>(k), Precision::fp32x3, Backend::cuda).k);
   const double depth = block < k ? block : k, calls = k / depth, steps = depth / 8;
   const double t = 0x1p-23, u = 0x1p-24;
-  const double in_calls = (c * depth / 9 + most / 6) / calls + c * steps * steps / 16;
-  const double of_calls = c * calls / 9 + most / 6;
-  const double left_out = 0x1p-42 * c + 0x1p-45 * most / k;
+  const double in_calls = (c * depth / 9 + max_square / 6) / calls + c * steps * steps / 16;
+  const double of_calls = c * calls / 9 + max_square / 6;
+  const double left_out = 0x1p-42 * c + 0x1p-45 * max_square / k;
   const double too_small = 0x1p-274 / 3 * (column_squares + columns * row_squares);
   return t * t * in_calls + u * u * of_calls + left_out + too_small;
 }
 
 constexpr ErrorModel error_model(Precision precision, double k, double columns, double tile_squares,
                                  double row_squares, double column_squares) {
-  if (precision == Precision::int8) return {0x1p-8, 0, 0x1p31};  // eight deviations are a half
+  if (precision == Precision::int8) return {0x1p-8, 0, 0x1p31};  // exact: the bound is 1/2
   const bool tensor_cores = precision != Precision::fp64 && precision != Precision::fp32;
   const double v = 0x1p-53;
   const double u = precision == Precision::fp64 ? v : tensor_cores ? 0x1p-23 : 0x1p-24;
-  const double most = row_squares * column_squares;
-  // Right elements are no larger (Cauchy and Schwarz), and a wrong one shall not widen its bound.
-  const double c = tile_squares < most ? tile_squares : most;
+  const double max_square = row_squares * column_squares;
+  // Correct elements are no larger (Cauchy and Schwarz). A wrong one must not widen its own bound.
+  const double c = tile_squares < max_square ? tile_squares : max_square;
   const double steps = k / (precision == Precision::tf32 ? 8 : 16);
   const double bias = tensor_cores ? steps * steps / 16 * c : 0;
-  const double walk = k / 9 * c + most / 6;
-  const double product = precision == Precision::fp32x3
-                             ? split_variance(k, columns, c, most, row_squares, column_squares)
-                             : u * u * (walk + bias);
-  const double signed_sum = columns / 6 * (c + most / k);
+  const double walk = k / 9 * c + max_square / 6;
+  const double product =
+      precision == Precision::fp32x3
+          ? split_variance(k, columns, c, max_square, row_squares, column_squares)
+          : u * u * (walk + bias);
+  const double signed_sum = columns / 6 * (c + max_square / k);
   const double smallest = precision == Precision::fp64 ? 0x1p-1074 : 0x1p-149;
   const double terms = precision == Precision::fp32x3 ? 3 * k : k;
   const double largest = precision == Precision::fp64 ? std::numeric_limits<double>::max()
@@ -161,10 +168,10 @@ constexpr ErrorModel error_model(Precision precision, double k, double columns, 
   return {product + v * v * (walk + signed_sum), terms * columns * smallest, largest};
 }
 
-/// RowVerdict::ratio.
+/// Computes RowVerdict::ratio.
 constexpr double ratio_of(double r, double z, const ErrorModel& model, double bound) {
   const bool finite = z - z == 0 && model.variance <= std::numeric_limits<double>::max();
-  // Squares as small as this have lost bits, unless they are those of zeros.
+  // Squares as small as this have lost bits, unless they are zero.
   const bool lost = model.variance < 1e-280 && z != 0;
   const bool overflows = r - r != 0 && (z > model.largest || -z > model.largest);
   if (finite && r == z) return 0;
@@ -173,7 +180,7 @@ constexpr double ratio_of(double r, double z, const ErrorModel& model, double bo
   return error != error ? std::numeric_limits<double>::infinity() : error / bound;
 }
 
-/// Takes row `row` into the verdict of rows before it.
+/// Adds the result of row `row` to the verdict of the rows before it.
 constexpr void take(TileVerdict& verdict, const RowVerdict& found, std::uint64_t row) {
   if (found.ratio != found.ratio) {
     verdict.unchecked += 1;

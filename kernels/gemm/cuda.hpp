@@ -1,4 +1,4 @@
-// The launchers of the .cu files: each enqueues its kernels and does not wait.
+// The launchers of the .cu files. They enqueue kernels and do not wait.
 #pragma once
 
 #include "kernels/gemm/check.hpp"
@@ -13,7 +13,7 @@ void canonicalize(const CanonicalizeArgs& args, CudaStream stream);
 void transpose(const TransposeArgs& args, CudaStream stream);
 void mirror(const MirrorArgs& args, CudaStream stream);
 void zero(const ZeroArgs& args, CudaStream stream);
-void sum_words(const WordSumArgs& args, CudaStream stream);
+void add_word_checksums(const WordChecksumArgs& args, CudaStream stream);
 void finish(const FinishArgs& args, CudaStream stream);
 
 void split(const SplitArgs& args, CudaStream stream);
@@ -23,7 +23,7 @@ void variable_sums(const VariableSumsArgs& args, CudaStream stream);
 void settle(const SettleArgs& args, CudaStream stream);
 void covariance(const CovarianceArgs& args, CudaStream stream);
 
-/// make_multiply_plan() for the calling thread's GPU.
+/// make_multiply_plan() for the current GPU of the calling thread.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile);
 void multiply(const MultiplyArgs& args, CudaStream stream);
 

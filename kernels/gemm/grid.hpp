@@ -1,5 +1,5 @@
-// How C is cut into tiles and K into blocks: a function of the problem, the precision and the
-// backend alone, never of ranks or memory, so that the bits of C do not depend on these.
+// Divides C into tiles and K into blocks. The division depends only on the problem, the precision
+// and the backend, never on ranks or memory, so that the bits of C do not depend on these either.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,15 @@
 
 namespace shardstream::gemm {
 
-/// Padded edges, in elements, of a tile of C (m x n) and of a block of K: the shape of every call,
-/// but for shallower blocks at the beginning of K. A call multiplies the block's lanes, equal parts
-/// of its depth, side by side, each into an accumulator of its own.
+/// The shape of a library call, in elements: the padded edges of a tile of C (m x n) and the depth
+/// k of a block of K. Only the first blocks of K may be shallower. A block may be divided into
+/// lanes, equal parts of its depth, which one call multiplies side by side into separate
+/// accumulators.
 struct Tile {
   std::uint64_t m, n, k;
   std::uint64_t lanes = 1;  ///< a power of two that divides k
-  /// The edges of the tile that a GPU's library is asked for an algorithm for; 0: m and n. A bit of
-  /// C depends on the algorithm, not on how much of C one call computes with it.
+  /// The edges of the tile for which a GPU's library chooses the algorithm; 0 means m and n. The
+  /// bits of C depend on the algorithm, but not on how much of C one call computes with it.
   std::uint64_t like_m = 0, like_n = 0;
 
   constexpr std::uint64_t lane_k() const { return k / lanes; }
@@ -25,29 +26,30 @@ struct Tile {
   friend bool operator==(const Tile&, const Tile&) = default;
 };
 
-/// The edge of equal parts of x (at least 1), each of at most `most`, in as few parts as that
-/// allows; rounded up to a multiple of `coarse` where a part is longer than that, else of `fine`.
-/// `most` is a multiple of both.
-constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t most, std::uint64_t coarse,
+/// Divides x >= 1 into the smallest number of equal parts of at most `max`, and returns their edge,
+/// rounded up to a multiple of `coarse` if it is longer than `coarse`, else of `fine`. `max` must
+/// be a multiple of both.
+constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t max, std::uint64_t coarse,
                                    std::uint64_t fine) {
   const auto ceil_div = [](std::uint64_t a, std::uint64_t b) {
     return a / b + (a % b != 0 ? 1 : 0);
   };
-  const std::uint64_t part = ceil_div(x, ceil_div(x, most));
+  const std::uint64_t part = ceil_div(x, ceil_div(x, max));
   const std::uint64_t granule = part > coarse ? coarse : fine;
   return ceil_div(part, granule) * granule;
 }
 
-/// The deepest K block of fp32x3. Tensor cores cut sums off, so that errors grow with the depth of
-/// a call; sums of calls are rounded.
-inline constexpr std::uint64_t most_split_k = 1024;
+/// The maximum depth of a K block of fp32x3. Tensor cores truncate sums, so the error grows with
+/// the depth of a call; the sums of several calls are rounded.
+inline constexpr std::uint64_t max_split_k = 1024;
 
-/// The deepest K block of int8 on a host: as floats, sums of so many products are exact.
-inline constexpr std::uint64_t most_float_int8_k = (1 << 24) / (128 * 128);
+/// The maximum depth of a K block of int8 on a host, up to which the sums of products are exact in
+/// floats.
+inline constexpr std::uint64_t max_float_int8_k = (1 << 24) / (128 * 128);
 
-/// The longest edge of a host's tile of C along an edge of x: one of `parts` of x, so that threads
-/// have tiles to share, but from 128, below which calls are slow, to what the library's full rate
-/// takes (kernels/README.md).
+/// The maximum edge of a host's tile along an edge x of C: x / parts, so that the threads have
+/// several tiles to share. At least 128, since smaller calls are slow, and at most the edge at
+/// which the library reaches its full rate (kernels/MEASUREMENTS.md).
 constexpr std::uint64_t longest_host_edge(std::uint64_t x, std::uint64_t parts,
                                           Precision precision) {
   const std::uint64_t longest = precision == Precision::fp64 ? 384 : 512;
@@ -55,74 +57,77 @@ constexpr std::uint64_t longest_host_edge(std::uint64_t x, std::uint64_t parts,
   return part < 128 ? 128 : part < longest ? part : longest;
 }
 
-/// Whether K is so much longer than C's edges, and C has so few tiles, that C and partial sums of
-/// it are small beside the panels.
+/// Whether a product is tall: k is at least 8 times m and n, and C has at most 64 tiles. Then C and
+/// its partial sums are small compared with the panels.
 constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const Tile& tile) {
   const auto tiles = [](std::uint64_t x, std::uint64_t edge) { return x / edge + (x % edge != 0); };
   const std::uint64_t rows = tiles(m, tile.m), columns = tiles(n, tile.n);
   return k / 8 >= std::max(m, n) && rows <= 64 && columns <= 64 && rows * columns <= 64;
 }
 
-/// As many lanes as let one call fill a device of many multiprocessors, or give a host's threads
-/// calls to share: up to eight. One if C fills it by itself, or if it is not tall. Split floats
-/// stand in an order of their own, which has none.
+/// The number of lanes of a tall product: enough for one call to fill a GPU (up to 8), or for a
+/// host's threads to have calls to share (up to 4). It is 1 if the tiles of C suffice, if the
+/// product is not tall, and for fp32x3, whose factors have an order of their own (factor.hpp).
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
-                                  const Tile& tile, Precision precision, bool on_host) {
+                                  const Tile& tile, Precision precision, Backend backend) {
   constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 3;
-  // A host's library wants lanes of 512 and more.
-  const std::uint64_t most = !on_host ? 8 : precision == Precision::int8 ? 2 : 4;
+  // A host's library is slow with lanes of less than 512.
+  const std::uint64_t max = backend != Backend::host ? 8 : precision == Precision::int8 ? 2 : 4;
   if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
   // The part of C that a multiprocessor, or a thread, computes at a time.
-  const std::uint64_t rows = on_host ? tile.m : 128, columns = on_host ? tile.n : 128;
+  const std::uint64_t rows = backend == Backend::host ? tile.m : 128,
+                      columns = backend == Backend::host ? tile.n : 128;
   const std::uint64_t parts = ((m + rows - 1) / rows) * ((n + columns - 1) / columns);
   std::uint64_t lanes = 1;
-  while (lanes < most && lanes * parts < (on_host ? enough_on_host : enough_on_gpu)) lanes *= 2;
+  while (lanes < max && lanes * parts < (backend == Backend::host ? enough_on_host : enough_on_gpu))
+    lanes *= 2;
   return lanes;
 }
 
-/// The depth of blocks with lanes, each of which is at most `deepest` deep: as blocks without, or a
-/// 64th of k if that is more, up to panels of 64 MB with four bytes an element, so that starting a
-/// block costs little beside it.
+/// The depth of a K block with lanes. Each lane is at most `deepest` deep. A block is a 64th of k,
+/// but at least `deepest` and at most 2^24 / (m + n) (panels of 64 MB with four bytes per element),
+/// so that the start of a block costs little compared with its products.
 constexpr std::uint64_t block_with_lanes(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                          std::uint64_t lanes, std::uint64_t deepest) {
-  constexpr std::uint64_t granule = 16;  // of a lane: rows on 32 bytes
-  const std::uint64_t most = std::max(deepest, (std::uint64_t{1} << 24) / (m + n));
-  const std::uint64_t wanted = std::clamp(k / 64, deepest, most);
+  constexpr std::uint64_t granule = 16;  // of a lane's depth: rows of 2 bytes begin at 32 bytes
+  const std::uint64_t max = std::max(deepest, (std::uint64_t{1} << 24) / (m + n));
+  const std::uint64_t wanted = std::clamp(k / 64, deepest, max);
   const std::uint64_t depth = std::clamp(wanted / lanes / granule * granule, granule, deepest);
   return equal_edge(k, lanes * depth, lanes * granule, lanes * granule);
 }
 
-/// The largest edge of tiles of x, a multiple of 256 from `least` to 4096, that pads x by hardly
-/// more than any; but one of at most `preferred` if it pads x little more.
-constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t least,
-                                     std::uint64_t preferred) {
-  constexpr std::uint64_t granule = 256, most = 4096;
+/// The edge of tiles along x: a multiple of 256 from `min` to 4096. Let s be the minimum padded
+/// length of x. The result is the largest edge up to `preferred` that pads x to at most 1/64 more
+/// than s, or else the largest edge that pads x to at most 1/128 more than s.
+constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t min, std::uint64_t preferred) {
+  constexpr std::uint64_t granule = 256, max = 4096;
   const auto padded = [&](std::uint64_t edge) { return (x + edge - 1) / edge * edge; };
-  std::uint64_t shortest = padded(most);
-  for (std::uint64_t edge = most; edge >= least; edge -= granule) {
+  std::uint64_t shortest = padded(max);
+  for (std::uint64_t edge = max; edge >= min; edge -= granule) {
     shortest = std::min(shortest, padded(edge));
   }
   const auto largest = [&](std::uint64_t from, std::uint64_t longest) {
     std::uint64_t edge = from;
-    while (edge >= least && padded(edge) > longest) edge -= granule;
+    while (edge >= min && padded(edge) > longest) edge -= granule;
     return edge;
   };
   const std::uint64_t edge = largest(preferred, shortest + shortest / 64);
-  return edge >= least ? edge : largest(most, shortest + shortest / 128);
+  return edge >= min ? edge : largest(max, shortest + shortest / 128);
 }
 
-/// For a C that is not tall: the tiles that a GPU computes in place of `tile` with the same
-/// algorithm, hence the same bits: such as pad C less, and of a small C so few rows of it that its
-/// first tiles can leave before its last rows of A have come. A call still fills the GPU.
+/// The tile that a GPU computes instead of `tile` with the same algorithm, and therefore the same
+/// bits, if the product is not tall. It pads C less. For a small C it also has fewer rows, so that
+/// the first tiles can be downloaded before the last rows of A have arrived. A call still fills the
+/// GPU.
 constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{125} << 15;
   if (tile.m < 1024 || tile.n < 2048) return tile;
   Tile made{tile.m, fitting_edge(n, 2048, longest), tile.k};
   const auto up = [&](std::uint64_t x) { return (x + granule - 1) / granule * granule; };
-  const std::uint64_t least =
+  const std::uint64_t min =
       std::clamp(up((enough + made.n - 1) / made.n), std::uint64_t{1024}, longest);
-  const std::uint64_t preferred = std::clamp(up((m + 7) / 8), least, longest);
-  const std::uint64_t edge = fitting_edge(m, least, preferred);
+  const std::uint64_t preferred = std::clamp(up((m + 7) / 8), min, longest);
+  const std::uint64_t edge = fitting_edge(m, min, preferred);
   const auto padded = [&](std::uint64_t each) { return (m + each - 1) / each * each; };
   if (padded(edge) <= padded(tile.m)) made.m = edge;
   if (made.m == tile.m && made.n == tile.n) return tile;
@@ -131,52 +136,53 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   return made;
 }
 
-/// The shape for C of m x n and sums over k, each at least 1. A GPU's edges suit its tensor cores'
-/// tiles and rows aligned to 32 bytes. Rows of C and of its mirror are whole words of 8 bytes.
-/// Tiles of a symmetric C are square.
+/// The tile for a C of m x n and sums over k, each at least 1. On a GPU the edges fit the tiles of
+/// tensor cores and keep rows aligned to 32 bytes. Rows of C and of its mirror are whole words of 8
+/// bytes. Tiles of a symmetric C are square.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
-                        bool on_host, bool symmetric = false) {
+                        Backend backend, bool symmetric = false) {
   const bool splits = precision == Precision::fp32x3;
-  if (on_host) {
-    const std::uint64_t deepest = splits                         ? most_split_k
-                                  : precision == Precision::int8 ? most_float_int8_k
+  if (backend == Backend::host) {
+    const std::uint64_t deepest = splits                         ? max_split_k
+                                  : precision == Precision::int8 ? max_float_int8_k
                                                                  : 2048;
-    // Each tile costs its check and its way to the host once, which deep sums make up for; of their
-    // few tiles a symmetric product computes fewer elements twice the smaller they are.
+    // Each tile has costs of its own (check, download), which matter less if sums are deep. And in
+    // a symmetric product, smaller tiles compute fewer elements twice.
     const std::uint64_t parts = k / 8 >= m && k / 8 >= n ? 4 : 2;
     Tile tile{equal_edge(m, longest_host_edge(m, parts, precision), 8, 2),
               equal_edge(n, longest_host_edge(n, parts, precision), 8, 2),
               equal_edge(k, deepest, 8, 1)};
-    tile.lanes = lanes_for(m, n, k, tile, precision, on_host);
+    tile.lanes = lanes_for(m, n, k, tile, precision, backend);
     if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
     return tile;
   }
-  // Deeper blocks read and write C less often. But where C takes most of the memory, enough of K
-  // must lie beside it to be computed while tiles leave: in four blocks where elements have two
-  // bytes, in three of tf32's; with fp32, which takes longer, two will do (kernels/README.md).
-  const std::uint64_t deepest = splits                         ? most_split_k
+  // With deeper blocks, C is read and written less often. But if C takes most of the memory, enough
+  // blocks of K must fit beside it to be computed while tiles are downloaded: four with elements of
+  // two bytes, three with tf32, two with fp32, which is slower (kernels/MEASUREMENTS.md).
+  const std::uint64_t deepest = splits                         ? max_split_k
                                 : precision == Precision::fp64 ? 4096
                                 : precision == Precision::tf32 ? 5120
                                                                : 8064;
   Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
             equal_edge(k, deepest, 64, 16)};
-  tile.lanes = lanes_for(m, n, k, tile, precision, on_host);
+  tile.lanes = lanes_for(m, n, k, tile, precision, backend);
   if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
   return symmetric || is_tall(m, n, k, tile) ? tile : fitted(tile, m, n);
 }
 
-/// Elements from one row of A's panel to the next, for a block of K that is `k` deep; what stands
-/// behind k is nobody's. Of floats more than k where that takes at most half as much memory again,
-/// and rows are whole words of 8 bytes: GPUs multiply rows faster that are a power of two apart
-/// (kernels/README.md), hosts as fast rows that do not share the sets of a cache.
-constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, bool on_host) {
+/// The leading dimension of A's panel for a block of K of depth `k`: elements from one row to the
+/// next. Elements after the first k of a row are unused. For fp32 it is larger than k if this takes
+/// at most half as much memory again and rows are whole words of 8 bytes. GPUs multiply faster if
+/// it is a power of two (kernels/MEASUREMENTS.md), hosts if rows do not map to the same sets of a
+/// cache.
+constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, Backend backend) {
   if (precision != Precision::fp32 || k % 2 != 0) return k;
-  const std::uint64_t padded = on_host ? k + 16 : std::bit_ceil(k);
+  const std::uint64_t padded = backend == Backend::host ? k + 16 : std::bit_ceil(k);
   return padded <= k + k / 2 ? padded : k;
 }
 
-/// Whether K may begin with blocks of a quarter and a half of tile.k: whoever computes then waits
-/// less for its first panels. Blocks of fp32x3 are shallow anyway.
+/// Whether K may begin with blocks of a quarter and a half of tile.k, which shortens the wait for
+/// the first panels. Blocks of fp32x3 are shallow anyway.
 constexpr bool may_begin_shallow(const Tile& tile, Precision precision) {
   return precision != Precision::fp32x3 && tile.lanes == 1 && tile.k % 64 == 0;
 }

@@ -8,7 +8,7 @@
 namespace shardstream::math {
 namespace {
 
-/// The sum of `blocks` times 32 elements after `steps` steps each; they fill vector registers.
+/// The sum of blocks * 32 elements after `steps` steps. A block of 32 fills the vector registers.
 template <class T>
 SHARDSTREAM_VECTOR_CLONES T run(std::uint64_t blocks, std::uint64_t steps, T a, T b) {
   T sum = 0;

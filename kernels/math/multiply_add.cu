@@ -4,7 +4,7 @@ namespace shardstream::math::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned chains = elements_together / threads;  // a thread's elements, to fill the pipes
+constexpr unsigned chains = elements_together / threads;  // independent elements of a thread
 
 template <class T>
 __global__ void __launch_bounds__(threads) run_chains(MultiplyAddArgs<T> args) {

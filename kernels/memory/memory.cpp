@@ -6,18 +6,18 @@
 namespace shardstream::memory {
 namespace {
 
-struct Stretch {
-  std::uint64_t begin, end;  // bytes, whole words of 16
+struct ByteRange {
+  std::uint64_t begin, end;  // multiples of 16
 };
-Stretch stretch_of(std::uint64_t bytes, unsigned part, unsigned parts) {
+ByteRange share_of(std::uint64_t bytes, unsigned part, unsigned parts) {
   const std::uint64_t words = bytes / 16;
   return {words * part / parts * 16, words * (part + 1) / parts * 16};
 }
 
 void read(const ReadArgs& args, unsigned part, unsigned parts) {
-  const auto [begin, end] = stretch_of(args.bytes, part, parts);
+  const auto [begin, end] = share_of(args.bytes, part, parts);
   const auto* words = reinterpret_cast<const std::uint64_t*>(args.data);
-  std::uint64_t sums[8] = {};  // as many as vector registers hold at a time
+  std::uint64_t sums[8] = {};  // several, which the compiler keeps in vector registers
   std::uint64_t i = begin / 8;
   for (; i + 8 <= end / 8; i += 8) {
     for (unsigned k = 0; k < 8; ++k) sums[k] += words[i + k];
@@ -29,7 +29,7 @@ void read(const ReadArgs& args, unsigned part, unsigned parts) {
 }
 
 void copy(const CopyArgs& args, unsigned part, unsigned parts) {
-  const auto [begin, end] = stretch_of(args.bytes, part, parts);
+  const auto [begin, end] = share_of(args.bytes, part, parts);
   std::memcpy(args.to + begin, args.from + begin, end - begin);
 }
 

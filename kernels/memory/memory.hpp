@@ -1,4 +1,4 @@
-// Plain traffic to memory: what a kernel that only reads, or only copies, reaches on this device.
+// Plain reads and copies: measures the peak rate of memory.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 
 namespace shardstream::memory {
 
-/// Reads `bytes` bytes once, in words of 16 bytes, and writes next to nothing.
+/// Reads `bytes` bytes once, in words of 16 bytes.
 struct ReadArgs {
   const std::byte* data;  ///< aligned to 16 bytes
   std::uint64_t bytes;    ///< a multiple of 16
-  std::uint64_t* sink;    ///< may be written, so that the reads cannot be left out
+  std::uint64_t* sink;    ///< device memory; written in rare cases, so that the compiler keeps
+                          ///< the reads
 };
 Kernel<ReadArgs> read_kernel();
 
-/// Copies `bytes` bytes on the device; the traffic is twice that.
+/// Copies `bytes` bytes on the device. The traffic is twice that. The two must not overlap.
 struct CopyArgs {
   const std::byte* from;  ///< aligned to 16 bytes, as is `to`
   std::byte* to;
@@ -24,7 +25,7 @@ struct CopyArgs {
 };
 Kernel<CopyArgs> copy_kernel();
 
-// The launchers: each enqueues its kernels and does not wait.
+// The launchers. They enqueue kernels and do not wait.
 namespace cuda {
 void read(const ReadArgs& args, CudaStream stream);
 void copy(const CopyArgs& args, CudaStream stream);

@@ -1,6 +1,6 @@
-// One leaf on a host: its rows of `Lanes` elements are added to the lanes, a few rows at a time, so
-// that an accumulator, which stays in the first-level cache, is loaded and stored once for several
-// elements (kernels/README.md says what that brings).
+// One leaf on a host. A leaf consists of rows of `Lanes` elements. A few rows at a time are added
+// to the lanes, so that a lane's accumulator, which stays in the first-level cache, is loaded and
+// stored once for several elements (kernels/MEASUREMENTS.md has the effect).
 #pragma once
 
 #include <array>
@@ -14,14 +14,15 @@
 
 namespace shardstream::reduce {
 
-/// A lane's sum over one leaf: exact for integers (2^16 of 8 bits fit in 32, of 32 bits in 64).
+/// The type of a lane's sum over one leaf. It is exact for integers: 2^16 integers of 8 bits fit
+/// into 32 bits, and of 32 bits into 64.
 template <class T>
 using LaneSum = std::conditional_t<
     std::is_floating_point_v<T>, double,
     std::conditional_t<sizeof(T) == 8, Int128,
                        std::conditional_t<sizeof(T) == 4, std::int64_t, std::int32_t>>>;
 
-/// The extremes of all lanes, each kind in an array of its own.
+/// The extremes of all lanes.
 template <class T, unsigned Lanes>
 struct LaneExtremes {
   using Key = OrderKey<T>;
@@ -39,9 +40,9 @@ struct LaneExtremes {
 template <class V>
 using Pack [[gnu::vector_size(32)]] = V;
 
-/// Adds term(element) to lanes [0, width), row after row; `term` changes its argument in place, be
-/// it a V or a Pack of them. Packs are spelled out because compilers vectorise the plain loop by
-/// the narrower elements, whose conversion then takes shuffles: half of the rate for floats.
+/// Adds term(element) to lanes [0, width), row after row. `term` changes its argument in place: a V
+/// or a Pack. The packs are explicit, because compilers vectorise the plain loop by the narrower
+/// elements. Their conversion then takes shuffles, which halves the rate for floats.
 template <unsigned Rows, unsigned Lanes, class T, class V, class Term>
 [[gnu::always_inline]] inline void add_rows(const T* __restrict x, unsigned width, V* sums,
                                             Term&& term) {
@@ -54,7 +55,7 @@ template <unsigned Rows, unsigned Lanes, class T, class V, class Term>
         std::memcpy(&sum, sums + lane, sizeof sum);
         for (unsigned row = 0; row < Rows; ++row) {
           const T* from = x + row * Lanes + lane;
-          Pack<V> value = {static_cast<V>(+from[I])...};  // + makes an int of a byte
+          Pack<V> value = {static_cast<V>(+from[I])...};  // + converts a byte to int
           term(value);
           sum += value;
         }
@@ -74,8 +75,8 @@ template <unsigned Rows, unsigned Lanes, class T, class V, class Term>
   }
 }
 
-/// Takes rows of the leaf from number `first` on, which start at `x`, into the extremes of lanes
-/// [lane, lane + width).
+/// Updates the extremes of lanes [lane, lane + width) with `Rows` rows of the leaf. They begin at
+/// `x` and have numbers from `first` on.
 template <unsigned Rows, bool Masked, class T, unsigned Lanes>
 [[gnu::always_inline]] inline void take_rows(const T* __restrict x, unsigned first, unsigned lane,
                                              unsigned width, LaneExtremes<T, Lanes>& extremes) {
@@ -101,10 +102,10 @@ template <unsigned Rows, bool Masked, class T, unsigned Lanes>
   }
 }
 
-/// Covers a leaf of `count` elements with calls step(rows, row, lane, width), each for `rows` rows
-/// from `row` on and lanes [lane, lane + width), in the order of rows for every lane. Processors do
-/// not foresee a walk over several rows at once, so what comes is prefetched in its order in
-/// memory.
+/// Covers a leaf of `count` elements with calls step(rows, row, lane, width). Each call is for
+/// `rows` rows from `row` on and lanes [lane, lane + width); every lane gets its rows in order.
+/// Hardware does not prefetch for a walk over several rows at once, so this function prefetches, in
+/// the order of memory.
 template <unsigned Lanes, class T, class Step>
 [[gnu::always_inline]] inline void for_rows(const T* x, unsigned count, Step&& step) {
   constexpr std::integral_constant<unsigned, 4> several;
@@ -114,7 +115,7 @@ template <unsigned Lanes, class T, class Step>
   unsigned row = 0;
   for (; row + several <= rows; row += several) {
     for (unsigned lane = 0; lane < Lanes; lane += line) {
-      for (unsigned i = 0; i < several; ++i) {  // past the end of x too: prefetches never fault
+      for (unsigned i = 0; i < several; ++i) {  // also past the end of x: prefetches never fault
         __builtin_prefetch(x + row * Lanes + (lane * several + i * line) + ahead);
       }
       step(several, row, lane, line);
@@ -124,7 +125,7 @@ template <unsigned Lanes, class T, class Step>
   if (count % Lanes != 0) step(one, rows, 0, count % Lanes);
 }
 
-/// The fixed tree over lanes: lane i takes lane i + width for width = Lanes/2, ..., 1.
+/// The fixed tree over lanes: lane i adds lane i + width, for width = Lanes/2, ..., 1.
 template <class V, std::size_t Lanes>
 [[gnu::always_inline]] inline V fold_lanes(std::array<V, Lanes> lane) {
   for (std::size_t width = Lanes / 2; width > 0; width /= 2) {
@@ -133,8 +134,8 @@ template <class V, std::size_t Lanes>
   return lane[0];
 }
 
-/// The least (or, with the order turned, the greatest) key of all lanes that hold one, at its
-/// lowest index; no_index if no lane holds one.
+/// The minimum key of all lanes that have one (the maximum if not `Least`), at its lowest index;
+/// no_index if no lane has one.
 template <bool Least, class T, unsigned Lanes>
 inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count,
                           std::int64_t first, Extreme<T>& value, std::int64_t& index) {
@@ -145,7 +146,7 @@ inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count
   index = no_index;
   for (unsigned lane = 0; lane < Lanes && lane < count; ++lane) {
     const Key key = keys[lane];
-    // Only a lane of nothing but NaNs still holds the initial key: no float has that one.
+    // Only a lane of NaNs still has the initial key, since it is not the key of any float.
     constexpr Key none = Least ? std::numeric_limits<Key>::max() : std::numeric_limits<Key>::min();
     if (std::is_floating_point_v<T> && key == none) continue;
     const auto here = first + static_cast<std::int64_t>(rows[lane]) * Lanes + lane;
@@ -158,18 +159,18 @@ inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count
   value = static_cast<Extreme<T>>(from_order_key<T>(best));
 }
 
-/// The sum of a leaf and, if wanted, its lanes' extremes; without NaNs if Masked.
+/// The sum of a leaf and, if requested, its lanes' extremes; without NaNs if Masked.
 template <bool Masked, class T, unsigned Lanes>
 [[gnu::always_inline]] inline LaneSum<T> pass(const T* x, unsigned count, bool want_extremes,
                                               LaneExtremes<T, Lanes>& extremes) {
-  // No vector adds 128 bits, so these are summed as two halves of 32 bits.
+  // No vector instruction adds 128 bits, so 64-bit integers are summed as two halves of 32 bits.
   constexpr bool halved = std::is_same_v<LaneSum<T>, Int128>;
   using V = std::conditional_t<halved, std::int64_t, LaneSum<T>>;
   alignas(64) std::array<V, Lanes> sums{}, high{};
   for_rows<Lanes>(x, count, [&](auto rows, unsigned row, unsigned lane, unsigned width) {
     const T* from = x + row * Lanes + lane;
     add_rows<rows, Lanes>(from, width, sums.data() + lane, [](auto& value) {
-      // A lane's sum is never -0, so adding +0 for a NaN leaves it as it is.
+      // A lane's sum is never -0, so adding +0 instead of a NaN does not change it.
       if constexpr (Masked) value = value == value ? value : decltype(value + value){};
       if constexpr (halved) value &= 0xffffffff;
     });
@@ -182,7 +183,7 @@ template <bool Masked, class T, unsigned Lanes>
   return fold_lanes(sums);
 }
 
-/// Statistics of one leaf of 1..leaf_elements elements, `first` being the index of its first.
+/// The statistics of one leaf of 1 to leaf_elements elements. `first` is the global index of x[0].
 template <class T, unsigned Lanes>
 [[gnu::always_inline]] inline PartialOf<T> reduce_leaf(const T* x, unsigned count,
                                                        std::int64_t first, Want want) {
@@ -193,7 +194,7 @@ template <class T, unsigned Lanes>
   leaf.sum = pass<false>(x, count, want.extremes, extremes);
   bool masked = false;
   if constexpr (std::is_floating_point_v<T>) {
-    if (leaf.sum != leaf.sum) {  // a NaN, or infinities of both signs: look closer, without NaNs
+    if (leaf.sum != leaf.sum) {  // a NaN, or infinities of both signs: sum again without NaNs
       extremes = {};
       const double sum = pass<true>(x, count, want.extremes, extremes);
       for (unsigned i = 0; i < count; ++i) leaf.nans += x[i] != x[i];

@@ -1,5 +1,5 @@
-// What is known of a stretch of elements after one pass: the node of the summation tree. The same
-// functions combine nodes on every backend, so that the bits are the same too.
+// The statistics of a range of elements: a node of the summation tree. All backends combine nodes
+// with the same functions, so the bits are the same.
 #pragma once
 
 #include <bit>
@@ -12,16 +12,17 @@ namespace shardstream::reduce {
 
 __extension__ using Int128 = __int128;
 
-/// Integers are summed exactly in 128 bits, everything else in double.
+/// The type of a sum: integers are added exactly in 128 bits, floats in double.
 template <class T>
 using Sum = std::conditional_t<std::integral<T>, Int128, double>;
 
-/// The type in which extremes are kept: exact for every element type of the class.
+/// The type of minimum and maximum, which holds every value of T exactly. Element types with the
+/// same Extreme<T> form a class.
 template <class T>
 using Extreme = std::conditional_t<std::integral<T>, std::int64_t, double>;
 
-/// 128 bits to double by way of the magnitude's halves, with two roundings, spelled out so that
-/// every backend does the same. Not for -2^127, which no sum of 2^63 elements reaches.
+/// Converts 128 bits to double through the halves of the magnitude, with two roundings, so that
+/// every backend does the same. Not for -2^127, which a sum of 2^63 elements cannot reach.
 constexpr double to_double(Int128 value) {
   const Int128 magnitude = value < 0 ? -value : value;
   const auto high = static_cast<std::int64_t>(magnitude >> 64);
@@ -33,7 +34,7 @@ constexpr double to_double(double value) {
   return value;
 }
 
-/// A number that orders as the values do, with -0 < +0. Not for NaN.
+/// An integer that has the order of the values, with -0 < +0. Not for NaN.
 constexpr std::int32_t order_key(float x) {
   const auto bits = std::bit_cast<std::int32_t>(x);
   return bits ^ ((bits >> 31) & std::numeric_limits<std::int32_t>::max());
@@ -62,25 +63,25 @@ using OrderKey = decltype(order_key(T{}));
 inline constexpr std::int64_t no_index = -1;
 inline constexpr double no_m2 = -1;
 
-/// Statistics of a stretch of elements; `T` stands for its class: double or std::int64_t.
-/// Indices are global element indices, no_index where there is none.
+/// Statistics of a range of elements. `T` is their class: double or std::int64_t. Indices are
+/// global element indices, or no_index.
 template <class T>
 struct Partial {
   Sum<T> sum = 0;          ///< of the counted values
-  double m2 = 0;           ///< sum of squared deviations from their mean; no_m2 where not wanted
-  std::int64_t count = 0;  ///< values counted: all, or those that are not NaN under Want::skip_nans
-  std::int64_t nans = 0;   ///< NaNs seen, counted or not
+  double m2 = 0;           ///< sum of squared deviations from their mean; no_m2 if not requested
+  std::int64_t count = 0;  ///< counted values: all, or with Want::skip_nans all that are not NaN
+  std::int64_t nans = 0;   ///< number of NaNs, counted or not
   std::int64_t first_nan = no_index;
-  T min = 0, max = 0;  ///< of the values that are not NaN; meaningless without an index
+  T min = 0, max = 0;  ///< of the values that are not NaN; undefined without an index
   std::int64_t min_index = no_index, max_index = no_index;
 };
 
 template <class T>
 using PartialOf = Partial<Extreme<T>>;
 
-/// The statistics of two stretches, `left` before `right`. Ties go to the lowest index. m2 is
-/// merged after Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
-/// sample variances" (1979).
+/// The statistics of two neighbouring ranges, `left` before `right`. Equal extremes keep the lowest
+/// index. m2 follows Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
+/// computing sample variances" (1979).
 template <class T>
 constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
   Partial<T> both;
@@ -93,7 +94,7 @@ constexpr Partial<T> combine(const Partial<T>& left, const Partial<T>& right) {
   } else if (right.count == 0) {
     both.m2 = left.m2;
   } else if (left.m2 == no_m2 || right.m2 == no_m2) {
-    both.m2 = no_m2;  // and no divisions
+    both.m2 = no_m2;  // avoids the divisions
   } else {
     const auto n_left = static_cast<double>(left.count);
     const auto n_right = static_cast<double>(right.count);

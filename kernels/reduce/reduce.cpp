@@ -16,7 +16,7 @@ SHARDSTREAM_VECTOR_CLONES PartialOf<T> leaf(const T* x, unsigned count, std::int
   return reduce_leaf<T, lanes>(x, count, first, want);
 }
 
-/// The tree over all leaves of the batch.
+/// Joins all leaves of the batch by the tree, and copies the samples.
 template <class T>
 void join_leaves(const BatchArgs<T>& args) {
   const Leaves stretch = args.stretch();
@@ -28,15 +28,15 @@ void join_leaves(const BatchArgs<T>& args) {
   for (unsigned i = 0; i < args.sample_count; ++i) args.samples[i] = args.leaves[args.sampled[i]];
 }
 
-/// A part takes a contiguous share of the leaves. The one that is done last joins them: nodes are
-/// few.
+/// A part computes a contiguous share of the leaves. The part that ends last joins all of them,
+/// which takes little time.
 template <class T>
 void batch_host(const BatchArgs<T>& args, unsigned part, unsigned parts) {
   const Rows mine = rows_of(args.stretch().count, part, parts);
   for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
     const std::uint64_t offset = i * leaf_elements;
     const auto count = static_cast<unsigned>(std::min(leaf_elements, args.count - offset));
-    // Copied, since ThreadSanitizer does not see what a call writes where its result goes.
+    // A copy, since ThreadSanitizer does not see that a call writes its result to memory.
     const PartialOf<T> one = leaf(args.elements + offset, count,
                                   static_cast<std::int64_t>(args.first + offset), args.want);
     args.leaves[i] = one;

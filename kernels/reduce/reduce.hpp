@@ -1,10 +1,11 @@
-// One pass over elements in a fixed order: leaves of leaf_elements, in each `lanes` partial sums
-// (element i belongs to lane i mod lanes) that are added in order in double, then one fixed tree
-// over the lanes and one over the leaves (tree.hpp). The result is a function of the data alone:
-// the same bits on every backend, for every number of ranks and every batch size.
+// Statistics of elements in one pass and in a fixed order. The elements are divided into leaves of
+// leaf_elements, and a leaf into `lanes` lanes: element i belongs to lane i mod lanes. Each lane
+// adds its elements in order, in double. One fixed tree joins the lanes, another one the leaves
+// (tree.hpp). The result depends only on the data: the bits are the same on every backend, for
+// every number of ranks and every batch size.
 //
-// Both numbers were measured before they were frozen: see kernels/README.md. They are part of the
-// result file's schema.
+// Both numbers are part of the result file's schema; kernels/MEASUREMENTS.md shows why they were
+// chosen.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +19,18 @@ namespace shardstream::reduce {
 inline constexpr std::uint64_t leaf_elements = std::uint64_t{1} << 16;
 inline constexpr unsigned lanes = 512;
 
-/// What is to be known of the elements beside count, sum and NaNs.
+/// The requested statistics, besides count, sum and NaNs.
 struct Want {
   bool extremes = false;   ///< min, max and their indices
   bool variance = false;   ///< m2, by a second pass over each leaf
-  bool skip_nans = false;  ///< NaNs are counted apart and leave the statistics alone
+  bool skip_nans = false;  ///< NaNs are counted separately and excluded from the statistics
 };
 
-/// On a GPU one block joins 2^group_levels neighbouring nodes, one a thread.
+/// On a GPU, one block joins a group of 2^group_levels neighbouring nodes, one per thread.
 template <class T>
 inline constexpr unsigned group_levels = sizeof(T) >= 4 ? 8 : 7;
 
-/// Groups of all levels over a stretch of `leaves` leaves that begins anywhere.
+/// The maximum number of groups of all levels over `leaves` contiguous leaves.
 template <class T>
 constexpr std::uint64_t groups_over(std::uint64_t leaves) {
   std::uint64_t groups = 0;
@@ -39,30 +40,30 @@ constexpr std::uint64_t groups_over(std::uint64_t leaves) {
   return groups;
 }
 
-/// Words of BatchArgs::exchange: a counter for each group, and for each node of the tree that is
-/// handed to another block twice the size of a partial.
+/// The number of words of BatchArgs::exchange: a counter for each group, and twice the size of a
+/// partial for each node that one block passes to another.
 template <class T>
 constexpr std::uint64_t exchange_words(std::uint64_t leaves) {
   const std::uint64_t groups = groups_over<T>(leaves);
   return groups + groups % 2 + (leaves + groups) * 2 * sizeof(PartialOf<T>) / sizeof(std::uint64_t);
 }
 
-/// exchange_words<T>(n) is at most exchange_words<T>(0) + n * exchange_words_per_leaf<T>.
+/// An upper bound: exchange_words<T>(n) <= exchange_words<T>(0) + n * exchange_words_per_leaf<T>.
 template <class T>
 inline constexpr std::uint64_t exchange_words_per_leaf = 2 * sizeof(PartialOf<T>) /
                                                              sizeof(std::uint64_t) +
                                                          1;
 
-/// Statistics of each leaf of a batch, the largest whole subtrees over the leaves, and copies of
-/// some leaves.
+/// Computes the statistics of each leaf of a batch, those of the largest whole subtrees over the
+/// leaves, and copies of some leaves. All pointers are to device memory.
 template <class T>
 struct BatchArgs {
   static constexpr unsigned max_samples = 16;
 
   const T* elements;        ///< aligned to 16 bytes
-  std::uint64_t count;      ///< elements, one or more; only the last leaf may be short
+  std::uint64_t count;      ///< number of elements, at least 1; only the last leaf may be short
   std::uint64_t first;      ///< global index of elements[0], a multiple of leaf_elements
-  PartialOf<T>* leaves;     ///< out: one a leaf
+  PartialOf<T>* leaves;     ///< out: one per leaf
   PartialOf<T>* largest;    ///< out: one for each of subtrees(stretch()), in their order
   PartialOf<T>* samples;    ///< out: samples[i] is leaves[sampled[i]]
   std::uint64_t* exchange;  ///< exchange_words(), aligned to 16 bytes; see below
@@ -76,12 +77,12 @@ struct BatchArgs {
   }
 };
 
-/// `exchange` is zero before a launch and zero again after it, so that it is cleared once, after it
-/// was allocated. Launches that may run at the same time have one each.
+/// `exchange` must be zero before a launch, and is zero again after it. So the caller clears it
+/// only once, after allocation. Launches that may run at the same time need separate ones.
 template <class T>
 Kernel<BatchArgs<T>> batch_kernel();
 
-/// The launcher: it enqueues one kernel and does not wait.
+/// The launcher. It enqueues one kernel and does not wait.
 namespace cuda {
 template <class T>
 void batch(const BatchArgs<T>& args, CudaStream stream);

@@ -19,7 +19,7 @@ class CompensatedSum {
     correction_ += std::fabs(sum_) >= std::fabs(x) ? (sum_ - sum) + x : (x - sum) + sum_;
     sum_ = sum;
   }
-  // With infinities the correction is NaN where the plain sum is right.
+  // With infinities the plain sum is right, but the correction is NaN.
   long double value() const { return std::isfinite(sum_) ? sum_ + correction_ : sum_; }
 
  private:
@@ -32,7 +32,7 @@ bool is_nan(T x) {
   return false;
 }
 
-/// As min and max order values: -0 below +0.
+/// Whether a < b in the order of min and max, in which -0 is below +0.
 template <class T>
 bool below(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -89,13 +89,13 @@ Deviation deviation(double got, long double wanted, long double bound) {
   if (std::isnan(got) && std::isnan(wanted)) return {};
   if (got == static_cast<double>(wanted)) return {0, static_cast<double>(bound)};
   const auto error = static_cast<double>(std::fabs(static_cast<long double>(got) - wanted));
-  // Where only one of them is NaN or infinite there is no distance: it fails any bound.
+  // If only one of them is NaN or infinite, the deviation exceeds any bound.
   if (!std::isfinite(error)) return {std::numeric_limits<double>::infinity(), 0};
   return {error, static_cast<double>(bound)};
 }
 
-/// The deviation of a sum that may have left the range of double on its way: then it ends in
-/// infinity or NaN, and only a finite value can be held against anything.
+/// The deviation of a sum. If partial sums may have left the range of double, the sum may be
+/// infinite or NaN, and only a finite sum can be checked.
 template <class T>
 Deviation check_sum(const PartialOf<T>& partial, const PartialOf<T>& exact, const Reference& wanted,
                     long double additions) {
@@ -110,8 +110,8 @@ Deviation check_sum(const PartialOf<T>& partial, const PartialOf<T>& exact, cons
   }
 }
 
-/// m2 is around a mean with an error of its own, which adds n * error^2; integers of 64 bits are
-/// rounded to double first, by r_i, which adds no more than 2 sqrt(m2 sum(r^2)) + sum(r^2).
+/// The deviation of m2. The mean has an error, which adds n * error^2. Integers of 64 bits are
+/// first rounded to double, each by r_i, which adds at most 2 sqrt(m2 sum(r^2)) + sum(r^2).
 template <class T>
 Deviation check_m2(const PartialOf<T>& partial, const Reference& wanted, std::int64_t count,
                    long double additions) {
@@ -131,8 +131,8 @@ Deviation scaled(const Deviation& deviation, double factor) {
   return {deviation.error * factor, deviation.bound * factor};
 }
 
-/// Of the square root of m2 / n; a deviation d of v moves sqrt(v) by no more than
-/// sqrt(v) - sqrt(v - d) below it and by less above it.
+/// The deviation of the square root of m2 / n. A deviation d of v changes sqrt(v) by at most
+/// sqrt(v) - sqrt(v - d).
 Deviation root(const Deviation& variance, double value) {
   if (!std::isfinite(value) || !variance.passes()) return variance;
   const auto moved = [&](double by) {
@@ -145,7 +145,7 @@ Deviation root(const Deviation& variance, double value) {
 }  // namespace
 
 Deviation Deviation::worse(const Deviation& a, const Deviation& b) {
-  // a.error / a.bound >= b.error / b.bound without dividing by a bound of zero.
+  // Compares a.error / a.bound with b.error / b.bound, without a division by zero.
   if (a.passes() != b.passes()) return a.passes() ? b : a;
   const double left = a.error * b.bound, right = b.error * a.bound;
   if (left != right) return left > right ? a : b;
@@ -163,7 +163,7 @@ LeafCheck check_leaf(const T* elements, std::uint64_t count, std::int64_t first,
                      const PartialOf<T>& partial) {
   const PartialOf<T> exact = exact_part(elements, count, first, want);
   const Reference wanted = reference(elements, count, exact.count, want);
-  // Each value goes through the additions of its lane and of the tree; two more for conversions.
+  // Each value takes part in the additions of its lane and of the tree; two more for conversions.
   const long double additions = leaf_elements / lanes + std::countr_zero(lanes) + 2;
 
   bool same = partial.count == exact.count && partial.nans == exact.nans &&

@@ -1,5 +1,5 @@
-// Statistics of a leaf computed another way: one compensated sum after the other in extended
-// precision, element by element. Slow, and independent of lanes, trees and backends.
+// An independent reference for the statistics of a leaf: compensated sums in extended precision,
+// element by element. It is slow and does not use lanes, trees or backends.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,32 @@ struct Reference {
   long double m2 = 0;         ///< squared deviations from sum / count
 };
 
-/// How far a quantity of a leaf is from its reference, and how far it may be.
+/// The difference between a quantity of a leaf and its reference, and the bound for it.
 struct Deviation {
   double error = 0, bound = 0;
 
   bool passes() const { return error <= bound; }
-  /// The one that is nearer to its bound, or further past it.
+  /// The one with the larger error relative to its bound.
   static Deviation worse(const Deviation& a, const Deviation& b);
 };
 
-/// A leaf's partial held against the reference of the same elements. Each deviation is that of the
-/// leaf's own value. A quantity that is not wanted, or undefined for the leaf, deviates by 0.
+/// The comparison of a leaf's statistics with the reference of the same elements. A quantity that
+/// is not requested, or undefined for the leaf, has a deviation of 0.
 struct LeafCheck {
-  /// count, NaNs, and, if wanted, min, max and their places: 0 if all are equal, else 1; bound 0.
+  /// Count, NaNs and, if requested, min, max and their indices: 0 if all are equal, else 1. The
+  /// bound is 0.
   Deviation exact;
-  /// Bound: (additions in a lane and in the tree) * 2^-53 * sum of |x|; 0 for integers.
+  /// The bound of the sum is (additions in a lane and in the tree) * 2^-53 * sum of |x|; 0 for
+  /// integers.
   Deviation sum, mean;
-  /// Bound: likewise, with the effect of the mean's error.
+  /// The bound is derived in the same way and includes the effect of the mean's error.
   Deviation variance, stddev;
 
   static LeafCheck worse(const LeafCheck& a, const LeafCheck& b);
 };
 
-/// Computes the reference of `count` elements, the first of which has index `first`, and compares.
+/// Computes the reference of `count` elements, the first of which has the index `first`, and
+/// compares `partial` with it.
 template <class T>
 LeafCheck check_leaf(const T* elements, std::uint64_t count, std::int64_t first, Want want,
                      const PartialOf<T>& partial);

@@ -1,7 +1,7 @@
 // The fixed binary tree over leaves. Node (level, first) covers the leaves [first, first +
-// 2^level), first being a multiple of 2^level; a node whose right half holds no leaves is its left
-// half. Any contiguous range of leaves is a short list of such nodes, and joining the lists of
-// neighbouring ranges gives the same tree, however the leaves were split.
+// 2^level); first is a multiple of 2^level. A node without leaves in its right half equals its left
+// half. Any contiguous range of leaves is a short list of such nodes. Joining the lists of
+// neighbouring ranges gives the same tree, however the leaves were divided into ranges.
 #pragma once
 
 #include <algorithm>
@@ -14,22 +14,23 @@
 
 namespace shardstream::reduce {
 
+/// The place of a node in the tree.
 struct Subtree {
   std::uint64_t first;  ///< first leaf
   unsigned level;       ///< 2^level leaves
   bool operator==(const Subtree&) const = default;
 };
 
-/// A contiguous range of leaves, of which the whole nodes are known or made.
+/// A contiguous range of leaves.
 struct Leaves {
   std::uint64_t first, count;
 
   constexpr std::uint64_t end() const { return first + count; }
-  /// Whether all leaves of a node are in the range.
+  /// Whether all leaves of the node are in the range.
   constexpr bool hold(Subtree node) const {
     return node.first >= first && node.first + (std::uint64_t{1} << node.level) <= end();
   }
-  /// Whether a node in the range has its sibling there too, so that the two are joined.
+  /// Whether the sibling of a node in the range is in the range too, so that the two are joined.
   constexpr bool join(Subtree node) const {
     return hold({node.first ^ (std::uint64_t{1} << node.level), node.level});
   }
@@ -38,34 +39,35 @@ struct Leaves {
     const std::uint64_t last = std::min(end(), node.first + (std::uint64_t{1} << node.level));
     return {begin, last > begin ? last - begin : 0};
   }
-  /// The largest whole subtree that begins with the first of at least one leaf. For hosts, so not
-  /// constexpr: nvcc makes constants of std::countr_zero and std::bit_width in device code.
+  /// The largest whole subtree that begins with the first leaf; the range must not be empty. Not
+  /// constexpr, so only for hosts: nvcc replaces std::countr_zero and std::bit_width by constants
+  /// in device code.
   Subtree largest() const {
     const int aligned = first == 0 ? 63 : std::countr_zero(first);
     const int widest = static_cast<int>(std::bit_width(count)) - 1;
     return {first, static_cast<unsigned>(std::min(aligned, widest))};
   }
-  /// What follows largest().
+  /// The leaves after largest().
   Leaves rest() const {
     const std::uint64_t width = std::uint64_t{1} << largest().level;
     return {first + width, count - width};
   }
 };
 
-/// A range of at most 2^48 leaves has no more largest subtrees: at most two of each level.
+/// The maximum number of largest subtrees of up to 2^48 leaves: two of each level.
 inline constexpr unsigned max_subtrees = 96;
 
-/// The largest whole subtrees that make up the leaves, left to right.
+/// The largest whole subtrees that together cover the leaves, from left to right.
 inline std::vector<Subtree> subtrees(Leaves leaves) {
   std::vector<Subtree> found;
   for (; leaves.count > 0; leaves = leaves.rest()) found.push_back(leaves.largest());
   return found;
 }
 
-/// The index in subtrees(leaves) of the subtree that begins with leaf number `first`. The subtrees
-/// grow up to the leaf `turn`, the multiple of the highest power of two in (leaves.first, end], and
-/// shrink from there on. On either side each has its own power of two of leaves, so the number of
-/// bits that are set in a distance is the number of subtrees.
+/// The index in subtrees(leaves) of the subtree that begins with leaf `first`. The subtrees grow up
+/// to the leaf `turn`, the multiple of the highest power of two in (leaves.first, end], and shrink
+/// after it. On each side their sizes are different powers of two, so the number of set bits in a
+/// distance is the number of subtrees.
 constexpr unsigned subtree_index(Leaves leaves, std::uint64_t first) {
   const auto set_bits = [](std::uint64_t distance) {
     unsigned bits = 0;
@@ -78,7 +80,7 @@ constexpr unsigned subtree_index(Leaves leaves, std::uint64_t first) {
   return set_bits(turn - leaves.first) + set_bits(first - turn);
 }
 
-/// Joins nodes that arrive left to right into the largest whole subtrees.
+/// Joins nodes into the largest whole subtrees. The nodes are added from left to right.
 template <class T>
 class TreeFold {
  public:
@@ -106,7 +108,7 @@ class TreeFold {
 
   const std::vector<Node>& nodes() const { return nodes_; }
 
-  /// The root, once the nodes cover all leaves from 0 on; empty without any.
+  /// The root, if the nodes cover all leaves from 0 on; an empty Partial if there are no nodes.
   Partial<T> root() const {
     std::optional<Partial<T>> sum;
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {

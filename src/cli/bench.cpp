@@ -70,6 +70,7 @@ int bench(const Arguments& arguments, const char* const* environment) {
         for (const auto& experiment : experiments::all()) own.push_back(experiment.name);
         reject_options_of_run(options, "bench", own, {}, {});
         experiments::reject_options_of_others(options, chosen);
+        experiments::reject_missing_files(options, line.words);
         return options;
       },
       [&](const launch::Session& session, const Options& options, Log& log) {

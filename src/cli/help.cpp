@@ -251,7 +251,7 @@ std::string bench_help(const Arguments& arguments) {
       "shardstream bench help NAME\n"
       "\n"
       "Runs experiments of the catalogue, each on the GPUs of all ranks at the same time. An\n"
-      "experiment measures a technique of the CUDA guides with and without, checks the results,\n"
+      "experiment measures a technique of the CUDA guides, with it and without, checks results,\n"
       "and prints a table with one line per case: the measured value with its 95 % confidence\n"
       "interval, its share of a ceiling measured in the same run or of another case, and a "
       "remark.\n"
@@ -265,7 +265,9 @@ std::string bench_help(const Arguments& arguments) {
       "              after each experiment\n"
       "\n"
       "Exit codes: 0 done, even if experiments were not available here; 1 an experiment failed;\n"
-      "2 fix the command; 3 a result was wrong. The other experiments' tables are kept.\n"
+      "2 fix the command, for example a size beyond the memory; 3 a result was wrong. The tables\n"
+      "of the other experiments are kept. If several experiments failed, 3 comes before 1, and 1\n"
+      "before 2.\n"
       "\n"
       "{}\n{}",
       sources_of_generate, bench_table().help(options_of_bench));

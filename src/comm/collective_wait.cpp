@@ -9,7 +9,7 @@ namespace shardstream::comm {
 namespace {
 
 /// Shorter than the watchdog's shortest interval.
-constexpr std::chrono::milliseconds between_looks{50};
+constexpr std::chrono::milliseconds poll_interval{50};
 
 }  // namespace
 
@@ -18,7 +18,7 @@ CollectiveWait::CollectiveWait(device::Device& device, launch::Heartbeat& heartb
       heartbeat_(heartbeat),
       thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
-/// Before the members that the thread uses go.
+/// Joins the thread before the members that it uses are destroyed.
 CollectiveWait::~CollectiveWait() {
   thread_.request_stop();
   thread_.join();
@@ -45,23 +45,23 @@ void CollectiveWait::end(device::Stream& stream) {
 void CollectiveWait::synchronize(device::Stream& stream) {
   stream.synchronize();
   const std::lock_guard lock(mutex_);
-  look();
+  update();
 }
 
 void CollectiveWait::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   try {
     while (!stop.stop_requested()) {
-      look();
-      stopped_.wait_for(lock, stop, between_looks, [] { return false; });
+      update();
+      stopped_.wait_for(lock, stop, poll_interval, [] { return false; });
     }
-  } catch (const std::exception&) {  // the device's: every synchronize() throws it
+  } catch (const std::exception&) {  // an error of the device: every synchronize() throws it too
   }
   waiting_.reset();
 }
 
-/// The lock is held.
-void CollectiveWait::look() {
+/// The caller holds the lock.
+void CollectiveWait::update() {
   const auto ended = std::ranges::partition(
       enqueued_, [](const Collective& collective) { return !collective.ended->reached(); });
   idle_.insert(idle_.end(), std::move_iterator(ended.begin()), std::move_iterator(ended.end()));

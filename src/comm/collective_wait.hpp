@@ -1,4 +1,5 @@
-// Which collectives a rank waits in, where they run in the order of a stream, as NCCL's do.
+// Detects that a rank waits for other ranks inside a collective that runs on a stream, as NCCL's
+// collectives do.
 #pragma once
 
 #include <condition_variable>
@@ -13,24 +14,24 @@
 
 namespace shardstream::comm {
 
-/// Tells a rank that waits for the others from one whose own device does not go on, whatever its
-/// threads wait for: the rank is marked as waiting while a stream has come to a collective and not
-/// to its end. A thread of its own looks, many times a second. A collective does not
-/// wake it, since its look would hold up the caller. Used by one thread.
+/// Distinguishes a rank that waits for other ranks from a rank whose own device makes no progress.
+/// The rank is marked as waiting while a stream is inside a collective: it has reached the
+/// beginning but not the end. A thread polls this many times a second. A collective does not wake
+/// that thread, since this would delay the caller. Not thread-safe.
 class CollectiveWait {
  public:
-  /// Both must outlive it.
+  /// Device and heartbeat must outlive this object.
   CollectiveWait(device::Device& device, launch::Heartbeat& heartbeat);
   ~CollectiveWait();
   CollectiveWait(const CollectiveWait&) = delete;
   CollectiveWait& operator=(const CollectiveWait&) = delete;
 
-  /// Before a collective is enqueued, and after it has been.
+  /// Call begin() before a collective is enqueued on `stream`, and end() afterwards.
   void begin(device::Stream& stream);
   void end(device::Stream& stream);
 
-  /// Waits for all work of `stream`; throws what its synchronize() throws. When it returns, the
-  /// rank waits in none of the stream's collectives.
+  /// Waits for all work of `stream` and throws what its synchronize() throws. After it returns, the
+  /// rank does not count as waiting in any collective of this stream.
   void synchronize(device::Stream& stream);
 
  private:
@@ -39,14 +40,13 @@ class CollectiveWait {
   };
 
   void watch(const std::stop_token& stop);
-  void look();
+  void update();
 
   device::Device& device_;
   launch::Heartbeat& heartbeat_;
   Collective next_;
-  // The lock guards what follows.
-  std::mutex mutex_;
-  std::condition_variable_any stopped_;  // the stop of the thread alone ends a pause
+  std::mutex mutex_;                     // guards everything below
+  std::condition_variable_any stopped_;  // only a stop request ends a pause
   std::vector<Collective> enqueued_, idle_;
   std::optional<launch::Heartbeat::Waiting> waiting_;
   std::jthread thread_;

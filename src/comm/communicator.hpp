@@ -1,4 +1,4 @@
-// Combining between ranks, on device memory and in the order of a stream.
+// Collectives between ranks, on device memory and in the order of a stream.
 #pragma once
 
 #include <cstddef>
@@ -10,112 +10,115 @@
 
 namespace shardstream::comm {
 
-/// What the values of a sum are.
+/// The type of the values in a sum.
 enum class SumType { f32, f64, i64 };
 
+/// Bytes of one value.
 constexpr std::size_t size_of(SumType type) {
   return type == SumType::f32 ? 4 : 8;
 }
 
-/// All ranks of the session, or a part of them. Every member but rank(), size() and the names is
-/// called by all of its ranks in the same order and with the same sizes, by the thread that owns
-/// the MPI session; it is destroyed so, too, once all that it was given has ended. All memory is
-/// device memory. After the call, later work of `stream` sees the result; a transport may block the
-/// caller. What one stream was given need not have ended before another one is given more. Nothing
-/// happens where there are no bytes or values.
+/// All ranks of the session, or some of them. The members are collective, except rank(), size(),
+/// transport(), blocks() and network(): all ranks call them in the same order and with the same
+/// sizes, in the thread that owns the MPI session. The destructor is collective too, and all
+/// collectives must have ended before it.
 ///
-/// While a collective is under way that ends only when the other ranks come to it, this rank counts
-/// as waiting for them, whatever its threads do, so that the watchdog does not take it for the one
-/// that hangs.
+/// All memory is device memory. A collective is enqueued on `stream`: later work of the stream sees
+/// the result. Some transports block the caller. A collective on one stream need not have ended
+/// before the next one is enqueued on another stream. Without bytes or values, nothing happens.
 ///
-/// Where a rank belongs to several communicators, it and all its peers give their collectives to
-/// one stream, in one order that no two ranks see differently: NCCL's would else wait for one
-/// another for ever.
+/// While a collective waits for the other ranks, this rank counts as waiting for them, so that the
+/// watchdog does not report it as the rank that hangs.
 ///
-/// In what order floating-point values are added is the library's affair: it can depend on the
-/// transport, the number of ranks, the hosts, and the place of a value. Whoever needs the same bits
-/// everywhere gathers and adds in an order of his own. Integers wrap around.
+/// A rank that belongs to several communicators enqueues all their collectives on one stream, and
+/// all ranks use the same order. Otherwise collectives of NCCL may wait for one another for ever.
+///
+/// The library decides in which order floating-point values are added: it can depend on the
+/// transport, the number of ranks, the hosts and the position of a value. Code that needs the same
+/// bits everywhere gathers the values and adds them in a fixed order. Integers wrap around.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// What carries the bytes, as comm.transport names it: "mpi" or "nccl".
+  /// The transport, as the option comm.transport names it: "mpi" or "nccl".
   virtual std::string transport() const = 0;
 
-  /// Whether collectives keep the caller until they have ended.
+  /// Whether collectives block the caller until they have ended.
   virtual bool blocks() const = 0;
 
-  /// What carries them between hosts: NCCL's word for it ("IB", "Socket", a plugin's name), "MPI",
-  /// "within one host", or "unknown". The same on every rank; of a part what the whole has.
+  /// The network between hosts: NCCL's name for it ("IB", "Socket", a plugin's name), "MPI",
+  /// "within one host", or "unknown". The same on every rank. After split(), that of the whole.
   virtual std::string network() const = 0;
 
-  /// This rank's number among the ranks of this communicator, and how many they are.
+  /// This rank's number in this communicator, and the number of its ranks.
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// A communicator of those ranks that give the same `color` >= 0, ordered by `key` and, where
-  /// that is the same, as they are here; over the same transport, with staging memory of its own.
-  /// Only the communicator of all ranks is split, once all that it was given has ended (wait()).
-  /// Throws AgreedError where a part cannot start. Device and session must outlive the part; this
-  /// communicator need not.
+  /// A communicator of the ranks that pass the same `color` >= 0, ordered by `key`, then by their
+  /// rank here. It has the same transport and its own staging memory. Only the communicator of all
+  /// ranks can be split, after all its collectives have ended (wait()). Throws AgreedError if a
+  /// part cannot start. Device and session must outlive the part; this communicator need not.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// `receive` gets every rank's `bytes` bytes at `send`, in rank order: rank r's at r * bytes.
-  /// `send` may be this rank's own place in `receive`; it overlaps in no other way.
+  /// Copies every rank's `bytes` bytes at `send` to `receive`, in rank order: those of rank r to
+  /// offset r * bytes. `send` may be this rank's own place in `receive`; otherwise the two must not
+  /// overlap.
   virtual void all_gather(device::Stream& stream, const void* send, void* receive,
                           std::size_t bytes) = 0;
 
-  /// Each rank has `bytes` bytes for every rank at `send`, rank r's at r * bytes. `receive` gets
-  /// what every rank has for this one, in rank order: from rank r at r * bytes. The two do not
-  /// overlap.
+  /// Sends `bytes` bytes to every rank: those for rank r are at offset r * bytes of `send`.
+  /// `receive` gets the bytes from rank r at offset r * bytes. The two must not overlap.
   virtual void all_to_all(device::Stream& stream, const void* send, void* receive,
                           std::size_t bytes) = 0;
 
-  /// Each rank has a part of `count` values for every rank at `send`, rank r's at value r * count.
-  /// `receive` gets the sum of those for this rank. It may be the place of that part in `send`; it
-  /// overlaps in no other way.
+  /// Every rank has `count` values for each rank at `send`: those for rank r begin at value
+  /// r * count. `receive` gets the sums of all ranks' values for this rank. It may be the place of
+  /// these values in `send`; otherwise the two must not overlap.
   virtual void reduce_scatter(device::Stream& stream, const void* send, void* receive,
                               std::size_t count, SumType type) = 0;
 
-  /// `receive` gets the sum of every rank's `count` values at `send`, the same bits on all ranks.
-  /// The two are the same place or do not overlap.
+  /// Adds every rank's `count` values at `send` into `receive`, with the same bits on all ranks.
+  /// The two are the same memory or do not overlap.
   virtual void all_reduce(device::Stream& stream, const void* send, void* receive,
                           std::size_t count, SumType type) = 0;
 
-  /// `data` gets rank `root`'s `bytes` bytes at `data`.
+  /// Copies `bytes` bytes at `data` from rank `root` to all other ranks.
   virtual void broadcast(device::Stream& stream, void* data, std::size_t bytes, int root) = 0;
 
-  /// Waits for all work of a stream that was given to a collective; then this rank does not count
-  /// as waiting in any of them. Throws what Stream::synchronize() throws.
+  /// Waits for all work of a stream that collectives were enqueued on. Afterwards this rank does
+  /// not count as waiting in any of them. Throws what Stream::synchronize() throws.
   virtual void wait(device::Stream& stream) = 0;
 
-  /// The process is about to end: the destructor leaves to its end what takes long to free. NCCL
-  /// needs 0.5 s for it. Only when all ranks have ended all that they were given.
+  /// Announces that the process is about to end. The destructor then leaves slow clean-up to the
+  /// end of the process; NCCL's takes 0.5 s. Call it only after all collectives of all ranks have
+  /// ended.
   virtual void leave() {}
 };
 
-/// Over MPI, staged through pinned memory; blocks the caller. Bytes of any number go in pieces of
-/// at most `piece` bytes a rank, a multiple of 8 below 2 GiB; the pinned memory is
-/// mpi_staging_bytes(). Device and session must outlive it.
+/// A communicator of all ranks over MPI, staged through pinned memory. Its collectives block the
+/// caller. They transfer pieces of at most `piece` bytes per rank, a multiple of 8 below 2 GiB. It
+/// allocates mpi_staging_bytes() of pinned memory. Device and session must outlive it.
 std::unique_ptr<Communicator> make_mpi_communicator(device::Device& device,
                                                     const launch::Session& session,
                                                     std::size_t piece);
 
-/// Two slots, each with a piece of every rank and one more.
+/// Bytes of two slots, each with one piece per rank and one more.
 constexpr std::size_t mpi_staging_bytes(std::size_t piece, std::size_t ranks) {
   return 2 * (ranks + 1) * piece;
 }
 
-/// Over NCCL, on `device`, a GPU, which is current in the calling thread; blocks nobody, except
-/// that NCCL may connect the ranks in the first call of a kind. Collective; throws AgreedError when
-/// it cannot start. A rank that waits for others in a call of NCCL counts as waiting: only the
-/// watchdog ends a start that never ends. Device and session must outlive it. Unless
-/// the user has set NCCL_DEBUG, NCCL's log goes to memory from here on: it tells the network, and
-/// why something failed. Only in builds with NCCL.
+/// A communicator of all ranks over NCCL. `device` is a GPU and current in the calling thread. Its
+/// collectives do not block the caller, except that NCCL may connect the ranks in the first call of
+/// each kind. Creating it is collective and throws AgreedError if NCCL cannot start. A rank that
+/// waits inside a call of NCCL counts as waiting; if NCCL never finishes starting, only the
+/// watchdog ends the job. Device and session must outlive it.
+///
+/// Unless the user has set NCCL_DEBUG, NCCL's log is kept in memory from here on: it has the
+/// network and the causes of failures. Throws ContractError in a build without NCCL.
 std::unique_ptr<Communicator> make_nccl_communicator(device::Device& device,
                                                      const launch::Session& session);
 
-/// "2.28.3", of the library that is loaded; empty in a build without NCCL.
+/// The version of the loaded library, such as "2.28.3"; empty in a build without NCCL.
 std::string nccl_version();
 
 }  // namespace shardstream::comm

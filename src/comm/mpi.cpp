@@ -23,15 +23,15 @@ MPI_Datatype mpi_type(SumType type) {
   return type == SumType::f32 ? MPI_FLOAT : MPI_DOUBLE;
 }
 
-/// Some of the ranks, as MPI knows them.
+/// Owns the MPI communicator of some of the ranks.
 class Part {
  public:
-  /// Collective over the ranks of `whole`.
+  /// Collective over all ranks of `whole`.
   Part(MPI_Comm whole, int color, int key) {
     check_mpi(MPI_Comm_split(whole, color, key, &comm_), "MPI_Comm_split");
     check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
-  /// Collective: after an error, to which the others may not come, it is left to the end of MPI.
+  /// Collective. After an error the other ranks may not get here, so that MPI_Finalize frees it.
   ~Part() {
     if (std::uncaught_exceptions() > 0) return;
     if (MPI_Comm_free(&comm_) != MPI_SUCCESS) std::fputs("warning: MPI_Comm_free failed\n", stderr);
@@ -47,7 +47,7 @@ class Part {
 
 class MpiCommunicator final : public Communicator {
  public:
-  /// Of all ranks where there is no `part`.
+  /// A communicator of `part`, or of all ranks if it is null.
   MpiCommunicator(device::Device& device, const launch::Session& session, std::size_t piece,
                   std::unique_ptr<Part> part)
       : device_(device),
@@ -70,13 +70,13 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// Copies from and to the slots may still be under way.
+  /// Waits for copies from and to the slots.
   ~MpiCommunicator() override {
     for (const Slot& slot : slots_) {
       try {
         slot.downloaded->synchronize();
         slot.uploaded->synchronize();
-      } catch (const std::exception&) {  // the device's: every synchronize() throws it
+      } catch (const std::exception&) {  // an error of the device: every synchronize() throws it
       }
     }
   }
@@ -123,7 +123,7 @@ class MpiCommunicator final : public Communicator {
         });
   }
 
-  /// A slot has the room of a whole piece a rank: its first half sends, its second half receives.
+  /// A slot has space for one piece per rank: its first half sends, its second half receives.
   void all_to_all(device::Stream& stream, const void* send, void* receive,
                   std::size_t bytes) override {
     const std::size_t half = piece_ / 2;
@@ -197,17 +197,18 @@ class MpiCommunicator final : public Communicator {
         });
   }
 
-  /// The collective itself has waited for the others; what is left is this rank's own upload.
+  /// The collective itself has waited for the other ranks; only this rank's upload is left.
   void wait(device::Stream& stream) override { stream.synchronize(); }
 
  private:
-  /// A part of what every rank gives or gets.
+  /// A part of the bytes that each rank sends or receives.
   struct Piece {
     std::size_t first, bytes;
     int count(std::size_t size = 1) const { return static_cast<int>(bytes / size); }
   };
 
-  /// One rank's bytes of a piece and those of all ranks, and how far its copies are.
+  /// Pinned memory for this rank's bytes of a piece and for those of all ranks, and the ends of its
+  /// copies.
   struct Slot {
     Buffer<std::byte> own, all;
     std::unique_ptr<device::Event> downloaded, uploaded;
@@ -220,7 +221,7 @@ class MpiCommunicator final : public Communicator {
     return static_cast<std::byte*>(data) + offset;
   }
 
-  /// A piece of each of the ranks' parts, `bytes` long, into `to`, dense.
+  /// Copies one piece of each rank's part to or from a dense buffer. Each part has `bytes` bytes.
   void download_parts(device::Stream& stream, std::byte* to, const void* from, std::size_t bytes,
                       Piece piece) const {
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
@@ -234,25 +235,26 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// Calls for each piece of `bytes`, at most `most` of them: `download`, which fills its slot;
-  /// `combine`, the call of MPI, which every rank comes to; `upload`, which empties the slot. While
-  /// MPI has one piece, the next one is downloaded and the last one uploaded.
+  /// Divides `bytes` into pieces of at most `max` bytes and calls three functions for each:
+  /// `download` fills the slot, `combine` makes the collective call of MPI, and `upload` empties
+  /// the slot. While MPI transfers one piece, the next one is downloaded and the previous one
+  /// uploaded.
   template <class Download, class Combine, class Upload>
-  void staged(device::Stream& stream, std::size_t bytes, std::size_t most, Download download,
+  void staged(device::Stream& stream, std::size_t bytes, std::size_t max, Download download,
               Combine combine, Upload upload) {
-    const std::size_t pieces = bytes / most + (bytes % most > 0 ? 1 : 0);
+    const std::size_t pieces = bytes / max + (bytes % max > 0 ? 1 : 0);
     if (pieces == 0) return;
     const auto piece = [&](std::size_t i) {
-      return Piece{i * most, std::min(most, bytes - i * most)};
+      return Piece{i * max, std::min(max, bytes - i * max)};
     };
     const auto begin = [&](std::size_t i) {
       Slot& slot = slots_[i % 2];
-      stream.wait(*slot.uploaded);  // an earlier call's, on another stream
+      stream.wait(*slot.uploaded);  // of an earlier call, maybe on another stream
       download(slot, piece(i));
       stream.record(*slot.downloaded);
     };
     begin(0);
-    stream.synchronize();  // throws what has failed before anything of it reaches other ranks
+    stream.synchronize();  // throws an earlier error before wrong data reaches other ranks
     for (std::size_t i = 0; i < pieces; ++i) {
       if (i + 1 < pieces) begin(i + 1);
       Slot& slot = slots_[i % 2];

@@ -18,7 +18,7 @@
 
 #include "comm/collective_wait.hpp"
 #include "comm/communicator.hpp"
-#include "comm/nccl_words.hpp"
+#include "comm/nccl_messages.hpp"
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -27,19 +27,20 @@
 namespace shardstream::comm {
 namespace {
 
-/// What NCCL logs, in memory: all warnings of a failure, and which network it has chosen. Empty if
-/// the user has asked for NCCL's log. One a process, as NCCL's log is.
-class KeptLog {
+/// Captures NCCL's log in memory: the warnings that explain a failure, and the chosen network.
+/// Stays empty if the user has asked for NCCL's log. NCCL has one log per process, so there is one
+/// object.
+class CapturedLog {
  public:
-  KeptLog() {
+  CapturedLog() {
     constexpr std::array wanted = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
     if (std::ranges::any_of(wanted, [](auto name) { return std::getenv(name) != nullptr; })) return;
     Descriptor memory(memfd_create("nccl-log", MFD_CLOEXEC));
     const std::string path = fmt::format("/proc/self/fd/{}", memory.get());
-    // A file that it cannot open NCCL replaces by standard output, which is for results.
+    // If NCCL cannot open the file, it logs to standard output, which is for results.
     if (!memory.valid() || !Descriptor(path, O_WRONLY).valid()) return;
-    // NCCL reads these before it starts threads; of the threads that are there already, none of
-    // this program reads the environment, and MPI's and CUDA's own have read theirs.
+    // NCCL reads these variables before it starts threads. This program's threads do not read the
+    // environment, and those of MPI and CUDA have already read theirs.
     const bool set = setenv("NCCL_DEBUG_FILE", path.c_str(), 1) == 0 &&
                      setenv("NCCL_DEBUG_SUBSYS", "INIT", 1) == 0 &&
                      setenv("NCCL_DEBUG", "INFO", 1) == 0;
@@ -58,35 +59,36 @@ class KeptLog {
   Descriptor memory_;
 };
 
-const KeptLog& kept_log() {
-  static const KeptLog log;
+const CapturedLog& captured_log() {
+  static const CapturedLog log;
   return log;
 }
 
-std::optional<std::uint64_t> room_in_shared_memory() {
-  struct statvfs room {};
-  if (statvfs("/dev/shm", &room) != 0) return std::nullopt;
-  return room.f_bavail * room.f_frsize;
+std::optional<std::uint64_t> free_shared_memory() {
+  struct statvfs free {};
+  if (statvfs("/dev/shm", &free) != 0) return std::nullopt;
+  return free.f_bavail * free.f_frsize;
 }
 
 void check_nccl(ncclResult_t status, const char* call, ncclComm_t comm,
                 std::source_location where = std::source_location::current()) {
   if (status == ncclSuccess) return;
   const char* last = ncclGetLastError(comm);
-  const std::string words = telling_words(kept_log().text(), last != nullptr ? last : "");
+  const std::string message = main_message(captured_log().text(), last != nullptr ? last : "");
   throw Error(
       fmt::format("{} failed ({}{}{}){}", call, ncclGetErrorString(status),
-                  words.empty() ? "" : ": ", words, nccl_remedy(words, room_in_shared_memory())),
+                  message.empty() ? "" : ": ", message, nccl_remedy(message, free_shared_memory())),
       where);
 }
 
-/// Of all ranks: what is smaller takes few blocks, and is soon over.
-constexpr std::size_t great_bytes = std::size_t{1} << 20;
+/// Bytes of all ranks from which a collective is preceded by a barrier. A smaller one uses few
+/// blocks and ends soon.
+constexpr std::size_t large_bytes = std::size_t{1} << 20;
 
-/// A collective is a kernel to the seam: it is enqueued on a stream like any other.
+/// A collective as a kernel, so that a device::Stream can enqueue it.
 template <class Call>
 struct CollectiveArgs {
-  Call call;  ///< with the communicator and the stream
+  Call call;  ///< called with the communicator and the stream
   const char* name;
   ncclComm_t comm;
   launch::Heartbeat* heartbeat;
@@ -94,10 +96,10 @@ struct CollectiveArgs {
   Kernel<CollectiveArgs> kernel() const {
     return {name,
             [](const CollectiveArgs&, unsigned, unsigned) {
-              throw ContractError("NCCL works on CUDA streams alone");
+              throw ContractError("NCCL works only on CUDA streams");
             },
             [](const CollectiveArgs& args, CudaStream stream) {
-              // The first call of a kind connects the ranks, which needs the others.
+              // The first call of each kind connects the ranks, and waits for the others.
               const auto waiting = args.heartbeat->waiting();
               check_nccl(args.call(args.comm, stream), args.name, args.comm);
             }};
@@ -109,19 +111,19 @@ ncclDataType_t nccl_type(SumType type) {
   return type == SumType::f32 ? ncclFloat32 : ncclFloat64;
 }
 
-/// The common state of the communicator of all ranks and its parts. They end together: to free one
-/// takes NCCL 0.5 s, and to abort one alone would wait for the kernels of all.
-class Family {
+/// The common state of the communicator of all ranks and its parts. All of them end together: NCCL
+/// takes 0.5 s to free one, and aborting only one would wait for the kernels of all.
+class SharedState {
  public:
-  Family(device::Device& the_device, const launch::Session& the_session)
+  SharedState(device::Device& the_device, const launch::Session& the_session)
       : device(the_device),
         session(the_session),
         heartbeat(session.heartbeat()),
         wait(device, heartbeat),
         at_hang_(heartbeat, [this] { abort(); }) {}
 
-  /// Parts go before the whole.
-  ~Family() {
+  /// Destroys the parts before the whole.
+  ~SharedState() {
     const std::vector<ncclComm_t> comms = take();
     if (left_) return;
     for (auto comm = comms.rbegin(); comm != comms.rend(); ++comm) {
@@ -129,16 +131,16 @@ class Family {
       std::fputs("warning: ncclCommDestroy failed\n", stderr);
     }
   }
-  Family(const Family&) = delete;
-  Family& operator=(const Family&) = delete;
+  SharedState(const SharedState&) = delete;
+  SharedState& operator=(const SharedState&) = delete;
 
   void add(ncclComm_t comm) {
     const std::lock_guard lock(mutex_);
     comms_.push_back(comm);
   }
-  /// The end of the process frees them.
+  /// Leaves freeing to the end of the process.
   void leave() { left_ = true; }
-  /// By any thread. An error is on its way already.
+  /// Thread-safe. Ignores errors, since an error is already being reported.
   void abort() {
     const std::vector<ncclComm_t> comms = take();
     if (comms.empty()) return;
@@ -165,13 +167,13 @@ class Family {
   launch::Heartbeat::AtHang at_hang_;
 };
 
-/// Calls of NCCL block until the other ranks take part, if that is needed: one that does not block
-/// costs a thread and a pause for each collective. The watchdog ends a call that does not return.
+/// Uses NCCL's blocking calls, which wait for other ranks if needed: a non-blocking communicator
+/// costs a thread and a pause per collective. If a call never returns, the watchdog ends the job.
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(device::Device& device, const launch::Session& session)
-      : family_(std::make_shared<Family>(device, session)) {
-    kept_log();  // before NCCL looks for it
+      : shared_(std::make_shared<SharedState>(device, session)) {
+    captured_log();  // sets NCCL's variables before NCCL reads them
     ncclUniqueId id{};
     session.collectively([&] {
       if (session.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
@@ -182,32 +184,32 @@ class NcclCommunicator final : public Communicator {
       check_nccl(ncclCommInitRank(&comm_, session.size(), id, session.rank()), "ncclCommInitRank",
                  comm_);
     });
-    family_->network = agreed_network(session);
+    shared_->network = agreed_network(session);
   }
 
-  /// A part of `whole`, which has ended all that it was given.
-  NcclCommunicator(const NcclCommunicator& whole, int color, int key) : family_(whole.family_) {
+  /// A part of `whole`. All collectives of `whole` must have ended.
+  NcclCommunicator(const NcclCommunicator& whole, int color, int key) : shared_(whole.shared_) {
     start([&] {
       check_nccl(ncclCommSplit(whole.comm_, color, key, &comm_, nullptr), "ncclCommSplit",
                  whole.comm_);
     });
   }
 
-  /// After an error the peers may not come to a common end.
+  /// Aborts after an error, since the peers may not get here.
   ~NcclCommunicator() override {
-    if (std::uncaught_exceptions() > 0) family_->abort();
+    if (std::uncaught_exceptions() > 0) shared_->abort();
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::string transport() const override { return "nccl"; }
   bool blocks() const override { return false; }
-  std::string network() const override { return family_->network; }
+  std::string network() const override { return shared_->network; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
   std::unique_ptr<Communicator> split(int color, int key) override {
-    expect(size_ == family_->session.size(), "only the communicator of all ranks is split");
+    expect(size_ == shared_->session.size(), "only the communicator of all ranks is split");
     return std::make_unique<NcclCommunicator>(*this, color, key);
   }
 
@@ -256,95 +258,96 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
-  void wait(device::Stream& stream) override { family_->wait.synchronize(stream); }
+  void wait(device::Stream& stream) override { shared_->wait.synchronize(stream); }
 
-  void leave() override { family_->leave(); }
+  void leave() override { shared_->leave(); }
 
  private:
-  /// `bytes`: what a rank has in the end, or has given.
+  /// `bytes` is the larger of the bytes that a rank sends and receives.
   template <class Call>
   void enqueue(device::Stream& stream, const char* name, std::size_t bytes, Call call) {
     if (bytes == 0) return;
-    family_->wait.begin(stream);
-    if (size_ > 1 && bytes >= great_bytes) meet(stream);
-    give(stream, name, call);
-    family_->wait.end(stream);
+    shared_->wait.begin(stream);
+    if (size_ > 1 && bytes >= large_bytes) barrier(stream);
+    launch(stream, name, call);
+    shared_->wait.end(stream);
   }
 
   std::size_t whole(std::size_t part) const { return part * static_cast<std::size_t>(size_); }
 
   template <class Call>
-  void give(device::Stream& stream, const char* name, Call call) {
-    const CollectiveArgs<Call> args{call, name, comm_, &family_->heartbeat};
+  void launch(device::Stream& stream, const char* name, Call call) {
+    const CollectiveArgs<Call> args{call, name, comm_, &shared_->heartbeat};
     stream.launch(args.kernel(), args);
   }
 
-  /// A byte of every rank: one block, in which ranks that come early wait for the others. In a
-  /// great collective they would do so with many blocks, each of which keeps a multiprocessor from
-  /// what other streams compute.
-  void meet(device::Stream& stream) {
-    auto* const all = meeting_.data();
-    give(stream, "ncclAllGather", [all, rank = rank_](ncclComm_t comm, CudaStream on) {
+  /// Gathers one byte per rank. This takes one block, in which early ranks wait for the others. In
+  /// a large collective they would wait with many blocks, each of which keeps a multiprocessor from
+  /// the kernels of other streams.
+  void barrier(device::Stream& stream) {
+    auto* const all = barrier_bytes_.data();
+    launch(stream, "ncclAllGather", [all, rank = rank_](ncclComm_t comm, CudaStream on) {
       return ncclAllGather(all + rank, all, 1, ncclInt8, comm, on);
     });
   }
 
-  /// `connect` makes comm_. Collective over all ranks; throws AgreedError if it fails on any.
+  /// Creates comm_ by calling `connect`. Collective over all ranks; throws AgreedError if it fails
+  /// on any of them.
   void start(const std::function<void()>& connect) {
-    const launch::Session& session = family_->session;
+    const launch::Session& session = shared_->session;
     std::unique_ptr<device::Stream> stream;
     session.collectively([&] {
-      meeting_ = {family_->device, device::Memory::device,
-                  static_cast<std::size_t>(session.size())};
-      stream = family_->device.make_stream();
+      barrier_bytes_ = {shared_->device, device::Memory::device,
+                        static_cast<std::size_t>(session.size())};
+      stream = shared_->device.make_stream();
     });
     std::string failure;
     try {
-      const auto waiting = family_->heartbeat.waiting();
+      const auto waiting = shared_->heartbeat.waiting();
       connect();
       check_nccl(ncclCommUserRank(comm_, &rank_), "ncclCommUserRank", comm_);
       check_nccl(ncclCommCount(comm_, &size_), "ncclCommCount", comm_);
-      // NCCL connects the ranks in the first call: what cannot be is better known here.
-      all_gather(*stream, meeting_.data() + rank_, meeting_.data(), 1);
+      // NCCL connects the ranks in the first call, so that failures to connect appear here.
+      all_gather(*stream, barrier_bytes_.data() + rank_, barrier_bytes_.data(), 1);
     } catch (const Error& error) {
       failure = error.what();
       abort();  // so that the others do not wait for this rank
     }
     const auto failures = session.gather(failure);
     const std::size_t cause = first_cause(failures);
-    if (cause < failures.size()) abort();  // what is under way would never end
+    if (cause < failures.size()) abort();  // otherwise the enqueued call would never end
     session.collectively([&] {
       if (cause == static_cast<std::size_t>(session.rank())) throw Error(failure);
     });
-    family_->add(comm_);
+    shared_->add(comm_);
     try {
       wait(*stream);
     } catch (const Error&) {
-      family_->abort();
+      shared_->abort();
       throw;
     }
   }
 
-  /// Collective.
+  /// The network of all ranks. Collective.
   static std::string agreed_network(const launch::Session& session) {
     if (session.local_size() == session.size()) return "within one host";
-    auto names = session.gather(network_in(kept_log().text()));
+    auto names = session.gather(network_in(captured_log().text()));
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());
     if (names.front().empty()) names.front() = "unknown";
     return join(names, ", ");
   }
 
-  /// While it starts.
+  /// Aborts all communicators, including one that is being created.
   void abort() {
-    if (comm_ != nullptr) family_->add(std::exchange(comm_, nullptr));
-    family_->abort();
+    if (comm_ != nullptr) shared_->add(std::exchange(comm_, nullptr));
+    shared_->abort();
   }
 
-  std::shared_ptr<Family> family_;
+  std::shared_ptr<SharedState> shared_;
   ncclComm_t comm_ = nullptr;
   int rank_ = 0, size_ = 1;
-  device::Buffer<std::byte> meeting_;  ///< of meet(): a byte of every rank
+  device::Buffer<std::byte> barrier_bytes_;  ///< one byte per rank, for barrier()
 };
 
 }  // namespace

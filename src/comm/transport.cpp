@@ -9,11 +9,11 @@ namespace {
 
 constexpr std::array rows = {
     OptionRow{"comm.transport", OptionKind::choice, "auto", "auto|nccl|mpi",
-              "What combines the ranks' results; auto is NCCL between GPUs and MPI otherwise; mpi "
-              "on GPUs goes through host memory."},
+              "Library that combines the ranks' results; auto is NCCL between GPUs and MPI "
+              "otherwise; mpi on GPUs goes through host memory."},
     OptionRow{
         "comm.timeout", OptionKind::duration, "300s", "1s..",
-        "Seconds without any movement after which the hanging rank is named and the job ends."},
+        "Seconds without any progress after which the hanging rank is named and the job ends."},
 };
 
 }  // namespace
@@ -27,18 +27,18 @@ Transport choose_transport(const std::string& wanted, const Circumstances& here)
   if (wanted == "nccl") {
     if (!here.on_gpus) {
       throw UsageError(
-          "--comm.transport nccl: NCCL works between GPUs, and this run is on the host backend: "
-          "pass --comm.transport auto, or --device.backend cuda");
+          "--comm.transport nccl: NCCL needs GPUs, but this run uses the host backend: pass "
+          "--comm.transport auto, or --device.backend cuda");
     }
     if (!here.has_nccl) {
       throw UsageError(
           "--comm.transport nccl: this program was built without NCCL: pass --comm.transport mpi, "
-          "or build it where NCCL is installed");
+          "or build it on a machine that has NCCL");
     }
     if (here.shared_gpus) {
       throw UsageError(
-          "--comm.transport nccl: NCCL refuses two ranks on one GPU: pass --comm.transport mpi, or "
-          "start one rank a GPU");
+          "--comm.transport nccl: NCCL rejects two ranks on one GPU: pass --comm.transport mpi, or "
+          "start one rank per GPU");
     }
     return Transport::nccl;
   }

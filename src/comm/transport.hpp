@@ -1,4 +1,4 @@
-// The [comm] options, and which transport a run combines over.
+// The [comm] options and the choice of the transport.
 #pragma once
 
 #include <span>
@@ -8,21 +8,22 @@
 
 namespace shardstream::comm {
 
-/// The rows of [comm]: transport, timeout.
+/// The options comm.transport and comm.timeout.
 std::span<const OptionRow> comm_options();
 
 enum class Transport { mpi, nccl };
 
-/// What the choice depends on; the same on every rank.
+/// The facts that the choice depends on; the same on every rank.
 struct Circumstances {
   bool on_gpus = false;      ///< the ranks' devices are GPUs
-  bool shared_gpus = false;  ///< two ranks or more have one GPU
-  bool has_nccl = false;     ///< this build has NCCL
+  bool shared_gpus = false;  ///< two or more ranks share a GPU
+  bool has_nccl = false;     ///< this program was built with NCCL
   int ranks = 1;
 };
 
-/// comm.transport = `wanted` (auto|nccl|mpi): auto is NCCL between GPUs, MPI on the host backend
-/// and for one rank. Throws UsageError with the remedy where NCCL is asked for and can't be.
+/// The transport for comm.transport = `wanted` (auto|nccl|mpi). `auto` is NCCL between GPUs, and
+/// MPI on the host backend and for one rank. Throws UsageError with the remedy if NCCL is requested
+/// but cannot be used.
 Transport choose_transport(const std::string& wanted, const Circumstances& here);
 
 }  // namespace shardstream::comm

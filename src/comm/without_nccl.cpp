@@ -1,4 +1,4 @@
-// What builds without NCCL have in place of nccl.cpp.
+// Replaces nccl.cpp in builds without NCCL.
 #include "comm/communicator.hpp"
 #include "core/error.hpp"
 

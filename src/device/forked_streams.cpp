@@ -7,7 +7,7 @@
 namespace shardstream::device {
 
 ForkedStreams::ForkedStreams(Device& device, std::size_t count) : forked_(device.make_event()) {
-  expect(count > 0, "there is a stream");
+  expect(count > 0, "there is at least one stream");
   for (std::size_t number = 1; number < count; ++number) {
     own_.push_back({device.make_stream(), device.make_event()});
   }

@@ -14,18 +14,22 @@
 namespace shardstream::experiments {
 
 std::string obstacle(const Experiment& experiment, const runtime::Runtime& runtime) {
+  const Needs& needs = experiment.needs;
+  if (!needs.file.empty() && runtime.options.text(needs.file).empty()) {
+    return fmt::format("no file is named: add --{} FILE.h5:/PATH; shardstream generate writes one",
+                       needs.file);
+  }
   const device::DeviceInfo& device = runtime.device->info();
   if (device.backend != "cuda" && experiment.run_host != nullptr) return {};
   if (!built_with_cuda) return "this program was built without CUDA";
   if (device.backend != "cuda") return "there is no GPU, or device.backend is host";
-  if (device.compute_capability < experiment.needs.compute_capability) {
-    return fmt::format("{} has compute capability {}.{}, and it takes {}.{}", device.name,
-                       device.compute_capability / 10, device.compute_capability % 10,
-                       experiment.needs.compute_capability / 10,
-                       experiment.needs.compute_capability % 10);
+  if (device.compute_capability < needs.compute_capability) {
+    return fmt::format("{} has compute capability {}.{}, and the experiment needs {}.{}",
+                       device.name, device.compute_capability / 10, device.compute_capability % 10,
+                       needs.compute_capability / 10, needs.compute_capability % 10);
   }
-  if (const int gpus = visible_gpus(); gpus < experiment.needs.gpus) {
-    return fmt::format("it takes {} GPUs, and this rank sees {}", experiment.needs.gpus, gpus);
+  if (const int gpus = visible_gpus(); gpus < needs.gpus) {
+    return fmt::format("the experiment needs {} GPUs, and this rank sees {}", needs.gpus, gpus);
   }
   return {};
 }

@@ -15,16 +15,16 @@ namespace shardstream::experiments {
 /// Why this rank cannot run the experiment; empty if it can.
 std::string obstacle(const Experiment& experiment, const runtime::Runtime& runtime);
 
-/// The ceilings that a run has measured.
+/// Ceilings measured in this run.
 struct Ceilings {
   std::vector<measure::Ceiling> of_all_ranks = {};
-  std::map<std::string, double> own = {};  ///< this rank's, by name
+  std::map<std::string, double> own = {};  ///< of this rank, by name
 };
-/// Those that the experiments need. Collective.
+/// Measures the ceilings that the experiments need. Collective.
 Ceilings measure_ceilings(runtime::Runtime& runtime,
                           std::span<const Experiment* const> experiments);
 
-/// "of the rate of uploads (link_up 54.3 GB/s)": Experiment::share with this rank's ceilings.
+/// Experiment::share with the ceilings of this rank: "of the rate of uploads (link_up 54.3 GB/s)".
 std::string share_with_ceilings(const Experiment& experiment, const Ceilings& ceilings);
 
 }  // namespace shardstream::experiments

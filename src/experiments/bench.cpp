@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <algorithm>
+#include <array>
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/units.hpp"
+#include "runtime/runtime.hpp"
 
 namespace shardstream::experiments {
 namespace {
@@ -20,26 +22,29 @@ std::vector<Column> columns_of(std::vector<Column> varied, Column figure) {
   return varied;
 }
 
-}  // namespace
-
-Timing timing_of(std::vector<double> seconds, measure::Convergence convergence) {
-  const Summary summary = summarize(std::move(seconds));
-  return {{summary.median, summary.ci_lo, summary.ci_hi},
-          convergence != measure::Convergence::unconverged};
+/// `bytes` rounded down to a size that can be given as an option: "34 GiB", "1945 MiB".
+std::string whole_units(std::uint64_t bytes) {
+  constexpr std::array<const char*, 5> units = {"B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr std::uint64_t large = 10 * 1024;
+  std::size_t unit = 0;
+  for (; bytes >= large && unit + 1 < units.size(); ++unit) bytes /= 1024;
+  return fmt::format("{} {}", bytes, units[unit]);
 }
 
-Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat,
-                   const std::function<double()>& call) {
-  using Clock = std::chrono::steady_clock;
+}  // namespace
+
+Timing Bench::sample(const std::function<double()>& call) {
+  const measure::Sampling& policy = setting_.sampling;
   for (std::uint64_t i = 0; i < policy.warmup; ++i) (void)call();
   std::vector<double> seconds;
   const auto begin = Clock::now();
   while (true) {
     seconds.push_back(call());
-    heartbeat.move();
-    const std::chrono::duration<double> elapsed = Clock::now() - begin;
-    if (const auto end = measure::stop(seconds, elapsed.count(), policy)) {
-      return timing_of(std::move(seconds), *end);
+    setting_.heartbeat.move();
+    if (const auto end = measure::stop(seconds, seconds_since(begin), policy)) {
+      unconverged_ += *end == measure::Convergence::unconverged ? 1 : 0;
+      const Summary summary = summarize(std::move(seconds));
+      return {{summary.median, summary.ci_lo, summary.ci_hi}};
     }
   }
 }
@@ -53,24 +58,45 @@ std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
   return sizes;
 }
 
-std::uint64_t Bench::bytes(std::string_view key, double share) const {
-  const std::uint64_t wanted = setting_.options.bytes(key);
-  const auto most = static_cast<std::uint64_t>(share * static_cast<double>(setting_.memory));
-  if (wanted <= most) return wanted;
-  throw Error(
-      fmt::format("{}: {} is more than the experiment may use of the device's memory ({}): "
-                  "choose a smaller size",
-                  key, format_size(wanted), format_size(most)));
+std::uint64_t Bench::bytes(std::string_view key, Room room) {
+  return bytes(key, room, setting_.options.bytes(key));
+}
+
+std::uint64_t Bench::bytes(std::string_view key, Room room, std::uint64_t usual) {
+  constexpr std::uint64_t smallest = std::uint64_t{1} << 20;
+  const auto part = [](double share, std::uint64_t memory) {
+    return static_cast<std::uint64_t>(share * static_cast<double>(memory));
+  };
+  const auto& resources = setting_.resources;
+  const std::uint64_t on_device = part(room.of_device, setting_.memory);
+  const std::uint64_t on_host =
+      room.of_host > 0 ? part(room.of_host, resources.host_memory / resources.ranks_on_host)
+                       : on_device;
+  const std::uint64_t fits = std::min(on_device, on_host);
+  if (!setting_.options.is_default(key)) {
+    const std::uint64_t given = setting_.options.bytes(key);
+    if (given <= fits) return given;
+    throw UsageError(fmt::format(
+        "{}: {} is too large for the {} memory of this rank: choose at most {}", key,
+        format_size(given), on_host < on_device ? "host" : "device", whole_units(fits)));
+  }
+  std::uint64_t size = usual;
+  while (size > fits && size > smallest) size /= 2;
+  if (size < usual) {
+    note(fmt::format("{} is {}, since {} does not fit.", key, format_size(size),
+                     format_size(usual)));
+  }
+  return size;
 }
 
 double Bench::ceiling(std::string_view name) const {
   const auto found = setting_.ceilings.find(std::string(name));
-  expect(found != setting_.ceilings.end(), "an experiment asks for ceilings that it needs");
+  expect(found != setting_.ceilings.end(), "an experiment uses only ceilings that its needs name");
   return found->second;
 }
 
 void Bench::verify(bool is_right, std::string_view what) const {
-  if (!is_right) throw Unverified(fmt::format("{}: the answer is wrong", what));
+  if (!is_right) throw Unverified(fmt::format("{}: the result is wrong", what));
 }
 
 Measurements::Measurements(std::vector<Column> varied, Column figure)

@@ -1,8 +1,10 @@
-// The tools of an experiment on one rank: options, ceilings, verification, tables. Needs no CUDA;
-// the part that does is in gpu.hpp.
+// The tools of an experiment on one rank: options, ceilings, verification, tables. They need no
+// CUDA; gpu.hpp has the tools that do.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,8 +24,8 @@ struct Resources;
 
 namespace shardstream::experiments {
 
-/// A measured figure with its 95 % interval; the bounds are NaN if there were fewer than six
-/// samples.
+/// A measured value with its 95 % confidence interval. The bounds are NaN if there were fewer than
+/// six samples.
 struct Estimate {
   double value, lo, hi;
 };
@@ -31,78 +33,87 @@ struct Estimate {
 /// The time of one call.
 struct Timing {
   Estimate seconds;
-  bool converged = true;
 
-  /// `amount` a call in units of 10^9 a second, such as GB/s for bytes.
+  /// The rate in 10^9 per second if one call handles `amount`: GB/s for bytes.
   Estimate rate(double amount) const {
     return {amount / seconds.value / 1e9, amount / seconds.hi / 1e9, amount / seconds.lo / 1e9};
   }
 };
-/// Of one sample or more, in seconds.
-Timing timing_of(std::vector<double> seconds, measure::Convergence convergence);
 
-/// The times of `call`, which returns the seconds that it took, after one untimed call. Samples are
-/// taken until `policy` stops them, on this rank alone.
-Timing sample_here(const measure::Sampling& policy, launch::Heartbeat& heartbeat,
-                   const std::function<double()>& call);
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
-/// `first`, `first` * `factor` ... below `last`, and `last` itself.
+/// The sizes `first`, `first` * `factor`, ... below `last`, followed by `last`.
 std::vector<std::uint64_t> sizes_up_to(std::uint64_t first, std::uint64_t last,
                                        std::uint64_t factor);
 
-/// The machine lacks what the experiment takes, which is no failure.
+/// The shares of a rank's memory that one array may take. They are small if an experiment has
+/// several arrays of the same size.
+struct Room {
+  double of_device = 0.4;
+  double of_host = 0;  ///< 0: no array of the host has that size
+};
+
+/// The machine lacks something that the experiment needs, which is no failure.
 class NotAvailable : public Error {
  public:
   explicit NotAvailable(const std::string& message) : Error(message) {}
 };
 
-/// All of one experiment on one rank. Valid during the experiment. Not thread-safe.
+/// One experiment on one rank: its setting, its notes, its checks. Not thread-safe.
 class Bench {
  public:
   struct Setting {
     const Options& options;
     device::Device& device;
-    device::GpuFacts facts;  ///< of this rank's GPU, if NVML knows it
+    device::GpuFacts facts;  ///< about this rank's GPU, as far as NVML knows them
     const runtime::Resources& resources;
     measure::Sampling sampling;
-    bool quick;                                     ///< fewer and smaller cases
-    int rank, at_once;                              ///< of those that measure at the same time
-    std::uint64_t memory;                           ///< bytes that the device gives this rank
-    const std::map<std::string, double>& ceilings;  ///< by name, of this rank
+    bool quick;            ///< fewer and smaller cases
+    int rank;              ///< number of this rank among those that measure at the same time
+    int at_once;           ///< number of ranks that measure at the same time
+    std::uint64_t memory;  ///< bytes of device memory that this rank may use
+    const std::map<std::string, double>& ceilings;  ///< of this rank, by name
     launch::Heartbeat& heartbeat;
   };
   explicit Bench(Setting setting) : setting_(std::move(setting)) {}
 
   const Options& options() const { return setting_.options; }
-  /// This rank's device, for experiments that are written for every backend.
+  /// The device of this rank, for experiments that run on every backend.
   device::Device& device() const { return setting_.device; }
   const device::GpuFacts& facts() const { return setting_.facts; }
-  const measure::Sampling& sampling() const { return setting_.sampling; }
   const runtime::Resources& resources() const { return setting_.resources; }
   launch::Heartbeat& heartbeat() const { return setting_.heartbeat; }
   bool is_quick() const { return setting_.quick; }
-  /// Ranks that measure at the same time: all, or 1 in turns (Experiment::turns).
+  /// Number of ranks that measure at the same time: all, or 1 (Experiment::turns).
   int at_once() const { return setting_.at_once; }
-  /// This rank's number among them, from 0.
+  /// Number of this rank among them, from 0.
   int rank() const { return setting_.rank; }
   std::uint64_t memory() const { return setting_.memory; }
 
-  /// The option `key` in bytes. Throws Error if it is more than `share` of the device's memory.
-  std::uint64_t bytes(std::string_view key, double share = 0.4) const;
+  /// The option `key` in bytes. Throws UsageError if the given size does not fit in `room`; the
+  /// message states a size that does. If none is given, the default (or `usual`) is halved until
+  /// it fits, and a note says so.
+  std::uint64_t bytes(std::string_view key, Room room = {});
+  std::uint64_t bytes(std::string_view key, Room room, std::uint64_t usual);
 
-  /// A rate measured in this run, in the unit of measure/ceilings. Throws ContractError unless the
-  /// experiment's needs name it.
+  /// A ceiling that this run has measured, in the unit of measure/ceilings. Throws ContractError
+  /// unless Needs::ceilings names it.
   double ceiling(std::string_view name) const;
 
-  /// Throws Unverified, which names `what`, unless `is_right`.
+  /// Throws Unverified with `what` in its message unless `is_right`.
   void verify(bool is_right, std::string_view what) const;
 
-  /// A sentence for the reader, printed below the table and stored with it.
+  /// Adds a sentence that is printed below the table and stored with it.
   void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
   const std::vector<std::string>& notes() const { return notes_; }
 
-  /// Counts a timing that has not converged.
-  void count(const Timing& timing) { unconverged_ += timing.converged ? 0 : 1; }
+  /// Repeats `call`, which returns the seconds that it took, as the options of [measure] say, on
+  /// this rank alone. Warm-up calls are not timed.
+  Timing sample(const std::function<double()>& call);
+  /// Number of timings that have not converged.
   int unconverged() const { return unconverged_; }
 
  private:
@@ -111,12 +122,12 @@ class Bench {
   int unconverged_ = 0;
 };
 
-/// A table of measurements: what varies, the figure with its interval, its share of a ceiling, and
-/// a remark that says whether it is as expected.
+/// A table of measurements: the varied quantities, the measured value with its interval, its share
+/// of a reference, and a remark that says whether it is as expected.
 class Measurements {
  public:
   Measurements(std::vector<Column> varied, Column figure);
-  /// `share` is of what Experiment::share says; NaN if there is nothing to compare with.
+  /// `share` refers to the reference that Experiment::share names; NaN: there is none.
   void add(std::vector<Cell> varied, const Estimate& figure, double share, std::string remark);
   Table table() && { return std::move(table_); }
 

@@ -21,7 +21,7 @@ void BenchFile::expect_place() const {
   io::expect_place(path_, overwrite_, io::Contents::result, room);
 }
 
-/// Throws Error if the file at the path is not the one that this run has written last.
+/// Throws Error if another process has replaced the file.
 void BenchFile::expect_own_file() const {
   std::error_code ignored;
   if (published_.empty() || overwrite_ != io::Overwrite::never ||
@@ -32,12 +32,12 @@ void BenchFile::expect_own_file() const {
   try {
     found = io::ResultReader(path_).text("/", "run_uuid");
   } catch (const UsageError&) {
-    // No result at all: not this run's either.
+    // The file is no result file, so this run has not written it.
   }
   if (found == published_) return;
   throw Error(
-      fmt::format("output.file: another process has replaced '{}' since this run wrote it: run "
-                  "again with another output.file",
+      fmt::format("output.file: another process has replaced '{}' during this run: run again "
+                  "with another output.file",
                   path_.string()));
 }
 
@@ -48,7 +48,7 @@ void BenchFile::publish(const std::function<void(io::ResultFile&)>& store) {
   const bool is_first = published_.empty() || overwrite_ == io::Overwrite::anything;
   io::ResultFile file(path_, is_first ? overwrite_ : io::Overwrite::own, uuid, room);
   store(file);
-  expect_own_file();  // once more: storing takes long enough for another process
+  expect_own_file();  // again, since another process may have replaced the file meanwhile
   file.publish();
   published_ = uuid;
 }

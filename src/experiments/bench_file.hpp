@@ -1,4 +1,4 @@
-// The file of a run of experiments, which is written again after each one. For one rank.
+// The result file of `bench`, which is replaced after each experiment. One rank writes it.
 #pragma once
 
 #include <filesystem>
@@ -17,11 +17,11 @@ class BenchFile {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Throws UsageError if there can be no file of that name, as far as that can be seen now.
+  /// Throws UsageError if the file cannot be created, as far as can be known now.
   void expect_place() const;
 
-  /// Replaces what this run has written before by what `store` writes. Throws Error if another
-  /// process has replaced it, unless output.overwrite allows to replace that one.
+  /// Replaces the file of this run by what `store` writes. Throws Error if another process has
+  /// replaced that file, unless output.overwrite permits overwriting it.
   void publish(const std::function<void(io::ResultFile&)>& store);
 
  private:

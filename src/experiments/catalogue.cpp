@@ -23,15 +23,16 @@ constexpr std::array the_groups = {Group{"link", "host link"}, Group{"memory", "
                                    Group{"storage", "files"},
                                    Group{"pipeline", "the pipeline of a run"}};
 
-/// A sentence.
+/// The needs of an experiment, in sentences.
 std::string needs_of(const Experiment& experiment) {
-  const int gpus = experiment.needs.gpus;
-  if (experiment.run_host != nullptr) return "GPU optional.";
-  std::string needs = gpus > 1 ? fmt::format("Needs {} GPUs", gpus) : "Needs a GPU";
-  if (const int capability = experiment.needs.compute_capability; capability > 0) {
-    needs += fmt::format(" of compute capability {}.{} or newer", capability / 10, capability % 10);
+  const Needs& needs = experiment.needs;
+  std::string text = needs.gpus > 1 ? fmt::format("Needs {} GPUs", needs.gpus) : "Needs a GPU";
+  if (experiment.run_host != nullptr) text = "GPU optional";
+  if (const int capability = needs.compute_capability; capability > 0) {
+    text += fmt::format(" of compute capability {}.{} or newer", capability / 10, capability % 10);
   }
-  return needs + '.';
+  if (!needs.file.empty()) text += fmt::format(". Needs --{}", needs.file);
+  return text + '.';
 }
 
 std::vector<std::string_view> all_names() {
@@ -76,7 +77,7 @@ std::span<const Experiment> all() {
 std::vector<const Experiment*> chosen(std::span<const std::string> words) {
   if (words.empty()) {
     throw UsageError(
-        "bench needs names of experiments or groups, or all: see shardstream bench --list");
+        "bench needs the names of experiments or groups, or all: see shardstream bench --list");
   }
   const std::vector<std::string_view> names = all_names();
   std::vector<std::string_view> unknown;
@@ -112,10 +113,23 @@ void reject_options_of_others(const Options& options, std::span<const Experiment
     for (const OptionRow& row : experiment.options) {
       if (!options.is_on_command_line(row.key)) continue;
       throw UsageError(
-          fmt::format("--{} is for the experiment {}, which is not chosen: leave it "
-                      "out, or add {}",
+          fmt::format("--{} belongs to the experiment {}, which is not chosen: omit the option, or "
+                      "add {}",
                       row.key, experiment.name, experiment.name));
     }
+  }
+}
+
+void reject_missing_files(const Options& options, std::span<const std::string> words) {
+  for (const Experiment& experiment : all()) {
+    const std::string_view key = experiment.needs.file;
+    if (key.empty() || !options.text(key).empty() ||
+        std::ranges::find(words, experiment.name) == words.end()) {
+      continue;
+    }
+    throw UsageError(
+        fmt::format("{} reads a file: add --{} FILE.h5:/PATH; shardstream generate writes one",
+                    experiment.name, key));
   }
 }
 

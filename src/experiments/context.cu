@@ -5,14 +5,14 @@
 namespace shardstream::experiments {
 
 bool context_is_lost() {
-  (void)cudaGetLastError();  // an error of a call alone is forgotten here
+  (void)cudaGetLastError();  // clears an error that concerned a single call
   return cudaDeviceSynchronize() != cudaSuccess;
 }
 
 int visible_gpus() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    (void)cudaGetLastError();  // no driver and no GPU are answers, too
+    (void)cudaGetLastError();  // a missing driver or GPU is no error here
     return 0;
   }
   return count;

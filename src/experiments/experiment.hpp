@@ -1,6 +1,6 @@
 // The interface between an experiment and the rest of the program. An experiment measures one
-// technique on the GPU of each rank and returns a table. Adding one takes a file in a folder of its
-// group and a row in catalogue.cpp.
+// technique on the GPU of each rank and returns a table. To add one, write a file in the folder of
+// its group and add a row to the group's list.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@ class Bench;
 
 /// How a report draws the table of an experiment.
 enum class Look {
-  bars,   ///< a bar for each row
-  lines,  ///< `y` over the numbers `x`, a line for each value of `series`
-  steps,  ///< bars in the order of the rows, which are the rungs of a ladder
+  bars,   ///< one bar per row
+  lines,  ///< `y` over the numbers `x`, one line per value of `series`
+  steps,  ///< one bar per row; the rows are the rungs of a ladder
   matrix  ///< `y` as a coloured cell for each pair of `x` (columns) and `series` (rows)
 };
 std::string_view word_of(Look look);
@@ -29,44 +29,46 @@ struct Figure {
   Look look = Look::bars;
   std::string_view x, y;
   std::string_view series = {};  ///< empty: one series
-  std::string_view panel = {};   ///< a figure for each value of this column; empty: one figure
-  /// Columns that lines show beside `y`, dashed and dotted, such as a prediction and a bound.
+  std::string_view panel = {};   ///< one figure per value of this column; empty: one figure
+  /// Columns that `lines` shows as dashed and dotted lines, such as a prediction and a bound.
   std::array<std::string_view, 2> beside = {};
   bool log_x = false, log_y = false;
-  bool more_is_better = true;  ///< of `y`; false for times
+  bool more_is_better = true;  ///< whether `y` is better if it is larger; false for times
 };
 
 /// Which ranks measure at the same time.
 enum class Turns {
-  at_once,     ///< all of them
+  at_once,     ///< all ranks
   one_by_one,  ///< each rank alone, while the others wait
-  both         ///< first one by one, then all at once; with one rank only once
+  both         ///< first one by one, then all at once; a single rank measures once
 };
 
-/// The GPUs and ceilings that `run` needs.
+/// What an experiment needs. GPUs and ceilings are needs of `run` alone.
 struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
-  int gpus = 1;                ///< that this rank sees
-  /// Names of the ceilings (measure/ceilings) that rows are compared with.
+  int gpus = 1;                ///< GPUs that the rank must see
+  /// Names of the ceilings (measure/ceilings) that the experiment compares its rows with.
   std::vector<std::string_view> ceilings = {};
+  std::string_view file = {};  ///< key of the option that names its data set; empty: it reads none
 };
 
 /// One row of the catalogue.
 struct Experiment {
   std::string_view name, group;
   std::string_view summary;  ///< one sentence
-  /// For `bench help`: what varies, why, what to expect, which guide.
+  /// For `bench help`: what varies, why, what to expect, and the section of a guide.
   std::string_view explanation;
   std::string_view reference;  ///< a published figure and its GPU; empty if there is none
-  /// The quantity that the column `share` refers to: "of the rate of a copy in device memory";
-  /// empty if the column is.
+  /// The reference of the column `share`, such as "of the rate of a copy in device memory"; empty
+  /// if that column is empty.
   std::string_view share = {};
   std::span<const OptionRow> options;
   Figure figure;
   Needs needs = {};
   Turns turns = Turns::at_once;
-  /// Measures on this rank's GPU and makes no collective call. Throws Unverified before a time is
-  /// reported if an answer is wrong. Null in a build without CUDA.
+  /// Measures on this rank's GPU and makes no collective call. Throws UsageError if an option does
+  /// not suit the machine, and Unverified before a time is reported if an answer is wrong. Null in
+  /// a build without CUDA.
   Table (*run)(Bench&) = nullptr;
   /// The part that works without a GPU; null if there is none.
   Table (*run_host)(Bench&) = nullptr;

@@ -13,7 +13,8 @@ std::string format_cells(std::string_view pattern, const std::vector<Cell>& valu
   try {
     return fmt::vformat(pattern, arguments);
   } catch (const fmt::format_error& error) {
-    throw ContractError(std::string("a pattern of text does not fit its values: ") + error.what());
+    throw ContractError(std::string("the values do not fit the pattern of a text: ") +
+                        error.what());
   }
 }
 

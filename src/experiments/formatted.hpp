@@ -1,4 +1,4 @@
-// Formatted text for .cu files: nvcc and the header of {fmt} do not go together.
+// Formatted text for .cu files, because nvcc cannot compile the header of {fmt}.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,8 @@
 
 namespace shardstream::experiments {
 
-/// fmt::format() of values at run time. Throws ContractError if they do not fit the pattern.
+/// fmt::format() with a pattern that is checked at run time. Throws ContractError if the values do
+/// not fit it.
 std::string format_cells(std::string_view pattern, const std::vector<Cell>& values);
 
 inline Cell to_cell(std::integral auto value) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "core/error.hpp"
@@ -9,12 +8,13 @@
 namespace shardstream::experiments {
 namespace {
 
-constexpr double short_call = 20e-6;  // seconds; below, launching and the events' resolution show
+// Below this time, in seconds, a sample has many calls: one would show the resolution of events.
+constexpr double short_call = 20e-6;
 constexpr double sample_length = 200e-6;  // seconds of a sample of short calls
-constexpr double most_calls = 256;        // fewer than a stream takes before it blocks the host
+constexpr double max_calls = 256;         // fewer than a stream can queue without blocking the host
 
-/// Ends when `*gate` is `sample`, or after a second: then the host waits for the device, which must
-/// not be.
+/// Blocks the stream until `*gate` is `sample`. Gives up after a second: then the enqueued work
+/// waits for the device, which is an error of the experiment.
 __global__ void wait_at_gate(const volatile unsigned* gate, unsigned sample) {
   constexpr long long second = 1'000'000'000;
   long long begin = 0, now = 0;
@@ -30,12 +30,6 @@ __global__ void fill_numbers(float* x, std::uint64_t count) {
        i += step) {
     x[i] = unit_number(i);
   }
-}
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 }  // namespace
@@ -60,7 +54,7 @@ double Gpu::seconds_of(const std::function<void()>& enqueue, unsigned calls) {
   check(cudaEventRecord(end_.get(), stream()), "cudaEventRecord");
   expect(cudaEventQuery(begin_.get()) == cudaErrorNotReady,
          "the timed work of an experiment does not wait for the device");
-  (void)cudaGetLastError();  // "not ready" is no failure of the next call
+  (void)cudaGetLastError();  // clears "not ready"
   *const_cast<volatile unsigned*>(gate_.data()) = samples_;
   check(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
   float milliseconds = 0;
@@ -69,29 +63,24 @@ double Gpu::seconds_of(const std::function<void()>& enqueue, unsigned calls) {
 }
 
 Timing Gpu::time(const std::function<void()>& enqueue) {
-  enqueue();  // loads the kernels, for which the driver may wait for the device
+  enqueue();  // loads the kernels; for that, the driver may wait for the device
   synchronize();
   const double once = seconds_of(enqueue, 1);
   const unsigned calls =
       once < short_call
-          ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, most_calls))
+          ? static_cast<unsigned>(std::clamp(std::ceil(sample_length / once), 1.0, max_calls))
           : 1;
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(),
-                                    [&] { return seconds_of(enqueue, calls); });
-  bench_.count(timing);
-  return timing;
+  return bench_.sample([&] { return seconds_of(enqueue, calls); });
 }
 
 Timing Gpu::time_call(const std::function<void()>& call) {
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+  return bench_.sample([&] {
     synchronize();
     const auto begin = Clock::now();
     call();
     synchronize();
     return seconds_since(begin);
   });
-  bench_.count(timing);
-  return timing;
 }
 
 SideStreams::SideStreams(unsigned count) : forked_(false) {
@@ -120,12 +109,12 @@ PeerAccessGuard::PeerAccessGuard(int other) : other_(other) {
   int reaches = 0;
   check(cudaDeviceCanAccessPeer(&reaches, own_, other), "cudaDeviceCanAccessPeer");
   if (reaches == 0) {
-    throw NotAvailable(formatted("GPU {} cannot reach the memory of GPU {}", own_, other));
+    throw NotAvailable(formatted("GPU {} cannot access the memory of GPU {}", own_, other));
   }
   const cudaError_t status = cudaDeviceEnablePeerAccess(other, 0);
   was_enabled_ = status == cudaErrorPeerAccessAlreadyEnabled;
   if (was_enabled_) {
-    (void)cudaGetLastError();  // no failure of the next call
+    (void)cudaGetLastError();  // clears "already enabled"
   } else {
     check(status, "cudaDeviceEnablePeerAccess");
   }

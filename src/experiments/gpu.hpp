@@ -1,5 +1,5 @@
-// Tools that experiments share on a GPU: memory, a stream whose work is timed, and guards that
-// restore the state of the device. Needs CUDA; every error of CUDA is an Error.
+// The tools of experiments on a GPU: memory, a stream whose work is timed, and guards that restore
+// the state of the device. Every CUDA error becomes an Error.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,17 +19,17 @@ namespace shardstream::experiments {
 
 using device::cuda::check;
 
-/// Throws Error if the kernel that was launched last could not start.
+/// Throws Error if the last kernel launch failed.
 inline void check_launch(const char* kernel) {
   check(cudaGetLastError(), kernel);
 }
 
-/// Blocks of `threads` threads that cover `count` elements, one a thread.
+/// Number of blocks of `threads` threads that cover `count` elements, one per thread.
 constexpr unsigned blocks_for(std::uint64_t count, unsigned threads) {
   return static_cast<unsigned>((count + threads - 1) / threads);
 }
 
-/// Memory of the current device, freed at the end.
+/// Memory of the current device. The destructor frees it.
 template <class T>
 class DeviceArray {
  public:
@@ -55,7 +55,7 @@ class DeviceArray {
   void clear(cudaStream_t stream) const {
     check(cudaMemsetAsync(data_, 0, bytes(), stream), "cudaMemsetAsync");
   }
-  /// A copy of `count` elements from `first` on. Waits for all work of the device.
+  /// Copies `count` elements from `first` on to the host. Waits for all work of the device.
   std::vector<T> read(std::uint64_t first, std::uint64_t count) const {
     std::vector<T> values(count);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -70,7 +70,7 @@ class DeviceArray {
   std::uint64_t count_;
 };
 
-/// Host memory that the device reaches, freed at the end. `flags` as of cudaHostAlloc.
+/// Pinned host memory. `flags` are those of cudaHostAlloc. The destructor frees it.
 template <class T>
 class PinnedArray {
  public:
@@ -90,7 +90,7 @@ class PinnedArray {
   std::uint64_t count_;
 };
 
-/// A stream of this rank's GPU and the timer of its work.
+/// A stream on the GPU of this rank, and a timer for its work.
 class Gpu {
  public:
   explicit Gpu(Bench& bench);
@@ -100,13 +100,13 @@ class Gpu {
   cudaStream_t stream() const { return stream_.get(); }
   const cudaDeviceProp& properties() const { return properties_; }
 
-  /// The time of what `enqueue` gives to stream(), by events. `enqueue` must not wait for the
-  /// device. Calls are enqueued behind a gate that opens when all of a sample are there, so that
-  /// the time of launching is not measured; calls shorter than 20 us are measured many at a time.
+  /// Measures the work that `enqueue` adds to stream(), by events. `enqueue` must not wait for the
+  /// device: the stream is blocked until all work of a sample is enqueued, so that the launch
+  /// overhead is not measured. Work shorter than 20 us is enqueued many times per sample.
   Timing time(const std::function<void()>& enqueue);
 
-  /// The time of what `call` does, from its start to the end of its work on stream(), by the host's
-  /// clock. For calls that wait for the device.
+  /// Measures `call` by the host's clock, from its start to the end of its work on stream(). For
+  /// calls that wait for the device.
   Timing time_call(const std::function<void()>& call);
 
   void synchronize() { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
@@ -118,19 +118,19 @@ class Gpu {
   cudaDeviceProp properties_{};
   device::cuda::StreamHandle stream_;
   device::cuda::EventHandle begin_, end_;
-  PinnedArray<unsigned> gate_;  ///< of the sample that may go
+  PinnedArray<unsigned> gate_;  ///< number of the sample that may start
   unsigned samples_ = 0;
 };
 
-/// Streams beside one that is timed. Not thread-safe.
+/// Streams that run beside a main stream. Not thread-safe.
 class SideStreams {
  public:
   explicit SideStreams(unsigned count);
 
   cudaStream_t operator[](unsigned i) const { return streams_[i].get(); }
-  /// Work given to the side streams from now on begins after what `main` was given before.
+  /// Work that is added to the side streams later waits for the work already in `main`.
   void fork(cudaStream_t main) const;
-  /// Work given to `main` from now on begins after what the side streams were given before.
+  /// Work that is added to `main` later waits for the work already in the side streams.
   void join(cudaStream_t main) const;
 
  private:
@@ -139,7 +139,7 @@ class SideStreams {
   std::vector<device::cuda::EventHandle> ended_;
 };
 
-/// Makes another GPU the current one, and the one before it again at the end.
+/// Makes another GPU the current device. The destructor restores the previous one.
 class CurrentGpuGuard {
  public:
   explicit CurrentGpuGuard(int ordinal) {
@@ -154,10 +154,10 @@ class CurrentGpuGuard {
   int before_ = 0;
 };
 
-/// Lets the current GPU reach the memory of `other`. At the end that is as it was before.
+/// Lets the current GPU access the memory of `other`. The destructor restores the previous state.
 class PeerAccessGuard {
  public:
-  /// Throws NotAvailable if the two have no path to each other.
+  /// Throws NotAvailable if the two GPUs cannot access each other.
   explicit PeerAccessGuard(int other);
   PeerAccessGuard(const PeerAccessGuard&) = delete;
   PeerAccessGuard& operator=(const PeerAccessGuard&) = delete;
@@ -168,7 +168,7 @@ class PeerAccessGuard {
   bool was_enabled_ = false;
 };
 
-/// Sets a limit of the device (cudaDeviceSetLimit) and sets it back at the end.
+/// Sets a limit of the device (cudaDeviceSetLimit). The destructor restores the previous value.
 class LimitGuard {
  public:
   LimitGuard(cudaLimit limit, std::size_t value) : limit_(limit) {
@@ -184,8 +184,8 @@ class LimitGuard {
   std::size_t before_ = 0;
 };
 
-/// Gives `stream` an access policy window, which keeps lines of that memory in the L2 cache. At the
-/// end the stream has no window and no line persists.
+/// Sets an access policy window on `stream`, so that lines of that memory stay in the L2 cache. The
+/// destructor removes the window and resets all persisting lines.
 class WindowGuard {
  public:
   WindowGuard(cudaStream_t stream, const cudaAccessPolicyWindow& window);
@@ -197,7 +197,7 @@ class WindowGuard {
   cudaStream_t stream_;
 };
 
-/// Fills `array` with numbers in [0, 1) that depend on their index alone, as unit_number() does.
+/// Fills `array` with unit_number(0), unit_number(1), ... Waits for the stream.
 void fill(const DeviceArray<float>& array, cudaStream_t stream);
 
 }  // namespace shardstream::experiments

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -29,21 +30,21 @@ constexpr std::array rows = {
               "Timed calls of each case. auto repeats until the median is as precise as "
               "measure.precision."},
     OptionRow{"measure.max-time", OptionKind::duration, "1s", "1ms..",
-              "The longest time that measure.repeat auto spends on a case; with --quick 50 ms."},
+              "The maximum time that measure.repeat auto spends on a case; with --quick 50 ms."},
     OptionRow{"output.file", OptionKind::text, "", "",
-              "The file for all tables; without it they are printed only."},
+              "The result file; without it, the tables are only printed."},
 };
 
-/// In the order of what ranks agree on: the greatest of theirs.
-enum class State { measured, not_available, wrong, failed, not_run };
+/// How an experiment ends. If ranks differ, the last one in this order counts.
+enum class State { measured, not_available, rejected, failed, wrong, not_run };
 
 std::string_view word_of(State state) {
-  constexpr std::array<std::string_view, 5> words = {"measured", "not available", "wrong", "failed",
-                                                     "not run"};
+  constexpr std::array<std::string_view, 6> words = {"measured", "not available", "rejected",
+                                                     "failed",   "wrong",         "not run"};
   return words[static_cast<std::size_t>(state)];
 }
 
-/// An experiment with how it ended; the same on every rank.
+/// An experiment and how it ended; the same on every rank.
 struct Finished {
   const Experiment* experiment;
   State state = State::measured;
@@ -70,7 +71,7 @@ measure::Sampling sampling_of(const Options& options, bool quick) {
   return sampling;
 }
 
-/// The columns' names with a blank between two of them.
+/// The names of the columns, separated by blanks.
 std::string names_of(std::span<const std::string_view> columns) {
   std::vector<std::string_view> named;
   for (const std::string_view column : columns) {
@@ -79,7 +80,7 @@ std::string names_of(std::span<const std::string_view> columns) {
   return join(named, " ");
 }
 
-/// The words of the catalogue on the experiment.
+/// A result that has only the texts of the catalogue.
 report::ExperimentResult described(const Experiment& experiment) {
   const Figure& figure = experiment.figure;
   report::ExperimentResult result;
@@ -98,7 +99,7 @@ report::ExperimentResult described(const Experiment& experiment) {
   return result;
 }
 
-/// The first of the ranks' messages that is not empty, with its rank. Collective.
+/// The message of the first rank that has one, with the number of that rank. Collective.
 std::string first_message(const launch::Session& session, const std::string& mine) {
   const auto all = session.gather(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -108,16 +109,16 @@ std::string first_message(const launch::Session& session, const std::string& min
   return {};
 }
 
-/// All of a run of experiments.
+/// One run of `bench`.
 class Run {
  public:
   Run(const launch::Session& session, const Options& options, Log& log, const Request& request);
 
-  ExitCode all();
+  ExitCode run_all();
 
  private:
   bool writes_file() const { return !file_.path().empty(); }
-  Finished one(const Experiment& experiment);
+  Finished run_one(const Experiment& experiment);
   Attempt attempt(const Experiment& experiment, int at_once);
   Attempt take_turns(const Experiment& experiment);
   void observe_gpu(report::ExperimentResult& result);
@@ -163,7 +164,7 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
   ceilings_ = measure_ceilings(runtime_, available);
 }
 
-/// Runs it on this rank, while `at_once` ranks measure. Throws nothing.
+/// Runs the experiment on this rank, while `at_once` ranks measure. Throws nothing.
 Attempt Run::attempt(const Experiment& experiment, int at_once) {
   const bool on_gpu = runtime_.device->info().backend == "cuda";
   Bench bench({.options = options_,
@@ -184,6 +185,8 @@ Attempt Run::attempt(const Experiment& experiment, int at_once) {
     attempt.ending = {State::not_available, error.what()};
   } catch (const Unverified& error) {
     attempt.ending = {State::wrong, error.what()};
+  } catch (const UsageError& error) {
+    attempt.ending = {State::rejected, error.what()};
   } catch (const std::exception& error) {
     attempt.ending = {State::failed, message_of(error)};
   }
@@ -192,7 +195,7 @@ Attempt Run::attempt(const Experiment& experiment, int at_once) {
   return attempt;
 }
 
-/// Runs it on this rank, alone or together with the others. Collective.
+/// Runs the experiment on this rank: alone, together with the other ranks, or both. Collective.
 Attempt Run::take_turns(const Experiment& experiment) {
   const int ranks = session_.size();
   std::optional<Attempt> alone;
@@ -231,7 +234,7 @@ void Run::observe_gpu(report::ExperimentResult& result) {
   result.throttled = all_known == 0 ? -1 : static_cast<std::int64_t>(all_throttled);
 }
 
-Finished Run::one(const Experiment& experiment) {
+Finished Run::run_one(const Experiment& experiment) {
   Finished finished{&experiment, State::measured, described(experiment)};
   report::ExperimentResult& result = finished.result;
   result.share = share_with_ceilings(experiment, ceilings_);
@@ -242,7 +245,7 @@ Finished Run::one(const Experiment& experiment) {
     return finished;
   };
   if (context_lost_) {
-    return end(State::not_run, "an experiment before it has lost the CUDA context");
+    return end(State::not_run, "an earlier experiment lost the CUDA context");
   }
   const std::string obstacle_of_all = first_message(session_, obstacle(experiment, runtime_));
   if (!obstacle_of_all.empty()) return end(State::not_available, obstacle_of_all);
@@ -258,7 +261,8 @@ Finished Run::one(const Experiment& experiment) {
       static_cast<std::int64_t>(session_.sum(static_cast<std::uint64_t>(mine.unconverged)));
   result.notes = mine.notes;
   observe_gpu(result);
-  const std::string message = first_message(session_, ending.message);
+  const std::string message =
+      first_message(session_, ending.state == worst ? ending.message : std::string());
   if (worst == State::measured) result.table = launch::gather(session_, mine.table);
   return end(worst, message);
 }
@@ -268,7 +272,7 @@ void Run::warn_of_slow_ranks(const Finished& finished) {
   for (const SlowRank& slow :
        slow_ranks(finished.result.table, finished.experiment->figure, ranks)) {
     log_.warn(fmt::format(
-        "{}: rank {} reaches {:.0f} % of what the other ranks do (median of its {} cases)",
+        "{}: rank {} is slow: {:.0f} % of the speed of the other ranks (median of {} cases)",
         finished.experiment->name, slow.rank, 100 * slow.share, slow.cases));
   }
 }
@@ -290,7 +294,7 @@ void Run::store(io::ResultFile& file) const {
   report::write_experiments(file, results);
 }
 
-/// Writes the file anew with all that is finished.
+/// Replaces the file by one with all finished experiments.
 void Run::publish() {
   if (!writes_file()) return;
   session_.collectively([&] {
@@ -305,13 +309,13 @@ std::string Run::count_of_states() const {
   return report::count_of_states(results);
 }
 
-ExitCode Run::all() {
-  bool wrong = false, failed = false;
+ExitCode Run::run_all() {
+  const auto any = [&](State state) {
+    return std::ranges::find(finished_, state, &Finished::state) != finished_.end();
+  };
   for (const Experiment* experiment : request_.chosen) {
-    finished_.push_back(one(*experiment));
+    finished_.push_back(run_one(*experiment));
     const Finished& finished = finished_.back();
-    wrong = wrong || finished.state == State::wrong;
-    failed = failed || finished.state == State::failed || finished.state == State::not_run;
     if (finished.state == State::measured && session_.rank() == 0) warn_of_slow_ranks(finished);
     session_.collectively([&] {
       if (session_.rank() == 0) print_output(report::to_text(finished.result) + '\n');
@@ -325,7 +329,9 @@ ExitCode Run::all() {
       print_output(fmt::format("file={}\n", printable(file_.path().string())));
     }
   });
-  return wrong ? ExitCode::unverified : failed ? ExitCode::failed : ExitCode::done;
+  if (any(State::wrong)) return ExitCode::unverified;
+  if (any(State::failed) || any(State::not_run)) return ExitCode::failed;
+  return any(State::rejected) ? ExitCode::usage : ExitCode::done;
 }
 
 }  // namespace
@@ -337,7 +343,7 @@ std::span<const OptionRow> bench_options() {
 ExitCode run_experiments(const launch::Session& session, const Options& options, Log& log,
                          const Request& request) {
   session.collectively([&] { launch::check_expected_ranks(session, options); });
-  return Run(session, options, log, request).all();
+  return Run(session, options, log, request).run_all();
 }
 
 }  // namespace shardstream::experiments

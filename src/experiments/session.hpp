@@ -12,8 +12,8 @@
 
 namespace shardstream::experiments {
 
-/// The rows of [measure] and [output] as `bench` takes them: each case is repeated until its median
-/// is precise, for a second at most; there is no file unless one is named.
+/// The options of [measure] and [output] with the defaults of `bench`: each case is repeated until
+/// its median is precise, for at most one second; no file is written unless one is named.
 std::span<const OptionRow> bench_options();
 
 struct Request {
@@ -22,11 +22,11 @@ struct Request {
   std::string command_line;
 };
 
-/// Runs the chosen experiments one after the other, each on all ranks at once. After each one its
-/// table is printed and the file is replaced by one with all that is finished, so that an end at
-/// any time loses the current experiment at most. An experiment that fails costs no other one its
-/// result, unless the CUDA context is lost: then the rest is not run. Returns unverified if an
-/// answer was wrong, else failed if an experiment has failed, else done. Collective.
+/// Runs the chosen experiments in turn, each on all ranks. After each experiment, prints its table
+/// and replaces the file by one with all finished experiments, so that an interruption loses at
+/// most the current one. A failed experiment does not affect the others, unless the CUDA context is
+/// lost: then the rest is not run. Returns unverified if an answer was wrong, else failed if an
+/// experiment failed or was not run, else usage if an option was rejected, else done. Collective.
 ExitCode run_experiments(const launch::Session& session, const Options& options, Log& log,
                          const Request& request);
 

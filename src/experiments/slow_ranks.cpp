@@ -10,8 +10,8 @@
 namespace shardstream::experiments {
 namespace {
 
-/// The median, or the slower one of the two in the middle: a rank that is faster than all others
-/// makes none of them slow.
+/// The median. If two values are in the middle, the slower one: a rank that is faster than all
+/// others does not make them slow.
 double usual_of(std::vector<double> figures, bool more_is_better) {
   std::ranges::sort(figures);
   return figures[more_is_better ? (figures.size() - 1) / 2 : figures.size() / 2];

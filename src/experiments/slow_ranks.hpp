@@ -1,4 +1,4 @@
-// Which rank is slower than its siblings.
+// Finds ranks that are slower than the others.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@ namespace shardstream::experiments {
 
 struct SlowRank {
   std::size_t rank;
-  double share;  ///< of the others' rate, or speed for times: the median of all cases
-  std::size_t cases;
+  double share;       ///< its speed over that of the others: the median of all cases
+  std::size_t cases;  ///< number of cases
 };
 
-/// `gathered` has the rows of all ranks, one rank's after the other's, as many of each. Each row is
-/// compared with the median of the other ranks' same row, the slower one of two medians. A rank is
-/// slow if it is so beyond its interval, and by 3 % or more, in at least half of the rows.
+/// Compares each row of a rank with the median of the same row of the other ranks. A rank is slow
+/// if at least half of its rows are slower than that, by more than their interval and by at least
+/// 3 %. `gathered` has the rows of rank 0, then those of rank 1, and so on, equally many of each.
 std::vector<SlowRank> slow_ranks(const Table& gathered, const Figure& figure, std::size_t ranks);
 
 }  // namespace shardstream::experiments

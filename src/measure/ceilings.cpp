@@ -49,7 +49,7 @@ Ceiling measured(const std::string& name, const std::string& unit, double amount
   std::vector<double> all = timed(session, work, calls).ranks;
   for (double& rank : all) rank = amount * calls / rank / 1e9;
   return {.name = name,
-          .least = *std::ranges::min_element(all),
+          .min = *std::ranges::min_element(all),
           .aggregate = std::accumulate(all.begin(), all.end(), 0.0),
           .unit = unit,
           .by_rank = all,
@@ -174,7 +174,7 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
   const double seconds = timed(session, work, calls).seconds / calls;
   const double rate = static_cast<double>(bytes * (ranks - 1)) / seconds / 1e9;
   return Ceiling{.name = "all_gather",
-                 .least = rate,
+                 .min = rate,
                  .aggregate = rate * static_cast<double>(ranks),
                  .unit = "GB/s"};
 }
@@ -199,7 +199,7 @@ Table ceilings_table(const std::vector<Ceiling>& ceilings) {
                            {"on_path", ColumnType::integer},
                            {"conditions", ColumnType::text}});
   for (const auto& ceiling : ceilings) {
-    table.add({ceiling.name, ceiling.least, ceiling.aggregate, ceiling.unit,
+    table.add({ceiling.name, ceiling.min, ceiling.aggregate, ceiling.unit,
                std::int64_t{ceiling.on_path}, ceiling.conditions});
   }
   return table;

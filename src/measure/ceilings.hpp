@@ -20,7 +20,7 @@ namespace shardstream::measure {
 struct Ceiling {
   std::string name;  ///< a plain identifier
   /// The rate of the slowest rank, and the sum over all ranks.
-  double least = 0, aggregate = 0;
+  double min = 0, aggregate = 0;
   std::string unit;
   bool on_path = false;  ///< whether all data of the run pass through it
   double load = 0;       ///< amount that all ranks move through it per repetition: unit times s

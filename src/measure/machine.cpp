@@ -236,9 +236,9 @@ void Machine::fail(const std::string& what) const {
                   path_.string(), what));
 }
 
-void Machine::choose_backend(const std::string& wish) {
-  if (wish != "auto") {
-    on_host_ = wish == "host";
+void Machine::choose_backend(const std::string& requested) {
+  if (requested != "auto") {
+    on_host_ = requested == "host";
     why_backend_ = "from device.backend";
   } else if (!path_.empty()) {
     on_host_ = !gpu_memory_;
@@ -253,8 +253,8 @@ void Machine::choose_backend(const std::string& wish) {
   throw UsageError(
       fmt::format("--rates: '{}' was measured on {}, but the run is planned for {} (device.backend "
                   "is {}): pass a result of {}, or leave --rates out",
-                  path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs", wish,
-                  on_host_ ? "CPUs" : "GPUs"));
+                  path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs",
+                  requested, on_host_ ? "CPUs" : "GPUs"));
 }
 
 void Machine::reject(const std::string& ceiling, const std::string& why) {

@@ -15,6 +15,7 @@
 #include "comm/transport.hpp"
 #include "core/options.hpp"
 #include "io/hdf5/result_file.hpp"
+#include "kernels/backend.hpp"
 
 namespace shardstream::measure {
 
@@ -36,6 +37,7 @@ class Machine {
   std::uint64_t ranks() const { return request_.ranks; }
   std::uint64_t ranks_on_host() const { return request_.ranks_on_host; }
   bool on_host() const { return on_host_; }
+  Backend backend() const { return on_host_ ? Backend::host : Backend::cuda; }
   comm::Transport transport() const { return transport_; }
 
   /// Sets the ceilings that limit the planned run. All other ceilings of the result are ignored.
@@ -82,7 +84,7 @@ class Machine {
   void read_rates(const io::ResultReader& result);
   void read_topology(const io::ResultReader& result);
   [[noreturn]] void fail(const std::string& what) const;
-  void choose_backend(const std::string& wish);
+  void choose_backend(const std::string& requested);
   void reject(const std::string& ceiling, const std::string& why);
   void note(bool known, const std::string& words);
 

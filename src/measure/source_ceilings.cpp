@@ -46,7 +46,7 @@ std::optional<Ceiling> agree(const launch::Session& session, std::string name, d
   std::erase(rates, nothing_to_read);
   if (rates.empty() || std::ranges::find(rates, cannot_read) != rates.end()) return std::nullopt;
   return Ceiling{.name = std::move(name),
-                 .least = *std::ranges::min_element(rates),
+                 .min = *std::ranges::min_element(rates),
                  .aggregate = std::accumulate(rates.begin(), rates.end(), 0.0),
                  .unit = "GB/s"};
 }

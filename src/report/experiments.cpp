@@ -148,8 +148,9 @@ Table of_first_rank(const Table& all) {
 }
 
 std::string count_of_states(const std::vector<ExperimentResult>& experiments) {
-  std::vector<std::pair<std::string, std::size_t>> states = {
-      {"measured", 0}, {"not available", 0}, {"wrong", 0}, {"failed", 0}, {"not run", 0}};
+  std::vector<std::pair<std::string, std::size_t>> states = {{"measured", 0}, {"not available", 0},
+                                                             {"rejected", 0}, {"failed", 0},
+                                                             {"wrong", 0},    {"not run", 0}};
   for (const ExperimentResult& each : experiments) {
     auto state = std::ranges::find(states, each.state, &decltype(states)::value_type::first);
     if (state == states.end()) state = states.insert(states.end(), {each.state, 0});

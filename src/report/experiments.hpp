@@ -14,7 +14,7 @@ namespace shardstream::report {
 /// The result of one experiment. Texts may come from a file, so they are not trusted.
 struct ExperimentResult {
   std::string name, group;
-  std::string state;    ///< "measured", "not available", "wrong", "failed" or "not run"
+  std::string state;    ///< "measured", "not available", "rejected", "failed", "wrong" or "not run"
   std::string message;  ///< the reason if it is not measured, else empty
   std::string summary, reference;
   std::string share;  ///< the quantity that the column `share` refers to; empty if unknown

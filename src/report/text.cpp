@@ -80,7 +80,7 @@ std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
 /// their time on the smallest size.
 std::string of_serial_part(const StudyReport& study) {
   constexpr double noteworthy = 0.01;  // of the time of a repetition
-  constexpr std::size_t most = 3;
+  constexpr std::size_t max = 3;
   const study::Size& small = study.table.sizes.front();
   const study::Size& large = study.table.sizes.back();
   if (small.ranks == large.ranks) return {};
@@ -95,7 +95,7 @@ std::string of_serial_part(const StudyReport& study) {
   const double excess = large.seconds.value - share * small.seconds.value;
   if (excess <= noteworthy * large.seconds.value) return {};
   std::ranges::sort(grown, std::greater<>());
-  if (grown.size() > most) grown.resize(most);
+  if (grown.size() > max) grown.resize(max);
   std::string list;
   for (const auto& [seconds, phase] : grown) {
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <future>
 
-#include "comm/nccl_words.hpp"
+#include "comm/nccl_messages.hpp"
 #include "comm/transport.hpp"
 #include "core/error.hpp"
 #include "device/cuda/cuda_device.hpp"
@@ -109,10 +109,10 @@ std::unique_ptr<device::Device> open_device(int gpu, unsigned threads) {
 /// ones, so that their slots pin no more than 16 MiB a rank; below a page the calls themselves
 /// would take the time.
 std::size_t mpi_piece(const launch::Session& session) {
-  constexpr std::size_t most = std::size_t{256} << 10, least = 4096;
-  constexpr std::size_t most_pinned = std::size_t{16} << 20;
+  constexpr std::size_t max = std::size_t{256} << 10, min = 4096;
+  constexpr std::size_t max_pinned = std::size_t{16} << 20;
   const std::size_t shares = comm::mpi_staging_bytes(1, static_cast<std::size_t>(session.size()));
-  return std::clamp(most_pinned / shares / 8 * 8, least, most);
+  return std::clamp(max_pinned / shares / 8 * 8, min, max);
 }
 
 /// The communicator that comm.transport asks for. Collective.
@@ -164,14 +164,14 @@ Runtime::Runtime(const launch::Session& the_session, const Options& the_options,
 void Runtime::open() {
   const auto span = recorder.phase("device", measure::Kind::useful);
   const std::string& wanted = options.text("device.backend");
-  const launch::Request wishes{.backend = wanted,
-                               .oversubscribe = options.flag("device.oversubscribe"),
-                               .bind = launch::may_bind(options),
-                               .max_cpus = options.is_auto("launch.cpus-per-rank")
-                                               ? 0
-                                               : options.count("launch.cpus-per-rank"),
-                               .first_gpu = options.count("device.first")};
-  const launch::Plan plan = launch::take_places(session, look(session, wanted), wishes, log);
+  const launch::Request request{.backend = wanted,
+                                .oversubscribe = options.flag("device.oversubscribe"),
+                                .bind = launch::may_bind(options),
+                                .max_cpus = options.is_auto("launch.cpus-per-rank")
+                                                ? 0
+                                                : options.count("launch.cpus-per-rank"),
+                                .first_gpu = options.count("device.first")};
+  const launch::Plan plan = launch::take_places(session, look(session, wanted), request, log);
   const launch::Place& place = plan.places[static_cast<std::size_t>(session.rank())];
   std::future<device::Nvml> starting;  // while CUDA makes its context
   session.collectively([&] {

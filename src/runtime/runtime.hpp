@@ -12,6 +12,7 @@
 #include "core/options.hpp"
 #include "device/device.hpp"
 #include "device/nvml.hpp"
+#include "kernels/backend.hpp"
 #include "launch/session.hpp"
 #include "measure/clock.hpp"
 #include "measure/telemetry.hpp"
@@ -31,6 +32,8 @@ struct Resources {
   std::uint64_t device_memory = 0;  ///< bytes that the device would give to this rank
   bool device_is_host = false;      ///< then both come out of the host's memory
   bool oversubscribed = false;      ///< two ranks of the run share a GPU; the same on all ranks
+
+  Backend backend() const { return device_is_host ? Backend::host : Backend::cuda; }
 };
 
 /// One rank's equipment. The session, the log and the options must outlive it.

@@ -8,7 +8,7 @@ namespace shardstream::watchdog {
 namespace {
 
 constexpr double intervals_to_be_silent = 5;
-constexpr std::size_t most_named = 4;
+constexpr std::size_t max_named = 4;
 
 std::string name_of(const RankState& rank) {
   return fmt::format("rank {} ({}, pid {})", rank.rank, rank.host, rank.pid);
@@ -20,7 +20,7 @@ std::string place_of(const launch::Pulse& pulse) {
 
 std::string name_all(const std::vector<RankState>& culprits, bool silent) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(culprits.size(), most_named); ++i) {
+  for (std::size_t i = 0; i < std::min(culprits.size(), max_named); ++i) {
     const RankState& rank = culprits[i];
     text += fmt::format("{}{} {} in {}", i > 0 ? " and " : "", name_of(rank),
                         rank.pulse.waiting && !silent ? "waits" : "hangs", place_of(rank.pulse));
@@ -30,8 +30,8 @@ std::string name_all(const std::vector<RankState>& culprits, bool silent) {
           rank.silent);
     }
   }
-  if (culprits.size() > most_named) {
-    text += fmt::format(" and {} more likewise", culprits.size() - most_named);
+  if (culprits.size() > max_named) {
+    text += fmt::format(" and {} more likewise", culprits.size() - max_named);
   }
   return text;
 }

@@ -347,8 +347,8 @@ void Watchdog::Watch::admit() {
     watched_[rank].connection = std::exchange(stranger, {});
   }
   std::erase_if(strangers_, [](const auto& each) { return !each.valid() || each.ended(); });
-  const auto most = watched_.size() + 16;
-  if (strangers_.size() > most) strangers_.erase(strangers_.begin(), strangers_.end() - most);
+  const auto max = watched_.size() + 16;
+  if (strangers_.size() > max) strangers_.erase(strangers_.begin(), strangers_.end() - max);
   const auto connected = [](const Watched& each) { return each.connection.valid(); };
   if (std::ranges::count_if(watched_, connected) + 1 < std::ssize(watched_)) return;
   listener_ = {};

@@ -1,4 +1,4 @@
-// The kernels behind the ceilings do the work that is counted for them.
+// The kernels that measure ceilings do the work that is counted.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -38,7 +38,8 @@ TEST(CeilingKernels, CopyCopiesEveryByteAndNoMore) {
   }
 }
 
-/// A word that makes the whole what read() looks for shows that each word is read.
+/// Each word in turn makes the sum the value that read() reports, which shows that every word is
+/// read.
 TEST(CeilingKernels, ReadSeesEveryWord) {
   const auto device = test::make_backend();
   const auto stream = device->make_stream();
@@ -57,7 +58,7 @@ TEST(CeilingKernels, ReadSeesEveryWord) {
                      {reinterpret_cast<const std::byte*>(data.data()), bytes, sink.data()});
       stream->download(seen.data(), sink.data(), sink.bytes());
       stream->synchronize();
-      // The stretch (a thread's on a GPU, a part's on a host) that holds the word tells of it.
+      // The thread of a GPU, or the part on a host, that reads the word reports it.
       EXPECT_EQ(seen[0], 0x5eed5eedU) << bytes << " bytes, word " << at;
     }
   }
@@ -67,9 +68,8 @@ TEST(CeilingKernels, MultiplyAddTakesAllItsSteps) {
   const auto device = test::make_backend();
   const auto stream = device->make_stream();
   const Buffer<double> sink(*device, Memory::device, 1), seen(*device, Memory::pinned, 1);
-  // x = x * 0 + b: after the last step every x is b. What is summed before it is looked at, a
-  // GPU thread's 8 elements or a host part's share, is a power of two of them (three parts share
-  // three times 2048).
+  // x = x * 0 + b: after the last step every x is b. A sum is over a power of two of them: the 8
+  // elements of a GPU's thread, or the share of a host's part (three parts share three times 2048).
   double found = 0;
   for (double together = 8; together <= 4096 && found == 0; together *= 2) {
     seen[0] = 0;

@@ -1,5 +1,5 @@
-// Freivalds' check on every backend: it passes right products, and names the row and the tile of a
-// wrong element that is as far off as it promises to see.
+// Freivalds' check on every backend: it passes correct products, and names the row and the tile of
+// a wrong element whose error exceeds the detection threshold.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -28,7 +28,7 @@ Values made(std::uint64_t count, const std::function<double()>& value) {
   for (double& x : values) x = value();
   return values;
 }
-/// Small whole numbers: exact in every precision, and so are their sums.
+/// Small integers, which are exact in every precision, as are their sums.
 Values whole(std::uint64_t count, unsigned from) {
   std::mt19937 random(from);
   return made(count, [&] { return static_cast<double>(random() % 9) - 4; });
@@ -42,9 +42,9 @@ struct Shape {
 struct Check : ::testing::Test {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  bool on_host_ = device_->info().backend == "host";
+  Backend backend_ = backend_named(device_->info().backend);
 
-  /// A panel with ld `ld`, padded with zeros, of columns [first, first + columns) of the values.
+  /// A panel of columns [first, first + columns) of the values, padded with zeros up to `ld`.
   Buffer<std::byte> panel(const Values& values, std::uint64_t stride, std::uint64_t rows,
                           std::uint64_t first, std::uint64_t columns, std::uint64_t ld,
                           Precision precision) {
@@ -58,7 +58,7 @@ struct Check : ::testing::Test {
       const std::vector<typename decltype(tag)::type> stored(padded.begin(), padded.end());
       const auto raw = test::on_device(*device_, *stream_, stored);
       Buffer<std::byte> made(*device_, Memory::device,
-                             rows * ld * panel_element_bytes(precision, on_host_));
+                             rows * ld * panel_element_bytes(precision, backend_));
       stream_->launch(canonicalize_kernel(),
                       {raw.data(), from, false, made.data(), precision, rows, ld, ld});
       stream_->synchronize();
@@ -69,7 +69,7 @@ struct Check : ::testing::Test {
   struct Sides {
     Buffer<double> z, row_squares, column_squares;
   };
-  /// Z and the squares of all K blocks.
+  /// Z and the sums of squares over all K blocks.
   Sides sides(const Shape& s, const Values& a, const Values& b, Precision precision) {
     Sides sides{{*device_, Memory::device, s.m * s.tiles()},
                 {*device_, Memory::device, s.m},
@@ -154,8 +154,8 @@ TEST_F(Check, SignsAreBalancedAndUnrelated) {
   }
 }
 
-/// Rows of the identity pick single signs.
-TEST_F(Check, TheBackendHasTheHostsSigns) {
+/// Rows of the identity matrix select single signs.
+TEST_F(Check, AllBackendsUseTheSameSigns) {
   constexpr std::uint64_t n = 144, first = 1'000'003;
   Values identity(n * n);
   for (std::uint64_t i = 0; i < n; ++i) identity[i * (n + 1)] = -2;
@@ -172,7 +172,7 @@ TEST_F(Check, TheBackendHasTheHostsSigns) {
   }
 }
 
-TEST_F(Check, SidesAreExactForWholeNumbers) {
+TEST_F(Check, SumsOfIntegersAreExact) {
   for (const Shape& s : shapes) {
     const Values a = whole(s.m * s.k, 1), b = whole(s.k * s.n, 2), c = product<double>(s, a, b);
     Values z(s.m * s.tiles()), row_squares(s.m), column_squares(s.tiles());
@@ -219,8 +219,8 @@ TYPED_TEST(CheckOfExact, PassesExactProducts) {
   }
 }
 
-/// A triple loop, the roughest of all orders, comes to 0.3 of the bound (kernels/README.md).
-TYPED_TEST(CheckOf, PassesRoundedProductsWithRoom) {
+/// A triple loop, the least accurate order, reaches 0.3 of the bound (kernels/MEASUREMENTS.md).
+TYPED_TEST(CheckOf, PassesRoundedProductsFarBelowTheBound) {
   using T = TypeParam;
   const Shape s{64, 256, 1024, 128, 256};
   std::mt19937_64 random(9);
@@ -268,7 +268,7 @@ TYPED_TEST(CheckOf, NamesTheRowAndTileOfAWrongElement) {
   }
 }
 
-TYPED_TEST(CheckOf, ElementsThatAreNotFiniteAreWrongUnlessTheOperandsAre) {
+TYPED_TEST(CheckOf, ElementsThatAreNotFiniteAreWrongIfTheOperandsAreFinite) {
   using T = TypeParam;
   const Shape s{20, 40, 30, 20, 30};
   Values a = whole(s.m * s.k, 1);
@@ -287,7 +287,7 @@ TYPED_TEST(CheckOf, ElementsThatAreNotFiniteAreWrongUnlessTheOperandsAre) {
     EXPECT_EQ(found[1].failures, 0U);
   }
   auto c = right;
-  c[5 * s.n + 3] = Limits::min();  // where zeros belong
+  c[5 * s.n + 3] = Limits::min();  // the correct row is zero
   const auto zeros = this->verdicts(s, c, sides, this->precision);
   EXPECT_EQ(zeros[0].failures, 1U);
   EXPECT_EQ(zeros[0].worst_row, 5U);
@@ -301,8 +301,8 @@ TYPED_TEST(CheckOf, ElementsThatAreNotFiniteAreWrongUnlessTheOperandsAre) {
   }
 }
 
-/// Values of the whole range, so that sums are not those of small numbers.
-TEST_F(Check, Int8IsExactAndEveryDeviationIsCaught) {
+/// Values of the whole range, so that sums are not small.
+TEST_F(Check, DetectsEveryErrorInInt8) {
   const Shape s{130, 150, 400, 64, 128};
   std::mt19937 random(17);
   const auto source = [&] { return static_cast<double>(random() % 256) - 128; };
@@ -328,14 +328,15 @@ TEST_F(Check, Int8IsExactAndEveryDeviationIsCaught) {
   }
 }
 
-/// What tensor cores make of eight products: added to the sum exactly, and cut off to a float.
+/// A model of tensor cores: eight products are added to the sum exactly, and the result is
+/// truncated to a float.
 float cut_off(double sum) {
   const auto nearest = static_cast<float>(sum);
   return std::abs(static_cast<double>(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0f)
                                                                 : nearest;
 }
 
-/// The product as fp32x3 makes it on tensor cores, or of high parts alone.
+/// The product of fp32x3 on tensor cores, or that of the high parts alone.
 std::vector<float> split_product(const Shape& s, const Values& a, const Values& b,
                                  bool high_alone) {
   const auto parts = [](const Values& of) {
@@ -347,7 +348,7 @@ std::vector<float> split_product(const Shape& s, const Values& a, const Values& 
     return made;
   };
   const auto of_a = parts(a), of_b = parts(b);
-  const std::uint64_t block = tile_for(1, 1, s.k, Precision::fp32x3, false).k;
+  const std::uint64_t block = tile_for(1, 1, s.k, Precision::fp32x3, Backend::cuda).k;
   std::vector<float> c(s.m * s.n);
   for (std::uint64_t first = 0; first < s.k; first += block) {
     const std::uint64_t end = std::min(first + block, s.k);
@@ -371,11 +372,11 @@ std::vector<float> split_product(const Shape& s, const Values& a, const Values& 
   return c;
 }
 
-TEST_F(Check, SplitProductsPassWithRoomAndThoseOfHighPartsAloneFail) {
+TEST_F(Check, PassesSplitProductsAndRejectsThoseOfHighPartsAlone) {
   std::mt19937_64 random(19);
   std::uniform_real_distribution<float> uniform(0, 1);
   std::normal_distribution<float> normal;
-  // All alike, and each part as far off as can be: errors have one sign
+  // All elements are equal, and each part has the maximum error, so that all errors have one sign.
   const auto worst = [] { return 1 + 0x1p-12 + 0x1p-22 + 0x1p-23; };
   const auto tiny = [&] { return static_cast<double>(0x1p-120f * normal(random)); };
   const std::function<double()> sources[] = {[&] { return uniform(random); },
@@ -397,14 +398,15 @@ TEST_F(Check, SplitProductsPassWithRoomAndThoseOfHighPartsAloneFail) {
   }
 }
 
-/// A row of a product as large as those that matter, made up: the sides are what the check needs.
-TEST_F(Check, OneHundredthOfAnElementIsCaughtInLargeFp32Products) {
+/// A synthetic row of a large product, of which only the check's sums exist.
+TEST_F(Check, DetectsOneHundredthOfAnElementInLargeFp32Products) {
   constexpr std::uint64_t n = 4096;
   const Shape s{3, n, n, n, n};
   std::mt19937_64 random(13);
   std::normal_distribution<float> normal;
   for (const bool positive : {false, true}) {
-    // Of normal elements sums are normal with variance k; of uniform ones about k/4.
+    // The sums of normal elements are normal with variance k; those of uniform elements are about
+    // k/4.
     const double rms = positive ? n / 4.0 : 64;
     const double square = positive ? 1.0 / 3 : 1;
     std::vector<float> c(s.m * n);

@@ -1,5 +1,4 @@
-// When a rank counts as waiting for others: a collective is played by a kernel that goes on when it
-// is told to.
+// When a rank counts as waiting for others. A kernel that waits for a gate replaces the collective.
 #include "comm/collective_wait.hpp"
 
 #include <gtest/gtest.h>
@@ -42,14 +41,14 @@ class CollectiveWaitTest : public testing::Test {
     open = true;
     open.notify_all();
   }
-  /// Whether it is so within ten seconds.
+  /// Whether the rank's state becomes this one within ten seconds.
   bool comes_to(bool waiting) const {
     for (int i = 0; i < 1000 && heartbeat_.pulse().waiting != waiting; ++i) {
       std::this_thread::sleep_for(10ms);
     }
     return heartbeat_.pulse().waiting == waiting;
   }
-  /// Whether it stays so for longer than the rank is not looked at.
+  /// Whether the state stays the same for longer than the interval between two polls.
   bool waits_for_a_while() const {
     for (int i = 0; i < 20; ++i) {
       if (heartbeat_.pulse().waiting) return true;
@@ -64,8 +63,8 @@ class CollectiveWaitTest : public testing::Test {
   CollectiveWait wait_{*device_, heartbeat_};
 };
 
-/// Nobody waits for the stream: this rank's threads may wait for anything that comes behind.
-TEST_F(CollectiveWaitTest, LastsFromTheEndOfTheRanksOwnWorkToThatOfTheCollective) {
+/// No thread waits for the stream itself, since the rank's threads may wait for any later work.
+TEST_F(CollectiveWaitTest, LastsFromTheEndOfEarlierWorkToTheEndOfTheCollective) {
   for (int round = 0; round < 3; ++round) {
     std::atomic<bool> own = false, all = false;
     enqueue(*stream_, own);
@@ -75,7 +74,7 @@ TEST_F(CollectiveWaitTest, LastsFromTheEndOfTheRanksOwnWorkToThatOfTheCollective
     EXPECT_TRUE(comes_to(true));
     let_go(all);
     EXPECT_TRUE(comes_to(false));
-    stream_->synchronize();  // no thread uses the gates any more
+    stream_->synchronize();  // afterwards no thread uses the gates
   }
 }
 
@@ -92,12 +91,12 @@ TEST_F(CollectiveWaitTest, ContinuesInTheNextCollective) {
   stream_->synchronize();
 }
 
-/// One that a stream has not come to yet neither hides that of another stream nor counts itself.
+/// A collective that a stream has not reached yet neither counts nor hides that of another stream.
 TEST_F(CollectiveWaitTest, IsSeenOnEveryStream) {
   const auto other = device_->make_stream();
   std::atomic<bool> own = false, first = false, second = false;
   collective(*other, first);
-  EXPECT_TRUE(comes_to(true));  // and has the team, which takes one kernel at a time
+  EXPECT_TRUE(comes_to(true));  // it occupies the team, which executes one kernel at a time
   enqueue(*stream_, own);
   collective(*stream_, second);
   std::this_thread::sleep_for(150ms);
@@ -111,7 +110,7 @@ TEST_F(CollectiveWaitTest, IsSeenOnEveryStream) {
   stream_->synchronize();
 }
 
-TEST_F(CollectiveWaitTest, IsOverOnceAllIsDone) {
+TEST_F(CollectiveWaitTest, EndsWhenAllWorkIsDone) {
   for (int round = 0; round < 50; ++round) {
     std::atomic<bool> all = false;
     collective(*stream_, all);

@@ -1,4 +1,4 @@
-// What every backend promises of streams, events and memory, and of what is made of them.
+// The contract of every backend: streams, events, memory, buffers and forked streams.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<std::uint32_t> counting(std::size_t count, std::uint32_t first = 0) 
   return values;
 }
 
-TEST(Device, TellsWhatItIs) {
+TEST(Device, DescribesItself) {
   const auto device = make_backend();
   EXPECT_TRUE(device->info().backend == "host" || device->info().backend == "cuda");
   EXPECT_FALSE(device->info().name.empty());
@@ -38,7 +38,7 @@ TEST(Device, TellsWhatItIs) {
   EXPECT_EQ(device->info().backend == "cuda", !device->info().uuid.empty());
 }
 
-TEST(Device, MemoryIsAlignedAndRefusedWhenTooLarge) {
+TEST(Device, MemoryIsAlignedAndRejectedIfTooLarge) {
   const auto device = make_backend();
   for (const auto kind : {Memory::device, Memory::pinned}) {
     const Buffer<std::byte> small(*device, kind, 1);
@@ -70,20 +70,20 @@ TEST(Stream, CopiesAreExactAtEverySize) {
   }
 }
 
-TEST(Stream, RowsComeToTheirPlacesAndLeaveWhatStandsBetween) {
+TEST(Stream, RowsAreUploadedWithAPitchAndGapsAreUnchanged) {
   const auto device = make_backend();
   const auto stream = device->make_stream();
   struct Rows {
-    std::size_t rows, width, apart;  // in values
+    std::size_t rows, width, pitch;  // in values
   };
   for (const Rows& of : {Rows{1, 5, 5}, {3, 1, 2}, {7, 1000, 1024}, {300, 4096, 8192}}) {
     const auto values = counting(of.rows * of.width);
-    std::vector<std::uint32_t> wanted(of.rows * of.apart, 7);
+    std::vector<std::uint32_t> wanted(of.rows * of.pitch, 7);
     const auto buffer = on_device(*device, *stream, wanted);
-    stream->upload_rows(buffer.data(), of.apart * sizeof(std::uint32_t), values.data(),
+    stream->upload_rows(buffer.data(), of.pitch * sizeof(std::uint32_t), values.data(),
                         of.width * sizeof(std::uint32_t), of.rows);
     for (std::size_t i = 0; i < of.rows; ++i) {
-      std::copy_n(values.data() + i * of.width, of.width, wanted.data() + i * of.apart);
+      std::copy_n(values.data() + i * of.width, of.width, wanted.data() + i * of.pitch);
     }
     EXPECT_EQ(from_device(*stream, buffer), wanted) << of.rows << " x " << of.width;
   }
@@ -111,7 +111,7 @@ TEST(ForkedStreams, WorkBetweenTwoPointsOfAStream) {
     constexpr std::size_t count = 3, part = std::size_t{1} << 20;
     ForkedStreams streams(*device, count);
     ASSERT_EQ(streams.count(), count);
-    // Pinned, so that no copy waits for the one before by itself.
+    // Pinned memory, so that copies do not wait for one another without the events.
     const auto pinned = [&] {
       return Buffer<std::uint32_t>(*device, Memory::pinned, count * part);
     };
@@ -134,7 +134,7 @@ TEST(ForkedStreams, WorkBetweenTwoPointsOfAStream) {
   }
 }
 
-TEST(ForkedStreams, OneIsTheStreamItself) {
+TEST(ForkedStreams, TheFirstIsTheCallersStream) {
   const auto device = make_backend();
   const auto stream = device->make_stream();
   ForkedStreams streams(*device, 1);
@@ -143,7 +143,7 @@ TEST(ForkedStreams, OneIsTheStreamItself) {
   streams.join();
 }
 
-TEST(Event, NeverRecordedIsNoWait) {
+TEST(Event, WaitingForAnUnrecordedEventDoesNothing) {
   const auto device = make_backend();
   const auto stream = device->make_stream();
   const auto event = device->make_event();
@@ -152,7 +152,8 @@ TEST(Event, NeverRecordedIsNoWait) {
   stream->synchronize();
 }
 
-/// One stream fills a buffer, the other reads it behind an event; again and again with one event.
+/// One stream fills a buffer, and another one reads it after an event, repeatedly with the same
+/// event.
 TEST(Event, OrdersStreamsEveryTimeItIsRecorded) {
   const auto device = make_backend();
   const auto writer = device->make_stream(), reader = device->make_stream();

@@ -1,5 +1,4 @@
-// What is made of panels and accumulators around a product's calls: split floats and sums, on every
-// backend; and C of whole numbers.
+// Split floats and sums of accumulators, on every backend.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +24,7 @@ struct Factors : ::testing::Test {
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
 };
 
-/// Floats that are hard to take apart, then such with random bits; all of them finite.
+/// Finite floats that are hard to split, then floats with random bits.
 std::vector<float> hard_floats(std::size_t count) {
   std::vector<float> values = {0,
                                1,
@@ -50,7 +49,7 @@ std::vector<float> hard_floats(std::size_t count) {
   return values;
 }
 
-/// The distance of neighbouring tf32 at x.
+/// The distance between neighbouring tf32 numbers at x.
 double unit_at(double x) {
   return x == 0 ? 0x1p-136 : std::max(0x1p-136, std::ldexp(1, std::ilogb(x) - 10));
 }
@@ -58,26 +57,26 @@ bool is_tf32(float x) {
   return (std::bit_cast<std::uint32_t>(x) & 0x1fffU) == 0;
 }
 
-TEST_F(Factors, SplitFloatsStandInThreeBlocks) {
-  for (const bool of_b : {false, true}) {
+TEST_F(Factors, SplitFloatsAreStoredInThreeBlocks) {
+  for (const Side side : {Side::a, Side::b}) {
     for (const auto& [rows, columns, ld] :
          {std::array<std::uint64_t, 3>{1, 1, 1}, {13, 263, 264}, {263, 13, 13}, {24, 128, 160}}) {
       const auto values = hard_floats(rows * ld);
       const auto panel = test::on_device(*device_, *stream_, values);
       const Buffer<float> factor(*device_, Memory::device, 3 * rows * columns);
-      stream_->launch(split_kernel(), {panel.data(), of_b, rows, columns, ld, factor.data()});
+      stream_->launch(split_kernel(), {panel.data(), side, rows, columns, ld, factor.data()});
       const auto got = test::from_device(*stream_, factor);
       const auto in_block = [&](std::uint64_t block, std::uint64_t r, std::uint64_t c) {
-        return of_b ? got[(block * rows + r) * columns + c]
-                    : got[r * 3 * columns + block * columns + c];
+        return side == Side::b ? got[(block * rows + r) * columns + c]
+                               : got[r * 3 * columns + block * columns + c];
       };
       for (std::uint64_t r = 0; r < rows; ++r) {
         for (std::uint64_t c = 0; c < columns; ++c) {
           const double x = values[r * ld + c];
-          const float low = in_block(of_b ? 1 : 0, r, c), high = in_block(2, r, c);
-          ASSERT_EQ(in_block(of_b ? 0 : 1, r, c), high) << r << ", " << c;
+          const float low = in_block(side == Side::b ? 1 : 0, r, c), high = in_block(2, r, c);
+          ASSERT_EQ(in_block(side == Side::b ? 0 : 1, r, c), high) << r << ", " << c;
           ASSERT_TRUE(is_tf32(high) && is_tf32(low) && std::isfinite(high)) << x;
-          // To nearest, but for those next to infinity
+          // To nearest, except next to infinity
           const bool largest = std::abs(high) == 0x1.ffcp127f;
           ASSERT_LE(std::abs(x - high), unit_at(x) / (largest ? 1 : 2)) << x;
           ASSERT_LE(std::abs(x - high - low), unit_at(x - high) / 2) << x;
@@ -92,7 +91,7 @@ TEST_F(Factors, NonFiniteValuesGiveNaN) {
   const std::vector<float> values = {infinity, -infinity, std::nanf("")};
   const auto panel = test::on_device(*device_, *stream_, values);
   const Buffer<float> factor(*device_, Memory::device, 9);
-  stream_->launch(split_kernel(), {panel.data(), false, 1, 3, 3, factor.data()});
+  stream_->launch(split_kernel(), {panel.data(), Side::a, 1, 3, 3, factor.data()});
   const auto got = test::from_device(*stream_, factor);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(got[i])) << i;
   EXPECT_EQ(got[3], infinity);
@@ -108,7 +107,7 @@ struct Add : Factors {
 using Accumulators = ::testing::Types<float, double, std::int32_t>;
 TYPED_TEST_SUITE(Add, Accumulators);
 
-TYPED_TEST(Add, AddsEachInItsOwnType) {
+TYPED_TEST(Add, AddsInTheTypeOfTheAccumulator) {
   using T = TypeParam;
   for (const std::uint64_t count : {0, 1, 3, 4, 263, 100'003}) {
     for (const std::uint64_t offset : {0, 1}) {
@@ -120,7 +119,7 @@ TYPED_TEST(Add, AddsEachInItsOwnType) {
                                  (std::is_integral_v<T> ? 1 : 1.1));
         }
       }
-      for (const int into : {0, 1, 2}) {  // memory of its own, left's, right's
+      for (const int into : {0, 1, 2}) {  // separate memory, that of left, that of right
         const auto a = test::on_device(*this->device_, *this->stream_, left);
         const auto b = test::on_device(*this->device_, *this->stream_, right);
         const auto c = test::on_device(*this->device_, *this->stream_, left);

@@ -90,10 +90,10 @@ class FaultyStream final : public ForwardingStream {
     delay();
     ForwardingStream::upload(device, host, bytes);
   }
-  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+  void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
     delay();
-    ForwardingStream::upload_rows(device, apart, host, row_bytes, rows);
+    ForwardingStream::upload_rows(device, pitch, host, row_bytes, rows);
   }
   void download(void* host, const void* device, std::size_t bytes) override {
     delay();

@@ -1,4 +1,4 @@
-// How errors come out of the host backend's queues. CUDA's do the same by themselves.
+// Errors in the host backend's queues, which behave like those of CUDA.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -47,8 +47,8 @@ TEST(Team, CallsEveryPartOnce) {
   }
 }
 
-/// With parts dealt out beforehand, the thread that is held up would keep some of the others.
-TEST(Team, OtherThreadsTakeThePartsOfOneThatIsHeldUp) {
+/// If parts were assigned beforehand, a delayed thread would delay its other parts too.
+TEST(Team, OtherThreadsExecuteThePartsOfADelayedThread) {
   Team team(2);
   std::atomic<unsigned> done{0};
   team.run([&](unsigned part, unsigned parts) {
@@ -74,7 +74,7 @@ TEST(Team, RethrowsAndStaysUsable) {
   EXPECT_EQ(ran, 1);
 }
 
-TEST(HostMemory, TooMuchIsAnErrorThatNamesSizeAndOption) {
+TEST(HostMemory, AnAllocationThatFailsNamesSizeAndOption) {
   const std::string message =
       test::error_of([] { map_pages(std::size_t{1} << 60); }, ExitCode::failed);
   EXPECT_TRUE(test::names(message, "1 EiB", "host memory", "--pipeline.gpu-memory"));
@@ -93,10 +93,10 @@ TEST(HostStream, KeepsTheFirstErrorSkipsTheRestAndLetsEventsPass) {
   event->synchronize();  // neither hangs
   EXPECT_THROW(other->synchronize(), std::runtime_error);
   EXPECT_THROW(stream->synchronize(), std::runtime_error);
-  EXPECT_EQ(calls, parts);  // all parts of the one that throws, none of the one behind it
+  EXPECT_EQ(calls, parts);  // all parts of the kernel that throws, none of the next kernel
 }
 
-/// The last task in the queue is one that is skipped: whoever waits must still wake up.
+/// If the last task in the queue is skipped, a waiting thread must still wake up.
 TEST(HostStream, SynchronizeReturnsWhenTheLastTaskIsSkipped) {
   const auto device = make_device(2);
   const auto stream = device->make_stream();
@@ -107,8 +107,8 @@ TEST(HostStream, SynchronizeReturnsWhenTheLastTaskIsSkipped) {
   }
 }
 
-/// As with CUDA: nobody waits for the upload stream itself, but its error must come out.
-TEST(HostStream, AnErrorIsEveryStreams) {
+/// As with CUDA, an error of the upload stream is reported although nothing waits for that stream.
+TEST(HostStream, AnErrorIsReportedByEveryStream) {
   const auto device = make_device(1);
   const auto stream = device->make_stream(), other = device->make_stream();
   std::atomic<int> calls{0};

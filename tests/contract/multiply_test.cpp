@@ -20,7 +20,7 @@ using device::Buffer;
 using device::Memory;
 using Bytes = std::vector<std::byte>;
 
-/// Bits of a significand, the leading one counted.
+/// The bits of a significand, including the leading one.
 int significant_bits(Precision precision) {
   switch (precision) {
     case Precision::fp64:
@@ -45,7 +45,7 @@ double cut_to(Precision precision, double value) {
   return std::ldexp(std::trunc(std::ldexp(fraction, bits)), exponent - bits);
 }
 
-/// IEEE half precision of a value that has one, not subnormal.
+/// The IEEE half of a value that it can represent as a normal number.
 std::uint16_t half_bits(double value) {
   if (value == 0) return 0;
   int exponent = 0;
@@ -60,9 +60,9 @@ void put(Bytes& bytes, std::size_t index, T value) {
   std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-/// Values that the precision holds exactly, as its panel.
-Bytes encode(const std::vector<double>& values, Precision precision, bool on_host) {
-  const std::size_t each = panel_element_bytes(precision, on_host);
+/// A panel with values that the precision can represent.
+Bytes encode(const std::vector<double>& values, Precision precision, Backend backend) {
+  const std::size_t each = panel_element_bytes(precision, backend);
   Bytes bytes(values.size() * each);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto narrow = static_cast<float>(values[i]);
@@ -81,7 +81,7 @@ Bytes encode(const std::vector<double>& values, Precision precision, bool on_hos
   return bytes;
 }
 
-/// Row-major.
+/// A row-major matrix.
 struct Matrix {
   std::size_t rows, columns;
   std::vector<double> values = std::vector<double>(rows * columns);
@@ -105,7 +105,7 @@ Matrix small_integers(std::size_t rows, std::size_t columns, unsigned seed) {
   return made;
 }
 
-/// Followed in each row by what is no number.
+/// With NaNs after the elements of each row.
 Matrix widened(const Matrix& of, std::size_t columns) {
   Matrix made{of.rows, columns};
   for (std::size_t i = 0; i < of.rows; ++i) {
@@ -122,7 +122,7 @@ Matrix transposed(const Matrix& of) {
   return made;
 }
 
-/// Values of many magnitudes, so that sums of their products are rounded; all those of int8.
+/// Values of many magnitudes, so that sums of their products are rounded; for int8, all values.
 Matrix uneven(std::size_t rows, std::size_t columns, Precision precision, unsigned seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> size(0.5, 1);
@@ -151,35 +151,36 @@ Matrix plain_product(const Matrix& a, const Matrix& b) {
 class Multiply : public ::testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
-    if (on_host_ && !host_multiply_exists()) GTEST_SKIP() << "this build has no CBLAS";
+    if (backend_ == Backend::host && !host_multiply_exists())
+      GTEST_SKIP() << "this build has no CBLAS";
   }
 
-  /// The shapes to multiply: a GPU's library wants edges of 16.
+  /// The shapes to multiply. A GPU's library needs edges that are multiples of 16.
   std::vector<Tile> shapes() const {
     std::vector<Tile> all = {{16, 16, 16}, {48, 32, 64}, {128, 64, 96}};
-    if (on_host_) all.insert(all.end(), {{1, 1, 1}, {7, 5, 3}, {40, 104, 24}});
+    if (backend_ == Backend::host) all.insert(all.end(), {{1, 1, 1}, {7, 5, 3}, {40, 104, 24}});
     return all;
   }
 
-  Bytes panel(const Matrix& values) const { return encode(values.values, precision_, on_host_); }
+  Bytes panel(const Matrix& values) const { return encode(values.values, precision_, backend_); }
 
-  Buffer<std::byte> factor(const Matrix& values, bool of_b) {
-    const bool turned = of_b && multiplies_transposed_b(precision_, on_host_);
-    const std::uint64_t depth = of_b ? values.rows : values.columns;
-    const std::uint64_t ld = of_b ? values.columns : a_ld(precision_, depth, on_host_);
+  Buffer<std::byte> factor(const Matrix& values, Side side) {
+    const bool turned = side == Side::b && multiplies_transposed_b(precision_, backend_);
+    const std::uint64_t depth = side == Side::b ? values.rows : values.columns;
+    const std::uint64_t ld = side == Side::b ? values.columns : a_ld(precision_, depth, backend_);
     auto there = test::on_device(*device_, *stream_,
                                  panel(turned ? transposed(values) : widened(values, ld)));
     if (!splits(precision_)) return there;
     Buffer<std::byte> made(*device_, Memory::device,
                            there.size() / depth * factor_depth(precision_, depth));
     stream_->launch(split_kernel(),
-                    {there.data(), of_b, values.rows, values.columns, values.columns, made.data()});
+                    {there.data(), side, values.rows, values.columns, values.columns, made.data()});
     stream_->synchronize();
     return made;
   }
 
-  /// The tiles of a b, each dense, as bytes; as many blocks of K as a is wide, one launch each. The
-  /// first of them `shallow`: in a quarter, a quarter and a half.
+  /// The dense tiles of a b, as bytes, with one launch per block of K. If `shallow`, the first
+  /// block is computed as a quarter, a quarter and a half.
   Bytes tiles(const MultiplyPlan& plan, const Tile& tile, const Matrix& a, const Matrix& b,
               bool shallow = false) {
     const std::vector<TileAt> all = all_tiles(a.rows / tile.m, b.columns / tile.n);
@@ -189,9 +190,9 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     std::size_t depth = 0;
     for (std::size_t k = 0; k < a.columns; k += depth) {
       depth = !shallow || k >= tile.k ? tile.k : k >= tile.k / 2 ? tile.k / 2 : tile.k / 4;
-      const auto left = factor(a.part(0, k, a.rows, depth), false);
-      const auto right = factor(b.part(k, 0, depth, b.columns), true);
-      const std::uint64_t ldb = multiplies_transposed_b(precision_, on_host_) ? depth : b.columns;
+      const auto left = factor(a.part(0, k, a.rows, depth), Side::a);
+      const auto right = factor(b.part(k, 0, depth, b.columns), Side::b);
+      const std::uint64_t ldb = multiplies_transposed_b(precision_, backend_) ? depth : b.columns;
       streams_.fork(*stream_);
       for (unsigned i = 0; i < streams_.count(); ++i) {
         const std::size_t first = all.size() * i / streams_.count();
@@ -226,7 +227,7 @@ class Multiply : public ::testing::TestWithParam<Precision> {
     const Matrix a = small_integers(across * tile.m, blocks * tile.k, 1);
     const Matrix b = small_integers(blocks * tile.k, along * tile.n, 2);
     const Matrix wanted = plain_product(a, b);
-    const auto plan = make_multiply_plan(precision_, tile, on_host_);
+    const auto plan = make_multiply_plan(precision_, tile, backend_);
     const auto count_wrong = [&](const Bytes& got) {
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < wanted.rows; ++i) {
@@ -247,9 +248,9 @@ class Multiply : public ::testing::TestWithParam<Precision> {
 
   Precision precision_ = GetParam();
   std::unique_ptr<device::Device> device_ = test::make_backend();
-  bool on_host_ = device_->info().backend == "host";
+  Backend backend_ = backend_named(device_->info().backend);
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  device::ForkedStreams streams_{*device_, multiply_streams(on_host_)};
+  device::ForkedStreams streams_{*device_, multiply_streams(backend_)};
 };
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Multiply, ::testing::ValuesIn(all_precisions),
@@ -263,18 +264,18 @@ TEST_P(Multiply, SmallIntegersAreExact) {
   }
 }
 
-/// Each tile by itself, from a B panel of its own width, against the same among others. The largest
-/// shape is one that the run itself takes.
-TEST_P(Multiply, ATileHasTheSameBitsWhereverItLies) {
-  const Tile usual = tile_for(500, 300, 400, precision_, on_host_);
+/// Compares each tile, computed alone from a B panel of its own width, with the same tile among
+/// others. The largest shape is one that runs use.
+TEST_P(Multiply, TheBitsOfATileDoNotDependOnItsPosition) {
+  const Tile usual = tile_for(500, 300, 400, precision_, backend_);
   for (const Tile& tile : {Tile{48, 32, 64}, Tile{128, 64, 96}, usual}) {
     constexpr std::size_t across = 2, along = 3, blocks = 2;
     const Matrix a = uneven(across * tile.m, blocks * tile.k, precision_, 3);
     const Matrix b = uneven(blocks * tile.k, along * tile.n, precision_, 4);
-    const auto plan = make_multiply_plan(precision_, tile, on_host_);
+    const auto plan = make_multiply_plan(precision_, tile, backend_);
     const Bytes together = tiles(*plan, tile, a, b);
     EXPECT_EQ(tiles(*plan, tile, a, b), together);
-    const auto another = make_multiply_plan(precision_, tile, on_host_);
+    const auto another = make_multiply_plan(precision_, tile, backend_);
     EXPECT_EQ(another->algorithm(), plan->algorithm());
     const std::size_t tile_bytes = tile.m * tile.n * accumulator_bytes(precision_);
     for (std::size_t i = 0; i < across; ++i) {
@@ -296,7 +297,7 @@ TEST_P(Multiply, ALaneSumsItsPartOfEachBlock) {
   const Tile tile{48, 32, 256, 4};
   const Matrix a = small_integers(across * tile.m, blocks * tile.k, 1);
   const Matrix b = small_integers(blocks * tile.k, along * tile.n, 2);
-  const auto plan = make_multiply_plan(precision_, tile, on_host_);
+  const auto plan = make_multiply_plan(precision_, tile, backend_);
   const Bytes got = tiles(*plan, tile, a, b);
   std::size_t wrong = 0;
   for (std::size_t lane = 0; lane < tile.lanes; ++lane) {
@@ -321,17 +322,17 @@ TEST_P(Multiply, ALaneSumsItsPartOfEachBlock) {
   EXPECT_EQ(wrong, 0U) << plan->algorithm();
 }
 
-/// Tiles that are computed with the algorithm of a larger one.
-TEST_P(Multiply, TheBitsAreThoseOfTheTileWhoseAlgorithmItIs) {
-  if (on_host_) GTEST_SKIP() << "a host's tiles are no parts of others";
+/// Compares tiles with those of a larger tile that has the same algorithm.
+TEST_P(Multiply, TheBitsDependOnTheAlgorithmNotOnTheSizeOfTheTile) {
+  if (backend_ == Backend::host) GTEST_SKIP() << "a host's tiles are no parts of others";
   const Tile large{2048, 2048, 320};
   Tile small{1024, 512, large.k};
   small.like_m = large.m;
   small.like_n = large.n;
   const Matrix a = uneven(large.m, large.k, precision_, 3);
   const Matrix b = uneven(large.k, large.n, precision_, 4);
-  const auto plan = make_multiply_plan(precision_, large, on_host_);
-  const auto another = make_multiply_plan(precision_, small, on_host_);
+  const auto plan = make_multiply_plan(precision_, large, backend_);
+  const auto another = make_multiply_plan(precision_, small, backend_);
   EXPECT_EQ(another->algorithm(), plan->algorithm());
   const Bytes whole = tiles(*plan, large, a, b), parts = tiles(*another, small, a, b);
   const std::size_t row = small.n * accumulator_bytes(precision_);
@@ -347,11 +348,11 @@ TEST_P(Multiply, TheBitsAreThoseOfTheTileWhoseAlgorithmItIs) {
   EXPECT_EQ(differ, 0U) << "rows of tiles";
 }
 
-/// An exact sum would not show a change of the order. That of int8 has to be.
+/// Exact sums would not reveal a change of the order. Only those of int8 must be exact.
 TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
   const Tile tile{48, 32, 64};
   const Matrix a = uneven(tile.m, tile.k, precision_, 3), b = uneven(tile.k, tile.n, precision_, 4);
-  const auto plan = make_multiply_plan(precision_, tile, on_host_);
+  const auto plan = make_multiply_plan(precision_, tile, backend_);
   const Bytes got = tiles(*plan, tile, a, b);
   std::size_t inexact = 0;
   for (std::size_t i = 0; i < tile.m; ++i) {
@@ -363,8 +364,8 @@ TEST_P(Multiply, SumsOfUnevenValuesAreRounded) {
         sizes += std::abs(product);
       }
       const long double error = std::abs(sum_at(got, i * tile.n + j) - sum);
-      // Twice the worst of k roundings, for tensor cores, which cut off; tf32's elements are exact.
-      // Of fp32x3 the products of low parts are 2^-12 of the others, so that one left out shows.
+      // Twice the maximum of k roundings, since tensor cores truncate; tf32's elements are exact.
+      // With fp32x3, products of low parts are 2^-12 of the others, so a missing one is detected.
       const long double unit = precision_ == Precision::fp64 ? 0x1p-53L : 0x1p-24L;
       EXPECT_LE(error, splits(precision_) ? 0x1p-18L * sizes
                                           : 2 * static_cast<long double>(tile.k) * unit * sizes);
@@ -382,38 +383,38 @@ using MultiplyInt8 = Multiply;
 INSTANTIATE_TEST_SUITE_P(Of, MultiplyInt8, ::testing::Values(Precision::int8),
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
-/// As many of the largest products as a sum may have, and of those with the other sign.
+/// Sums with the maximum number of the largest products, of either sign.
 TEST_P(MultiplyInt8, TheLargestSumsAreExact) {
   const Tile tile{16, 16, 1024};
-  Matrix a{tile.m, (most_int8_k + tile.k - 1) / tile.k * tile.k}, b{a.columns, tile.n};
-  for (std::size_t kk = 0; kk < most_int8_k; ++kk) {
+  Matrix a{tile.m, (max_int8_k + tile.k - 1) / tile.k * tile.k}, b{a.columns, tile.n};
+  for (std::size_t kk = 0; kk < max_int8_k; ++kk) {
     for (std::size_t i = 0; i < tile.m; ++i) a(i, kk) = -128;
     for (std::size_t j = 0; j < tile.n; ++j) b(kk, j) = j % 2 == 0 ? -128 : 127;
   }
-  const auto plan = make_multiply_plan(precision_, tile, on_host_);
+  const auto plan = make_multiply_plan(precision_, tile, backend_);
   const Bytes got = tiles(*plan, tile, a, b);
   for (std::size_t i = 0; i < tile.m * tile.n; ++i) {
     const std::int64_t product = i % 2 == 0 ? 128 * 128 : -128 * 127;
-    ASSERT_EQ(sum_at(got, i), static_cast<double>(product * std::int64_t{most_int8_k})) << i;
+    ASSERT_EQ(sum_at(got, i), static_cast<double>(product * std::int64_t{max_int8_k})) << i;
   }
-  EXPECT_LE(most_int8_k * 128 * 128, 0x7fffffffU);
-  EXPECT_GT((most_int8_k + 1) * 128 * 128, 0x7fffffffU);
+  EXPECT_LE(max_int8_k * 128 * 128, 0x7fffffffU);
+  EXPECT_GT((max_int8_k + 1) * 128 * 128, 0x7fffffffU);
 }
 
-TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
+TEST(TileFor, CoversWithEqualTilesThatAreMultiplesOfTheGranule) {
   struct Rule {
-    bool on_host;
-    std::uint64_t most, coarse, fine;
+    Backend backend;
+    std::uint64_t max, coarse, fine;
     std::uint64_t Tile::*edge;
   };
-  for (const auto& [on_host, most, coarse, fine, edge] :
-       {Rule{false, 4096, 256, 16, &Tile::m}, Rule{false, 4096, 256, 16, &Tile::n},
-        Rule{false, 8064, 64, 16, &Tile::k}, Rule{true, 2048, 8, 1, &Tile::k}}) {
+  for (const auto& [backend, max, coarse, fine, edge] :
+       {Rule{Backend::cuda, 4096, 256, 16, &Tile::m}, Rule{Backend::cuda, 4096, 256, 16, &Tile::n},
+        Rule{Backend::cuda, 8064, 64, 16, &Tile::k}, Rule{Backend::host, 2048, 8, 1, &Tile::k}}) {
     for (const std::uint64_t x : {1, 8, 13, 16, 17, 256, 257, 263, 768, 769, 2049, 4096, 4097, 9000,
                                   65536, 65537, 1000003}) {
-      const std::uint64_t length = tile_for(x, x, x, Precision::fp32, on_host, true).*edge;
-      const std::uint64_t tiles = (x + length - 1) / length, fewest = (x + most - 1) / most;
-      EXPECT_LE(length, most) << x;
+      const std::uint64_t length = tile_for(x, x, x, Precision::fp32, backend, true).*edge;
+      const std::uint64_t tiles = (x + length - 1) / length, fewest = (x + max - 1) / max;
+      EXPECT_LE(length, max) << x;
       EXPECT_EQ(tiles, fewest) << x;
       EXPECT_EQ(length % (length > coarse ? coarse : fine), 0U) << x;
       EXPECT_LT(tiles * length - x, tiles * coarse) << x << ": padded by a granule a tile or more";
@@ -421,13 +422,13 @@ TEST(TileFor, CoversWithEqualTilesOfWholeGranules) {
   }
 }
 
-/// So that threads have tiles to share.
-TEST(TileFor, EdgesOfHostsAreAHalfFrom128ElementsToTheLongestOrAQuarterOfDeepSums) {
+/// The threads of a host need several tiles to share.
+TEST(TileFor, HostsHaveTwoTilesPerEdgeAndFourForTallProducts) {
   for (const auto& [precision, longest] :
        {std::pair{Precision::fp32, 512U}, std::pair{Precision::fp64, 384U}}) {
     for (const std::uint64_t x : {1, 7, 128, 129, 384, 511, 513, 1024, 1500, 2048, 4097, 65537}) {
       for (const std::uint64_t parts : {2, 4}) {
-        const Tile tile = tile_for(x, x, parts == 2 ? 8 * x - 1 : 8 * x, precision, true);
+        const Tile tile = tile_for(x, x, parts == 2 ? 8 * x - 1 : 8 * x, precision, Backend::host);
         const std::uint64_t tiles = (x + tile.m - 1) / tile.m;
         EXPECT_EQ(tile.n, tile.m) << x;
         EXPECT_LE(tile.m, longest) << x;
@@ -440,38 +441,40 @@ TEST(TileFor, EdgesOfHostsAreAHalfFrom128ElementsToTheLongestOrAQuarterOfDeepSum
   }
 }
 
-TEST(TileFor, EveryEdgeIsItsOwn) {
-  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, false), (Tile{3072, 2304, 3008}));
-  EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, false), (Tile{4096, 16, 16}));
-  EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, false), (Tile{16, 16, 5120, 8}));
-  EXPECT_EQ(tile_for(1, 1, 20000, Precision::fp32x3, false), (Tile{16, 16, 1024}));
-  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, true), (Tile{504, 6, 1672}));
-  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::int8, true), (Tile{504, 6, 1000}));
-  EXPECT_EQ(tile_for(65536, 65536, 65536, Precision::int8, false), (Tile{4096, 4096, 7296}));
-  for (const bool on_host : {false, true}) {
-    const Tile tile = tile_for(65536, 65536, 65536, Precision::fp32x3, on_host);
-    EXPECT_EQ(tile.k, most_split_k);
+TEST(TileFor, EdgesAreChosenIndependently) {
+  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, Backend::cuda), (Tile{3072, 2304, 3008}));
+  EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, Backend::cuda), (Tile{4096, 16, 16}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, Backend::cuda), (Tile{16, 16, 5120, 8}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::fp32x3, Backend::cuda), (Tile{16, 16, 1024}));
+  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, Backend::host), (Tile{504, 6, 1672}));
+  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::int8, Backend::host), (Tile{504, 6, 1000}));
+  EXPECT_EQ(tile_for(65536, 65536, 65536, Precision::int8, Backend::cuda),
+            (Tile{4096, 4096, 7296}));
+  for (const Backend backend : {Backend::cuda, Backend::host}) {
+    const Tile tile = tile_for(65536, 65536, 65536, Precision::fp32x3, backend);
+    EXPECT_EQ(tile.k, max_split_k);
   }
 }
 
-TEST(TileFor, ACThatFillsNoDeviceHasLanes) {
-  const auto tall = [](std::uint64_t edge, std::uint64_t k, bool on_host = false) {
-    return tile_for(edge, edge, k, Precision::fp32, on_host, true);
+TEST(TileFor, TallProductsHaveLanesUnlessCFillsTheDevice) {
+  const auto tall = [](std::uint64_t edge, std::uint64_t k, Backend backend = Backend::cuda) {
+    return tile_for(edge, edge, k, Precision::fp32, backend, true);
   };
   EXPECT_EQ(tall(512, 1 << 22), (Tile{512, 512, 16384, 8}));
   EXPECT_EQ(tall(1024, 1 << 20), (Tile{1024, 1024, 8192, 2}));
   EXPECT_EQ(tall(2048, 1 << 20), (Tile{2048, 2048, 8064}));
   EXPECT_EQ(tall(512, 512 * 8 - 1).lanes, 1U) << "not tall";
-  EXPECT_EQ(tall(384, 200000, true), (Tile{128, 128, 2048})) << "nine tiles are enough for threads";
-  EXPECT_EQ(tall(120, 200000, true).lanes, 4U);
+  EXPECT_EQ(tall(384, 200000, Backend::host), (Tile{128, 128, 2048}))
+      << "nine tiles are enough for threads";
+  EXPECT_EQ(tall(120, 200000, Backend::host).lanes, 4U);
   for (const std::uint64_t edge : {1, 100, 512, 700, 1500, 3000}) {
     for (const std::uint64_t k : {1000, 30001, 1000003, 100000007}) {
       for (const Precision precision : all_precisions) {
-        for (const bool on_host : {false, true}) {
-          const Tile tile = tile_for(edge, edge, k, precision, on_host);
+        for (const Backend backend : {Backend::cuda, Backend::host}) {
+          const Tile tile = tile_for(edge, edge, k, precision, backend);
           EXPECT_EQ(tile.k % tile.lanes, 0U);
-          const std::uint64_t deepest = precision == Precision::int8 ? most_float_int8_k : 2048;
-          EXPECT_LE(tile.lane_k(), on_host ? deepest : 8064U);
+          const std::uint64_t deepest = precision == Precision::int8 ? max_float_int8_k : 2048;
+          EXPECT_LE(tile.lane_k(), backend == Backend::host ? deepest : 8064U);
           EXPECT_LT(ceil_div(k, tile.k) * tile.k - k, k / 4 + 1024) << edge << " " << k;
         }
       }
@@ -479,18 +482,19 @@ TEST(TileFor, ACThatFillsNoDeviceHasLanes) {
   }
 }
 
-TEST(TileFor, TilesFitCWithTheAlgorithmOfLargerOnes) {
-  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, false),
+TEST(TileFor, SmallerTilesPadLessAndKeepTheAlgorithm) {
+  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, Backend::cuda),
             (Tile{1024, 4096, 4096, 1, 4096, 4096}));
-  EXPECT_EQ(tile_for(12345, 6789, 23456, Precision::fp32, false),
+  EXPECT_EQ(tile_for(12345, 6789, 23456, Precision::fp32, Backend::cuda),
             (Tile{1792, 2304, 7872, 1, 3328, 3584}));
-  EXPECT_EQ(tile_for(65536, 1024, 65536, Precision::fp32, false), (Tile{4096, 1024, 7296}));
-  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, false, true), (Tile{4096, 4096, 4096}))
+  EXPECT_EQ(tile_for(65536, 1024, 65536, Precision::fp32, Backend::cuda), (Tile{4096, 1024, 7296}));
+  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, Backend::cuda, true),
+            (Tile{4096, 4096, 4096}))
       << "symmetric";
   for (const std::uint64_t m : {1025, 3000, 5000, 12345, 40000}) {
     for (const std::uint64_t n : {2049, 3000, 5000, 12345, 40000}) {
-      const Tile plain = tile_for(m, n, 5000, Precision::bf16, false, true);
-      const Tile tile = tile_for(m, n, 5000, Precision::bf16, false);
+      const Tile plain = tile_for(m, n, 5000, Precision::bf16, Backend::cuda, true);
+      const Tile tile = tile_for(m, n, 5000, Precision::bf16, Backend::cuda);
       EXPECT_LE(ceil_div(m, tile.m) * tile.m, ceil_div(m, plain.m) * plain.m * 33 / 32) << m;
       EXPECT_LE(ceil_div(n, tile.n) * tile.n, ceil_div(n, plain.n) * plain.n) << n;
       EXPECT_EQ(tile.m % 256 + tile.n % 256, 0U);
@@ -498,11 +502,11 @@ TEST(TileFor, TilesFitCWithTheAlgorithmOfLargerOnes) {
   }
 }
 
-TEST(TileFor, RowsOfFloatsAreFurtherApart) {
+TEST(TileFor, RowsOfFloatsHaveALargerPitch) {
   struct Rows {
-    std::uint64_t k, on_gpu, on_host;
+    std::uint64_t k, on_gpu, backend;
   };
-  for (const auto& [k, on_gpu, on_host] : {Rows{1, 1, 1},
+  for (const auto& [k, on_gpu, backend] : {Rows{1, 1, 1},
                                            {13, 13, 13},
                                            {14, 16, 14},
                                            {16, 16, 16},
@@ -517,8 +521,8 @@ TEST(TileFor, RowsOfFloatsAreFurtherApart) {
                                            {8064, 8192, 8080}}) {
     for (const Precision precision : all_precisions) {
       const bool floats = precision == Precision::fp32;
-      EXPECT_EQ(a_ld(precision, k, false), floats ? on_gpu : k) << k << name_of(precision);
-      EXPECT_EQ(a_ld(precision, k, true), floats ? on_host : k) << k << name_of(precision);
+      EXPECT_EQ(a_ld(precision, k, Backend::cuda), floats ? on_gpu : k) << k << name_of(precision);
+      EXPECT_EQ(a_ld(precision, k, Backend::host), floats ? backend : k) << k << name_of(precision);
     }
   }
 }
@@ -528,13 +532,13 @@ TEST(Precisions, HaveNamesAndSizes) {
     EXPECT_EQ(precision_named(name_of(precision)), precision);
   }
   EXPECT_EQ(precision_named("fp8"), std::nullopt);
-  EXPECT_EQ(panel_element_bytes(Precision::bf16, false), 2U);
-  EXPECT_EQ(panel_element_bytes(Precision::bf16, true), 4U);
-  EXPECT_EQ(panel_element_bytes(Precision::tf32, false), 4U);
-  EXPECT_EQ(panel_element_bytes(Precision::fp64, true), 8U);
-  EXPECT_EQ(panel_element_bytes(Precision::int8, false), 1U);
-  EXPECT_EQ(panel_element_bytes(Precision::int8, true), 4U);
-  EXPECT_EQ(panel_element_bytes(Precision::fp32x3, false), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::bf16, Backend::cuda), 2U);
+  EXPECT_EQ(panel_element_bytes(Precision::bf16, Backend::host), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::tf32, Backend::cuda), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::fp64, Backend::host), 8U);
+  EXPECT_EQ(panel_element_bytes(Precision::int8, Backend::cuda), 1U);
+  EXPECT_EQ(panel_element_bytes(Precision::int8, Backend::host), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::fp32x3, Backend::cuda), 4U);
   EXPECT_EQ(accumulator_type(Precision::int8), ElementType::i32);
   EXPECT_EQ(accumulator_type(Precision::fp32x3), ElementType::f32);
   for (const Precision precision : all_precisions) {
@@ -544,11 +548,12 @@ TEST(Precisions, HaveNamesAndSizes) {
   EXPECT_EQ(accumulator_bytes(Precision::fp64), 8U);
 }
 
-TEST(MultiplyPlans, ABuildWithoutTheLibrarySaysSo) {
+TEST(MultiplyPlans, ABuildWithoutTheLibraryThrows) {
   if (host_multiply_exists()) {
-    EXPECT_FALSE(make_multiply_plan(Precision::fp32, {8, 8, 8}, true)->algorithm().empty());
+    EXPECT_FALSE(
+        make_multiply_plan(Precision::fp32, {8, 8, 8}, Backend::host)->algorithm().empty());
   } else {
-    EXPECT_THROW(make_multiply_plan(Precision::fp32, {8, 8, 8}, true), std::runtime_error);
+    EXPECT_THROW(make_multiply_plan(Precision::fp32, {8, 8, 8}, Backend::host), std::runtime_error);
   }
 }
 

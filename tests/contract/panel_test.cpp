@@ -1,4 +1,4 @@
-// Conversions, transposes and word sums around a matrix product, on every backend.
+// Conversions, transposes and checksums before and after a matrix product, on every backend.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using device::Memory;
 using Bytes = std::vector<std::byte>;
 
 struct Format {
-  int bits;      // of a significand, the leading one counted
+  int bits;      // of a significand, including the leading one
   int last_bit;  // exponent of the smallest subnormal number
   int overflow;  // exponent of the first power of two that is infinite
 };
@@ -33,7 +33,7 @@ Format format_of(Precision precision) {
       return {53, -1074, 1024};
     case Precision::fp32:
     case Precision::fp32x3:
-    case Precision::int8:  // whose values are floats, too
+    case Precision::int8:  // its values are floats, too
       return {24, -149, 128};
     case Precision::tf32:
       return {11, -136, 128};
@@ -45,8 +45,8 @@ Format format_of(Precision precision) {
   return {};
 }
 
-/// Rounding by its definition: a whole number of the last bit's units. A long double holds every
-/// source.
+/// Rounding by its definition: to a multiple of the last bit's unit. A long double holds every
+/// value of the stored types.
 double plainly_rounded(Precision precision, long double x) {
   if (x == 0 || !std::isfinite(x)) return static_cast<double>(x);
   const Format format = format_of(precision);
@@ -76,10 +76,10 @@ T at(const Bytes& bytes, std::size_t index) {
 }
 
 /// Element `index` of a panel.
-double element(const Bytes& panel, std::size_t index, Precision precision, bool on_host) {
+double element(const Bytes& panel, std::size_t index, Precision precision, Backend backend) {
   if (precision == Precision::fp64) return at<double>(panel, index);
-  if (panel_element_bytes(precision, on_host) == 1) return at<std::int8_t>(panel, index);
-  if (panel_element_bytes(precision, on_host) == 4) return at<float>(panel, index);
+  if (panel_element_bytes(precision, backend) == 1) return at<std::int8_t>(panel, index);
+  if (panel_element_bytes(precision, backend) == 4) return at<float>(panel, index);
   const auto bits = at<std::uint16_t>(panel, index);
   if (precision == Precision::fp16) return half(bits);
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
@@ -90,7 +90,7 @@ bool same(double a, double b) {
          std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-/// What is hard to round to some precision, then numbers of random bits.
+/// Numbers that are hard to round to some precision, then numbers with random bits.
 template <class T>
 std::vector<T> hard_values(std::size_t count) {
   std::vector<T> values;
@@ -98,7 +98,7 @@ std::vector<T> hard_values(std::size_t count) {
     using Limits = std::numeric_limits<T>;
     std::vector<double> around = {0,       1,       65504,    65520,          65536,
                                   0x1p-14, 0x1p-24, 0x1p-126, 0x1.fffffep127, 0x1.ffcp-15};
-    for (const int bits : {8, 11, 24}) {  // a tie above an even and above an odd number
+    for (const int bits : {8, 11, 24}) {  // ties above an even and above an odd number
       around.push_back(1 + std::ldexp(1, -bits));
       around.push_back(1 + std::ldexp(3, -bits));
     }
@@ -117,7 +117,7 @@ std::vector<T> hard_values(std::size_t count) {
     using Unsigned = std::make_unsigned_t<T>;
     for (unsigned high = 0; high < 8 * sizeof(T); ++high) {
       for (const int low : {0, 7, 8, 10, 11, 23, 24, 25, 39, 52, 53, 54}) {
-        // A tie to `low` bits below the highest one, alone and one more and one less
+        // A tie at `low` bits below the highest one, and its two neighbours
         std::uint64_t x = std::uint64_t{1} << high;
         if (low <= static_cast<int>(high))
           x |= std::uint64_t{1} << (high - static_cast<unsigned>(low));
@@ -156,7 +156,7 @@ void for_element_types(F&& f) {
 struct PanelKernels : ::testing::Test {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  bool on_host_ = device_->info().backend == "host";
+  Backend backend_ = backend_named(device_->info().backend);
 
   template <class T>
   void expect_canonical(ElementType from, std::uint64_t rows, std::uint64_t columns,
@@ -165,7 +165,7 @@ struct PanelKernels : ::testing::Test {
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : all_precisions) {
       if (!takes(precision, from)) continue;
-      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const std::size_t bytes = panel_element_bytes(precision, backend_);
       const auto panel =
           test::on_device(*device_, *stream_, Bytes(rows * ld * bytes, std::byte{0x33}));
       stream_->launch(canonicalize_kernel(),
@@ -175,7 +175,7 @@ struct PanelKernels : ::testing::Test {
         for (std::uint64_t c = 0; c < columns; ++c) {
           const T x = values[transposed ? c * rows + r : r * columns + c];
           const double wanted = plainly_rounded(precision, x);
-          const double found = element(got, r * ld + c, precision, on_host_);
+          const double found = element(got, r * ld + c, precision, backend_);
           ASSERT_TRUE(same(found, wanted))
               << name_of(from) << " " << std::hexfloat << x << " to " << name_of(precision) << ": "
               << found << " for " << wanted << ", " << rows << " x " << columns << ", ld " << ld
@@ -204,7 +204,7 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
   }
 }
 
-TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
+TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
   constexpr std::uint64_t rows = 70, columns = 132;
   struct Case {
     bool shift, scale, by_row, transposed;
@@ -219,21 +219,21 @@ TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
     shift[v] = 0.37 * static_cast<double>(v) - 10;
     scale[v] = 1 / (1 + static_cast<double>(v));
   }
-  const auto shift_there = test::on_device(*device_, *stream_, shift);
-  const auto scale_there = test::on_device(*device_, *stream_, scale);
+  const auto device_shift = test::on_device(*device_, *stream_, shift);
+  const auto device_scale = test::on_device(*device_, *stream_, scale);
   for_element_types([&](ElementType from, auto zero) {
     using T = decltype(zero);
     const auto values = hard_values<T>(rows * columns);
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : {Precision::fp64, Precision::tf32, Precision::bf16}) {
-      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const std::size_t bytes = panel_element_bytes(precision, backend_);
       for (const Case& one : cases) {
         const auto panel =
             test::on_device(*device_, *stream_, Bytes(rows * one.ld * bytes, std::byte{0x33}));
         stream_->launch(
             canonicalize_kernel(),
             {raw.data(), from, one.transposed, panel.data(), precision, rows, columns, one.ld,
-             one.shift ? shift_there.data() : nullptr, one.scale ? scale_there.data() : nullptr,
+             one.shift ? device_shift.data() : nullptr, one.scale ? device_scale.data() : nullptr,
              one.by_row, one.valid_rows, one.valid_columns});
         const Bytes got = test::from_device(*stream_, panel);
         for (std::uint64_t r = 0; r < rows; ++r) {
@@ -247,7 +247,7 @@ TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
             const bool valid = r < one.valid_rows && c < one.valid_columns;
             const long double exact = plain ? static_cast<long double>(x) : centred;
             const double wanted = valid ? plainly_rounded(precision, exact) : 0;
-            const double found = element(got, r * one.ld + c, precision, on_host_);
+            const double found = element(got, r * one.ld + c, precision, backend_);
             ASSERT_TRUE(same(found, wanted))
                 << name_of(from) << " to " << name_of(precision) << ": " << found << " for "
                 << wanted << ", case " << &one - cases << " at " << r << ", " << c;
@@ -261,15 +261,16 @@ TEST_F(PanelKernels, OfWhatIsCentredTheValidPartIsShiftedAndScaled) {
   });
 }
 
-/// The same panel, be it rounded by readers or on the device; in place where elements do not grow.
-TEST_F(PanelKernels, ReadersRoundAsTheDeviceDoes) {
+/// Panels rounded by readers equal panels rounded on the device, also in place if elements do not
+/// grow.
+TEST_F(PanelKernels, ReadersAndTheDeviceRoundEqually) {
   constexpr std::uint64_t count = 4099;
   for_element_types([&](ElementType from, auto zero) {
     const auto values = hard_values<decltype(zero)>(count);
     const auto raw = test::on_device(*device_, *stream_, values);
     for (const Precision precision : all_precisions) {
       if (!takes(precision, from)) continue;
-      const std::size_t bytes = panel_element_bytes(precision, on_host_);
+      const std::size_t bytes = panel_element_bytes(precision, backend_);
       const Buffer<std::byte> panel(*device_, Memory::device, count * bytes);
       stream_->launch(canonicalize_kernel(),
                       {raw.data(), from, false, panel.data(), precision, 1, count, count});
@@ -278,40 +279,40 @@ TEST_F(PanelKernels, ReadersRoundAsTheDeviceDoes) {
         const Bytes found(got, got + count * bytes);
         for (std::uint64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(
-              same(element(found, i, precision, on_host_), element(wanted, i, precision, on_host_)))
+              same(element(found, i, precision, backend_), element(wanted, i, precision, backend_)))
               << name_of(from) << " to " << name_of(precision) << " " << where << ", " << i;
         }
       };
-      Bytes apart(count * bytes);
-      round_elements(from, precision, on_host_, values.data(), count, apart.data());
-      expect_equal(apart.data(), "apart");
+      Bytes separate(count * bytes);
+      round_elements(from, precision, backend_, values.data(), count, separate.data());
+      expect_equal(separate.data(), "apart");
       if (bytes > sizeof(zero)) continue;
       auto within = values;
-      round_elements(from, precision, on_host_, within.data(), count, within.data());
+      round_elements(from, precision, backend_, within.data(), count, within.data());
       expect_equal(reinterpret_cast<const std::byte*>(within.data()), "in place");
     }
   });
 }
 
-TEST(PanelWork, ReadersRoundWhatDoesNotGrowUnlessItIsCentred) {
+TEST(PanelWork, ReadersRoundElementsThatDoNotGrowAndAreNotCentred) {
   using enum PanelWork;
-  for (const bool on_host : {false, true}) {
-    EXPECT_FALSE(readers_round(ElementType::f32, Precision::fp32, on_host));
-    EXPECT_TRUE(readers_round(ElementType::f32, Precision::tf32, on_host));
-    EXPECT_TRUE(readers_round(ElementType::f64, Precision::fp32, on_host));
-    EXPECT_FALSE(readers_round(ElementType::u8, Precision::bf16, on_host));
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, false, false), none);
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, true, false), transpose);
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, on_host, false, true), canonicalize);
-    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, false, false), none);
-    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, true, false), transpose);
-    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, on_host, true, true), canonicalize);
-    EXPECT_EQ(panel_work(ElementType::u8, Precision::fp32, on_host, false, false), canonicalize);
-    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp64, on_host, false, false), canonicalize);
+  for (const Backend backend : {Backend::cuda, Backend::host}) {
+    EXPECT_FALSE(readers_round(ElementType::f32, Precision::fp32, backend));
+    EXPECT_TRUE(readers_round(ElementType::f32, Precision::tf32, backend));
+    EXPECT_TRUE(readers_round(ElementType::f64, Precision::fp32, backend));
+    EXPECT_FALSE(readers_round(ElementType::u8, Precision::bf16, backend));
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, false, false), none);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, true, false), transpose);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp32, backend, false, true), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, false, false), none);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, true, false), transpose);
+    EXPECT_EQ(panel_work(ElementType::f64, Precision::bf16, backend, true, true), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::u8, Precision::fp32, backend, false, false), canonicalize);
+    EXPECT_EQ(panel_work(ElementType::f32, Precision::fp64, backend, false, false), canonicalize);
   }
 }
 
-TEST_F(PanelKernels, TransposesTurnElementsOfAnySize) {
+TEST_F(PanelKernels, TransposesHandleElementsOfAnySize) {
   constexpr std::uint64_t shapes[][4] = {{1, 1, 1, 1},         {1, 263, 264, 1},
                                          {13, 67, 67, 13},     {64, 128, 128, 64},
                                          {132, 260, 264, 140}, {262, 130, 132, 264}};
@@ -356,7 +357,7 @@ TEST_F(PanelKernels, AMirroredTileIsSymmetric) {
   }
 }
 
-/// Against the sums as they are defined, one element after another.
+/// Compares with the definition of the sums, element by element.
 template <class T>
 void expect_row_sums(ElementType type) {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
@@ -376,7 +377,7 @@ void expect_row_sums(ElementType type) {
         squares[j % 8] += value * value;
       }
       const RowSums got = row_sums(type, row, count, padded);
-      EXPECT_EQ(got.words, word_sum(row, padded * sizeof(T))) << count << " of " << padded;
+      EXPECT_EQ(got.words, word_checksum(row, padded * sizeof(T))) << count << " of " << padded;
       EXPECT_EQ(got.bits, bits) << count;
       EXPECT_EQ(got.weighted(index), in_row) << count;
       EXPECT_EQ(got.weighted(index, step), in_column) << count;
@@ -387,7 +388,7 @@ void expect_row_sums(ElementType type) {
   }
 }
 
-TEST(RowSums, AreThoseOfOneElementAfterAnother) {
+TEST(RowSums, EqualTheSumsOfSingleElements) {
   expect_row_sums<float>(ElementType::f32);
   expect_row_sums<double>(ElementType::f64);
   expect_row_sums<std::int32_t>(ElementType::i32);
@@ -401,7 +402,7 @@ Bytes random_bytes(std::size_t count, unsigned seed) {
   return bytes;
 }
 
-TEST_F(PanelKernels, WordSumsTakeEveryByte) {
+TEST_F(PanelKernels, WordChecksumsCoverEveryByte) {
   const Bytes bytes = random_bytes(700'000, 3);
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
@@ -411,26 +412,26 @@ TEST_F(PanelKernels, WordSumsTakeEveryByte) {
       for (std::uint64_t i = 0; i < count; ++i) {
         wanted += std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * (i % 8));
       }
-      EXPECT_EQ(word_sum(bytes.data() + offset, count), wanted) << count << " from " << offset;
+      EXPECT_EQ(word_checksum(bytes.data() + offset, count), wanted) << count << " from " << offset;
       Bytes copy(count + 2, std::byte{0x5a});
-      EXPECT_EQ(copy_words(bytes.data() + offset, count, copy.data() + 1), wanted) << count;
+      EXPECT_EQ(copy_with_checksum(bytes.data() + offset, count, copy.data() + 1), wanted) << count;
       EXPECT_TRUE(std::equal(copy.begin() + 1, copy.end() - 1, bytes.begin() + offset)) << count;
       EXPECT_TRUE(copy.front() == std::byte{0x5a} && copy.back() == std::byte{0x5a}) << count;
       stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
       for (int times = 0; times < 2; ++times) {
-        stream_->launch(word_sum_kernel(), {data.data() + offset, count, sum.data()});
+        stream_->launch(word_checksum_kernel(), {data.data() + offset, count, sum.data()});
       }
       EXPECT_EQ(test::from_device(*stream_, sum)[0], 2 * wanted) << count << " from " << offset;
     }
   }
 }
 
-TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGapsBetween) {
+TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGaps) {
   const Bytes bytes = random_bytes(6'000'000, 4);
   const auto data = test::on_device(*device_, *stream_, bytes);
   const Buffer<std::uint64_t> sum(*device_, Memory::device, 1);
   struct Rows {
-    std::uint64_t rows, bytes, apart;
+    std::uint64_t rows, bytes, pitch;
   };
   for (const Rows& of : {Rows{0, 16, 16},
                          {1, 48, 0},
@@ -442,17 +443,17 @@ TEST_F(PanelKernels, ChecksumsOfRowsIgnoreTheGapsBetween) {
     for (const std::uint64_t offset : {0, 8, 16}) {
       std::uint64_t wanted = 0;
       for (std::uint64_t row = 0; row < of.rows; ++row) {
-        wanted += word_sum(bytes.data() + offset + row * of.apart, of.bytes);
+        wanted += word_checksum(bytes.data() + offset + row * of.pitch, of.bytes);
       }
       stream_->launch(zero_kernel(), {sum.data(), sum.bytes()});
-      stream_->launch(word_sum_kernel(),
-                      {data.data() + offset, of.bytes, sum.data(), of.rows, of.apart});
+      stream_->launch(word_checksum_kernel(),
+                      {data.data() + offset, of.bytes, sum.data(), of.rows, of.pitch});
       EXPECT_EQ(test::from_device(*stream_, sum)[0], wanted) << of.rows << " from " << offset;
     }
   }
 }
 
-TEST_F(PanelKernels, ZeroSetsItsBytesAlone) {
+TEST_F(PanelKernels, ZeroSetsOnlyItsBytes) {
   const auto data = test::on_device(*device_, *stream_, Bytes(1000, std::byte{7}));
   stream_->launch(zero_kernel(), {data.data() + 13, 263});
   const Bytes got = test::from_device(*stream_, data);
@@ -478,15 +479,15 @@ struct Finish : PanelKernels {
               double beta) {
     const auto tile = random_values(rows * ld, 1), c0 = random_values(rows * columns, 2);
     const Buffer<T> out(*device_, Memory::device, rows * columns);
-    // Without C0, with it, in its place, and in the tile's
+    // Without C0, with C0, and in the memory of C0 and of the tile
     for (const int way : {0, 1, 2, 3}) {
-      const auto c0_there = test::on_device(*device_, *stream_, c0);
-      const auto tile_there = test::on_device(*device_, *stream_, tile);
-      const Buffer<T>& to = way == 3 ? tile_there : way == 2 ? c0_there : out;
+      const auto device_c0 = test::on_device(*device_, *stream_, c0);
+      const auto device_tile = test::on_device(*device_, *stream_, tile);
+      const Buffer<T>& to = way == 3 ? device_tile : way == 2 ? device_c0 : out;
       const std::uint64_t ld_out = way == 3 ? ld : columns;
       stream_->launch(finish_kernel(),
-                      {tile_there.data(), precision, rows, columns, ld, alpha, beta,
-                       way == 0 ? nullptr : c0_there.data(), to.data(), ld_out});
+                      {device_tile.data(), precision, rows, columns, ld, alpha, beta,
+                       way == 0 ? nullptr : device_c0.data(), to.data(), ld_out});
       const auto got = test::from_device(*stream_, to);
       for (std::uint64_t i = 0; i < rows * columns; ++i) {
         const double scaled = alpha * static_cast<double>(tile[i / columns * ld + i % columns]);

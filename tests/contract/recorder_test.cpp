@@ -33,7 +33,7 @@ class CountingDevice final : public test::ForwardingDevice {
 /// Something that takes a stream a while: 8 MiB, which no machine copies at 1 TB/s from the host.
 struct Work {
   static constexpr std::size_t bytes = std::size_t{8} << 20;
-  static constexpr double least_seconds = 8e-6;
+  static constexpr double min_seconds = 8e-6;
   Buffer<std::byte> from, to;
   explicit Work(device::Device& device)
       : from(device, Memory::pinned, bytes), to(device, Memory::device, bytes) {}
@@ -75,7 +75,7 @@ TEST(DeviceTrack, FoldsSpansIntoSums) {
   EXPECT_EQ(track.phases()[0].name, "upload");
   EXPECT_EQ(track.phases()[0].calls, 40U);
   EXPECT_EQ(track.phases()[0].bytes, 120U);
-  EXPECT_GT(track.phases()[0].seconds, 40 * Work::least_seconds);
+  EXPECT_GT(track.phases()[0].seconds, 40 * Work::min_seconds);
   EXPECT_LT(track.phases()[0].seconds, 60);
   EXPECT_EQ(track.phases()[1].calls, 10U);
   EXPECT_TRUE(track.spans().empty());
@@ -183,7 +183,7 @@ TEST(DeviceTrack, KeepsSpansOnTheHostsClock) {
       const KeptSpan& uploaded = first.spans()[done + i];
       const KeptSpan& computed = second.spans()[done + i];
       EXPECT_EQ(uploaded.batch, static_cast<std::int64_t>(i));
-      EXPECT_GT(uploaded.dur_ns, Work::least_seconds * 1e9);
+      EXPECT_GT(uploaded.dur_ns, Work::min_seconds * 1e9);
       EXPECT_GE(uploaded.start_ns, begin - error);
       EXPECT_GE(computed.start_ns, uploaded.start_ns + uploaded.dur_ns - 1000);
       EXPECT_LE(computed.start_ns + computed.dur_ns, end + error);

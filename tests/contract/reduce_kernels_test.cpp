@@ -1,5 +1,5 @@
-// The order of summation, written down a second time as plainly as possible, against every backend:
-// bit for bit.
+// Compares every backend, bit for bit, with a second and very simple implementation of the order of
+// summation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ V tree(std::vector<V> lane) {
   return lane[0];
 }
 
-/// One leaf by the definition in reduce.hpp, element after element.
+/// One leaf by the definition in reduce.hpp, element by element.
 template <class T>
 PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Want want) {
   PartialOf<T> leaf;
@@ -73,7 +73,7 @@ PartialOf<T> plain_leaf(const T* x, std::uint64_t count, std::int64_t first, Wan
   return leaf;
 }
 
-/// Equal bits, but all NaNs are one.
+/// Whether the bits are equal, or both are NaN.
 bool same(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof(a)) == 0;
 }
@@ -114,7 +114,7 @@ std::vector<T> uniform(std::uint64_t count) {
   return values;
 }
 
-/// A node of the tree by its definition, of leaves that are all there.
+/// A node of the tree by its definition; all its leaves must exist.
 template <class T>
 Partial<T> plain_node(const Partial<T>* leaves, std::uint64_t count) {
   if (count == 1) return leaves[0];
@@ -125,17 +125,17 @@ template <class T>
 class ReduceKernels : public ::testing::Test {
  protected:
   using Node = PartialOf<T>;
-  /// What one launch writes.
+  /// The results of one launch.
   struct Written {
     std::vector<Node> leaves, largest, samples;
   };
 
-  static constexpr std::uint64_t most_leaves = 1100;
+  static constexpr std::uint64_t max_leaves = 1100;
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
   /// For all launches of a test: each leaves it as it must be for the next.
   Buffer<std::uint64_t> exchange_ = test::on_device(
-      *device_, *stream_, std::vector<std::uint64_t>(exchange_words<T>(most_leaves)));
+      *device_, *stream_, std::vector<std::uint64_t>(exchange_words<T>(max_leaves)));
 
   Written reduce(const T* elements, std::uint64_t count, std::uint64_t first, Want want,
                  const std::vector<std::uint32_t>& sampled = {}) {
@@ -166,8 +166,8 @@ class ReduceKernels : public ::testing::Test {
     return reduce(elements.data(), values.size(), first, want).leaves;
   }
 
-  /// The tree over `count` elements as if the first were that of leaf `first_leaf`, and all
-  /// samples that a launch can have.
+  /// The tree over `count` elements, of which the first belongs to leaf `first_leaf`, and the
+  /// maximum number of samples of a launch.
   void expect_tree(const T* elements, std::uint64_t count, std::uint64_t first_leaf, Want want) {
     const Leaves stretch{first_leaf, ceil_div(count, leaf_elements)};
     const std::string what =
@@ -264,7 +264,7 @@ TYPED_TEST(ReduceKernels, NansInfinitiesAndSignedZeros) {
   }
 }
 
-/// Ranges of leaves that begin and end anywhere in the groups that a GPU joins at a time.
+/// Ranges of leaves that begin and end anywhere in the groups that a GPU joins.
 TYPED_TEST(ReduceKernels, JoinsTheTreeOverAnyRangeOfLeaves) {
   const auto values = uniform<TypeParam>(257 * leaf_elements);
   const auto elements = test::on_device(*this->device_, *this->stream_, values);
@@ -287,18 +287,18 @@ TYPED_TEST(ReduceKernels, JoinsTheTreeOverAnyRangeOfLeaves) {
   this->expect_tree(elements.data(), values.size() - 1, 3, {.extremes = true, .variance = true});
 }
 
-/// So many leaves that groups are joined in groups of their own.
+/// Enough leaves for a second level of groups.
 using ReduceBytes = ReduceKernels<std::uint8_t>;
 TEST_F(ReduceBytes, JoinsGroupsOfGroups) {
-  const auto values = uniform<std::uint8_t>(most_leaves * leaf_elements);
+  const auto values = uniform<std::uint8_t>(max_leaves * leaf_elements);
   const auto elements = test::on_device(*device_, *stream_, values);
   expect_tree(elements.data(), 512 * leaf_elements, 512, {});
   expect_tree(elements.data(), 770 * leaf_elements, 255, {});
   expect_tree(elements.data(), values.size(), 65000, {});
 }
 
-/// Any cuts of the leaves, against the recursive definition.
-TYPED_TEST(ReduceKernels, FoldsTheSameTreeHoweverTheLeavesAreCut) {
+/// Compares any division of the leaves with the recursive definition.
+TYPED_TEST(ReduceKernels, FoldsTheSameTreeForAnyDivisionOfTheLeaves) {
   using Class = Extreme<TypeParam>;
   constexpr std::uint64_t count = 257;
   constexpr Want want{.extremes = true, .variance = true};
@@ -321,7 +321,7 @@ TYPED_TEST(ReduceKernels, FoldsTheSameTreeHoweverTheLeavesAreCut) {
   }
 }
 
-TYPED_TEST(ReduceKernels, TheReferenceAgreesAndSeesAChangedElement) {
+TYPED_TEST(ReduceKernels, TheReferenceAgreesAndDetectsAChangedElement) {
   auto values = uniform<TypeParam>(leaf_elements);
   const Want want{.extremes = true, .variance = true};
   const auto partial = this->leaves(values, 0, want)[0];
@@ -337,8 +337,8 @@ TYPED_TEST(ReduceKernels, TheReferenceAgreesAndSeesAChangedElement) {
   EXPECT_FALSE(bad.stddev.passes());
 }
 
-/// Any wrong sum is seen, whatever else was asked for; a wrong count too.
-TYPED_TEST(ReduceKernels, TheReferenceSeesAWrongPartial) {
+/// Every wrong sum or count is detected, whatever else is requested.
+TYPED_TEST(ReduceKernels, TheReferenceDetectsAWrongPartial) {
   const auto values = uniform<TypeParam>(1000);
   const auto right = this->leaves(values, 0, {})[0];
   auto wrong = right;
@@ -386,7 +386,7 @@ TEST(Tree, OnlyTheLargestSubtreesAreNotJoinedAndHaveTheirIndex) {
   }
 }
 
-TYPED_TEST(ReduceKernels, ThereIsRoomForAllGroups) {
+TYPED_TEST(ReduceKernels, TheExchangeHoldsAllGroups) {
   constexpr unsigned levels = group_levels<TypeParam>;
   for (const std::uint64_t first : {0, 1, 127, 255, 256, 65535}) {
     for (const std::uint64_t count : {1, 2, 255, 256, 257, 512, 513, 1 << 20}) {
@@ -401,7 +401,7 @@ TYPED_TEST(ReduceKernels, ThereIsRoomForAllGroups) {
   }
 }
 
-TEST(Combine, OfNothingIsTheOther) {
+TEST(Combine, WithNothingGivesTheOther) {
   Partial<double> some;
   some.count = 3, some.sum = 6, some.m2 = 2, some.min = -1, some.min_index = 4;
   some.max = 5, some.max_index = 2;
@@ -409,7 +409,7 @@ TEST(Combine, OfNothingIsTheOther) {
   expect_same(combine(Partial<double>{}, some), some, "left is empty");
 }
 
-TEST(Combine, DeviationsThatAreNotWantedStayUnknown) {
+TEST(Combine, DeviationsThatAreNotRequestedStayUnknown) {
   Partial<double> unknown, known;
   unknown.count = known.count = 2;
   unknown.m2 = no_m2;

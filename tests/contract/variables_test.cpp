@@ -1,4 +1,4 @@
-// Centred and scaled variables on every backend: their sums, and what a tile becomes by them.
+// Centred and scaled variables on every backend: their sums, and the correction of a tile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,22 +21,22 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 struct Variables : ::testing::Test {
   std::unique_ptr<device::Device> device_ = test::make_backend();
   std::unique_ptr<device::Stream> stream_ = device_->make_stream();
-  const bool on_host_ = device_->info().backend == "host";
+  const Backend backend_ = backend_named(device_->info().backend);
 
   struct Got {
     std::vector<double> sums, squares;
     bool operator==(const Got&) const = default;
   };
 
-  /// Of the samples in the rows of `data`: in B's panel, or turned in A's. Taken `times` times, the
-  /// first overwrites.
+  /// The sums of the samples in the rows of `data`, in B's panel or, transposed, in A's. They are
+  /// added `times` times, of which the first overwrites.
   Got sums(const std::vector<float>& data, Precision precision, std::uint64_t variables,
            std::uint64_t depth, bool by_row, int times) {
     const std::uint64_t rows = by_row ? variables : depth, columns = by_row ? depth : variables;
     const std::uint64_t ld = columns + 4;
     const auto raw = test::on_device(*device_, *stream_, data);
     const device::Buffer<std::byte> panel(*device_, device::Memory::device,
-                                          rows * ld * panel_element_bytes(precision, on_host_));
+                                          rows * ld * panel_element_bytes(precision, backend_));
     stream_->launch(canonicalize_kernel(), {raw.data(), ElementType::f32, by_row, panel.data(),
                                             precision, rows, columns, ld});
     const std::vector<double> before(variables + 1, 77);
@@ -60,8 +60,8 @@ struct Variables : ::testing::Test {
 constexpr Precision rounding[] = {Precision::fp64, Precision::fp32, Precision::tf32,
                                   Precision::bf16, Precision::fp16, Precision::fp32x3};
 
-/// Small whole numbers: every order of additions is exact.
-TEST_F(Variables, SumsOfWholeNumbersAreExactInBothPanels) {
+/// Small integers, for which every order of additions is exact.
+TEST_F(Variables, SumsOfIntegersAreExactInBothPanels) {
   constexpr std::uint64_t shapes[][2] = {{1, 1},    {1, 7001},   {3, 9001}, {33, 263}, {263, 33},
                                          {1031, 2}, {128, 1024}, {600, 1},  {70, 2049}};
   std::mt19937 random(11);
@@ -86,7 +86,7 @@ TEST_F(Variables, SumsOfWholeNumbersAreExactInBothPanels) {
   }
 }
 
-/// Also where additions round: a super-tile takes a variable from either.
+/// Also if additions round, since a super-tile may use the sums of either panel.
 TEST_F(Variables, SumsHaveTheSameBitsInBothPanels) {
   constexpr std::uint64_t variables = 77, depth = 3001;
   std::mt19937 random(5);
@@ -121,7 +121,7 @@ struct Settled {
   std::uint64_t unsettled;
 };
 
-/// Two layers of two segments each, all in the first one but for 1 that each of the others has.
+/// Two layers of two segments each. Each segment but the first has 1; the first has the rest.
 Settled settle(device::Device& device, device::Stream& stream, const std::vector<double>& sums,
                const std::vector<double>& squares, const std::vector<double>& scales,
                double samples, bool center, bool scale, Precision precision) {
@@ -135,20 +135,20 @@ Settled settle(device::Device& device, device::Stream& stream, const std::vector
     }
   }
   const auto there = test::on_device(device, stream, parts);
-  const auto scales_there = test::on_device(device, stream, scales);
+  const auto device_scales = test::on_device(device, stream, scales);
   const auto total = test::on_device(device, stream, std::vector<double>(count));
   const auto total_squares = test::on_device(device, stream, std::vector<double>(count));
   const auto factors = test::on_device(device, stream, std::vector<double>(count));
   const auto unsettled = test::on_device(device, stream, std::vector<std::uint64_t>{100});
   stream.launch(settle_kernel(), {there.data(), 2, layer, 2, segment, count, count, samples, center,
-                                  scale, precision, scales_there.data(), total.data(),
+                                  scale, precision, device_scales.data(), total.data(),
                                   total_squares.data(), factors.data(), unsettled.data()});
   return {test::from_device(stream, total), test::from_device(stream, total_squares),
           test::from_device(stream, factors), test::from_device(stream, unsettled)[0] - 100};
 }
 
 TEST_F(Variables, FactorsUndoTheScaleOrTheDeviation) {
-  // A mean of 2 and a variance of 4; none; sums that are not finite.
+  // A mean of 2 and a variance of 4; no variance; sums that are not finite.
   const std::vector<double> sums{200, 0, nan, 10, 50}, squares{800, 0, 10, inf, 100};
   const std::vector<double> scales{0.5, 1, 1, 1, 1024};
   const Settled raw =
@@ -170,9 +170,9 @@ TEST_F(Variables, FactorsUndoTheScaleOrTheDeviation) {
   EXPECT_EQ(about_zero.factors[4], 1.0 / 10);
 }
 
-TEST_F(Variables, OnlyWhatAnotherShiftWouldHelpIsUnsettled) {
+TEST_F(Variables, VariablesAreUnsettledOnlyIfAnotherShiftWouldHelp) {
   const auto unsettled = [&](double sum, double squares, bool center, Precision precision) {
-    // More than a block of a GPU has.
+    // More variables than one block of a GPU processes.
     return settle(*device_, *stream_, std::vector(300, sum), std::vector(300, squares),
                   std::vector(300, 1.0), 100, center, false, precision)
         .unsettled;
@@ -205,14 +205,14 @@ Tile<T> finish(device::Device& device, device::Stream& stream, Precision precisi
                const std::vector<T>& tile, const std::vector<double>& sums,
                const std::vector<double>& factors, bool correlates, bool diagonal) {
   const auto there = test::on_device(device, stream, tile);
-  const auto sums_there = test::on_device(device, stream, sums);
-  const auto factors_there = test::on_device(device, stream, factors);
+  const auto device_sums = test::on_device(device, stream, sums);
+  const auto device_factors = test::on_device(device, stream, factors);
   const auto threshold = test::on_device(device, stream, std::vector<double>{3});
-  const double* const from = sums.empty() ? nullptr : sums_there.data();
+  const double* const from = sums.empty() ? nullptr : device_sums.data();
   stream.launch(
       covariance_kernel(),
-      {there.data(), precision, rows, columns, ld, from, from, factors_there.data(),
-       factors_there.data(), 10, correlates ? 1 : 0.25, correlates, diagonal, threshold.data()});
+      {there.data(), precision, rows, columns, ld, from, from, device_factors.data(),
+       device_factors.data(), 10, correlates ? 1 : 0.25, correlates, diagonal, threshold.data()});
   return {test::from_device(stream, there), test::from_device(stream, threshold)[0]};
 }
 
@@ -251,7 +251,8 @@ TEST_F(Variables, TilesAreCorrectedInDoubles) {
   expect_covariances<double>(*device_, *stream_, Precision::fp64);
 }
 
-/// As numpy.corrcoef clips them, but with a diagonal of ones; not what is beyond the tile.
+/// Clipped like numpy.corrcoef, but with a diagonal of ones. Elements beyond the tile do not
+/// change.
 template <class T>
 void expect_correlated(device::Device& device, device::Stream& stream, Precision precision) {
   constexpr T above = T{1} + std::numeric_limits<T>::epsilon(), no_number = nan;
@@ -281,7 +282,7 @@ void expect_correlated(device::Device& device, device::Stream& stream, Precision
   }
 }
 
-TEST_F(Variables, CorrelationsLieBetweenOnes) {
+TEST_F(Variables, CorrelationsAreBetweenMinusOneAndOne) {
   expect_correlated<float>(*device_, *stream_, Precision::bf16);
   expect_correlated<double>(*device_, *stream_, Precision::fp64);
 }

@@ -31,6 +31,7 @@ def test_options():
     cases = [
         ([*reduce, "--reduce.opps", "sum"], 2, ["--reduce.opps", "--reduce.ops"]),
         ([*reduce, "--ops", "sum"], 2, ["--ops", "--reduce.ops"]),
+        (["run", "covariance", "--input", "x.h5"], 2, ["--input", "--input.data"]),
         ([*reduce, "--pipeline.batc=4MiB"], 2, ["--pipeline.batc", "--pipeline.batch"]),
         ([*reduce, "--xyzzy", "1"], 2, ["--xyzzy"]),
         ([*reduce, "--pipeline.batch", "64M"], 2,
@@ -172,6 +173,7 @@ def test_inputs():
     check_complaints([
         (data("none.h5"), 2, [folder / "none.h5"]),
         (data("none.h5:/x"), 2, [folder / "none.h5"]),
+        (data("good.h5/a/b/data"), 2, [f"{folder}/good.h5:/a/b/data"]),
         (["run", "reduce", "--input.data", "unifrom"], 2, ["unifrom", "uniform"]),
         (data("good.h5:/a/b/dta"), 2, ["'/a/b/dta'", "/a/b/data"]),
         (data("good.h5:/data"), 2, ["'/data'", "/a/b/data"]),

@@ -22,7 +22,6 @@ FEED = EXAMPLE.with_name("bench-feed.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
 SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB"]
 ON_HOST = {"reduction", "reduction-order", "feed"}  # without options of their own
-STATES = ["measured", "not available", "wrong", "failed", "not run"]
 
 
 def bench(*arguments, ranks=1):
@@ -68,6 +67,8 @@ def test_bad_input():
                       (["bench", "stride", "--stride.mst", 4], 2, ["stride.mst", "stride.most"]),
                       (["bench", "stride", "--stride.most", 0], 2, ["stride.most", "1..1024"]),
                       (["bench", "banks", "--stride.most", 4], 2, ["stride.most", "stride"]),
+                      (["bench", "plain-reads"], 2, ["--plain-reads.file"]),
+                      (["bench", "bandwidth", "file-feed"], 2, ["--file-feed.file"]),
                       (["bench", "stride", "--measure.timeline"], 2, ["measure.timeline", "bench"]),
                       (["bench", "stride", "-o", "no/folder/x.h5"], 2, ["no/folder"])])
     for arguments, words in ((["help"], ["help", "--list"]),
@@ -107,7 +108,7 @@ def test_what_is_not_available():
     measured, missing = len(ON_HOST), len(index) - len(ON_HOST)
     count = f"{len(index)} experiments: {measured} measured, {missing} not available."
     assert out.splitlines()[-2] == count, (count, out)
-    expect_words(out, ["--bandwidth.clock", "reduction"])
+    expect_words(out, ["--bandwidth.clock", "--plain-reads.file", "--file-feed.file", "reduction"])
 
 
 def test_existing_file():
@@ -153,10 +154,10 @@ def test_bad_files():
 
     def check(name, data, word):
         out = new_folder() / "bench.h5"
-        finished = run("bench", name, f"--{name}.file", f"{data}:/y", *QUICK, "-o", out).expect(1)
+        finished = run("bench", name, f"--{name}.file", f"{data}:/y", *QUICK, "-o", out).expect(2)
         with h5py.File(out) as file:
             row, = file["bench/experiments"][...]
-        assert row["state"] == b"failed", row
+        assert row["state"] == b"rejected", row
         expect_words(row["message"].decode(), [f"{name}.file", data, word], finished)
     each([(name, *case) for name in ("plain-reads", "file-feed")
           for case in ((folder / "none.h5", folder / "none.h5"), (text, text), (good, "/y"))],
@@ -200,19 +201,19 @@ def test_feed():
 
 
 def test_sizes_beyond_memory():
-    """They fail, name the option and the size, and cost no other experiment its result."""
-    def check(name, key, size, word):
+    """They are rejected with the option and the size, and cost no other experiment its result."""
+    def check(name, key, size, word, ranks):
         path = new_folder() / "bench.h5"
-        finished = run("bench", name, "bandwidth", *V100, f"--{key}", size, *QUICK, "-o",
-                       path).expect(1)
+        finished = run("bench", name, "bandwidth", *V100, f"--{key}", size, *QUICK, "-o", path,
+                       ranks=ranks).expect(2)
         with h5py.File(path) as file:
             rows = {row["experiment"].decode(): row for row in file["bench/experiments"][...]}
         assert rows.pop("bandwidth")["state"] == b"measured", finished
-        assert rows[name]["state"] == b"failed", finished
+        assert rows[name]["state"] == b"rejected", finished
         expect_words(rows[name]["message"].decode(), [key, word], finished)
-    each([("feed", "feed.size", "1PiB", "1 PiB"),
-          ("reduction", "reduction.count", "2^48", str(2**48)),
-          ("reduction-order", "reduction-order.count", "2^48", str(2**48))], check)
+    each([("feed", "feed.size", "10TiB", "10 TiB", 1), ("feed", "feed.size", "1PiB", "1 PiB", 2),
+          ("reduction", "reduction.count", "2^48", str(2**48), 1),
+          ("reduction-order", "reduction-order.count", "2^48", str(2**48), 1)], check)
 
 
 def test_file_feed():

@@ -94,11 +94,11 @@ def test_int8_is_exact():
           for number, (m, n, k) in enumerate([*itertools.product((1, 13, 263), repeat=3),
                                               (790, 300, 1025)]) if number % 3 != 1], check)
 
-    def check_most(value, other):
+    def check_max(value, other):
         """As many products as may be, each as large as may be."""
         k = 131071
         compare(np.full((2, k), value, "i1"), np.full((k, 3), other, "i1"), "int8", exact=True)
-    each([(-128, -128), (-128, 127)], check_most)
+    each([(-128, -128), (-128, 127)], check_max)
 
 
 def test_int8_of_generated_matrices():

@@ -13,7 +13,7 @@ import results
 from harness import (check_complaints, each, expect_complaint, expect_words, main, new_folder,
                      run)
 from products import (FIRST_SAMPLES, FLOATS, ON_HOST, begins_shallow, bytes_of, check_bits,
-                      expect_within, inputs, least_memory, normal, output_type, product, rounded,
+                      expect_within, inputs, min_memory, normal, output_type, product, rounded,
                       skip_without_blas, stored, sum_bound, whole_numbers)
 
 SIZES = [1, 13, 263, 1700]  # the last makes three tiles
@@ -360,7 +360,7 @@ def test_same_bits_for_any_memory():
 def test_the_memory_that_is_named_is_enough():
     def check(rows, columns, *more):
         sizes = ["--gram.rows", rows, "--gram.columns", columns, *more]
-        least = least_memory("gram", sizes, 2, ON_HOST)
+        least = min_memory("gram", sizes, 2, ON_HOST)
         cap = ["--pipeline.gpu-memory", f"{least}B", "--output.store", "false"]
         product("gram", new_folder() / "c.h5", *sizes, *cap, ranks=2, env=ON_HOST)
         refused = run("run", "gram", *sizes, "--pipeline.gpu-memory", f"{least - 1}B", "-o",

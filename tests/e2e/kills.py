@@ -13,7 +13,7 @@ from random import Random
 
 from checkpoints import GEMM, expect_only_result, hidden
 from harness import finish, main, new_folder, ranks_below, run, start
-from products import ON_HOST, inputs, least_memory, normal, product, skip_without_blas, stored
+from products import ON_HOST, inputs, min_memory, normal, product, skip_without_blas, stored
 
 
 def test_killed_at_random_times():
@@ -27,7 +27,7 @@ def test_killed_at_random_times():
 
     def command(folder):
         ranks = random.randint(1, 4)
-        least = least_memory("gemm", arguments, ranks, ON_HOST)
+        least = min_memory("gemm", arguments, ranks, ON_HOST)
         memory = int(least * random.choice([1, 1, 1.5, 3]))
         return ranks, ["run", "gemm", *arguments, "--pipeline.gpu-memory", f"{memory}B", "-o",
                        folder / "c.h5"]

@@ -136,7 +136,7 @@ def begins_shallow(out):
         return shallow > 0
 
 
-def least_memory(workload, arguments, ranks=1, env=None):
+def min_memory(workload, arguments, ranks=1, env=None):
     """What the program itself says would do, for a rank that may use next to nothing."""
     finished = run("run", workload, *arguments, "--pipeline.gpu-memory", "1KiB", "--dry-run",
                    "--ranks", ranks, env=env).expect(2)
@@ -155,7 +155,7 @@ def check_bits(workload, arguments, runs, env, shallow=False):
     def check(ranks, factor, *more):
         cap = []
         if factor is not None:
-            least = least_memory(workload, [*arguments, *more], ranks, env)
+            least = min_memory(workload, [*arguments, *more], ranks, env)
             cap = ["--pipeline.gpu-memory", f"{int(least * factor)}B"]
         out = new_folder() / "c.h5"
         finished = product(workload, out, *arguments, *cap, *more, ranks=ranks, env=env)

@@ -14,7 +14,7 @@ import numpy as np
 from checkpoints import GEMM, expect_only_result, finished_groups, hidden, journals
 from harness import (each, expect_complaint, expect_gone, expect_words, finish, main, new_folder,
                      ranks_below, run, start, wait_until)
-from products import (ON_HOST, begins_shallow, inputs, least_memory, normal, product,
+from products import (ON_HOST, begins_shallow, inputs, min_memory, normal, product,
                       skip_without_blas, stored)
 
 # 4 x 6 tiles of C. In the least memory a super-tile is one tile of each rank, and takes a core a
@@ -33,7 +33,7 @@ def finished_tiles(folder, ranks):
 
 
 def cap(workload, arguments, ranks):
-    return ["--pipeline.gpu-memory", f"{least_memory(workload, arguments, ranks, ON_HOST)}B"]
+    return ["--pipeline.gpu-memory", f"{min_memory(workload, arguments, ranks, ON_HOST)}B"]
 
 
 def interrupt(workload, arguments, folder, ranks, groups, how):

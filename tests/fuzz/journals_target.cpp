@@ -8,7 +8,7 @@
 #include "fuzz/fuzz.hpp"
 #include "io/output/checkpoint.hpp"
 #include "io/output/part_file.hpp"
-#include "workloads/product/checkpoint/taken_tiles.hpp"
+#include "workloads/product/checkpoint/finished_tiles.hpp"
 
 namespace shardstream::fuzz {
 namespace {
@@ -68,10 +68,10 @@ class Journals final : public Target {
   void run() const override {
     const auto checkpoint = io::parse_checkpoint(result, read_file(journals));
     if (!checkpoint) return;
-    const workloads::CheckpointReader reader(*checkpoint, 16, 8);
+    const workloads::product::CheckpointReader reader(*checkpoint, 16, 8);
     std::vector<std::byte> row(1024);
     for (const io::Checkpoint::Piece& piece : checkpoint->pieces) {
-      workloads::tile_of(piece);
+      workloads::product::tile_of(piece);
       reader.read(piece.run, {0, 1}, {0, 8}, row.data(), 64);
     }
     io::expect_same_computation(*checkpoint, {{"workload", "gemm"}, {"m", "512"}}, false, {});
@@ -88,16 +88,16 @@ class Journals final : public Target {
     const io::RangeWriter matrix(part, any_number(random), ElementType::f32, any_number(random));
     const auto* const stored = random.one_in(3) ? nullptr : &matrix;
     io::Journal journal(beside, uuid, rank, ranks, stored, log, [] {});
-    journal.begin(any_product(random), nullptr, {6, 2, workloads::tile_record});
+    journal.begin(any_product(random), nullptr, {6, 2, workloads::product::tile_record});
     for (std::uint64_t left = random.below(6); left > 0; --left) {
-      const workloads::FinishedTile tile{.tile = any_number(random),
-                                         .weighted = any_number(random),
-                                         .squares = any_real(random),
-                                         .worst = any_real(random),
-                                         .detection_threshold = any_real(random),
-                                         .unchecked = any_number(random),
-                                         .constant = any_number(random)};
-      io::FinishedPiece piece = workloads::piece_of(tile, random.below(2));
+      const workloads::product::FinishedTile tile{.tile = any_number(random),
+                                                  .weighted = any_number(random),
+                                                  .squares = any_real(random),
+                                                  .worst = any_real(random),
+                                                  .detection_threshold = any_real(random),
+                                                  .unchecked = any_number(random),
+                                                  .constant = any_number(random)};
+      io::FinishedPiece piece = workloads::product::piece_of(tile, random.below(2));
       if (random.one_in(4)) piece.group.reset();
       if (random.one_in(6)) piece.record.resize(random.below(7));
       journal.add(piece);

@@ -1,23 +1,20 @@
-// How experiments end on a GPU: guards restore its state, sizes beyond its memory are rejected, and
-// what was finished is kept when the context is lost. The last test comes last in this file:
-// nothing else can use the GPU in this process afterwards. What needs no GPU is in
-// tests/mpi/bench_session_test.cpp.
+// The end of experiments on a GPU: guards restore its state, sizes beyond its memory are rejected,
+// and finished results are kept when the context is lost. That test must be the last one in this
+// file, since nothing can use the GPU in this process afterwards. tests/mpi/bench_session_test.cpp
+// has the tests without a GPU.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "cli/commands.hpp"
 #include "experiments/catalogue.hpp"
 #include "experiments/context.hpp"
 #include "experiments/gpu.hpp"
-#include "experiments/session.hpp"
 #include "gpu/need_gpus.hpp"
 #include "gpu/trap.hpp"
-#include "report/experiments.hpp"
+#include "support/experiments.hpp"
 #include "support/session.hpp"
-#include "support/temporary_folder.hpp"
 
 namespace shardstream::test {
 
@@ -30,6 +27,8 @@ std::optional<int> exit_code_without_hardware() {
 namespace shardstream::experiments {
 namespace {
 
+using Ended = test::BenchEnd;
+using test::experiment;
 using test::session;
 
 Table fine(Bench&) {
@@ -45,45 +44,6 @@ Table lost(Bench& bench) {
   test::trap({}, gpu.stream());
   check(cudaStreamSynchronize(gpu.stream()), "cudaStreamSynchronize");
   return fine(bench);
-}
-
-Experiment experiment(const char* name, Table (*run)(Bench&)) {
-  return {.name = name,
-          .group = "tests",
-          .summary = "A test.",
-          .explanation = "",
-          .reference = "",
-          .options = {},
-          .figure = {.look = Look::bars, .x = "case", .y = "rate"},
-          .run = run};
-}
-
-struct Ended {
-  ExitCode code;
-  std::map<std::string, report::ExperimentResult> results;  ///< by name, on rank 0
-};
-
-/// Runs experiments with a file and reads that.
-Ended run(const std::vector<Experiment>& experiments,
-          const std::map<std::string, std::string>& more_options = {}) {
-  const test::TemporaryFolder folder;
-  std::string path = session().broadcast(folder / "bench.h5");
-  const char* const environment[] = {nullptr};
-  CommandLine line;
-  line.values.insert(more_options.begin(), more_options.end());
-  line.values["output.file"] = path;
-  const Options options = cli::bench_table().resolve(line, environment, std::nullopt);
-  std::vector<const Experiment*> chosen;
-  for (const Experiment& each : experiments) chosen.push_back(&each);
-  Log log;
-  Ended ended{run_experiments(session(), options, log,
-                              {.chosen = chosen, .quick = true, .command_line = "test"}),
-              {}};
-  if (session().rank() != 0) return ended;
-  const io::ResultReader file(path);
-  for (auto& each : report::read_bench_file(file, path).experiments)
-    ended.results[each.name] = each;
-  return ended;
 }
 
 std::size_t persisting_limit() {
@@ -160,7 +120,7 @@ TEST(Experiments, SayWhatTheGpuLacks) {
   Experiment later = experiment("a", fine), more = experiment("b", fine);
   later.needs.compute_capability = 999;
   more.needs.gpus = 1 + visible_gpus();
-  const Ended ended = run({later, more, experiment("c", fine)});
+  const Ended ended = test::run_bench({later, more, experiment("c", fine)});
   EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;
   for (const auto& [name, word] :
@@ -173,7 +133,7 @@ TEST(Experiments, SayWhatTheGpuLacks) {
 }
 
 TEST(Experiments, FeedTheGpuFromEveryPlace) {
-  const Ended ended = run({named("feed")}, {{"feed.size", "96MiB"}});
+  const Ended ended = test::run_bench({named("feed")}, {{"feed.size", "96MiB"}});
   EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;
   const report::ExperimentResult& result = ended.results.at("feed");
@@ -197,18 +157,19 @@ TEST(Experiments, RejectSizesBeyondMemory) {
       sizes[std::string(row.key)] = is_memory ? "1PiB" : "2^48";
     }
   }
-  const Ended ended = run(experiments, sizes);
-  EXPECT_EQ(ended.code, ExitCode::failed);
+  const Ended ended = test::run_bench(experiments, sizes);
+  EXPECT_EQ(ended.code, ExitCode::usage);
   if (session().rank() != 0) return;
   EXPECT_GE(ended.results.size(), 10U);
   for (const auto& [name, result] : ended.results) {
-    EXPECT_EQ(result.state, "failed") << name;
+    EXPECT_EQ(result.state, "rejected") << name;
     EXPECT_NE(result.message.find(name + "."), std::string::npos) << result.message;
   }
 }
 
 TEST(Experiments, KeepWhatWasFinishedWhenTheContextIsLost) {
-  const Ended ended = run({experiment("a", fine), experiment("b", lost), experiment("c", fine)});
+  const Ended ended =
+      test::run_bench({experiment("a", fine), experiment("b", lost), experiment("c", fine)});
   EXPECT_EQ(ended.code, ExitCode::failed);
   if (session().rank() != 0) return;
   EXPECT_EQ(ended.results.at("a").state, "measured");

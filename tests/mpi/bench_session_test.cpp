@@ -1,21 +1,24 @@
-// How experiments end on all ranks, on the host backend: turns, agreement, files, a slow rank, and
-// what the machine lacks. The context of a GPU is lost in tests/gpu/bench_test.cpp.
+// The end of experiments on all ranks of the host backend: turns, agreement, files, a slow rank,
+// and missing hardware. tests/gpu/bench_test.cpp tests the loss of a GPU's context.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <map>
+#include <regex>
 #include <string>
 
 #include "cli/commands.hpp"
+#include "core/units.hpp"
 #include "experiments/bench.hpp"
-#include "experiments/session.hpp"
 #include "kernels/kernel.hpp"
-#include "report/experiments.hpp"
+#include "support/experiments.hpp"
 #include "support/session.hpp"
-#include "support/temporary_folder.hpp"
 
 namespace shardstream::experiments {
 namespace {
 
+using Ended = test::BenchEnd;
+using test::experiment;
 using test::session;
 
 Table rate_of(double rate) {
@@ -28,7 +31,7 @@ Table fine(Bench&) {
   return rate_of(2);
 }
 
-/// The last rank is `share` as fast as the others.
+/// The last rank reaches `Percent` percent of the other ranks' rate.
 template <int Percent>
 Table slow(Bench& bench) {
   return rate_of(bench.rank() + 1 == bench.at_once() ? Percent / 100.0 : 1.0);
@@ -43,9 +46,25 @@ Table broken(Bench&) {
   throw Error("a call has failed");
 }
 
-/// On the last rank alone.
+/// Fails on the last rank only.
 Table broken_on_one(Bench& bench) {
   if (bench.rank() + 1 == bench.at_once()) throw Error("a call has failed");
+  return fine(bench);
+}
+
+/// Wrong on the last of several ranks; a failed call on the others.
+Table wrong_on_one(Bench& bench) {
+  return bench.rank() + 1 == bench.at_once() ? wrong(bench) : broken(bench);
+}
+
+/// Takes a size and measures it.
+Table sized(Bench& bench) {
+  return rate_of(static_cast<double>(bench.bytes("feed.size", {.of_host = 0.3})));
+}
+
+/// On the last rank alone.
+Table rejected_on_one(Bench& bench) {
+  if (bench.rank() + 1 == bench.at_once()) throw UsageError("feed.size: too large");
   return fine(bench);
 }
 
@@ -60,47 +79,10 @@ Table ranks_at_once(Bench& bench) {
   return std::move(rows).table();
 }
 
-Experiment experiment(const char* name, Table (*run_host)(Bench&)) {
-  return {.name = name,
-          .group = "tests",
-          .summary = "A test.",
-          .explanation = "",
-          .reference = "",
-          .options = {},
-          .figure = {.look = Look::bars, .x = "case", .y = "rate"},
-          .run_host = run_host};
-}
-
-struct Ended {
-  ExitCode code;
-  std::map<std::string, report::ExperimentResult> results;  ///< by name, on rank 0
-  std::string warnings;                                     ///< on rank 0
-};
-
-/// Runs experiments with a file and reads that.
-Ended run(const std::vector<Experiment>& experiments) {
-  const test::TemporaryFolder folder;
-  const std::string path = session().broadcast(folder / "bench.h5");
-  const char* const environment[] = {nullptr};
-  CommandLine line;
-  line.values["output.file"] = path;
-  line.values["device.backend"] = "host";
-  line.values["launch.bind"] = "none";
-  const Options options = cli::bench_table().resolve(line, environment, std::nullopt);
-  std::vector<const Experiment*> chosen;
-  for (const Experiment& each : experiments) chosen.push_back(&each);
-  Log log;
-  testing::internal::CaptureStderr();
-  Ended ended{run_experiments(session(), options, log,
-                              {.chosen = chosen, .quick = true, .command_line = "test"}),
-              {},
-              {}};
-  ended.warnings = testing::internal::GetCapturedStderr();
-  if (session().rank() != 0) return ended;
-  const io::ResultReader file(path);
-  for (auto& each : report::read_bench_file(file, path).experiments)
-    ended.results[each.name] = each;
-  return ended;
+Ended run(const std::vector<Experiment>& experiments,
+          std::map<std::string, std::string> options = {}) {
+  options.insert({{"device.backend", "host"}, {"launch.bind", "none"}});
+  return test::run_bench(experiments, options);
 }
 
 TEST(Experiments, TakeTurns) {
@@ -151,6 +133,77 @@ TEST(Experiments, ThatFailEndWithOneAndThoseThatLackSomethingWithZero) {
   EXPECT_EQ(run({experiment("a", fine), experiment("b", lacking)}).code, ExitCode::done);
 }
 
+TEST(Experiments, ThatRejectAnOptionEndWithTwoUnlessAnotherOneIsWorse) {
+  const Experiment a = experiment("a", fine), b = experiment("b", rejected_on_one);
+  const Ended ended = run({b, a});
+  EXPECT_EQ(ended.code, ExitCode::usage);
+  EXPECT_EQ(run({b, experiment("c", lacking)}).code, ExitCode::usage);
+  EXPECT_EQ(run({b, experiment("c", broken)}).code, ExitCode::failed);
+  EXPECT_EQ(run({experiment("c", wrong), experiment("d", broken), b}).code, ExitCode::unverified);
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("b").state, "rejected");
+  EXPECT_NE(ended.results.at("b").message.find("feed.size"), std::string::npos);
+  EXPECT_EQ(ended.results.at("a").state, "measured");
+}
+
+TEST(Experiments, EndAsOnTheRankWithTheWorstEndAndSayWhy) {
+  const Ended ended = run({experiment("a", wrong_on_one)});
+  EXPECT_EQ(ended.code, ExitCode::unverified);
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("a").state, "wrong");
+  EXPECT_NE(ended.results.at("a").message.find("one and one"), std::string::npos)
+      << ended.results.at("a").message;
+}
+
+/// Half of the last size in a text, such as "34 GiB"; "" if there is none.
+std::string half_of_last_size_in(const std::string& text) {
+  static const std::regex size("([0-9]+) ([KMGT]?i?B)");
+  std::string half;
+  for (auto found = std::sregex_iterator(text.begin(), text.end(), size);
+       found != std::sregex_iterator(); ++found) {
+    half = std::to_string(parse_size((*found)[1].str() + (*found)[2].str()) / 2);
+  }
+  return half;
+}
+
+TEST(Experiments, RejectSizesBeyondMemoryAndNameOneThatFits) {
+  const Ended rejected = run({experiment("a", sized)}, {{"feed.size", "10TiB"}});
+  EXPECT_EQ(rejected.code, ExitCode::usage);
+  const std::string message =
+      session().broadcast(session().rank() == 0 ? rejected.results.at("a").message : std::string());
+  EXPECT_NE(message.find("feed.size"), std::string::npos) << message;
+  EXPECT_NE(message.find("10 TiB"), std::string::npos) << message;
+  // Half of it, because other programs may have taken memory since.
+  const Ended accepted =
+      run({experiment("a", sized)}, {{"feed.size", half_of_last_size_in(message)}});
+  EXPECT_EQ(accepted.code, ExitCode::done) << message;
+}
+
+TEST(Experiments, HalveADefaultUntilItFits) {
+  const auto huge = [](Bench& bench) {
+    return rate_of(static_cast<double>(bench.bytes("feed.size", {}, std::uint64_t{1} << 50)));
+  };
+  const Ended ended = run({experiment("a", huge)});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("a");
+  const auto size = static_cast<std::uint64_t>(result.table.rows()[0].get<double>("rate"));
+  EXPECT_TRUE(std::has_single_bit(size) && size < std::uint64_t{1} << 50) << size;
+  ASSERT_EQ(result.notes.size(), 1U);
+  EXPECT_NE(result.notes[0].find("feed.size"), std::string::npos) << result.notes[0];
+}
+
+TEST(Experiments, WithoutTheirFileAreNotAvailable) {
+  Experiment reader = experiment("a", fine);
+  reader.needs.file = "plain-reads.file";
+  const Ended ended = run({reader, experiment("b", fine)});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  EXPECT_EQ(run({reader}, {{"plain-reads.file", "any"}}).code, ExitCode::done);
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("a").state, "not available");
+  EXPECT_NE(ended.results.at("a").message.find("--plain-reads.file"), std::string::npos);
+}
+
 TEST(Experiments, FailOnAllRanksIfTheyFailOnOne) {
   const Ended ended = run({experiment("a", broken_on_one), experiment("b", fine)});
   EXPECT_EQ(ended.code, ExitCode::failed);
@@ -174,8 +227,8 @@ TEST(Experiments, NameASlowRank) {
 }
 
 TEST(Experiments, SayWhatTheMachineLacks) {
-  Experiment for_gpus = experiment("a", nullptr);
-  for_gpus.run = fine;
+  Experiment for_gpus = experiment("a", fine);
+  for_gpus.run_host = nullptr;
   const Ended ended = run({for_gpus, experiment("b", fine)});
   EXPECT_EQ(ended.code, ExitCode::done);
   if (session().rank() != 0) return;

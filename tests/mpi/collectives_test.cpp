@@ -1,5 +1,5 @@
-// What every transport promises of collectives, on any number of ranks. Whole numbers make sums
-// exact, whatever their order.
+// The contract of every transport, on any number of ranks. The values are integers, so that sums
+// are exact in any order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using device::Memory;
 using test::session;
 
 constexpr std::size_t piece = 4096;  // bytes
-/// Nothing, one, odd, a piece less and more one, a whole number of pieces, 3.5 pieces.
+/// Nothing, one, an odd number, one piece minus and plus one, whole pieces, and 3.5 pieces.
 constexpr std::size_t sizes[] = {0, 1, 13, piece - 1, piece, piece + 1, 2 * piece, 7 * piece / 2};
 
 std::size_t ranks() {
@@ -40,14 +40,15 @@ constexpr SumType sum_type = std::is_same_v<T, float>    ? SumType::f32
                              : std::is_same_v<T, double> ? SumType::f64
                                                          : SumType::i64;
 
-/// Value i of a rank: whole, different on each, negative too, and of 8 bytes beyond 32 bits.
+/// Value i of a rank: an integer that differs between ranks and may be negative; types of 8 bytes
+/// get values beyond 32 bits.
 template <class T>
 T value(std::size_t rank, std::size_t i) {
   const auto whole = static_cast<std::int64_t>((rank + 1) * (i % 1009)) - 700;
   return static_cast<T>(sizeof(T) == 8 ? whole * (std::int64_t{1} << 33) + 1 : whole);
 }
 
-/// Of bytes, all values of one rank differ from those of the next.
+/// Bytes: all values of a rank differ from those of the next rank.
 template <>
 std::byte value<std::byte>(std::size_t rank, std::size_t i) {
   return static_cast<std::byte>(i % 79 + 79 * rank);
@@ -60,7 +61,7 @@ std::vector<T> values(std::size_t rank, std::size_t count) {
   return all;
 }
 
-/// Sums of values first to first + count over all ranks.
+/// The sums over all ranks of the values first to first + count.
 template <class T>
 std::vector<T> sums(std::size_t first, std::size_t count) {
   std::vector<T> all(count);
@@ -95,7 +96,7 @@ class LimitedDevice final : public test::ForwardingDevice {
 
 class Collectives : public testing::TestWithParam<std::string> {
  protected:
-  /// Values on the device, with one more behind them that nobody may touch.
+  /// Values on the device, followed by one value that must not change.
   template <class T>
   struct Guarded {
     Buffer<T> buffer;
@@ -147,8 +148,8 @@ class Collectives : public testing::TestWithParam<std::string> {
     EXPECT_EQ(seen(send), sums<T>(0, count)) << count;
   }
 
-  /// The watchdog must see who waits for whom: all but the last of the ranks, which comes late.
-  /// What this rank itself waits for is any event behind.
+  /// All ranks but the last one, which comes late, must count as waiting for others. Each rank
+  /// itself waits only for an event after the collective.
   void expect_waiting_for_the_last(comm::Communicator& among) {
     constexpr std::size_t bytes = 7 * piece / 2;
     const auto send = on_device(values<std::byte>(own_rank(), bytes));
@@ -176,7 +177,7 @@ class Collectives : public testing::TestWithParam<std::string> {
     EXPECT_TRUE(has_waited || is_late);
     among.wait(*stream);
     EXPECT_FALSE(session().heartbeat().pulse().waiting);
-    if (GetParam() == "mpi") {  // each of the four pieces is movement
+    if (GetParam() == "mpi") {  // each of the four pieces is progress
       EXPECT_GE(session().heartbeat().pulse().moves - moves_before, 8U);
     }
   }
@@ -188,7 +189,7 @@ class Collectives : public testing::TestWithParam<std::string> {
 
 TEST_P(Collectives, NameTheirTransport) {
   EXPECT_EQ(communicator->transport(), GetParam());
-  EXPECT_EQ(communicator->network(), "within one host");  // where tests run
+  EXPECT_EQ(communicator->network(), "within one host");  // the tests run on one host
 }
 
 TEST_P(Collectives, GatherBytesInRankOrder) {
@@ -199,7 +200,7 @@ TEST_P(Collectives, GatherBytesInRankOrder) {
     EXPECT_EQ(seen(receive), gathered<std::byte>(bytes)) << bytes;
     EXPECT_EQ(seen(send), values<std::byte>(own_rank(), bytes)) << bytes;
 
-    // Each from its own place
+    // Each rank sends from its own place in the result.
     std::vector<std::byte> places(ranks() * bytes, std::byte{99});
     std::ranges::copy(values<std::byte>(own_rank(), bytes),
                       places.begin() + static_cast<std::ptrdiff_t>(own_rank() * bytes));
@@ -246,7 +247,7 @@ TEST_P(Collectives, AddIntegers) {
   for (const std::size_t bytes : sizes) expect_sums<std::int64_t>(bytes / 8);
 }
 
-/// Each works on what the one before has left, and nobody waits in between.
+/// Each collective uses the result of the previous one, without waits in between.
 TEST_P(Collectives, RunInTheOrderOfTheStream) {
   constexpr std::size_t count = 7 * piece / 2 / sizeof(double);
   const auto own = on_device(values<double>(own_rank(), count));
@@ -270,7 +271,7 @@ TEST_P(Collectives, RunInTheOrderOfTheStream) {
   }
 }
 
-/// The second one begins while the first one's result may still be on its way to the device.
+/// The second collective begins while the first one's result may still be uploaded.
 TEST_P(Collectives, RunOnTwoStreamsInTurn) {
   constexpr std::size_t large = std::size_t{1} << 23;
   communicator.reset();
@@ -287,7 +288,7 @@ TEST_P(Collectives, RunOnTwoStreamsInTurn) {
     communicator->all_gather(*other, second.data(), all_second.data(), large);
     other->record(*handed_over);
     stream->wait(*handed_over);
-    ASSERT_TRUE(seen(all_first) == expected);  // not to be printed
+    ASSERT_TRUE(seen(all_first) == expected);  // not ASSERT_EQ, which would print all values
     const auto got = seen(all_second);
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       ASSERT_EQ(got[rank * large], value<std::byte>(rank + 1, 0));
@@ -296,17 +297,17 @@ TEST_P(Collectives, RunOnTwoStreamsInTurn) {
   }
 }
 
-TEST_P(Collectives, CountAsWaitingForWhoIsLate) {
+TEST_P(Collectives, CountAsWaitingForALateRank) {
   expect_waiting_for_the_last(*communicator);
 }
 
-TEST_P(Collectives, CountAsWaitingForWhoIsLateInAPart) {
+TEST_P(Collectives, CountAsWaitingForALateRankOfAPart) {
   const auto part = communicator->split(session().rank() % 2, 0);
   expect_waiting_for_the_last(*part);
 }
 
-/// Those of even and of odd rank, the highest first. The whole may go before its parts.
-TEST_P(Collectives, OfAPartInvolveItsRanksOnly) {
+/// Parts of the even and of the odd ranks, in descending order. The whole may be destroyed first.
+TEST_P(Collectives, OfAPartInvolveOnlyItsRanks) {
   const auto own = own_rank(), parity = own % 2;
   std::vector<std::size_t> members;
   for (std::size_t rank = parity; rank < ranks(); rank += 2) members.insert(members.begin(), rank);
@@ -325,7 +326,7 @@ TEST_P(Collectives, OfAPartInvolveItsRanksOnly) {
   communicator = test::connect(GetParam(), *device, piece);  // for seen()
 
   std::vector<std::size_t> of_all(std::begin(sizes), std::end(sizes));
-  of_all.push_back((std::size_t{1} << 20) + 8);  // NCCL's ranks meet first
+  of_all.push_back((std::size_t{1} << 20) + 8);  // large enough for NCCL's barrier
   for (const std::size_t bytes : of_all) {
     const std::size_t count = bytes / sizeof(double);
     const auto whole = values<double>(own, size * count);
@@ -355,8 +356,8 @@ TEST_P(Collectives, OfAPartInvolveItsRanksOnly) {
   }
 }
 
-/// What one rank lacks all know of, and the whole goes on.
-TEST_P(Collectives, APartThatCannotStartStartsNowhere) {
+/// If one rank cannot start, all ranks get the error, and the whole can still be used.
+TEST_P(Collectives, APartThatCannotStartOnOneRankStartsOnNone) {
   LimitedDevice limited;
   const auto whole = test::connect(GetParam(), limited, piece);
   limited.full = own_rank() == ranks() - 1;
@@ -368,8 +369,8 @@ TEST_P(Collectives, APartThatCannotStartStartsNowhere) {
   EXPECT_EQ(seen(sum), sums<double>(0, 13));
 }
 
-/// As the panels of a product are gathered: along the rows and the columns of a grid, and over all,
-/// in one stream, where nobody waits in between.
+/// Gathers like those of a product's panels: along the rows and the columns of a grid, and over all
+/// ranks, on one stream and without waits in between.
 TEST_P(Collectives, OfPartsAndTheWholeTakeTurns) {
   constexpr std::size_t bytes = 7 * piece / 2;
   const std::size_t across = ranks() % 2 == 0 ? ranks() / 2 : ranks(), down = ranks() / across;

@@ -18,8 +18,8 @@
 
 namespace shardstream::test {
 
-/// The streams of workloads::GemmProduct, in the order in which they are made.
-enum GemmStream : std::size_t { download_stream, upload_stream, compute_stream, arrive_stream };
+/// The streams of workloads::product::Engine, in the order in which they are made.
+enum EngineStream : std::size_t { download_stream, upload_stream, compute_stream, arrive_stream };
 
 struct Flip {
   std::uint64_t byte;
@@ -103,11 +103,11 @@ class SpoilingStream final : public ForwardingStream {
     ForwardingStream::upload(device, host, bytes);
     spoil_upload(device, bytes);
   }
-  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+  void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
-    ForwardingStream::upload_rows(device, apart, host, row_bytes, rows);
+    ForwardingStream::upload_rows(device, pitch, host, row_bytes, rows);
     for (std::size_t row = 0; row < rows; ++row) {
-      spoil_upload(static_cast<std::byte*>(device) + row * apart, row_bytes);
+      spoil_upload(static_cast<std::byte*>(device) + row * pitch, row_bytes);
     }
   }
   void download(void* host, const void* device, std::size_t bytes) override {
@@ -150,7 +150,7 @@ class SpoilingDevice final : public ForwardingDevice {
  public:
   /// `first`: the role of the next stream to be made; the others follow in order.
   SpoilingDevice(std::unique_ptr<device::Device> inner, Faults& faults,
-                 GemmStream first = download_stream)
+                 EngineStream first = download_stream)
       : ForwardingDevice(std::move(inner)), faults_(faults), streams_(first) {}
 
   std::unique_ptr<device::Stream> make_stream(device::Priority priority) override {

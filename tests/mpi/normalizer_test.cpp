@@ -18,7 +18,7 @@
 #include "support/session.hpp"
 #include "workloads/product/product.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using test::session;
@@ -73,9 +73,9 @@ struct Normalizing : testing::Test {
   runtime::Runtime runtime_{session(), options_, log_};
   const pipeline::Ring staging_ = pipeline::staging_ring(runtime_.options, runtime_.resources);
 
-  GemmOperands operands_of(const FunctionSource::Function& function, gemm::Precision precision,
-                           bool variables_are_rows) const {
-    GemmOperands operands;
+  Operands operands_of(const FunctionSource::Function& function, gemm::Precision precision,
+                       bool variables_are_rows) const {
+    Operands operands;
     for (auto* const matrix : {&operands.a, &operands.b}) {
       *matrix = std::make_unique<io::Matrix>(
           std::make_unique<FunctionSource>(function, variables_are_rows));
@@ -93,14 +93,14 @@ struct Normalizing : testing::Test {
   /// On all ranks.
   Result run(const FunctionSource::Function& function, gemm::Precision precision,
              bool variables_are_rows = false) {
-    const GemmOperands operands = operands_of(function, precision, variables_are_rows);
-    const GemmProblem problem =
+    const Operands operands = operands_of(function, precision, variables_are_rows);
+    const Problem problem =
         problem_of(operands, options_, static_cast<std::uint64_t>(session().size()),
-                   std::uint64_t{1} << 30, true);
-    const GemmPlan plan =
-        plan_gemm(problem, {1e9, 1e9, 1e9, 1e12}, static_cast<std::uint64_t>(session().rank()));
-    const auto library = gemm::make_multiply_plan(precision, problem.tile, true);
-    GemmProduct product(runtime_, operands, plan, *library, staging_, nullptr, nullptr);
+                   std::uint64_t{1} << 30, Backend::host);
+    const Plan plan =
+        make_plan(problem, {1e9, 1e9, 1e9, 1e12}, static_cast<std::uint64_t>(session().rank()));
+    const auto library = gemm::make_multiply_plan(precision, problem.tile, Backend::host);
+    Engine product(runtime_, operands, plan, *library, staging_, nullptr, nullptr);
     Normalizer normalizer(runtime_, operands, staging_.readers);
     normalizer.run(product);
     EXPECT_EQ(product.verdict().failure, "");
@@ -117,7 +117,7 @@ TEST_F(Normalizing, ShiftsAndScalesAreThoseOfTheFirstSamples) {
     const double spread = variable == 2 ? 1e200 : variable == 3 ? 1e-200 : 3.0;
     return spread * (noise(sample, variable) + 1e6);
   };
-  const GemmOperands operands = operands_of(function, gemm::Precision::fp32, true);
+  const Operands operands = operands_of(function, gemm::Precision::fp32, true);
   std::vector<double> stored(4 * first_samples + first_samples);
   for (std::uint64_t v = 0; v < 5; ++v) {
     for (std::uint64_t s = 0; s < first_samples; ++s)
@@ -173,4 +173,4 @@ TEST_F(Normalizing, OnlyVariablesThatNeedItAreRenormalized) {
 }
 
 }  // namespace
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -34,7 +34,7 @@
 #include "workloads/product/engine/normalizer.hpp"
 #include "workloads/product/engine/reading.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using test::session;
@@ -103,8 +103,8 @@ struct Prepared {
   runtime::Runtime runtime{session(), options, log};
   pipeline::Ring staging = pipeline::staging_ring(options, runtime.resources);
   unsigned streams;  ///< that tiles take turns on: a GPU's plan has two
-  GemmOperands operands;
-  GemmPlan plan;
+  Operands operands;
+  Plan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
 
   Prepared(bool gram, const std::vector<std::string>& words, unsigned side_by_side = 1)
@@ -112,22 +112,21 @@ struct Prepared {
     runtime.device = std::make_unique<CountingDevice>(std::move(runtime.device), peak, products);
     operands = gram ? open_gram(options) : open_gemm(options);
     plan_with(std::uint64_t{1} << 30);
-    library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, true);
+    library = gemm::make_multiply_plan(operands.precision, plan.problem.tile, Backend::host);
   }
 
   void plan_with(std::uint64_t device_memory) {
-    GemmProblem problem = problem_of(operands, options, ranks(), device_memory, true);
+    Problem problem = problem_of(operands, options, ranks(), device_memory, Backend::host);
     problem.streams = streams;
-    plan = plan_gemm(problem, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
+    plan = make_plan(problem, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(session().rank()));
   }
 
   static std::uint64_t ranks() { return static_cast<std::uint64_t>(session().size()); }
 
   /// C is not stored.
-  std::unique_ptr<GemmProduct> make() {
-    return std::make_unique<GemmProduct>(runtime, operands, plan, *library, staging, nullptr,
-                                         nullptr);
+  std::unique_ptr<Engine> make() {
+    return std::make_unique<Engine>(runtime, operands, plan, *library, staging, nullptr, nullptr);
   }
   /// Allocates everything and runs once. This rank's part of C's checksum.
   std::uint64_t run() {
@@ -231,10 +230,10 @@ TEST(Product, TooLittleHostMemoryIsAnError) {
       prepared.run();
       // Less than any of them needs that is not idle, and more than idle ones do.
       const double mine = static_cast<double>(prepared.peak.all);
-      const auto least = static_cast<std::uint64_t>(
+      const auto min = static_cast<std::uint64_t>(
           -session().max(prepared.plan.idle ? -std::numeric_limits<double>::infinity() : -mine));
       auto& resources = prepared.runtime.resources;
-      resources.host_memory = (least - 1) * resources.ranks_on_host;
+      resources.host_memory = (min - 1) * resources.ranks_on_host;
       try {
         prepared.make();
         EXPECT_TRUE(prepared.plan.idle) << "not refused: " << told(each) << ", " << mode;
@@ -325,7 +324,7 @@ std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams 
                     {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "2560",
                      "--product.decomposition", "rows", "--output.store", "false"},
                     streams);
-  GemmPlan& plan = prepared.plan;
+  Plan& plan = prepared.plan;
   for (std::uint64_t memory = plan.device_bytes; plan.super_tiles() < super_tiles;) {
     memory = memory * 9 / 10;
     prepared.plan_with(memory);
@@ -423,7 +422,7 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   Log log;
   runtime::Runtime runtime(session(), options, log);
   std::atomic<std::uint64_t> a = 0, b = 0;
-  GemmOperands operands;
+  Operands operands;
   operands.a = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(m, k, a));
   operands.b = std::make_unique<io::Matrix>(std::make_unique<CountedSource>(k, n, b));
   operands.precision = gemm::Precision::fp32;
@@ -432,9 +431,9 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   operands.k = k;
   const measure::Ceiling ceiling =
       panel_read(runtime, operands, pipeline::staging_ring(options, runtime.resources), 0, seconds);
-  EXPECT_GT(ceiling.least, 0);
+  EXPECT_GT(ceiling.min, 0);
   // Readers end with the pieces that they have begun.
-  EXPECT_LE(ceiling.least * seconds * 1e9, 1.001 * static_cast<double>(a + b));
+  EXPECT_LE(ceiling.min * seconds * 1e9, 1.001 * static_cast<double>(a + b));
   return {a, b};
 }
 
@@ -455,4 +454,4 @@ TEST(PanelRead, OfSmallMatricesGoesOnUntilItsTimeIsOver) {
 }
 
 }  // namespace
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -62,10 +62,10 @@ TEST(Places, EachRankIsBoundToCpusOfItsOwn) {
     EXPECT_EQ(launch::granted_cpus(), mine.cpus);
     EXPECT_TRUE(bind || mine.cpus == granted);
     const auto masks = session().gather(launch::granted_cpu_list());
-    const bool apart = bind && granted.size() >= masks.size();
+    const bool separate = bind && granted.size() >= masks.size();
     for (std::size_t r = 0; r < masks.size(); ++r) {
       EXPECT_EQ(masks[r], launch::list_of(plan.places[r].cpus));
-      if (apart && static_cast<int>(r) != session().rank()) {
+      if (separate && static_cast<int>(r) != session().rank()) {
         EXPECT_EQ(launch::common(plan.places[r].cpus, mine.cpus), launch::Cpus{});
       }
     }

@@ -31,10 +31,10 @@ void expect_sound(const std::optional<Ceiling>& ceiling, const std::string& name
   ASSERT_TRUE(ceiling) << name;
   EXPECT_EQ(ceiling->name, name);
   EXPECT_EQ(ceiling->unit, "GB/s");
-  EXPECT_GT(ceiling->least, 0);
+  EXPECT_GT(ceiling->min, 0);
   EXPECT_LT(ceiling->aggregate, 1e5);
-  EXPECT_LE(ceiling->least, ceiling->aggregate);
-  for (const double value : {ceiling->least, ceiling->aggregate}) {
+  EXPECT_LE(ceiling->min, ceiling->aggregate);
+  for (const double value : {ceiling->min, ceiling->aggregate}) {
     EXPECT_EQ(session().max(value), -session().max(-value)) << name << " differs between ranks";
   }
 }
@@ -104,7 +104,7 @@ TEST_F(SourceCeilings, RanksWithoutDataTakePart) {
   const auto all = source_ceilings(session(), source, mine, readers, cache);
   ASSERT_EQ(all.size(), 1U);
   expect_sound(all[0], "page_cache_read");
-  EXPECT_EQ(all[0].least, all[0].aggregate);
+  EXPECT_EQ(all[0].min, all[0].aggregate);
 }
 
 TEST_F(SourceCeilings, OneRanksFailureIsEveryRanks) {

@@ -15,7 +15,7 @@ import h5py  # noqa: E402  pylint: disable=wrong-import-position
 from checkpoints import finished_groups  # noqa: E402
 from cluster import Cluster, skip_without_slurm  # noqa: E402
 from harness import expect_words, main, run, skip_part  # noqa: E402
-from products import ON_HOST, least_memory, why_no_products  # noqa: E402
+from products import ON_HOST, min_memory, why_no_products  # noqa: E402
 from studies import attempts, only_study  # noqa: E402
 
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
@@ -207,7 +207,7 @@ def test_a_study_without_calibration_is_only_a_report(cluster):
 def test_a_product_resumes_after_its_requeue(cluster):
     if skips_products():
         return
-    memory = least_memory("gemm", SIZES, 2, ON_HOST)
+    memory = min_memory("gemm", SIZES, 2, ON_HOST)
     job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,
                          "--pipeline.gpu-memory", f"{memory}B", "-o", "c.h5")
     cluster.wait_for(lambda: 1 in finished_groups(cluster.work, ranks=2), "a super-tile")
@@ -221,7 +221,7 @@ def test_a_product_resumes_after_its_requeue(cluster):
 def test_a_product_gives_up(cluster):
     if skips_products():
         return
-    memory = least_memory("gemm", SIZES, 2, ON_HOST)
+    memory = min_memory("gemm", SIZES, 2, ON_HOST)
     folder = cluster.work / "up"
     folder.mkdir()
     job = cluster.submit(*ONE_NODE, JOBS / "product.sbatch", "gemm", *SIZES,

@@ -17,9 +17,9 @@ class ForwardingStream : public device::Stream {
   void upload(void* device, const void* host, std::size_t bytes) override {
     inner_->upload(device, host, bytes);
   }
-  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+  void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
-    inner_->upload_rows(device, apart, host, row_bytes, rows);
+    inner_->upload_rows(device, pitch, host, row_bytes, rows);
   }
   void download(void* host, const void* device, std::size_t bytes) override {
     inner_->download(host, device, bytes);

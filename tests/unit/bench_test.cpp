@@ -43,6 +43,30 @@ TEST(Catalogue, NamesAllUnknownWordsWithTheirNearest) {
   EXPECT_EQ(message.find("'offset'"), std::string::npos) << message;
 }
 
+/// The exit code of naming experiments with `file` as --plain-reads.file; `done` if it is accepted.
+ExitCode code_of_naming(const std::vector<std::string>& words, const std::string& file) {
+  CommandLine line;
+  line.values["plain-reads.file"] = file;
+  const char* const environment[] = {nullptr};
+  const Options given = OptionTable(options()).resolve(line, environment, std::nullopt);
+  try {
+    reject_missing_files(given, words);
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("--plain-reads.file"), std::string::npos);
+    return error.code();
+  }
+  return ExitCode::done;
+}
+
+TEST(Catalogue, OnlyAnExperimentThatIsNamedItselfMustHaveItsFile) {
+  EXPECT_EQ(code_of_naming({"plain-reads"}, ""), ExitCode::usage);
+  EXPECT_EQ(code_of_naming({"stride", "storage", "plain-reads"}, ""), ExitCode::usage);
+  EXPECT_EQ(code_of_naming({"plain-reads"}, "x.h5:/x"), ExitCode::done);
+  EXPECT_EQ(code_of_naming({"storage"}, ""), ExitCode::done);
+  EXPECT_EQ(code_of_naming({"all"}, ""), ExitCode::done);
+  EXPECT_EQ(code_of_naming({"stride"}, ""), ExitCode::done);
+}
+
 TEST(Catalogue, SharesOfCeilingsAreExplained) {
   for (const Experiment& each : all()) {
     if (!each.needs.ceilings.empty()) {
@@ -190,7 +214,7 @@ TEST(Results, AreCountedByState) {
   std::vector<report::ExperimentResult> results(4, result());
   results[0].state = "failed";
   results[2].state = "wrong";
-  EXPECT_EQ(report::count_of_states(results), "4 experiments: 2 measured, 1 wrong, 1 failed");
+  EXPECT_EQ(report::count_of_states(results), "4 experiments: 2 measured, 1 failed, 1 wrong");
 }
 
 TEST(Figures, HaveTheTextsOnceAndALineForEachColumnBeside) {

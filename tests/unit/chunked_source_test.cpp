@@ -186,9 +186,9 @@ TEST_F(ChunkedSources, EveryIndexHasTheBitsOfHdf5) {
                 one_unlimited[] = {H5S_UNLIMITED, 53}, chunk[] = {8, 10}, large[] = {64, 60};
   const auto values = counting<float>(37 * 53);
   for (const bool latest : {false, true}) {
-    for (const hsize_t* const most : {shape, one_unlimited, unlimited}) {
+    for (const hsize_t* const max : {shape, one_unlimited, unlimited}) {
       for (const hsize_t* const part : {chunk, large}) {
-        if (part == large && most != unlimited) continue;
+        if (part == large && max != unlimited) continue;
         for (const auto& [filter, set] : all_filters) {
           for (const bool early : {false, true}) {
             SCOPED_TRACE(fmt::format("{} {} {} {}", latest, filter, early, part[0]));
@@ -198,7 +198,7 @@ TEST_F(ChunkedSources, EveryIndexHasTheBitsOfHdf5) {
               if (latest) H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
               const hdf5::File file(
                   H5Fcreate(file_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "create");
-              const hdf5::Space space(H5Screate_simple(2, shape, most), "space");
+              const hdf5::Space space(H5Screate_simple(2, shape, max), "space");
               const hdf5::Properties creation(H5Pcreate(H5P_DATASET_CREATE), "creation");
               H5Pset_chunk(creation.get(), 2, part);
               set(creation.get());

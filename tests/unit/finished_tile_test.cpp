@@ -1,5 +1,5 @@
 // What a journal and a part file hold of a finished tile, read back.
-#include "workloads/product/checkpoint/taken_tiles.hpp"
+#include "workloads/product/checkpoint/finished_tiles.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "io/output/part_file.hpp"
 #include "support/temporary_folder.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 constexpr std::uint64_t rows = 8, columns = 6, offset = 12;
@@ -82,4 +82,4 @@ TEST(FinishedTiles, AreReadFromTheirPartFile) {
 }
 
 }  // namespace
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -1,4 +1,4 @@
-// The generators: known values, ranges, and independence of how a range is cut.
+// The generators: known values, ranges, and independence of the division into pieces.
 #include "kernels/data/generate.hpp"
 
 #include <gtest/gtest.h>
@@ -21,12 +21,12 @@ std::vector<T> generated(Generator generator, ElementType type, std::uint64_t fi
 }
 
 TEST(Generate, MixIsSplitMix64) {
-  // The first outputs of the published generator for the state 0.
+  // The first outputs of the published generator for state 0.
   EXPECT_EQ(mix(0x9e3779b97f4a7c15u), 0xe220a8397b1dcdafu);
   EXPECT_EQ(mix(0x9e3779b97f4a7c15u * 2), 0x6e789e6aa1b965f4u);
 }
 
-TEST(Generate, AnyCutOfARangeGivesTheSameElements) {
+TEST(Generate, AnyDivisionOfARangeGivesTheSameElements) {
   constexpr std::uint64_t count = 1000;
   for (const auto generator : {Generator::uniform, Generator::ramp}) {
     for (const auto type : all_element_types) {
@@ -57,18 +57,19 @@ TEST(Generate, UniformIsFrozen) {
 
 TEST(Generate, UniformFillsItsRange) {
   constexpr std::uint64_t count = 1 << 16;
-  double sum = 0, least = 1, most = 0;
+  double sum = 0, min = 1, max = 0;
   for (const double x : generated<double>(Generator::uniform, ElementType::f64, 0, count)) {
     sum += x;
-    least = std::min(least, x);
-    most = std::max(most, x);
+    min = std::min(min, x);
+    max = std::max(max, x);
   }
-  // The mean of n uniform numbers has a standard deviation of 1/sqrt(12 n): six of them allowed.
+  // The mean of n uniform numbers has a standard deviation of 1/sqrt(12 n); six of them are
+  // allowed.
   EXPECT_NEAR(sum / count, 0.5, 6 * 0.2887 / 256);
-  EXPECT_GE(least, 0.0);
-  EXPECT_LT(least, 0.001);
-  EXPECT_LT(most, 1.0);
-  EXPECT_GT(most, 0.999);
+  EXPECT_GE(min, 0.0);
+  EXPECT_LT(min, 0.001);
+  EXPECT_LT(max, 1.0);
+  EXPECT_GT(max, 0.999);
   for (const float x : generated<float>(Generator::uniform, ElementType::f32, 0, count)) {
     ASSERT_TRUE(x >= 0 && x < 1);
     ASSERT_EQ(x * 0x1p24f, static_cast<float>(static_cast<std::int32_t>(x * 0x1p24f)));

@@ -1,4 +1,4 @@
-// NVML through a library that plays it: what is there, what is not supported, what is missing.
+// NVML with a fake library: existing, unsupported and missing functions.
 #include "device/nvml.hpp"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST(Nvml, UnsupportedValuesAreUnknown) {
     EXPECT_EQ(value, -1);
   }
   EXPECT_EQ(facts.ecc, "");
-  EXPECT_EQ(facts.pcie_width, 8);  // what is supported is still there
+  EXPECT_EQ(facts.pcie_width, 8);  // supported values are still reported
   EXPECT_EQ(gpu->ecc_errors().since_load, -1);
   EXPECT_EQ(gpu->ecc_errors().ever, -1);
   EXPECT_FALSE(gpu->has_nvlink_to(*gpu));
@@ -146,7 +146,7 @@ TEST(ClockReasons, ThatThrottle) {
 }
 
 TEST(Pcie, RateOfALink) {
-  // A lane in GB/s, generations 1 to 6: 0.25, 0.5, 0.985, 1.969, 3.938, 8
+  // The rate of a lane in generations 1 to 6, in GB/s: 0.25, 0.5, 0.985, 1.969, 3.938, 8
   EXPECT_DOUBLE_EQ(nvlink_rate(90, 18), 450);
   EXPECT_DOUBLE_EQ(nvlink_rate(60, 4), 80);
   EXPECT_DOUBLE_EQ(nvlink_rate(100, 18), 900);

@@ -52,15 +52,15 @@ TEST_F(PageCache, DroppedPagesAreNotCached) {
   if (!drop({0, 8 * MiB})) GTEST_SKIP() << "this file system keeps its pages";
   for (const Ask ask : ways) {
     // A thread that loses its CPU in the middle of a look may find that the page has come in.
-    std::optional<double> least;
-    for (int attempt = 0; attempt < 20 && least.value_or(1) > 0; ++attempt) {
+    std::optional<double> min;
+    for (int attempt = 0; attempt < 20 && min.value_or(1) > 0; ++attempt) {
       EXPECT_TRUE(drop({0, 8 * MiB}));
       const auto share = ask(file_, {0, 8 * MiB}, 64);
       if (!share) break;
-      least = std::min(*share, least.value_or(1));
+      min = std::min(*share, min.value_or(1));
     }
-    if (least) {
-      EXPECT_EQ(*least, 0.0);
+    if (min) {
+      EXPECT_EQ(*min, 0.0);
     }
   }
   EXPECT_TRUE(drop({0, 8 * MiB}));

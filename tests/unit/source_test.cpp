@@ -111,7 +111,7 @@ void damage(const std::string& path, const std::vector<std::uint32_t>& from,
 }
 
 /// refusal() in a process of its own: libhdf5 leaks memory when it meets damaged metadata.
-std::string refusal_elsewhere(const std::string& data, const std::string& type = "auto") {
+std::string rejection_elsewhere(const std::string& data, const std::string& type = "auto") {
   int ends[2] = {};
   EXPECT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
@@ -140,7 +140,7 @@ TEST_F(Sources, ImpossibleChunksAreErrors) {
     make_dataset(make_file(file_), "x", H5T_NATIVE_FLOAT, {{11, 13}, {5, 7}}, H5T_NATIVE_FLOAT,
                  values.data());
     damage(file_, chunk, to);
-    const auto message = refusal_elsewhere(file_ + ":/x");
+    const auto message = rejection_elsewhere(file_ + ":/x");
     EXPECT_TRUE(names(message, "input.data", "data.h5", words));
   }
 }
@@ -152,7 +152,7 @@ TEST_F(Sources, TypesWithBitsOutsideTheirBytesAreErrors) {
     make_dataset(make_file(file_), "x", H5T_IEEE_F32LE, {{16}, {4}}, H5T_NATIVE_FLOAT,
                  values.data());
     damage(file_, {4, 32 << 16}, to);
-    EXPECT_TRUE(names(refusal_elsewhere(file_ + ":/x", "f64"), "data.h5"));
+    EXPECT_TRUE(names(rejection_elsewhere(file_ + ":/x", "f64"), "data.h5"));
   }
 }
 

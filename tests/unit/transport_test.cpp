@@ -1,4 +1,4 @@
-// What comm.transport comes to.
+// The choice of the transport by comm.transport.
 #include "comm/transport.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Transport, AutoIsNcclBetweenGpusAndMpiElsewhere) {
   }
 }
 
-TEST(Transport, TakesTheTransportThatIsAskedFor) {
+TEST(Transport, UsesTheRequestedTransport) {
   EXPECT_EQ(choose_transport("mpi", four_gpus), Transport::mpi);
   EXPECT_EQ(choose_transport("nccl", four_gpus), Transport::nccl);
   Circumstances one = four_gpus;

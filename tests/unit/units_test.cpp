@@ -14,7 +14,7 @@
 namespace shardstream {
 namespace {
 
-constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
 
 using test::error_of;
 using test::names;
@@ -52,7 +52,7 @@ TEST(ParseSize, ReadsEveryUnit) {
 
 TEST(ParseSize, IsExactBeyondDoubles) {
   EXPECT_EQ(parse_size("9007199254740993"), 9007199254740993u);  // 2^53 + 1
-  EXPECT_EQ(parse_size("18446744073709551615"), most);
+  EXPECT_EQ(parse_size("18446744073709551615"), max);
   EXPECT_EQ(parse_size("9007199254740.993kB"), 9007199254740993u);
   EXPECT_EQ(parse_size("16383PiB"), 16383ull << 50);
 }
@@ -125,7 +125,7 @@ TEST(ParseCount, ReadsEveryForm) {
            {"0^5", 0},
            {"1^18446744073709551615", 1},
            {"2^63", 9223372036854775808u},
-           {"2^64-1", most},
+           {"2^64-1", max},
            {"3^41-18446744073709551615", 18026252303461234788u},  // 3^41 alone would not fit
            {"1e9", 1000000000},
            {"1E9", 1000000000},
@@ -133,7 +133,7 @@ TEST(ParseCount, ReadsEveryForm) {
            {"1e+3", 1000},
            {"100e-2", 1},
            {"4.0", 4},
-           {"18446744073709551615", most},
+           {"18446744073709551615", max},
        }) {
     EXPECT_EQ(parse_count(text), value) << text;
   }
@@ -252,7 +252,7 @@ TEST(FormatSize, TakesTheLargestUnit) {
   EXPECT_EQ(format_size(3ull << 29), "1.5 GiB");
   EXPECT_EQ(format_size(1500000000), "1.397 GiB");
   EXPECT_EQ(format_size(5ull << 50), "5 PiB");
-  EXPECT_EQ(format_size(most), "16 EiB");
+  EXPECT_EQ(format_size(max), "16 EiB");
 }
 
 TEST(FormatDuration, TakesTheUnitThatFits) {

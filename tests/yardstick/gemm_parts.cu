@@ -124,17 +124,17 @@ class Timer {
     check(cudaGetLastError(), kernel.name);
   }
 
-  /// Median milliseconds, by events, of at least three runs that take at least `least` of them,
+  /// Median milliseconds, by events, of at least three runs that take at least `min` of them,
   /// after as long a time of warming up. What is short is done several times a run.
-  double milliseconds(const std::function<void()>& work, double least = 300) const {
+  double milliseconds(const std::function<void()>& work, double min = 300) const {
     run(work, 1);  // loads the code
     const double once = run(work, 1);
     const int repeats = static_cast<int>(std::clamp(std::ceil(5 / once), 1.0, 1000.0));
-    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(least / (once * repeats))));
+    const auto runs = static_cast<std::size_t>(std::max(3.0, std::ceil(min / (once * repeats))));
     std::vector<double> times;
     double total = 0;
-    for (double warm = once; warm < least;) warm += run(work, repeats) * repeats;
-    while (times.size() < runs || total < least) {
+    for (double warm = once; warm < min;) warm += run(work, repeats) * repeats;
+    while (times.size() < runs || total < min) {
       times.push_back(run(work, repeats));
       total += times.back() * repeats;
     }
@@ -188,12 +188,12 @@ Precision of_factors(Precision precision) {
 /// Uniform random elements, piece by piece.
 void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, std::uint64_t seed,
                  std::byte* factor) {
-  const std::uint64_t most = std::min(count, std::uint64_t{1} << 26);
+  const std::uint64_t max = std::min(count, std::uint64_t{1} << 26);
   const bool doubles = takes(precision, ElementType::f64);
-  const auto raw = on_device<double>(most);
-  const std::size_t element = panel_element_bytes(precision, false);
-  for (std::uint64_t first = 0; first < count; first += most) {
-    const std::uint64_t some = std::min(most, count - first);
+  const auto raw = on_device<double>(max);
+  const std::size_t element = panel_element_bytes(precision, Backend::cuda);
+  for (std::uint64_t first = 0; first < count; first += max) {
+    const std::uint64_t some = std::min(max, count - first);
     if (doubles) {
       fill(raw.get(), some, seed + first);
     } else {
@@ -206,17 +206,17 @@ void fill_factor(const Timer& timer, Precision precision, std::uint64_t count, s
   }
 }
 
-/// Milliseconds of n x n x n, with the library's first proposal, measured for at least `least`: one
+/// Milliseconds of n x n x n, with the library's first proposal, measured for at least `min`: one
 /// call; three of tf32 for fp32x3.
 double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n, const void* a,
-                       const void* b, void* c, double least = 300) {
+                       const void* b, void* c, double min = 300) {
   const Types types = types_of(precision);
   cublasLtHandle_t handle = nullptr;
   CHECK(cublasLtCreate(&handle));
   cublasLtMatmulDescOpaque_t product;
   CHECK(cublasLtMatmulDescInit(&product, types.compute, types.sum));
   cublasLtMatrixLayoutOpaque_t factor, result;
-  if (multiplies_transposed_b(precision, false)) {
+  if (multiplies_transposed_b(precision, Backend::cuda)) {
     const cublasOperation_t turned = CUBLAS_OP_T;
     CHECK(cublasLtMatmulDescSetAttribute(&product, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
                                          sizeof(turned)));
@@ -224,15 +224,15 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
   const auto ld = static_cast<std::int64_t>(n);
   CHECK(cublasLtMatrixLayoutInit(&factor, types.panel, n, n, ld));
   CHECK(cublasLtMatrixLayoutInit(&result, types.sum, n, n, ld));
-  cublasLtMatmulPreferenceOpaque_t wishes;
-  CHECK(cublasLtMatmulPreferenceInit(&wishes));
-  const std::uint64_t most = most_workspace;
-  CHECK(cublasLtMatmulPreferenceSetAttribute(&wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &most, sizeof(most)));
+  cublasLtMatmulPreferenceOpaque_t preference;
+  CHECK(cublasLtMatmulPreferenceInit(&preference));
+  const std::uint64_t max = max_workspace;
+  CHECK(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &max, sizeof(max)));
   cublasLtMatmulHeuristicResult_t first{};
   int found = 0;
   CHECK(cublasLtMatmulAlgoGetHeuristic(handle, &product, &factor, &factor, &result, &result,
-                                       &wishes, 1, &first, &found));
+                                       &preference, 1, &first, &found));
   if (found == 0) throw std::runtime_error("cublasLtMatmulAlgoGetHeuristic found no algorithm");
   const auto workspace = on_device(std::max<std::size_t>(first.workspaceSize, 1));
   const double ms = with_accumulator_type(precision, [&](auto of) {
@@ -242,7 +242,7 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
                            &result, &first.algo, workspace.get(), first.workspaceSize,
                            timer.stream()));
     };
-    return timer.milliseconds(call, least);
+    return timer.milliseconds(call, min);
   });
   CHECK(cublasLtDestroy(handle));
   return splits(precision) ? 3 * ms : ms;
@@ -250,7 +250,7 @@ double measure_in_core(const Timer& timer, Precision precision, std::uint64_t n,
 
 /// `incore N`
 void measure_large_in_core(const Timer& timer, Precision precision, std::uint64_t n) {
-  const std::size_t element = panel_element_bytes(precision, false);
+  const std::size_t element = panel_element_bytes(precision, Backend::cuda);
   const auto a = on_device(n * n * element), b = on_device(n * n * element);
   const auto c = on_device(n * n * accumulator_bytes(precision));
   fill_factor(timer, precision, n * n, 1, a.get());
@@ -294,7 +294,7 @@ class Errors {
       timer.launch(canonicalize_kernel(),
                    {from, ElementType::f32, false, to, Precision::fp64, 1, edge * k, edge * k});
     }
-    const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, false);
+    const auto plan = make_multiply_plan(Precision::fp64, {edge, edge, k}, Backend::cuda);
     timer.launch(multiply_kernel(),
                  {plan.get(), k, a.get(), b.get(), edge, right_.get(), &only_tile, 1, true});
     CHECK(cudaStreamSynchronize(timer.stream()));
@@ -302,8 +302,8 @@ class Errors {
 
   /// Root mean square of the errors, as a share of that of C.
   double of_fp32() const {
-    const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, false);
-    const std::uint64_t ld = a_ld(Precision::fp32, k_, false);
+    const auto plan = make_multiply_plan(Precision::fp32, {edge, edge, k_}, Backend::cuda);
+    const std::uint64_t ld = a_ld(Precision::fp32, k_, Backend::cuda);
     const auto a = on_device<float>(edge * ld);
     timer_.launch(canonicalize_kernel(),
                   {a_.get(), ElementType::f32, false, a.get(), Precision::fp32, edge, k_, ld});
@@ -312,7 +312,7 @@ class Errors {
     return relative();
   }
   double of_split(std::uint64_t depth) const {
-    const auto plan = make_multiply_plan(Precision::fp32x3, {edge, edge, depth}, false);
+    const auto plan = make_multiply_plan(Precision::fp32x3, {edge, edge, depth}, Backend::cuda);
     const auto a = on_device<float>(3 * edge * depth), b = on_device<float>(3 * edge * depth);
     for (std::uint64_t k = 0; k < k_; k += depth) {
       timer_.launch(split_kernel(), {a_.get() + k, false, edge, depth, k_, a.get()});
@@ -382,7 +382,7 @@ class Batch {
       : timer_(timer),
         precision_(precision),
         n_(n),
-        tile_(tile_for(65536, 65536, 65536, precision, false)) {
+        tile_(tile_for(65536, 65536, 65536, precision, Backend::cuda)) {
     if (n % tile_.m != 0 || n % tile_.n != 0) {
       throw std::runtime_error("n is " + std::to_string(n) + " (no multiple of a tile's " +
                                std::to_string(tile_.m) + "): give such a multiple");
@@ -391,8 +391,8 @@ class Batch {
     const std::uint64_t deepest = splits(precision) ? 3 * split_depths[3] : 2 * tile_.k;
     const std::uint64_t factor = std::max(n, deepest) * n;
     raw_ = on_device(factor * sizeof(double));
-    a_ = on_device(factor * panel_element_bytes(precision, false));
-    b_ = on_device(factor * panel_element_bytes(precision, false));
+    a_ = on_device(factor * panel_element_bytes(precision, Backend::cuda));
+    b_ = on_device(factor * panel_element_bytes(precision, Backend::cuda));
     c_ = on_device(n * n * accumulator_bytes(precision));
     CHECK(cudaMemset(c_.get(), 0, n * n * accumulator_bytes(precision)));
     fill_factor(timer, precision, factor, 1, a_.get());
@@ -431,21 +431,21 @@ class Batch {
 
   /// Milliseconds.
   double measure_products(const Tile& tile, double in_core_rate) {
-    const auto plan = make_multiply_plan(precision_, tile, false);
-    const std::uint64_t ldb = multiplies_transposed_b(precision_, false) ? tile.k : n_;
+    const auto plan = make_multiply_plan(precision_, tile, Backend::cuda);
+    const std::uint64_t ldb = multiplies_transposed_b(precision_, Backend::cuda) ? tile.k : n_;
     const std::vector<TileAt> all = all_tiles(n_ / tile.m, across_);
     const Beside beside;
-    const std::size_t apart = tile.m * tile.n * accumulator_bytes(precision_);
+    const std::size_t pitch = tile.m * tile.n * accumulator_bytes(precision_);
     const double ms = timer_.milliseconds([&] {
       beside.begin(timer_.stream());
       for (std::size_t i = 0; i < all.size(); ++i) {
-        const unsigned turn = i % multiply_streams(false);
+        const unsigned turn = i % multiply_streams(Backend::cuda);
         multiply_kernel().cuda({.plan = plan.get(),
                                 .k = tile.k,
                                 .a = a_.get(),
                                 .b = b_.get(),
                                 .ldb = ldb,
-                                .tiles = c_.get() + i * apart,
+                                .tiles = c_.get() + i * pitch,
                                 .at = &all[i],
                                 .count = 1,
                                 .first = false,
@@ -502,28 +502,28 @@ class Batch {
     });
     const std::string stored(name_of(from));
     print("word_sum of both panels, " + stored, timer_.milliseconds([&] {
-      timer_.launch(word_sum_kernel(), {a, bytes, sum_.get()});
-      timer_.launch(word_sum_kernel(), {b, bytes, sum_.get()});
+      timer_.launch(word_checksum_kernel(), {a, bytes, sum_.get()});
+      timer_.launch(word_checksum_kernel(), {b, bytes, sum_.get()});
     }));
     for (const bool transpose : {false, true}) {
       const std::string how = ", " + stored + (transpose ? ", transposed" : "");
-      const PanelWork work = panel_work(from, precision_, false, transpose, false);
+      const PanelWork work = panel_work(from, precision_, Backend::cuda, transpose, false);
       if (work == PanelWork::none) {
         std::printf("  %-40s nothing to do\n", ("panels" + how).c_str());
         continue;
       }
       if (work == PanelWork::transpose) {
-        const auto element = static_cast<unsigned>(panel_element_bytes(precision_, false));
+        const auto element = static_cast<unsigned>(panel_element_bytes(precision_, Backend::cuda));
         print("transpose both" + how, timer_.milliseconds([&] {
-          timer_.launch(transpose_kernel(),
-                        {a, tile_.k, n_, n_, a_.get(), a_ld(precision_, tile_.k, false), element});
+          timer_.launch(transpose_kernel(), {a, tile_.k, n_, n_, a_.get(),
+                                             a_ld(precision_, tile_.k, Backend::cuda), element});
           timer_.launch(transpose_kernel(), {b, n_, tile_.k, tile_.k, b_.get(), n_, element});
         }));
         continue;
       }
       print("canonicalize both" + how, timer_.milliseconds([&] {
         timer_.launch(canonicalize_kernel(), {a, from, transpose, a_.get(), precision_, n_, tile_.k,
-                                              a_ld(precision_, tile_.k, false)});
+                                              a_ld(precision_, tile_.k, Backend::cuda)});
         timer_.launch(canonicalize_kernel(),
                       {b, from, transpose, b_.get(), precision_, tile_.k, n_, n_});
       }));
@@ -536,9 +536,10 @@ class Batch {
                     {b_.get(), precision_, tile_.k, n_, tile_.n, across_, 1, 0, y_.get()});
     }));
     print("add_products", timer_.milliseconds([&] {
-      timer_.launch(add_products_kernel(),
-                    {a_.get(), precision_, n_, tile_.k, a_ld(precision_, tile_.k, false), y_.get(),
-                     across_, z_.get(), row_squares_.get(), column_squares_.get(), false});
+      timer_.launch(
+          add_products_kernel(),
+          {a_.get(), precision_, n_, tile_.k, a_ld(precision_, tile_.k, Backend::cuda), y_.get(),
+           across_, z_.get(), row_squares_.get(), column_squares_.get(), false});
     }));
   }
 

@@ -1,6 +1,6 @@
-// OpenBLAS, loaded when it is first needed: a program that is linked with it starts OpenBLAS's
-// threads before main(), and where one cannot be started, or has no room for its buffer, OpenBLAS
-// ends the process or tries forever.
+// OpenBLAS, loaded on first use. A program that is linked with it starts OpenBLAS's threads before
+// main(). If a thread cannot be started, or there is no memory for its buffer, OpenBLAS ends the
+// process or retries forever.
 #include "kernels/gemm/multiply/cblas.hpp"
 
 #include <cblas.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr CBLAS_ORDER order = CblasRowMajor;
 constexpr CBLAS_TRANSPOSE as_stored = CblasNoTrans;
 
-/// What this program calls.
+/// The functions that this program calls.
 struct Library {
   decltype(&cblas_sgemm) sgemm;
   decltype(&cblas_dgemm) dgemm;
@@ -38,13 +38,13 @@ struct Library {
 };
 
 [[noreturn]] void fail_to_load(const char* name, const char* why) {
-  rlimit space{};  // dlerror() does not say that it was too small
+  rlimit space{};  // dlerror() does not mention this limit
   const bool limited = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
   const std::string limit =
       limited ? "; ulimit -v is " + std::to_string(space.rlim_cur / 1024) + " KiB" : "";
   throw std::runtime_error(std::string(name) + " cannot be loaded (" + why + limit +
-                           "): install OpenBLAS, or add its folder to LD_LIBRARY_PATH, so that "
-                           "CPUs can multiply matrices");
+                           "): install OpenBLAS, or add its folder to LD_LIBRARY_PATH, to multiply "
+                           "matrices on CPUs");
 }
 
 void* open_library() {
@@ -56,7 +56,7 @@ void* open_library() {
 }
 
 Library load() {
-  void* const file = open_library();  // never closed: calls may go on until the process ends
+  void* const file = open_library();  // never closed: calls may run until the process ends
   Library library{};
   const auto find = [file](auto& function, const char* name) {
     void* const symbol = dlsym(file, name);
@@ -69,12 +69,12 @@ Library load() {
   find(library.core, "openblas_get_corename");
   find(library.threads, "openblas_get_num_threads");
   find(library.set_threads, "openblas_set_num_threads");
-  // Before threads call at once: a change of the number is not safe among them.
+  // Here, since the number must not change while several threads call the library.
   library.set_threads(1);
   return library;
 }
 
-/// Throws std::runtime_error if it cannot be loaded; the next call tries again.
+/// The library. Throws std::runtime_error if it cannot be loaded; the next call tries again.
 const Library& loaded() {
   static const Library library = load();
   return library;
@@ -82,13 +82,13 @@ const Library& loaded() {
 
 blasint to_blas(std::uint64_t size) {
   if (size > static_cast<std::uint64_t>(std::numeric_limits<blasint>::max())) {
-    throw std::logic_error("a panel is wider than CBLAS can count");
+    throw std::logic_error("the width of a panel exceeds the integers of CBLAS");
   }
   return static_cast<blasint>(size);
 }
 
-/// Whether this is an AMD Zen 4. It executes AVX-512 in halves; OpenBLAS takes kernels of AVX-512
-/// for it, but those of AVX2 multiply floats faster there (kernels/README.md).
+/// Whether this processor is an AMD Zen 4, which executes AVX-512 in halves. OpenBLAS chooses its
+/// kernels for AVX-512 there, but those for AVX2 multiply floats faster (kernels/MEASUREMENTS.md).
 bool is_zen4() {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -101,25 +101,27 @@ bool is_zen4() {
 #endif
 }
 
-/// OpenBLAS for OpenMP keeps the number of threads for each thread that calls, others for all.
+/// Makes calls of this thread use one thread. OpenBLAS for OpenMP has a number of threads for each
+/// calling thread, other versions have one for all.
 void use_one_thread() {
-  thread_local const bool told = [] {
+  thread_local const bool is_set = [] {
     loaded().set_threads(1);
     return true;
   }();
-  (void)told;
+  (void)is_set;
 }
 
-/// As many calls at once as OpenBLAS has buffers for. It takes one for each call that runs at the
-/// same time, keeps it, and tries forever if there is no memory for one. So there must be room
-/// before a call may be the first to need one more; other calls wait for a buffer that is in use.
-class Turns {
+/// Limits the calls that run at the same time to the number of OpenBLAS's buffers. OpenBLAS
+/// allocates a buffer for each concurrent call, keeps it, and retries forever if there is no
+/// memory. So a call that needs one more buffer starts only if there is memory for it; otherwise it
+/// waits until another call ends.
+class CallLimit {
  public:
-  /// Throws std::bad_alloc if there is not even room for one buffer.
+  /// Throws std::bad_alloc if there is no memory for even one buffer.
   void begin() {
     std::unique_lock lock(mutex_);
     while (running_ == buffers_) {
-      if (has_room(buffers_ + 1)) {
+      if (is_memory_for(buffers_ + 1)) {
         ++buffers_;
       } else if (buffers_ == 0) {
         throw std::bad_alloc();
@@ -139,13 +141,13 @@ class Turns {
   }
 
  private:
-  /// For all buffers: which of them OpenBLAS has taken by now is not known.
-  static bool has_room(std::size_t buffers) {
+  /// Whether all these buffers can be allocated; it is unknown which of them OpenBLAS already has.
+  static bool is_memory_for(std::size_t buffers) {
     constexpr std::size_t buffer = (std::size_t{128} << 20) + (std::size_t{1} << 20);
-    void* const room =
+    void* const memory =
         mmap(nullptr, buffers * buffer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) return false;
-    munmap(room, buffers * buffer);
+    if (memory == MAP_FAILED) return false;
+    munmap(memory, buffers * buffer);
     return true;
   }
 
@@ -154,21 +156,21 @@ class Turns {
   std::size_t buffers_ = 0, running_ = 0;
 };
 
-Turns& turns() {
-  static Turns all;
-  return all;
+CallLimit& call_limit() {
+  static CallLimit limit;
+  return limit;
 }
 
-/// One call of the library.
-class Turn {
+/// Exists during one call of the library.
+class LimitedCall {
  public:
-  Turn() {
+  LimitedCall() {
     use_one_thread();
-    turns().begin();
+    call_limit().begin();
   }
-  ~Turn() { turns().end(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  ~LimitedCall() { call_limit().end(); }
+  LimitedCall(const LimitedCall&) = delete;
+  LimitedCall& operator=(const LimitedCall&) = delete;
 };
 
 }  // namespace
@@ -188,13 +190,13 @@ Description describe() {
 }
 
 std::string prepare() {
-  return std::string(loaded().config()) + ", one thread a call";
+  return std::string(loaded().config()) + ", one thread per call";
 }
 
 void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* b,
               std::uint64_t ldb, float* c, bool first) {
   const blasint m = to_blas(tile.m), n = to_blas(tile.n), k = to_blas(tile.k);
-  const Turn turn;
+  const LimitedCall call;
   loaded().sgemm(order, as_stored, as_stored, m, n, k, 1, a, to_blas(lda), b, to_blas(ldb),
                  first ? 0 : 1, c, n);
 }
@@ -202,7 +204,7 @@ void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* 
 void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double* b,
               std::uint64_t ldb, double* c, bool first) {
   const blasint m = to_blas(tile.m), n = to_blas(tile.n), k = to_blas(tile.k);
-  const Turn turn;
+  const LimitedCall call;
   loaded().dgemm(order, as_stored, as_stored, m, n, k, 1, a, to_blas(lda), b, to_blas(ldb),
                  first ? 0 : 1, c, n);
 }

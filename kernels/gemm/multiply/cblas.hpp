@@ -1,4 +1,5 @@
-// The CBLAS that this program was built with: cblas.cpp, or without_cblas.cpp where there was none.
+// Calls of the CBLAS that this program was built with. Implemented by cblas.cpp, or by
+// without_cblas.cpp in a build without a CBLAS.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +9,30 @@
 
 namespace shardstream::gemm::cblas {
 
+/// Whether this program was built with a CBLAS.
 bool exists();
 
-/// The library, loaded if need be: its name, version and options, the processor that its kernels
-/// are for, and the number of threads that a call uses. Without a library std::runtime_error.
+/// The library's name, version and options, the processor that its kernels are for, and the number
+/// of threads of a call.
 struct Description {
   std::string version, core, threads;
 };
+/// Loads the library if needed. Throws std::runtime_error if there is none.
 Description describe();
 
-/// To be called before prepare(), while the process has one thread: the library, when it is loaded,
-/// starts no threads of its own, and on an AMD Zen 4 takes its kernels of AVX2, unless the
-/// environment has OPENBLAS_CORETYPE.
+/// Sets the environment variables that the library reads when it is loaded: it starts no threads,
+/// and on an AMD Zen 4 it uses its kernels for AVX2, unless OPENBLAS_CORETYPE is set. Call it
+/// before prepare(), while the process has one thread.
 void set_environment();
 
-/// From here on a call computes in the thread that calls, and any number of threads may call at
-/// once. Returns the library's name and version. Without a library std::runtime_error.
+/// Loads the library, and makes each call compute in the calling thread. Afterwards any number of
+/// threads may call multiply() at the same time. Returns the library's name and version. Throws
+/// std::runtime_error if there is no library.
 std::string prepare();
 
-/// The dense c of tile.m x tile.n = a b, or += a b unless `first`. Rows of a are lda elements
-/// apart, those of b ldb. After prepare(). Throws std::bad_alloc if the library would have no
-/// memory to work in.
+/// Computes c = a b if `first`, else c += a b. a is tile.m x tile.k with leading dimension lda, b
+/// is tile.k x tile.n with leading dimension ldb, c is dense; all are row-major. Call prepare()
+/// before. Throws std::bad_alloc if there is no memory for the library's buffer.
 void multiply(const Tile& tile, const float* a, std::uint64_t lda, const float* b,
               std::uint64_t ldb, float* c, bool first);
 void multiply(const Tile& tile, const double* a, std::uint64_t lda, const double* b,

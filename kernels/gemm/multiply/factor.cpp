@@ -20,13 +20,13 @@ void split_row(const float* __restrict x, std::uint64_t count, float* __restrict
 
 void split(const SplitArgs& args, unsigned part, unsigned parts) {
   const Rows rows = rows_of(args.rows, part, parts);
-  const std::uint64_t pitch = args.of_b ? args.columns : 3 * args.columns;
-  const std::uint64_t block = args.of_b ? args.rows * args.columns : args.columns;
+  const std::uint64_t pitch = args.side == Side::b ? args.columns : 3 * args.columns;
+  const std::uint64_t block = args.side == Side::b ? args.rows * args.columns : args.columns;
   for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
     const float* const x = static_cast<const float*>(args.panel) + r * args.ld;
     float* const out = static_cast<float*>(args.factor) + r * pitch;
-    float* const first = out + (args.of_b ? 0 : block);
-    float* const low = out + (args.of_b ? block : 0);
+    float* const first = out + (args.side == Side::b ? 0 : block);
+    float* const low = out + (args.side == Side::b ? block : 0);
     split_row(x, args.columns, first, out + 2 * block, low);
   }
 }

@@ -14,19 +14,19 @@ bool on_16_bytes(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
 }
 
-/// Neighbouring elements, which a thread moves at once.
+/// Neighbouring elements that a thread moves at once.
 template <class T, unsigned Width>
 struct alignas(Width * sizeof(T)) Pack {
   T element[Width];
 };
 
-/// The blocks of a factor, their rows `pitch` apart.
+/// The blocks of a factor. `pitch` is the distance of their rows in floats.
 struct Blocks {
   float *first, *low, *again;
   std::uint64_t pitch;
 };
 
-/// A thread a pack of the panel, whose rows have `packs` of them.
+/// One thread per pack of the panel. `packs` is the number of packs in a row.
 template <unsigned Width>
 __global__ void __launch_bounds__(threads)
     split_packs(SplitArgs args, Blocks to, std::uint64_t packs) {
@@ -54,7 +54,7 @@ void launch_split(const SplitArgs& args, const Blocks& to, CudaStream stream) {
   split_packs<Width><<<blocks_of(args.rows * packs), threads, 0, stream>>>(args, to, packs);
 }
 
-/// A thread a pack, which it reads before it writes: `sum` may be one of the others.
+/// One thread per pack. It reads before it writes, so `sum` may be `left` or `right`.
 template <class T, unsigned Width>
 __global__ void __launch_bounds__(threads)
     add_packs(const T* left, const T* right, T* sum, std::uint64_t packs) {
@@ -80,11 +80,11 @@ void launch_add(const T* left, const T* right, T* sum, std::uint64_t count, Cuda
 void split(const SplitArgs& args, CudaStream stream) {
   if (args.rows == 0 || args.columns == 0) return;
   auto* const factor = static_cast<float*>(args.factor);
-  const std::uint64_t apart = args.of_b ? args.rows * args.columns : args.columns;
-  const Blocks to{.first = factor + (args.of_b ? 0 : apart),
-                  .low = factor + (args.of_b ? apart : 0),
-                  .again = factor + 2 * apart,
-                  .pitch = args.of_b ? args.columns : 3 * args.columns};
+  const std::uint64_t offset = args.side == Side::b ? args.rows * args.columns : args.columns;
+  const Blocks to{.first = factor + (args.side == Side::b ? 0 : offset),
+                  .low = factor + (args.side == Side::b ? offset : 0),
+                  .again = factor + 2 * offset,
+                  .pitch = args.side == Side::b ? args.columns : 3 * args.columns};
   const bool fours = on_16_bytes(args.panel) && on_16_bytes(args.factor) && args.ld % 4 == 0 &&
                      args.columns % 4 == 0;
   if (fours) {

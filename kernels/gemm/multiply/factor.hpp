@@ -1,7 +1,8 @@
-// What the library multiplies where that is not the canonical panel, and the sums of accumulators.
-// A factor is made from a panel after all checks of it: fp32x3 wants floats split in three-fold
-// depth, int8 on a GPU wants B transposed (transpose_kernel, panel.hpp). Matrices are row-major.
-// Nothing here waits or synchronises; memory must live until the work is done.
+// The factors that the library multiplies, and sums of accumulators. Usually a factor is the
+// canonical panel itself. For fp32x3, it is made of split floats and three times as deep. For int8
+// on a GPU, B's factor is the transposed panel (transpose_kernel, panel.hpp). Such a factor is made
+// after the panel has passed its checks. Matrices are row-major. Nothing here waits or
+// synchronises; memory must live until the work is done.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +17,33 @@ constexpr bool splits(Precision precision) {
   return precision == Precision::fp32x3;
 }
 
-/// Columns of A's factor and rows of B's, for K blocks of `tile_k`.
+/// The depth of the factors for a K block of depth `tile_k`.
 constexpr std::uint64_t factor_depth(Precision precision, std::uint64_t tile_k) {
   return splits(precision) ? 3 * tile_k : tile_k;
 }
 
-/// Whether B's factor is the panel's transpose, columns x tile_k: the one layout of 8-bit whole
-/// numbers that GPUs multiply.
-constexpr bool multiplies_transposed_b(Precision precision, bool on_host) {
-  return precision == Precision::int8 && !on_host;
+/// Whether B's factor is the transposed panel, columns x tile_k: the only layout of 8-bit integers
+/// that cuBLASLt multiplies.
+constexpr bool multiplies_transposed_b(Precision precision, Backend backend) {
+  return precision == Precision::int8 && backend != Backend::host;
 }
 
-/// Takes each float of a panel apart: high is the float rounded to tf32, low the rest rounded to
-/// tf32, at most 2^-23 of the float off. The factor's blocks stand in an order in which the
-/// products low * high come first, while the sum is small, and high * high last; low * low is left
-/// out. An element that is not finite makes NaN of every sum that it is in.
+/// Splits each float of a panel into two: high is the float rounded to tf32, low the rest rounded
+/// to tf32. Their sum differs from the float by at most 2^-23 of it. The blocks of a factor are
+/// ordered so that the products low * high come first, while the sum is small, and high * high
+/// last; low * low is left out. Sums with an element that is not finite become NaN.
 struct SplitArgs {
   const void* panel;  ///< floats, rows x columns
-  bool of_b;
+  Side side;
   std::uint64_t rows, columns;
-  std::uint64_t ld;  ///< of the panel, elements
-  /// Of A rows x (3 * columns), [low | high | high]; of B (3 * rows) x columns, [high; low; high].
-  /// Dense; must not overlap the panel.
+  std::uint64_t ld;  ///< leading dimension of the panel, in elements
+  /// For A, rows x (3 * columns): [low | high | high]. For B, (3 * rows) x columns:
+  /// [high; low; high]. Dense; must not overlap the panel.
   void* factor;
 };
 Kernel<SplitArgs> split_kernel();
 
-/// sum[i] = left[i] + right[i] of accumulators, in their own type. `sum` may be left or right.
+/// Computes sum[i] = left[i] + right[i] in the accumulators' type. `sum` may be left or right.
 struct AddArgs {
   const void* left;
   const void* right;

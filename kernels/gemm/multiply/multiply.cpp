@@ -8,13 +8,13 @@
 namespace shardstream::gemm {
 namespace {
 
-/// Deals out whole calls, a lane of a tile each, so that their bits do not depend on the number of
-/// parts.
+/// Divides the work into whole calls, one per lane of a tile, so that the bits do not depend on the
+/// number of parts.
 class HostPlan final : public MultiplyPlan {
  public:
   HostPlan(Precision precision, const Tile& tile)
       : precision_(precision), tile_(tile), algorithm_(cblas::prepare()) {
-    if (precision == Precision::int8 && tile.lane_k() > most_float_int8_k) {
+    if (precision == Precision::int8 && tile.lane_k() > max_float_int8_k) {
       throw std::logic_error("a block of K is too deep for int8 in floats");
     }
   }
@@ -25,28 +25,28 @@ class HostPlan final : public MultiplyPlan {
     if (precision_ == Precision::fp64) {
       multiply_part<double>(args, part, parts);
     } else if (precision_ == Precision::int8) {
-      multiply_whole_numbers(args, part, parts);
+      multiply_integers(args, part, parts);
     } else {
       multiply_part<float>(args, part, parts);
     }
   }
 
   void enqueue(const MultiplyArgs&, CudaStream) const override {
-    throw std::logic_error("a host's plan multiplies on no GPU");
+    throw std::logic_error("a plan for a host was used on a GPU");
   }
 
  private:
-  /// What the library multiplies.
+  /// The shape of one library call.
   Tile call(const MultiplyArgs& args) const {
     return {tile_.m, tile_.n, factor_depth(precision_, args.k) / tile_.lanes};
   }
-  /// Elements from one row of A to the next.
+  /// The leading dimension of A's factor.
   std::uint64_t lda(const MultiplyArgs& args) const {
-    return a_ld(precision_, factor_depth(precision_, args.k), true);
+    return a_ld(precision_, factor_depth(precision_, args.k), Backend::host);
   }
 
-  /// Calls each(accumulator's number, its rows of A, its columns of B) for the part's lanes of
-  /// tiles.
+  /// Calls each(number of the accumulator, its rows of A, its columns of B) for each lane of a tile
+  /// in this part.
   template <class T, class Each>
   void for_lanes(const MultiplyArgs& args, unsigned part, unsigned parts, Each each) const {
     const Tile one = call(args);
@@ -67,8 +67,9 @@ class HostPlan final : public MultiplyPlan {
     });
   }
 
-  /// In floats, whose sums are whole numbers of at most 2^24, hence exact; then added in 32 bits.
-  void multiply_whole_numbers(const MultiplyArgs& args, unsigned part, unsigned parts) const {
+  /// Multiplies in floats, whose sums are integers up to 2^24 and therefore exact, and adds the
+  /// results in 32 bits.
+  void multiply_integers(const MultiplyArgs& args, unsigned part, unsigned parts) const {
     const std::uint64_t count = tile_.m * tile_.n;
     const auto products = std::make_unique_for_overwrite<float[]>(count);
     for_lanes<float>(args, part, parts, [&](std::uint64_t i, const float* a, const float* b) {
@@ -92,12 +93,12 @@ void multiply(const MultiplyArgs& args, unsigned part, unsigned parts) {
 }  // namespace
 
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
-                                                 bool on_host) {
-  if (on_host) return std::make_unique<HostPlan>(precision, tile);
+                                                 Backend backend) {
+  if (backend == Backend::host) return std::make_unique<HostPlan>(precision, tile);
   if constexpr (built_with_cuda) {
     return cuda::make_multiply_plan(precision, tile);
   } else {
-    throw std::logic_error("this build has no CUDA, so no plan for a GPU");
+    throw std::logic_error("a build without CUDA has no plan for a GPU");
   }
 }
 
@@ -118,7 +119,7 @@ HostLibrary host_library() {
   try {
     const auto [version, core, threads] = cblas::describe();
     return {version, core, threads};
-  } catch (const std::exception&) {  // a product on this host says why
+  } catch (const std::exception&) {  // the error of a product on this host has the reason
     return {"unknown", "unknown", "unknown"};
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // it is told here: the next launch must not find it again
+  (void)cudaGetLastError();  // reported here, so that the next launch does not report it again
   throw std::runtime_error(std::string(call)
                                .append(" failed (")
                                .append(cudaGetErrorName(status))
@@ -25,13 +25,13 @@ void check(cudaError_t status, const char* call) {
 
 void check(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  std::string words = std::string(call).append(" failed (").append(cublasLtGetStatusString(status));
-  const cudaError_t beneath = cudaGetLastError();  // which the next launch must not find again
-  if (beneath != cudaSuccess) words.append(", ").append(cudaGetErrorName(beneath));
-  throw std::runtime_error(words.append(")"));
+  std::string text = std::string(call).append(" failed (").append(cublasLtGetStatusString(status));
+  const cudaError_t cause = cudaGetLastError();  // also clears it for the next launch
+  if (cause != cudaSuccess) text.append(", ").append(cudaGetErrorName(cause));
+  throw std::runtime_error(text.append(")"));
 }
 
-// Destroying fails only where the GPU is lost, which the call that noticed has told.
+// Destroying fails only if the GPU is lost, which an earlier call has reported.
 struct DestroyHandle {
   void operator()(cublasLtHandle_t handle) const { (void)cublasLtDestroy(handle); }
 };
@@ -53,15 +53,15 @@ DeviceMemory allocate(std::size_t bytes) {
   return DeviceMemory(data);
 }
 
-constexpr std::uint64_t most_of_one = most_workspace / multiply_streams(false);
+constexpr std::uint64_t max_workspace_of_one = max_workspace / multiply_streams(Backend::cuda);
 
-/// Of one of them. The library advises 32 MiB for 9.0 and above.
+/// The bytes of one workspace. NVIDIA recommends 32 MiB for compute capability 9.0 and above.
 std::size_t workspace_of_current_gpu() {
   int gpu = 0, major = 0;
   check(cudaGetDevice(&gpu), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu),
         "cudaDeviceGetAttribute");
-  return major >= 9 ? most_of_one : most_of_one / 2;
+  return major >= 9 ? max_workspace_of_one : max_workspace_of_one / 2;
 }
 
 struct Types {
@@ -71,7 +71,7 @@ struct Types {
 
 Types types_of(Precision precision) {
   constexpr Types types[] = {
-      // in the order of Precision
+      // in the order of the values of Precision
       {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F},
       {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
       {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32},
@@ -92,34 +92,35 @@ Layout layout(cudaDataType_t type, std::uint64_t rows, std::uint64_t columns, st
   return made;
 }
 
-/// The bytes on which every tile begins, `apart` bytes behind each other from a place on 256.
-std::uint32_t alignment(std::uint64_t apart) {
-  return std::uint32_t{1} << std::min(8, std::countr_zero(apart));
+/// The alignment in bytes, up to 256, of tiles with a pitch of `pitch` bytes that begin at a
+/// multiple of 256.
+std::uint32_t alignment(std::uint64_t pitch) {
+  return std::uint32_t{1} << std::min(8, std::countr_zero(pitch));
 }
 
-/// The library counts columns first, to which a row-major matrix is its transpose: C^T = B^T A^T,
-/// so that its first factor is B and its second A. Of 8-bit whole numbers it wants the first
-/// transposed, which to it a B of one column a row is.
+/// The library's matrices are column-major, and a row-major matrix is a transposed one for it. So
+/// it computes C^T = B^T A^T: its first factor is B, the second A. For 8-bit integers its first
+/// factor must be transposed, which is a B with one column per row.
 class GpuPlan final : public MultiplyPlan {
  public:
   GpuPlan(Precision precision, const Tile& tile)
       : tile_(tile),
         precision_(precision),
-        transposed_b_(multiplies_transposed_b(precision, false)),
+        transposed_b_(multiplies_transposed_b(precision, Backend::cuda)),
         types_(types_of(precision)),
-        panel_bytes_(panel_element_bytes(precision, false)),
+        panel_bytes_(panel_element_bytes(precision, Backend::cuda)),
         sum_bytes_(accumulator_bytes(precision)),
         handle_(make_handle()),
         c_(in_lanes(layout(types_.sum, tile.n, tile.m, tile.n), tile.m * tile.n)) {
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.sum), "cublasLtMatmulDescInit");
     if (transposed_b_) {
-      const cublasOperation_t turned = CUBLAS_OP_T;
-      check(cublasLtMatmulDescSetAttribute(&product_, CUBLASLT_MATMUL_DESC_TRANSA, &turned,
-                                           sizeof(turned)),
+      const cublasOperation_t transposed = CUBLAS_OP_T;
+      check(cublasLtMatmulDescSetAttribute(&product_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+                                           sizeof(transposed)),
             "cublasLtMatmulDescSetAttribute");
     }
     const unsigned depths = may_begin_shallow(tile, precision) ? std::size(calls_) : 1;
-    words_ = "cuBLASLt " + std::to_string(cublasLtGetVersion());
+    description_ = "cuBLASLt " + std::to_string(cublasLtGetVersion());
     std::size_t workspace_bytes = 1;
     for (unsigned i = 0; i < depths; ++i) {
       calls_[i] = choose(tile.k >> i);
@@ -129,10 +130,10 @@ class GpuPlan final : public MultiplyPlan {
     for (auto& workspace : workspaces_) workspace = allocate(workspace_bytes);
   }
 
-  const std::string& algorithm() const override { return words_; }
+  const std::string& algorithm() const override { return description_; }
 
   void multiply(const MultiplyArgs&, unsigned, unsigned) const override {
-    throw std::logic_error("a GPU's plan multiplies on no host");
+    throw std::logic_error("a plan for a GPU was used on a host");
   }
 
   void enqueue(const MultiplyArgs& args, CudaStream stream) const override {
@@ -144,15 +145,16 @@ class GpuPlan final : public MultiplyPlan {
     void* const workspace = workspaces_.at(args.workspace).get();
     for (std::uint64_t t = 0; t < args.count; ++t) {
       const TileAt at = args.at[t];
-      multiply_tile(call, a + at.row * a_apart(call.depth), b + at.column * b_apart(args.ldb),
-                    b_layout, c + t * tile_.lanes * c_apart(), args.first, stream, workspace);
+      multiply_tile(call, a + at.row * a_pitch(call.depth), b + at.column * b_pitch(args.ldb),
+                    b_layout, c + t * tile_.lanes * c_pitch(), args.first, stream, workspace);
     }
   }
 
  private:
-  /// What products of one depth take.
+  /// The library's arguments for products of one depth.
   struct Call {
-    std::uint64_t k = 0, depth = 0;  ///< of panels, of factors
+    std::uint64_t k = 0;      ///< depth of the panels
+    std::uint64_t depth = 0;  ///< depth of the factors
     Layout a;
     cublasLtMatmulAlgo_t algorithm;
     std::size_t workspace_bytes = 0;
@@ -162,26 +164,26 @@ class GpuPlan final : public MultiplyPlan {
     for (Call& call : calls_) {
       if (call.k == k) return call;
     }
-    throw std::logic_error("the plan is for other depths");
+    throw std::logic_error("the plan has no call of this depth");
   }
 
-  // The tile that the algorithm is chosen for.
+  // The edges of the tile that the algorithm is chosen for.
   std::uint64_t like_m() const { return tile_.like_m > 0 ? tile_.like_m : tile_.m; }
   std::uint64_t like_n() const { return tile_.like_n > 0 ? tile_.like_n : tile_.n; }
 
-  // Bytes from tile to tile.
-  std::uint64_t a_apart(std::uint64_t depth) const {
-    return tile_.m * a_ld(precision_, depth, false) * panel_bytes_;
+  // Bytes from one tile to the next.
+  std::uint64_t a_pitch(std::uint64_t depth) const {
+    return tile_.m * a_ld(precision_, depth, Backend::cuda) * panel_bytes_;
   }
-  std::uint64_t b_apart(std::uint64_t ldb) const {
+  std::uint64_t b_pitch(std::uint64_t ldb) const {
     return tile_.n * (transposed_b_ ? ldb : 1) * panel_bytes_;
   }
-  std::uint64_t c_apart() const { return tile_.m * tile_.n * sum_bytes_; }
+  std::uint64_t c_pitch() const { return tile_.m * tile_.n * sum_bytes_; }
 
-  /// The matrices of all lanes, `apart` elements from one to the next.
-  Layout in_lanes(Layout of_one, std::uint64_t apart) const {
+  /// The layout of all lanes, with `pitch` elements from one to the next.
+  Layout in_lanes(Layout of_one, std::uint64_t pitch) const {
     const auto lanes = static_cast<std::int32_t>(tile_.lanes);
-    const auto offset = static_cast<std::int64_t>(apart);
+    const auto offset = static_cast<std::int64_t>(pitch);
     check(cublasLtMatrixLayoutSetAttribute(&of_one, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &lanes,
                                            sizeof(lanes)),
           "cublasLtMatrixLayoutSetAttribute");
@@ -191,18 +193,18 @@ class GpuPlan final : public MultiplyPlan {
     return of_one;
   }
 
-  /// As the library sees A, `m` high and `depth` deep, its lanes side by side.
+  /// The library's layout of A, with m rows and `depth` columns; its lanes are side by side.
   Layout layout_of_a(std::uint64_t m, std::uint64_t depth, std::uint64_t lda) const {
     const std::uint64_t of_lane = depth / tile_.lanes;
     return in_lanes(layout(types_.panel, of_lane, m, lda), of_lane);
   }
-  /// As the library sees B, `n` wide and `depth` deep.
+  /// The library's layout of B, with n columns and `depth` rows.
   Layout layout_of_b(std::uint64_t n, std::uint64_t depth, std::uint64_t ldb) const {
     const std::uint64_t of_lane = depth / tile_.lanes;
     return transposed_b_ ? in_lanes(layout(types_.panel, of_lane, n, ldb), of_lane)
                          : in_lanes(layout(types_.panel, n, of_lane, ldb), of_lane * ldb);
   }
-  /// Of a factor for one tile alone.
+  /// The layout of B's factor for only one tile.
   Layout dense_b(std::uint64_t n, std::uint64_t depth) const {
     return layout_of_b(n, depth, transposed_b_ ? depth : n);
   }
@@ -226,35 +228,35 @@ class GpuPlan final : public MultiplyPlan {
           "cublasLtMatmul");
   }
 
-  /// The first algorithm that the library proposes for panels of one tile; a wider B panel is laid
-  /// out alike. Without split sums of K, whose parts come together in an order of their own.
+  /// Chooses the first algorithm that the library proposes for panels of one tile, which also fits
+  /// wider panels of B. Algorithms with split sums of K are excluded, since they add the parts in
+  /// an order of their own.
   Call choose(std::uint64_t k) {
     const std::uint64_t depth = factor_depth(precision_, k);
-    Call call{k, depth, layout_of_a(tile_.m, depth, a_ld(precision_, depth, false)), {}, 0};
-    cublasLtMatmulPreferenceOpaque_t wishes;
-    check(cublasLtMatmulPreferenceInit(&wishes), "cublasLtMatmulPreferenceInit");
-    const auto wish = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
-      check(cublasLtMatmulPreferenceSetAttribute(&wishes, name, &value, sizeof(value)),
+    Call call{k, depth, layout_of_a(tile_.m, depth, a_ld(precision_, depth, Backend::cuda)), {}, 0};
+    cublasLtMatmulPreferenceOpaque_t preference;
+    check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
+      check(cublasLtMatmulPreferenceSetAttribute(&preference, name, &value, sizeof(value)),
             "cublasLtMatmulPreferenceSetAttribute");
     };
-    // Floats on plain cores are faster with what the library proposes for a large product, where
-    // tiles run side by side, without a workspace; on tensor cores and with doubles its proposal
-    // for one tile is.
+    // With fp32, the proposal for a large product without a workspace is the fastest; with tensor
+    // cores and doubles, the proposal for one tile (kernels/MEASUREMENTS.md).
     const bool large = precision_ == Precision::fp32 && std::min(like_m(), like_n()) >= 2048;
-    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-         static_cast<std::uint64_t>(large ? 0 : workspace_of_current_gpu()));
-    wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+           static_cast<std::uint64_t>(large ? 0 : workspace_of_current_gpu()));
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
     const std::uint64_t of_lane = depth / tile_.lanes * panel_bytes_;
     const std::uint64_t b_of_lane = transposed_b_ ? of_lane : of_lane * tile_.n;
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_apart(depth) | b_of_lane));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_apart(depth) | of_lane));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_apart()));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_apart()));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_pitch(depth) | b_of_lane));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_pitch(depth) | of_lane));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(c_pitch()));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(c_pitch()));
 
-    if (!(large && take_one_of(propose(wishes, 4, depth), call)) &&
-        !take_one_of(propose(wishes, 1, depth), call)) {
-      throw std::runtime_error(question(depth) + " found none that does");
+    if (!(large && take_valid(propose(preference, 4, depth), call)) &&
+        !take_valid(propose(preference, 1, depth), call)) {
+      throw std::runtime_error(query_name(depth) + " found no algorithm");
     }
     return call;
   }
@@ -264,7 +266,8 @@ class GpuPlan final : public MultiplyPlan {
     int count = 0;
   };
 
-  std::string question(std::uint64_t depth) const {
+  /// The library's query for an algorithm, for error messages.
+  std::string query_name(std::uint64_t depth) const {
     return std::string("cublasLtMatmulAlgoGetHeuristic for tiles of ")
         .append(std::to_string(like_m()))
         .append(" x ")
@@ -276,34 +279,34 @@ class GpuPlan final : public MultiplyPlan {
         .append(name_of(precision_));
   }
 
-  /// What the library proposes for a product `times` as large in each direction.
-  Proposals propose(cublasLtMatmulPreferenceOpaque_t& wishes, std::uint64_t times,
+  /// The library's proposals for a product that is `times` as large in each dimension.
+  Proposals propose(cublasLtMatmulPreferenceOpaque_t& preference, std::uint64_t times,
                     std::uint64_t depth) {
     const std::uint64_t m = times * like_m(), n = times * like_n(), k = times * depth;
     Layout a = layout_of_a(m, k, k), b = dense_b(n, k);
     Layout c = in_lanes(layout(types_.sum, n, m, n), m * n);
     Proposals proposed;
-    check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &wishes,
+    check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), &product_, &b, &a, &c, &c, &preference,
                                          static_cast<int>(proposed.list.size()),
                                          proposed.list.data(), &proposed.count),
-          question(depth).c_str());
+          query_name(depth).c_str());
     return proposed;
   }
 
-  /// Takes the first that does for a tile; false if none does.
-  bool take_one_of(const Proposals& proposed, Call& call) {
+  /// Takes the first proposal that is valid for one tile. Returns false if none is.
+  bool take_valid(const Proposals& proposed, Call& call) {
     Layout b = dense_b(tile_.n, call.depth);
     for (int i = 0; i < proposed.count; ++i) {
       const cublasLtMatmulHeuristicResult_t& each = proposed.list[static_cast<std::size_t>(i)];
-      cublasLtMatmulHeuristicResult_t here{};
+      cublasLtMatmulHeuristicResult_t checked{};
       if (each.state != CUBLAS_STATUS_SUCCESS ||
           cublasLtMatmulAlgoCheck(handle_.get(), &product_, &b, &call.a, &c_, &c_, &each.algo,
-                                  &here) != CUBLAS_STATUS_SUCCESS ||
-          here.workspaceSize > most_of_one) {
+                                  &checked) != CUBLAS_STATUS_SUCCESS ||
+          checked.workspaceSize > max_workspace_of_one) {
         continue;
       }
       call.algorithm = each.algo;
-      call.workspace_bytes = here.workspaceSize;
+      call.workspace_bytes = checked.workspaceSize;
       return true;
     }
     return false;
@@ -318,7 +321,7 @@ class GpuPlan final : public MultiplyPlan {
           "cublasLtMatmulAlgoConfigGetAttribute");
       return std::to_string(got);
     };
-    words_.append(", k = ")
+    description_.append(", k = ")
         .append(std::to_string(call.k))
         .append(tile_.lanes > 1 ? " in " + std::to_string(tile_.lanes) + " lanes" : "")
         .append(": algorithm ")
@@ -335,12 +338,12 @@ class GpuPlan final : public MultiplyPlan {
   Types types_;
   std::size_t panel_bytes_, sum_bytes_;
   Handle handle_;
-  // The library reads these alone, but its functions do not say so.
+  // Mutable, since the library's functions only read these but do not take const pointers.
   mutable Layout c_;
   mutable cublasLtMatmulDescOpaque_t product_;
-  mutable Call calls_[3];  ///< of tile.k, and what K may begin with: its half and quarter
-  std::array<DeviceMemory, multiply_streams(false)> workspaces_;
-  std::string words_;
+  mutable Call calls_[3];  ///< for tile.k, its half and its quarter
+  std::array<DeviceMemory, multiply_streams(Backend::cuda)> workspaces_;
+  std::string description_;
 };
 
 }  // namespace

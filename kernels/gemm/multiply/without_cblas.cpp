@@ -5,10 +5,10 @@
 namespace shardstream::gemm::cblas {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void reject() {
   throw std::runtime_error(
-      "CPUs cannot multiply matrices in this build (OpenBLAS was not found when it was "
-      "configured): install libopenblas-dev and build again, or use GPUs");
+      "this program cannot multiply matrices on CPUs (OpenBLAS was not found when it was built): "
+      "install libopenblas-dev and build it again, or use GPUs");
 }
 
 }  // namespace
@@ -18,22 +18,22 @@ bool exists() {
 }
 
 Description describe() {
-  refuse();
+  reject();
 }
 
 void set_environment() {}
 
 std::string prepare() {
-  refuse();
+  reject();
 }
 
 void multiply(const Tile&, const float*, std::uint64_t, const float*, std::uint64_t, float*, bool) {
-  refuse();
+  reject();
 }
 
 void multiply(const Tile&, const double*, std::uint64_t, const double*, std::uint64_t, double*,
               bool) {
-  refuse();
+  reject();
 }
 
 }  // namespace shardstream::gemm::cblas

@@ -25,7 +25,7 @@ using Element = std::conditional_t<
         std::conditional_t<P == Precision::fp16, Fp16,
                            std::conditional_t<P == Precision::int8, std::int8_t, float>>>>;
 
-/// The element that has the value, which is one of the precision's.
+/// Converts a value that the precision can represent to an element.
 template <Precision P, class V>
 __device__ Element<P> encoded(V value) {
   if constexpr (P == Precision::bf16) {

@@ -15,12 +15,12 @@
 namespace shardstream::gemm {
 namespace {
 
-constexpr unsigned edge = 32;  // of the blocks that are turned
+constexpr unsigned edge = 32;  // of the blocks that are transposed
 
 using Eight [[gnu::vector_size(32)]] = std::uint32_t;
 
-/// Pairs of rows exchange elements, then pairs of elements, then halves.
-[[gnu::always_inline]] inline void turn_eight(Eight (&x)[8]) {
+/// Transposes 8 x 8 elements: pairs of rows exchange elements, then pairs of elements, then halves.
+[[gnu::always_inline]] inline void transpose_eight(Eight (&x)[8]) {
   constexpr Eight low1 = {0, 8, 1, 9, 4, 12, 5, 13}, high1 = {2, 10, 3, 11, 6, 14, 7, 15};
   constexpr Eight low2 = {0, 1, 8, 9, 4, 5, 12, 13}, high2 = {2, 3, 10, 11, 6, 7, 14, 15};
   constexpr Eight low4 = {0, 1, 2, 3, 8, 9, 10, 11}, high4 = {4, 5, 6, 7, 12, 13, 14, 15};
@@ -42,10 +42,11 @@ using Eight [[gnu::vector_size(32)]] = std::uint32_t;
   for (unsigned i = 0; i < 8; ++i) x[i] = y[i];
 }
 
-/// A whole block of elements of 4 bytes. Memory is asked for the block behind it, since it does not
-/// foresee a walk over parts of rows.
+/// Transposes a whole block of 4-byte elements. It prefetches the next block, since hardware does
+/// not prefetch for a walk over parts of rows.
 SHARDSTREAM_VECTOR_CLONES
-void turn_block(const std::uint32_t* from, std::uint64_t ld, std::uint32_t (*turned)[edge]) {
+void transpose_block(const std::uint32_t* from, std::uint64_t ld,
+                     std::uint32_t (*transposed)[edge]) {
   for (unsigned j = 0; j < edge; ++j) {
     __builtin_prefetch(from + (edge + j) * ld);
     __builtin_prefetch(from + (edge + j) * ld + edge - 1);
@@ -56,20 +57,21 @@ void turn_block(const std::uint32_t* from, std::uint64_t ld, std::uint32_t (*tur
       for (unsigned row = 0; row < 8; ++row) {
         std::memcpy(&x[row], from + (j + row) * ld + i, sizeof(x[row]));
       }
-      turn_eight(x);
+      transpose_eight(x);
       for (unsigned row = 0; row < 8; ++row) {
-        std::memcpy(&turned[i + row][j], &x[row], sizeof(x[row]));
+        std::memcpy(&transposed[i + row][j], &x[row], sizeof(x[row]));
       }
     }
   }
 }
 
-/// Hands out the transpose of `from`, which has `columns` rows of `rows` elements: take(r, c, line,
-/// width) is given `width` elements of row r from column c on. Block by block, turned in a buffer
-/// that the first-level cache holds.
+/// Passes the transpose of `from`, which has `columns` rows of `rows` elements, to `take`: a call
+/// take(r, c, line, width) gets `width` elements of row r from column c on. Works block by block,
+/// in a buffer in the first-level cache.
 template <class T, class Take>
-void turn(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns, Take&& take) {
-  T turned[edge][edge];
+void for_transposed(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns,
+                    Take&& take) {
+  T transposed[edge][edge];
   for (std::uint64_t r = rows.begin; r < rows.end; r += edge) {
     const std::uint64_t height = std::min<std::uint64_t>(edge, rows.end - r);
     for (std::uint64_t c = 0; c < columns; c += edge) {
@@ -77,20 +79,21 @@ void turn(const T* from, std::uint64_t ld, Rows rows, std::uint64_t columns, Tak
       bool done = false;
       if constexpr (std::is_same_v<T, std::uint32_t>) {
         done = height == edge && width == edge;
-        if (done) turn_block(from + c * ld + r, ld, turned);
+        if (done) transpose_block(from + c * ld + r, ld, transposed);
       }
       for (std::uint64_t j = 0; j < width && !done; ++j) {
         const T* line = from + (c + j) * ld + r;
-        for (std::uint64_t i = 0; i < height; ++i) turned[i][j] = line[i];
+        for (std::uint64_t i = 0; i < height; ++i) transposed[i][j] = line[i];
       }
-      for (std::uint64_t i = 0; i < height; ++i) take(r + i, c, turned[i], width);
+      for (std::uint64_t i = 0; i < height; ++i) take(r + i, c, transposed[i], width);
     }
   }
 }
 
-constexpr std::uint64_t centred_at_once = 512;  // as doubles, in the first-level cache
+constexpr std::uint64_t centred_at_once = 512;  // doubles in the first-level cache
 
-/// As doubles; shift and scale, null if there is none, are one each or one an element.
+/// Converts elements to doubles, subtracts the shift and multiplies by the scale; null means none.
+/// `one`: all elements have the same shift and scale; otherwise each has its own.
 template <class T>
 SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line, const double* __restrict shift,
                                       const double* __restrict scale, bool one, std::uint64_t width,
@@ -110,50 +113,51 @@ SHARDSTREAM_VECTOR_CLONES void centre(const T* __restrict line, const double* __
   }
 }
 
-/// Some neighbouring elements of the panel's row r, from column c on; at most `centred_at_once` if
-/// they are shifted or scaled.
+/// Writes some neighbouring elements of the panel's row r, from column c on; at most
+/// `centred_at_once` if they are shifted or scaled.
 template <class T>
-void put(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
-         std::uint64_t width) {
+void convert(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, const T* line,
+             std::uint64_t width) {
   auto* const to = static_cast<std::byte*>(args.panel) +
-                   (r * args.ld + c) * panel_element_bytes(args.precision, true);
+                   (r * args.ld + c) * panel_element_bytes(args.precision, Backend::host);
   if (args.shift == nullptr && args.scale == nullptr) {
-    (void)round_elements(args.from, args.precision, true, line, width, to);
+    (void)round_elements(args.from, args.precision, Backend::host, line, width, to);
     return;
   }
   double centred[centred_at_once];
   const std::uint64_t variable = args.by_row ? r : c;
   centre(line, args.shift != nullptr ? args.shift + variable : nullptr,
          args.scale != nullptr ? args.scale + variable : nullptr, args.by_row, width, centred);
-  (void)round_elements(ElementType::f64, args.precision, true, centred, width, to);
+  (void)round_elements(ElementType::f64, args.precision, Backend::host, centred, width, to);
 }
 
 template <class T>
-void put_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
+void convert_row(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t columns) {
   const T* const line = static_cast<const T*>(args.raw) + r * args.columns;
   const bool centred = args.shift != nullptr || args.scale != nullptr;
   const std::uint64_t step = centred ? centred_at_once : columns;
   for (std::uint64_t c = 0; c < columns; c += step) {
-    put(args, r, c, line + c, std::min(step, columns - c));
+    convert(args, r, c, line + c, std::min(step, columns - c));
   }
 }
 
 void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
-  if (!takes(args.precision, args.from)) throw std::logic_error("int8 panels are made of i8 alone");
+  if (!takes(args.precision, args.from)) {
+    throw std::logic_error("an int8 panel can only be made from i8");
+  }
   const Rows rows = rows_of(args.rows, part, parts);
   const Rows valid = {rows.begin, std::max(rows.begin, std::min(rows.end, args.valid_rows))};
   const std::uint64_t columns = std::min(args.columns, args.valid_columns);
   with_element_type(args.from, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (args.transpose) {
-      return turn(static_cast<const T*>(args.raw), args.rows, valid, columns,
-                  [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
-                    put(args, r, c, line, width);
-                  });
+      return for_transposed(static_cast<const T*>(args.raw), args.rows, valid, columns,
+                            [&](std::uint64_t r, std::uint64_t c, const T* line,
+                                std::uint64_t width) { convert(args, r, c, line, width); });
     }
-    for (std::uint64_t r = valid.begin; r < valid.end; ++r) put_row<T>(args, r, columns);
+    for (std::uint64_t r = valid.begin; r < valid.end; ++r) convert_row<T>(args, r, columns);
   });
-  const std::size_t element = panel_element_bytes(args.precision, true);
+  const std::size_t element = panel_element_bytes(args.precision, Backend::host);
   for (std::uint64_t r = rows.begin; r < rows.end; ++r) {
     const std::uint64_t first = r < args.valid_rows ? columns : 0;
     std::memset(static_cast<std::byte*>(args.panel) + (r * args.ld + first) * element, 0,
@@ -161,7 +165,7 @@ void canonicalize(const CanonicalizeArgs& args, unsigned part, unsigned parts) {
   }
 }
 
-/// Calls f with an element of `bytes` bytes.
+/// Calls f with an unsigned integer of `bytes` bytes.
 template <class F>
 void with_bytes(unsigned bytes, F&& f) {
   switch (bytes) {
@@ -174,25 +178,27 @@ void with_bytes(unsigned bytes, F&& f) {
     case 8:
       return f(std::uint64_t{});
     default:
-      throw std::logic_error("no element has as many bytes");
+      throw std::logic_error("no element has this number of bytes");
   }
 }
 
 void transpose(const TransposeArgs& args, unsigned part, unsigned parts) {
   with_bytes(args.element_bytes, [&](auto element) {
     using T = decltype(element);
-    turn(static_cast<const T*>(args.from), args.ld, rows_of(args.columns, part, parts), args.rows,
-         [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
-           T* const to = static_cast<T*>(args.to) + r * args.ld_to + c;
-           std::memcpy(to, line, width * sizeof(T));
-           // The row's next part is written when all rows of this block are.
-           __builtin_prefetch(to + edge, 1);
-           __builtin_prefetch(to + 2 * edge - 1, 1);
-         });
+    for_transposed(static_cast<const T*>(args.from), args.ld, rows_of(args.columns, part, parts),
+                   args.rows,
+                   [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+                     T* const to = static_cast<T*>(args.to) + r * args.ld_to + c;
+                     std::memcpy(to, line, width * sizeof(T));
+                     // The next part of this row is written after all rows of this block.
+                     __builtin_prefetch(to + edge, 1);
+                     __builtin_prefetch(to + 2 * edge - 1, 1);
+                   });
   });
 }
 
-/// Parts take blocks of rows in turns, since later rows have more below the diagonal.
+/// Blocks of rows are dealt to the parts in turn, since later rows have more elements below the
+/// diagonal.
 void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
   with_bytes(args.element_bytes, [&](auto element) {
     using T = decltype(element);
@@ -200,24 +206,25 @@ void mirror(const MirrorArgs& args, unsigned part, unsigned parts) {
     for (std::uint64_t first = std::uint64_t{part} * edge; first < args.edge;
          first += std::uint64_t{parts} * edge) {
       const Rows rows = {first, std::min<std::uint64_t>(first + edge, args.edge)};
-      turn(tile, args.ld, rows, rows.end,
-           [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
-             if (c < r) {
-               std::memcpy(tile + r * args.ld + c, line, std::min(width, r - c) * sizeof(T));
-             }
-           });
+      for_transposed(tile, args.ld, rows, rows.end,
+                     [&](std::uint64_t r, std::uint64_t c, const T* line, std::uint64_t width) {
+                       if (c < r) {
+                         std::memcpy(tile + r * args.ld + c, line,
+                                     std::min(width, r - c) * sizeof(T));
+                       }
+                     });
     }
   });
 }
 
 void zero(const ZeroArgs& args, unsigned part, unsigned parts) {
-  if (args.bytes == 0) return;  // there may be no memory either
+  if (args.bytes == 0) return;  // `data` may be null then
   const Rows bytes = rows_of(args.bytes, part, parts);
   std::memset(static_cast<std::byte*>(args.data) + bytes.begin, 0, bytes.end - bytes.begin);
 }
 
-/// Each part has some of many rows, or some words of every row.
-void sum_words(const WordSumArgs& args, unsigned part, unsigned parts) {
+/// With many rows, a part sums some of them; otherwise it sums some words of every row.
+void add_word_checksums(const WordChecksumArgs& args, unsigned part, unsigned parts) {
   const bool many = args.rows >= parts;
   const Rows rows = many ? rows_of(args.rows, part, parts) : Rows{0, args.rows};
   const Rows words =
@@ -226,7 +233,7 @@ void sum_words(const WordSumArgs& args, unsigned part, unsigned parts) {
   const auto* const first = static_cast<const std::byte*>(args.data) + begin;
   std::uint64_t sum = 0;
   for (std::uint64_t row = rows.begin; row < rows.end; ++row) {
-    sum += word_sum(first + row * args.apart, end - begin);
+    sum += word_checksum(first + row * args.pitch, end - begin);
   }
   std::atomic_ref(*args.sum).fetch_add(sum, std::memory_order_relaxed);
 }
@@ -261,10 +268,10 @@ void finish(const FinishArgs& args, unsigned part, unsigned parts) {
 
 }  // namespace
 
-PanelWork panel_work(ElementType from, Precision precision, bool on_host, bool transpose,
+PanelWork panel_work(ElementType from, Precision precision, Backend backend, bool transpose,
                      bool centred) {
-  const bool as_panel = stored_as_panel(from, precision, on_host);
-  if (centred || (!as_panel && !readers_round(from, precision, on_host))) {
+  const bool as_panel = stored_as_panel(from, precision, backend);
+  if (centred || (!as_panel && !readers_round(from, precision, backend))) {
     return PanelWork::canonicalize;
   }
   return transpose ? PanelWork::transpose : PanelWork::none;
@@ -282,8 +289,8 @@ Kernel<MirrorArgs> mirror_kernel() {
 Kernel<ZeroArgs> zero_kernel() {
   return {"gemm_zero", zero, with_cuda<cuda::zero>()};
 }
-Kernel<WordSumArgs> word_sum_kernel() {
-  return {"gemm_word_sum", sum_words, with_cuda<cuda::sum_words>()};
+Kernel<WordChecksumArgs> word_checksum_kernel() {
+  return {"gemm_word_checksum", add_word_checksums, with_cuda<cuda::add_word_checksums>()};
 }
 Kernel<FinishArgs> finish_kernel() {
   return {"gemm_finish", finish, with_cuda<cuda::finish>()};

@@ -14,19 +14,19 @@ constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return (a + b - 1) / b;
 }
 
-/// Neighbouring elements, which a thread moves at once.
+/// Neighbouring elements that a thread moves at once.
 template <class T, unsigned Width>
 struct alignas(Width * sizeof(T) < 16 ? Width * sizeof(T) : 16) Pack {
   T element[Width];
 };
 
-/// Whether rows of `ld` elements from `data` can be taken in Packs of four.
+/// Whether rows of `ld` elements from `data` on can be read in Packs of four.
 template <class T>
 bool in_fours(const void* data, std::uint64_t ld) {
   return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, 4>) == 0 && ld % 4 == 0;
 }
 
-/// A block of threads takes `threads` packs of one row.
+/// Each block of threads processes `threads` packs of one row.
 struct Grid {
   std::uint64_t rows, columns, blocks_a_row;
   unsigned blocks() const { return static_cast<unsigned>(rows * blocks_a_row); }
@@ -45,7 +45,7 @@ __device__ Place place_in(const Grid& grid, unsigned width) {
   return {row, column, column < grid.columns};
 }
 
-/// The panel's element for a stored one at (row, column).
+/// Makes the panel's element from a stored one.
 template <Precision P>
 struct Rounded {
   template <class T>
@@ -54,7 +54,7 @@ struct Rounded {
   }
 };
 
-/// The same with shift and scale, and with zeros where the panel is not valid.
+/// Makes the panel's element with shift and scale, and zeros in the invalid part of the panel.
 template <Precision P>
 struct Centred {
   const double *shift, *scale;
@@ -99,14 +99,14 @@ __global__ void __launch_bounds__(threads)
   *reinterpret_cast<Pack<To, Width>*>(to + at.row * ld + at.column) = out;
 }
 
-constexpr unsigned edge = 64;  // of the squares that a block of threads turns
+constexpr unsigned edge = 64;  // of the squares that a block of threads transposes
 
-/// to[r][c] = from[c][r] for rows x columns of `to`, through a square in shared memory whose rows
-/// are one longer, so that its columns lie in different banks.
+/// Sets to[r][c] = from[c][r] for rows x columns of `to`, through a square in shared memory. Its
+/// rows are one element longer, so that the elements of a column are in different banks.
 template <class T, class To, class Make>
 __global__ void __launch_bounds__(threads)
-    turn(const T* from, std::uint64_t ld_from, To* to, std::uint64_t rows, std::uint64_t columns,
-         std::uint64_t ld, Make make) {
+    transpose_squares(const T* from, std::uint64_t ld_from, To* to, std::uint64_t rows,
+                      std::uint64_t columns, std::uint64_t ld, Make make) {
   __shared__ To square[edge][edge + 1];
   const std::uint64_t across = ceil_div(rows, edge);
   const std::uint64_t r0 = blockIdx.x % across * edge, c0 = blockIdx.x / across * edge;
@@ -125,19 +125,20 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T, class To, class Make>
-void turn_all(const T* from, std::uint64_t ld_from, To* to, std::uint64_t rows,
-              std::uint64_t columns, std::uint64_t ld, const Make& make, CudaStream stream) {
+void transpose_all(const T* from, std::uint64_t ld_from, To* to, std::uint64_t rows,
+                   std::uint64_t columns, std::uint64_t ld, const Make& make, CudaStream stream) {
   const std::uint64_t blocks = ceil_div(rows, edge) * ceil_div(columns, edge);
-  turn<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(from, ld_from, to, rows, columns, ld,
-                                                              make);
+  transpose_squares<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(from, ld_from, to, rows,
+                                                                           columns, ld, make);
 }
 
-/// `Dense` makes may see a panel without gaps as one long row.
+/// If `Dense`, `make` does not depend on row and column, so that a dense panel is treated as one
+/// row.
 template <bool Dense, class T, class To, class Make>
 void convert_all(const CanonicalizeArgs& args, const T* raw, To* panel, const Make& make,
                  CudaStream stream) {
   if (args.transpose) {
-    return turn_all(raw, args.rows, panel, args.rows, args.columns, args.ld, make, stream);
+    return transpose_all(raw, args.rows, panel, args.rows, args.columns, args.ld, make, stream);
   }
   const bool dense = Dense && args.ld == args.columns;
   const std::uint64_t rows = dense ? 1 : args.rows;
@@ -163,10 +164,9 @@ void canonicalize_as(const CanonicalizeArgs& args, CudaStream stream) {
       Centred<P>{args.shift, args.scale, args.by_row, args.valid_rows, args.valid_columns}, stream);
 }
 
-/// PerWord elements of 4 / PerWord bytes in a word, turned: word i becomes the i-th elements of
-/// all.
+/// Transposes PerWord words of PerWord elements each: word i gets the i-th element of every word.
 template <unsigned PerWord>
-__device__ void turn_words(std::uint32_t (&word)[PerWord]) {
+__device__ void transpose_words(std::uint32_t (&word)[PerWord]) {
   if constexpr (PerWord == 2) {
     const std::uint32_t first = __byte_perm(word[0], word[1], 0x5410);
     word[1] = __byte_perm(word[0], word[1], 0x7632);
@@ -186,13 +186,13 @@ __device__ void turn_words(std::uint32_t (&word)[PerWord]) {
 
 constexpr unsigned warp = 32;
 
-/// turn() for narrow elements, a word of them at a time: a block turns warp x warp squares of
-/// PerWord x PerWord elements. Sizes are in words, of PerWord rows or columns; ld in words of a
-/// row.
+/// Like transpose_squares(), but for narrow elements, one word at a time. A block transposes warp x
+/// warp squares of PerWord x PerWord elements. Sizes and leading dimensions are in words of PerWord
+/// elements.
 template <unsigned PerWord>
 __global__ void __launch_bounds__(threads)
-    turn_narrow(const std::uint32_t* from, std::uint64_t ld_from, std::uint32_t* to,
-                std::uint64_t rows, std::uint64_t columns, std::uint64_t ld) {
+    transpose_narrow(const std::uint32_t* from, std::uint64_t ld_from, std::uint32_t* to,
+                     std::uint64_t rows, std::uint64_t columns, std::uint64_t ld) {
   __shared__ std::uint32_t square[PerWord][warp][warp + 1];
   const std::uint64_t across = ceil_div(rows, warp);
   const std::uint64_t r0 = blockIdx.x % across * warp, c0 = blockIdx.x / across * warp;
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(threads)
     for (unsigned j = 0; j < PerWord; ++j) {
       word[j] = from[((c0 + i) * PerWord + j) * ld_from + r0 + x];
     }
-    turn_words<PerWord>(word);
+    transpose_words<PerWord>(word);
 #pragma unroll
     for (unsigned j = 0; j < PerWord; ++j) square[j][x][i] = word[j];
   }
@@ -229,17 +229,17 @@ void transpose_as(const TransposeArgs& args, CudaStream stream) {
         args.rows % per_word == 0 && args.columns % per_word == 0) {
       const std::uint64_t rows = args.columns / per_word, columns = args.rows / per_word;
       const std::uint64_t blocks = ceil_div(rows, warp) * ceil_div(columns, warp);
-      turn_narrow<per_word><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+      transpose_narrow<per_word><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
           static_cast<const std::uint32_t*>(args.from), args.ld / per_word,
           static_cast<std::uint32_t*>(args.to), rows, columns, args.ld_to / per_word);
       return;
     }
   }
-  turn_all(static_cast<const T*>(args.from), args.ld, static_cast<T*>(args.to), args.columns,
-           args.rows, args.ld_to, Unchanged{}, stream);
+  transpose_all(static_cast<const T*>(args.from), args.ld, static_cast<T*>(args.to), args.columns,
+                args.rows, args.ld_to, Unchanged{}, stream);
 }
 
-/// A block takes a square below the diagonal, or on it.
+/// One block per square below or on the diagonal.
 template <class T>
 __global__ void __launch_bounds__(threads)
     mirror_squares(T* tile, std::uint64_t size, std::uint64_t ld, std::uint64_t across) {
@@ -303,7 +303,7 @@ void finish_as(const FinishArgs& args, CudaStream stream) {
   }
 }
 
-/// Adds up the warp's sums and adds the total to *sum: whole numbers, whose order does not matter.
+/// Adds the values of a warp to *sum. They are integers, so their order does not matter.
 __device__ void add_warp(std::uint64_t value, std::uint64_t* sum) {
 #pragma unroll
   for (unsigned distance = 16; distance > 0; distance /= 2) {
@@ -315,17 +315,17 @@ __device__ void add_warp(std::uint64_t value, std::uint64_t* sum) {
 }
 
 constexpr unsigned flight = 8;  // loads of a thread before it uses the first
-constexpr unsigned rounds = 8;  // so that a warp, which ends with an atomic, has 32 KiB
+constexpr unsigned rounds = 8;  // a warp sums 32 KiB before it ends with an atomic
 constexpr std::uint64_t pairs_a_block = std::uint64_t{threads} * flight * rounds;
-constexpr std::uint64_t most_rows = 4096;  // side by side, beyond which each block has several
+constexpr std::uint64_t max_rows = 4096;  // side by side; with more rows, a block sums several
 
 __global__ void __launch_bounds__(threads)
-    sum_pairs(const ulonglong2* pairs, std::uint64_t count, std::uint64_t rows, std::uint64_t apart,
+    sum_pairs(const ulonglong2* pairs, std::uint64_t count, std::uint64_t rows, std::uint64_t pitch,
               std::uint64_t* sum) {
   std::uint64_t mine = 0;
   const std::uint64_t begin = blockIdx.x * pairs_a_block + threadIdx.x;
   for (std::uint64_t row = blockIdx.y; row < rows; row += gridDim.y) {
-    const ulonglong2* const here = pairs + row * apart;
+    const ulonglong2* const here = pairs + row * pitch;
     for (unsigned round = 0; round < rounds; ++round) {
       const std::uint64_t first = begin + round * std::uint64_t{threads} * flight;
       if (first - threadIdx.x >= count) break;
@@ -342,7 +342,7 @@ __global__ void __launch_bounds__(threads)
   add_warp(mine, sum);
 }
 
-/// A word a thread, byte by byte: for what is not aligned, and for a tail.
+/// One word per thread, read byte by byte: for unaligned data, and for the end of a row.
 __global__ void __launch_bounds__(threads)
     sum_bytes(const std::uint8_t* data, std::uint64_t bytes, std::uint64_t* sum) {
   const std::uint64_t first = (std::uint64_t{blockIdx.x} * threads + threadIdx.x) * 8;
@@ -368,7 +368,7 @@ void canonicalize(const CanonicalizeArgs& args, CudaStream stream) {
       if constexpr (can_round<to, T>) {
         canonicalize_as<to, T>(args, stream);
       } else {
-        throw std::logic_error("int8 panels are made of i8 alone");
+        throw std::logic_error("an int8 panel can only be made from i8");
       }
     });
   });
@@ -386,7 +386,7 @@ void transpose(const TransposeArgs& args, CudaStream stream) {
     case 8:
       return transpose_as<std::uint64_t>(args, stream);
     default:
-      throw std::logic_error("no element has as many bytes");
+      throw std::logic_error("no element has this number of bytes");
   }
 }
 
@@ -398,32 +398,32 @@ void mirror(const MirrorArgs& args, CudaStream stream) {
     case 8:
       return mirror_as<std::uint64_t>(args, stream);
     default:
-      throw std::logic_error("no tile has elements of as many bytes");
+      throw std::logic_error("no tile has elements with this number of bytes");
   }
 }
 
 void zero(const ZeroArgs& args, CudaStream stream) {
-  cudaMemsetAsync(args.data, 0, args.bytes, stream);  // whoever launches reads the last error
+  cudaMemsetAsync(args.data, 0, args.bytes, stream);  // the caller of a launch checks for errors
 }
 
-void sum_words(const WordSumArgs& args, CudaStream stream) {
+void add_word_checksums(const WordChecksumArgs& args, CudaStream stream) {
   constexpr std::uint64_t pair = sizeof(ulonglong2);
   const auto* bytes = static_cast<const std::uint8_t*>(args.data);
   const bool one = args.rows == 1;
   const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % pair == 0 &&
-                       (one || (args.bytes % pair == 0 && args.apart % pair == 0));
+                       (one || (args.bytes % pair == 0 && args.pitch % pair == 0));
   const std::uint64_t pairs = aligned ? args.bytes / pair : 0;
   if (pairs > 0 && args.rows > 0) {
     const dim3 blocks(static_cast<unsigned>(ceil_div(pairs, pairs_a_block)),
-                      static_cast<unsigned>(args.rows < most_rows ? args.rows : most_rows));
+                      static_cast<unsigned>(args.rows < max_rows ? args.rows : max_rows));
     sum_pairs<<<blocks, threads, 0, stream>>>(reinterpret_cast<const ulonglong2*>(bytes), pairs,
-                                              args.rows, args.apart / pair, args.sum);
+                                              args.rows, args.pitch / pair, args.sum);
   }
   const std::uint64_t rest = args.bytes - pairs * pair;
   if (rest == 0) return;
   for (std::uint64_t row = 0; row < args.rows; ++row) {
     sum_bytes<<<static_cast<unsigned>(ceil_div(rest, threads * 8)), threads, 0, stream>>>(
-        bytes + row * args.apart + (args.bytes - rest), rest, args.sum);
+        bytes + row * args.pitch + (args.bytes - rest), rest, args.sum);
   }
 }
 

@@ -1,5 +1,5 @@
-// Rounding of stored elements to the precision of a panel: the same integer arithmetic on the host
-// and on a GPU, hence the same bits. NaN becomes the canonical quiet NaN.
+// Rounds stored elements to the precision of a panel. The host and the GPU use the same integer
+// arithmetic, so the bits are the same. NaN becomes the canonical quiet NaN.
 #pragma once
 
 #include <bit>
@@ -35,12 +35,13 @@ decltype(auto) with_precision(Precision precision, F&& f) {
 
 namespace detail {
 
-/// A float next to x whose last bit is 1 unless it is x itself. What is rounded to fewer bits after
-/// that is rounded as if from x: the last bit keeps a tie from arising and one from getting lost.
+/// Rounds x to odd: the result is x itself if it is a float, else the neighbouring float whose last
+/// bit is 1. Rounding the result to fewer bits gives the same as rounding x directly, since the
+/// last bit neither creates nor hides a tie.
 constexpr float odd_float(double x) {
   const auto nearest = static_cast<float>(x);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
-  // As whole numbers sizes have the order of the values, also beside infinity; NaN has one size.
+  // As integers, magnitudes have the order of the values, infinity included.
   const auto magnitude = [](double y) { return std::bit_cast<std::int64_t>(y) & INT64_MAX; };
   const std::int64_t beyond = magnitude(static_cast<double>(nearest)) - magnitude(x);
   const bool is_nan = x != x;
@@ -60,7 +61,8 @@ constexpr float odd_float(std::int8_t x) {
 constexpr float odd_float(std::int32_t x) {
   return odd_float(static_cast<double>(x));
 }
-/// More than 53 bits: the lowest eleven leave their mark in the twelfth, then a double is exact.
+/// If there are more than 53 bits, bit 11 is set if one of the lowest eleven bits is set. The
+/// double is then exact.
 constexpr float odd_float(std::int64_t x) {
   const std::uint64_t size =
       x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
@@ -70,36 +72,36 @@ constexpr float odd_float(std::int64_t x) {
   return odd_float(x < 0 ? -exact : exact);
 }
 
-// Selections are masks: compilers do not make vectors of floating-point comparisons and sums under
-// a condition.
+/// `yes` or `no`, with masks, since compilers do not vectorise conditional floating-point code.
 constexpr std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
   const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
   return (yes & mask) | (no & ~mask);
 }
 
-/// `rounded_bits` unless x was NaN.
+/// The float with these bits, or the canonical NaN if x is NaN.
 constexpr float canonical(float x, std::uint32_t rounded_bits) {
   const bool is_nan = (std::bit_cast<std::uint32_t>(x) & 0x7fffffffu) > 0x7f800000u;
   return std::bit_cast<float>(select(is_nan, 0x7fc00000u, rounded_bits));
 }
 
-/// 10 bits behind the point, ties away from zero, as cvt.rna.tf32 does.
+/// Rounds to 10 fraction bits, ties away from zero, like cvt.rna.tf32.
 constexpr float to_tf32(float x) {
   return canonical(x, (std::bit_cast<std::uint32_t>(x) + 0x1000u) & ~0x1fffu);
 }
 
-/// 7 bits behind the point, ties to even.
+/// Rounds to 7 fraction bits, ties to even.
 constexpr float to_bf16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   return canonical(x, (bits + 0x7fffu + ((bits >> 16) & 1u)) & ~0xffffu);
 }
 
-/// 10 bits behind the point, but none below 2^-24; from 65520 on infinity; ties to even.
+/// Rounds to 10 fraction bits, but to no bits below 2^-24, ties to even. 65520 and more become
+/// infinity.
 constexpr float to_fp16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = bits & 0x80000000u, size = bits & 0x7fffffffu;
   const std::uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u)) & ~0x1fffu;
-  // The last bit of a float from 0.5 to 1 is 2^-24, so that the addition rounds to it.
+  // The last bit of a float from 0.5 to 1 is 2^-24, so the addition rounds to it.
   const float shifted = std::bit_cast<float>(size) + 0.5f;
   const auto subnormal = std::bit_cast<std::uint32_t>(shifted - 0.5f);
   const std::uint32_t finite = select(size < 0x38800000u, subnormal, normal);       // 2^-14
@@ -107,25 +109,26 @@ constexpr float to_fp16(float x) {
   return canonical(x, sign | rounded);
 }
 
-/// The tf32 nearest to x, or the largest that is finite where x is; what is left of x is exact.
+/// The tf32 nearest to x, or the largest finite one if x is finite. The remainder is exact.
 constexpr float high_part(float x) {
   const auto nearest = std::bit_cast<std::uint32_t>(to_tf32(x));
   const bool is_infinite = (nearest & 0x7fffffffu) == 0x7f800000u;
   return std::bit_cast<float>(
       select(is_infinite, std::bit_cast<std::uint32_t>(x) & ~0x1fffu, nearest));
 }
+/// The remainder x - high, rounded to tf32.
 constexpr float low_part(float x, float high) {
   return to_tf32(x - high);
 }
 
 }  // namespace detail
 
-/// Whether rounded<P>(T) exists.
+/// Whether rounded<P>(T) is defined.
 template <Precision P, class T>
 inline constexpr bool can_round = P != Precision::int8 || std::is_same_v<T, std::int8_t>;
 
-/// x in the panel's precision, rounded once, to nearest; of bf16, fp16 and int8 the float of that
-/// value.
+/// x rounded once to the panel's precision, to nearest. For bf16, fp16 and int8, the result is a
+/// float with that value.
 template <Precision P, class T>
 requires(can_round<P, T>) constexpr auto rounded(T x) {
   if constexpr (P == Precision::fp64) {
@@ -141,8 +144,8 @@ requires(can_round<P, T>) constexpr auto rounded(T x) {
   }
 }
 
-/// Calls f(std::type_identity<T>{}) with the C++ type of C's elements where sums are rounded to
-/// them: with all precisions but int8, else throws std::logic_error.
+/// Calls f(std::type_identity<T>{}) with the C++ type of C's elements. Throws std::logic_error for
+/// int8, whose sums are not rounded.
 template <class F>
 void with_rounded_type(Precision precision, F&& f) {
   switch (accumulator_type(precision)) {
@@ -155,10 +158,10 @@ void with_rounded_type(Precision precision, F&& f) {
   }
 }
 
-/// An element of C that is a correlation, without what rounding has done to it: CovarianceArgs.
+/// The correlation x without the effect of rounding, as CovarianceArgs describes.
 template <class T>
 constexpr T correlation(T x, bool on_diagonal) {
-  if (x - x != 0) return x;  // is not finite
+  if (x - x != 0) return x;  // not finite
   if (x > 1 || (on_diagonal && x > 0)) return 1;
   return x < -1 ? -1 : x;
 }

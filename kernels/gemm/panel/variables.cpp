@@ -12,7 +12,7 @@
 namespace shardstream::gemm {
 namespace {
 
-constexpr unsigned width = 4;  // spelled out: compilers make no vectors of sums of doubles
+constexpr unsigned width = 4;  // explicit, since compilers do not vectorise sums of doubles
 using Doubles [[gnu::vector_size(width * sizeof(double))]] = double;
 
 template <class T>
@@ -32,13 +32,13 @@ struct Moment {
   }
 };
 
-constexpr std::uint64_t together = 512;  // columns whose sums the nearest cache holds
+constexpr std::uint64_t together = 512;  // columns whose sums fit in the nearest cache
 
 struct Moments {
   double sums[together], squares[together];
 };
 
-/// Adds `samples` rows of up to `together` columns, in order.
+/// Adds `samples` rows of up to `together` columns in order.
 template <class T>
 [[gnu::always_inline]] inline void add_rows(const T* x, std::uint64_t ld, std::uint64_t samples,
                                             std::uint64_t columns, Moments& to) {
@@ -63,11 +63,11 @@ template <class T>
   }
 }
 
-/// Of B's columns [begin, end), samples [first, end of them).
+/// Adds samples of B's columns.
 template <class T>
 SHARDSTREAM_VECTOR_CLONES void add_columns(const VariableSumsArgs& args, Rows variables,
                                            Rows samples) {
-  constexpr std::uint64_t step = 8;  // rows whose elements arrive side by side
+  constexpr std::uint64_t step = 8;  // rows that are read together
   const T* const panel = static_cast<const T*>(args.panel);
   Moments some;
   for (std::uint64_t v = variables.begin; v < variables.end; v += together) {
@@ -84,8 +84,8 @@ SHARDSTREAM_VECTOR_CLONES void add_columns(const VariableSumsArgs& args, Rows va
   }
 }
 
-/// Of A's rows [begin, end): some of them side by side, so that additions need not wait for one
-/// another.
+/// Adds samples of A's rows. Several rows are summed side by side, so that additions do not wait
+/// for one another.
 template <class T>
 void add_rows_of_a(const VariableSumsArgs& args, Rows variables, Rows samples) {
   constexpr std::uint64_t beside = 8;
@@ -114,7 +114,7 @@ void add_samples(const VariableSumsArgs& args, Rows variables) {
   }
 }
 
-/// On a host panels are doubles with fp64, else floats.
+/// A host's panels have doubles for fp64, else floats.
 void variable_sums(const VariableSumsArgs& args, unsigned part, unsigned parts) {
   const Rows variables = rows_of(args.variables, part, parts);
   if (args.first) {
@@ -136,7 +136,7 @@ void settle(const SettleArgs& args, unsigned part, unsigned parts) {
   }
 }
 
-/// One row; `column_sums` null: nothing is subtracted.
+/// Converts one row. If `column_sums` is null, nothing is subtracted.
 template <class T>
 SHARDSTREAM_VECTOR_CLONES void covariance_row(T* row, const double* column_sums,
                                               const double* column_factors, double row_share,
@@ -150,9 +150,9 @@ SHARDSTREAM_VECTOR_CLONES void covariance_row(T* row, const double* column_sums,
 }
 
 double largest(const double* factors, std::uint64_t count) {
-  double most = 0;
-  for (std::uint64_t i = 0; i < count; ++i) most = factors[i] > most ? factors[i] : most;
-  return most;
+  double max = 0;
+  for (std::uint64_t i = 0; i < count; ++i) max = factors[i] > max ? factors[i] : max;
+  return max;
 }
 
 void covariance(const CovarianceArgs& args, unsigned part, unsigned parts) {

@@ -6,7 +6,7 @@ namespace shardstream::gemm::cuda {
 namespace {
 
 constexpr unsigned warp = 32, lanes = 32, threads = warp * lanes;
-constexpr unsigned of_variable = 256;  // threads of a block that have a variable each
+constexpr unsigned of_variable = 256;  // threads of a block with one variable per thread
 
 unsigned blocks_of(std::uint64_t items, unsigned items_a_block) {
   return static_cast<unsigned>((items + items_a_block - 1) / items_a_block);
@@ -25,7 +25,7 @@ struct Moment {
   }
 };
 
-/// Lane i of 32 takes samples i, i + 32, ... of the samples of one sum, in that order.
+/// Lane i of 32 adds samples i, i + 32, ... of one sum, in that order.
 template <class Sample>
 __device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sample) {
   constexpr unsigned each = samples_a_sum / lanes;
@@ -45,8 +45,8 @@ __device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sam
 }
 
 /// Block (x, y) has 32 variables and the samples of sum y. Neighbouring threads of a warp read
-/// neighbouring elements: of 32 columns, or of one row. Then lane i takes lane i + 16, + 8, ...
-/// + 1.
+/// neighbouring elements: of 32 columns, or of one row. Then lane i adds lane i + 16, i + 8, ...,
+/// i + 1.
 template <bool Rows, class T>
 __global__ void __launch_bounds__(threads) sum_variables(VariableSumsArgs args) {
   __shared__ Moment lane_sums[threads];
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(threads) sum_variables(VariableSumsArgs args) 
   const std::uint64_t variable = std::uint64_t{blockIdx.x} * warp + of_block;
   const std::uint64_t first = std::uint64_t{blockIdx.y} * samples_a_sum;
   const T* const panel = static_cast<const T*>(args.panel);
-  Moment* const sums = lane_sums + of_block;  // of a variable, a warp apart
+  Moment* const sums = lane_sums + of_block;  // of one variable, with a pitch of one warp
   if (variable < args.variables) {
     sums[lane * warp] = sum_of_lane(lane, args.depth - first, [&](std::uint64_t s) {
       return Rows ? panel[variable * args.ld + first + s] : panel[(first + s) * args.ld + variable];
@@ -109,21 +109,21 @@ __global__ void __launch_bounds__(of_variable)
   *element = args.correlates ? correlation(value, args.diagonal && r == c) : value;
 }
 
-/// A warp for all; numbers that are none are left out.
+/// The maximum over all factors, by one warp. NaNs are ignored.
 __device__ double largest(const double* factors, std::uint64_t count) {
-  double most = 0;
-  for (std::uint64_t i = threadIdx.x; i < count; i += warp) most = fmax(most, factors[i]);
+  double max = 0;
+  for (std::uint64_t i = threadIdx.x; i < count; i += warp) max = fmax(max, factors[i]);
 #pragma unroll
   for (unsigned distance = warp / 2; distance > 0; distance /= 2) {
-    most = fmax(most, __shfl_xor_sync(0xffffffffu, most, distance));
+    max = fmax(max, __shfl_xor_sync(0xffffffffu, max, distance));
   }
-  return most;
+  return max;
 }
 
 __global__ void __launch_bounds__(warp) scale_threshold(CovarianceArgs args) {
-  const double most =
+  const double max =
       largest(args.row_factors, args.rows) * largest(args.column_factors, args.columns);
-  if (threadIdx.x == 0) *args.threshold *= most;
+  if (threadIdx.x == 0) *args.threshold *= max;
 }
 
 }  // namespace

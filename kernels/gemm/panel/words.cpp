@@ -42,7 +42,7 @@ std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
   return sum_all_words(data, bytes);
 }
 
-/// Asks for what stands 4 KiB behind, as fetch_ahead() does.
+/// Prefetches 4 KiB ahead, like fetch_ahead().
 SHARDSTREAM_VECTOR_CLONES
 std::uint64_t copy_and_sum(const std::byte* from, std::uint64_t bytes, std::byte* to) {
   constexpr std::uint64_t ahead = 4096, line = 64;
@@ -76,13 +76,13 @@ using Doubles [[gnu::vector_size(32)]] = double;
 template <class T>
 using Four [[gnu::vector_size(4 * sizeof(T))]] = T;
 
-/// The sum over the steps k of k * word, where `total` is the sum of the words and `running` that
-/// of the totals behind each of `steps` steps: multiplications that take additions alone.
+/// The sum of step * word over all steps, computed with additions only: `total` is the sum of the
+/// words, `running` the sum of the totals after each of the `steps` steps.
 constexpr std::uint64_t by_step(std::uint64_t total, std::uint64_t running, std::uint64_t steps) {
   return steps * total - running;
 }
 
-/// Makes mixed_bits() of the elements in some words.
+/// Replaces the elements in some words by their mixed_bits().
 template <class T>
 [[gnu::always_inline]] inline void mix(Words& words) {
   if constexpr (sizeof(T) == 8) {
@@ -95,14 +95,14 @@ template <class T>
   }
 }
 
-/// Eight elements a step. Element i's square goes to lane i mod 8, and then the lanes' sums are
-/// added pair by pair. Vectors are spelled out because compilers make none of sums of doubles,
-/// whose order counts.
+/// Processes eight elements per step. Lane i mod 8 adds the square of element i, and then the
+/// lanes' sums are added pair by pair. The vectors are explicit, since compilers do not vectorise
+/// sums of doubles, whose order matters.
 template <class T>
 SHARDSTREAM_VECTOR_CLONES RowSums sums_of_row(const std::byte* row, std::uint64_t count) {
   RowSums sums;
   Doubles squares[2] = {};
-  // Of each word that a step loads, and for 4-byte elements of its upper half alone.
+  // Sums of each word that a step loads; for 4-byte elements, those of its upper half separately.
   constexpr unsigned loads = sizeof(T) * lanes / sizeof(Words);
   Words as_stored = {}, total[loads] = {}, running[loads] = {}, upper = {}, upper_running = {};
   const std::uint64_t steps = count / lanes;
@@ -164,14 +164,14 @@ RowSums sums_of_elements(ElementType type, const std::byte* row, std::uint64_t c
     case ElementType::i32:
       return sums_of_row<std::int32_t>(row, count);
     default:
-      throw std::logic_error("C is not of this type");
+      throw std::logic_error("C cannot have this type");
   }
 }
 
 // ---------------------------------------------------------------- elements of panels
 
-/// The bits of the half that is nearest to x, ties to even: detail::to_fp16() and its encoding in
-/// one. NaN as GPUs make it.
+/// The bits of the half nearest to x, ties to even: detail::to_fp16() and the encoding in one step.
+/// NaN has the bits that GPUs produce.
 constexpr std::uint16_t half_bits(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t size = bits & 0x7fffffffu;
@@ -185,7 +185,7 @@ constexpr std::uint16_t half_bits(float x) {
                                     (bits >> 16 & 0x8000u));
 }
 
-/// x as the panel's element.
+/// Converts x to an element of the panel.
 template <Precision P, bool OnHost, class T>
 [[gnu::always_inline]] constexpr auto element_of(T x) {
   if constexpr (P == Precision::bf16 && !OnHost) {
@@ -199,8 +199,8 @@ template <Precision P, bool OnHost, class T>
   }
 }
 
-/// Asks memory for what stands 4 KiB behind from[first], first + some: what it sends on its own
-/// accord ends with each page and leaves a core that computes waiting.
+/// Prefetches the elements 4 KiB after from[first] to from[first + some], since the hardware's
+/// prefetches end with each page and leave a busy core waiting.
 template <class T>
 [[gnu::always_inline]] inline void fetch_ahead(const T* from, std::uint64_t first,
                                                std::uint64_t some, std::uint64_t count) {
@@ -213,8 +213,8 @@ template <Precision P, bool OnHost, class T>
 [[gnu::always_inline]] inline std::uint64_t round_all(const T* from, std::uint64_t count,
                                                       void* to) {
   using Out = decltype(element_of<P, OnHost>(T{}));
-  // Through a buffer that the first-level cache holds: in place, vectors of what is not yet read
-  // must not be overwritten, which a compiler can't rule out.
+  // Uses a buffer in the first-level cache, since a compiler does not vectorise a conversion that
+  // may overwrite elements that it has not read yet.
   constexpr std::uint64_t block = 128;
   Out buffer[block];
   std::uint64_t sum = 0;
@@ -230,9 +230,9 @@ template <Precision P, bool OnHost, class T>
 }
 
 template <class T>
-SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, bool on_host, const T* from,
-                                                   std::uint64_t count, void* to) {
-  switch (precision) {  // not with_precision(), which the vector clones would call, not inline
+SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, Backend backend,
+                                                   const T* from, std::uint64_t count, void* to) {
+  switch (precision) {  // not with_precision(), which would not be inlined into the vector clones
     case Precision::fp64:
       return round_all<Precision::fp64, true>(from, count, to);
     case Precision::fp32:
@@ -240,17 +240,17 @@ SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, bool on_
     case Precision::tf32:
       return round_all<Precision::tf32, true>(from, count, to);
     case Precision::bf16:
-      return on_host ? round_all<Precision::bf16, true>(from, count, to)
-                     : round_all<Precision::bf16, false>(from, count, to);
+      return backend == Backend::host ? round_all<Precision::bf16, true>(from, count, to)
+                                      : round_all<Precision::bf16, false>(from, count, to);
     case Precision::fp16:
-      return on_host ? round_all<Precision::fp16, true>(from, count, to)
-                     : round_all<Precision::fp16, false>(from, count, to);
+      return backend == Backend::host ? round_all<Precision::fp16, true>(from, count, to)
+                                      : round_all<Precision::fp16, false>(from, count, to);
     case Precision::int8:
       if constexpr (can_round<Precision::int8, T>) {
-        return on_host ? round_all<Precision::int8, true>(from, count, to)
-                       : round_all<Precision::int8, false>(from, count, to);
+        return backend == Backend::host ? round_all<Precision::int8, true>(from, count, to)
+                                        : round_all<Precision::int8, false>(from, count, to);
       }
-      break;  // round_elements() has refused it
+      break;  // round_elements() has rejected it
     case Precision::fp32x3:
       return round_all<Precision::fp32x3, true>(from, count, to);
   }
@@ -259,11 +259,11 @@ SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, bool on_
 
 }  // namespace
 
-std::uint64_t word_sum(const void* data, std::uint64_t bytes) {
+std::uint64_t word_checksum(const void* data, std::uint64_t bytes) {
   return sum_of_words(static_cast<const std::byte*>(data), bytes);
 }
 
-std::uint64_t copy_words(const void* from, std::uint64_t bytes, void* to) {
+std::uint64_t copy_with_checksum(const void* from, std::uint64_t bytes, void* to) {
   return copy_and_sum(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(to));
 }
 
@@ -271,7 +271,7 @@ RowSums row_sums(ElementType type, const void* row, std::uint64_t count, std::ui
   const auto* const bytes = static_cast<const std::byte*>(row);
   const std::size_t element = size_of(type);
   RowSums sums = sums_of_elements(type, bytes, count);
-  // The padding begins at a whole word, or in the middle of one.
+  // The padding begins at a whole word or in the middle of one.
   std::uint64_t first = count * element;
   const std::uint64_t end = padded * element;
   if (first % 8 != 0 && first < end) {
@@ -280,27 +280,27 @@ RowSums row_sums(ElementType type, const void* row, std::uint64_t count, std::ui
     sums.words += std::uint64_t{upper} << 32;
     first += sizeof(upper);
   }
-  if (first < end) sums.words += word_sum(bytes + first, end - first);
+  if (first < end) sums.words += word_checksum(bytes + first, end - first);
   return sums;
 }
 
-bool stored_as_panel(ElementType from, Precision precision, bool on_host) {
+bool stored_as_panel(ElementType from, Precision precision, Backend backend) {
   const bool floats = precision == Precision::fp32 || precision == Precision::fp32x3;
   return (precision == Precision::fp64 && from == ElementType::f64) ||
          (floats && from == ElementType::f32) ||
-         (precision == Precision::int8 && from == ElementType::i8 && !on_host);
+         (precision == Precision::int8 && from == ElementType::i8 && backend != Backend::host);
 }
 
-bool readers_round(ElementType from, Precision precision, bool on_host) {
-  return !stored_as_panel(from, precision, on_host) &&
-         panel_element_bytes(precision, on_host) <= size_of(from);
+bool readers_round(ElementType from, Precision precision, Backend backend) {
+  return !stored_as_panel(from, precision, backend) &&
+         panel_element_bytes(precision, backend) <= size_of(from);
 }
 
-std::uint64_t round_elements(ElementType from, Precision precision, bool on_host, const void* in,
+std::uint64_t round_elements(ElementType from, Precision precision, Backend backend, const void* in,
                              std::uint64_t count, void* out) {
-  if (!takes(precision, from)) throw std::logic_error("int8 panels are made of i8 alone");
+  if (!takes(precision, from)) throw std::logic_error("an int8 panel can only be made from i8");
   return with_element_type(from, [&](auto tag) {
-    return round_from(precision, on_host, static_cast<const typename decltype(tag)::type*>(in),
+    return round_from(precision, backend, static_cast<const typename decltype(tag)::type*>(in),
                       count, out);
   });
 }

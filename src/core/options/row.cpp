@@ -172,7 +172,8 @@ const OptionRow* find_row(const std::vector<OptionRow>& rows, std::string_view k
 std::string_view nearest_key(const std::vector<OptionRow>& rows, std::string_view word) {
   std::vector<std::string_view> keys;
   for (const OptionRow& row : rows) {
-    if (row.key.substr(row.key.find('.') + 1) == word) return row.key;
+    const std::size_t dot = row.key.find('.');
+    if (row.key.substr(dot + 1) == word || row.key.substr(0, dot) == word) return row.key;
     keys.push_back(row.key);
   }
   return nearest(word, keys);

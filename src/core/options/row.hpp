@@ -45,7 +45,8 @@ std::string environment_name(std::string_view key);
 /// Null if there is no such key. Valid as long as `rows`.
 const OptionRow* find_row(const std::vector<OptionRow>& rows, std::string_view key);
 
-/// The key that the user probably meant, or nothing. A bare "file" means "output.file".
+/// The key that the user probably meant, or nothing. A bare "file" means "output.file", and a bare
+/// "input" the first option of that section.
 std::string_view nearest_key(const std::vector<OptionRow>& rows, std::string_view word);
 
 /// " (did you mean X?)", or nothing if `meant` is empty.

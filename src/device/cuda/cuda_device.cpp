@@ -18,14 +18,14 @@ class CudaEvent final : public Event {
   CudaEvent(std::shared_ptr<const Gpu> gpu, bool timed) : gpu_(std::move(gpu)), event_(timed) {}
 
   void synchronize() override {
-    use(gpu_);  // any thread may wait
+    use(gpu_);  // any thread may call this
     check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
   }
   bool reached() const override {
     use(gpu_);
     const cudaError_t status = cudaEventQuery(event_.get());
     if (status == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // else the next launch would take it for its own failure
+      (void)cudaGetLastError();  // otherwise the next launch would report it as its own failure
       return false;
     }
     check(status, "cudaEventQuery");
@@ -55,10 +55,10 @@ class GpuStream final : public Stream {
     check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_.get()),
           "cudaMemcpyAsync");
   }
-  void upload_rows(void* device, std::size_t apart, const void* host, std::size_t row_bytes,
+  void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
                    std::size_t rows) override {
     use();
-    check(cudaMemcpy2DAsync(device, apart, host, row_bytes, row_bytes, rows, cudaMemcpyHostToDevice,
+    check(cudaMemcpy2DAsync(device, pitch, host, row_bytes, row_bytes, rows, cudaMemcpyHostToDevice,
                             stream_.get()),
           "cudaMemcpy2DAsync");
   }
@@ -89,15 +89,15 @@ class GpuStream final : public Stream {
   }
 
  private:
-  /// Any thread may give it work; a new one would use GPU 0.
+  /// Any thread may enqueue work, and the current GPU of a new thread is GPU 0.
   void use() const { cuda::use(gpu_); }
 
   std::shared_ptr<const Gpu> gpu_;
   StreamHandle stream_;
 };
 
-/// The identifier that CUDA_VISIBLE_DEVICES takes. CUDA's own prefix is not told, but the name of a
-/// MIG device says what it is: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
+/// The identifier for CUDA_VISIBLE_DEVICES. CUDA does not return its prefix, but the name of a MIG
+/// device shows that it is one: "NVIDIA H100 80GB HBM3 MIG 1g.10gb".
 std::string uuid_text(const cudaDeviceProp& properties) {
   const bool mig = std::string_view(properties.name).find(" MIG ") != std::string_view::npos;
   std::string text = mig ? "MIG" : "GPU";
@@ -120,7 +120,8 @@ GpuFacts facts_of(const cudaDeviceProp& properties) {
   return facts;
 }
 
-/// "CUDA runtime 13.0, driver 12.4": the driver's number is the newest CUDA that it supports.
+/// For example "CUDA runtime 13.0, driver 12.4". The driver's number is the newest version of CUDA
+/// that it supports.
 std::string software() {
   int runtime = 0, driver = 0;
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
@@ -210,7 +211,8 @@ class CudaDevice final : public Device {
     return data;
   }
 
-  /// Registering has no such flag, so these pages are pinned slowly.
+  /// cudaHostRegister() has no flag for write-combined memory, so cudaHostAlloc() pins these pages,
+  /// which is slow.
   static void* allocate_write_combined(std::size_t bytes) {
     void* data = nullptr;
     check(cudaHostAlloc(&data, bytes, cudaHostAllocWriteCombined),
@@ -225,8 +227,8 @@ class CudaDevice final : public Device {
     return yes != 0;
   }
 
-  /// Huge pages that the granted CPUs have touched are pinned 20 times faster than cudaHostAlloc
-  /// pins its own (src/pipeline/README.md).
+  /// Touches huge pages with the granted CPUs and then pins them. This is 20 times faster than
+  /// cudaHostAlloc() (src/pipeline/README.md).
   void* allocate_pinned(std::size_t bytes, unsigned flags) const {
     void* data = allocate_pageable(bytes);
     try {
@@ -244,8 +246,9 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
 };
 
-/// An observation must not end a run, nor leave an error behind for the next launch to find.
-bool holds(cudaError_t status) {
+/// Whether a query succeeded. A query that fails must not end a run, nor leave an error behind that
+/// the next launch would report.
+bool succeeded(cudaError_t status) {
   if (status == cudaSuccess) return true;
   (void)cudaGetLastError();
   return false;
@@ -253,13 +256,15 @@ bool holds(cudaError_t status) {
 
 int visible_count() {
   int count = 0;
-  return holds(cudaGetDeviceCount(&count)) ? count : 0;
+  return succeeded(cudaGetDeviceCount(&count)) ? count : 0;
 }
 
 /// "0000:1b:00.0"; empty if unknown.
 std::string pci_of(int ordinal) {
   std::array<char, 32> text{};
-  if (!holds(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), ordinal))) return "";
+  if (!succeeded(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), ordinal))) {
+    return "";
+  }
   std::string pci = text.data();
   for (char& c : pci) {
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
@@ -279,11 +284,11 @@ Inventory inventory() {
     if (status == cudaSuccess) seen.gpus.push_back(facts_of(properties));
   }
   if (status == cudaSuccess) return seen;
-  (void)cudaGetLastError();  // it is told here: the next launch must not find it again
+  (void)cudaGetLastError();  // reported here, so that the next launch does not report it again
   seen.gpus.clear();
-  // Without a driver CUDA calls the driver too old; only where there is a GPU is that a problem.
-  const bool there = count > 0 || std::filesystem::exists("/dev/nvidiactl");
-  if (status != cudaErrorNoDevice && there) {
+  // Without a driver, CUDA reports that the driver is too old. That is a problem only with a GPU.
+  const bool has_gpu = count > 0 || std::filesystem::exists("/dev/nvidiactl");
+  if (status != cudaErrorNoDevice && has_gpu) {
     seen.problem = fmt::format("{}: {}", cudaGetErrorName(status), cudaGetErrorString(status));
   }
   return seen;
@@ -301,9 +306,9 @@ std::vector<PeerAccess> peer_access() {
   for (int from = 0; from < count; ++from) {
     for (int to = 0; to < count; ++to) {
       int can = 0, rank = 0;
-      if (from == to || !holds(cudaDeviceCanAccessPeer(&can, from, to))) continue;
+      if (from == to || !succeeded(cudaDeviceCanAccessPeer(&can, from, to))) continue;
       const bool ranked =
-          holds(cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, from, to));
+          succeeded(cudaDeviceGetP2PAttribute(&rank, cudaDevP2PAttrPerformanceRank, from, to));
       pairs.push_back({.from = pci[static_cast<std::size_t>(from)],
                        .to = pci[static_cast<std::size_t>(to)],
                        .can = can != 0,

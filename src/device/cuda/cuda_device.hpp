@@ -1,4 +1,4 @@
-// The CUDA backend. Only builds with CUDA link it; runtime is the one place that asks.
+// The CUDA backend. Only builds with CUDA link it, and only runtime/ uses it.
 #pragma once
 
 #include <memory>
@@ -10,27 +10,28 @@
 
 namespace shardstream::device::cuda {
 
-/// What this process can see, in the order of its ordinals. `problem` says why GPUs that are there
-/// cannot be used, else empty. Makes no context on any of them. Of the facts, what CUDA knows: no
-/// clocks, no links. MIG devices of one GPU have the same pci, and a uuid "MIG-...".
+/// The GPUs that this process can see, in the order of their ordinals. `problem` says why existing
+/// GPUs cannot be used; otherwise it is empty. The facts are those that CUDA knows: no clocks and
+/// no links. MIG devices of one GPU have the same pci, and a uuid "MIG-...".
 struct Inventory {
   std::vector<GpuFacts> gpus;
   std::string problem;
 };
+/// Creates no context on any GPU. Does not throw.
 Inventory inventory();
 
-/// Opens visible GPU `ordinal`. Pinned memory is touched by `threads` threads before it is pinned.
+/// Opens the visible GPU `ordinal`. `threads` threads touch pinned memory before it is pinned.
+/// Throws Error if the GPU cannot be used.
 std::unique_ptr<Device> make_device(int ordinal, unsigned threads);
 
-/// How one GPU reaches another's memory.
+/// How one GPU accesses the memory of another one.
 struct PeerAccess {
   std::string from, to;       ///< PCI addresses
-  bool can = false;           ///< directly
-  int performance_rank = -1;  ///< CUDA's: the lower, the faster; -1 if unknown
+  bool can = false;           ///< direct access is possible
+  int performance_rank = -1;  ///< CUDA's rank of the link: lower is faster; -1 if unknown
 };
 
-/// Each ordered pair of visible GPUs, asked without opening any of them; nothing where CUDA cannot
-/// work.
+/// All ordered pairs of visible GPUs, without opening any of them. Empty if CUDA does not work.
 std::vector<PeerAccess> peer_access();
 
 }  // namespace shardstream::device::cuda

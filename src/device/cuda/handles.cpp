@@ -12,13 +12,13 @@
 namespace shardstream::device::cuda {
 namespace {
 
-/// The calling thread's.
+/// The GPU that is current in the calling thread.
 thread_local std::shared_ptr<const Gpu> used;
 
-/// What the user has been told last, by an error or a warning.
-std::atomic<cudaError_t> told = cudaSuccess;
+/// The failure that an error or a warning reported last.
+std::atomic<cudaError_t> last_reported = cudaSuccess;
 
-/// What the user can do about a failure, {0} being this host; empty where CUDA's own words say all.
+/// The remedy for a failure; empty if CUDA's description suffices. {0} stands for this host.
 const char* remedy(cudaError_t status) {
   switch (status) {
     case cudaErrorMemoryAllocation:
@@ -28,27 +28,28 @@ const char* remedy(cudaError_t status) {
     case cudaErrorNoKernelImageForDevice:
       return ": build for this GPU's architecture (CMAKE_CUDA_ARCHITECTURES)";
     case cudaErrorDevicesUnavailable:
-      return ": another process holds the GPU exclusively, it is not this job's, or it has failed: "
-             "see nvidia-smi on {0}";
+      return ": another process uses the GPU exclusively, or the GPU belongs to another job or has "
+             "failed: check nvidia-smi on {0}";
     case cudaErrorSystemNotReady:
-      return ": the NVIDIA fabric manager does not run on {0}: have it started, or leave that node "
-             "out";
+      return ": the NVIDIA fabric manager is not running on {0}: ask for it to be started, or "
+             "exclude that node";
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorHardwareStackError:
     case cudaErrorLaunchFailure:
     case cudaErrorUnknown:
-      return ": the GPU has failed in the middle of the run: see dmesg on {0} for its Xid and "
-             "nvidia-smi -q for its state, and leave that GPU or node out (CUDA_VISIBLE_DEVICES, "
-             "sbatch --exclude={0})";
+      return ": the GPU failed during the run: check dmesg on {0} for its Xid and nvidia-smi -q "
+             "for "
+             "its state, and exclude that GPU or node (CUDA_VISIBLE_DEVICES, sbatch --exclude={0})";
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
     case cudaErrorIllegalInstruction:
     case cudaErrorAssert:
-      return ": a kernel went astray, by a fault of this program or of the GPU: try another GPU "
-             "than this one on {0}, and report it if it happens there too";
+      return ": a kernel failed, because of an error in this program or in the GPU: try a GPU "
+             "other "
+             "than this one on {0}, and report the error if it happens there too";
     default:
       return "";
   }
@@ -68,8 +69,8 @@ void use(const std::shared_ptr<const Gpu>& gpu) {
 
 void check(cudaError_t status, const char* call, std::source_location where) {
   if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // it is told here: the next launch must not find it again
-  told = status;
+  (void)cudaGetLastError();  // reported here, so that the next launch does not report it again
+  last_reported = status;
   const std::string gpu = used ? fmt::format(" on GPU {} ({})", used->ordinal, used->name) : "";
   const std::string help = fmt::format(fmt::runtime(remedy(status)), host());
   throw Error(fmt::format("{}{} failed ({}: {}){}", call, gpu, cudaGetErrorName(status),
@@ -78,9 +79,9 @@ void check(cudaError_t status, const char* call, std::source_location where) {
 }
 
 void report(cudaError_t status, const char* call) noexcept {
-  // A process that ends has taken the driver down already; there is nothing left to release then.
+  // When the process ends, the driver may already be shut down; then nothing is left to release.
   if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
-  if (told.exchange(status) == status) return;
+  if (last_reported.exchange(status) == status) return;
   std::fprintf(stderr, "warning: %s failed (%s)\n", call, cudaGetErrorName(status));
 }
 

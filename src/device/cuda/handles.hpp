@@ -1,4 +1,4 @@
-// Owners and checks for CUDA's handles. For the CUDA backend and for experiments; needs CUDA.
+// Owners of CUDA's handles and checks of its calls, for the CUDA backend and for experiments.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,26 +12,26 @@
 
 namespace shardstream::device::cuda {
 
-/// A GPU as errors name it.
+/// A GPU with the name that errors show.
 struct Gpu {
   int ordinal;
   std::string name;  ///< "NVIDIA H100 80GB HBM3, 0000:1b:00.0"
 };
 
-/// Makes the GPU the calling thread's, and the one that check() names there: one that has failed
-/// could not be asked any more. Throws Error as check() does.
+/// Makes the GPU current in the calling thread. Errors of check() in this thread then show its
+/// name, which a GPU that has failed could no longer report. Throws Error as check() does.
 void use(const std::shared_ptr<const Gpu>& gpu);
 
-/// Throws Error naming `call`, the GPU, CUDA's word for the failure and, where there is one, the
-/// remedy.
+/// Throws Error if `status` is a failure. The message has `call`, the GPU, CUDA's description and,
+/// if known, the remedy. Clears CUDA's last error.
 void check(cudaError_t status, const char* call,
            std::source_location where = std::source_location::current());
 
-/// For destructors: says what failed on standard error and goes on. After a failure that every
-/// later call returns again, as with a GPU that is lost, it is silent.
+/// For destructors: writes a warning to standard error if `status` is a failure, and continues.
+/// Silent if the same failure was reported last, since every call returns it after a GPU is lost.
 void report(cudaError_t status, const char* call) noexcept;
 
-/// A non-blocking stream of the current device, with its least priority or its greatest.
+/// A non-blocking stream of the current device, with CUDA's least or greatest priority.
 class StreamHandle {
  public:
   explicit StreamHandle(Priority priority) {
@@ -55,8 +55,9 @@ class StreamHandle {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event of the current device. A thread that waits for it spins: one that slept would need an
-/// interrupt for every record, which holds up the stream (src/pipeline/README.md).
+/// An event of the current device. A thread that waits for it spins. To wake a sleeping thread, the
+/// GPU would send an interrupt after every record, which delays the stream
+/// (src/pipeline/README.md).
 class EventHandle {
  public:
   explicit EventHandle(bool timed) {

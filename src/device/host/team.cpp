@@ -5,12 +5,12 @@
 namespace shardstream::device::host {
 namespace {
 
-/// Waits for what comes within microseconds, as the next kernel does, without falling asleep:
-/// waking up takes longer than most kernels' parts differ.
+/// Spins for up to 50 microseconds, since the next kernel usually arrives within this time and
+/// waking a sleeping thread takes longer than most waits for the last part of a kernel.
 template <class Condition>
 void spin_until(Condition holds) {
-  constexpr std::chrono::microseconds most{50};
-  const auto end = std::chrono::steady_clock::now() + most;
+  constexpr std::chrono::microseconds max{50};
+  const auto end = std::chrono::steady_clock::now() + max;
   while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
 }
 

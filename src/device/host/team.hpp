@@ -23,9 +23,9 @@ class Team {
 
   unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
-  /// Calls part(p, parts) for every p < parts and returns when all calls are done. There are more
-  /// parts than threads, which take one part after another, so that a thread that other programs
-  /// delay holds nobody up. Rethrows the first exception of a part.
+  /// Calls part(p, parts) for every p < parts and returns when all calls are done. Rethrows the
+  /// first exception of a part. There are more parts than threads, and the threads take one part
+  /// after another. So a thread that other programs delay does not delay the whole kernel.
   void run(const std::function<void(unsigned part, unsigned parts)>& part);
 
  private:
@@ -42,13 +42,13 @@ class Team {
   std::mutex turn_;   // held by the stream whose kernel runs
   std::mutex mutex_;  // guards everything below
   std::condition_variable start_, done_;
-  const Part* part_ = nullptr;  // of the round, null when it has no more parts to take
+  const Part* part_ = nullptr;  // the current kernel; null between kernels
   std::exception_ptr error_;
   bool stop_ = false;
-  // These change under the lock; who spins reads them without it.
-  std::atomic<unsigned long> round_ = 0;
-  std::atomic<unsigned> busy_ = 0;  // threads that take parts, without run()'s
-  std::atomic<unsigned> next_ = 0;  // the part that is taken next
+  // round_ and busy_ change under the lock; spinning threads read them without it.
+  std::atomic<unsigned long> round_ = 0;  // number of calls of run()
+  std::atomic<unsigned> busy_ = 0;        // threads that execute parts, except the caller of run()
+  std::atomic<unsigned> next_ = 0;        // the next part to be executed
   std::vector<std::thread> threads_;
 };
 

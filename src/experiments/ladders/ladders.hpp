@@ -1,4 +1,4 @@
-// The group "ladders": one computation from the naive kernel to the best one, a rung at a time.
+// The group "ladders": one computation, from a naive kernel to the best one, step by step.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace shardstream::experiments::ladders {
 /// The group's rows of the catalogue.
 std::vector<Experiment> experiments();
 
-// In files of the same names; only in a build with CUDA.
+// Each is defined in the file of its name, only in a build with CUDA.
 Table reduction(Bench& bench);
 Table reduction_order(Bench& bench);
 

@@ -1,6 +1,6 @@
-// The sum of floats, a rung at a time: from a tree in global memory to one pass at the rate of
-// memory. Each rung changes one thing. Below the last rung stand this program's own reduction,
-// whose order of additions is fixed, and CUB's.
+// The sum of floats, from a tree in global memory to one pass at the rate of memory. Each rung of
+// the ladder changes one thing. The last two rows are this program's own reduction, which adds in a
+// fixed order, and CUB's.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cub/device/device_reduce.cuh>
@@ -22,9 +22,9 @@ namespace cg = cooperative_groups;
 constexpr unsigned threads = 512;
 constexpr unsigned warp = 32;
 
-// ------------------------------------------------------- one element a thread, one sum a block
+// --------------------------------------------------- one element per thread, one sum per block
 
-/// The tree lives in global memory: every level reads and writes `scratch`.
+/// The tree lies in global memory: every level reads and writes `scratch`.
 constexpr int global_line = __LINE__ + 1;
 __global__ void sum_in_global(const float* x, std::uint64_t count, float* scratch, float* sums) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -38,13 +38,13 @@ __global__ void sum_in_global(const float* x, std::uint64_t count, float* scratc
 
 /// Which threads of a block add at each level of the tree.
 enum class Tree {
-  modulo,       ///< every 2s-th, found by a division
-  mask,         ///< the same, found by a mask
-  interleaved,  ///< the first ones, on words that are 2s apart
-  sequential    ///< the first ones, on neighbouring words
+  modulo,       ///< every 2s-th thread, found by a division
+  mask,         ///< the same threads, found by a mask
+  interleaved,  ///< the first threads, on words that are 2s apart
+  sequential    ///< the first threads, on neighbouring words
 };
 
-/// Adds the block's words in shared memory; the sum is in the first one.
+/// Adds the words of the block in shared memory. The sum is in the first word.
 template <Tree Kind>
 __device__ void add_in_shared(float* words) {
   const unsigned t = threadIdx.x;
@@ -77,9 +77,9 @@ __global__ void sum_in_shared(const float* x, std::uint64_t count, float*, float
   if (threadIdx.x == 0) sums[blockIdx.x] = words[0];
 }
 
-// ----------------------------------------------------- many elements a thread, one sum a block
+// ------------------------------------------------- many elements per thread, one sum per block
 
-/// Every gridDim-th stretch of elements belongs to a block.
+/// Each block adds every gridDim-th piece of `threads` elements.
 constexpr int stride_line = __LINE__ + 1;
 __global__ void sum_grid_stride(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
@@ -93,7 +93,7 @@ __global__ void sum_grid_stride(const float* x, std::uint64_t count, float*, flo
   if (threadIdx.x == 0) sums[blockIdx.x] = words[0];
 }
 
-/// A thread's sum with four loads in flight: none waits for the addition of the one before.
+/// The sum of a thread, with four loads in flight: no load waits for the previous addition.
 __device__ float sum_of_thread(const float* x, std::uint64_t count) {
   const std::uint64_t step = std::uint64_t{gridDim.x} * threads;
   std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -124,7 +124,8 @@ __device__ float sum_of_warp(float sum) {
   return sum;
 }
 
-/// The sum of all threads of a block, in thread 0: warps first, then their sums.
+/// The sum of all threads of a block, in thread 0: the warps add first, then one warp adds their
+/// sums.
 __device__ float sum_of_block(float sum) {
   __shared__ float of_warps[threads / warp];
   sum = sum_of_warp(sum);
@@ -156,7 +157,7 @@ __global__ void sum_by_groups(const float* x, std::uint64_t count, float*, float
   if (tile.thread_rank() == 0) sums[blockIdx.x] = all;
 }
 
-/// The tree written out: the compiler knows every level, and the last ones need no barrier.
+/// The unrolled tree: the compiler knows every level, and the last levels need no barrier.
 constexpr int unrolled_line = __LINE__ + 1;
 __global__ void sum_unrolled(const float* x, std::uint64_t count, float*, float* sums) {
   __shared__ float words[threads];
@@ -189,9 +190,9 @@ __global__ void sum_by_block_atomics(const float* x, std::uint64_t count, float*
 
 // ------------------------------------------------------------------------------ the last rung
 
-/// Loads of 16 bytes, eight of them always in flight: each is replaced as soon as it has been
-/// added. No second launch: the block that finishes last adds the sums of all blocks, in their
-/// order. `finished` is zero before and after.
+/// Loads of 16 bytes, eight of them always in flight: the next load replaces a word as soon as it
+/// has been added. There is no second launch: the last block to finish adds the sums of all blocks
+/// in order. `finished` must be zero, and is zero again at the end.
 constexpr int wide_line = __LINE__ + 1;
 __global__ void __launch_bounds__(threads)
     sum_in_wide_loads(const float4* x, std::uint64_t words, float* sums, unsigned* finished,
@@ -243,11 +244,11 @@ __global__ void __launch_bounds__(threads)
 
 // ------------------------------------------------------------------------------ the experiment
 
-/// All that the rungs work on.
+/// The data of all rungs.
 struct Data {
   cudaStream_t stream;
   unsigned multiprocessors;
-  unsigned blocks;  ///< of kernels with many elements a thread: two waves
+  unsigned blocks;  ///< of kernels with many elements per thread: two waves
   std::uint64_t count;
   DeviceArray<float> x, scratch, sums, more_sums, sum;
   DeviceArray<unsigned> finished;
@@ -271,7 +272,7 @@ struct Data {
 
 using BlockSums = void (*)(const float*, std::uint64_t, float*, float*);
 
-/// Launches `kernel` until one sum is left, with a block for each `threads` elements.
+/// Launches `kernel` until one sum is left, with one block per `threads` elements.
 void add_blocks(const Data& data, BlockSums kernel) {
   const float* from = data.x.data();
   float* to = data.sums.data();
@@ -285,7 +286,7 @@ void add_blocks(const Data& data, BlockSums kernel) {
   }
 }
 
-/// The same with a fixed number of blocks, whose sums one more block adds.
+/// Launches `kernel` with a fixed number of blocks, and once more with one block for their sums.
 void add_strided(const Data& data, BlockSums kernel) {
   kernel<<<data.blocks, threads, 0, data.stream>>>(data.x.data(), data.count, data.scratch.data(),
                                                    data.sums.data());
@@ -294,7 +295,7 @@ void add_strided(const Data& data, BlockSums kernel) {
   check_launch("sum of blocks");
 }
 
-/// This program's reduction, as a run launches it for one batch.
+/// The reduction of this program, launched as in a run with one batch.
 class FixedOrder {
  public:
   explicit FixedOrder(const Data& data)
@@ -334,13 +335,13 @@ class Ladder {
   Ladder(Bench& bench, Gpu& gpu, const Data& data, Measurements& rows)
       : bench_(bench), gpu_(gpu), data_(data), rows_(rows), expected_(reference_sum(data.count)) {}
 
-  /// `line` is that of the kernel in this file; 0: it is not here. `sum` reads the answer.
+  /// `line` is the line of the kernel in this file; 0: it is not here. `sum` reads the result.
   void rung(const char* name, int line, const char* sentence, const std::function<void()>& enqueue,
             const std::function<double()>& sum) {
     data_.sum.clear(data_.stream);
     enqueue();
     gpu_.synchronize();
-    // Every rung adds pairwise or in few long chains; a chain of atomics is the worst.
+    // The rungs add in trees or in long chains; the single chain of atomics has the largest error.
     const double relative = std::abs(sum() / expected_ - 1);
     bench_.verify(relative < (line == atomic_line ? 1e-1 : 1e-4), name);
     const Estimate seconds = gpu_.time(enqueue).seconds;
@@ -370,11 +371,10 @@ void climb_trees(Ladder& ladder, const Data& data) {
   };
   tree("global memory", global_line, "every level of the tree goes through global memory",
        sum_in_global);
-  tree("shared memory", shared_line, "the tree lives in shared memory",
-       sum_in_shared<Tree::modulo>);
-  tree("mask", shared_line, "a mask finds the threads that add, in place of a division",
+  tree("shared memory", shared_line, "the tree lies in shared memory", sum_in_shared<Tree::modulo>);
+  tree("mask", shared_line, "a mask instead of a division finds the threads that add",
        sum_in_shared<Tree::mask>);
-  tree("interleaved", shared_line, "neighbouring threads add, but their words share banks",
+  tree("interleaved", shared_line, "neighbouring threads add, but their words conflict in banks",
        sum_in_shared<Tree::interleaved>);
   tree("sequential", shared_line, "neighbouring threads add neighbouring words: no conflicts",
        sum_in_shared<Tree::sequential>);
@@ -386,17 +386,17 @@ void climb_strided(Ladder& ladder, const Data& data) {
   };
   strided("grid stride", stride_line, "each thread adds many elements before the tree begins",
           sum_grid_stride);
-  strided("four in flight", flight_line, "four loads are in flight, none waits for an addition",
+  strided("four in flight", flight_line, "four loads are in flight; none waits for an addition",
           sum_four_in_flight);
-  strided("shuffles", shuffle_line, "warps add in registers, with two barriers in all",
+  strided("shuffles", shuffle_line, "warps add in registers, with one barrier per block",
           sum_by_shuffles);
   strided("groups", groups_line, "the same with cooperative groups", sum_by_groups);
-  strided("unrolled", unrolled_line, "the tree in shared memory, written out", sum_unrolled);
+  strided("unrolled", unrolled_line, "the tree in shared memory, unrolled", sum_unrolled);
 }
 
 void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 24;
-  if (data.count <= most) {
+  constexpr std::uint64_t max = std::uint64_t{1} << 24;
+  if (data.count <= max) {
     ladder.rung("atomics", atomic_line,
                 "an atomic addition for each element: all wait for one word", [&] {
                   data.sum.clear(data.stream);
@@ -406,8 +406,8 @@ void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
                 });
   } else {
     bench.note(
-        "The rung of one atomic addition for each element is left out: past 2^24 elements a "
-        "float no longer grows by one of them.");
+        "The rung of one atomic addition per element is not measured: a float above 2^24 no longer "
+        "grows when an element below 1 is added.");
   }
   ladder.rung("block atomics", block_atomic_line, "one atomic addition for each block", [&] {
     data.sum.clear(data.stream);
@@ -416,7 +416,7 @@ void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
     check_launch("sum_by_block_atomics");
   });
   ladder.rung("wide loads", wide_line,
-              "16-byte loads, eight always in flight; the last block ends it", [&] {
+              "16-byte loads, eight always in flight; the last block adds all sums", [&] {
                 constexpr unsigned blocks_each = 2;  // more would spread the accesses further
                 sum_in_wide_loads<<<blocks_each * data.multiprocessors, threads, 0, data.stream>>>(
                     reinterpret_cast<const float4*>(data.x.data()), data.count / 4,
@@ -429,11 +429,12 @@ void climb_to_the_end(Bench& bench, Ladder& ladder, const Data& data) {
 
 Table reduction(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most =
+  const std::uint64_t max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
-  if (count > most) {
-    throw Error(formatted("reduction.count: {} elements do not fit; at most {}", count, most));
+  if (count > max) {
+    throw UsageError(formatted(
+        "reduction.count: {} elements do not fit in device memory: choose at most {}", count, max));
   }
   const Data data(count, gpu.properties(), gpu.stream());
   Measurements rows({{"rung", ColumnType::text},
@@ -447,7 +448,7 @@ Table reduction(Bench& bench) {
   climb_to_the_end(bench, ladder, data);
   const FixedOrder fixed(data);
   ladder.rung(
-      "fixed order", 0, "this program's: the same bits on any number of GPUs",
+      "fixed order", 0, "this program's reduction: the same bits on any number of GPUs",
       [&] { fixed.enqueue(); }, [&] { return fixed.sum(); });
   std::size_t bytes = 0;
   const auto cub_sum = [&](void* scratch) {
@@ -458,7 +459,7 @@ Table reduction(Bench& bench) {
   cub_sum(nullptr);
   const DeviceArray<std::byte> scratch(bytes);
   ladder.rung("CUB", 0, "cub::DeviceReduce::Sum, the yardstick", [&] { cub_sum(scratch.data()); });
-  bench.note("A factor is the time of the rung before over this one's.");
+  bench.note("A factor is the time of the previous rung over the time of this one.");
   return std::move(rows).table();
 }
 

@@ -1,4 +1,4 @@
-// The reference of the reduction ladder, which works without a GPU.
+// The host reference of the reduction ladder.
 #include <fmt/format.h>
 
 #include <limits>
@@ -16,21 +16,20 @@ double reference_sum(std::uint64_t count) {
 }
 
 Table reduction_on_host(Bench& bench) {
-  using Clock = std::chrono::steady_clock;
   const std::uint64_t count = bench.options().count("reduction.count") / 4 * 4;
-  if (const std::uint64_t most = bench.memory() / 2 / sizeof(float); count > most) {
-    throw Error(fmt::format("reduction.count: {} elements do not fit; at most {}", count, most));
+  if (const std::uint64_t max = bench.memory() / 2 / sizeof(float); count > max) {
+    throw UsageError(fmt::format(
+        "reduction.count: {} elements do not fit in memory: choose at most {}", count, max));
   }
   std::vector<float> x(count);
   for (std::uint64_t i = 0; i < count; ++i) x[i] = unit_number(i);
   double sum = 0;
-  const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), [&] {
+  const Timing timing = bench.sample([&] {
     const auto begin = Clock::now();
     sum = 0;
     for (const float value : x) sum += value;
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return seconds_since(begin);
   });
-  bench.count(timing);
   bench.verify(sum == reference_sum(count), "the sum on the host");
   const Estimate& seconds = timing.seconds;
   Measurements rows({{"rung", ColumnType::text},

@@ -1,6 +1,6 @@
-// The cost of the fixed order of summation on a GPU, as a share of cub::DeviceReduce::Sum of the
-// same floats. First this program's own kernel, leaves and tree, as a run launches it; then the
-// leaves alone for other numbers of lanes, leaf sizes and rows in flight.
+// The cost of the fixed order of summation on a GPU, compared with cub::DeviceReduce::Sum of the
+// same floats. First comes the kernel of a run, with leaves and tree; then leaves without the tree,
+// for other numbers of lanes, leaf sizes and rows in flight.
 #include "experiments/ladders/reduction_order.hpp"
 
 #include <cub/device/device_reduce.cuh>
@@ -23,9 +23,9 @@ using reduce::PartialOf;
 using reduce::Want;
 
 constexpr unsigned smallest_leaf = 1U << 14;
-constexpr unsigned samples = 16;  // leaves that a run keeps for its verification
+constexpr unsigned samples = 16;  // number of leaves that a run keeps for its verification
 
-/// Block b makes leaf b, of `leaf` elements or, at the end, of fewer.
+/// Block b adds leaf b, which has `leaf` elements; the last leaf may have fewer.
 template <class T, unsigned Lanes, unsigned Flight, bool Extremes, bool Variance>
 __global__ void __launch_bounds__(reduce::cuda::leaf_threads<T, Lanes>,
                                   reduce::cuda::min_leaf_blocks<T, Lanes, Variance>)
@@ -42,7 +42,7 @@ constexpr std::uint64_t leaves_of(std::uint64_t count, std::uint64_t leaf) {
   return (count + leaf - 1) / leaf;
 }
 
-/// Measures orders of summation of the same floats.
+/// Measures orders of summation for the same floats.
 class OnGpu {
  public:
   OnGpu(Bench& bench, Gpu& gpu, std::uint64_t floats)
@@ -58,7 +58,7 @@ class OnGpu {
     fill(x_, gpu.stream());
   }
 
-  /// From now on the first `count` floats are added.
+  /// Sets the number of floats to add: the first `count` ones.
   void take(std::uint64_t count) {
     count_ = count;
     units_ = exact_units(count);
@@ -96,7 +96,7 @@ void OnGpu::cub() {
   const DeviceArray<std::byte> scratch(bytes);
   sum(scratch.data());
   const double expected = static_cast<double>(units_) * 0x1p-24;
-  // It adds floats, in few long chains.
+  // CUB adds in float, in long chains.
   bench_.verify(std::abs(double{sum_.read()[0]} / expected - 1) < 1e-4, "cub::DeviceReduce::Sum");
   const Timing timing = gpu_.time([&] { sum(scratch.data()); });
   cub_ = timing.seconds.value;
@@ -104,8 +104,8 @@ void OnGpu::cub() {
   rows_.add(order, timing, cub_, "cub::DeviceReduce::Sum, the yardstick");
 }
 
-/// A leaf's sum is exact: a multiple of 2^-24 below 2^17. So is that of up to 2^29 floats; past
-/// that each level of the tree rounds once.
+/// The sum of a leaf is exact: a multiple of 2^-24 below 2^17. So is the sum of up to 2^29 floats.
+/// Beyond that, each level of the tree rounds once.
 void OnGpu::verify_sum(double sum, const char* what) {
   const double expected = static_cast<double>(units_) * 0x1p-24;
   constexpr double levels = 64;
@@ -113,7 +113,7 @@ void OnGpu::verify_sum(double sum, const char* what) {
   bench_.verify(std::abs(sum - expected) <= bound, what);
 }
 
-/// As a run launches it for one batch of all elements.
+/// The kernel of a run with all elements in one batch.
 void OnGpu::program(Want want, const char* remark) {
   const std::uint64_t leaves = leaves_of(count_, reduce::leaf_elements);
   auto* const nodes = reinterpret_cast<Partial<double>*>(partials_.data());
@@ -153,7 +153,7 @@ void OnGpu::program(Want want, const char* remark) {
   rows_.add(order, gpu_.time(enqueue), cub_, remark);
 }
 
-/// `count` is that of elements of type T.
+/// `count` is the number of elements of type T.
 template <class T>
 void OnGpu::verify_leaves(unsigned leaf, std::uint64_t count, Want want, const std::string& what) {
   gpu_.synchronize();
@@ -201,7 +201,7 @@ void vary_leaves(OnGpu& orders, bool quick) {
   }
 }
 
-/// Leaves of the program's size.
+/// Varies the rows in flight for leaves of the size that a run uses.
 void vary_flight(OnGpu& orders) {
   constexpr unsigned leaf = reduce::leaf_elements;
   orders.leaves<float, 256, 32>("f32");
@@ -232,11 +232,11 @@ void vary_types(OnGpu& orders) {
 
 Table reduction_order(Bench& bench) {
   Gpu gpu(bench);
-  // Nodes take a few thousandths of what the floats do.
-  const auto most =
+  // The nodes of the tree need a few thousandths of the memory of the floats.
+  const auto max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t usual = std::uint64_t{1} << (bench.is_quick() ? 28 : 32);
-  const std::uint64_t large = floats_to_add(bench, usual, most);
+  const std::uint64_t large = floats_to_add(bench, usual, max);
   constexpr std::uint64_t small = std::uint64_t{1} << 24;
   OnGpu orders(bench, gpu, large);
   std::vector<std::uint64_t> counts = {large};

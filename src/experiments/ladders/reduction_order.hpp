@@ -1,5 +1,5 @@
-// Shared by the GPU and host parts of the experiment `reduction-order`: its table, its sizes and
-// the check of its answers, which works without a GPU.
+// The common part of the experiment `reduction-order` on GPUs and CPUs: its table, its sizes and
+// the check of its results, which needs no GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace shardstream::experiments::ladders {
 
-/// One way to add, as the table names it.
+/// One order of summation, with the columns of its row.
 struct Order {
-  std::string name;  ///< "program", "leaves", or what the others are compared with
+  std::string name;  ///< "program", "leaves", or the name of the reference
   std::string type;  ///< of the elements
   reduce::Want want;
   std::uint64_t bytes;  ///< of data
@@ -24,7 +24,7 @@ struct Order {
 class Orders {
  public:
   Orders();
-  /// Adds a row; `yardstick` is the time in seconds of which the share is taken.
+  /// Adds a row. The share is `yardstick`, in seconds, over the time of `timing`.
   void add(const Order& order, const Timing& timing, double yardstick, const std::string& remark);
   Table table() && { return std::move(rows_).table(); }
 
@@ -32,22 +32,24 @@ class Orders {
   Measurements rows_;
 };
 
-/// Floats to add: the option if it is given, which throws Error if they are more than `max`; else
-/// `usual`, halved until it fits, which is then noted.
+/// Floats to add: the option if it is given, else `usual`, halved until it fits; a note says so.
+/// Throws UsageError if the option is more than `max`.
 std::uint64_t floats_to_add(Bench& bench, std::uint64_t usual, std::uint64_t max);
 
-/// The sum of unit_number() over the first `count` indices, exact, in units of 2^-24. Uses all
+/// The exact sum of unit_number() over the first `count` indices, in units of 2^-24. Uses all
 /// cores.
 std::uint64_t exact_units(std::uint64_t count);
 
-/// Whether `partial` is right for the leaf of `count` elements from `first` on; elements are the
-/// bytes of the floats unit_number(0), unit_number(1) ... read as T (float, double, std::int32_t,
-/// std::int64_t, std::uint8_t). The error may be what kernels/reduce/reference.hpp allows.
+/// Whether `partial` is right for the leaf of `count` elements from `first` on. The elements are
+/// the bytes of the floats unit_number(0), unit_number(1), ... read as T (float, double,
+/// std::int32_t, std::int64_t, std::uint8_t). The error must be within the bounds of
+/// kernels/reduce/reference.hpp.
 template <class T>
 bool is_leaf_right(std::uint64_t first, unsigned count, reduce::Want want,
                    const reduce::PartialOf<T>& partial);
 
-/// Leaves to check, from the first to the last: evenly spread, since the reference is slow.
+/// The leaves to check, evenly spread from the first to the last. The reference is slow, so they
+/// are few.
 std::vector<std::uint64_t> leaves_to_check(std::uint64_t leaves);
 
 }  // namespace shardstream::experiments::ladders

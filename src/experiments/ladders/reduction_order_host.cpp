@@ -1,5 +1,5 @@
-// The cost of the fixed order of summation on CPUs, as a share of a plain read of the same memory.
-// And the check of the answers of both halves of the experiment.
+// The cost of the fixed order of summation on CPUs, compared with a plain read of the same memory.
+// Also the check of results for CPUs and GPUs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string words_of(Want want) {
   return want.extremes ? "extremes" : want.variance ? "variance" : "sum";
 }
 
-/// A label of a figure has room for 18 characters.
+/// The label of a case. A figure has room for 18 characters.
 std::string label_of(const Order& order) {
   if (order.name != "leaves") {
     return order.want.extremes || order.want.variance
@@ -45,7 +45,7 @@ std::string label_of(const Order& order) {
                      order.want.extremes ? "x" : "", order.want.variance ? "v" : "");
 }
 
-/// The floats unit_number(0), unit_number(1) ... in memory of their own.
+/// The floats unit_number(0), unit_number(1), ...
 class Floats {
  public:
   Floats(std::uint64_t count, unsigned threads)
@@ -76,7 +76,7 @@ SHARDSTREAM_VECTOR_CLONES void make_leaves(const T* x, unsigned leaf, Range leav
   }
 }
 
-/// The exclusive or of all words, of eight neighbouring ones at a time.
+/// The exclusive or of all words, in blocks of eight words.
 SHARDSTREAM_VECTOR_CLONES std::uint64_t mix_of(const std::uint64_t* words, Range blocks) {
   constexpr unsigned block = 8;
   std::array<std::uint64_t, block> mixed{};
@@ -102,16 +102,14 @@ class OnHost {
   Table table() && { return std::move(rows_).table(); }
 
  private:
-  /// The time of `pass`, each part on a thread of its own.
+  /// The time of `pass`, which each thread calls with its number.
   template <class Pass>
   Timing time(const Pass& pass) {
-    const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
-      const auto begin = std::chrono::steady_clock::now();
+    return bench_.sample([&] {
+      const auto begin = Clock::now();
       parallel_for(threads_, threads_, pass);
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      return seconds_since(begin);
     });
-    bench_.count(timing);
-    return timing;
   }
 
   Bench& bench_;
@@ -200,13 +198,14 @@ void Orders::add(const Order& order, const Timing& timing, double yardstick,
 }
 
 std::uint64_t floats_to_add(Bench& bench, std::uint64_t usual, std::uint64_t max) {
-  constexpr std::uint64_t least = std::uint64_t{1} << 20;
+  constexpr std::uint64_t min = std::uint64_t{1} << 20;
   constexpr const char* key = "reduction-order.count";
   const bool given = !bench.options().is_default(key);
   std::uint64_t count = given ? bench.options().count(key) / 16 * 16 : usual;
-  while (!given && count > max && count > least) count /= 2;
+  while (!given && count > max && count > min) count /= 2;
   if (count > max) {
-    throw Error(fmt::format("{}: {} elements do not fit; at most {}", key, count, max));
+    throw UsageError(
+        fmt::format("{}: {} elements do not fit in memory: choose at most {}", key, count, max));
   }
   if (!given && count < usual) {
     bench.note(fmt::format("{} floats are added, since {} do not fit.", count, usual));
@@ -254,8 +253,8 @@ template bool is_leaf_right<std::uint8_t>(std::uint64_t, unsigned, Want,
                                           const PartialOf<std::uint8_t>&);
 
 std::vector<std::uint64_t> leaves_to_check(std::uint64_t leaves) {
-  constexpr std::uint64_t most = 16;
-  const std::uint64_t checked = std::min(leaves, most);
+  constexpr std::uint64_t max = 16;
+  const std::uint64_t checked = std::min(leaves, max);
   std::vector<std::uint64_t> chosen;
   for (std::uint64_t i = 0; i < checked; ++i) {
     chosen.push_back(checked > 1 ? (leaves - 1) * i / (checked - 1) : 0);
@@ -264,10 +263,10 @@ std::vector<std::uint64_t> leaves_to_check(std::uint64_t leaves) {
 }
 
 Table reduction_order_on_host(Bench& bench) {
-  const auto most =
+  const auto max =
       static_cast<std::uint64_t>(0.4 * static_cast<double>(bench.memory())) / sizeof(float);
   const std::uint64_t usual = std::uint64_t{1} << (bench.is_quick() ? 24 : 28);
-  OnHost host(bench, floats_to_add(bench, usual, most));
+  OnHost host(bench, floats_to_add(bench, usual, max));
   host.plain_read();
   for (const unsigned leaf : {1U << 14, 1U << 15, 1U << 17}) {
     host.leaves<float, 512>("f32", leaf);

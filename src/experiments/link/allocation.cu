@@ -1,5 +1,5 @@
-// The cost of allocating and freeing memory. The driver's calls take microseconds to milliseconds
-// and may wait for the device; a pool or a program that cuts pieces from one block takes far less.
+// The cost of allocating and freeing memory. Calls of the driver take microseconds to milliseconds
+// and may wait for the device. A pool, or pieces of one large block, take far less.
 #include <array>
 #include <limits>
 #include <string>
@@ -11,7 +11,7 @@
 namespace shardstream::experiments::link {
 namespace {
 
-/// A pool of the driver that keeps what is freed, destroyed at the end.
+/// A memory pool of the driver that keeps freed memory. The destructor destroys it.
 class Pool {
  public:
   Pool() {
@@ -41,7 +41,7 @@ class Pool {
   cudaMemPool_t pool_ = nullptr;
 };
 
-/// One block of the driver, of which pieces are cut in order and all given back at once.
+/// One block of device memory. Pieces are cut from it in order and given back all at once.
 class Arena {
  public:
   explicit Arena(std::uint64_t bytes) : block_(bytes) {}
@@ -50,7 +50,7 @@ class Arena {
     constexpr std::uint64_t alignment = 256;
     const std::uint64_t begin = end_;
     end_ = (begin + bytes + alignment - 1) / alignment * alignment;
-    expect(end_ <= block_.bytes(), "an arena is large enough for its pieces");
+    expect(end_ <= block_.bytes(), "the arena is large enough for its pieces");
     return reinterpret_cast<float*>(block_.data() + begin);
   }
   void give_back() { end_ = 0; }
@@ -60,21 +60,22 @@ class Arena {
   std::uint64_t end_ = 0;
 };
 
-/// Registered memory comes first: the remark on pinned memory compares with it.
+/// Registered memory comes first, because the remark on pinned memory compares with it.
 constexpr std::array host_kinds = {HostKind::registered, HostKind::registered_huge,
                                    HostKind::pinned};
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
-/// The driver cuts device blocks below this size from one that it has mapped.
+/// The driver cuts smaller blocks from a larger one that it has mapped.
 constexpr std::uint64_t mapped_block = std::uint64_t{2} << 20;
 
 class Allocation {
  public:
   Allocation(Bench& bench, Gpu& gpu, Measurements& rows) : bench_(bench), gpu_(gpu), rows_(rows) {}
 
-  /// The time of `pairs`, which gets and gives back memory.
+  /// The time of `pairs`, which allocates and frees memory.
   Estimate time(const std::function<void()>& pairs) { return gpu_.time_call(pairs).seconds; }
-  /// `seconds` are those of so many pairs; `rate` is that of pinning, NaN if nothing is pinned.
+  /// `seconds` is the time of `times` pairs of calls; `rate` is the rate of pinning, NaN if nothing
+  /// is pinned.
   void add(const std::string& method, std::uint64_t bytes, const Estimate& seconds, unsigned times,
            double rate, const char* remark) {
     const double scale = 1e6 / times;
@@ -82,9 +83,9 @@ class Allocation {
               {seconds.value * scale, seconds.lo * scale, seconds.hi * scale}, none, remark);
   }
 
-  /// Throws Unverified if memory of the device does not keep its numbers.
+  /// Throws Unverified if device memory does not hold the numbers written to it.
   void verify(float* data, std::uint64_t bytes, const char* method) const {
-    lay_numbers(data, bytes / sizeof(float), bytes, gpu_.stream());
+    write_numbers_on_device(data, bytes / sizeof(float), bytes, gpu_.stream());
     bench_.verify(device_has_numbers(data, bytes / sizeof(float), bytes), method);
   }
 
@@ -114,7 +115,7 @@ void add_device_memory(Allocation& allocation, Gpu& gpu, const Pool& pool, Arena
     }
   });
   allocation.add("stream-ordered pool", bytes, by_pool, times, none,
-                 "taken from what was given back");
+                 "reuses memory that was freed before");
   allocation.verify(arena.take(bytes), bytes, "a piece of a block");
   arena.give_back();
   float* volatile last = nullptr;
@@ -128,7 +129,7 @@ void add_device_memory(Allocation& allocation, Gpu& gpu, const Pool& pool, Arena
                  "an addition on the host");
 }
 
-/// Pinned memory that takes far less time than registering as much was not pinned anew.
+/// If pinned memory takes far less time than registering as much, the driver had pinned it before.
 void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) {
   double registered = 0;  // seconds
   for (const HostKind kind : host_kinds) {
@@ -142,7 +143,7 @@ void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) 
     const bool is_cached = kind == HostKind::pinned && 3 * seconds.value < registered;
     allocation.add(formatted("host, {}", std::string(word_of(kind))), bytes, seconds, 1,
                    is_cached ? none : static_cast<double>(bytes) / seconds.value / 1e9,
-                   is_cached                  ? "cudaHostAlloc: pinned before, kept by the driver"
+                   is_cached                  ? "cudaHostAlloc: the driver had kept pinned memory"
                    : kind == HostKind::pinned ? "cudaHostAlloc: each page is pinned"
                    : kind == HostKind::registered ? "mapped, touched and pinned in pages of 4 KiB"
                                                   : "mapped, touched and pinned in pages of 2 MiB");
@@ -153,24 +154,25 @@ void add_host_memory(Allocation& allocation, Bench& bench, std::uint64_t bytes) 
 
 Table allocation(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.is_quick() && bench.options().is_default("allocation.most")
-                                 ? std::uint64_t{64} << 20
-                                 : bench.bytes("allocation.most") / 4096 * 4096;
+  const std::uint64_t usual = std::uint64_t{bench.is_quick() ? 64U : 256U} << 20;
+  // On the device the pool, the block and one allocation have that size at the same time.
+  const std::uint64_t max_bytes =
+      bench.bytes("allocation.most", {.of_device = 0.3, .of_host = 0.5}, usual) / 4096 * 4096;
   Measurements rows({{"method", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"rate", ColumnType::real, "GB/s"}},
                     {"time", ColumnType::real, "us"});
   Allocation allocation(bench, gpu, rows);
   const Pool pool;
-  Arena arena(most + 256);
-  for (const std::uint64_t bytes : sizes_up_to(4096, most, 16)) {
+  Arena arena(max_bytes + 256);
+  for (const std::uint64_t bytes : sizes_up_to(4096, max_bytes, 16)) {
     add_device_memory(allocation, gpu, pool, arena, bytes);
     add_host_memory(allocation, bench, bytes);
   }
   bench.note(
-      "Each time is that of getting the memory and giving it back, by the host's clock; `rate` is "
-      "that of pinning. Small blocks of cudaMalloc take some microseconds if a block that the "
-      "driver has mapped has room for them, and otherwise as long as the mapping.");
+      "Each time is that of allocating and freeing, by the host's clock; `rate` is the rate of "
+      "pinning. A small block of cudaMalloc takes some microseconds if a block that the driver has "
+      "already mapped has room for it; otherwise the driver maps a new one.");
   return std::move(rows).table();
 }
 

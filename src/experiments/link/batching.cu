@@ -1,5 +1,5 @@
-// Why small copies are packed. Each copy costs the host and the link a few microseconds, however
-// small it is; packing many of them into one buffer costs less than that.
+// Packing of small copies. Each copy takes a few microseconds, however small it is; packing many
+// items into one buffer takes less.
 #include <cstring>
 #include <string>
 
@@ -11,14 +11,14 @@
 namespace shardstream::experiments::link {
 namespace {
 
-/// Items that lie apart in host memory, as fields of records do, and side by side on the device.
+/// Items with gaps between them in host memory, like fields of records, and without on the device.
 class Items {
  public:
   Items(std::uint64_t count, std::uint64_t bytes, Gpu& gpu)
       : bytes_(bytes),
         pitch_(2 * bytes),
         gpu_(gpu),
-        scattered_(HostKind::pinned, count * pitch_),
+        source_(HostKind::pinned, count * pitch_),
         packed_(HostKind::pinned, count * bytes),
         device_(count * bytes / sizeof(float)) {
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -34,14 +34,14 @@ class Items {
     }
   }
 
-  /// One copy of rows with a pitch, which suits items that lie equally far apart.
+  /// One 2-D copy, which is possible because the distance between items (the pitch) is constant.
   void copy_with_pitch(std::uint64_t count) const {
     check(cudaMemcpy2DAsync(on_device(0), bytes_, item(0), pitch_, bytes_, count,
                             cudaMemcpyHostToDevice, gpu_.stream()),
           "cudaMemcpy2DAsync");
   }
 
-  /// The processor packs the items, and one copy takes all of them.
+  /// The processor packs the items; one copy moves all of them.
   void pack_and_copy(std::uint64_t count) const {
     for (std::uint64_t i = 0; i < count; ++i) {
       std::memcpy(packed_.as() + i * bytes_, item(i), bytes_);
@@ -58,14 +58,14 @@ class Items {
 
  private:
   std::uint64_t floats(std::uint64_t count) const { return count * bytes_ / sizeof(float); }
-  std::byte* item(std::uint64_t i) const { return scattered_.as() + i * pitch_; }
+  std::byte* item(std::uint64_t i) const { return source_.as() + i * pitch_; }
   std::byte* on_device(std::uint64_t i) const {
     return reinterpret_cast<std::byte*>(device_.data()) + i * bytes_;
   }
 
   std::uint64_t bytes_, pitch_;
   Gpu& gpu_;
-  HostMemory scattered_, packed_;
+  HostMemory source_, packed_;
   DeviceArray<float> device_;
 };
 
@@ -73,13 +73,13 @@ class Items {
 
 Table batching(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t most = 4096;
+  constexpr std::uint64_t max_items = 4096;
   const std::uint64_t bytes =
       bench.options().bytes("batching.item") / sizeof(float) * sizeof(float);
-  const Items items(most, bytes, gpu);
+  const Items items(max_items, bytes, gpu);
   Measurements rows({{"method", ColumnType::text}, {"items", ColumnType::integer}},
                     {"time", ColumnType::real, "us/item"});
-  for (const std::uint64_t count : sizes_up_to(1, most, bench.is_quick() ? 8 : 4)) {
+  for (const std::uint64_t count : sizes_up_to(1, max_items, bench.is_quick() ? 8 : 4)) {
     double each = 0;
     const auto add = [&](const char* method, const std::function<void()>& copy) {
       items.clear();
@@ -102,8 +102,8 @@ Table batching(Bench& bench) {
     add("packed, one copy", [&] { items.pack_and_copy(count); });
   }
   bench.note(
-      formatted("An item has {}, batching.item. Times are by the host's clock, from the first "
-                "call to the end of the last copy; packing is part of them.",
+      formatted("An item has {} (batching.item). Times are measured by the host's clock, from the "
+                "first call to the end of the last copy; they include packing.",
                 format_size(bytes)));
   return std::move(rows).table();
 }

@@ -30,30 +30,28 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-/// Anonymous memory that the system keeps in pages of 4 KiB, touched.
+[[noreturn]] void fail_to_allocate(std::uint64_t bytes) {
+  throw Error(formatted("the host cannot allocate {}: choose a smaller size", format_size(bytes)));
+}
+
+/// Resident anonymous memory in pages of 4 KiB.
 void* map_small_pages(std::uint64_t bytes) {
   void* const data =
       mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
-    throw Error(
-        formatted("{} of host memory cannot be had: choose a smaller size", format_size(bytes)));
-  }
-  madvise(data, whole_pages(bytes), MADV_NOHUGEPAGE);  // without it there may be huge pages
+  if (data == MAP_FAILED) fail_to_allocate(bytes);
+  madvise(data, whole_pages(bytes), MADV_NOHUGEPAGE);  // otherwise the system may use huge pages
   device::host::touch_pages(data, bytes, 1);
   return data;
 }
 
 void* pageable_memory(std::uint64_t bytes) {
   void* const data = std::aligned_alloc(page, whole_pages(bytes));
-  if (data == nullptr) {
-    throw Error(
-        formatted("{} of host memory cannot be had: choose a smaller size", format_size(bytes)));
-  }
+  if (data == nullptr) fail_to_allocate(bytes);
   device::host::touch_pages(data, bytes, 1);
   return data;
 }
 
-/// Pages that cudaHostRegister can pin, touched.
+/// Resident pages that cudaHostRegister can pin.
 void* map_for(HostKind kind, std::uint64_t bytes) {
   if (kind == HostKind::registered) return map_small_pages(bytes);
   void* const data = device::host::map_pages(bytes);
@@ -129,7 +127,8 @@ void write_numbers(float* to, std::uint64_t count, std::uint64_t salt) {
   for (std::uint64_t i = 0; i < count; ++i) to[i] = unit_number(salt + i);
 }
 
-void lay_numbers(float* to, std::uint64_t count, std::uint64_t salt, cudaStream_t stream) {
+void write_numbers_on_device(float* to, std::uint64_t count, std::uint64_t salt,
+                             cudaStream_t stream) {
   write_all<<<blocks_for(count, threads), threads, 0, stream>>>(to, count, salt);
   check_launch("write_all");
 }

@@ -1,4 +1,4 @@
-// Host memory of each kind that copies know, and numbers that show whether a copy is right.
+// The kinds of host memory that copies can use, and test data that shows whether a copy is right.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 namespace shardstream::experiments::link {
 
 enum class HostKind {
-  pageable,         ///< from the C library: the driver copies it through a pinned buffer of its own
+  pageable,         ///< from the C library; the driver copies it through its own pinned buffer
   pinned,           ///< cudaHostAlloc
-  write_combined,   ///< cudaHostAlloc, past the processor's caches
+  write_combined,   ///< cudaHostAlloc; the processor's caches do not hold it
   registered,       ///< pages of 4 KiB, pinned by cudaHostRegister
-  registered_huge,  ///< the same, in huge pages if the system gives them
+  registered_huge,  ///< the same, in huge pages if the system has them
 };
 const char* word_of(HostKind kind);
 
-/// Host memory, freed at the end. Its pages are touched.
+/// Host memory whose pages are resident. The destructor frees it.
 class HostMemory {
  public:
-  /// Throws Error if there is not enough.
+  /// Throws Error if there is not enough memory.
   HostMemory(HostKind kind, std::uint64_t bytes);
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
@@ -41,12 +41,13 @@ class HostMemory {
 
 /// Writes unit_number(salt), unit_number(salt + 1), ...
 void write_numbers(float* to, std::uint64_t count, std::uint64_t salt);
-/// The same on the device. Does not wait.
-void lay_numbers(float* to, std::uint64_t count, std::uint64_t salt, cudaStream_t stream);
+/// The same on the device, in the order of `stream`.
+void write_numbers_on_device(float* to, std::uint64_t count, std::uint64_t salt,
+                             cudaStream_t stream);
 
-/// Whether some thousand of the numbers, the first and the last among them, are those.
+/// Whether about a thousand of the numbers, including the first and last one, are as written.
 bool has_numbers(const float* from, std::uint64_t count, std::uint64_t salt);
-/// Whether all numbers on the device are those. Waits for the device.
+/// Whether all numbers on the device are as written. Waits for the device.
 bool device_has_numbers(const float* from, std::uint64_t count, std::uint64_t salt);
 
 }  // namespace shardstream::experiments::link

@@ -1,4 +1,4 @@
-// The group "host link": how data gets to the GPU and back, and to other GPUs.
+// The group "host link": transfers between host and GPU, and between GPUs.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace shardstream::experiments::link {
 /// The group's rows of the catalogue.
 std::vector<Experiment> experiments();
 
-// In files of the same names; only in a build with CUDA.
+// Each is defined in the file of its name, only in a build with CUDA.
 Table transfer(Bench& bench);
 Table batching(Bench& bench);
 Table zero_copy(Bench& bench);
@@ -20,11 +20,12 @@ Table peer(Bench& bench);
 Table allocation(Bench& bench);
 Table timers(Bench& bench);
 
-/// A remark: `rate` in GB/s as a share of what this rank's PCIe link carries each way at its best.
+/// A remark: the share of `rate`, in GB/s, in the theoretical rate of this rank's PCIe link.
 std::string share_of_link(const Bench& bench, double rate);
-/// GB/s each way of all NVLinks of this rank's GPU; NaN if it has none or they are unknown.
+/// The theoretical rate of all NVLinks of this rank's GPU in one direction, in GB/s; NaN if it has
+/// none or they are unknown.
 double nvlink_rate(const Bench& bench);
-/// A remark on a rate in GB/s.
+/// A remark: the share of `rate`, in GB/s, in nvlink_rate().
 std::string share_of_nvlink(const Bench& bench, double rate);
 
 }  // namespace shardstream::experiments::link

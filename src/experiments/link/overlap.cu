@@ -1,5 +1,6 @@
-// How much of a copy hides behind a kernel. Cut into n parts, each in a stream of its own, the copy
-// of one part runs while the kernel works on another. One part of the shorter stage never overlaps.
+// Overlap of copies with a kernel. The work is split into n parts, each in its own stream: while
+// one part is copied, the kernel processes another one. One part of the shorter stage never
+// overlaps.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,62 +8,33 @@
 #include <vector>
 
 #include "experiments/formatted.hpp"
-#include "experiments/link/host_memory.hpp"
 #include "experiments/link/link.hpp"
 #include "experiments/link/overlap_model.hpp"
+#include "experiments/link/parts.cuh"
 
 namespace shardstream::experiments::link {
 namespace {
 
-constexpr unsigned threads = 256;
-constexpr unsigned most_streams = 16;
+constexpr unsigned max_streams = 16;
 
-/// Adds `addend` to each number `steps` times, one multiply-add after the other.
-__global__ void work(float* x, std::uint64_t count, float factor, float addend, unsigned steps) {
-  const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
-  if (i >= count) return;
-  float value = x[i];
-  for (unsigned step = 0; step < steps; ++step) value = fmaf(value, factor, addend);
-  x[i] = value;
-}
-
-/// Whether each stream gets all of its work before the next one gets any, or first its uploads,
-/// then the kernels, then the downloads.
+/// The order in which stages are enqueued: all stages of one part after the other, or all uploads,
+/// then all kernels, then all downloads.
 enum class Order { depth_first, breadth_first };
 
-/// Numbers that are uploaded, worked on and, with two ways, downloaded in parts.
+/// The work, split over streams.
 class Staged {
  public:
-  Staged(std::uint64_t count, Gpu& gpu)
-      : count_(count), gpu_(gpu), sent_(count), received_(count), x_(count), side_(most_streams) {
-    std::fill_n(sent_.data(), count, 1.0F);
-  }
+  Staged(std::uint64_t count, Gpu& gpu) : gpu_(gpu), data_(count), side_(max_streams) {}
 
-  void upload(unsigned part, unsigned parts, cudaStream_t stream) const {
-    const auto [first, size] = range_of(part, parts);
-    check(cudaMemcpyAsync(x_.data() + first, sent_.data() + first, size * sizeof(float),
-                          cudaMemcpyHostToDevice, stream),
-          "cudaMemcpyAsync");
-  }
-  void compute(unsigned part, unsigned parts, unsigned steps, cudaStream_t stream) const {
-    const auto [first, size] = range_of(part, parts);
-    work<<<blocks_for(size, threads), threads, 0, stream>>>(x_.data() + first, size, 1, 1, steps);
-    check_launch("work");
-  }
-  void download(unsigned part, unsigned parts, cudaStream_t stream) const {
-    const auto [first, size] = range_of(part, parts);
-    check(cudaMemcpyAsync(received_.data() + first, x_.data() + first, size * sizeof(float),
-                          cudaMemcpyDeviceToHost, stream),
-          "cudaMemcpyAsync");
-  }
+  const Parts& data() const { return data_; }
 
-  /// All of it in `parts` parts.
+  /// All of the work in `parts` parts, each on its own stream.
   void enqueue(Ways ways, Order order, unsigned parts, unsigned steps) const {
     side_.fork(gpu_.stream());
     const auto stage = [&](unsigned number, unsigned part) {
-      if (number == 0) upload(part, parts, side_[part]);
-      if (number == 1) compute(part, parts, steps, side_[part]);
-      if (number == 2) download(part, parts, side_[part]);
+      if (number == 0) data_.upload(part, parts, side_[part]);
+      if (number == 1) data_.compute(part, parts, steps, side_[part]);
+      if (number == 2) data_.download(part, parts, side_[part]);
     };
     const unsigned stages = ways == Ways::one ? 2 : 3;
     for (unsigned i = 0; i < stages * parts; ++i) {
@@ -75,44 +47,22 @@ class Staged {
     side_.join(gpu_.stream());
   }
 
-  /// An upload and a download of everything, at the same time.
+  /// An upload and a download of all data at the same time.
   void copy_both_ways() const {
     side_.fork(gpu_.stream());
-    upload(0, 1, side_[0]);
-    download(0, 1, side_[1]);
+    data_.upload(0, 1, side_[0]);
+    data_.download(0, 1, side_[1]);
     side_.join(gpu_.stream());
   }
 
-  void clear() const {
-    x_.clear(gpu_.stream());
-    std::fill_n(received_.data(), count_, 0.0F);
-  }
-  /// Whether each number has become 1 + `steps`, on the device and, with two ways, on the host.
-  bool is_right(Ways ways, unsigned steps) const {
-    const auto is_wrong = [&](float value) { return value != 1 + static_cast<float>(steps); };
-    const std::vector<float> x = x_.read();
-    if (std::ranges::any_of(x, is_wrong)) return false;
-    return ways == Ways::one || std::none_of(received_.data(), received_.data() + count_, is_wrong);
-  }
-
  private:
-  struct Range {
-    std::uint64_t first, size;
-  };
-  Range range_of(unsigned part, unsigned parts) const {
-    const std::uint64_t first = count_ * part / parts;
-    return {first, count_ * (part + 1) / parts - first};
-  }
-
-  std::uint64_t count_;
   Gpu& gpu_;
-  PinnedArray<float> sent_, received_;
-  DeviceArray<float> x_;
+  Parts data_;
   SideStreams side_;
 };
 
-/// Steps that let the kernel take `wanted` seconds.
-unsigned steps_for(double wanted, const Staged& data, Gpu& gpu) {
+/// The number of steps for which the kernel takes `wanted` seconds.
+unsigned steps_for(double wanted, const Parts& data, Gpu& gpu) {
   const auto seconds = [&](unsigned steps) {
     return gpu.time([&] { data.compute(0, 1, steps, gpu.stream()); }).seconds.value;
   };
@@ -121,7 +71,7 @@ unsigned steps_for(double wanted, const Staged& data, Gpu& gpu) {
   return static_cast<unsigned>(std::clamp((wanted - start) / step + few, 1.0, 1e6));
 }
 
-/// A measured way to split the work.
+/// One way to split the work, with its time.
 struct Case {
   Ways ways;
   Order order;
@@ -129,30 +79,30 @@ struct Case {
   Estimate seconds;
 };
 
-/// Measures all cases with one length of the kernel. The stages alone are measured before and after
-/// the cases and their least times kept: a disturbance only makes a stage longer, and a stage that
-/// seems too long would put the bound above the measured times.
+/// Measures the cases for each length of the kernel. Each stage is also timed alone, before and
+/// after the cases, and its minimum is kept: a disturbance only makes a stage longer, and a stage
+/// that seems too long would put the bound above the measured times.
 class Overlap {
  public:
   Overlap(Bench& bench, Gpu& gpu, const Staged& data) : bench_(bench), gpu_(gpu), data_(data) {}
 
   void calibrate_copies() {
-    keep_least(copies_.up, [&] { data_.upload(0, 1, gpu_.stream()); });
-    keep_least(copies_.down, [&] { data_.download(0, 1, gpu_.stream()); });
-    keep_least(copies_.both, [&] { data_.copy_both_ways(); });
+    keep_min(copies_.up, [&] { data_.data().upload(0, 1, gpu_.stream()); });
+    keep_min(copies_.down, [&] { data_.data().download(0, 1, gpu_.stream()); });
+    keep_min(copies_.both, [&] { data_.copy_both_ways(); });
   }
 
   void measure(double ratio) {
-    const unsigned steps = steps_for(ratio * copies_.up, data_, gpu_);
+    const unsigned steps = steps_for(ratio * copies_.up, data_.data(), gpu_);
     Group group{ratio, std::numeric_limits<double>::infinity(), {}};
     const auto calibrate = [&] {
       calibrate_copies();
-      keep_least(group.kernel, [&] { data_.compute(0, 1, steps, gpu_.stream()); });
+      keep_min(group.kernel, [&] { data_.data().compute(0, 1, steps, gpu_.stream()); });
     };
     calibrate();
     for (const Ways ways : {Ways::one, Ways::two}) {
       for (const Order order : {Order::depth_first, Order::breadth_first}) {
-        for (unsigned parts = 1; parts <= most_streams; parts *= bench_.is_quick() ? 4 : 2) {
+        for (unsigned parts = 1; parts <= max_streams; parts *= bench_.is_quick() ? 4 : 2) {
           group.cases.push_back(measure_case(ways, order, parts, steps));
         }
       }
@@ -161,22 +111,22 @@ class Overlap {
     groups_.push_back(std::move(group));
   }
 
-  /// After all measurements, since the last calibration may be the best.
+  /// Call it after all measurements, since the last calibration may be the best one.
   Table table();
 
  private:
   struct Group {
-    double ratio, kernel;  ///< of the kernel to the upload; seconds of the kernel
+    double ratio, kernel;  ///< kernel time over upload time; seconds of the kernel
     std::vector<Case> cases;
   };
 
-  void keep_least(double& seconds, const std::function<void()>& enqueue) {
+  void keep_min(double& seconds, const std::function<void()>& enqueue) {
     seconds = std::min(seconds, gpu_.time(enqueue).seconds.value);
   }
   Case measure_case(Ways ways, Order order, unsigned parts, unsigned steps) {
-    data_.clear();
+    data_.data().clear(gpu_.stream());
     data_.enqueue(ways, order, parts, steps);
-    bench_.verify(data_.is_right(ways, steps), formatted("{} parts", parts));
+    bench_.verify(data_.data().are_right(steps, ways == Ways::two), formatted("{} parts", parts));
     return {ways, order, parts,
             gpu_.time([&] { data_.enqueue(ways, order, parts, steps); }).seconds};
   }
@@ -191,7 +141,8 @@ class Overlap {
 
 std::string remark(double seconds, double predicted, double bound) {
   const double share = predicted / seconds;
-  if (seconds < 0.98 * bound) return "below the bound: a stage was disturbed when measured alone";
+  if (seconds < 0.98 * bound)
+    return "below the bound: a stage was disturbed when it was timed alone";
   if (std::abs(share - 1) < 0.05) return "as predicted";
   if (share > 1) return "faster than predicted";
   return "slower than predicted: small parts do not fill the link or the GPU";
@@ -210,22 +161,22 @@ Table Overlap::table() {
     Stages t = copies_;
     t.kernel = group.kernel;
     for (const Case& each : group.cases) {
-      const double predicted = model(t, each.ways, each.parts), least = bound(t, each.ways);
+      const double predicted = model(t, each.ways, each.parts), longest = bound(t, each.ways);
       const double share = predicted / each.seconds.value;
       ++cases;
       fitting += std::abs(share - 1) < 0.05 ? 1 : 0;
       rows.add({formatted("{}, {} first", std::string(each.ways == Ways::one ? "1 way" : "2 ways"),
                           std::string(each.order == Order::depth_first ? "depth" : "breadth")),
                 formatted("{:g} x the copy", group.ratio), std::int64_t{each.parts},
-                model(t, each.ways, 1) * 1e3, least * 1e3, predicted * 1e3},
+                model(t, each.ways, 1) * 1e3, longest * 1e3, predicted * 1e3},
                {each.seconds.value * 1e3, each.seconds.lo * 1e3, each.seconds.hi * 1e3}, share,
-               remark(each.seconds.value, predicted, least));
+               remark(each.seconds.value, predicted, longest));
     }
   }
   bench_.note(formatted("{} of {} cases are within 5 % of the prediction.", fitting, cases));
   bench_.note(
-      formatted("The upload alone takes {:.3g} ms, the download {:.3g} ms, both at once {:.3g} ms: "
-                "the least of several calibrations.",
+      formatted("The upload alone takes {:.3g} ms, the download {:.3g} ms, both at once {:.3g} ms "
+                "(the minimum of several calibrations).",
                 copies_.up * 1e3, copies_.down * 1e3, copies_.both * 1e3));
   return std::move(rows).table();
 }
@@ -234,7 +185,8 @@ Table Overlap::table() {
 
 Table overlap(Bench& bench) {
   Gpu gpu(bench);
-  const Staged data(bench.bytes("overlap.size") / sizeof(float), gpu);
+  // The host holds the sent and the received data, and a copy of the latter for the check.
+  const Staged data(bench.bytes("overlap.size", {.of_host = 0.25}) / sizeof(float), gpu);
   Overlap overlap(bench, gpu, data);
   overlap.calibrate_copies();
   for (const double ratio : {0.25, 0.5, 1.0, 2.0, 4.0}) {

@@ -6,21 +6,20 @@
 
 namespace shardstream::experiments::link {
 
-enum class Ways { one, two };  ///< upload and kernel; then a download as well
+enum class Ways { one, two };  ///< upload and kernel; upload, kernel and download
 
-/// Seconds of each stage alone, of all data at once.
+/// Seconds of each stage for all data, without overlap. `both` is an upload beside a download.
 struct Stages {
   double up, down, both, kernel;
 };
 
-/// The longest stage: no number of parts takes less.
+/// The time of the longest stage, which no number of parts can beat.
 constexpr double bound(const Stages& t, Ways ways) {
   return std::max(ways == Ways::one ? t.up : t.both, t.kernel);
 }
 
-/// The expected seconds of `parts` parts. One part passes all stages alone; while it does, or
-/// after that, the longest stage handles the others. With one way this is t_T + t_E/n or
-/// t_E + t_T/n.
+/// The expected seconds if the data is split into `parts` parts. One part passes through all stages
+/// alone; the longest stage bounds the others. For one way this is t_T + t_E/n or t_E + t_T/n.
 constexpr double model(const Stages& t, Ways ways, unsigned parts) {
   const double alone = t.up + t.kernel + (ways == Ways::two ? t.down : 0);
   return (alone + (parts - 1) * bound(t, ways)) / parts;

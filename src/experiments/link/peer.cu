@@ -1,5 +1,5 @@
-// Copies between two GPUs. With peer access a copy, or a kernel, reaches the other one's
-// memory over NVLink or PCIe by itself; without it the driver takes the bytes through the host.
+// Copies between two GPUs. With peer access, a copy or a kernel accesses the memory of the other
+// GPU directly over NVLink or PCIe; without it, the driver moves the data through the host.
 #include <map>
 #include <optional>
 #include <string>
@@ -15,13 +15,13 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-/// A word of 16 bytes a thread.
+/// Each thread copies a word of 16 bytes.
 __global__ void copy_words(const float4* from, float4* to, std::uint64_t words) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i < words) to[i] = from[i];
 }
 
-/// A GPU as the table names it: its PCI address, which is the same in every process of a host.
+/// The PCI address of a GPU, by which the table names it: all processes of a host see the same one.
 std::string address_of(int ordinal) {
   constexpr int length = 32;
   char text[length] = {};
@@ -29,28 +29,28 @@ std::string address_of(int ordinal) {
   return text;
 }
 
-/// A buffer on each of two GPUs, of which the own one works.
+/// A buffer on each of two GPUs, and copies between them, which the own GPU makes.
 class Pair {
  public:
   Pair(int own, int other, std::uint64_t bytes, cudaStream_t stream)
-      : own_(own), other_(other), stream_(stream), here_(bytes / sizeof(float)) {
+      : own_(own), other_(other), stream_(stream), on_own_(bytes / sizeof(float)) {
     const CurrentGpuGuard guard(other);
-    there_.emplace(bytes / sizeof(float));
+    on_other_.emplace(bytes / sizeof(float));
   }
 
-  /// Lays numbers into the source and clears the target.
+  /// Writes numbers to the source, and other ones to the target.
   void prepare(bool outwards) const {
-    lay_numbers(here_.data(), here_.size(), outwards ? salt : 0, stream_);
+    write_numbers_on_device(on_own_.data(), on_own_.size(), outwards ? salt : 0, stream_);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     const CurrentGpuGuard guard(other_);
-    lay_numbers(there_->data(), there_->size(), outwards ? 0 : salt, nullptr);
+    write_numbers_on_device(on_other_->data(), on_other_->size(), outwards ? 0 : salt, nullptr);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   bool is_right(bool outwards) const {
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    if (!outwards) return device_has_numbers(here_.data(), here_.size(), salt);
+    if (!outwards) return device_has_numbers(on_own_.data(), on_own_.size(), salt);
     const CurrentGpuGuard guard(other_);
-    return device_has_numbers(there_->data(), there_->size(), salt);
+    return device_has_numbers(on_other_->data(), on_other_->size(), salt);
   }
 
   void copy_naming_both(bool outwards, std::uint64_t bytes) const {
@@ -58,12 +58,12 @@ class Pair {
                               outwards ? own_ : other_, bytes, stream_),
           "cudaMemcpyPeerAsync");
   }
-  /// The driver finds the GPUs by the addresses.
+  /// The driver derives the GPUs from the addresses.
   void copy_by_address(bool outwards, std::uint64_t bytes) const {
     check(cudaMemcpyAsync(to(outwards), from(outwards), bytes, cudaMemcpyDefault, stream_),
           "cudaMemcpyAsync");
   }
-  /// A kernel on the own GPU writes to the other one's memory, or reads it.
+  /// A kernel on the own GPU writes to the memory of the other GPU, or reads it.
   void copy_by_kernel(bool outwards, std::uint64_t bytes) const {
     const std::uint64_t words = bytes / sizeof(float4);
     copy_words<<<blocks_for(words, threads), threads, 0, stream_>>>(
@@ -75,13 +75,13 @@ class Pair {
  private:
   static constexpr std::uint64_t salt = 1'000'000'007;
 
-  const float* from(bool outwards) const { return outwards ? here_.data() : there_->data(); }
-  float* to(bool outwards) const { return outwards ? there_->data() : here_.data(); }
+  const float* from(bool outwards) const { return outwards ? on_own_.data() : on_other_->data(); }
+  float* to(bool outwards) const { return outwards ? on_other_->data() : on_own_.data(); }
 
   int own_, other_;
   cudaStream_t stream_;
-  DeviceArray<float> here_;
-  std::optional<DeviceArray<float>> there_;
+  DeviceArray<float> on_own_;
+  std::optional<DeviceArray<float>> on_other_;
 };
 
 /// Measures copies between the own GPU and another one.
@@ -90,12 +90,12 @@ class Peers {
   Peers(Bench& bench, Gpu& gpu, int own, std::uint64_t bytes, Measurements& rows)
       : bench_(bench), gpu_(gpu), own_(own), bytes_(bytes), rows_(rows) {}
 
-  /// The same small copy, made by the driver and by a kernel, to and from the GPU that came last.
+  /// Compares small copies by the driver and by a kernel, for the last GPU that was measured.
   std::string note_on_small_copies() const {
     return formatted(
         "A copy of 16 bytes (`small`) to the other GPU takes {:.1f} us by the driver and {:.1f} us "
-        "by a kernel, from it {:.1f} and {:.1f} us: a difference to the kernel's time is a cost of "
-        "the driver's copy, not of the link.",
+        "by a kernel, from it {:.1f} and {:.1f} us. The difference is a cost of the driver's copy, "
+        "not of the link.",
         small_.at({"copy", true}), small_.at({"kernel writes", true}), small_.at({"copy", false}),
         small_.at({"kernel reads", false}));
   }
@@ -148,7 +148,8 @@ Table peer(Bench& bench) {
   Gpu gpu(bench);
   int own = 0;
   check(cudaGetDevice(&own), "cudaGetDevice");
-  const std::uint64_t bytes = bench.bytes("peer.size", 0.2) / sizeof(float4) * sizeof(float4);
+  const std::uint64_t bytes =
+      bench.bytes("peer.size", {.of_device = 0.2}) / sizeof(float4) * sizeof(float4);
   Measurements rows({{"method", ColumnType::text},
                      {"from", ColumnType::text},
                      {"to", ColumnType::text},

@@ -1,8 +1,7 @@
-// One kernel timed by different clocks. A launch returns before the kernel has run: a
-// host's clock that does not wait for the end measures the launch. Events measure on the GPU
-// itself.
+// One kernel, timed by different clocks. A launch returns before the kernel has run, so a host's
+// clock that does not wait for the end measures only the launch. Events measure on the GPU.
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <string>
@@ -14,13 +13,7 @@
 namespace shardstream::experiments::link {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// Runs for `nanoseconds` by the GPU's own timer and says how long it was.
+/// Runs for `nanoseconds` by the GPU's own timer and stores the actual length in `*was`.
 __global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
   std::uint64_t begin = 0, now = 0;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
@@ -30,7 +23,7 @@ __global__ void run_for(std::uint64_t nanoseconds, std::uint64_t* was) {
   *was = now - begin;
 }
 
-/// Times the same kernel in different ways.
+/// Times a kernel in different ways.
 class Timers {
  public:
   explicit Timers(Gpu& gpu) : gpu_(gpu), was_(1), begin_(true), end_(true) {}
@@ -83,18 +76,17 @@ class Timers {
   device::cuda::EventHandle begin_, end_;
 };
 
-/// The least difference between two of some hundred measured times, in seconds; NaN if all are
-/// equal.
+/// The minimum difference between some hundred measured times, in seconds; NaN if all are equal.
 double resolution(const std::function<double()>& measure) {
   constexpr int samples = 400;
   std::set<double> times;
   for (int i = 0; i < samples; ++i) times.insert(measure());
-  double least = std::numeric_limits<double>::infinity();
+  double minimum = std::numeric_limits<double>::infinity();
   for (auto a = times.begin(), b = a; b != times.end() && ++b != times.end(); ++a) {
-    // Milliseconds in 32 bits: smaller differences are those of rounding.
-    if (*b - *a > 1e-6 * *b) least = std::min(least, *b - *a);
+    // Events give milliseconds as float: smaller differences are rounding errors.
+    if (*b - *a > 1e-6 * *b) minimum = std::min(minimum, *b - *a);
   }
-  return std::isfinite(least) ? least : std::numeric_limits<double>::quiet_NaN();
+  return std::isfinite(minimum) ? minimum : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
@@ -111,29 +103,27 @@ Table timers(Bench& bench) {
     const double length = static_cast<double>(nanoseconds) / 1e9;
     const auto add = [&](const char* timer, const char* words,
                          const std::function<double()>& call) {
-      const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), call);
-      bench.count(timing);
-      const Estimate& seconds = timing.seconds;
+      const Estimate seconds = bench.sample(call).seconds;
       rows.add({timer, length * 1e6}, {seconds.value * 1e6, seconds.lo * 1e6, seconds.hi * 1e6},
                seconds.value / length,
                formatted("{:+.1f} us: {}", (seconds.value - length) * 1e6, std::string(words)));
     };
-    add("host's clock, no wait", "the launch alone, not the kernel",
+    add("host's clock, no wait", "only the launch, not the kernel",
         [&] { return timers.without_waiting(nanoseconds); });
-    add("host's clock, wait", "the launch and the wait for the end as well",
+    add("host's clock, wait", "includes the launch and the wait",
         [&] { return timers.with_waiting(nanoseconds); });
-    add("events", "the start and the end on the GPU as well",
+    add("events", "includes the start and end on the GPU",
         [&] { return timers.by_events(nanoseconds); });
   }
   const double of_events = resolution([&] { return timers.of_nothing(); });
   const double of_host = resolution([] { return seconds_since(Clock::now()); });
   bench.note(
-      formatted("Resolution, the smallest difference between two times: {:.2g} us by events, "
+      formatted("Resolution (the minimum difference between two times): {:.2g} us by events, "
                 "{:.2g} us by the host's clock.",
                 of_events * 1e6, of_host * 1e6));
   bench.note(
-      "`kernel` is the length that the kernel was told to have, by the GPU's own timer; a remark "
-      "begins with the difference from it.");
+      "`kernel` is the length that the kernel was given, by the GPU's own timer. A remark begins "
+      "with the difference from it.");
   return std::move(rows).table();
 }
 

@@ -1,5 +1,5 @@
-// The rate of copies over the host link, by the kind of host memory, the direction and the size.
-// The GPU fetches pinned memory by itself; pageable memory has to be copied by the processor first.
+// The rate of copies over the host link, by the kind of host memory, direction and size. The GPU
+// reads pinned memory directly; the processor must first copy pageable memory into a pinned buffer.
 #include <array>
 
 #include "experiments/formatted.hpp"
@@ -25,8 +25,7 @@ const char* ceiling_of(Way way) {
 
 constexpr std::uint64_t salt_of_host = 0, salt_of_device = 1'000'000'007;
 
-/// Host memory of one kind with a buffer for each direction, and the copies between them and the
-/// device.
+/// Host buffers of one kind of memory, one per direction, and their copies to and from the device.
 class Copies {
  public:
   Copies(HostKind kind, std::uint64_t bytes, Gpu& gpu)
@@ -38,11 +37,11 @@ class Copies {
         down_(bytes),
         side_(1) {}
 
-  /// The way that must be timed by the host's clock: the driver does not enqueue copies of pageable
-  /// memory but makes them before it returns.
+  /// Whether copies are only enqueued. The driver makes copies of pageable memory before it
+  /// returns, so the host's clock must time them.
   bool is_enqueued() const { return kind_ != HostKind::pageable; }
 
-  /// Copies `bytes` bytes; with Way::both as many in each direction.
+  /// Copies `bytes` bytes; with Way::both, that many in each direction.
   void copy(Way way, std::uint64_t bytes) const {
     if (way == Way::up) return up(bytes, gpu_.stream());
     if (way == Way::down) return down(bytes, gpu_.stream());
@@ -52,11 +51,12 @@ class Copies {
     side_.join(gpu_.stream());
   }
 
-  /// Whether a copy each way brings what it should, of all bytes.
+  /// Whether copies of all bytes in both directions arrive unchanged.
   bool are_right() const {
     const std::uint64_t count = sent_.bytes() / sizeof(float);
     write_numbers(sent_.as<float>(), count, salt_of_host);
-    lay_numbers(reinterpret_cast<float*>(down_.data()), count, salt_of_device, gpu_.stream());
+    write_numbers_on_device(reinterpret_cast<float*>(down_.data()), count, salt_of_device,
+                            gpu_.stream());
     copy(Way::both, sent_.bytes());
     gpu_.synchronize();
     return has_numbers(received_.as<float>(), count, salt_of_device) &&
@@ -84,19 +84,19 @@ class Copies {
 
 Table transfer(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.options().is_default("transfer.most") && bench.is_quick()
-                                 ? std::uint64_t{64} << 20
-                                 : bench.bytes("transfer.most") / sizeof(float) * sizeof(float);
+  const std::uint64_t usual = std::uint64_t{bench.is_quick() ? 64U : 1024U} << 20;
+  const std::uint64_t max_bytes =
+      bench.bytes("transfer.most", {.of_host = 0.3}, usual) / sizeof(float) * sizeof(float);
   Measurements rows({{"memory", ColumnType::text},
                      {"way", ColumnType::text},
                      {"at_once", ColumnType::integer, "ranks"},
                      {"bytes", ColumnType::integer, "B"}},
                     {"rate", ColumnType::real, "GB/s"});
   for (const HostKind kind : kinds) {
-    const Copies copies(kind, most, gpu);
+    const Copies copies(kind, max_bytes, gpu);
     bench.verify(copies.are_right(), formatted("copies of {} memory", std::string(word_of(kind))));
     for (const Way way : ways) {
-      for (const std::uint64_t bytes : sizes_up_to(4096, most, bench.is_quick() ? 16 : 4)) {
+      for (const std::uint64_t bytes : sizes_up_to(4096, max_bytes, bench.is_quick() ? 16 : 4)) {
         const auto copy = [&] { copies.copy(way, bytes); };
         const Timing time = copies.is_enqueued() ? gpu.time(copy) : gpu.time_call(copy);
         const Estimate rate = time.rate(static_cast<double>(bytes));
@@ -108,8 +108,8 @@ Table transfer(Bench& bench) {
     }
   }
   bench.note(
-      "With both ways the rate is that of one of them, while the other one is as busy. Pageable "
-      "memory is timed by the host's clock, with the call and the wait for its end.");
+      "For both ways, the rate is that of one direction while the other one is equally busy. The "
+      "host's clock times pageable memory, including the call and the wait for its end.");
   return std::move(rows).table();
 }
 

@@ -1,6 +1,6 @@
-// When a kernel may read host memory over the link, in place of a copy that comes first. It saves a
-// pass over device memory and starts at once, but each read that is not the only one goes over the
-// link again, and words that a warp does not read side by side go over it one by one.
+// Reading host memory over the link instead of copying it first. The kernel starts at once, and the
+// data does not pass through device memory. But every further read goes over the link again, and
+// words that a warp does not read next to each other are transferred one by one.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -20,8 +20,8 @@ __global__ void read_in_order(const float* from, std::uint64_t count, float* to)
   if (i < count) to[i] = from[i];
 }
 
-/// Neighbouring threads read words of neighbouring rows, `pitch` words apart. `count` is a multiple
-/// of `pitch`.
+/// Neighbouring threads read words of neighbouring rows, `pitch` words apart. `count` must be a
+/// multiple of `pitch`.
 __global__ void read_by_columns(const float* from, std::uint64_t count, std::uint64_t pitch,
                                 float* to) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -45,7 +45,7 @@ const char* word_of(Access access) {
   return "";
 }
 
-/// The same numbers on the host, mapped for the device, and room for a copy.
+/// Numbers in mapped host memory, device memory for a copy of them, and the result of a kernel.
 class Operands {
  public:
   Operands(std::uint64_t count, Gpu& gpu)
@@ -93,7 +93,7 @@ class Operands {
 Table zero_copy(Bench& bench) {
   Gpu gpu(bench);
   constexpr std::uint64_t granule = 1024 * sizeof(float);
-  const std::uint64_t bytes = bench.bytes("zero-copy.size") / granule * granule;
+  const std::uint64_t bytes = bench.bytes("zero-copy.size", {.of_host = 0.5}) / granule * granule;
   const Operands operands(bytes / sizeof(float), gpu);
   Measurements rows({{"case", ColumnType::text},
                      {"access", ColumnType::text},
@@ -113,7 +113,7 @@ Table zero_copy(Bench& bench) {
                {seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3},
                rate / bench.ceiling("link_up"),
                std::isnan(factor)
-                   ? "a copy, then the kernel on device memory"
+                   ? "a copy, then the kernel reads device memory"
                    : formatted("{:.2f} times the time of copying first", 1 / factor));
       if (!(copied > 0)) copied = seconds.value;
     };

@@ -1,6 +1,6 @@
-// How wide a thread should read. One instruction loads 1, 2, 4, 8 or 16 bytes that are aligned to
-// their size; a record of another size takes several. Rows of a matrix whose length is no multiple
-// of a line begin in the middle of one, unless they are padded (a pitch).
+// The width of loads and the alignment of rows. One instruction loads 1, 2, 4, 8 or 16 bytes that
+// are aligned to their size; a record of another size needs several. If the length of a row is not
+// a multiple of a line, rows begin in the middle of a line, unless they are padded (a pitch).
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-/// Three floats: aligned to 4 bytes, so that it takes three loads of 4 bytes.
+/// Three floats, aligned to 4 bytes: three loads of 4 bytes.
 struct Packed {
   float x, y, z;
 };
@@ -25,13 +25,15 @@ __global__ void copy_words(const Word* from, Word* to, std::uint64_t count) {
   if (i < count) to[i] = from[i];
 }
 
-/// Row blockIdx.y; rows begin `pitch` words apart.
+/// Each block copies a part of row blockIdx.y. Rows begin `pitch` words apart.
 __global__ void copy_rows(const float* from, float* to, unsigned columns, std::uint64_t pitch) {
   const unsigned column = blockIdx.x * threads + threadIdx.x;
   const std::uint64_t i = blockIdx.y * pitch + column;
   if (column < columns) to[i] = from[i];
 }
 
+/// Counts words that differ from the expected result: the first `columns` words of each row copied,
+/// and zeros elsewhere.
 __global__ void count_wrong(const float* to, std::uint64_t words, unsigned columns,
                             std::uint64_t pitch, unsigned* wrong) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -39,7 +41,7 @@ __global__ void count_wrong(const float* to, std::uint64_t words, unsigned colum
   if (to[i] != (i % pitch < columns ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
 }
 
-/// Two arrays of floats, and whether one has become the other's copy.
+/// Two arrays of floats, and the check that one is a copy of the other.
 class Arrays {
  public:
   Arrays(Gpu& gpu, std::uint64_t words) : gpu_(gpu), from_(words), to_(words), wrong_(1) {
@@ -55,7 +57,8 @@ class Arrays {
   }
   std::uint64_t words() const { return from_.size(); }
 
-  /// Whether `copy` copies the first `columns` of each `pitch` words, in the first `covered` words.
+  /// Runs `copy`. Returns whether it copied, in the first `covered` words, the first `columns` of
+  /// each `pitch` words and nothing else.
   bool is_copied(const std::function<void()>& copy, std::uint64_t covered, unsigned columns,
                  std::uint64_t pitch) {
     to_.clear(gpu_.stream());
@@ -91,8 +94,8 @@ void add_words(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const
 
 void add_rows(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const char* name,
               unsigned columns, std::uint64_t pitch, const char* remark) {
-  constexpr std::uint64_t most_rows = 65535;  // of a grid in y
-  const auto count = static_cast<unsigned>(std::min(most_rows, arrays.words() / pitch));
+  constexpr std::uint64_t max_rows = 65535;  // the maximum of gridDim.y
+  const auto count = static_cast<unsigned>(std::min(max_rows, arrays.words() / pitch));
   const dim3 grid(blocks_for(columns, threads), count);
   const auto copy = [&] {
     copy_rows<<<grid, threads, 0, gpu.stream()>>>(arrays.from<float>(), arrays.to<float>(), columns,
@@ -109,7 +112,7 @@ void add_rows(Bench& bench, Gpu& gpu, Arrays& arrays, Measurements& rows, const 
 
 Table alignment(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t unit = 48 * 1024;  // whole records of every size, and whole rows
+  constexpr std::uint64_t unit = 48 * 1024;  // a multiple of all records and of a row with pitch
   Arrays arrays(gpu, bench.bytes("alignment.size") / unit * unit / sizeof(float));
   Measurements rows({{"case", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
   add_words<std::uint8_t>(bench, gpu, arrays, rows, "1 byte", "too few bytes are in flight");
@@ -117,14 +120,14 @@ Table alignment(Bench& bench) {
   add_words<float>(bench, gpu, arrays, rows, "4 bytes", "a warp reads one line");
   add_words<float2>(bench, gpu, arrays, rows, "8 bytes", "a warp reads two lines");
   add_words<float4>(bench, gpu, arrays, rows, "16 bytes", "the widest load");
-  add_words<Packed>(bench, gpu, arrays, rows, "12 bytes", "three loads of 4 bytes, with a stride");
+  add_words<Packed>(bench, gpu, arrays, rows, "12 bytes", "three loads of 4 bytes with a stride");
   add_words<Padded>(bench, gpu, arrays, rows, "12 in 16 bytes",
                     "one load of 16 bytes, of which 12 are data");
   constexpr unsigned columns = 1001, pitch = 1024;
   add_rows(bench, gpu, arrays, rows, "rows of 1001", columns, columns,
            "rows begin in the middle of a line");
   add_rows(bench, gpu, arrays, rows, "rows, pitch 1024", columns, pitch,
-           "each row begins with a line; the gaps are not copied");
+           "each row begins at a line; the padding is not copied");
   return std::move(rows).table();
 }
 

@@ -1,6 +1,6 @@
-// Three ways from device memory to shared memory. Through registers a thread loads words, waits for
-// them and stores them. An asynchronous copy goes there by itself, without a register. A bulk copy
-// is one instruction for the whole block.
+// Three ways from device memory to shared memory. Through registers, a thread loads words, waits
+// for them and stores them. An asynchronous copy needs no registers, and the thread does not wait
+// for each word. A bulk copy is one instruction for the whole block.
 #include <cooperative_groups.h>
 #include <cuda_pipeline.h>
 
@@ -19,20 +19,20 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned most_words = 8;  // a thread
-constexpr unsigned rounds = 32;     // copies that a block makes, each of other data
+constexpr unsigned max_words = 8;  // per thread
+constexpr unsigned rounds = 32;    // copies per block, each of different data
 
 using Barrier = cuda::barrier<cuda::thread_scope_block>;
 
 enum class Method { registers, asynchronous, bulk };
 
-/// The copies of a block: in round r it copies the stretch r * gridDim.x + blockIdx.x, of words *
-/// threads words.
+/// The copies of all blocks. In round r, a block copies piece r * gridDim.x + blockIdx.x, which has
+/// words * threads words.
 struct Work {
   const float* from;
-  unsigned words;              ///< a thread
-  unsigned long long* clocks;  ///< out: of all rounds, of the first block
-  unsigned* wrong;             ///< out: floats in shared memory that are not the right ones
+  unsigned words;              ///< per thread
+  unsigned long long* clocks;  ///< out: sum over all rounds of the first block
+  unsigned* wrong;             ///< out: number of wrong floats in shared memory
 };
 
 template <class Word>
@@ -54,13 +54,14 @@ __device__ void copy_asynchronously(Word* to, const Word* from, unsigned words) 
   __syncthreads();
 }
 
-/// By the first thread; all wait at the barrier, which counts the bytes. `bytes` is a multiple of
-/// 16. Does nothing below compute capability 9.0.
+/// The first thread starts the copy; all threads wait at the barrier, which counts the bytes.
+/// `bytes` must be a multiple of 16. Does nothing below compute capability 9.0.
 __device__ void copy_in_bulk(void* to, const void* from, unsigned bytes, Barrier& barrier) {
 #if __CUDA_ARCH__ >= 900
   Barrier::arrival_token token;
   if (threadIdx.x == 0) {
-    // Bulk copies see the barrier, and what threads have read before, behind this fence alone.
+    // Bulk copies use another memory proxy: only this fence orders them after the initialisation of
+    // the barrier and after earlier reads of shared memory.
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     cuda::device::memcpy_async_tx(static_cast<char*>(to), static_cast<const char*>(from),
                                   cuda::aligned_size_t<16>(bytes), barrier);
@@ -74,7 +75,7 @@ __device__ void copy_in_bulk(void* to, const void* from, unsigned bytes, Barrier
 
 template <class Word, Method Way>
 __global__ void __launch_bounds__(threads) copy_to_shared(Work work) {
-  __shared__ alignas(128) Word to[most_words * threads];
+  __shared__ alignas(128) Word to[max_words * threads];
   __shared__ alignas(Barrier) unsigned char room[sizeof(Barrier)];
   auto& barrier = *reinterpret_cast<Barrier*>(room);
   if constexpr (Way == Method::bulk) {
@@ -123,7 +124,7 @@ const std::array cases = {
     Case{"bulk, 16 B", Method::bulk, 16, copy_to_shared<float4, Method::bulk>, 90},
 };
 
-/// The compiler unrolls the loop by `unrolled`.
+/// The compiler unrolls the loop of copy_by_registers() by `unrolled`.
 std::string remark_on_registers(unsigned words) {
   constexpr unsigned unrolled = 4;
   const unsigned groups = words / unrolled, left = words % unrolled;
@@ -137,7 +138,7 @@ std::string remark_on_registers(unsigned words) {
 Table async_copy(Bench& bench) {
   Gpu gpu(bench);
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
-  const DeviceArray<float> from(std::uint64_t{blocks} * rounds * threads * most_words * 4);
+  const DeviceArray<float> from(std::uint64_t{blocks} * rounds * threads * max_words * 4);
   fill(from, gpu.stream());
   const DeviceArray<unsigned long long> clocks(1);
   const DeviceArray<unsigned> wrong(1);
@@ -145,11 +146,11 @@ Table async_copy(Bench& bench) {
                      {"words", ColumnType::integer, "words/thread"},
                      {"bytes", ColumnType::integer, "B/block"}},
                     {"clocks", ColumnType::real, "clocks/B"});
-  // Clocks a byte, by the bytes of a word and the words of a thread.
+  // Clocks per byte, by bytes per word and words per thread.
   std::map<std::pair<unsigned, unsigned>, double> through_registers;
   for (const Case& each : cases) {
     if (bench.device().info().compute_capability < each.compute_capability) {
-      bench.note(formatted("{} is left out: it takes compute capability {}.{}.",
+      bench.note(formatted("{} is not measured: it needs compute capability {}.{}.",
                            std::string(each.name), each.compute_capability / 10,
                            each.compute_capability % 10));
       continue;
@@ -165,8 +166,7 @@ Table async_copy(Bench& bench) {
         bench.verify(wrong.read()[0] == 0, each.name);
         return static_cast<double>(clocks.read()[0]) / rounds / bytes;
       };
-      const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), clocks_of_call);
-      bench.count(timing);
+      const Timing timing = bench.sample(clocks_of_call);
       const double value = timing.seconds.value;
       // The first cases are those through registers.
       const double yardstick =

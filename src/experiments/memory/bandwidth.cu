@@ -1,6 +1,6 @@
 // The rate of device memory for the kernels of the STREAM benchmark, a plain read and a plain
-// write, beside the theoretical rate. A kernel that moves only what it needs, in whole lines, comes
-// near to it.
+// write, compared with the theoretical rate. A kernel that moves only the data it needs, in whole
+// lines, comes close to it.
 #include <cmath>
 #include <string>
 
@@ -13,12 +13,13 @@ namespace {
 constexpr unsigned threads = 256;
 constexpr float factor = 0.4F;
 
-/// Bytes that a kernel reads and writes for an element of the result.
+/// Floats that a kernel reads and writes per element of the result.
 struct Traffic {
   int reads, writes;
 };
 
-/// One four-float word a thread: enough loads are in flight with all threads together.
+/// Each thread of these kernels handles one word of four floats. All threads together have enough
+/// loads in flight.
 __global__ void write_words(float4* to, std::uint64_t words) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i < words) to[i] = make_float4(factor, factor, factor, factor);
@@ -36,7 +37,7 @@ __global__ void scale_words(const float4* from, float4* to, std::uint64_t words)
   to[i] = make_float4(factor * x.x, factor * x.y, factor * x.z, factor * x.w);
 }
 
-/// to = a + s b: `add` with s = 1, `triad` with another one.
+/// to = a + s b: `add` with s = 1, `triad` with another s.
 __global__ void add_words(const float4* a, const float4* b, float s, float4* to,
                           std::uint64_t words) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -45,7 +46,7 @@ __global__ void add_words(const float4* a, const float4* b, float s, float4* to,
   to[i] = make_float4(x.x + s * y.x, x.y + s * y.y, x.z + s * y.z, x.w + s * y.w);
 }
 
-/// Adds up what it reads, so that nothing is optimised away; each block writes one number.
+/// Adds up the words, so that the compiler cannot remove the reads. Each block writes one sum.
 __global__ void read_words(const float4* from, std::uint64_t words, float* sums) {
   constexpr unsigned per_thread = 8;
   const std::uint64_t first = blockIdx.x * std::uint64_t{threads} * per_thread + threadIdx.x;
@@ -65,14 +66,14 @@ __global__ void read_words(const float4* from, std::uint64_t words, float* sums)
   if (threadIdx.x == 0) sums[blockIdx.x] = parts[0];
 }
 
-/// Counts elements other than p + q times their index's number.
+/// Counts elements that differ from p + q unit_number(i).
 __global__ void count_wrong(const float* to, std::uint64_t count, float p, float q,
                             unsigned* wrong) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i < count && fabsf(to[i] - (p + q * unit_number(i))) > 1e-6F) atomicAdd(wrong, 1);
 }
 
-/// The arrays of all kernels; a and b hold the same numbers.
+/// The arrays of all kernels. `a` and `b` hold the same numbers.
 struct Arrays {
   std::uint64_t count;
   DeviceArray<float> a, b, to;
@@ -89,8 +90,8 @@ struct Arrays {
   }
 };
 
-/// Whether the sums of read_words() add up to the sum of the numbers, which have the mean 1/2 and
-/// the variance 1/12: within six standard deviations.
+/// Whether the sums of read_words() add up to the sum of the numbers, within six standard
+/// deviations. The numbers have mean 1/2 and variance 1/12.
 bool is_sum(const std::vector<float>& sums, std::uint64_t count) {
   double sum = 0;
   for (const float part : sums) sum += part;
@@ -98,82 +99,90 @@ bool is_sum(const std::vector<float>& sums, std::uint64_t count) {
   return std::abs(sum - n / 2) < 6 * std::sqrt(n / 12);
 }
 
+/// Launches the kernels, checks their results and adds their rows.
+class Kernels {
+ public:
+  Kernels(Bench& bench, Gpu& gpu, Measurements& rows)
+      : bench_(bench),
+        gpu_(gpu),
+        rows_(rows),
+        arrays_(bench.bytes("bandwidth.size", {.of_device = 0.25}) / sizeof(float4) * 4),
+        words_(arrays_.count / 4),
+        sums_(blocks_for(words_, 8 * threads)),
+        theoretical_(theoretical_rate(bench, width_of_bus())) {
+    fill(arrays_.a, gpu.stream());
+    fill(arrays_.b, gpu.stream());
+  }
+
+  void measure_read() {
+    const auto launch = [&] {
+      read_words<<<static_cast<unsigned>(sums_.size()), threads, 0, gpu_.stream()>>>(
+          words_of(arrays_.a), words_, sums_.data());
+      check_launch("read_words");
+    };
+    measure("read", {1, 0}, bench_.ceiling("device_read"), launch,
+            [&] { return is_sum(sums_.read(), arrays_.count); });
+  }
+  /// The kernel writes p + q times the numbers of the arrays.
+  template <class... Parameters, class... Arguments>
+  void measure_writer(const char* name, Traffic traffic, float p, float q,
+                      void (*kernel)(Parameters...), Arguments... arguments) {
+    const auto launch = [&] {
+      kernel<<<blocks_for(words_, threads), threads, 0, gpu_.stream()>>>(
+          arguments..., words_of(arrays_.to), words_);
+      check_launch(name);
+    };
+    measure(name, traffic, bench_.ceiling("device_copy"), launch,
+            [&] { return arrays_.has(p, q, gpu_.stream()); });
+  }
+  const float4* a() const { return words_of(arrays_.a); }
+  const float4* b() const { return words_of(arrays_.b); }
+
+ private:
+  static float4* words_of(const DeviceArray<float>& array) {
+    return reinterpret_cast<float4*>(array.data());
+  }
+  static int width_of_bus() {
+    int width = 0, ordinal = 0;
+    check(cudaGetDevice(&ordinal), "cudaGetDevice");
+    check(cudaDeviceGetAttribute(&width, cudaDevAttrGlobalMemoryBusWidth, ordinal),
+          "cudaDeviceGetAttribute");
+    return width;
+  }
+  void measure(const char* name, Traffic traffic, double ceiling,
+               const std::function<void()>& launch, const std::function<bool()>& is_right) {
+    arrays_.to.clear(gpu_.stream());
+    launch();
+    bench_.verify(is_right(), name);
+    const int bytes = 4 * (traffic.reads + traffic.writes);
+    const Estimate rate = gpu_.time(launch).rate(static_cast<double>(arrays_.count) * bytes);
+    rows_.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
+              share_of_theoretical(rate.value, theoretical_));
+  }
+
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+  Arrays arrays_;
+  std::uint64_t words_;  ///< of an array
+  DeviceArray<float> sums_;
+  double theoretical_;
+};
+
 }  // namespace
 
 Table bandwidth(Bench& bench) {
   Gpu gpu(bench);
-  const Arrays arrays(bench.bytes("bandwidth.size", 0.25) / sizeof(float4) * 4);
-  const std::uint64_t words = arrays.count / 4;
-  fill(arrays.a, gpu.stream());
-  fill(arrays.b, gpu.stream());
-  const auto* a = reinterpret_cast<const float4*>(arrays.a.data());
-  const auto* b = reinterpret_cast<const float4*>(arrays.b.data());
-  auto* to = reinterpret_cast<float4*>(arrays.to.data());
-  const unsigned blocks = blocks_for(words, threads),
-                 blocks_of_read = blocks_for(words, 8 * threads);
-  DeviceArray<float> sums(blocks_of_read);
-  const cudaStream_t stream = gpu.stream();
-  int width = 0, ordinal = 0;
-  check(cudaGetDevice(&ordinal), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&width, cudaDevAttrGlobalMemoryBusWidth, ordinal),
-        "cudaDeviceGetAttribute");
-  const double theoretical = theoretical_rate(bench, width);
   Measurements rows({{"kernel", ColumnType::text}, {"traffic", ColumnType::integer, "B/element"}},
                     {"rate", ColumnType::real, "GB/s"});
-  const auto measure = [&](const char* name, Traffic traffic, double ceiling,
-                           const std::function<void()>& launch,
-                           const std::function<bool()>& right) {
-    arrays.to.clear(stream);
-    launch();
-    bench.verify(right(), name);
-    const int bytes = 4 * (traffic.reads + traffic.writes);
-    const Estimate rate = gpu.time(launch).rate(static_cast<double>(arrays.count) * bytes);
-    rows.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
-             share_of_theoretical(rate.value, theoretical));
-  };
-  const double read = bench.ceiling("device_read"), copy = bench.ceiling("device_copy");
-  measure(
-      "read", {1, 0}, read,
-      [&] {
-        read_words<<<blocks_of_read, threads, 0, stream>>>(a, words, sums.data());
-        check_launch("read_words");
-      },
-      [&] { return is_sum(sums.read(), arrays.count); });
-  measure(
-      "write", {0, 1}, copy,
-      [&] {
-        write_words<<<blocks, threads, 0, stream>>>(to, words);
-        check_launch("write_words");
-      },
-      [&] { return arrays.has(factor, 0, stream); });
-  measure(
-      "copy", {1, 1}, copy,
-      [&] {
-        copy_words<<<blocks, threads, 0, stream>>>(a, to, words);
-        check_launch("copy_words");
-      },
-      [&] { return arrays.has(0, 1, stream); });
-  measure(
-      "scale", {1, 1}, copy,
-      [&] {
-        scale_words<<<blocks, threads, 0, stream>>>(a, to, words);
-        check_launch("scale_words");
-      },
-      [&] { return arrays.has(0, factor, stream); });
-  measure(
-      "add", {2, 1}, copy,
-      [&] {
-        add_words<<<blocks, threads, 0, stream>>>(a, b, 1, to, words);
-        check_launch("add_words");
-      },
-      [&] { return arrays.has(0, 2, stream); });
-  measure(
-      "triad", {2, 1}, copy,
-      [&] {
-        add_words<<<blocks, threads, 0, stream>>>(a, b, factor, to, words);
-        check_launch("add_words");
-      },
-      [&] { return arrays.has(0, 1 + factor, stream); });
+  Kernels kernels(bench, gpu, rows);
+  const float4 *a = kernels.a(), *b = kernels.b();
+  kernels.measure_read();
+  kernels.measure_writer("write", {0, 1}, factor, 0, write_words);
+  kernels.measure_writer("copy", {1, 1}, 0, 1, copy_words, a);
+  kernels.measure_writer("scale", {1, 1}, 0, factor, scale_words, a);
+  kernels.measure_writer("add", {2, 1}, 0, 2, add_words, a, b, 1.0F);
+  kernels.measure_writer("triad", {2, 1}, 0, 1 + factor, add_words, a, b, factor);
   return std::move(rows).table();
 }
 

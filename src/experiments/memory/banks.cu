@@ -1,7 +1,7 @@
-// The cost of bank conflicts. Shared memory has 32 banks of one word; lanes of a warp that read
-// different words of the same bank are served one after the other. The classic case is the
-// transpose of a matrix through a tile in shared memory, and its cure one word of padding in each
-// row.
+// The cost of bank conflicts. Shared memory has 32 banks, each one word wide. Lanes of a warp that
+// read different words of the same bank are served one after the other. The classic case is the
+// transpose of a matrix through a tile in shared memory; one word of padding per row avoids the
+// conflicts.
 #include <numeric>
 #include <string>
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr unsigned banks_of_memory = 32;
 constexpr unsigned threads = 1024;
-constexpr unsigned words = 2048;  // of shared memory
-constexpr unsigned reads = 1024;  // of each thread
+constexpr unsigned words = 2048;  // in shared memory
+constexpr unsigned reads = 1024;  // per thread
 
 /// Thread t adds up words t mod 32 * stride + r for r below `reads`.
 __global__ void __launch_bounds__(threads) read_strided(unsigned stride, unsigned* sums) {
@@ -39,7 +39,7 @@ bool is_right(const std::vector<unsigned>& sums, unsigned stride) {
 
 constexpr unsigned tile = 32, rows_of_block = 8;
 
-/// Column by column: neighbouring threads write words that are n apart.
+/// Without shared memory: neighbouring threads write words that are n words apart.
 __global__ void transpose_plainly(const float* from, float* to, unsigned n) {
   const unsigned x = blockIdx.x * tile + threadIdx.x;
   for (unsigned y = blockIdx.y * tile + threadIdx.y; y < (blockIdx.y + 1) * tile;
@@ -48,9 +48,9 @@ __global__ void transpose_plainly(const float* from, float* to, unsigned n) {
   }
 }
 
-/// Through a tile in shared memory with `Padding` more words in each row: both sides of global
-/// memory are read and written in whole lines. Without padding the 32 words of a column of the tile
-/// lie in one bank.
+/// Through a tile in shared memory with `Padding` additional words per row. Global memory is read
+/// and written in whole lines. Without padding, the 32 words of a column of the tile lie in one
+/// bank.
 template <unsigned Padding>
 __global__ void transpose_through_tile(const float* from, float* to, unsigned n) {
   __shared__ float square[tile][tile + Padding];
@@ -70,7 +70,7 @@ __global__ void count_wrong(const float* to, unsigned n, unsigned* wrong) {
   if (to[i] != unit_number(i % n * n + i / n)) atomicAdd(wrong, 1);
 }
 
-/// Reads with every stride; returns nothing but rows.
+/// Measures reads with every stride.
 void add_reads(Bench& bench, Gpu& gpu, Measurements& rows) {
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount * 2);
   DeviceArray<unsigned> sums(std::uint64_t{blocks} * threads);
@@ -92,7 +92,7 @@ void add_reads(Bench& bench, Gpu& gpu, Measurements& rows) {
     const bool expected = slower > 0.8 * conflict && slower < 1.2 * conflict;
     std::string remark = "free of conflicts";
     if (conflict > 1) remark = formatted("{:.2g} times slower", slower);
-    if (!expected) remark += formatted(", not {}: other costs hide a part", conflict);
+    if (!expected) remark += formatted(", not {} times: other costs hide a part", conflict);
     rows.add({formatted("reads, stride {}", stride), std::int64_t{conflict}}, rate,
              rate.value / free_of_conflicts, remark);
   }
@@ -123,7 +123,7 @@ void add_transposes(Bench& bench, Gpu& gpu, Measurements& rows) {
     rows.add({name, conflict}, rate, rate.value / bench.ceiling("device_copy"), remark);
   };
   add("transpose, no tile", transpose_plainly, 1,
-      "no shared memory; writes with a stride of a row");
+      "no shared memory; writes with a stride of one row");
   add("transpose 32 x 32", transpose_through_tile<0>, 32,
       "whole lines, but reads of the tile have 32-way conflicts");
   add("transpose 32 x 33", transpose_through_tile<1>, 1,

@@ -1,6 +1,6 @@
-// The rates of the caches. All multiprocessors read the same bytes again and again: a working set
-// that fits in L1 at the rate of L1, one that fits in L2 at that of L2, and a larger one at that of
-// device memory.
+// The rates of the caches. All multiprocessors read the same working set repeatedly. A set that
+// fits in L1 is read at the rate of L1, one that fits in L2 at the rate of L2, and a larger one at
+// the rate of device memory.
 #include <algorithm>
 #include <string>
 
@@ -12,13 +12,13 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 512;
-constexpr unsigned most_in_flight = 8;  // loads of a thread that are on their way at the same time
+constexpr unsigned max_in_flight = 8;                   // loads of a thread at the same time
 constexpr std::uint64_t row = threads * sizeof(uint4);  // bytes that a block loads at a time
 constexpr std::uint64_t line = 128;
 
-/// Every block reads the whole set, `count` words in whole steps of Flight loads a thread, `laps`
-/// times and adds it up. It begins `distance` words behind the block before. The loads of a step
-/// have fixed distances: working out an address for each would cost a part of the rate of L1.
+/// Each block reads the whole set `laps` times and adds it up: `count` words, a multiple of
+/// Flight * threads, in steps of Flight loads per thread. Block b begins at word b * `distance`.
+/// The addresses of a step differ by constants: computing each one would slow down reads of L1.
 template <unsigned Flight>
 __global__ void __launch_bounds__(threads)
     read_again(const uint4* words, unsigned count, unsigned distance, unsigned laps,
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(threads)
         const uint4* from = words + at + threadIdx.x;
 #pragma unroll
         for (unsigned k = 0; k < Flight; ++k) word[k] = from[k * threads];
-      } else {  // once a lap: over the end of the set
+      } else {  // once per lap, beyond the end of the set
 #pragma unroll
         for (unsigned k = 0; k < Flight; ++k) {
           const unsigned place = at + k * threads + threadIdx.x;
@@ -47,18 +47,20 @@ __global__ void __launch_bounds__(threads)
   atomicAdd(&sums[blockIdx.x], sum);
 }
 
+/// Sets each word to its index.
 __global__ void count_up(unsigned* words, std::uint64_t count) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i < count) words[i] = static_cast<unsigned>(i);
 }
 
-/// The level that a working set is expected to be read from. `share` is of the rate of device
-/// memory. L1 and shared memory are one; no cache is emptied by a set that is a little larger.
+/// The level that serves a working set. `share` is the rate over that of device memory. L1 and
+/// shared memory are one memory. A set that is a little larger than a cache still lies partly in
+/// it.
 std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu) {
   const std::uint64_t l1 = gpu.sharedMemPerMultiprocessor;
-  const std::uint64_t loads = bytes / row;  // of a thread in a pass
-  if (loads < most_in_flight) {
-    return formatted("from L1, below its rate: a pass has {} loads for each thread", loads);
+  const std::uint64_t loads = bytes / row;  // per thread in a pass
+  if (loads < max_in_flight) {
+    return formatted("from L1, below its rate: a pass has {} loads per thread", loads);
   }
   if (bytes <= l1) return "expected from L1";
   if (bytes <= 4 * l1) return "expected from L2; L1 may still hold a part";
@@ -75,24 +77,25 @@ unsigned sum_below(std::uint64_t count) {
 
 Table cache(Bench& bench) {
   Gpu gpu(bench);
-  constexpr std::uint64_t step = most_in_flight * row;
-  const std::uint64_t most = bench.bytes("cache.most") / step * step;
-  // One a multiprocessor: two could run side by side and find each other's lines in L1.
+  constexpr std::uint64_t step = max_in_flight * row;
+  const std::uint64_t max = bench.bytes("cache.most") / step * step;
+  // One per multiprocessor: two could share one L1 and find each other's lines there.
   const auto blocks = static_cast<unsigned>(gpu.properties().multiProcessorCount);
-  const DeviceArray<uint4> words(most / sizeof(uint4));
+  const DeviceArray<uint4> words(max / sizeof(uint4));
   const DeviceArray<unsigned> sums(blocks);
-  count_up<<<blocks_for(most / sizeof(unsigned), threads), threads, 0, gpu.stream()>>>(
-      reinterpret_cast<unsigned*>(words.data()), most / sizeof(unsigned));
+  count_up<<<blocks_for(max / sizeof(unsigned), threads), threads, 0, gpu.stream()>>>(
+      reinterpret_cast<unsigned*>(words.data()), max / sizeof(unsigned));
   check_launch("count_up");
   Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"});
-  for (const std::uint64_t bytes : sizes_up_to(2 * row, most, bench.is_quick() ? 4 : 2)) {
-    constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // of a block: launching takes 3 us
+  for (const std::uint64_t bytes : sizes_up_to(row, max, bench.is_quick() ? 4 : 2)) {
+    constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // per block: a launch takes 3 us
     const auto laps = static_cast<unsigned>(std::max<std::uint64_t>(1, traffic / bytes));
-    const bool is_shared = bytes > gpu.properties().sharedMemPerMultiprocessor;  // by L2
-    const std::uint64_t distance = is_shared ? bytes / blocks / line * line : 0;
-    const auto kernel = bytes == 2 * row   ? read_again<2>
+    const bool is_in_l2 = bytes > gpu.properties().sharedMemPerMultiprocessor;
+    const std::uint64_t distance = is_in_l2 ? bytes / blocks / line * line : 0;
+    const auto kernel = bytes == row       ? read_again<1>
+                        : bytes == 2 * row ? read_again<2>
                         : bytes == 4 * row ? read_again<4>
-                                           : read_again<most_in_flight>;
+                                           : read_again<max_in_flight>;
     const auto read = [&] {
       kernel<<<blocks, threads, 0, gpu.stream()>>>(
           words.data(), static_cast<unsigned>(bytes / sizeof(uint4)),

@@ -1,6 +1,6 @@
-// Constant memory suits warps whose lanes all read the same word: they get it at once. Lanes that
-// read different words are served one address after the other. Global memory serves one line after
-// the other; here each address has a line of its own.
+// Reads of constant memory. If all lanes of a warp read the same word, one access serves them.
+// Different words are served one after the other. Global memory serves one line after the other;
+// here each address lies in its own line.
 #include <string>
 
 #include "experiments/formatted.hpp"
@@ -12,12 +12,12 @@ namespace {
 
 constexpr unsigned threads = 256, lanes = 32;
 constexpr unsigned words = 4096;  // 16 KiB of the 64 KiB of constant memory
-constexpr unsigned reads = 1024;  // of each thread
-constexpr unsigned step = 32;  // words between two addresses: no two lie in one line of the cache
+constexpr unsigned reads = 1024;  // per thread
+constexpr unsigned step = 32;     // words between two addresses, so that each has its own line
 
 __constant__ unsigned constants[words];
 
-/// Adds up `reads` words; the lanes of a warp read `distinct` addresses at a time.
+/// Adds up `reads` words. In each read, the lanes of a warp read `distinct` different addresses.
 template <bool FromConstant>
 __global__ void read_distinct(const unsigned* memory, unsigned distinct, unsigned* sums) {
   const unsigned first = threadIdx.x % lanes % distinct * step;
@@ -29,7 +29,7 @@ __global__ void read_distinct(const unsigned* memory, unsigned distinct, unsigne
   sums[blockIdx.x * threads + threadIdx.x] = sum;
 }
 
-/// With numbers() in memory.
+/// The sum of a lane. Word i has the value 3 i.
 unsigned expected(unsigned lane, unsigned distinct) {
   unsigned sum = 0;
   for (unsigned r = 0; r < reads; ++r) sum += (lane % distinct * step + r) % words * 3;
@@ -43,7 +43,7 @@ bool is_right(const std::vector<unsigned>& sums, unsigned distinct) {
   return true;
 }
 
-/// `ratio` is the time over that of one address, `growth` over that of half as many.
+/// `ratio` is the time over that of one address, `growth` the time over that of half as many.
 std::string remark(unsigned distinct, double ratio, double growth) {
   if (distinct == 1) return "all lanes read the same word";
   const std::string times = formatted("{:.3g} times as long as one address", ratio);
@@ -76,7 +76,7 @@ Table constant(Bench& bench) {
       bench.verify(is_right(sums.read(), distinct), formatted("{} addresses", distinct));
       const Estimate seconds = gpu.time(read).seconds;
       constexpr double warps = static_cast<double>(threads) / lanes;
-      const double each = 1e9 / reads / warps;  // nanoseconds of a warp's read, of all its reads
+      const double each = 1e9 / reads / warps;  // from seconds of all reads to ns per read
       const Estimate time{seconds.value * each, seconds.lo * each, seconds.hi * each};
       if (distinct == 1) of_one = time.value;
       rows.add({from_constant ? "constant" : "global", std::int64_t{distinct}}, time,
@@ -84,7 +84,7 @@ Table constant(Bench& bench) {
       of_half = time.value;
     }
   }
-  bench.note("A time is that of one read of a warp, with eight warps on each multiprocessor.");
+  bench.note("A time is that of one read by a warp; each multiprocessor runs eight warps.");
   return std::move(rows).table();
 }
 

@@ -1,7 +1,7 @@
-// The gain of keeping data in the L2 cache. A stream of data that is used once drives out data that
-// is used again and again; an access policy window keeps the latter in a part of the cache that is
-// set aside. A window larger than that part may drive its own lines out, unless only as many of
-// them as fit are to stay (hitRatio).
+// The gain of keeping data in the L2 cache. A stream of data that is used once evicts data that is
+// used repeatedly. An access policy window keeps the latter in a part of the cache that is set
+// aside. If the window is larger than that part, it may evict its own lines, unless hitRatio limits
+// the lines that stay to as many as fit.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -16,13 +16,14 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-/// Each element of the stream meets one of the `hot` ones, which are read over and over.
+/// Adds one of the `hot` elements to each element of the stream. The hot ones are read repeatedly.
 __global__ void add_hot(const float* stream, const float* hot, std::uint64_t hot_count, float* to,
                         std::uint64_t count) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i < count) to[i] = stream[i] + hot[i % hot_count];
 }
 
+/// Counts elements that add_hot() should not have produced.
 __global__ void count_wrong(const float* to, std::uint64_t hot_count, std::uint64_t count,
                             unsigned* wrong) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -33,12 +34,14 @@ std::string remark(const char* policy, double gain, bool fits) {
   const std::string change = formatted("{:+.0f} %", 100 * (gain - 1));
   if (std::string_view(policy) == "none") return "without a window";
   if (gain > 1.03)
-    return change + (fits ? ": as expected, the hot region stays" : ": a part stays");
-  if (gain > 0.97) return change + ": no difference; the cache keeps the hot region by itself";
-  return change + (fits ? ": unexpected" : ": as expected, the region is larger than its part");
+    return change + (fits ? ": as expected, the hot region stays" : ": a part of the region stays");
+  if (gain > 0.97)
+    return change + ": no difference; the cache keeps the hot region without a window";
+  return change +
+         (fits ? ": unexpected" : ": as expected, the region is larger than the part set aside");
 }
 
-/// All cases of one size of the hot region.
+/// Measures all policies for a size of the hot region.
 class Cases {
  public:
   Cases(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t set_aside)
@@ -46,7 +49,7 @@ class Cases {
         gpu_(gpu),
         rows_(rows),
         set_aside_(set_aside),
-        count_(bench.bytes("l2-window.stream", 0.2) / sizeof(float)),
+        count_(bench.bytes("l2-window.stream", {.of_device = 0.2}) / sizeof(float)),
         stream_(count_),
         to_(count_),
         hot_(2 * set_aside / sizeof(float)),
@@ -108,9 +111,9 @@ class Cases {
 
 Table l2_window(Bench& bench) {
   Gpu gpu(bench);
-  const auto most = static_cast<std::uint64_t>(gpu.properties().persistingL2CacheMaxSize);
-  if (most == 0) throw NotAvailable("the GPU cannot set aside a part of its L2 cache");
-  const LimitGuard guard(cudaLimitPersistingL2CacheSize, most);
+  const auto max = static_cast<std::uint64_t>(gpu.properties().persistingL2CacheMaxSize);
+  if (max == 0) throw NotAvailable("the GPU cannot set aside a part of its L2 cache");
+  const LimitGuard guard(cudaLimitPersistingL2CacheSize, max);
   std::size_t set_aside = 0;
   check(cudaDeviceGetLimit(&set_aside, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
   Measurements rows({{"hot", ColumnType::integer, "B"},
@@ -126,7 +129,7 @@ Table l2_window(Bench& bench) {
     }
   }
   bench.note(formatted(
-      "{} of {} of L2 cache were set aside. Rates count the bytes that the kernel asks for.",
+      "{} of the {} of L2 cache were set aside. Rates count the bytes that the kernel requests.",
       format_size(set_aside),
       format_size(static_cast<std::uint64_t>(gpu.properties().l2CacheSize))));
   return std::move(rows).table();

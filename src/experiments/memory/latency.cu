@@ -1,5 +1,5 @@
-// How long one load takes. A single thread follows pointers in random order through a working set:
-// each load must wait for the one before. As the set outgrows a cache, the time steps up; a set
+// The latency of a load. A single thread follows pointers in random order through a working set, so
+// that each load waits for the previous one. The time rises when the set exceeds a cache; a set
 // that is a little larger than a cache lies partly in it.
 #include <algorithm>
 #include <bit>
@@ -13,54 +13,19 @@
 #include "experiments/gpu.hpp"
 #include "experiments/memory/levels.hpp"
 #include "experiments/memory/memory.hpp"
+#include "experiments/memory/walk.cuh"
 
 namespace shardstream::experiments::memory {
 namespace {
 
-/// Holds the address of the next link, so that a step is a load and no arithmetic.
-struct Link {
-  const Link* next;
-};
-constexpr std::uint64_t line =
-    128;  // bytes; one link in each, so that no load finds another's line
-constexpr std::uint64_t links_of_line = line / sizeof(Link);
-
-/// A walk that visits every number below `count`, a power of two, once before it comes back: the
-/// numbers of a linear congruential generator with its full period (Hull and Dobell, "Random number
-/// generators", 1962), mixed by a bijection because its low bits alone are regular.
-struct Walk {
-  std::uint64_t count;
-
-  __host__ __device__ std::uint64_t next(std::uint64_t x) const {
-    return (x * 6364136223846793005U + 1442695040888963407U) & (count - 1);
-  }
-  __host__ __device__ std::uint64_t place(std::uint64_t x) const {
-    unsigned bits = 0;
-    while ((std::uint64_t{1} << bits) < count) ++bits;
-    for (int round = 0; round < 2; ++round) {
-      x ^= x >> (bits / 2 + 1);
-      x = (x * 0x9e3779b97f4a7c15U) & (count - 1);
-    }
-    return x ^ (x >> (bits / 2 + 1));
-  }
-};
-
-/// Makes the line of every number name the line of the next one.
-__global__ void lay_out(Link* links, Walk walk) {
-  const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
-  for (std::uint64_t x = blockIdx.x * std::uint64_t{blockDim.x} + threadIdx.x; x < walk.count;
-       x += step) {
-    links[walk.place(x) * links_of_line].next = links + walk.place(walk.next(x)) * links_of_line;
-  }
-}
-
+/// The place that a chase has reached, in links, and the cycles that it took.
 struct Answer {
   std::uint64_t last, cycles;
 };
 
-/// Follows `steps` links from where the answer before has come to: lines that were just read are
-/// the last to be read again. `before` steps are not measured: they fill L1, which is empty when a
-/// kernel begins.
+/// Follows `steps` links from the place that the previous launch reached, so that recently read
+/// lines are the last to be read again. First, `before` steps that are not measured fill L1, which
+/// is empty when a kernel begins.
 __global__ void follow(const Link* links, std::uint64_t before, std::uint64_t steps,
                        Answer* answer) {
   const Link* at = links + answer->last;
@@ -70,8 +35,8 @@ __global__ void follow(const Link* links, std::uint64_t before, std::uint64_t st
   *answer = {static_cast<std::uint64_t>(at - links), static_cast<std::uint64_t>(clock64() - begin)};
 }
 
-/// The same in shared memory, which is a small working set of its own. Its links are distances in
-/// bytes from the beginning, which a load adds by itself.
+/// The same in shared memory. Its links are offsets in bytes, which a load adds to the base address
+/// without another instruction.
 __global__ void follow_shared(Walk walk, std::uint64_t steps, Answer* answer) {
   extern __shared__ unsigned shared_links[];
   for (std::uint64_t x = 0; x < walk.count; ++x) {
@@ -87,13 +52,6 @@ __global__ void follow_shared(Walk walk, std::uint64_t steps, Answer* answer) {
   *answer = {at / sizeof(unsigned), static_cast<std::uint64_t>(clock64() - begin)};
 }
 
-/// Where `steps` links lead, by the walk itself.
-std::uint64_t end_of(const Walk& walk, std::uint64_t steps) {
-  std::uint64_t x = 0;
-  for (std::uint64_t i = 0; i < steps % walk.count; ++i) x = walk.next(x);
-  return walk.place(x);
-}
-
 /// One measured working set.
 struct Point {
   std::uint64_t bytes;
@@ -101,14 +59,14 @@ struct Point {
   Estimate nanoseconds;
 };
 
-/// Where a working set fits, by the sizes of the caches. L1 and shared memory are one.
+/// The smallest level that can hold a working set. L1 and shared memory are one memory.
 const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
   if (bytes <= gpu.sharedMemPerMultiprocessor) return "expected in L1";
   if (bytes <= static_cast<std::uint64_t>(gpu.l2CacheSize)) return "expected in L2";
   return "expected in device memory";
 }
 
-/// The rows of the experiment, in whose times the launch of the kernel is no part.
+/// Measures chases and adds their rows. The time of a launch is subtracted.
 class Chase {
  public:
   Chase(Bench& bench, Gpu& gpu, Measurements& rows)
@@ -118,10 +76,11 @@ class Chase {
         answer_(1),
         steps_(bench.is_quick() ? 4096 : 16384) {}
 
-  /// The cycles are those of the last of the timed launches.
+  /// `launch` follows links; a place is `scale` links long. The cycles are those of the last
+  /// launch.
   Point measure(const Walk& walk, std::uint64_t bytes, std::uint64_t scale,
                 const std::function<void(std::uint64_t steps, Answer*)>& launch) {
-    // Once through the whole set where that is soon done, so that a cache holds what it can.
+    // One pass through the set fills the caches; for large sets, a part of it must do.
     const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
     answer_.clear(gpu_.stream());
     launch(lap, answer_.data());
@@ -154,24 +113,18 @@ class Chase {
   std::uint64_t steps_;
 };
 
-void enqueue_layout(Link* links, const Walk& walk, cudaStream_t stream) {
-  constexpr unsigned threads = 256, blocks = 1024;
-  lay_out<<<blocks, threads, 0, stream>>>(links, walk);
-  check_launch("lay_out");
-}
-
-/// A set that may fit into L1 is walked through once before each measured walk, which then begins
-/// where it would have begun.
+/// A launch of follow(). If the set may fit in L1, one unmeasured pass through all of it comes
+/// first; the measured steps then begin at the same place as without it.
 auto following(const Link* links, const Walk& walk, cudaStream_t stream) {
-  constexpr std::uint64_t most_in_l1 = 2048;  // links, of 256 KiB
-  const std::uint64_t before = walk.count <= most_in_l1 ? walk.count : 0;
+  constexpr std::uint64_t max_in_l1 = 2048;  // lines, which are 256 KiB
+  const std::uint64_t before = walk.count <= max_in_l1 ? walk.count : 0;
   return [=](std::uint64_t steps, Answer* answer) {
     follow<<<1, 1, 0, stream>>>(links, before, steps, answer);
     check_launch("follow");
   };
 }
 
-/// A row for the memory of the next GPU, if this one reaches it.
+/// Adds a row for the memory of the next GPU if this one can access it.
 void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
   int own = 0;
   check(cudaGetDevice(&own), "cudaGetDevice");
@@ -184,17 +137,19 @@ void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
   }
   try {
     const PeerAccessGuard access(other);
-    enqueue_layout(links->data(), walk, gpu.stream());
+    enqueue_links(links->data(), walk, gpu.stream());
     chase.add("other GPU",
               chase.measure(walk, walk.count * line, links_of_line,
                             following(links->data(), walk, gpu.stream())),
               "over NVLink or PCIe");
   } catch (const NotAvailable& error) {
-    bench.note(formatted("The other GPU's memory is left out: {}.", std::string(error.what())));
+    bench.note(
+        formatted("The memory of another GPU is not measured: {}.", std::string(error.what())));
   }
 }
 
-/// The rows of working sets in the own memory. The last one is not between two levels.
+/// Adds the rows of working sets in own memory and a note on the levels. The largest set is never
+/// between two levels.
 void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
               const cudaDeviceProp& gpu) {
   std::vector<double> nanoseconds;
@@ -206,11 +161,11 @@ void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
     chase.add("device", points[i],
               is_in_level || i + 1 == points.size()
                   ? place_of(points[i].bytes, gpu)
-                  : "between two levels: the faster one holds a part of it");
+                  : "between two levels: a part lies in the faster one");
   }
   std::string text;
   for (const Level& level : levels) {
-    text += formatted("{}up to {} {:.0f} ns", text.empty() ? "" : ", ",
+    text += formatted("{}up to {}: {:.0f} ns", text.empty() ? "" : ", ",
                       format_size(points[level.end - 1].bytes),
                       nanoseconds[(level.begin + level.end) / 2]);
   }
@@ -221,7 +176,7 @@ void add_sets(Bench& bench, Chase& chase, const std::vector<Point>& points,
 
 Table latency(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = std::bit_floor(bench.bytes("latency.most", 0.8));
+  const std::uint64_t max = std::bit_floor(bench.bytes("latency.most", {.of_device = 0.8}));
   Measurements rows({{"memory", ColumnType::text},
                      {"bytes", ColumnType::integer, "B"},
                      {"cycles", ColumnType::real}},
@@ -235,12 +190,12 @@ Table latency(Bench& bench) {
   };
   chase.add("shared",
             chase.measure(in_shared, in_shared.count * sizeof(unsigned), 1, chase_in_shared),
-            "of one multiprocessor");
+            "of the own multiprocessor");
   std::vector<Point> points;
-  const DeviceArray<Link> links(most / sizeof(Link));
-  for (const std::uint64_t bytes : sizes_up_to(1024, most, bench.is_quick() ? 4 : 2)) {
+  const DeviceArray<Link> links(max / sizeof(Link));
+  for (const std::uint64_t bytes : sizes_up_to(1024, max, bench.is_quick() ? 4 : 2)) {
     const Walk walk{bytes / line};
-    enqueue_layout(links.data(), walk, gpu.stream());
+    enqueue_links(links.data(), walk, gpu.stream());
     points.push_back(
         chase.measure(walk, bytes, links_of_line, following(links.data(), walk, gpu.stream())));
   }
@@ -248,14 +203,14 @@ Table latency(Bench& bench) {
   const Walk of_host{(std::uint64_t{8} << 20) / line};
   if (visible_gpus() > 1) add_other_gpu(bench, gpu, chase);
   const PinnedArray<Link> mapped(of_host.count * links_of_line, cudaHostAllocMapped);
-  enqueue_layout(mapped.data(), of_host, gpu.stream());
+  enqueue_links(mapped.data(), of_host, gpu.stream());
   chase.add("mapped host",
             chase.measure(of_host, of_host.count * line, links_of_line,
                           following(mapped.data(), of_host, gpu.stream())),
             "over the host link");
   bench.note(
-      "`latency` is the median of all launches, without their start; `cycles` are counted by the "
-      "multiprocessor in the last of them.");
+      "`latency` is the median of all launches, without the time to launch; the multiprocessor "
+      "counts `cycles` in the last launch.");
   return std::move(rows).table();
 }
 

@@ -1,4 +1,4 @@
-// The levels of a memory, found from the steps of its latency.
+// Finds the levels of the memory hierarchy from the steps of the latency.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 namespace shardstream::experiments::memory {
 
-/// Points [begin, end) of about the same time, two or more.
+/// Two or more consecutive points [begin, end) with about the same time.
 struct Level {
   std::size_t begin, end;
   bool operator==(const Level&) const = default;
 };
 
-/// The levels in `times`, those of growing working sets. Sets on the way from one level to the
-/// next, alone among their neighbours, are in none.
+/// The levels in `times`, the latencies of growing working sets. A set between two levels, with a
+/// time unlike those of its neighbours, belongs to none.
 std::vector<Level> levels_of(const std::vector<double>& times);
 
 }  // namespace shardstream::experiments::memory

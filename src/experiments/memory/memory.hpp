@@ -1,4 +1,4 @@
-// The group "device memory": what each access pattern costs.
+// The group "device memory": the cost of access patterns.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace shardstream::experiments::memory {
 /// The group's rows of the catalogue.
 std::vector<Experiment> experiments();
 
-// In files of the same names; only in a build with CUDA.
+// Each is defined in the file of its name, only in a build with CUDA.
 Table bandwidth(Bench& bench);
 Table offset(Bench& bench);
 Table stride(Bench& bench);
@@ -28,13 +28,13 @@ Table spills(Bench& bench);
 /// The part of `bandwidth` that needs no GPU: the theoretical rate of a given memory.
 Table theoretical_bandwidth(Bench& bench);
 
-/// GB/s of a memory with a clock in MHz that moves data twice a cycle, and a bus of `width` bits
-/// (CUDA C++ Best Practices Guide, section Theoretical Bandwidth Calculation).
+/// The rate in GB/s of a memory that moves data twice per cycle, with `clock` in MHz and a bus of
+/// `width` bits (CUDA C++ Best Practices Guide, section Theoretical Bandwidth Calculation).
 double theoretical_rate(double clock, double width);
-/// The same for the options of `bandwidth`; where they are auto, for this rank's GPU with
-/// `own_width`. NaN if the clock or the width is unknown.
+/// The same for bandwidth.clock and bandwidth.width. If they are auto: for the memory clock of this
+/// rank's GPU and `own_width`. NaN if one of them is unknown.
 double theoretical_rate(const Bench& bench, double own_width);
-/// A remark on a rate in GB/s.
+/// A remark: the share of `rate` in `theoretical`, both in GB/s.
 std::string share_of_theoretical(double rate, double theoretical);
 
 }  // namespace shardstream::experiments::memory

@@ -1,5 +1,5 @@
-// The cost of an offset. If a warp's words begin inside a sector of memory, the warp touches one
-// sector more than it needs. The next warp reads the rest of that sector, so that a cache serves
+// The cost of an offset. If the words of a warp begin inside a sector of memory, the warp touches
+// one more sector than necessary. The next warp reads the rest of that sector, so a cache serves
 // most of it.
 #include <string>
 
@@ -19,6 +19,8 @@ __global__ void copy_shifted(const float* from, float* to, std::uint64_t count, 
   if (i < count) to[offset + i] = from[offset + i];
 }
 
+/// Counts words that differ from the expected result: `count` words copied from `offset` on, and
+/// zeros elsewhere.
 __global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t count,
                             unsigned offset, unsigned* wrong) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -27,7 +29,7 @@ __global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t 
   if (to[i] != (is_copied ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
 }
 
-/// `relative` is the rate over that of offset 0.
+/// `relative` is the rate over the rate with offset 0.
 std::string remark(double relative, unsigned offset) {
   if (offset == 0) return "aligned";
   const std::string begin = offset % words_of_line == 0     ? "begins with a line: "
@@ -36,22 +38,22 @@ std::string remark(double relative, unsigned offset) {
   if (relative > 1.005) return begin + formatted("{:.1f} % faster", 100 * (relative - 1));
   if (relative > 0.995) return begin + "no loss";
   const std::string loss = begin + formatted("{:.1f} % slower", 100 * (1 - relative));
-  return relative < 0.8 ? loss + ", more than the sector that two warps share" : loss;
+  return relative < 0.8 ? loss + ", more than one additional sector explains" : loss;
 }
 
 }  // namespace
 
 Table offset(Bench& bench) {
   Gpu gpu(bench);
-  constexpr unsigned most = 32;
+  constexpr unsigned max = 32;
   const std::uint64_t words = bench.bytes("offset.size") / sizeof(float);
-  const std::uint64_t count = words - most;
+  const std::uint64_t count = words - max;
   DeviceArray<float> from(words), to(words);
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   Measurements rows({{"offset", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
   double aligned = 0;
-  for (unsigned words_off = 0; words_off <= most; words_off += bench.is_quick() ? 4 : 1) {
+  for (unsigned words_off = 0; words_off <= max; words_off += bench.is_quick() ? 4 : 1) {
     const auto copy = [&] {
       copy_shifted<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(from.data(), to.data(),
                                                                              count, words_off);

@@ -1,6 +1,6 @@
-// The cost of values that do not stay in registers. A thread's own values go to local memory, which
-// is device memory behind the caches, if an array is indexed by a number that is known only at run
-// time, or if the kernel may use too few registers.
+// The cost of values that do not stay in registers. They go to local memory, which is cached device
+// memory, if the kernel may use too few registers, or if an array is indexed by a number that is
+// known only at run time.
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
@@ -9,11 +9,11 @@ namespace shardstream::experiments::memory {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned values = 32;  // that each thread holds
+constexpr unsigned values = 32;  // per thread
 constexpr unsigned rounds = 64;
 
-/// Adds neighbouring values of a ring, again and again. With the loops written out, every index is
-/// known and every value has a register.
+/// Repeatedly averages neighbouring values of a ring. The loops are unrolled, so every index is
+/// known at compile time and every value has a register.
 __device__ float stir(float first) {
   float ring[values];
 #pragma unroll
@@ -33,19 +33,19 @@ __global__ void in_registers(const float* from, float* to) {
   to[i] = stir(from[i]);
 }
 
-/// The bounds allow 65536 / 2048 = 32 registers a thread, fewer than stir() needs.
+/// The launch bounds allow 65536 / 2048 = 32 registers per thread, fewer than stir() needs.
 __global__ void __launch_bounds__(1024, 2) with_few_registers(const float* from, float* to) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   to[i] = stir(from[i]);
 }
 
-/// The same number by a cap, which limits registers alone and not the size of a block.
+/// The same limit by a cap, which does not restrict the size of a block.
 __global__ void __maxnreg__(32) with_capped_registers(const float* from, float* to) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   to[i] = stir(from[i]);
 }
 
-/// With indices that depend on `one`, which is 1: the ring must have addresses.
+/// Indices depend on `one`, which is 1 at run time, so the ring must be addressable.
 __global__ void indexed_at_run_time(const float* from, float* to, unsigned one) {
   const std::uint64_t thread = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   float ring[values];
@@ -106,7 +106,7 @@ Table spills(Bench& bench) {
         time, best / time.value,
         attributes.localSizeBytes == 0
             ? "every value has a register"
-            : formatted("{:.2g} times as long: {} bytes of a thread are in local memory",
+            : formatted("{:.2g} times as long: {} bytes per thread are in local memory",
                         time.value / best, static_cast<std::uint64_t>(attributes.localSizeBytes)));
   };
   const unsigned blocks = blocks_for(count, threads);

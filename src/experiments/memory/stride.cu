@@ -1,5 +1,5 @@
-// The cost of a stride. Memory moves sectors of 32 bytes, so that the words between those that a
-// warp reads are moved as well. From a stride of 8 words on each word has a sector of its own.
+// The cost of a stride. Memory moves whole sectors of 32 bytes, including the words between those
+// that a warp reads. From a stride of 8 words on, each word lies in its own sector.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -22,8 +22,8 @@ __global__ void copy_strided(const float* from, float* to, std::uint64_t count,
   if (i < count) to[i * stride] = from[i * stride];
 }
 
-/// Counts words that are not what the copy should have left: every stride-th word copied, all
-/// others zero.
+/// Counts words that differ from the expected result: every stride-th word copied, and zeros
+/// elsewhere.
 __global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t count,
                             std::uint64_t stride, unsigned* wrong) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
@@ -32,30 +32,30 @@ __global__ void count_wrong(const float* to, std::uint64_t words, std::uint64_t 
   if (to[i] != (is_copied ? unit_number(i) : 0.0F)) atomicAdd(wrong, 1);
 }
 
-/// Rates of the strides that others are compared with; NaN before they are measured.
+/// The rates of strides 1 and 8, with which others are compared; NaN before they are measured.
 struct Yardsticks {
   double one = std::nan(""), sector = std::nan("");
 };
 
 std::string remark(double rate, const Yardsticks& of, std::uint64_t stride) {
-  if (stride == 1) return "the whole of each sector is used";
+  if (stride == 1) return "all of each sector is used";
   if (stride > words_of_sector) {
-    return formatted("{:.2f} of the rate of stride {}: one word in a sector, over more lines",
+    return formatted("{:.2f} of the rate of stride {}: one word per sector, spread over more lines",
                      rate / of.sector, words_of_sector);
   }
   const double relative = rate / of.one, expected = 1.0 / static_cast<double>(stride);
   const char* const verdict = relative > 1.2 * expected   ? "better than"
                               : relative > 0.8 * expected ? "as expected by"
                                                           : "worse than";
-  return formatted("{:.2f} of the rate of stride 1: {} the used part of a sector, {:.2f}", relative,
-                   std::string(verdict), expected);
+  return formatted("{:.2f} of the rate of stride 1: {} the used share of a sector, {:.2f}",
+                   relative, std::string(verdict), expected);
 }
 
-/// Every stride up to that of a sector, with `quick` powers of two alone; then powers of two and
-/// `most`.
-std::vector<std::uint64_t> strides(std::uint64_t most, bool quick) {
-  std::vector<std::uint64_t> all = sizes_up_to(1, most, 2);
-  for (std::uint64_t s = 3; s < std::min(most, words_of_sector) && !quick; ++s) all.push_back(s);
+/// All strides up to a sector, then powers of two and `max`. With `quick`, only powers of two and
+/// `max`.
+std::vector<std::uint64_t> strides(std::uint64_t max, bool quick) {
+  std::vector<std::uint64_t> all = sizes_up_to(1, max, 2);
+  for (std::uint64_t s = 3; s < std::min(max, words_of_sector) && !quick; ++s) all.push_back(s);
   std::ranges::sort(all);
   const auto rest = std::ranges::unique(all);
   all.erase(rest.begin(), rest.end());
@@ -66,15 +66,15 @@ std::vector<std::uint64_t> strides(std::uint64_t most, bool quick) {
 
 Table stride(Bench& bench) {
   Gpu gpu(bench);
-  const std::uint64_t most = bench.options().count("stride.most");
+  const std::uint64_t max = bench.options().count("stride.most");
   const std::uint64_t words = bench.bytes("stride.size") / sizeof(float);
-  const std::uint64_t count = words / most;  // words to copy, the same with every stride
+  const std::uint64_t count = words / max;  // words to copy, the same with every stride
   DeviceArray<float> from(words), to(words);
   DeviceArray<unsigned> wrong(1);
   fill(from, gpu.stream());
   Measurements rows({{"stride", ColumnType::integer, "words"}}, {"rate", ColumnType::real, "GB/s"});
   Yardsticks yardsticks;
-  for (const std::uint64_t s : strides(most, bench.is_quick())) {
+  for (const std::uint64_t s : strides(max, bench.is_quick())) {
     const auto copy = [&] {
       copy_strided<<<blocks_for(count, threads), threads, 0, gpu.stream()>>>(from.data(), to.data(),
                                                                              count, s);

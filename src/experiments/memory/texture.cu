@@ -1,63 +1,19 @@
-// Reads through texture units, beside plain loads from global memory. Texture units clamp, wrap and
-// filter in hardware, and their cache is laid out for two dimensions. But they fetch fewer words in
-// a cycle than loads read from L1.
-#include <array>
+// Reads through texture units, compared with plain loads from global memory. Texture units clamp,
+// wrap and filter in hardware, and textures are stored for access in two dimensions. But texture
+// units fetch fewer words per cycle than loads read from L1.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 #include "experiments/memory/memory.hpp"
+#include "experiments/memory/texture_objects.hpp"
 
 namespace shardstream::experiments::memory {
 namespace {
 
-constexpr unsigned edge = 16;  // of a block of threads
-
-/// A matrix of n x n floats in an array for textures, freed at the end.
-class TextureArray {
- public:
-  TextureArray(const float* device, unsigned n) {
-    const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-    check(cudaMallocArray(&array_, &format, n, n), "cudaMallocArray");
-    const std::size_t row = n * sizeof(float);
-    check(cudaMemcpy2DToArray(array_, 0, 0, device, row, row, n, cudaMemcpyDeviceToDevice),
-          "cudaMemcpy2DToArray");
-  }
-  TextureArray(const TextureArray&) = delete;
-  TextureArray& operator=(const TextureArray&) = delete;
-  ~TextureArray() { device::cuda::report(cudaFreeArray(array_), "cudaFreeArray"); }
-  cudaArray_t get() const { return array_; }
-
- private:
-  cudaArray_t array_ = nullptr;
-};
-
-/// A view of an array, destroyed at the end.
-class Texture {
- public:
-  Texture(cudaArray_t array, cudaTextureFilterMode filter, cudaTextureAddressMode address,
-          bool normalised) {
-    cudaResourceDesc resource{};
-    resource.resType = cudaResourceTypeArray;
-    resource.res.array.array = array;
-    cudaTextureDesc view{};
-    view.addressMode[0] = view.addressMode[1] = address;
-    view.filterMode = filter;
-    view.readMode = cudaReadModeElementType;
-    view.normalizedCoords = normalised ? 1 : 0;
-    check(cudaCreateTextureObject(&texture_, &resource, &view, nullptr), "cudaCreateTextureObject");
-  }
-  Texture(const Texture&) = delete;
-  Texture& operator=(const Texture&) = delete;
-  ~Texture() {
-    device::cuda::report(cudaDestroyTextureObject(texture_), "cudaDestroyTextureObject");
-  }
-  cudaTextureObject_t get() const { return texture_; }
-
- private:
-  cudaTextureObject_t texture_ = 0;
-};
+constexpr unsigned edge = 16;  // threads of a block in x and in y
 
 enum class Pattern { row, column, neighbourhood };
 
@@ -70,7 +26,8 @@ __device__ float element(cudaTextureObject_t texture, const float* memory, int n
   return memory[static_cast<std::int64_t>(y) * n + x];
 }
 
-/// Copies by rows or by columns of threads, or adds up a neighbourhood of 5 x 5.
+/// Copies the matrix, with neighbouring threads in a row or in a column, or writes the sum of each
+/// neighbourhood of 5 x 5.
 template <bool FromTexture, Pattern Shape>
 __global__ void read_matrix(cudaTextureObject_t texture, const float* memory, float* to, int n) {
   int x = blockIdx.x * edge + threadIdx.x, y = blockIdx.y * edge + threadIdx.y;
@@ -94,7 +51,7 @@ __global__ void fetch(cudaTextureObject_t texture, float x, float y, float* to) 
 
 using Kernel = void (*)(cudaTextureObject_t, const float*, float*, int);
 
-/// The reference of a pattern at (x, y).
+/// The expected result at (x, y).
 float expected(int n, int x, int y, int reach) {
   float sum = 0;
   for (int dy = -reach; dy <= reach; ++dy) {
@@ -107,7 +64,7 @@ float expected(int n, int x, int y, int reach) {
   return sum;
 }
 
-/// The first rows of the matrix.
+/// Checks the first rows of the result.
 bool is_right(const std::vector<float>& rows, int n, int reach) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const int x = static_cast<int>(i) % n, y = static_cast<int>(i) / n;
@@ -116,8 +73,8 @@ bool is_right(const std::vector<float>& rows, int n, int reach) {
   return true;
 }
 
-/// Checks what the units do beside reading: an address beyond one is clamped or wraps, and half way
-/// between two elements there is their mean.
+/// Checks the functions of texture units: a normalised address beyond 1 is clamped or wraps, and
+/// linear filtering returns the mean halfway between two elements.
 void check_units(Bench& bench, Gpu& gpu, const TextureArray& array, unsigned n) {
   const DeviceArray<float> to(1);
   const auto value = [&](const Texture& texture, float x, float y) {
@@ -139,8 +96,8 @@ void check_units(Bench& bench, Gpu& gpu, const TextureArray& array, unsigned n) 
   bench.verify(std::abs(value(linear, 1, 0.5F) - mean) < 4e-3F, "a mean by linear filtering");
 }
 
-/// `ratio` is the rate over that of the same reads through global memory.
-std::string beside_global(double ratio) {
+/// `ratio` is the rate over the rate of the same reads through global memory.
+std::string compared_with_global(double ratio) {
   if (ratio > 0.98 && ratio < 1.02) return "as fast as through global memory";
   return ratio > 1 ? formatted("{:.2f} times as fast as through global memory", ratio)
                    : formatted("{:.2f} times as slow as through global memory", 1 / ratio);
@@ -172,7 +129,7 @@ Table texture(Bench& bench) {
     bench.verify(is_right(to.read(0, 4 * n), static_cast<int>(n), reach), name);
     const Estimate rate = gpu.time(read).rate(2.0 * sizeof(float) * static_cast<double>(count));
     std::string remark = words;
-    if (is_texture) remark += beside_global(rate.value / through_global);
+    if (is_texture) remark += compared_with_global(rate.value / through_global);
     if (!is_texture) through_global = rate.value;
     rows.add({name}, rate, rate.value / bench.ceiling("device_copy"), remark);
   };
@@ -181,13 +138,13 @@ Table texture(Bench& bench) {
   add("columns, global", read_matrix<false, Pattern::column>, 0,
       "neighbouring threads read different lines", false);
   add("columns, texture", read_matrix<true, Pattern::column>, 0,
-      "its cache is laid out in two dimensions: ", true);
+      "textures are stored for two dimensions: ", true);
   add("5 x 5, global", read_matrix<false, Pattern::neighbourhood>, 2,
       "25 loads for each element, mostly from L1", false);
   add("5 x 5, texture", read_matrix<true, Pattern::neighbourhood>, 2,
       "25 fetches for each element, clamped in hardware: ", true);
   bench.note(
-      "Rates count each element once in and once out. Clamping, wrapping and filtering were "
+      "Rates count one read and one write per element. Clamping, wrapping and filtering were "
       "checked.");
   return std::move(rows).table();
 }

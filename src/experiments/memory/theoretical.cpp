@@ -1,4 +1,4 @@
-// The theoretical rate of a memory: its clock, twice a cycle, times the width of its bus.
+// The theoretical rate of a memory: two transfers per cycle, each as wide as the bus.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -25,11 +25,11 @@ double theoretical_rate(const Bench& bench, double own_width) {
 }
 
 std::string share_of_theoretical(double rate, double theoretical) {
-  if (std::isnan(theoretical)) return "the theoretical rate is unknown: NVML does not tell it";
+  if (std::isnan(theoretical)) return "the theoretical rate is unknown: NVML does not report it";
   const double share = rate / theoretical;
   return fmt::format("{:.2f} of the theoretical {:.0f} GB/s{}", share, theoretical,
-                     share > 1      ? ": a part stays in the L2 cache"
-                     : share < 0.75 ? ": less than usual, 0.8 to 0.95"
+                     share > 1      ? ": a part of the data stays in the L2 cache"
+                     : share < 0.75 ? ": less than the usual 0.8 to 0.95"
                                     : "");
 }
 
@@ -38,8 +38,7 @@ Table theoretical_bandwidth(Bench& bench) {
   const double rate = theoretical_rate(bench, none);
   if (std::isnan(rate)) {
     throw NotAvailable(
-        "there is no GPU to ask: give --bandwidth.clock and --bandwidth.width for the theoretical "
-        "rate");
+        "there is no GPU: add --bandwidth.clock and --bandwidth.width for the theoretical rate");
   }
   Measurements rows({{"kernel", ColumnType::text}}, {"rate", ColumnType::real, "GB/s"});
   rows.add({"theoretical"}, {rate, none, none}, none,

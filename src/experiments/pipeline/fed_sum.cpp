@@ -1,7 +1,6 @@
 #include "experiments/pipeline/fed_sum.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -74,26 +73,23 @@ template reduce::Sum<std::int64_t> reference_sum<std::int64_t>(const io::Source&
 
 Timing time_passes(Bench& bench, const std::function<void()>& pass,
                    const std::function<void()>& settle) {
-  using Clock = std::chrono::steady_clock;
-  const Timing timing = sample_here(bench.sampling(), bench.heartbeat(), [&] {
+  return bench.sample([&] {
     const auto begin = Clock::now();
     pass();
-    const std::chrono::duration<double> elapsed = Clock::now() - begin;
+    const double seconds = seconds_since(begin);
     settle();
-    return elapsed.count();
+    return seconds;
   });
-  bench.count(timing);
-  return timing;
 }
 
 namespace {
 
 constexpr std::uint64_t copy_bytes = std::uint64_t{64} << 20;
 
-/// Pinned memory in which neither two pages next to each other nor two copies are alike.
+/// Pinned memory in which neighbouring pages differ, and so do the data of successive copies.
 Buffer<std::byte> pinned_pages(Bench& bench, std::uint64_t bytes) {
   constexpr std::uint64_t page = 4096;
-  constexpr int values = 251;  // the pages of a copy are no multiple of it
+  constexpr int values = 251;  // the number of pages per copy is not a multiple of it
   Buffer<std::byte> pinned(bench.device(), Memory::pinned, bytes);
   parallel_for(ceil_div(bytes, page), bench.resources().threads, [&](std::uint64_t i) {
     std::memset(pinned.data() + i * page, static_cast<int>(i % values),
@@ -128,7 +124,7 @@ Timing plain_reads(Bench& bench, std::uint64_t bytes) {
   const Buffer<std::byte> data(bench.device(), Memory::device, bytes);
   const Buffer<std::uint64_t> sink(bench.device(), Memory::device, 1);
   const auto stream = bench.device().make_stream();
-  {  // a host gives all memory that was never written to the same page
+  {  // the host maps all memory that was never written to the same page
     const Buffer<std::byte> from = pinned_pages(bench, std::min(bytes, copy_bytes));
     for (std::uint64_t at = 0; at < bytes; at += from.bytes()) {
       stream->upload(data.data() + at, from.data(), std::min(from.bytes(), bytes - at));

@@ -1,5 +1,5 @@
-// A sum that is fed by the program's own rings, what it is compared with, and its check. Written
-// for every backend; needs no CUDA.
+// A sum of data that the buffer rings of a run feed to a kernel, the ceilings with which it is
+// compared, and its check. Runs on every backend.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,26 @@ namespace shardstream::experiments::feeds {
 
 using reduce::leaf_elements;
 
-/// A share that the noise of two measurements does not explain, and the remark on it.
+/// Whether a share is larger than the noise of two measurements explains, and the remark if it is.
 constexpr bool is_above_ceiling(double share) {
   return share > 1.1;
 }
 inline constexpr auto above_ceiling = "above its ceiling, which was measured too low";
 
-/// The sizes that a run would choose for a shard of the source in pipeline.mode `mode`. Throws
-/// UsageError if memory does not suffice.
+/// The sizes that a run would choose for a shard of the source with pipeline.mode `mode`. Throws
+/// UsageError if there is not enough memory.
 shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mode,
                                        const io::Source& source, Range shard);
 
-/// Elements of type T, fed to the kernel that adds leaves and their tree, in the program's fixed
-/// order.
+/// Feeds elements of type T to the kernel that adds leaves and their tree in the fixed order of a
+/// run.
 template <class T>
 class FedSum {
  public:
   using Class = reduce::Extreme<T>;
   using Partial = reduce::Partial<Class>;
 
-  /// `shard` begins with a leaf. The source must outlive it.
+  /// `shard` must begin at a leaf. The source must outlive this object.
   FedSum(Bench& bench, const io::Source& source, Range shard,
          const shardstream::pipeline::Sizes& sizes)
       : feed_(bench.device(), recorder_, source, shard, sizes, &bench.heartbeat()) {
@@ -60,7 +60,7 @@ class FedSum {
     feed_.load([](Range, const std::byte*) {});
   }
 
-  /// One pass, from where the mode keeps the data to the sum. Returns when that is known.
+  /// One pass, from the place of the data to the sum. Returns when the sum is known.
   void run() {
     feed_.run([&](device::Stream& compute, const auto& batch) { enqueue(compute, batch); },
               [](Range, const std::byte*) {});
@@ -70,10 +70,10 @@ class FedSum {
     for (std::size_t i = 0; i < nodes_.size(); ++i) fold.push(nodes_[i], downloaded_[i]);
     sum_ = fold.root().sum;
   }
-  /// Between two passes: forgets their spans.
+  /// Discards the spans of the last pass. Call it between two passes.
   void settle() { recorder_.settle(); }
 
-  /// Valid for the last pass.
+  /// The sum of the last pass.
   const reduce::Sum<Class>& sum() const { return sum_; }
 
  private:
@@ -104,29 +104,28 @@ class FedSum {
   shardstream::pipeline::Feed feed_;  // last: its streams end before the buffers go
 };
 
-/// The same sum without rings and devices: `threads` threads read leaf after leaf and add it by the
-/// host's kernel.
+/// The same sum without rings and devices: `threads` threads read one leaf after the other and add
+/// it with the host's kernel.
 template <class T>
 reduce::Sum<reduce::Extreme<T>> reference_sum(const io::Source& source, Range shard,
                                               unsigned threads);
 
-/// Whether two sums have the same bits; one NaN is as good as another.
+/// Whether two sums have the same bits. All NaNs count as equal.
 template <class Sum>
 bool same_sum(const Sum& a, const Sum& b) {
   return (a != a && b != b) || std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// The time of `pass`, from its call to its end, by the host's clock; `settle` is called after
-/// each one, untimed.
+/// Times `pass` by the host's clock. `settle` is called after each pass and not timed.
 Timing time_passes(Bench& bench, const std::function<void()>& pass,
                    const std::function<void()>& settle);
 
-/// The time to copy `bytes` bytes from pinned memory to the device by plain copies of 64 MiB, back
-/// to back. The last copy is verified.
+/// Times copies of `bytes` bytes from pinned memory to the device, 64 MiB each, one after the
+/// other. The last copy is verified.
 Timing plain_copies(Bench& bench, std::uint64_t bytes);
 
-/// The time in which a plain kernel reads `bytes` bytes, a multiple of 16, of device memory. It has
-/// no answer that could be checked.
+/// Times a plain kernel that reads `bytes` bytes of device memory, a multiple of 16. It has no
+/// result that could be checked.
 Timing plain_reads(Bench& bench, std::uint64_t bytes);
 
 }  // namespace shardstream::experiments::feeds

@@ -1,7 +1,6 @@
-// The program's own rings feed a kernel from each place where pipeline.mode can keep the data. The
-// kernel adds the data up, so that every byte must have arrived before the sum is right. Two
-// ceilings are measured beside it, on the same memory: copies that nothing is computed behind, and
-// a kernel that only reads.
+// The buffer rings of a run feed a kernel from each place where pipeline.mode can keep the data.
+// The kernel adds up the data, so the sum is right only if every byte has arrived. Two ceilings are
+// measured on the same memory: copies without a kernel, and a kernel that only reads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,47 +18,28 @@
 namespace shardstream::experiments::feeds {
 namespace {
 
-/// A place for the data.
+/// A place where a run can keep its data.
 struct Place {
-  const char* mode;  ///< of pipeline.mode
-  const char* way;   ///< from there to the kernel
-  double expected;   ///< share of its ceiling that a GPU reaches at least
+  const char* mode;  ///< the value of pipeline.mode
+  const char* way;   ///< how the data gets from there to the kernel
+  double expected;   ///< the minimum share of the ceiling on a GPU
 };
 
 constexpr std::array places = {
-    Place{"pinned", "copied in batches, beside the kernel", 0.95},
-    Place{"write-combined", "likewise, past the processor's caches", 0.95},
+    Place{"pinned", "copied in batches while the kernel runs", 0.95},
+    Place{"write-combined", "the same; the processor's caches do not hold the data", 0.95},
     Place{"pageable", "threads copy it into pinned slots first", 0.85},
-    Place{"mapped", "the kernel reads it where it is", 0.85},
-    Place{"resident", "on the device already; added in a fixed order", 0.9},
+    Place{"mapped", "the kernel reads it over the link", 0.85},
+    Place{"resident", "already on the device; added in a fixed order", 0.9},
 };
 
-/// feed.size. Unless it is given, a size for the backend, halved until it fits.
+/// feed.size, or the default of the backend. It fits in pinned memory and in device memory.
 std::uint64_t bytes_to_feed(Bench& bench) {
-  constexpr const char* key = "feed.size";
-  constexpr std::uint64_t MiB = std::uint64_t{1} << 20, smallest = MiB;
-  const auto& resources = bench.resources();
-  // Pinned memory and memory of the device, which come out of the same one on a host.
-  const std::uint64_t host = resources.host_memory / resources.ranks_on_host / 3;
-  const std::uint64_t fits = std::min(host, bench.memory() / 5 * 2);
-  if (!bench.options().is_default(key)) {
-    const std::uint64_t given = bench.options().bytes(key) / 16 * 16;
-    if (given <= fits) return given;
-    throw Error(fmt::format(
-        "{}: {} is too large: a rank may feed {} here, a third of its free host memory and two "
-        "fifths of its device's: choose a smaller size",
-        key, format_size(given), format_size(fits)));
-  }
-  const bool on_host = resources.device_is_host;
-  const std::uint64_t usual =
-      bench.is_quick() ? (on_host ? 64 : 1024) * MiB : (on_host ? 512 : 4096) * MiB;
-  std::uint64_t bytes = usual;
-  while (bytes > fits && bytes > smallest) bytes /= 2;
-  if (bytes < usual) {
-    bench.note(
-        fmt::format("{} are fed, since {} do not fit.", format_size(bytes), format_size(usual)));
-  }
-  return bytes;
+  constexpr std::uint64_t MiB = std::uint64_t{1} << 20, granule = 16;
+  const std::uint64_t usual = bench.resources().device_is_host
+                                  ? (bench.is_quick() ? 64 : 512) * MiB
+                                  : (bench.is_quick() ? 1024 : 4096) * MiB;
+  return bench.bytes("feed.size", {.of_device = 0.4, .of_host = 0.33}, usual) / granule * granule;
 }
 
 std::string remark(const Place& place, double share, bool on_host) {

@@ -1,6 +1,6 @@
-// A file's way to the device: the program's readers fill pinned slots, the slots are copied to the
-// device, and a kernel adds the data up. Each stage is measured alone as well: the readers without
-// copies, and copies without readers. The slower one bounds the rate.
+// The way of a file to the device: the readers of a run fill pinned slots, the slots are copied to
+// the device, and a kernel adds up the data. Two stages are also measured alone: the readers
+// without copies, and copies without readers. The slower one bounds the rate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,23 +24,23 @@ namespace {
 
 using storage::DataFile;
 
-/// The leaves of a rank's part that a pass reads: 4 GiB at most, so that slow storage takes
+/// The leaves that a pass of this rank reads: at most 4 GiB, so that slow storage takes only
 /// seconds.
 Range leaves_to_read(const Bench& bench, const io::Source& source) {
-  const std::uint64_t most = std::uint64_t{bench.is_quick() ? 1U : 4U} << 30;
+  const std::uint64_t max = std::uint64_t{bench.is_quick() ? 1U : 4U} << 30;
   const Range mine = shardstream::shard(source.order().count(), leaf_elements,
                                         static_cast<std::uint64_t>(bench.rank()),
                                         static_cast<std::uint64_t>(bench.at_once()));
-  return intersection(mine, {mine.first, most / size_of(source.type())});
+  return intersection(mine, {mine.first, max / size_of(source.type())});
 }
 
-/// A rank's part of a data set, read in some way.
+/// The part of the data set that this rank reads.
 class Part {
  public:
   Part(Bench& bench, std::unique_ptr<io::Source> source)
       : bench_(bench), source_(std::move(source)), shard_(leaves_to_read(bench, *source_)) {
     if (shard_.count == 0) {
-      throw NotAvailable(fmt::format("{} has less than a leaf for each rank: {} elements",
+      throw NotAvailable(fmt::format("{} has too few elements: {}, less than one leaf per rank",
                                      source_->name(), source_->order().count()));
     }
     source_->prepare(shard_);
@@ -52,7 +52,7 @@ class Part {
   Range shard() const { return shard_; }
   std::uint64_t bytes() const { return shard_.count * size_of(source_->type()); }
 
-  /// The program's readers with their slots, while nothing is copied.
+  /// Times the readers with their slots, without copies.
   Timing time_readers() const {
     const std::uint64_t room = source_->slot_bytes(sizes_.slot);
     std::vector<io::AlignedBytes> slots;
@@ -73,12 +73,12 @@ class Part {
     return time_passes(bench_, read, [] {});
   }
 
-  /// All of the way. Every sum must be that of H5Dread and the host's kernel.
+  /// Times the whole way. Every sum must equal the reference from H5Dread and the host's kernel.
   Timing time_feed(const io::Source& plain) const {
     return with_element_type(source_->type(), [&](auto type) {
       using T = typename decltype(type)::type;
       FedSum<T> fed(bench_, *source_, shard_, sizes_);
-      std::vector<reduce::Sum<reduce::Extreme<T>>> sums;  // checked last: the check reads the file
+      std::vector<reduce::Sum<reduce::Extreme<T>>> sums;  // checked last, as that reads the file
       const auto keep = [&] {
         fed.settle();
         sums.push_back(fed.sum());
@@ -88,7 +88,7 @@ class Part {
       const auto expected = reference_sum<T>(plain, shard_, bench_.resources().threads);
       for (const auto& sum : sums) {
         bench_.verify(same_sum(sum, expected),
-                      fmt::format("{}: the sum of what was fed", source_->name()));
+                      fmt::format("{}: the sum of the data that was fed", source_->name()));
       }
       return timing;
     });
@@ -101,12 +101,12 @@ class Part {
   shardstream::pipeline::Sizes sizes_;
 };
 
-/// The table of all ways.
+/// The table, with the rows of each way of reading.
 class Rows {
  public:
   explicit Rows(Bench& bench) : bench_(bench) {}
 
-  /// Measures readers, copies and both together.
+  /// Measures the readers and the whole way; the first call also measures plain copies.
   void measure(const std::string& way, const Part& part, const io::Source& plain) {
     if (copies_ == 0) copies_ = plain_copies_of(part);
     const std::string cache = storage::page_cache_of(part.source());
@@ -144,7 +144,7 @@ class Rows {
   double copies_ = 0;  ///< GB/s
 };
 
-/// Nothing if the data set cannot be read past the page cache, which is then noted.
+/// The data set, to be read past the page cache; null, with a note, if that is impossible.
 std::unique_ptr<io::Source> open_direct(Bench& bench, const DataFile& file) {
   try {
     return file.open(io::ReadWay::direct);
@@ -160,7 +160,7 @@ Table file_feed(Bench& bench) {
   const DataFile file(bench, "file-feed.file");
   const auto plain = file.open(io::ReadWay::by_hdf5);
   Rows rows(bench);
-  // First, because the other ways bring the data into the page cache.
+  // This comes first, because the other ways bring the data into the page cache.
   if (auto source = open_direct(bench, file)) {
     rows.measure("direct", Part(bench, std::move(source)), *plain);
   }

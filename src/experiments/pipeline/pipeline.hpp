@@ -1,4 +1,5 @@
-// The group "pipeline": the program's own rings beside plain copies, plain reads and their readers.
+// The group "pipeline": the buffer rings of a run, compared with plain copies, plain reads and the
+// readers alone.
 #pragma once
 
 #include <vector>
@@ -10,7 +11,7 @@ namespace shardstream::experiments::feeds {
 /// The group's rows of the catalogue.
 std::vector<Experiment> experiments();
 
-// Each is written for every backend.
+// These run on every backend.
 Table feed(Bench& bench);
 Table file_feed(Bench& bench);
 

@@ -10,10 +10,7 @@ namespace shardstream::experiments::storage {
 
 DataFile::DataFile(const Bench& bench, std::string_view key) : key_(key) {
   const std::string& text = bench.options().text(key);
-  if (text.empty()) {
-    throw NotAvailable(fmt::format(
-        "there is no file to read: give --{} FILE.h5:/PATH, made by shardstream generate", key));
-  }
+  expect(!text.empty(), "an experiment runs only if the file that it needs is named");
   const auto colon = text.rfind(":/");
   file_ = text.substr(0, colon);
   if (colon != text.npos) path_ = text.substr(colon + 1);

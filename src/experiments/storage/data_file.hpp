@@ -10,23 +10,23 @@
 
 namespace shardstream::experiments::storage {
 
-/// FILE.h5:/PATH, as `key` gives it.
+/// The data set FILE.h5:/PATH that the option `key` names.
 class DataFile {
  public:
-  /// Throws NotAvailable if the option names no file.
+  /// `key` is the experiment's Needs::file, so that the option names a file.
   DataFile(const Bench& bench, std::string_view key);
 
   const std::string& file() const { return file_; }
-  /// Throws UsageError, which names the option, if there is no such data set or it cannot be read
-  /// in this way.
+  /// Throws UsageError, which names the option, if the data set does not exist or cannot be read in
+  /// this way.
   std::unique_ptr<io::Source> open(io::ReadWay way) const;
 
  private:
   std::string key_, file_;
-  std::string path_;  ///< empty: the file's only data set
+  std::string path_;  ///< empty: the only data set of the file
 };
 
-/// The part of the data that is in the page cache, in words.
+/// A remark: how much of the data is in the page cache.
 std::string page_cache_of(const io::Source& source);
 
 }  // namespace shardstream::experiments::storage

@@ -1,10 +1,9 @@
-// The rate at which plain code reads a file. H5Dread reads a block after the other into ordinary
-// memory; many threads read small pieces past the page cache. Both must find the same bytes.
+// The rate at which plain code reads a file. One thread reads large blocks into ordinary memory by
+// H5Dread; many threads read small pieces past the page cache. Both must read the same bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -13,57 +12,14 @@
 #include "core/parallel.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/storage/data_file.hpp"
+#include "experiments/storage/pieces.hpp"
 #include "experiments/storage/storage.hpp"
 #include "io/source/direct_file.hpp"
 
 namespace shardstream::experiments::storage {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
 constexpr unsigned threads = 32;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// A number that depends on 64 words, spread over the bytes; never 0.
-std::uint64_t signature_of(const std::byte* data, std::uint64_t bytes) {
-  constexpr std::uint64_t words = 64, prime = 0x100000001b3;
-  std::uint64_t mixed = bytes;
-  for (std::uint64_t i = 0; i < words; ++i) {
-    const std::uint64_t at = bytes * i / words;
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + at, std::min<std::uint64_t>(sizeof word, bytes - at));
-    mixed = (mixed ^ word ^ (word >> 32)) * prime;
-  }
-  return mixed | 1;
-}
-
-/// A signature of each piece of the data as it was first read. Threads may note pieces at once
-/// if these differ.
-class Pieces {
- public:
-  explicit Pieces(std::uint64_t bytes) : bytes_(bytes), seen_((bytes - 1) / piece_bytes + 1) {}
-
-  std::uint64_t count() const { return seen_.size(); }
-  std::uint64_t bytes_of(std::uint64_t piece) const {
-    return std::min(piece_bytes, bytes_ - piece * piece_bytes);
-  }
-  void note(std::uint64_t piece, const std::byte* data) {
-    const std::uint64_t now = signature_of(data, bytes_of(piece));
-    if (seen_[piece] == 0) seen_[piece] = now;
-    if (seen_[piece] != now) differ_ = true;
-  }
-  /// Whether no piece has ever looked otherwise than before.
-  bool agree() const { return !differ_; }
-
- private:
-  std::uint64_t bytes_;
-  std::vector<std::uint64_t> seen_;
-  std::atomic<bool> differ_ = false;
-};
 
 /// Reads one data set and adds the rows.
 class Reader {
@@ -100,7 +56,6 @@ class Reader {
 
 void Reader::add(const char* way, unsigned readers, std::uint64_t request, const Timing& timing,
                  std::uint64_t bytes, const std::string& remark, bool has_share) {
-  bench_.count(timing);
   const Estimate rate = timing.rate(static_cast<double>(bytes));
   rows_.add(
       {way, std::int64_t{readers}, static_cast<std::int64_t>(request)}, rate,
@@ -108,13 +63,13 @@ void Reader::add(const char* way, unsigned readers, std::uint64_t request, const
       remark);
 }
 
-/// A sample is a block; blocks follow each other through the data, and begin again at its end.
+/// A sample is a block. Blocks follow each other through the data and start over at its end.
 void Reader::by_hdf5(const Copy* to_gpu) {
   const std::uint64_t block = std::min(plain_block, bytes_);
   const auto memory = std::make_unique<std::byte[]>(block);
   const std::string cache = page_cache_of(*source_);
   std::uint64_t next = 0;
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+  const Timing timing = bench_.sample([&] {
     const std::uint64_t first = next;
     next = first + 2 * block <= bytes_ ? first + block : 0;
     const auto begin = Clock::now();
@@ -127,7 +82,7 @@ void Reader::by_hdf5(const Copy* to_gpu) {
     }
     return seconds;
   });
-  bench_.verify(pieces_.agree(), file_.file() + ": what H5Dread has read");
+  bench_.verify(pieces_.agree(), file_.file() + ": the data that H5Dread has read");
   if (to_gpu == nullptr) return add("H5Dread", 1, block, timing, block, cache, false);
   bench_.verify(to_gpu->is_right(memory.get(), block), file_.file() + ": its copy on the GPU");
   add("H5Dread, copy", 1, block, timing, block, cache + "; then cudaMemcpy", true);
@@ -146,8 +101,8 @@ void Reader::read_stretch(const io::Source& source, std::uint64_t first, std::ui
   });
 }
 
-/// A sample is a stretch of many pieces, so that its end, where some threads have none left, does
-/// not count.
+/// A sample has many pieces, so that the end, when some threads have no piece left, does not
+/// matter.
 void Reader::direct() {
   std::unique_ptr<io::Source> source;
   try {
@@ -165,14 +120,14 @@ void Reader::direct() {
   const std::uint64_t stretch = std::min(usual, pieces_.count());
   const std::uint64_t bytes = std::min(stretch * piece_bytes, bytes_);
   std::uint64_t next = 0;
-  const Timing timing = sample_here(bench_.sampling(), bench_.heartbeat(), [&] {
+  const Timing timing = bench_.sample([&] {
     const std::uint64_t first = next;
     next = (first + 2 * stretch) * piece_bytes <= bytes_ ? first + stretch : 0;
     const auto begin = Clock::now();
     read_stretch(*source, first, stretch, slots);
     return seconds_since(begin);
   });
-  bench_.verify(pieces_.agree(), file_.file() + ": what was read past the page cache");
+  bench_.verify(pieces_.agree(), file_.file() + ": the data that was read past the page cache");
   add("O_DIRECT", threads, piece_bytes, timing, bytes, cache, false);
 }
 

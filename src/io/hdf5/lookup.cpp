@@ -15,8 +15,19 @@ namespace shardstream::io {
 namespace {
 
 /// The limit of visited links: a file may have millions, but a message needs only a few.
-constexpr std::size_t most_links_visited = 20'000;
-constexpr std::size_t most_names_listed = 10;
+constexpr std::size_t max_links_visited = 20'000;
+constexpr std::size_t max_names_listed = 10;
+
+/// FILE:/PATH if `name` is FILE/PATH, as if the file were a folder; else nothing.
+std::string with_colon(const std::string& name) {
+  for (auto slash = name.find('/', 1); slash != name.npos; slash = name.find('/', slash + 1)) {
+    struct stat status {};
+    const std::string file = name.substr(0, slash);
+    if (::stat(file.c_str(), &status) != 0) return "";
+    if (S_ISREG(status.st_mode)) return file + ":" + name.substr(slash);
+  }
+  return "";
+}
 
 void expect_readable_file(const std::string& name) {
   struct stat status {};
@@ -26,6 +37,9 @@ void expect_readable_file(const std::string& name) {
       throw UsageError(fmt::format(
           "'{}' cannot be accessed ({}): check its path and the permissions of its folders", name,
           errno_text(error)));
+    }
+    if (const std::string meant = with_colon(name); !meant.empty()) {
+      throw UsageError(fmt::format("there is no file '{}': did you mean '{}'?", name, meant));
     }
     const auto generator = nearest(name, {"uniform", "ramp"});
     throw UsageError(fmt::format("there is no file '{}': {}", name,
@@ -84,7 +98,7 @@ struct Visit {
 
 herr_t note_dataset(hid_t group, const char* path, const H5L_info_t* link, void* user) {
   auto& visit = *static_cast<Visit*>(user);
-  if (++visit.links > most_links_visited) return 1;
+  if (++visit.links > max_links_visited) return 1;
   if (link->type != H5L_TYPE_HARD && link->type != H5L_TYPE_SOFT) return 0;
   const hdf5::Object object(H5Oopen(group, path, visit.access.get()));
   if (object.valid() && H5Iget_type(object.get()) == H5I_DATASET) {
@@ -95,7 +109,7 @@ herr_t note_dataset(hid_t group, const char* path, const H5L_info_t* link, void*
 
 std::string joined(const std::vector<std::string>& names) {
   if (names.empty()) return "none";
-  const auto listed = std::min(names.size(), most_names_listed);
+  const auto listed = std::min(names.size(), max_names_listed);
   std::string text;
   for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + names[i];
   if (listed < names.size()) text += fmt::format(" and {} more", names.size() - listed);

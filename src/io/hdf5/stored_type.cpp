@@ -33,10 +33,10 @@ bool is_integer(ElementType type) {
 template <class From, class To>
 std::uint64_t convert(const From* in, To* out, std::uint64_t count) {
   // Both bounds are powers of two (or 0), hence exact in From, unlike To's greatest value.
-  constexpr From least = static_cast<From>(std::numeric_limits<To>::min());
+  constexpr From min = static_cast<From>(std::numeric_limits<To>::min());
   constexpr From beyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (!(in[i] >= least && in[i] < beyond)) return i;  // NaN as well
+    if (!(in[i] >= min && in[i] < beyond)) return i;  // NaN as well
     out[i] = static_cast<To>(in[i]);
     if (static_cast<From>(out[i]) != in[i]) return i;
   }

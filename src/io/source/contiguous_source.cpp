@@ -56,9 +56,9 @@ std::optional<StoredBytes> ContiguousSource::stored(Range elements) const {
 void ContiguousSource::read(std::uint64_t first, std::uint64_t count, std::byte* out) const {
   const Range all = bytes_of({first, count});
   if (!direct_.valid()) return expect_all(file_.read_at(all.first, out, all.count), {first, count});
-  constexpr std::uint64_t most = std::uint64_t{4} << 20;  // any type's elements are whole in it
-  const AlignedBytes buffer(DirectFile::block(), DirectFile::room(std::min(all.count, most)));
-  const std::uint64_t piece = most / size_of(type_);
+  constexpr std::uint64_t max = std::uint64_t{4} << 20;  // any type's elements are whole in it
+  const AlignedBytes buffer(DirectFile::block(), DirectFile::room(std::min(all.count, max)));
+  const std::uint64_t piece = max / size_of(type_);
   for (std::uint64_t done = 0; done < count; done += piece) {
     const std::uint64_t now = std::min(piece, count - done);
     const std::byte* const from = read_into(first + done, now, buffer.data());

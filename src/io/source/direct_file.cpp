@@ -19,7 +19,7 @@ namespace shardstream::io {
 namespace {
 
 /// The bytes per call: whole blocks, and less than Linux's limit of 2^31 - 4096.
-constexpr std::uint64_t most_per_call = std::uint64_t{1} << 30;
+constexpr std::uint64_t max_per_call = std::uint64_t{1} << 30;
 
 std::uint64_t page_size() {
   return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -87,7 +87,7 @@ std::int64_t DirectFile::read_at(std::uint64_t offset, std::byte* to, std::uint6
   const std::uint64_t whole = ceil_div(wanted, block()) * block();
   std::uint64_t done = 0;
   while (done < wanted) {
-    const auto piece = std::min(whole - done, most_per_call);
+    const auto piece = std::min(whole - done, max_per_call);
     const ssize_t got = ::pread(file_.get(), to + done, piece, static_cast<off_t>(start + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;

@@ -40,8 +40,8 @@ std::uint64_t elements_of(const Extents& shape) {
   return count;
 }
 
-/// The largest block that starts at `offset` inside `place`'s box and has at most `most` elements.
-ElementOrder::Block block_at(const Place& place, const Extents& stride, std::uint64_t most) {
+/// The largest block that starts at `offset` inside `place`'s box and has at most `max` elements.
+ElementOrder::Block block_at(const Place& place, const Extents& stride, std::uint64_t max) {
   const std::size_t rank = stride.size();
   ElementOrder::Block block{place.start, Extents(rank, 1), 0};
   Extents inside(rank);
@@ -51,8 +51,8 @@ ElementOrder::Block block_at(const Place& place, const Extents& stride, std::uin
   }
   // The outermost dimension along which whole steps fit from here.
   std::size_t d = 0;
-  while (place.offset % stride[d] != 0 || stride[d] > most) ++d;
-  block.extent[d] = std::min(place.extent[d] - inside[d], most / stride[d]);
+  while (place.offset % stride[d] != 0 || stride[d] > max) ++d;
+  block.extent[d] = std::min(place.extent[d] - inside[d], max / stride[d]);
   block.count = block.extent[d] * stride[d];
   std::copy(place.extent.begin() + static_cast<std::ptrdiff_t>(d) + 1, place.extent.end(),
             block.extent.begin() + static_cast<std::ptrdiff_t>(d) + 1);

@@ -324,12 +324,12 @@ void Hdf5Source::read_rectangle_delivered(const MaybeTransfer& transfer, Range r
 void Hdf5Source::read_rectangle_as_integers(const MaybeTransfer& transfer, Range rows,
                                             Range columns, std::byte* out,
                                             std::uint64_t stride) const {
-  const std::uint64_t most_rows = std::max<std::uint64_t>(max_floats / columns.count, 1);
-  std::vector<double> floats(std::min(most_rows, rows.count) * columns.count);
+  const std::uint64_t max_rows = std::max<std::uint64_t>(max_floats / columns.count, 1);
+  std::vector<double> floats(std::min(max_rows, rows.count) * columns.count);
   auto* const buffer = reinterpret_cast<std::byte*>(floats.data());
   const std::uint64_t row_bytes = columns.count * size_of(about_.delivered);
-  for (std::uint64_t done = 0; done < rows.count; done += most_rows) {
-    const Range piece = intersection(rows, {rows.first + done, most_rows});
+  for (std::uint64_t done = 0; done < rows.count; done += max_rows) {
+    const Range piece = intersection(rows, {rows.first + done, max_rows});
     read_rectangle_delivered(transfer, piece, columns, buffer, columns.count);
     for (std::uint64_t row = 0; row < piece.count; ++row) {
       if (const auto complaint =

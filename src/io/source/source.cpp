@@ -17,7 +17,7 @@ namespace {
 using Extents = std::vector<std::uint64_t>;
 
 /// For a data set in an HDF5 file.
-constexpr std::size_t most_dimensions = 32;
+constexpr std::size_t max_dimensions = 32;
 
 constexpr OptionRow rows[] = {
     {"input.data", OptionKind::text, "uniform", "",
@@ -90,10 +90,10 @@ Extents parse_shape(const std::string& text) {
     throw UsageError(
         fmt::format("input.shape: {} (a shape is written as 4096x2048)", error.what()));
   }
-  if (shape.size() > most_dimensions) {
+  if (shape.size() > max_dimensions) {
     throw UsageError(
         fmt::format("input.shape: {} dimensions are more than the {} of HDF5: choose fewer",
-                    shape.size(), most_dimensions));
+                    shape.size(), max_dimensions));
   }
   return shape;
 }
@@ -102,11 +102,11 @@ Extents parse_shape(const std::string& text) {
 std::unique_ptr<Source> make_generator(Generator generator, ElementType type, const Extents& shape,
                                        std::string_view said_by, std::uint64_t seed) {
   const std::uint64_t count = saturating_product(shape);
-  const std::uint64_t most = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
-  if (count == 0 || count > most) {
+  const std::uint64_t max = INT64_MAX / size_of(type);  // its bytes are counted in 63 bits too
+  if (count == 0 || count > max) {
     throw UsageError(
         fmt::format("{}: {} elements of {} cannot be generated: choose 1 to {} of them", said_by,
-                    join(shape, "x"), name_of(type), most));
+                    join(shape, "x"), name_of(type), max));
   }
   return std::make_unique<GeneratorSource>(generator, type, shape, seed);
 }

@@ -129,8 +129,8 @@ std::string of_differences(const ComparisonReport& report, const Names& names) {
 
 /// A value for a cell; a long value is cut after its beginning.
 std::string shortened(const std::string& value) {
-  constexpr std::size_t most = 60;
-  return value.size() > most ? excerpt(value) : value;
+  constexpr std::size_t max = 60;
+  return value.size() > max ? excerpt(value) : value;
 }
 
 Table changes_table(const ComparisonReport& report) {

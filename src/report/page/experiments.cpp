@@ -91,9 +91,9 @@ double bound(const Row& row, const char* column, double value) {
 
 /// A linear axis from zero to a little above the maximum.
 void set_linear_axis(Script& script, const std::vector<double>& values) {
-  double most = 0;
-  for (const double value : values) most = std::isfinite(value) ? std::max(most, value) : most;
-  script.set(fmt::format("set yrange [0:{:.9g}]", most > 0 ? 1.08 * most : 1));
+  double max = 0;
+  for (const double value : values) max = std::isfinite(value) ? std::max(max, value) : max;
+  script.set(fmt::format("set yrange [0:{:.9g}]", max > 0 ? 1.08 * max : 1));
 }
 
 /// The gnuplot settings for the tics of a logarithmic x axis. If there are few values, each has a
@@ -212,10 +212,10 @@ void draw_lines(Figure& figure, const ExperimentResult& experiment) {
 
 /// The step between at most about five tics from zero to the maximum: 1, 2 or 5 times a power of
 /// ten.
-double tic_step(double most) {
-  const double power = std::pow(10, std::floor(std::log10(most / 4)));
+double tic_step(double max) {
+  const double power = std::pow(10, std::floor(std::log10(max / 4)));
   for (const double step : {1.0, 2.0, 5.0}) {
-    if (step * power >= most / 4) return step * power;
+    if (step * power >= max / 4) return step * power;
   }
   return 10 * power;
 }
@@ -246,11 +246,11 @@ std::string bars_script(const ExperimentResult& experiment, const std::vector<Ro
     script.set(fmt::format("set xrange [{:.9g}:{:.9g}]", extent.lo, extent.hi));
     script.set("set xtics format '%g'");
   } else {
-    double most = 0;
-    for (const double value : values) most = std::isfinite(value) ? std::max(most, value) : most;
-    if (!(most > 0)) most = 1;
-    script.set(fmt::format("set xrange [0:{:.9g}]", 1.05 * most));
-    script.set(fmt::format("set xtics {:.9g}", tic_step(most)));
+    double max = 0;
+    for (const double value : values) max = std::isfinite(value) ? std::max(max, value) : max;
+    if (!(max > 0)) max = 1;
+    script.set(fmt::format("set xrange [0:{:.9g}]", 1.05 * max));
+    script.set(fmt::format("set xtics {:.9g}", tic_step(max)));
   }
   script.set("set xlabel 'YLABEL'");
   Rows boxes;
@@ -319,10 +319,10 @@ void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
   script.set("set lmargin at screen 0.3");
   script.set("set xlabel 'XLABEL'");
   script.set("set ylabel 'YLABEL'");
-  double most = 0;
+  double max = 0;
   for (const Row& row : experiment.table.rows()) {
     const double value = row.get<double>(experiment.y);
-    most = std::isfinite(value) ? std::max(most, value) : most;
+    max = std::isfinite(value) ? std::max(max, value) : max;
   }
   std::set<std::pair<double, double>> drawn;
   for (const Row& row : experiment.table.rows()) {
@@ -333,7 +333,7 @@ void draw_matrix(Figure& figure, const ExperimentResult& experiment) {
     const double x = place(across, experiment.x), y = -place(down, experiment.series);
     if (!drawn.insert({x, y}).second) continue;
     const double value = row.get<double>(experiment.y);
-    const double shade = most > 0 && std::isfinite(value) ? 0.6 * value / most : 0;
+    const double shade = max > 0 && std::isfinite(value) ? 0.6 * value / max : 0;
     script.plot(
         {{x, y, x - 0.5, x + 0.5, y - 0.5, y + 0.5}},
         fmt::format("using 1:2:3:4:5:6 with boxxyerror fs solid {0:.3f} border lc rgb '{1}' "

@@ -30,7 +30,7 @@ constexpr std::array rows = {
 };
 
 /// A matrix that is not named is generated, but hardly where its partner is somebody's data.
-void refuse_half_named(const Options& options) {
+void reject_half_named(const Options& options) {
   constexpr std::array<std::array<const char*, 2>, 2> pairs = {
       {{"input.a", "input.b"}, {"input.b", "input.a"}}};
   for (const auto& [named, other] : pairs) {
@@ -43,7 +43,7 @@ void refuse_half_named(const Options& options) {
 
 /// The remedies where A and B do not fit as they are to be transposed: all that make the sizes
 /// agree.
-std::string what_would_fit(const GemmOperands& operands) {
+std::string what_would_fit(const product::Operands& operands) {
   const io::Matrix &a = *operands.a, &b = *operands.b;
   std::string ways;
   const auto add = [&](const std::string& way, std::uint64_t m, std::uint64_t n) {
@@ -86,15 +86,16 @@ std::uint64_t nearest_multiple(double value, std::uint64_t granule) {
 /// have tiles of one size, and k to what comes closest to `factor`.
 Scaled scaled_sizes(const Options& options, double factor) {
   const auto m = options.count("gemm.m"), n = options.count("gemm.n"), k = options.count("gemm.k");
-  const std::string& backend = options.text("device.backend");
-  const bool on_host = backend == "host" || (backend == "auto" && !built_with_cuda);
+  const std::string& wanted = options.text("device.backend");
+  const Backend backend =
+      wanted == "host" || (wanted == "auto" && !built_with_cuda) ? Backend::host : Backend::cuda;
   constexpr std::array<std::string_view, 2> factors = {"input.a", "input.b"};
-  const gemm::Tile tile = gemm::tile_for(m, n, k, precision_of(options, factors), on_host);
+  const gemm::Tile tile = gemm::tile_for(m, n, k, product::precision_of(options, factors), backend);
   const double edge = std::cbrt(factor), area = static_cast<double>(m) * static_cast<double>(n);
   const std::uint64_t to_m = nearest_multiple(static_cast<double>(m) * edge, tile.m);
   const std::uint64_t to_n = nearest_multiple(static_cast<double>(n) * edge, tile.n);
   const double to_area = static_cast<double>(to_m) * static_cast<double>(to_n);
-  const std::uint64_t granule = on_host ? 8 : 256;
+  const std::uint64_t granule = backend == Backend::host ? 8 : 256;
   const std::uint64_t to_k =
       nearest_multiple(static_cast<double>(k) * factor * area / to_area, granule);
   return {.options = {{"gemm.m", std::to_string(to_m)},
@@ -118,36 +119,37 @@ Scaled scaled_gemm(const Options& options, double factor, std::string_view grow)
 
 }  // namespace
 
-GemmOperands open_gemm(const Options& options) {
-  refuse_half_named(options);
-  GemmOperands operands;
+product::Operands open_gemm(const Options& options) {
+  reject_half_named(options);
+  product::Operands operands;
   operands.transpose_a = options.flag("gemm.transpose-a");
   operands.transpose_b = options.flag("gemm.transpose-b");
   operands.alpha = options.number("gemm.alpha");
   operands.beta = options.number("gemm.beta");
   constexpr std::array<std::string_view, 2> factors = {"input.a", "input.b"};
-  operands.precision = precision_of(options, factors);
+  operands.precision = product::precision_of(options, factors);
   operands.m = options.count("gemm.m");
   operands.n = options.count("gemm.n");
   operands.k = options.count("gemm.k");
   const auto open_a = [&] {
     const auto [down, across] = operands.transpose_a ? std::pair(operands.k, operands.m)
                                                      : std::pair(operands.m, operands.k);
-    operands.a = open_operand(options, operands.precision, "input.a", down, across);
+    operands.a = product::open_operand(options, operands.precision, "input.a", down, across);
     operands.m = operands.transpose_a ? operands.a->columns() : operands.a->rows();
     operands.k = operands.transpose_a ? operands.a->rows() : operands.a->columns();
   };
   const auto open_b = [&] {
     const auto [down, across] = operands.transpose_b ? std::pair(operands.n, operands.k)
                                                      : std::pair(operands.k, operands.n);
-    operands.b = open_operand(options, operands.precision, "input.b", down, across);
+    operands.b = product::open_operand(options, operands.precision, "input.b", down, across);
     operands.n = operands.transpose_b ? operands.b->rows() : operands.b->columns();
     const std::uint64_t k = operands.transpose_b ? operands.b->columns() : operands.b->rows();
     if (operands.a && k != operands.k) {
-      throw UsageError(fmt::format(
-          "input.a and input.b: the inner sizes {} and {} differ ({}{}, {}{}): {}", operands.k, k,
-          extents(*operands.a), operands.transpose_a ? ", transposed" : "", extents(*operands.b),
-          operands.transpose_b ? ", transposed" : "", what_would_fit(operands)));
+      throw UsageError(
+          fmt::format("input.a and input.b: the inner sizes {} and {} differ ({}{}, {}{}): {}",
+                      operands.k, k, product::extents(*operands.a),
+                      operands.transpose_a ? ", transposed" : "", product::extents(*operands.b),
+                      operands.transpose_b ? ", transposed" : "", what_would_fit(operands)));
     }
     operands.k = k;
   };
@@ -164,7 +166,7 @@ GemmOperands open_gemm(const Options& options) {
                                                                   {"gemm.k", "input.a"},
                                                                   {"gemm.k", "input.b"},
                                                                   {"gemm.n", "input.b"}}) {
-    refuse_size_of_file(options, size, matrix);
+    product::reject_size_of_file(options, size, matrix);
   }
   const bool named = !options.text("input.c").empty();
   if (named != (operands.beta != 0)) {
@@ -174,30 +176,32 @@ GemmOperands open_gemm(const Options& options) {
                                          options.text("gemm.beta")));
   }
   if (named) {
-    operands.c = open_operand(options, operands.precision, "input.c", operands.m, operands.n);
+    operands.c =
+        product::open_operand(options, operands.precision, "input.c", operands.m, operands.n);
     if (operands.c->rows() != operands.m || operands.c->columns() != operands.n) {
       throw UsageError(
           fmt::format("input.c: {}, but the product is {} x {}: name a C of that shape",
-                      extents(*operands.c), operands.m, operands.n));
+                      product::extents(*operands.c), operands.m, operands.n));
     }
   }
   return operands;
 }
 
 Workload gemm_workload() {
-  return {
-      .name = "gemm",
-      .summary = "C = alpha A B + beta C",
-      .example = "--input.a a.h5:/A --input.b b.h5:/B -o c.h5",
-      .options = {product_options(), rows},
-      .honours = {"input.a", "input.b", "input.c", "measure.rates", "output.resume",
-                  "output.store"},
-      .data = {"input.a", "input.b", "input.c"},
-      .sizes = {"gemm.m", "gemm.n", "gemm.k"},
-      .open =
-          [](const Options& options) { return open_product("gemm", options, open_gemm(options)); },
-      .grows = {"sizes", "m", "n", "k"},
-      .scaled = scaled_gemm};
+  return {.name = "gemm",
+          .summary = "C = alpha A B + beta C",
+          .example = "--input.a a.h5:/A --input.b b.h5:/B -o c.h5",
+          .options = {product::option_rows(), rows},
+          .honours = {"input.a", "input.b", "input.c", "measure.rates", "output.resume",
+                      "output.store"},
+          .data = {"input.a", "input.b", "input.c"},
+          .sizes = {"gemm.m", "gemm.n", "gemm.k"},
+          .open =
+              [](const Options& options) {
+                return product::open_task("gemm", options, open_gemm(options));
+              },
+          .grows = {"sizes", "m", "n", "k"},
+          .scaled = scaled_gemm};
 }
 
 }  // namespace shardstream::workloads

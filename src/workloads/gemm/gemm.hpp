@@ -11,6 +11,6 @@ namespace shardstream::workloads {
 Workload gemm_workload();
 
 /// What the options name. Throws UsageError if operands are missing or do not fit together.
-GemmOperands open_gemm(const Options& options);
+product::Operands open_gemm(const Options& options);
 
 }  // namespace shardstream::workloads

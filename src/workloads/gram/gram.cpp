@@ -28,19 +28,19 @@ constexpr std::array rows = {
 };
 
 /// Of gram.divisor; "1", "n" or "n-1".
-std::string chosen_divisor(const Options& options, const GemmOperands& operands) {
+std::string chosen_divisor(const Options& options, const product::Operands& operands) {
   if (!options.is_auto("gram.divisor")) return options.text("gram.divisor");
   return operands.center || operands.scale ? "n-1" : "1";
 }
 
-double divisor(const std::string& wish, const GemmOperands& operands) {
-  if (wish == "1") return 1;
+double divisor(const std::string& requested, const product::Operands& operands) {
+  if (requested == "1") return 1;
   const auto samples = static_cast<double>(operands.k);
-  if (wish == "n") return samples;
+  if (requested == "n") return samples;
   if (operands.k > 1) return samples - 1;
   throw UsageError(fmt::format(
       "{}, which is one sample, and gram.divisor is n-1, which is 0: pass --gram.divisor n or 1",
-      extents(*operands.a)));
+      product::extents(*operands.a)));
 }
 
 /// What is done to each variable.
@@ -60,21 +60,21 @@ Normalizes fixed(const Options& options, const Normalizes& wanted) {
   return wanted;
 }
 
-GemmOperands open_data(const Options& options, const Normalizes& normalizes) {
-  GemmOperands operands;
+product::Operands open_data(const Options& options, const Normalizes& normalizes) {
+  product::Operands operands;
   constexpr std::array<std::string_view, 1> data = {"input.data"};
-  operands.precision = precision_of(options, data);
+  operands.precision = product::precision_of(options, data);
   operands.symmetric = true;
   operands.center = normalizes.center;
   operands.scale = normalizes.scale;
   operands.transpose_a = options.text("gram.of") == "columns";
   operands.transpose_b = !operands.transpose_a;
   for (auto* matrix : {&operands.a, &operands.b}) {
-    *matrix = open_operand(options, operands.precision, "input.data", options.count("gram.rows"),
-                           options.count("gram.columns"));
+    *matrix = product::open_operand(options, operands.precision, "input.data",
+                                    options.count("gram.rows"), options.count("gram.columns"));
   }
   for (const char* const size : {"gram.rows", "gram.columns"}) {
-    refuse_size_of_file(options, size, "input.data");
+    product::reject_size_of_file(options, size, "input.data");
   }
   const io::Matrix& a = *operands.a;
   operands.m = operands.n = operands.transpose_a ? a.columns() : a.rows();
@@ -110,31 +110,32 @@ Workload centred_workload(std::string_view name, std::string_view summary,
   workload.summary = summary;
   workload.example = example;
   workload.open = [](const Options& options) {
-    return open_product("gram", options,
-                        open_data(options, fixed(options, {.center = true, .scale = scaled})));
+    return product::open_task(
+        "gram", options, open_data(options, fixed(options, {.center = true, .scale = scaled})));
   };
   return workload;
 }
 
 }  // namespace
 
-GemmOperands open_gram(const Options& options) {
+product::Operands open_gram(const Options& options) {
   return open_data(options, {options.flag("gram.center"), options.flag("gram.scale")});
 }
 
 Workload gram_workload() {
-  return {
-      .name = "gram",
-      .summary = "a matrix times its transpose, C = X^T X",
-      .example = "--input.data samples.h5:/X -o gram.h5",
-      .options = {product_options(), rows},
-      .honours = {"input.data", "input.rows", "measure.rates", "output.resume", "output.store"},
-      .data = {"input.data"},
-      .sizes = {"gram.rows", "gram.columns"},
-      .open =
-          [](const Options& options) { return open_product("gram", options, open_gram(options)); },
-      .grows = {"samples"},
-      .scaled = scaled_gram};
+  return {.name = "gram",
+          .summary = "a matrix times its transpose, C = X^T X",
+          .example = "--input.data samples.h5:/X -o gram.h5",
+          .options = {product::option_rows(), rows},
+          .honours = {"input.data", "input.rows", "measure.rates", "output.resume", "output.store"},
+          .data = {"input.data"},
+          .sizes = {"gram.rows", "gram.columns"},
+          .open =
+              [](const Options& options) {
+                return product::open_task("gram", options, open_gram(options));
+              },
+          .grows = {"samples"},
+          .scaled = scaled_gram};
 }
 
 Workload covariance_workload() {

@@ -15,6 +15,6 @@ Workload covariance_workload();
 Workload correlation_workload();
 
 /// What the options name. Throws UsageError if operands are missing or do not fit together.
-GemmOperands open_gram(const Options& options);
+product::Operands open_gram(const Options& options);
 
 }  // namespace shardstream::workloads

@@ -17,20 +17,20 @@
 #include "measure/source_ceilings.hpp"
 #include "workloads/product/engine/reading.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 constexpr std::string_view tiles_of = "tiles of ";
 
 /// Gflop/s of products of tiles, about an H100's; on the host backend those of a few cores.
-double assumed_gflops(gemm::Precision precision, bool on_host) {
+double assumed_gflops(gemm::Precision precision, Backend backend) {
   struct Rates {
     double gpu, host;
   };
   constexpr Rates rates[] = {{55'000, 200},  {50'000, 400},    {330'000, 400}, {650'000, 400},
                              {650'000, 400}, {1'200'000, 350}, {110'000, 130}};
   const Rates& rate = rates[static_cast<std::size_t>(precision)];  // in the order of Precision
-  return on_host ? rate.host : rate.gpu;
+  return backend == Backend::host ? rate.host : rate.gpu;
 }
 
 std::string lanes_of(const gemm::Tile& tile) {
@@ -38,7 +38,7 @@ std::string lanes_of(const gemm::Tile& tile) {
 }
 
 /// Of the whole product, without padding; of a symmetric one the half that is computed.
-double whole_flops(const GemmOperands& operands) {
+double whole_flops(const Operands& operands) {
   const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
                      static_cast<double>(operands.k);
   return operands.symmetric ? all / 2 : all;
@@ -49,36 +49,36 @@ double whole_flops(const GemmOperands& operands) {
 measure::Ceiling multiply(device::Device& device, const launch::Session& session,
                           measure::Effort effort, gemm::Precision precision,
                           const gemm::Tile& tile) {
-  const bool on_host = device.info().backend == "host";
-  const std::size_t element = gemm::panel_element_bytes(precision, on_host);
+  const Backend backend = backend_named(device.info().backend);
+  const std::size_t element = gemm::panel_element_bytes(precision, backend);
   // The elements of factors; those of split floats are tf32.
   const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
   const gemm::Precision of_factors = gemm::splits(precision) ? gemm::Precision::tf32 : precision;
   const ElementType from =
       gemm::takes(precision, ElementType::f32) ? ElementType::f32 : ElementType::i8;
-  const std::uint64_t lda = gemm::a_ld(precision, depth, on_host), a_elements = tile.m * lda;
+  const std::uint64_t lda = gemm::a_ld(precision, depth, backend), a_elements = tile.m * lda;
   const std::uint64_t b_elements = depth * tile.n;
   const std::uint64_t c_bytes = tile.lanes * tile.m * tile.n * gemm::accumulator_bytes(precision);
   // Two tiles, which a GPU computes side by side, if there is room for them.
   const std::uint64_t two = (2 * a_elements + b_elements) * element + 2 * c_bytes;
   const std::uint64_t tiles = two <= effort.device_bytes ? 2 : 1;
-  const std::uint64_t streams = std::min<std::uint64_t>(tiles, gemm::multiply_streams(on_host));
+  const std::uint64_t streams = std::min<std::uint64_t>(tiles, gemm::multiply_streams(backend));
   std::unique_ptr<gemm::MultiplyPlan> plan;
   device::Buffer<float> random, raw;
   device::Buffer<std::byte> a, b, c;
   measure::StreamWork work;
   session.collectively([&] {
-    plan = gemm::make_multiply_plan(precision, tile, on_host);
-    const std::uint64_t most = std::max(a_elements, b_elements);
-    random = {device, device::Memory::pinned, most};
-    raw = {device, device::Memory::device, most};
+    plan = gemm::make_multiply_plan(precision, tile, backend);
+    const std::uint64_t max = std::max(a_elements, b_elements);
+    random = {device, device::Memory::pinned, max};
+    raw = {device, device::Memory::device, max};
     a = {device, device::Memory::device, tiles * a_elements * element};
     b = {device, device::Memory::device, b_elements * element};
     c = {device, device::Memory::device, tiles * c_bytes};
     for (std::uint64_t i = 0; i < streams; ++i) work.streams.push_back(device.make_stream());
     device::Stream& stream = *work.streams[0];
-    generate(Generator::uniform, from, 1, 0, most, reinterpret_cast<std::byte*>(random.data()));
-    stream.upload(raw.data(), random.data(), most * size_of(from));
+    generate(Generator::uniform, from, 1, 0, max, reinterpret_cast<std::byte*>(random.data()));
+    stream.upload(raw.data(), random.data(), max * size_of(from));
     for (std::uint64_t i = 0; i < tiles; ++i) {
       stream.launch(gemm::canonicalize_kernel(),
                     {raw.data(), from, false, a.data() + i * a_elements * element, of_factors,
@@ -88,7 +88,7 @@ measure::Ceiling multiply(device::Device& device, const launch::Session& session
                   {raw.data(), from, false, b.data(), of_factors, depth, tile.n, tile.n});
     stream.synchronize();
   });
-  const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, on_host) ? depth : tile.n;
+  const std::uint64_t ldb = gemm::multiplies_transposed_b(precision, backend) ? depth : tile.n;
   const std::vector<gemm::TileAt> at = gemm::all_tiles(tiles, 1);
   work.enqueue = [&] {
     const std::uint64_t each = tiles / streams;
@@ -113,7 +113,7 @@ measure::Ceiling multiply(device::Device& device, const launch::Session& session
 
 /// Measured again for a while if the product takes long: a GPU that has reached its power limit is
 /// slower than one that has just begun. Collective.
-measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& operands,
+measure::Ceiling multiply_limit(runtime::Runtime& runtime, const Operands& operands,
                                 const gemm::Tile& tile, measure::Effort effort) {
   const auto measured = [&] {
     return multiply(*runtime.device, runtime.session, effort, operands.precision, tile);
@@ -127,15 +127,15 @@ measure::Ceiling multiply_limit(runtime::Runtime& runtime, const GemmOperands& o
 
 }  // namespace
 
-GemmRates ProductLimits::rates() const {
-  return {.link_up = std::min(read.least, up.least) * 1e9,
-          .link_down = down.least * 1e9,
-          .gather = gather ? gather->least * 1e9 : 1e12,
-          .flops = multiply.least * 1e9,
+Rates Limits::rates() const {
+  return {.link_up = std::min(read.min, up.min) * 1e9,
+          .link_down = down.min * 1e9,
+          .gather = gather ? gather->min * 1e9 : 1e12,
+          .flops = multiply.min * 1e9,
           .gathers_block = gathers_block};
 }
 
-std::string reading_of(const GemmOperands& operands, const Options& options) {
+std::string reading_of(const Operands& operands, const Options& options) {
   std::set<std::string> kinds;
   for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
     kinds.insert(measure::reading_of(matrix->type(), matrix->access()));
@@ -167,9 +167,8 @@ bool is_similar(const std::string& words, const gemm::Tile& tile) {
          near(edges[0] * edges[1] * edges[2], tile.m * tile.n * tile.k);
 }
 
-ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& operands,
-                             const gemm::Tile& tile, const pipeline::Ring& staging,
-                             std::uint64_t device_limit) {
+Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
+                      const pipeline::Ring& staging, std::uint64_t device_limit) {
   const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
   const launch::Session& session = runtime.session;
   device::Device& device = *runtime.device;
@@ -182,8 +181,8 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
       runtime.resources.cache, runtime.resources.host_memory, runtime.resources.ranks_on_host);
   const auto effort =
       measure::effort_for(device, session, static_cast<std::uint64_t>(bytes), sample, device_limit);
-  constexpr std::size_t most_gathered = std::size_t{64} << 20;
-  ProductLimits limits{
+  constexpr std::size_t max_gathered = std::size_t{64} << 20;
+  Limits limits{
       .read = panel_read(runtime, operands, staging, std::min(sample, effort.host_bytes),
                          std::max(0.01, effort.seconds / 2)),
       .up = measure::link(measure::Way::up, device, session, effort),
@@ -193,45 +192,43 @@ ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& oper
           device, *runtime.communicator, session, effort,
           std::clamp<std::uint64_t>(
               effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
-              most_gathered)),
+              max_gathered)),
       .gathers_block = runtime.communicator->blocks()};
   limits.read.conditions = reading_of(operands, runtime.options);
   limits.multiply.conditions = words_of(tile);
   return limits;
 }
 
-GemmRates rates_of(measure::Machine& machine, const GemmOperands& operands, const Options& options,
-                   const GemmRates* measured) {
+Rates rates_of(measure::Machine& machine, const Operands& operands, const Options& options,
+               const Rates* measured) {
   const gemm::Precision precision = operands.precision;
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
   machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
   machine.compare("panel_read", reading_of(operands, options));
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, precision,
-                                         machine.on_host(), operands.symmetric);
+                                         machine.backend(), operands.symmetric);
   machine.compare(multiply, words_of(tile),
                   [&](const std::string& then) { return is_similar(then, tile); });
   machine.mind(multiply);
-  const auto otherwise = [&](double GemmRates::*rate) {
+  const auto otherwise = [&](double Rates::*rate) {
     return measured == nullptr ? std::nullopt : std::optional(measured->*rate);
   };
   const double gflops =
-      otherwise(&GemmRates::flops).value_or(assumed_gflops(precision, machine.on_host()) * 1e9) /
-      1e9;
-  return {.link_up = machine.limited(machine.rate("link_up", otherwise(&GemmRates::link_up)),
+      otherwise(&Rates::flops).value_or(assumed_gflops(precision, machine.backend()) * 1e9) / 1e9;
+  return {.link_up = machine.limited(machine.rate("link_up", otherwise(&Rates::link_up)),
                                      "panel_read", "GB/s"),
-          .link_down = machine.rate("link_down", otherwise(&GemmRates::link_down)),
-          .gather = machine.ranks() > 1 ? machine.gather_rate(otherwise(&GemmRates::gather)) : 1e12,
+          .link_down = machine.rate("link_down", otherwise(&Rates::link_down)),
+          .gather = machine.ranks() > 1 ? machine.gather_rate(otherwise(&Rates::gather)) : 1e12,
           .flops = machine.rate(multiply, gflops, "Gflop/s"),
           .gathers_block = measured == nullptr ? machine.transport() == comm::Transport::mpi
                                                : measured->gathers_block};
 }
 
-GemmRates planning_rates(runtime::Runtime& runtime, const GemmOperands& operands,
-                         const ProductLimits& limits) {
-  const GemmRates measured = limits.rates();
+Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits) {
+  const Rates measured = limits.rates();
   if (runtime.options.text("measure.rates").empty()) return measured;
   const launch::Session& session = runtime.session;
-  std::vector<GemmRates> given;
+  std::vector<Rates> given;
   session.collectively([&] {
     if (session.rank() != 0) return;
     measure::Machine machine(runtime.options,
@@ -244,7 +241,7 @@ GemmRates planning_rates(runtime::Runtime& runtime, const GemmOperands& operands
   return session.gather(given).at(0);
 }
 
-std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads& loads) {
+std::vector<measure::Ceiling> loaded(Limits&& limits, const Loads& loads) {
   std::vector<measure::Ceiling> ceilings;
   const auto add = [&](measure::Ceiling&& ceiling, double load) {
     ceiling.on_path = true;
@@ -259,4 +256,4 @@ std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads&
   return ceilings;
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

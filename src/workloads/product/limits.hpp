@@ -1,4 +1,4 @@
-// What limits a matrix product on this machine, measured before its buffers are there.
+// The ceilings of a matrix product on this machine, measured before its buffers are allocated.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +15,45 @@
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
 /// The same on every rank.
-struct ProductLimits {
+struct Limits {
   measure::Ceiling read, up, down, multiply;
-  std::optional<measure::Ceiling> gather;  ///< with more ranks than one
-  bool gathers_block;                      ///< as in GemmRates
+  std::optional<measure::Ceiling> gather;  ///< with several ranks
+  bool gathers_block;                      ///< as in Rates
 
-  /// What a plan goes by.
-  GemmRates rates() const;
+  /// The rates for a plan.
+  Rates rates() const;
 };
 
 /// `device_limit`: bytes of device memory that this rank may use. Collective; throws AgreedError
 /// when a matrix cannot be read.
-ProductLimits measure_limits(runtime::Runtime& runtime, const GemmOperands& operands,
-                             const gemm::Tile& tile, const pipeline::Ring& staging,
-                             std::uint64_t device_limit);
+Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
+                      const pipeline::Ring& staging, std::uint64_t device_limit);
 
-/// The rates to plan with, from an earlier result or else `measured`; null: assumed.
-GemmRates rates_of(measure::Machine& machine, const GemmOperands& operands, const Options& options,
-                   const GemmRates* measured = nullptr);
-/// The rates that a run plans with: those of the result that measure.rates names, as rank 0 reads
-/// it, and those of `limits` that it lacks. The same on every rank. Collective; throws AgreedError
+/// The rates for a plan, from an earlier result, else `measured`, else (null) assumed.
+Rates rates_of(measure::Machine& machine, const Operands& operands, const Options& options,
+               const Rates* measured = nullptr);
+/// The rates that a run plans with: those of the result that measure.rates names, read by rank 0.
+/// Rates that it lacks come from `limits`. The same on every rank. Collective; throws AgreedError
 /// if the result is not usable.
-GemmRates planning_rates(runtime::Runtime& runtime, const GemmOperands& operands,
-                         const ProductLimits& limits);
+Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits);
 
-/// What the readers do: rates of panel_read are comparable if this is the same.
-std::string reading_of(const GemmOperands& operands, const Options& options);
+/// The readers' work in words. Rates of panel_read are comparable if it is the same.
+std::string reading_of(const Operands& operands, const Options& options);
 
 /// "tiles of 256 x 256 x 1024"
 std::string words_of(const gemm::Tile& tile);
-/// Whether products of `tile` and of the tile that words_of() has put into `words` are about as
-/// fast: neither edges nor multiplications differ by more than a factor of two. Multiplications
-/// alone would take a slim tile for a square one.
+/// Whether products of `tile` and of the tile that words_of() described as `words` are about as
+/// fast: neither edges nor numbers of multiplications differ by more than a factor of two.
+/// Multiplications alone do not tell a slim tile from a square one.
 bool is_similar(const std::string& words, const gemm::Tile& tile);
 
-/// What all ranks carry through the limits in a repetition, in bytes and flop.
-struct ProductLoads {
+/// The load of all ranks on each ceiling in one repetition, in bytes and flop.
+struct Loads {
   double uploaded, downloaded, received, flops;
 };
-std::vector<measure::Ceiling> loaded(ProductLimits&& limits, const ProductLoads& loads);
+std::vector<measure::Ceiling> loaded(Limits&& limits, const Loads& loads);
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

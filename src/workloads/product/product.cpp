@@ -18,14 +18,14 @@
 #include "kernels/gemm/multiply/factor.hpp"
 #include "measure/sample.hpp"
 #include "pipeline/options.hpp"
-#include "workloads/product/checkpoint/taken_tiles.hpp"
+#include "workloads/product/checkpoint/finished_tiles.hpp"
+#include "workloads/product/engine/engine.hpp"
 #include "workloads/product/engine/normalizer.hpp"
-#include "workloads/product/engine/product.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/plan.hpp"
 #include "workloads/product/report.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 constexpr std::array rows = {
@@ -61,7 +61,7 @@ gemm::Precision safe_precision(ElementType type) {
              : gemm::Precision::fp64;
 }
 
-void check_whole_numbers(const GemmOperands& operands) {
+void check_whole_numbers(const Operands& operands) {
   for (const io::Matrix* matrix : {operands.a.get(), operands.b.get()}) {
     if (matrix->type() == ElementType::i8) continue;
     throw UsageError(fmt::format(
@@ -69,11 +69,11 @@ void check_whole_numbers(const GemmOperands& operands) {
         "or --input.type i8 if its values are whole and from -128 to 127",
         matrix->name(), name_of(matrix->type()), name_of(safe_precision(matrix->type()))));
   }
-  if (operands.k > gemm::most_int8_k) {
+  if (operands.k > gemm::max_int8_k) {
     throw UsageError(
         fmt::format("sums of {} products in int8 can exceed 32 bits, in which they are added; at "
                     "most {} cannot: pass --product.precision fp32 or fp64, or cut the matrices",
-                    operands.k, gemm::most_int8_k));
+                    operands.k, gemm::max_int8_k));
   }
   if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
     throw UsageError(
@@ -100,7 +100,7 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
 /// bits, which nothing else in the fingerprint tells.
 constexpr int arithmetic_version = 2;
 
-void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
+void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
     throw UsageError(
         fmt::format("this program was built without a CBLAS, so that {} needs GPUs: install "
@@ -117,7 +117,7 @@ void refuse_modes(const runtime::Runtime& runtime, const std::string& name) {
 }
 
 /// Says what this process will read. Of A its own rows, of B all, since each block has a part.
-void prepare(const GemmOperands& operands, const GemmPlan& plan) {
+void prepare(const Operands& operands, const Plan& plan) {
   const gemm::Tile& tile = plan.problem.tile;
   Range own = elements_of(plan.rows, tile.m, operands.m);
   if (own.count == 0) own.first = 0;
@@ -127,7 +127,7 @@ void prepare(const GemmOperands& operands, const GemmPlan& plan) {
 
 /// With smaller slots for a small product: its first upload waits for its first pieces, all of
 /// which are read at once, and its end for the last ones to be written.
-pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const GemmProblem& problem) {
+pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const Problem& problem) {
   if (!options.is_auto("pipeline.slot")) return ring;
   constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
   const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks;
@@ -162,13 +162,13 @@ std::optional<Box> box_of(const Options& options) {
   return Box{sides[0], sides[1], sides[2]};
 }
 
-std::uint64_t tiles_of(const GemmPlan& plan) {
+std::uint64_t tiles_of(const Plan& plan) {
   return plan.count_tiles({{0, plan.tile_rows}, {0, plan.tile_columns}});
 }
 
 class ProductTask : public Task {
  public:
-  ProductTask(std::string_view name, const Options& options, GemmOperands operands)
+  ProductTask(std::string_view name, const Options& options, Operands operands)
       : name_(name), options_(options), operands_(std::move(operands)) {}
 
   io::Origin inputs() const override { return inputs_of(operands_); }
@@ -189,14 +189,15 @@ class ProductTask : public Task {
 
   bool resumable() const override { return true; }
 
-  Prediction predict(measure::Machine& machine) const override {
-    const GemmRates rates = rates_of(machine, operands_, options_);
+  workloads::Prediction predict(measure::Machine& machine) const override {
+    const Rates rates = rates_of(machine, operands_, options_);
     const std::uint64_t limit =
         pipeline::device_limit(options_, {.device_memory = machine.device_memory(options_)});
-    const GemmProblem problem =
-        problem_of(operands_, options_, machine.ranks(), limit, machine.on_host());
-    const GemmPlan plan = plan_gemm(problem, rates, 0);
-    Prediction prediction{.lines = describe(plan), .warnings = {}, .seconds = plan.seconds};
+    const Problem problem =
+        problem_of(operands_, options_, machine.ranks(), limit, machine.backend());
+    const Plan plan = make_plan(problem, rates, 0);
+    workloads::Prediction prediction{
+        .lines = describe(plan), .warnings = {}, .seconds = plan.prediction.seconds};
     if (std::string idle = idle_ranks(plan); !idle.empty()) {
       prediction.warnings.push_back(std::move(idle));
     }
@@ -209,9 +210,9 @@ class ProductTask : public Task {
                                                         plan.super_tiles(), tile_record}),
         .kept = [print, problem, rates, stores = problem.stores_c](const io::Checkpoint& earlier) {
           io::expect_same_computation(earlier, print, stores, of_machine);
-          std::vector<GemmPlan> plans;
+          std::vector<Plan> plans;
           for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
-            plans.push_back(plan_gemm(problem, rates, rank));
+            plans.push_back(make_plan(problem, rates, rank));
           }
           return kept_tiles(count_kept(plans, earlier), earlier.pieces.size());
         }};
@@ -219,18 +220,18 @@ class ProductTask : public Task {
   }
 
   Outcome run(runtime::Runtime& runtime, const Sinks& sinks) override {
-    return run_product(runtime, operands_, name_, sinks);
+    return product::run(runtime, operands_, name_, sinks);
   }
 
  private:
   const std::string name_;
   const Options& options_;
-  const GemmOperands operands_;
+  const Operands operands_;
 };
 
 }  // namespace
 
-std::span<const OptionRow> product_options() {
+std::span<const OptionRow> option_rows() {
   return rows;
 }
 
@@ -259,7 +260,7 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
       bytes ? "pass --product.precision fp32 or fp64 in place of int8, and no --input.type" : "");
 }
 
-void refuse_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
+void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
   // Elsewhere than on the command line it may be for another run.
   if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) return;
   throw UsageError(fmt::format(
@@ -271,7 +272,7 @@ std::string extents(const io::Matrix& matrix) {
   return fmt::format("{} is {} x {}", matrix.name(), matrix.rows(), matrix.columns());
 }
 
-io::Origin inputs_of(const GemmOperands& operands) {
+io::Origin inputs_of(const Operands& operands) {
   io::Origin inputs;
   for (const io::Matrix* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
     if (matrix != nullptr) io::add(inputs, matrix->origin());
@@ -279,7 +280,7 @@ io::Origin inputs_of(const GemmOperands& operands) {
   return inputs;
 }
 
-void check_operands(const GemmOperands& operands) {
+void check_operands(const Operands& operands) {
   if (saturating_product(saturating_product(operands.m, operands.n),
                          gemm::accumulator_bytes(operands.precision)) > INT64_MAX) {
     throw UsageError(
@@ -289,37 +290,37 @@ void check_operands(const GemmOperands& operands) {
   if (operands.precision == gemm::Precision::int8) check_whole_numbers(operands);
 }
 
-GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
-                       std::uint64_t device_memory, bool on_host) {
-  constexpr std::array wishes = {Decomposition::automatic, Decomposition::rows, Decomposition::grid,
-                                 Decomposition::split_k};
-  const auto wish = std::ranges::find(wishes, options.text("product.decomposition"),
-                                      [](Decomposition each) { return name_of(each); });
+Problem problem_of(const Operands& operands, const Options& options, std::uint64_t ranks,
+                   std::uint64_t device_memory, Backend backend) {
+  constexpr std::array choices = {Decomposition::automatic, Decomposition::rows,
+                                  Decomposition::grid, Decomposition::split_k};
+  const auto requested = std::ranges::find(choices, options.text("product.decomposition"),
+                                           [](Decomposition each) { return name_of(each); });
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, operands.precision,
-                                         on_host, operands.symmetric);
-  GemmProblem problem{.m = operands.m,
-                      .n = operands.n,
-                      .k = operands.k,
-                      .precision = operands.precision,
-                      .a = uploaded_operand(operands, false, on_host),
-                      .b = uploaded_operand(operands, true, on_host),
-                      .reads_c = operands.c != nullptr,
-                      .stores_c = options.flag("output.store"),
-                      .symmetric = operands.symmetric,
-                      .decomposition = *wish,
-                      .box = box_of(options),
-                      .ranks = ranks,
-                      .device_memory = device_memory,
-                      .on_host = on_host,
-                      .streams = gemm::multiply_streams(on_host),
-                      .tile = tile};
-  problem.other_bytes = (on_host ? 0 : gemm::most_workspace) +
-                        GemmPanels::normalization_bytes(operands, tile) +
+                                         backend, operands.symmetric);
+  Problem problem{.m = operands.m,
+                  .n = operands.n,
+                  .k = operands.k,
+                  .precision = operands.precision,
+                  .a = uploaded_operand(operands, gemm::Side::a, backend),
+                  .b = uploaded_operand(operands, gemm::Side::b, backend),
+                  .reads_c = operands.c != nullptr,
+                  .stores_c = options.flag("output.store"),
+                  .symmetric = operands.symmetric,
+                  .decomposition = *requested,
+                  .box = box_of(options),
+                  .ranks = ranks,
+                  .device_memory = device_memory,
+                  .backend = backend,
+                  .streams = gemm::multiply_streams(backend),
+                  .tile = tile};
+  problem.other_bytes = (backend == Backend::host ? 0 : gemm::max_workspace) +
+                        Panels::normalization_bytes(operands, tile) +
                         VariableSums::device_bytes(operands, problem);
   return problem;
 }
 
-std::string idle_ranks(const GemmPlan& plan) {
+std::string idle_ranks(const Plan& plan) {
   const std::uint64_t ranks = plan.problem.ranks, inside = plan.box.ranks();
   if (inside < ranks) {
     const bool asked = plan.problem.box.has_value();
@@ -341,8 +342,8 @@ std::string idle_ranks(const GemmPlan& plan) {
       busy == 1 ? "rank" : "ranks");
 }
 
-io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,
-                            const std::string& name, const GemmPlan& plan) {
+io::Fingerprint fingerprint(const Operands& operands, const Options& options,
+                            const std::string& name, const Plan& plan) {
   const gemm::Tile& tile = plan.problem.tile;
   io::Fingerprint made{{"workload", name}};
   const auto add = [&](const std::string& key, const io::Matrix* matrix) {
@@ -376,34 +377,34 @@ io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options
   return made;
 }
 
-Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
-                    const std::string& name, const Sinks& sinks) {
+Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
+            const Sinks& sinks) {
   const io::RangeWriter* const to = sinks.matrix;
   const Resume& resume = *sinks.resume;
   const launch::Session& session = runtime.session;
-  const bool on_host = runtime.resources.device_is_host;
-  session.collectively([&] { refuse_modes(runtime, name); });
+  const Backend backend = runtime.resources.backend();
+  session.collectively([&] { reject_modes(runtime, name); });
   const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
-  const auto least_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
+  const auto min_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
   const auto rank = static_cast<std::uint64_t>(session.rank());
-  GemmProblem problem;
+  Problem problem;
   // What never fits is refused before anything is measured.
   session.collectively([&] {
     problem = problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
-                         least_limit, on_host);
-    (void)plan_gemm(problem, {1, 1, 1, 1}, rank);
+                         min_limit, backend);
+    (void)make_plan(problem, {1, 1, 1, 1}, rank);
   });
   const pipeline::Ring ring =
       pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
-  ProductLimits limits = measure_limits(runtime, operands, problem.tile, ring, limit);
+  Limits limits = measure_limits(runtime, operands, problem.tile, ring, limit);
   const pipeline::Ring staging = fitted(ring, runtime.options, problem);
-  const GemmRates rates = planning_rates(runtime, operands, limits);
-  GemmPlan plan;
+  const Rates rates = planning_rates(runtime, operands, limits);
+  Plan plan;
   std::unique_ptr<gemm::MultiplyPlan> library;
   session.collectively([&] {
-    plan = plan_gemm(problem, rates, rank);
+    plan = make_plan(problem, rates, rank);
     prepare(operands, plan);
-    library = gemm::make_multiply_plan(operands.precision, problem.tile, on_host);
+    library = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
   });
 
   if (const std::string idle = idle_ranks(plan); !idle.empty() && session.rank() == 0) {
@@ -434,7 +435,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
     resume.taken_over();
   }
 
-  std::optional<GemmProduct> product;
+  std::optional<Engine> product;
   std::optional<Normalizer> normalizer;
   if (plan.super_tiles() > 0) {
     const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
@@ -464,8 +465,8 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   };
   outcome.samples =
       measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
-  ProductRun ran{.computed = product.has_value(),
-                 .min_uploads = std::min(uploaded, plan.min_uploads),
+  RankRecord ran{.computed = product.has_value(),
+                 .min_uploads = std::min(uploaded, plan.traffic.min_uploads),
                  // Where all was taken over there are no slots: those that were asked for.
                  .slot_bytes = product ? product->slot_bytes() : staging.slot_bytes,
                  .second_pass_variables = normalizer ? normalizer->renormalized() : 0,
@@ -474,7 +475,7 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   Agreed agreed;
   {
     const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
-    GemmVerdict verdict = product ? product->verdict() : GemmVerdict{};
+    Verdict verdict = product ? product->verdict() : Verdict{};
     for (const FinishedTile& tile : ran.taken) verdict.add(tile);
     agreed = agree(session, plan, verdict, repeatable);
   }
@@ -483,10 +484,9 @@ Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
   return outcome;
 }
 
-std::unique_ptr<Task> open_product(std::string_view name, const Options& options,
-                                   GemmOperands operands) {
+std::unique_ptr<Task> open_task(std::string_view name, const Options& options, Operands operands) {
   check_operands(operands);
   return std::make_unique<ProductTask>(name, options, std::move(operands));
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

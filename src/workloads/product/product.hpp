@@ -1,4 +1,4 @@
-// A matrix product from its operands to its outcome: what `gemm` and `gram` share.
+// A matrix product from its operands to its outcome, for the workloads `gemm` and `gram`.
 #pragma once
 
 #include <array>
@@ -15,56 +15,55 @@
 #include "workloads/product/plan/plan.hpp"
 #include "workloads/workload.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
-/// The rows of options that all products share.
-std::span<const OptionRow> product_options();
+/// The options of all products.
+std::span<const OptionRow> option_rows();
 
-/// product.precision; auto is the precision that holds the values of the matrices that `keys` name.
-/// Throws UsageError if one cannot be opened.
+/// product.precision. For auto it is the precision that holds all values of the matrices that
+/// `keys` name. Throws UsageError if a matrix cannot be opened.
 gemm::Precision precision_of(const Options& options, std::span<const std::string_view> keys);
 
-/// io::open_matrix() as the precision wants it.
+/// io::open_matrix() with the type that the precision needs.
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
                                          std::string_view key, std::uint64_t rows,
                                          std::uint64_t columns);
 
 /// Throws UsageError if the option `size` of generated matrices is given on the command line and
 /// the option `matrix` names a file.
-void refuse_size_of_file(const Options& options, std::string_view size, std::string_view matrix);
+void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix);
 
 /// "x.h5:/A is 4096 x 1024".
 std::string extents(const io::Matrix& matrix);
 
 /// The files of all operands.
-io::Origin inputs_of(const GemmOperands& operands);
+io::Origin inputs_of(const Operands& operands);
 
-/// Throws UsageError if the type or the sizes of an operand are not for the precision.
-void check_operands(const GemmOperands& operands);
+/// Throws UsageError if the precision does not allow the type or the sizes of an operand.
+void check_operands(const Operands& operands);
 
-/// The arithmetic that is to be done on `ranks` ranks, each of which may use `device_memory` bytes,
-/// as product.decomposition and output.store want it.
-GemmProblem problem_of(const GemmOperands& operands, const Options& options, std::uint64_t ranks,
-                       std::uint64_t device_memory, bool on_host);
+/// The problem for `ranks` ranks that may each use `device_memory` bytes, with
+/// product.decomposition, product.box and output.store.
+Problem problem_of(const Operands& operands, const Options& options, std::uint64_t ranks,
+                   std::uint64_t device_memory, Backend backend);
 
-/// Which ranks the plan leaves idle, or how many compute nothing since they have no tile of C (in
-/// the box they upload), in a sentence with the reason and the remedy; empty if all have some.
-std::string idle_ranks(const GemmPlan& plan);
+/// A warning about ranks that the plan leaves idle, or that have no tile of C to compute (within
+/// the box they still upload), with reason and remedy; empty if every rank computes.
+std::string idle_ranks(const Plan& plan);
 
-/// All that C's bits are a function of, by name, and what tells that a file is another one; but for
-/// `of_machine`, which are known where it computes. `name` is the workload's.
-io::Fingerprint fingerprint(const GemmOperands& operands, const Options& options,
-                            const std::string& name, const GemmPlan& plan);
+/// Everything that determines C's bits, by name, and the properties that identify input files. The
+/// entries `of_machine` are added where the product is computed. `name` is the workload's.
+io::Fingerprint fingerprint(const Operands& operands, const Options& options,
+                            const std::string& name, const Plan& plan);
 inline constexpr std::array<std::string_view, 2> of_machine = {"device", "library"};
 
-/// Computes C. `name` is the workload's. Called by all ranks. Throws AgreedError when options and
-/// machine do not fit together; Error when a rank's data cannot be read or written.
-Outcome run_product(runtime::Runtime& runtime, const GemmOperands& operands,
-                    const std::string& name, const Sinks& sinks);
+/// Computes C. `name` is the workload's. Collective. Throws AgreedError if options and machine do
+/// not fit together, Error if a rank's data cannot be read or written.
+Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
+            const Sinks& sinks);
 
-/// The task of the workload `name`, which must outlive it, as must `options`. Throws UsageError if
-/// an operand's type or the sizes are not for the precision.
-std::unique_ptr<Task> open_product(std::string_view name, const Options& options,
-                                   GemmOperands operands);
+/// The task of the workload `name`. `name` and `options` must outlive it. Throws UsageError if the
+/// precision does not allow the type of an operand or the sizes.
+std::unique_ptr<Task> open_task(std::string_view name, const Options& options, Operands operands);
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -11,7 +11,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 std::int64_t integer(std::uint64_t x) {
@@ -19,8 +19,8 @@ std::int64_t integer(std::uint64_t x) {
 }
 
 /// Operations of products that a tile was made of, without padding.
-double flops_of(const FinishedTile& tile, const GemmPlan& plan) {
-  const GemmProblem& problem = plan.problem;
+double flops_of(const FinishedTile& tile, const Plan& plan) {
+  const Problem& problem = plan.problem;
   const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
   const Range rows = elements_of({row, 1}, problem.tile.m, problem.m);
   const Range columns = elements_of({column, 1}, problem.tile.n, problem.n);
@@ -29,8 +29,8 @@ double flops_of(const FinishedTile& tile, const GemmPlan& plan) {
 }
 
 /// Of all computed tiles.
-std::uint64_t rows_of_tiles(const GemmPlan& plan) {
-  const GemmProblem& problem = plan.problem;
+std::uint64_t rows_of_tiles(const Plan& plan) {
+  const Problem& problem = plan.problem;
   std::uint64_t rows = 0;
   for (std::uint64_t row = 0; row < plan.tile_rows; ++row) {
     rows += elements_of({row, 1}, problem.tile.m, problem.m).count *
@@ -41,7 +41,7 @@ std::uint64_t rows_of_tiles(const GemmPlan& plan) {
 
 /// What `of` says of each operand; once where it says the same of all.
 template <class Of>
-std::string of_all(const GemmOperands& operands, const Of& of) {
+std::string of_all(const Operands& operands, const Of& of) {
   std::vector<std::string_view> said;
   for (const auto* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
     if (matrix != nullptr) said.push_back(of(*matrix));
@@ -51,11 +51,11 @@ std::string of_all(const GemmOperands& operands, const Of& of) {
 }
 
 /// What options came to, but for those that only the product knows.
-void resolve(const GemmOperands& operands, const GemmPlan& plan, const pipeline::Ring& staging,
+void resolve(const Operands& operands, const Plan& plan, const pipeline::Ring& staging,
              Outcome& outcome) {
   outcome.resolved = {
       {"product.precision", std::string(name_of(operands.precision))},
-      {"product.decomposition", std::string(name_of(plan.decomposition))},
+      {"product.decomposition", std::string(name_of(plan.decision.decomposition))},
       {"product.box", name_of(plan.box)},
       {"input.type", of_all(operands, [](const auto& matrix) { return name_of(matrix.type()); })},
       {"input.read", of_all(operands,
@@ -80,7 +80,7 @@ void describe(const io::Matrix& matrix, const std::string& group, bool transpose
 }
 
 /// What the plan came to and why, for people.
-std::string lines(const GemmPlan& plan) {
+std::string lines(const Plan& plan) {
   std::string text;
   for (const std::string& line : describe(plan)) text += line + '\n';
   return text;
@@ -109,7 +109,7 @@ std::string verdict_of(const Agreed& agreed) {
   throw ContractError("a verification without a word");
 }
 
-void report(const GemmOperands& operands, const std::string& name, const GemmPlan& plan,
+void report(const Operands& operands, const std::string& name, const Plan& plan,
             const Agreed& agreed, Outcome& outcome) {
   const double norm = std::sqrt(agreed.squares);
   const double rms =
@@ -140,20 +140,21 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
   number("n", operands.n);
   number("k", operands.k);
   outcome.metrics.push_back({"precision", std::string(name_of(operands.precision))});
-  outcome.metrics.push_back({"decomposition", std::string(name_of(plan.decomposition))});
+  outcome.metrics.push_back({"decomposition", std::string(name_of(plan.decision.decomposition))});
   outcome.metrics.push_back({"c_norm", norm});
   outcome.metrics.push_back({"c_checksum", checksum});
   if (agreed.unchecked > 0) number("unchecked_rows", agreed.unchecked);
   outcome.metrics.push_back({"detection_threshold", caught, "", "{:.3g}"});
   outcome.metrics.push_back(
-      {"upload_ratio", static_cast<double>(plan.uploads) / static_cast<double>(plan.min_uploads),
+      {"upload_ratio",
+       static_cast<double>(plan.traffic.uploads) / static_cast<double>(plan.traffic.min_uploads),
        "", "{:.4f}"});
   outcome.attributes.insert(outcome.attributes.end(),
                             {{"m", integer(operands.m)},
                              {"n", integer(operands.n)},
                              {"k", integer(operands.k)},
                              {"precision", std::string(name_of(operands.precision))},
-                             {"decomposition", std::string(name_of(plan.decomposition))},
+                             {"decomposition", std::string(name_of(plan.decision.decomposition))},
                              {"box", name_of(plan.box)},
                              {"alpha", operands.alpha},
                              {"unchecked_rows", integer(agreed.unchecked)},
@@ -166,24 +167,24 @@ void report(const GemmOperands& operands, const std::string& name, const GemmPla
 }
 
 /// Of the product without what was taken over, which its time does not have either.
-void count_work(const launch::Session& session, const GemmOperands& operands, const GemmPlan& plan,
-                ProductLimits&& limits, bool stored, const ProductRun& ran, Outcome& outcome) {
+void count_work(const launch::Session& session, const Operands& operands, const Plan& plan,
+                Limits&& limits, bool stored, const RankRecord& ran, Outcome& outcome) {
   const auto all_ranks = [&](double mine) {
     double sum = 0;
     for (const double one : session.gather(std::vector{mine})) sum += one;
     return sum;
   };
-  const double whole = all_ranks(plan.flops);
+  const double whole = all_ranks(plan.traffic.flops);
   double taken = 0;
   for (const FinishedTile& tile : ran.taken) taken += flops_of(tile, plan);
   outcome.elements = operands.m * operands.n;
   const double flops = whole - all_ranks(taken);
   const double left = flops / whole;
-  const double received = all_ranks(static_cast<double>(plan.received()));
+  const double received = all_ranks(static_cast<double>(plan.traffic.received()));
   const double sent_up = all_ranks(static_cast<double>(ran.min_uploads));
   if (!ran.computed) return;
   outcome.work = computing(flops);
-  const GemmProblem& problem = plan.problem;
+  const Problem& problem = plan.problem;
   const std::uint64_t c_bytes = outcome.elements * gemm::accumulator_bytes(operands.precision);
   outcome.bytes = operands.m * operands.k * problem.a.element_bytes + c_bytes;
   if (!operands.symmetric) outcome.bytes += operands.k * operands.n * problem.b.element_bytes;
@@ -192,7 +193,7 @@ void count_work(const launch::Session& session, const GemmOperands& operands, co
 }
 
 /// Of what is no failure.
-void warn(Log& log, const GemmOperands& operands, const Agreed& agreed, const Outcome& outcome) {
+void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcome& outcome) {
   if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
     log.warn("C, or the sum of its squares, is not finite: it overflows");
   }
@@ -207,7 +208,7 @@ void warn(Log& log, const GemmOperands& operands, const Agreed& agreed, const Ou
 
 }  // namespace
 
-Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVerdict& mine,
+Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mine,
              bool repeatable) {
   Agreed all{.failure = {},
              .worst = session.max(mine.worst),
@@ -223,16 +224,15 @@ Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVer
     all.failure = "the repetitions differ from one another";
   }
   // In the order of the tiles, whoever had them.
-  std::vector<GemmVerdict::Squares> squares = session.gather(mine.squares);
-  std::ranges::sort(squares, {}, &GemmVerdict::Squares::tile);
+  std::vector<Verdict::Squares> squares = session.gather(mine.squares);
+  std::ranges::sort(squares, {}, &Verdict::Squares::tile);
   for (const auto& [tile, sum] : squares) all.squares += sum;
   return all;
 }
 
-void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
-              const std::string& name, const GemmPlan& plan, const pipeline::Ring& staging,
-              ProductLimits&& limits, bool stored, const ProductRun& ran, const Agreed& agreed,
-              Outcome& outcome) {
+void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
+              const Plan& plan, const pipeline::Ring& staging, Limits&& limits, bool stored,
+              const RankRecord& ran, const Agreed& agreed, Outcome& outcome) {
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();
   outcome.verdict = verdict_of(agreed);
@@ -258,4 +258,4 @@ void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
   if (operands.c) describe(*operands.c, "/input/c", false, outcome);
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -1,4 +1,5 @@
-// What came of a product: all ranks' verdicts as one, and what is told of it.
+// The outcome of a product: the common verdict of all ranks, and the metrics and tables of a
+// result.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +8,19 @@
 
 #include "pipeline/options.hpp"
 #include "runtime/runtime.hpp"
-#include "workloads/product/engine/tiles.hpp"
+#include "workloads/product/engine/tile_drain.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 #include "workloads/workload.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
-/// All ranks' verdicts as one, the same on every rank.
+/// The common verdict of all ranks, the same on every rank.
 struct Agreed {
   std::string failure;  ///< empty: everything agrees
   double worst = 0, detection_threshold = 0, squares = 0;
-  std::uint64_t rows = 0;  ///< of all computed tiles, which are checked one by one
+  std::uint64_t rows = 0;  ///< rows of all computed tiles; each is checked
   std::uint64_t unchecked = 0, checksum = 0;
   std::uint64_t constant = 0;  ///< variables with zero variance, if data are normalized
 
@@ -30,26 +31,25 @@ struct Agreed {
   }
 };
 
-/// `mine` is of this rank's tiles, those included that it took over; `repeatable`: whether its
-/// repetitions have made the same of them. Collective.
-Agreed agree(const launch::Session& session, const GemmPlan& plan, const GemmVerdict& mine,
+/// Combines the verdicts of all ranks. `mine` covers this rank's tiles, with those that it took
+/// over; `repeatable`: whether its repetitions had the same results. Collective.
+Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mine,
              bool repeatable);
 
-/// What a rank did for a product, in each repetition.
-struct ProductRun {
-  bool computed = false;          ///< else all tiles were taken over, on every rank
-  std::uint64_t min_uploads = 0;  ///< bytes that this rank uploads at least, without padding
+/// The work of a rank in each repetition of a product.
+struct RankRecord {
+  bool computed = false;          ///< false: every rank took over all of its tiles
+  std::uint64_t min_uploads = 0;  ///< minimum bytes that this rank uploads, without padding
   std::size_t slot_bytes = 0;     ///< of staging
-  std::uint64_t second_pass_variables = 0;  ///< those for which all data were read again
+  std::uint64_t second_pass_variables = 0;  ///< variables whose data were read again
   bool resumed;                             ///< from an earlier run
-  std::vector<FinishedTile> taken;          ///< those of them that this rank took over
+  std::vector<FinishedTile> taken;          ///< tiles of that run that this rank took over
 };
 
-/// Fills all of `outcome` but its samples, and warns on rank 0 of what a user should know.
-/// `stored`: whether C is. Collective.
-void conclude(const runtime::Runtime& runtime, const GemmOperands& operands,
-              const std::string& name, const GemmPlan& plan, const pipeline::Ring& staging,
-              ProductLimits&& limits, bool stored, const ProductRun& ran, const Agreed& agreed,
-              Outcome& outcome);
+/// Fills `outcome`, except for its samples, and prints warnings on rank 0. `stored`: whether C is
+/// stored. Collective.
+void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
+              const Plan& plan, const pipeline::Ring& staging, Limits&& limits, bool stored,
+              const RankRecord& ran, const Agreed& agreed, Outcome& outcome);
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

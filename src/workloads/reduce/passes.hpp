@@ -1,4 +1,5 @@
-// The two passes of `reduce`: one rank over its shard, then all ranks to the root of the tree.
+// The two parts of `reduce`: each rank reduces its shard, then all ranks fold their partial results
+// into the root of the tree.
 #pragma once
 
 #include <algorithm>
@@ -22,30 +23,32 @@ namespace shardstream::workloads {
 using reduce::leaf_elements;
 using reduce::Partial;
 
+/// The number of leaves of a range that begins at a leaf.
 inline std::uint64_t leaves_in(Range elements) {
   return ceil_div(elements.count, leaf_elements);
 }
 
-/// One leaf out of each of up to `most` equal stretches of a shard, chosen by a fixed hash. Their
-/// elements are kept in passing, so that the result can be verified without reading the data again.
+/// Samples one leaf from each of up to `max` equal ranges of a shard, chosen by a fixed hash. The
+/// elements of these leaves are kept when they are read, so that the result can be verified without
+/// reading the data again.
 class LeafSamples {
  public:
-  static constexpr std::uint64_t most = 16;
+  static constexpr std::uint64_t max = 16;
 
   /// `shard` begins at a multiple of `leaf` elements; `element` bytes each.
   LeafSamples(Range shard, std::uint64_t leaf, std::uint64_t element)
       : element_(element), leaf_bytes_(leaf * element) {
     const std::uint64_t leaves = ceil_div(shard.count, leaf);
-    const std::uint64_t samples = std::min(leaves, most);
+    const std::uint64_t samples = std::min(leaves, max);
     for (std::uint64_t i = 0; i < samples; ++i) {
-      const Range stretch = share(leaves, i, samples);
-      const std::uint64_t chosen = stretch.first + mix(shard.first + i + 1) % stretch.count;
+      const Range some = share(leaves, i, samples);
+      const std::uint64_t chosen = some.first + mix(shard.first + i + 1) % some.count;
       ranges_.push_back(intersection(shard, {shard.first + chosen * leaf, leaf}));
     }
     kept_.resize(samples * leaf_bytes_);
   }
 
-  /// Copies what `elements` has of the sampled leaves. Several threads may call it at once, with
+  /// Copies the elements that belong to sampled leaves. Several threads may call it at once, with
   /// ranges that do not overlap.
   void keep(Range elements, const std::byte* data) {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
@@ -56,7 +59,7 @@ class LeafSamples {
     }
   }
 
-  /// The elements of each sample, in order, and where they are kept.
+  /// The element range of each sample in order, and its elements.
   const std::vector<Range>& ranges() const { return ranges_; }
   const std::byte* data(std::size_t sample) const { return kept_.data() + sample * leaf_bytes_; }
 
@@ -66,7 +69,7 @@ class LeafSamples {
   std::vector<std::byte> kept_;
 };
 
-/// Equal bits, but any NaN is as good as another.
+/// Whether the bits are equal, or both are NaN.
 template <class T>
 bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
   const auto same = [](auto x, auto y) {
@@ -77,15 +80,15 @@ bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
          same(a.min_index, b.min_index) && same(a.max_index, b.max_index);
 }
 
-/// One rank's pass over its shard: its leaves and their tree a batch, few nodes a batch, one list
-/// at the end.
+/// One rank's pass over its shard. Each batch is reduced to a few nodes of the tree, which are
+/// joined on the host at the end.
 template <class T>
 class ShardReduction {
  public:
   using Class = reduce::Extreme<T>;
 
-  /// Sizes that leave room for a partial of each leaf of a batch, for what the blocks of a GPU
-  /// exchange, and for all nodes.
+  /// Sizes that leave memory for the partials of a batch's leaves, for the exchange between the
+  /// blocks of a GPU, and for all nodes.
   static pipeline::Sizes plan(const Options& options, const runtime::Resources& resources,
                               const io::Source& source, Range shard) {
     constexpr std::uint64_t node = sizeof(Partial<Class>), word = sizeof(std::uint64_t);
@@ -117,7 +120,7 @@ class ShardReduction {
     sample_partials_ = buffer(device::Memory::device, samples_.ranges().size());
     downloaded_nodes_ = buffer(device::Memory::pinned, nodes_.size());
     downloaded_samples_ = buffer(device::Memory::pinned, samples_.ranges().size());
-    if (feed_.batches() > 0 && leaves_in(feed_.batch(0)) <= most_leaves_folded_again) {
+    if (feed_.batches() > 0 && leaves_in(feed_.batch(0)) <= max_leaves_folded_again) {
       downloaded_leaves_ = buffer(device::Memory::pinned, leaves_in(feed_.batch(0)));
     }
     const std::vector<std::uint64_t> zeros(exchange_.size());
@@ -133,7 +136,7 @@ class ShardReduction {
     });
   }
 
-  /// One pass; afterwards the largest whole subtrees of the shard, left to right.
+  /// One pass. Returns the largest whole subtrees of the shard from left to right.
   std::vector<Partial<Class>> run() {
     Progress progress("streaming", static_cast<double>(shard_.count), runtime_.session.rank() == 0);
     feed_.run(
@@ -155,8 +158,8 @@ class ShardReduction {
     return own;
   }
 
-  /// The sampled leaves' partials against their references, and the first batch's nodes against
-  /// its leaves, folded again on the host.
+  /// Compares the sampled leaves with their references, and the first batch's nodes with its
+  /// leaves, which are folded again on the host.
   reduce::LeafCheck verify() const {
     reduce::LeafCheck worst;
     worst.exact = {first_batch_is_folded_right() ? 0.0 : 1.0, 0.0};
@@ -178,9 +181,9 @@ class ShardReduction {
     return {*runtime_.device, kind, count};
   }
 
-  /// The leaves of the batch, its largest subtrees and the samples.
+  /// Enqueues the kernel for the leaves of a batch, its largest subtrees and the samples.
   void enqueue(device::Stream& compute, const pipeline::Batch& batch) {
-    if (batch.number == 1) download_first_leaves();  // they are about to be overwritten
+    if (batch.number == 1) download_first_leaves();  // before batch 1 overwrites them
     reduce::BatchArgs<T> args{.elements = reinterpret_cast<const T*>(batch.data),
                               .count = batch.elements.count,
                               .first = batch.elements.first,
@@ -194,13 +197,13 @@ class ShardReduction {
     const auto& ranges = samples_.ranges();
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       if (intersection(batch.elements, ranges[i]).count == 0) continue;
-      if (args.sample_count == 0) args.samples += i;  // in order: those of a batch are neighbours
+      if (args.sample_count == 0) args.samples += i;  // the samples of a batch are neighbours
       args.sampled[args.sample_count++] =
           static_cast<std::uint32_t>((ranges[i].first - batch.elements.first) / leaf_elements);
     }
     compute.launch(reduce::batch_kernel<T>(), args);
   }
-  static_assert(LeafSamples::most <= reduce::BatchArgs<T>::max_samples);
+  static_assert(LeafSamples::max <= reduce::BatchArgs<T>::max_samples);
 
   void download_first_leaves() {
     if (downloaded_leaves_.size() == 0) return;
@@ -221,8 +224,9 @@ class ShardReduction {
     return true;
   }
 
-  /// Leaves of a first batch that is checked so; a resident shard in one batch can have far more.
-  static constexpr std::uint64_t most_leaves_folded_again = 4096;
+  /// The first batch is checked in this way only up to this number of leaves. A resident shard in
+  /// one batch can have far more.
+  static constexpr std::uint64_t max_leaves_folded_again = 4096;
 
   runtime::Runtime& runtime_;
   Range shard_;
@@ -230,14 +234,14 @@ class ShardReduction {
   LeafSamples samples_;
   std::vector<reduce::Subtree> nodes_;            // of all batches, in order
   std::vector<std::size_t> first_node_;           // of each batch
-  device::Buffer<Partial<Class>> leaf_partials_;  // of the batch at work
+  device::Buffer<Partial<Class>> leaf_partials_;  // of the current batch
   device::Buffer<std::uint64_t> exchange_;        // zero between batches
   device::Buffer<Partial<Class>> node_partials_, sample_partials_;
   device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
-  pipeline::Feed feed_;  // last: its streams end before the buffers go
+  pipeline::Feed feed_;  // the last member: its streams end before the buffers are destroyed
 };
 
-/// Gathers the ranks' subtrees and folds them into the root, on every rank.
+/// Gathers the ranks' subtrees and folds them into the root on every rank.
 template <class Class>
 class RootFold {
  public:
@@ -253,6 +257,7 @@ class RootFold {
     staged_ = {*runtime.device, device::Memory::pinned, each_ * ranks};
   }
 
+  /// `own` is the result of this rank's ShardReduction::run(). Collective.
   Partial<Class> run(device::Stream& stream, const std::vector<Partial<Class>>& own) {
     const auto rank = static_cast<std::size_t>(runtime_.session.rank());
     expect(own.size() == places_[rank].size(), "a rank has the largest subtrees of its shard");
@@ -273,7 +278,7 @@ class RootFold {
  private:
   runtime::Runtime& runtime_;
   std::vector<std::vector<reduce::Subtree>> places_;  // of each rank
-  std::size_t each_ = 1;                              // nodes that a rank sends: as many as any has
+  std::size_t each_ = 1;  // nodes that a rank sends: the maximum of all ranks
   device::Buffer<Partial<Class>> send_, receive_, staged_;
 };
 

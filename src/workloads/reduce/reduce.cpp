@@ -38,7 +38,8 @@ Deviation worst_of(const launch::Session& session, const Deviation& mine) {
   return std::accumulate(all.begin() + 1, all.end(), all[0], Deviation::worse);
 }
 
-/// How the ranks read, each way once and with its ranks if there are several. Collective.
+/// How the ranks read the source. If they read in several ways, each has its number of ranks.
+/// Collective.
 std::string access_of_all(const launch::Session& session, const io::Source& source) {
   std::map<std::string, int> ranks;
   for (const std::string& access : session.gather(source.access())) ++ranks[access];
@@ -48,7 +49,7 @@ std::string access_of_all(const launch::Session& session, const io::Source& sour
   });
 }
 
-/// What was read, and how. Collective.
+/// Adds the attributes of the input and the resolved options. Collective.
 void describe(const launch::Session& session, const io::Source& source, Outcome& outcome) {
   const auto as_integers = [](const std::vector<std::uint64_t>& extents) {
     return std::vector<std::int64_t>(extents.begin(), extents.end());
@@ -70,7 +71,7 @@ void describe(const launch::Session& session, const io::Source& source, Outcome&
   outcome.resolved.emplace_back("input.read", stored && stored->past_cache ? "direct" : "cached");
 }
 
-/// What the file's state was when the run began.
+/// Adds the state of the page cache when the run began.
 void report(const measure::PageCache& cache, Outcome& outcome) {
   if (cache.state.empty()) return;
   outcome.input.push_back({"/input", "page_cache", cache.state});
@@ -78,7 +79,7 @@ void report(const measure::PageCache& cache, Outcome& outcome) {
   outcome.metrics.push_back({"page_cache", cache.state});
 }
 
-/// What limits data that is in memory already, on its way into the kernels.
+/// The ceilings for data in memory on its way into the kernels. Collective.
 std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
                                               const pipeline::Sizes& sizes, std::uint64_t element,
                                               std::uint64_t shard_bytes) {
@@ -87,7 +88,7 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
   const launch::Session& session = runtime.session;
   const std::uint64_t bytes =
       measure::host_memory_sample(resources.cache, resources.host_memory, resources.ranks_on_host);
-  // Slots stay in the cache; what goes through none comes from memory.
+  // Slots stay in the cache; without slots the data comes from memory.
   const measure::Effort effort = measure::effort_for(
       *runtime.device, session, shard_bytes,
       pipeline::is_staged(sizes.mode) ? sizes.slots * sizes.slot * element : bytes,
@@ -100,7 +101,7 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
   if (!resources.device_is_host && sizes.mode != Mode::mapped) {
     ceilings.push_back(measure::device_read(*runtime.device, session, effort));
   }
-  // A smaller shard could stay in the processor's caches.
+  // Below this size, a shard could stay in the processor's caches.
   const bool too_small = session.max(bytes > shard_bytes ? 1 : 0) > 0;
   const bool copied = sizes.mode == Mode::pageable, read = resources.device_is_host;
   if (sizes.mode == Mode::stream || too_small || !(copied || read)) return ceilings;
@@ -110,112 +111,160 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
   return ceilings;
 }
 
+/// One run of `reduce`. Every function is collective, and execute() calls each once, in this order.
 template <class T>
-Outcome reduce_as(runtime::Runtime& runtime, io::Source& source) {
-  using Class = reduce::Extreme<T>;
-  const launch::Session& session = runtime.session;
-  const Request request{runtime.options.list("reduce.ops"), runtime.options.text("reduce.nan")};
-  const std::uint64_t elements = source.order().count();
-  const Range mine = shard(elements, leaf_elements, static_cast<std::uint64_t>(session.rank()),
-                           static_cast<std::uint64_t>(session.size()));
-  pipeline::Sizes sizes;
-  session.collectively(
-      [&] { sizes = ShardReduction<T>::plan(runtime.options, runtime.resources, source, mine); });
-  Outcome outcome;
-  {
-    const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
-    outcome.ceilings = memory_ceilings(runtime, sizes, sizeof(T), mine.count * sizeof(T));
-    for (auto& ceiling : outcome.ceilings) ceiling.on_path = true;
+class Run {
+ public:
+  Run(runtime::Runtime& runtime, io::Source& source)
+      : runtime_(runtime),
+        session_(runtime.session),
+        source_(source),
+        request_{runtime.options.list("reduce.ops"), runtime.options.text("reduce.nan")},
+        elements_(source.order().count()),
+        mine_(shard(elements_, leaf_elements, static_cast<std::uint64_t>(session_.rank()),
+                    static_cast<std::uint64_t>(session_.size()))) {}
+
+  Outcome execute() {
+    session_.collectively([&] {
+      sizes_ = ShardReduction<T>::plan(runtime_.options, runtime_.resources, source_, mine_);
+    });
+    measure_memory();
+    const measure::PageCache cache = measure::page_cache(session_, source_, mine_);
+    session_.collectively([&] { source_.prepare(mine_); });
+    allocate();
+    measure_source(cache);
+    load();
+    repeat();
+    reject_nans();
+    const auto span = runtime_.recorder.phase("verify", Kind::useful);
+    verify(cache);
+    describe_run();
+    return std::move(outcome_);
   }
-  const measure::PageCache cache = measure::page_cache(session, source, mine);
-  session.collectively([&] { source.prepare(mine); });
-  std::optional<ShardReduction<T>> shard_reduction;
-  std::optional<RootFold<Class>> root_fold;
-  {
-    const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
-    session.collectively([&] {
-      shard_reduction.emplace(runtime, source, mine, sizes, request.want());
-      root_fold.emplace(runtime, elements);
+
+ private:
+  using Class = reduce::Extreme<T>;
+  using Kind = measure::Kind;
+
+  void measure_memory() {
+    const auto span = runtime_.recorder.phase("ceilings", Kind::useful);
+    outcome_.ceilings = memory_ceilings(runtime_, sizes_, sizeof(T), mine_.count * sizeof(T));
+    for (auto& ceiling : outcome_.ceilings) ceiling.on_path = true;
+  }
+
+  void allocate() {
+    const auto span = runtime_.recorder.phase("allocate", Kind::useful);
+    session_.collectively([&] {
+      shard_reduction_.emplace(runtime_, source_, mine_, sizes_, request_.want());
+      root_fold_.emplace(runtime_, elements_);
     });
   }
-  if (sizes.mode == pipeline::Mode::stream) {
-    const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
+
+  void measure_source(const measure::PageCache& cache) {
+    if (sizes_.mode != pipeline::Mode::stream) return;
+    const auto span = runtime_.recorder.phase("ceilings", Kind::useful);
     for (auto& ceiling :
-         measure::source_ceilings(session, source, mine, {sizes.readers, sizes.slot}, cache)) {
-      outcome.ceilings.push_back(std::move(ceiling));
+         measure::source_ceilings(session_, source_, mine_, {sizes_.readers, sizes_.slot}, cache)) {
+      outcome_.ceilings.push_back(std::move(ceiling));
     }
   }
-  {
-    const auto span = runtime.recorder.phase("load", measure::Kind::useful);
-    shard_reduction->load();
+
+  void load() {
+    const auto span = runtime_.recorder.phase("load", Kind::useful);
+    shard_reduction_->load();
   }
-  std::optional<Partial<Class>> total;
-  bool repeatable = true;
-  const auto work = [&](bool timed) {
+
+  void repeat() {
+    outcome_.samples = measure::sample(
+        session_, measure::sampling(runtime_.options), [this](bool timed) { repetition(timed); },
+        &runtime_.recorder);
+  }
+
+  void repetition(bool timed) {
     std::vector<Partial<Class>> own;
     {
-      const auto span = runtime.recorder.phase(timed ? "stream" : "warm-up", measure::Kind::useful,
-                                               mine.count * sizeof(T));
-      own = shard_reduction->run();
+      const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up", Kind::useful,
+                                                mine_.count * sizeof(T));
+      own = shard_reduction_->run();
     }
-    const auto span = runtime.recorder.phase("combine", measure::Kind::communication);
-    const Partial<Class> again = root_fold->run(shard_reduction->compute(), own);
-    repeatable = repeatable && (!total || same_statistics(*total, again));
-    total = again;
-  };
-  outcome.samples =
-      measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
-  session.collectively([&] {
-    if (request.nan != "error" || total->nans == 0) return;
-    throw Error(fmt::format(
-        "{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan ignore or propagate",
-        total->nans, elements, source.name(), place(source, total->first_nan)));
-  });
-  const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
-  reduce::LeafCheck check = shard_reduction->verify();
-  for (Deviation* deviation :
-       {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {
-    *deviation = worst_of(session, *deviation);
+    const auto span = runtime_.recorder.phase("combine", Kind::communication);
+    const Partial<Class> again = root_fold_->run(shard_reduction_->compute(), own);
+    repeatable_ = repeatable_ && (!total_ || same_statistics(*total_, again));
+    total_ = again;
   }
-  const std::uint64_t samples = session.sum(shard_reduction->samples());
-  const std::int64_t seen = total->count + (request.want().skip_nans ? total->nans : 0);
-  outcome.elements = elements;
-  outcome.bytes = elements * sizeof(T);
-  outcome.work = moving(outcome.bytes);
-  const bool whole =
-      repeatable && check.exact.passes() && seen == static_cast<std::int64_t>(elements);
-  if (!repeatable) {
-    outcome.verdict = "the repetitions differ from one another";
-  } else if (seen != static_cast<std::int64_t>(elements)) {
-    outcome.verdict = fmt::format("{} of {} elements were counted", seen, elements);
-  } else if (!check.exact.passes()) {
-    outcome.verdict =
-        "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
-  }
-  report_values<T>(source, request, *total, check, whole, outcome);
-  report(cache, outcome);
-  if (outcome.verified == Verification::passed) {
-    outcome.verdict = fmt::format("{} sampled leaves agree with their references", samples);
-  }
-  for (auto& ceiling : outcome.ceilings) {
-    if (ceiling.on_path) ceiling.load = static_cast<double>(outcome.bytes) / 1e9;
-  }
-  describe(session, source, outcome);
-  for (const auto& [key, value] : pipeline::resolved(sizes, sizeof(T))) {
-    outcome.resolved.emplace_back(key, static_cast<std::int64_t>(value));
-  }
-  outcome.attributes = {{"nan", request.nan},
-                        {"nans", total->nans},
-                        {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
-                        {"lanes", static_cast<std::int64_t>(reduce::lanes)}};
-  return outcome;
-}
 
-/// What the data passes on its way, as far as it is known, and the lowest of it.
+  /// Throws AgreedError if there are NaNs and reduce.nan is error.
+  void reject_nans() const {
+    session_.collectively([&] {
+      if (request_.nan != "error" || total_->nans == 0) return;
+      throw Error(
+          fmt::format("{} of {} elements of {} are NaN, the first at ({}): pass --reduce.nan "
+                      "ignore or propagate",
+                      total_->nans, elements_, source_.name(), place(source_, total_->first_nan)));
+    });
+  }
+
+  void verify(const measure::PageCache& cache) {
+    reduce::LeafCheck check = shard_reduction_->verify();
+    for (Deviation* deviation :
+         {&check.exact, &check.sum, &check.mean, &check.variance, &check.stddev}) {
+      *deviation = worst_of(session_, *deviation);
+    }
+    const std::uint64_t samples = session_.sum(shard_reduction_->samples());
+    const std::int64_t counted = total_->count + (request_.want().skip_nans ? total_->nans : 0);
+    const bool complete = counted == static_cast<std::int64_t>(elements_);
+    outcome_.elements = elements_;
+    outcome_.bytes = elements_ * sizeof(T);
+    outcome_.work = moving(outcome_.bytes);
+    if (!repeatable_) {
+      outcome_.verdict = "the repetitions differ from one another";
+    } else if (!complete) {
+      outcome_.verdict = fmt::format("{} of {} elements were counted", counted, elements_);
+    } else if (!check.exact.passes()) {
+      outcome_.verdict =
+          "a sampled leaf's count, NaNs or extremes, or the tree over a batch, are wrong";
+    }
+    report_values<T>(source_, request_, *total_, check,
+                     repeatable_ && check.exact.passes() && complete, outcome_);
+    report(cache, outcome_);
+    if (outcome_.verified == Verification::passed) {
+      outcome_.verdict = fmt::format("{} sampled leaves agree with their references", samples);
+    }
+  }
+
+  void describe_run() {
+    for (auto& ceiling : outcome_.ceilings) {
+      if (ceiling.on_path) ceiling.load = static_cast<double>(outcome_.bytes) / 1e9;
+    }
+    describe(session_, source_, outcome_);
+    for (const auto& [key, value] : pipeline::resolved(sizes_, sizeof(T))) {
+      outcome_.resolved.emplace_back(key, static_cast<std::int64_t>(value));
+    }
+    outcome_.attributes = {{"nan", request_.nan},
+                           {"nans", total_->nans},
+                           {"leaf_elements", static_cast<std::int64_t>(leaf_elements)},
+                           {"lanes", static_cast<std::int64_t>(reduce::lanes)}};
+  }
+
+  runtime::Runtime& runtime_;
+  const launch::Session& session_;
+  io::Source& source_;
+  const Request request_;
+  const std::uint64_t elements_;
+  const Range mine_;
+  pipeline::Sizes sizes_;
+  std::optional<ShardReduction<T>> shard_reduction_;
+  std::optional<RootFold<Class>> root_fold_;
+  std::optional<Partial<Class>> total_;
+  bool repeatable_ = true;
+  Outcome outcome_;
+};
+
+/// The lowest known ceiling on the path of the data.
 struct Bound {
   std::string name = {};
-  double rate = 0;  // bytes/s
-  bool knows_source = true;
+  double rate = 0;           ///< bytes/s
+  bool knows_source = true;  ///< a rate of the source is known
 
   void lower(const std::string& other, double other_rate) {
     if (!name.empty() && other_rate >= rate) return;
@@ -312,7 +361,7 @@ class ReduceTask : public Task {
 
   Outcome run(runtime::Runtime& runtime, const Sinks&) override {
     return with_element_type(source_->type(), [&](auto type) {
-      return reduce_as<typename decltype(type)::type>(runtime, *source_);
+      return Run<typename decltype(type)::type>(runtime, *source_).execute();
     });
   }
 

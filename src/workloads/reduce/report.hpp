@@ -1,4 +1,4 @@
-// What `reduce` reports: the values of its operations, exactly, and how far they were verified.
+// The report of `reduce`: the exact values of its operations, and their verification.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,14 +33,14 @@ struct Request {
   }
 };
 
-/// What each operation's value is, and how exactly it prints.
+/// The value of each operation, with all its digits.
 template <class T>
 class Values {
  public:
   using Class = reduce::Extreme<T>;
   struct Value {
     double real;
-    std::string exact;  ///< all digits: the bits can be read back from it
+    std::string exact;  ///< all digits, from which the same bits can be read
     std::int64_t index = reduce::no_index;
   };
 
@@ -62,7 +62,7 @@ class Values {
   static constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 
   static Value real(double x) {
-    if (std::isnan(x)) x = quiet_nan;  // one NaN: neither sign nor payload tells anything
+    if (std::isnan(x)) x = quiet_nan;  // sign and payload of a NaN are meaningless
     return {x, fmt::format("{}", x)};
   }
   template <class Integer>
@@ -96,13 +96,13 @@ class Values {
   bool nan_;
 };
 
-/// Coordinates of element `index`, "12,34"; empty for no_index.
+/// The coordinates of element `index`, such as "12,34"; empty for no_index.
 inline std::string place(const io::Source& source, std::int64_t index) {
   if (index == reduce::no_index) return "";
   return join(source.order().coordinates(static_cast<std::uint64_t>(index)), ",");
 }
 
-/// The deviation that speaks for an operation; those that are exact have one in common.
+/// The deviation of an operation; exact operations share one.
 inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& check) {
   if (op == "sum") return check.sum;
   if (op == "mean") return check.mean;
@@ -111,8 +111,8 @@ inline Deviation deviation_of(std::string_view op, const reduce::LeafCheck& chec
   return check.exact;
 }
 
-/// Fills the table and the printed lines. Verified is what is `whole`, unless an operation deviates
-/// too much.
+/// Fills in the table and the printed lines. The result is verified if it is `whole` and no
+/// operation deviates by more than its bound.
 template <class T>
 void report_values(const io::Source& source, const Request& request,
                    const Partial<reduce::Extreme<T>>& total, const reduce::LeafCheck& check,

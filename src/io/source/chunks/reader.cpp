@@ -28,11 +28,11 @@ Extents grid_of(const ChunkLayout& layout) {
 /// cache, since readers also decode ahead. Where rectangles are read, a whole band is kept: the
 /// next rectangle reads from the same chunks.
 std::uint64_t chunks_kept(const ChunkLayout& layout, const Extents& grid) {
-  constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
+  constexpr std::uint64_t max_bytes = std::uint64_t{256} << 20;
   const std::uint64_t bytes = saturating_product(layout.chunk) * layout.element;
   const std::uint64_t band = layout.by_bands ? saturating_product(std::span(grid).subspan(1)) : 0;
   return std::max<std::uint64_t>(
-      2, std::min(most_bytes / bytes, std::max<std::uint64_t>(32, band + 1)));
+      2, std::min(max_bytes / bytes, std::max<std::uint64_t>(32, band + 1)));
 }
 
 /// The value of elements that were never written, as it is stored; zeros if it is undefined.
@@ -317,8 +317,8 @@ bool ChunkReader::decode_ahead(const std::vector<Part>& parts, DecodingRoom& roo
     step = front_ + 1;
   }
   const std::uint64_t band = layout_.by_bands ? chunks_in_a_band() : 1;
-  constexpr std::uint64_t most_steps = 64;
-  for (const std::uint64_t end = std::min(prepared_.end(), step + most_steps); step < end; ++step) {
+  constexpr std::uint64_t max_steps = 64;
+  for (const std::uint64_t end = std::min(prepared_.end(), step + max_steps); step < end; ++step) {
     for (const Part& part : parts) {
       const std::uint64_t number = step * band + part.number % band;
       Extents chunk_start(grid_.size());

@@ -238,8 +238,8 @@ std::string log_tics(const Extent& extent) {
 }
 
 void set_ranks_axis(Script& script, const std::vector<int>& ranks, double beyond) {
-  constexpr std::size_t most = 8;
-  const std::size_t every = (ranks.size() + most - 1) / most;
+  constexpr std::size_t max = 8;
+  const std::size_t every = (ranks.size() + max - 1) / max;
   std::string list;
   for (std::size_t i = 0; i < ranks.size(); i += every) {
     list += fmt::format("{}{}", list.empty() ? "" : ",", ranks[i]);

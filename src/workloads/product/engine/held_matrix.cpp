@@ -7,7 +7,7 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 std::uint64_t total(const std::vector<Range>& strips) {
@@ -87,4 +87,4 @@ void HeldMatrix::read(Range rows, Range columns, std::byte* out, std::size_t out
   }
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

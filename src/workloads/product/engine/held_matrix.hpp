@@ -11,35 +11,35 @@
 #include "io/source/matrix.hpp"
 #include "launch/heartbeat.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
-/// Strips of rows or of columns, one beside the other, as stored.
+/// Strips of rows or of columns, side by side, as stored.
 class HeldMatrix {
  public:
-  /// `strips` ascend and do not overlap; empty ones are passed over. Of each the part `across` is
-  /// held. Takes the memory and reads nothing yet. Matrix and device must outlive it.
+  /// `strips` ascend and do not overlap; empty strips are skipped. The part `across` of each strip
+  /// is held. Allocates the memory and reads nothing yet. Matrix and device must outlive it.
   HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
              std::vector<Range> strips, Range across);
 
-  /// Reads all of it on some threads, which move the heartbeat and add bytes to the progress.
-  /// Throws what the matrix throws.
+  /// Reads everything with `threads` threads, which move the heartbeat and add bytes to the
+  /// progress. Throws what the matrix throws.
   void load(unsigned threads, launch::Heartbeat& heartbeat, Progress& progress);
 
-  /// As Matrix::read(), of a rectangle that lies in one strip.
+  /// Like Matrix::read(), for a rectangle within one strip.
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;
 
-  /// Where the rectangle's elements are, if its rows follow one another there; else null. It lies
-  /// in one strip and is not empty.
+  /// The address of the rectangle's elements if its rows are contiguous in memory, else null. The
+  /// rectangle lies in one strip and is not empty.
   const std::byte* dense(Range rows, Range columns) const;
 
-  /// In memory.
+  /// Bytes in memory.
   std::uint64_t bytes() const { return memory_.size(); }
-  /// Bytes that strips of a matrix take.
+  /// Bytes that these strips of a matrix need.
   static std::uint64_t bytes(const io::Matrix& matrix, const std::vector<Range>& strips,
                              Range across);
 
  private:
-  /// Where in memory the row or column `first` of a strip stands.
+  /// The position in memory of row or column `first` of a strip.
   std::uint64_t held(std::uint64_t first) const;
   const std::byte* place(Range rows, Range columns) const;
 
@@ -52,4 +52,4 @@ class HeldMatrix {
   device::Buffer<std::byte> memory_;
 };
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -3,15 +3,15 @@
 
 #include <vector>
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
-/// Each value x of variable v becomes (x - shift[v]) * scale[v]. The scales are powers of two,
-/// which C is divided by again.
+/// Each value x of variable v becomes (x - shift[v]) * scale[v]. The scales are powers of two;
+/// C is divided by them again.
 struct Normalization {
   std::vector<double> shift;  ///< empty: nothing is subtracted
   std::vector<double> scale;
-  /// Whether no other one follows: variables that it does not suit are then not counted.
+  /// Whether this is the last pass: variables that it does not suit are then not counted.
   bool final = false;
 };
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -9,7 +9,7 @@
 #include "core/shard.hpp"
 #include "kernels/gemm/panel/variables.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 /// 2^exponent, of doubles far from their range's ends.
@@ -29,14 +29,14 @@ double power_for(double deviation, gemm::Precision precision) {
 /// The root of the mean square of x - from. Squares are those of differences by the largest one, so
 /// that none is too large or too small for a double.
 template <class T>
-double deviation_of(const T* x, std::uint64_t samples, std::uint64_t apart, double from) {
+double deviation_of(const T* x, std::uint64_t samples, std::uint64_t pitch, double from) {
   double largest = 0, squares = 0;
   for (std::uint64_t s = 0; s < samples; ++s) {
-    largest = std::max(largest, std::abs(static_cast<double>(x[s * apart]) - from));
+    largest = std::max(largest, std::abs(static_cast<double>(x[s * pitch]) - from));
   }
   if (!(largest > 0) || !std::isfinite(largest)) return 0;
   for (std::uint64_t s = 0; s < samples; ++s) {
-    const double part = (static_cast<double>(x[s * apart]) - from) / largest;
+    const double part = (static_cast<double>(x[s * pitch]) - from) / largest;
     squares += part * part;
   }
   return largest * std::sqrt(squares / static_cast<double>(samples));
@@ -52,22 +52,22 @@ double rounded_shift(double first, double mean, double deviation) {
   return first + std::nearbyint(mean / unit) * unit;
 }
 
-/// One variable; `apart` elements from one sample to the next. `shift` null: nothing is subtracted.
+/// One variable; `pitch` elements from one sample to the next. `shift` null: nothing is subtracted.
 template <class T>
-void normalize(const T* x, std::uint64_t samples, std::uint64_t apart, gemm::Precision precision,
+void normalize(const T* x, std::uint64_t samples, std::uint64_t pitch, gemm::Precision precision,
                double* shift, double& scale) {
   const auto first = static_cast<double>(x[0]);
   double sum = 0;
-  for (std::uint64_t s = 0; s < samples; ++s) sum += static_cast<double>(x[s * apart]) - first;
+  for (std::uint64_t s = 0; s < samples; ++s) sum += static_cast<double>(x[s * pitch]) - first;
   const double mean = sum / static_cast<double>(samples);
-  const double deviation = deviation_of(x, samples, apart, shift != nullptr ? first + mean : 0);
+  const double deviation = deviation_of(x, samples, pitch, shift != nullptr ? first + mean : 0);
   if (shift != nullptr) *shift = rounded_shift(first, mean, deviation);
   scale = power_for(deviation, precision);
 }
 
 }  // namespace
 
-Normalization normalization_of(const GemmOperands& operands, const std::byte* stored,
+Normalization normalization_of(const Operands& operands, const std::byte* stored,
                                std::uint64_t variables, std::uint64_t samples) {
   const bool rows = !operands.transpose_a;  // variables
   Normalization made;
@@ -113,14 +113,15 @@ Normalization Normalizer::from_first_samples() const {
   return {runtime_.session.gather(shift), runtime_.session.gather(scale)};
 }
 
-void Normalizer::run(GemmProduct& product) {
+void Normalizer::run(Engine& product) {
   if (!loaded_) first_ = from_first_samples();
   product.normalize(first_);
   product.run();
-  const std::vector<Other> others = runtime_.session.gather(unsuitable(product));
+  const std::vector<Renormalization> others = runtime_.session.gather(unsuitable(product));
   Normalization second = first_;
   std::vector<bool> changed(operands_.n);
-  for (const Other& other : others) {  // the same from every rank that has seen the variable
+  for (const Renormalization& other :
+       others) {  // the same from every rank that has seen the variable
     if (operands_.center) second.shift[other.variable] = other.shift;
     second.scale[other.variable] = other.scale;
     changed[other.variable] = true;
@@ -139,10 +140,10 @@ void Normalizer::run(GemmProduct& product) {
 }
 
 /// Those that this rank has seen.
-std::vector<Normalizer::Other> Normalizer::unsuitable(GemmProduct& product) const {
+std::vector<Normalizer::Renormalization> Normalizer::unsuitable(Engine& product) const {
   const VariableSums::Totals totals = product.variable_totals();
   const auto samples = static_cast<double>(operands_.k);
-  std::vector<Other> others;
+  std::vector<Renormalization> others;
   const std::uint64_t variables = std::min<std::uint64_t>(operands_.n, totals.sums.size());
   for (std::uint64_t v = 0; v < variables; ++v) {
     const double sum = totals.sums[v], squares = totals.squares[v];
@@ -150,7 +151,7 @@ std::vector<Normalizer::Other> Normalizer::unsuitable(GemmProduct& product) cons
     const double about =
         operands_.center ? gemm::squares_about_mean(sum, squares, samples) : squares;
     const double scale = first_.scale[v];
-    Other other{.variable = v, .shift = 0, .scale = scale};
+    Renormalization other{.variable = v, .shift = 0, .scale = scale};
     if (operands_.center) other.shift = first_.shift[v] + sum / samples / scale;
     if (about > 0) other.scale = power_for(std::sqrt(about / samples) / scale, operands_.precision);
     others.push_back(other);
@@ -158,4 +159,4 @@ std::vector<Normalizer::Other> Normalizer::unsuitable(GemmProduct& product) cons
   return others;
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

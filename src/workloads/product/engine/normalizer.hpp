@@ -8,57 +8,57 @@
 #include <vector>
 
 #include "runtime/runtime.hpp"
+#include "workloads/product/engine/engine.hpp"
 #include "workloads/product/engine/normalization.hpp"
-#include "workloads/product/engine/product.hpp"
 #include "workloads/product/operands.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
-/// Samples that shifts and scales come from, or all if they are fewer: a number that depends on
-/// neither ranks nor memory, so that C's bits do not.
+/// Samples that determine shifts and scales; all, if there are fewer. The number does not depend on
+/// ranks or memory, so neither do C's bits.
 inline constexpr std::uint64_t first_samples = 256;
 
-/// Of `variables` variables, whose first `samples` samples stand in `stored`, of the matrix' type,
-/// variable by variable if these are rows, else sample by sample. The shift is the first sample
-/// plus the mean of all differences from it, so that a constant variable becomes zeros. That mean
-/// is rounded to a fraction of the deviation: whole numbers, and what was measured in few bits,
-/// keep so few bits that their products are exact. The scale is the power of two that brings the
-/// deviation to between a half and one of 2^gemm::usual_exponent(). Variables without a deviation,
-/// or with samples that are not finite, have a scale of 1.
-Normalization normalization_of(const GemmOperands& operands, const std::byte* stored,
+/// The normalization of `variables` variables. `stored` has their first `samples` samples in the
+/// type of the matrix, variable by variable if variables are rows, else sample by sample. The shift
+/// is the first sample plus the mean of all differences from it, so that a constant variable
+/// becomes zeros. That mean is rounded to a fraction of the deviation: whole numbers, and data of
+/// few bits, then keep so few bits that their products are exact. The scale is the power of two
+/// that brings the deviation to between a half and one of 2^gemm::usual_exponent(). Variables
+/// without a deviation, or with samples that are not finite, have a scale of 1.
+Normalization normalization_of(const Operands& operands, const std::byte* stored,
                                std::uint64_t variables, std::uint64_t samples);
 
 /// For operands that are centred or scaled. Runtime and operands must outlive it.
 class Normalizer {
  public:
-  Normalizer(runtime::Runtime& runtime, const GemmOperands& operands, unsigned readers)
+  Normalizer(runtime::Runtime& runtime, const Operands& operands, unsigned readers)
       : runtime_(runtime), operands_(operands), readers_(readers) {}
 
   /// Reads the first samples before timing begins; else run() does. Collective.
   void load();
   /// One repetition of the product, in one pass over the data or two. Collective; throws what the
-  /// matrix and GemmProduct::run() throw.
-  void run(GemmProduct& product);
+  /// matrix and Engine::run() throw.
+  void run(Engine& product);
 
   /// The number of variables that had a second pass in the last run.
   std::uint64_t renormalized() const { return renormalized_; }
   std::uint64_t passes() const { return renormalized_ > 0 ? 2 : 1; }
 
  private:
-  /// A variable's other shift and scale.
-  struct Other {
+  /// The shift and scale of a variable for the second pass.
+  struct Renormalization {
     std::uint64_t variable;
     double shift, scale;
   };
   Normalization from_first_samples() const;
-  std::vector<Other> unsuitable(GemmProduct& product) const;
+  std::vector<Renormalization> unsuitable(Engine& product) const;
 
   runtime::Runtime& runtime_;
-  const GemmOperands& operands_;
+  const Operands& operands_;
   unsigned readers_;
   bool loaded_ = false;
   Normalization first_;
   std::uint64_t renormalized_ = 0;
 };
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

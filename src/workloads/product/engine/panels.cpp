@@ -14,20 +14,20 @@
 #include "kernels/memory/memory.hpp"
 #include "workloads/product/engine/reading.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using device::Buffer;
 using device::Memory;
 
 /// Super-tiles have whole tiles; what belongs to no variable is used by nobody.
-std::uint64_t whole_variables(const GemmOperands& operands, const gemm::Tile& tile) {
+std::uint64_t whole_variables(const Operands& operands, const gemm::Tile& tile) {
   return ceil_div(operands.n, tile.n) * tile.n;
 }
 
-gemm::PanelWork panel_work(const GemmOperands& operands, bool of_b, bool on_host) {
-  return gemm::panel_work(operands.matrix(of_b).type(), operands.precision, on_host,
-                          operands.transposed(of_b), operands.normalizes());
+gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend backend) {
+  return gemm::panel_work(operands.matrix(side).type(), operands.precision, backend,
+                          operands.transposed(side), operands.normalizes());
 }
 
 /// The first of a gathered panel's parts that came otherwise than it was sent. `sums`: of all parts
@@ -40,23 +40,22 @@ std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t
 
 }  // namespace
 
-GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host) {
-  const gemm::PanelWork work = panel_work(operands, of_b, on_host);
+UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend) {
+  const gemm::PanelWork work = panel_work(operands, side, backend);
   const bool as_stored = work == gemm::PanelWork::canonicalize;
-  return {as_stored ? size_of(operands.matrix(of_b).type())
-                    : gemm::panel_element_bytes(operands.precision, on_host),
+  return {as_stored ? size_of(operands.matrix(side).type())
+                    : gemm::panel_element_bytes(operands.precision, backend),
           work != gemm::PanelWork::none};
 }
 
-GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
-                       const GemmPlan& plan, const pipeline::Ring& staging,
-                       std::uint64_t other_host_bytes)
+Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
+               const pipeline::Ring& staging, std::uint64_t other_host_bytes)
     : runtime_(runtime),
       operands_(operands),
       plan_(plan),
       staging_(staging),
-      on_host_(runtime.resources.device_is_host),
-      element_(gemm::panel_element_bytes(operands.precision, on_host_)),
+      backend_(runtime.resources.backend()),
+      element_(gemm::panel_element_bytes(operands.precision, backend_)),
       read_(plan.batches()) {
   measure_ring();
   open_parts();  // by all ranks, before one may be refused
@@ -69,21 +68,21 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
   const auto bytes = [&](std::uint64_t count) {
     return Buffer<std::byte>(device, Memory::device, count);
   };
-  const GemmBuffers& buffers = plan.buffers;
+  const Buffers& buffers = plan.buffers;
   for (std::uint64_t i = 0; i < plan.ring; ++i) {
     Own own;
-    if (plan.problem.a.raw) own.a = bytes(buffers.a_panel);
-    if (plan.problem.b.raw) own.b = bytes(buffers.b_panel);
-    own.a_factor = bytes(buffers.a_factor);
-    own.b_factor = bytes(buffers.b_factor);
-    own.y = {device, Memory::device, buffers.y / sizeof(double)};
+    if (plan.problem.a.raw) own.a = bytes(buffers.batch.a_panel);
+    if (plan.problem.b.raw) own.b = bytes(buffers.batch.b_panel);
+    own.a_factor = bytes(buffers.batch.a_factor);
+    own.b_factor = bytes(buffers.batch.b_factor);
+    own.y = {device, Memory::device, buffers.batch.y / sizeof(double)};
     own_.push_back(std::move(own));
   }
-  if (plan.keeps_b && !plan.idle) {
-    const bool turned = gemm::multiplies_transposed_b(operands.precision, on_host_);
+  if (plan.cut.keeps_b && !plan.idle) {
+    const bool turned = gemm::multiplies_transposed_b(operands.precision, backend_);
     for (std::uint64_t i = 0; i < plan.own_blocks.count; ++i) {
-      kept_.push_back({bytes(turned ? buffers.b_factor : buffers.b_panel),
-                       {device, Memory::device, buffers.y / sizeof(double)}});
+      kept_.push_back({bytes(turned ? buffers.batch.b_factor : buffers.batch.b_panel),
+                       {device, Memory::device, buffers.batch.y / sizeof(double)}});
     }
   }
   const std::uint64_t variables = plan.idle ? 0 : whole_variables(operands, plan.problem.tile);
@@ -92,7 +91,7 @@ GemmPanels::GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands,
   sums_ = {device, Memory::device, plan.batches() * plan.batch_sums()};
 }
 
-void GemmPanels::open_parts() {
+void Panels::open_parts() {
   comm::Communicator& all = *runtime_.communicator;
   const Box& box = plan_.box;
   // Idle ranks are a part of their own, in which nothing is gathered.
@@ -113,7 +112,7 @@ void GemmPanels::open_parts() {
 }
 
 /// Also fills what pieces go by.
-void GemmPanels::measure_ring() {
+void Panels::measure_ring() {
   first_piece_ = {0};
   sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
             .slots = staging_.slots,
@@ -121,14 +120,14 @@ void GemmPanels::measure_ring() {
             .batches = plan_.ring,
             .arrivals = true};
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
-    const GemmSuperTile tiles = plan_.super_tile(number);
+    const SuperTile tiles = plan_.super_tile(number);
     extents_.push_back({tiles, plan_.a_part(tiles), plan_.a_from_b(tiles)});
   }
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const Upload one = upload(batch);
     for (const Rectangle* each : {&one.a, &one.b}) {
-      const std::size_t least = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
-      sizes_.slot_bytes = std::max(sizes_.slot_bytes, least);
+      const std::size_t min = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
+      sizes_.slot_bytes = std::max(sizes_.slot_bytes, min);
     }
   }
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
@@ -142,7 +141,7 @@ void GemmPanels::measure_ring() {
 // ---------------------------------------------------------------- what is uploaded
 
 /// This rank's parts of all panels.
-void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
+void Panels::hold_operands(std::uint64_t other_host_bytes) {
   const auto [first_block, blocks] = plan_.own_blocks;
   const Range depth = intersection(plan_.depth(plan_.own_blocks), {0, operands_.k});
   const Range columns = elements_of(plan_.columns, plan_.problem.tile.n, operands_.n);
@@ -162,10 +161,10 @@ void GemmPanels::hold_operands(std::uint64_t other_host_bytes) {
 }
 
 /// With `held` bytes of A and B, the slots, and what a host has in place of a device.
-void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
+void Panels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
   const auto& resources = runtime_.resources;
   const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
-  const std::uint64_t in_place = on_host_ ? plan_.device_bytes : 0;
+  const std::uint64_t in_place = backend_ == Backend::host ? plan_.device_bytes : 0;
   const std::uint64_t need = held + staging + in_place;
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
@@ -178,7 +177,7 @@ void GemmPanels::check_host_memory(std::uint64_t held, std::uint64_t other) cons
                   format_size(need), format_size(have), remedy));
 }
 
-void GemmPanels::load() {
+void Panels::load() {
   for (auto* const held : {&held_a_, &held_b_}) {
     if (!*held) continue;
     Progress progress(held == &held_a_ ? "loading A" : "loading B",
@@ -187,13 +186,12 @@ void GemmPanels::load() {
   }
 }
 
-std::uint64_t GemmPanels::normalization_bytes(const GemmOperands& operands,
-                                              const gemm::Tile& tile) {
+std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::Tile& tile) {
   const std::uint64_t each = aligned(whole_variables(operands, tile) * sizeof(double));
   return (operands.center ? each : 0) + (operands.normalizes() ? each : 0);
 }
 
-void GemmPanels::normalize(device::Stream& stream, const Normalization& normalization) {
+void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
   if (plan_.idle) return;
   const auto fill = [&](std::vector<double> values, Buffer<double>& there) {
     expect(values.empty() == (there.size() == 0), "what is centred has shifts, and scales");
@@ -207,11 +205,11 @@ void GemmPanels::normalize(device::Stream& stream, const Normalization& normaliz
 }
 
 /// Of op(A) or op(B); in the file it may lie transposed.
-GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
-                                            Range valid_columns) const {
-  const io::Matrix& matrix = operands_.matrix(of_b);
-  const std::optional<HeldMatrix>& held = of_b ? held_b_ : held_a_;
-  const bool rounded = readers_round(operands_, of_b, on_host_);
+Panels::Rectangle Panels::rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
+                                    Range valid_columns) const {
+  const io::Matrix& matrix = operands_.matrix(side);
+  const std::optional<HeldMatrix>& held = side == gemm::Side::b ? held_b_ : held_a_;
+  const bool rounded = readers_round(operands_, side, backend_);
   Rectangle made{.matrix = &matrix,
                  .held = held ? &*held : nullptr,
                  .rows = rows,
@@ -220,7 +218,7 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
                  .valid_columns = valid_columns,
                  .element = rounded ? element_ : size_of(matrix.type()),
                  .rounded = rounded};
-  if (operands_.transposed(of_b)) {
+  if (operands_.transposed(side)) {
     std::swap(made.rows, made.columns);
     std::swap(made.valid_rows, made.valid_columns);
   }
@@ -228,23 +226,23 @@ GemmPanels::Rectangle GemmPanels::rectangle(bool of_b, Range rows, Range columns
 }
 
 /// Parts stand one behind another in a panel; B's panel begins at a multiple of 256 bytes.
-GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
+Panels::Upload Panels::upload(std::uint64_t batch) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const auto [super_tile, block] = plan_.batch(batch);
   const Extent& extent = extents_[super_tile];
   const Range columns = elements_of(extent.tiles.columns, tile.n), depth = plan_.depth({block, 1});
   Upload made{};
   made.k = depth.count;
-  made.a_ld = gemm::a_ld(operands_.precision, made.k, on_host_);
+  made.a_ld = gemm::a_ld(operands_.precision, made.k, backend_);
   made.a_part = extent.a_part;
   if (!has_b(super_tile)) made.b_part = plan_.b_part(block);
-  made.a = rectangle(false, made.a_part.rows, depth, made.a_part.valid,
+  made.a = rectangle(gemm::Side::a, made.a_part.rows, depth, made.a_part.valid,
                      intersection(depth, {0, operands_.k}));
-  made.b = rectangle(true, made.b_part.rows, columns, made.b_part.valid,
+  made.b = rectangle(gemm::Side::b, made.b_part.rows, columns, made.b_part.valid,
                      elements_of(extent.tiles.columns, tile.n, operands_.n));
   const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
-  made.a_apart = raw_a ? made.a.row_bytes() : made.a_ld * element_;
-  const std::size_t a = made.a.rows.count * made.a_apart, b = made.b.bytes();
+  made.a_pitch = raw_a ? made.a.row_bytes() : made.a_ld * element_;
+  const std::size_t a = made.a.rows.count * made.a_pitch, b = made.b.bytes();
   made.a_offset = raw_a ? 0 : plan_.column * a;
   // What is turned out of B's panel stands where an uploaded A's would.
   const bool turned = !raw_a && extent.a_from_b;
@@ -263,7 +261,7 @@ GemmPanels::Upload GemmPanels::upload(std::uint64_t batch) const {
   return made;
 }
 
-GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
+Panels::Rows Panels::locate(std::uint64_t piece) const {
   const auto after = std::ranges::upper_bound(first_piece_, piece);
   const auto batch = static_cast<std::uint64_t>(after - first_piece_.begin()) - 1;
   const std::uint64_t within = piece - first_piece_[batch];
@@ -272,23 +270,23 @@ GemmPanels::Rows GemmPanels::locate(std::uint64_t piece) const {
   const Rectangle& rectangle = of_a ? all.a : all.b;
   const std::uint64_t step = of_a ? all.a_step : all.b_step;
   const std::uint64_t first = (of_a ? within : within - all.a_pieces) * step;
-  const std::size_t apart = of_a ? all.a_apart : rectangle.row_bytes();
+  const std::size_t pitch = of_a ? all.a_pitch : rectangle.row_bytes();
   return {batch, rectangle, intersection(rectangle.rows, {rectangle.rows.first + first, step}),
-          (of_a ? all.a_offset : all.b_offset) + first * apart, apart};
+          (of_a ? all.a_offset : all.b_offset) + first * pitch, pitch};
 }
 
-pipeline::Piece GemmPanels::piece(std::uint64_t number) const {
+pipeline::Piece Panels::piece(std::uint64_t number) const {
   const Rows some = locate(number);
-  const Lines they = lines(some.rows.count, some.rectangle.row_bytes(), some.apart);
-  return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.apart};
+  const Lines they = lines(some.rows.count, some.rectangle.row_bytes(), some.pitch);
+  return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.pitch};
 }
 
-const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
+const std::byte* Panels::read(std::uint64_t number, std::byte* slot) {
   const Rows some = locate(number);
   const Rectangle& from = some.rectangle;
   const Bringing bringing{.type = from.matrix->type(),
                           .precision = operands_.precision,
-                          .on_host = on_host_,
+                          .backend = backend_,
                           .rounded = from.rounded,
                           .from_memory = from.held != nullptr,
                           .columns = from.columns.count,
@@ -300,7 +298,7 @@ const std::byte* GemmPanels::read(std::uint64_t number, std::byte* slot) {
 }
 
 /// As stored and dense, with zeros for what is not valid: where they are held, or `to`.
-const std::byte* GemmPanels::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
+const std::byte* Panels::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
   const Range valid = intersection(rows, from.valid_rows);
   const std::size_t row = from.stored_row_bytes();
   const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
@@ -319,23 +317,23 @@ const std::byte* GemmPanels::stored_rows(const Rectangle& from, Range rows, std:
 
 // ---------------------------------------------------------------- what arrives
 
-void GemmPanels::begin(device::Stream& stream) {
+void Panels::begin(device::Stream& stream) {
   stream.launch(gemm::zero_kernel(), {sums_.data(), sums_.bytes()});
   stream.synchronize();
   for (auto& sum : read_) sum = 0;
 }
 
 /// What was uploaded becomes panels, which become whole on every rank, and what is multiplied.
-void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte* data) {
+void Panels::arrive(device::Stream& stream, std::uint64_t number, std::byte* data) {
   const Extent& extent = extents_[plan_.batch(number).super_tile];
-  const GemmSuperTile& super_tile = extent.tiles;
+  const SuperTile& super_tile = extent.tiles;
   const Upload uploaded = upload(number);
-  const auto add = [&](const Rectangle& rectangle, std::size_t offset, std::size_t apart) {
+  const auto add = [&](const Rectangle& rectangle, std::size_t offset, std::size_t pitch) {
     if (rectangle.bytes() == 0) return;
-    add_words(stream, data + offset, lines(rectangle.rows.count, rectangle.row_bytes(), apart),
+    add_words(stream, data + offset, lines(rectangle.rows.count, rectangle.row_bytes(), pitch),
               sums_of(number));
   };
-  add(uploaded.a, uploaded.a_offset, uploaded.a_apart);
+  add(uploaded.a, uploaded.a_offset, uploaded.a_pitch);
   add(uploaded.b, uploaded.b_offset, uploaded.b.row_bytes());
   Own& own = own_[number % own_.size()];
   own.now = {};
@@ -352,10 +350,10 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   } else {
     own.now.b = own.now.b_factor = arrive_b(stream, uploaded, data, own, super_tile);
     own.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
-    if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+    if (gemm::multiplies_transposed_b(operands_.precision, backend_)) {
       turn_b(stream, super_tile, own);
     }
-    if (plan_.keeps_b && plan_.super_tiles() > 1) {
+    if (plan_.cut.keeps_b && plan_.super_tiles() > 1) {
       keep_b(stream, super_tile, own, kept_[block - plan_.own_blocks.first]);
     }
   }
@@ -364,24 +362,25 @@ void GemmPanels::arrive(device::Stream& stream, std::uint64_t number, std::byte*
   if (gemm::splits(operands_.precision)) split(stream, super_tile, own);
 }
 
-GemmPanels::Lines GemmPanels::lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart) {
-  if (apart == row_bytes) return {1, rows * row_bytes, rows * row_bytes};
-  return {rows, row_bytes, apart};
+Panels::Lines Panels::lines(std::uint64_t rows, std::size_t row_bytes, std::size_t pitch) {
+  if (pitch == row_bytes) return {1, rows * row_bytes, rows * row_bytes};
+  return {rows, row_bytes, pitch};
 }
 
-void GemmPanels::add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
-                           std::uint64_t* sum) {
-  stream.launch(gemm::word_sum_kernel(), {first, lines.row_bytes, sum, lines.rows, lines.apart});
+void Panels::add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
+                       std::uint64_t* sum) {
+  stream.launch(gemm::word_checksum_kernel(),
+                {first, lines.row_bytes, sum, lines.rows, lines.pitch});
 }
 
-const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uploaded,
-                                      std::byte* data, Own& own) {
+const std::byte* Panels::arrive_a(device::Stream& stream, const Upload& uploaded, std::byte* data,
+                                  Own& own) {
   const bool raw = plan_.problem.a.raw;
   std::byte* const panel = raw ? own.a.data() : data;
   const Lines part =
       lines(uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_);
   std::byte* const mine = panel + plan_.column * part.bytes();
-  if (raw) make_panel(stream, false, uploaded, data + uploaded.a_offset, mine);
+  if (raw) make_panel(stream, gemm::Side::a, uploaded, data + uploaded.a_offset, mine);
   if (a_parts_ != nullptr && part.bytes() > 0) {
     gather(stream, *a_parts_, panel, part, own.sums + 1);
   }
@@ -390,8 +389,8 @@ const std::byte* GemmPanels::arrive_a(device::Stream& stream, const Upload& uplo
 
 /// Of a panel that would be on both sides of C's check: sums of its parts tell what came otherwise.
 /// This rank's part is in its place. `sums`: of all parts as sent, then as they came.
-void GemmPanels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
-                        const Lines& part, std::uint64_t* sums) const {
+void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
+                    const Lines& part, std::uint64_t* sums) const {
   const auto own = static_cast<std::uint64_t>(parts.rank());
   const auto count = static_cast<std::uint64_t>(parts.size());
   std::byte* const mine = panel + own * part.bytes();
@@ -404,8 +403,8 @@ void GemmPanels::gather(device::Stream& stream, comm::Communicator& parts, std::
 }
 
 /// With what C is checked by.
-const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uploaded,
-                                      std::byte* data, Own& own, const GemmSuperTile& super_tile) {
+const std::byte* Panels::arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
+                                  Own& own, const SuperTile& super_tile) {
   const gemm::Tile& tile = plan_.problem.tile;
   const std::uint64_t tiles = super_tile.columns.count, columns = tiles * tile.n;
   const std::uint64_t rows = uploaded.b_part.rows.count;
@@ -414,7 +413,7 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
   const std::size_t part = rows * columns * element_, y_part = rows * 2 * tiles;
   std::byte* const mine = panel + plan_.row * part;
   double* const own_y = own.y.data() + plan_.row * y_part;
-  if (raw) make_panel(stream, true, uploaded, data + uploaded.b_offset, mine);
+  if (raw) make_panel(stream, gemm::Side::b, uploaded, data + uploaded.b_offset, mine);
   stream.launch(gemm::signed_sums_kernel(),
                 {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
                  super_tile.columns.first * tile.n, own_y});
@@ -431,20 +430,20 @@ const std::byte* GemmPanels::arrive_b(device::Stream& stream, const Upload& uplo
 }
 
 /// Of this rank's part.
-void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& uploaded,
-                            const std::byte* from, std::byte* to) const {
-  const Rectangle& stored = of_b ? uploaded.b : uploaded.a;
-  const bool transposed = operands_.transposed(of_b);
+void Panels::make_panel(device::Stream& stream, gemm::Side side, const Upload& uploaded,
+                        const std::byte* from, std::byte* to) const {
+  const Rectangle& stored = side == gemm::Side::b ? uploaded.b : uploaded.a;
+  const bool transposed = operands_.transposed(side);
   const Range rows = transposed ? stored.columns : stored.rows;
   const Range columns = transposed ? stored.rows : stored.columns;
-  const std::uint64_t ld = of_b ? columns.count : uploaded.a_ld;
+  const std::uint64_t ld = side == gemm::Side::b ? columns.count : uploaded.a_ld;
   if (rows.count == 0 || columns.count == 0) return;
-  if (panel_work(operands_, of_b, on_host_) == gemm::PanelWork::transpose) {
+  if (panel_work(operands_, side, backend_) == gemm::PanelWork::transpose) {
     stream.launch(gemm::transpose_kernel(), {from, columns.count, rows.count, rows.count, to, ld,
                                              static_cast<unsigned>(element_)});
     return;
   }
-  const Range variables = of_b ? columns : rows;
+  const Range variables = side == gemm::Side::b ? columns : rows;
   stream.launch(gemm::canonicalize_kernel(),
                 {.raw = from,
                  .from = stored.matrix->type(),
@@ -456,13 +455,13 @@ void GemmPanels::make_panel(device::Stream& stream, bool of_b, const Upload& upl
                  .ld = ld,
                  .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
                  .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
-                 .by_row = !of_b,
+                 .by_row = side == gemm::Side::a,
                  .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
                  .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
 }
 
 /// B's factor is its panel's transpose.
-void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
+void Panels::turn_b(device::Stream& stream, const SuperTile& super_tile, Own& own) const {
   const std::uint64_t columns = super_tile.columns.count * plan_.problem.tile.n, k = own.now.k;
   own.now.b_factor = own.b_factor.data();
   own.now.b_factor_ld = k;
@@ -471,8 +470,8 @@ void GemmPanels::turn_b(device::Stream& stream, const GemmSuperTile& super_tile,
                                            static_cast<unsigned>(element_)});
 }
 
-void GemmPanels::keep_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own,
-                        Kept& kept) const {
+void Panels::keep_b(device::Stream& stream, const SuperTile& super_tile, Own& own,
+                    Kept& kept) const {
   const std::uint64_t tiles = super_tile.columns.count, k = own.now.k;
   kept.ld = own.now.b_factor_ld;
   if (tiles == 0) return;
@@ -485,12 +484,12 @@ void GemmPanels::keep_b(device::Stream& stream, const GemmSuperTile& super_tile,
 
 /// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there
 /// already if that is B's factor.
-const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
-                                         std::byte* data, Own& own) const {
+const std::byte* Panels::turn_into_a(device::Stream& stream, const SuperTile& super_tile,
+                                     std::byte* data, Own& own) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const std::uint64_t across = (super_tile.rows.first - super_tile.columns.first) * tile.n;
   const std::uint64_t rows = super_tile.rows.count * tile.m;
-  if (gemm::multiplies_transposed_b(operands_.precision, on_host_)) {
+  if (gemm::multiplies_transposed_b(operands_.precision, backend_)) {
     return own.now.b_factor + across * own.now.k * element_;
   }
   std::byte* const panel = plan_.problem.a.raw ? own.a.data() : data;
@@ -503,7 +502,7 @@ const std::byte* GemmPanels::turn_into_a(device::Stream& stream, const GemmSuper
 }
 
 /// Both factors are split panels.
-void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const {
+void Panels::split(device::Stream& stream, const SuperTile& super_tile, Own& own) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const std::uint64_t rows = super_tile.rows.count * tile.m;
   const std::uint64_t columns = super_tile.columns.count * tile.n;
@@ -512,18 +511,19 @@ void GemmPanels::split(device::Stream& stream, const GemmSuperTile& super_tile, 
   if (rows == 0 || columns == 0) return;
   const std::uint64_t k = own.now.k;
   stream.launch(gemm::split_kernel(),
-                {own.now.a, false, rows, k, own.now.a_ld, own.a_factor.data()});
-  stream.launch(gemm::split_kernel(), {own.now.b, true, k, columns, columns, own.b_factor.data()});
+                {own.now.a, gemm::Side::a, rows, k, own.now.a_ld, own.a_factor.data()});
+  stream.launch(gemm::split_kernel(),
+                {own.now.b, gemm::Side::b, k, columns, columns, own.b_factor.data()});
 }
 
-void GemmPanels::wait(device::Stream& stream) {
+void Panels::wait(device::Stream& stream) {
   for (comm::Communicator* each : {a_parts_, b_parts_}) {
     if (each != nullptr) each->wait(stream);
   }
   stream.synchronize();
 }
 
-std::string GemmPanels::failure(Range batches, const std::uint64_t* there) const {
+std::string Panels::failure(Range batches, const std::uint64_t* there) const {
   const Box& box = plan_.box;
   for (std::uint64_t i = 0; i < batches.count; ++i, there += plan_.batch_sums()) {
     const std::uint64_t block = plan_.batch(batches.first + i).block;
@@ -548,4 +548,4 @@ std::string GemmPanels::failure(Range batches, const std::uint64_t* there) const
   return "";
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

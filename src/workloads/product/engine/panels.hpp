@@ -1,5 +1,5 @@
-// What a product is fed with: the pieces of A and B that a rank reads and uploads, and how a batch
-// of them becomes panels on arrival, whole on every rank that multiplies them, and checked.
+// The panels of A and B: the pieces that a rank reads and uploads, and how the pieces of a batch
+// become complete, checked panels on every rank that multiplies them.
 #pragma once
 
 #include <atomic>
@@ -20,19 +20,19 @@
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
 /// The seed of the signs that every product is checked with.
 inline constexpr std::uint64_t sign_seed = 0x73686172;
 
-/// How A, or B, comes to the device: what GemmPanels uploads of it.
-GemmOperand uploaded_operand(const GemmOperands& operands, bool of_b, bool on_host);
+/// The form in which A, or B, is uploaded.
+UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend);
 
-/// Allocates once; a run begins with begin(). Runtime, operands and plan must outlive it.
-class GemmPanels {
+/// Allocates once; a run starts with begin(). Runtime, operands and plan must outlive it.
+class Panels {
  public:
-  /// A batch's panels, as they stand once its arrival has been enqueued: those that the check goes
-  /// by, and what is multiplied, which may be the same memory.
+  /// A batch's panels after its arrival has been enqueued: the panels for the check, and the
+  /// factors that are multiplied, which may be the same memory.
   struct Batch {
     std::uint64_t k = 0;  ///< columns of A's panel and rows of B's, without padding of parts
     const std::byte *a = nullptr, *b = nullptr;
@@ -42,17 +42,18 @@ class GemmPanels {
     std::uint64_t b_factor_ld = 0;  ///< as in gemm::MultiplyArgs
   };
 
-  /// Throws UsageError where the host's memory does not hold what this rank reads, and
-  /// pipeline.mode wants it there. `other_host_bytes`: what else the product takes of it.
-  GemmPanels(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,
-             const pipeline::Ring& staging, std::uint64_t other_host_bytes);
+  /// Throws UsageError if the
+  /// host's memory is too small for staging and, with pipeline.mode pageable, this rank's operands.
+  /// `other_host_bytes`: host memory that the product needs in addition.
+  Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
+         const pipeline::Ring& staging, std::uint64_t other_host_bytes);
 
-  /// Brings A and B to where pipeline.mode wants them before timing begins.
+  /// Loads A and B as pipeline.mode requests, before timing begins.
   void load();
 
-  /// Of the device memory for what normalize() brings, which is taken from the beginning.
-  static std::uint64_t normalization_bytes(const GemmOperands& operands, const gemm::Tile& tile);
-  /// For all variables. Call it before a run.
+  /// Bytes of device memory for shifts and scales, which the constructor allocates.
+  static std::uint64_t normalization_bytes(const Operands& operands, const gemm::Tile& tile);
+  /// Uploads the shifts and scales of all variables. Call it before a run.
   void normalize(device::Stream& stream, const Normalization& normalization);
   const double* scales() const { return scale_.data(); }  ///< on the device
 
@@ -60,8 +61,8 @@ class GemmPanels {
   /// Pieces of a whole run.
   std::uint64_t pieces() const { return first_piece_.back(); }
   pipeline::ReaderPhase reading() const { return held_b_ ? pipeline::copies : pipeline::reads; }
-  /// The kind of arrivals: communication if panels are gathered, beside which their kernels are
-  /// short.
+  /// The kind of work on arrival: communication if panels are gathered, because the kernels are
+  /// short in comparison.
   measure::Kind arrival() const {
     const bool gathers = a_parts_ != nullptr || b_parts_ != nullptr;
     return gathers ? measure::Kind::communication : measure::Kind::useful;
@@ -69,60 +70,60 @@ class GemmPanels {
   /// Bytes that this rank uploads in a run.
   std::uint64_t uploaded() const { return uploaded_; }
 
-  /// Before a run, while no stream uses anything of this.
+  /// Starts a run. No stream may use this object's memory.
   void begin(device::Stream& stream);
   pipeline::Piece piece(std::uint64_t number) const;
-  /// By readers.
+  /// Called by readers.
   const std::byte* read(std::uint64_t number, std::byte* slot);
-  /// Enqueues all that makes panels of what was uploaded to `data`. Called by all ranks, batch by
-  /// batch, by the thread that owns the MPI session.
+  /// Enqueues the work that turns the upload at `data` into panels. Collective, batch by batch, on
+  /// the thread that owns the MPI session.
   void arrive(device::Stream& stream, std::uint64_t number, std::byte* data);
   const Batch& batch(std::uint64_t number) const { return own_[number % own_.size()].now; }
 
-  /// On the device: plan.batch_sums() word sums of each batch, in order, complete once they have
+  /// On the device: plan.batch_sums() checksums of each batch, in order, complete once they have
   /// arrived: of its upload; where a panel is gathered that both sides of C's check go by, also of
   /// all its parts as they were sent, then of all as they came.
-  const std::uint64_t* sums_there() const { return sums_.data(); }
-  /// What is wrong with the uploads of the batches and with what was gathered, whose sums on the
-  /// device were `there`; empty if nothing. After their pieces have been read.
+  const std::uint64_t* device_sums() const { return sums_.data(); }
+  /// A sentence on corrupted uploads or gathers of the batches, whose checksums on the device were
+  /// `there`; empty if there are none. Call it after their pieces have been read.
   std::string failure(Range batches, const std::uint64_t* there) const;
 
   /// Waits for a stream whose work has gone through arrive().
   void wait(device::Stream& stream);
 
  private:
-  /// A dense rectangle of a stored matrix. What of it is not valid (past the matrix, or another
-  /// block's) becomes zeros.
+  /// A dense rectangle of a stored matrix. Elements outside the valid part (beyond the matrix, or
+  /// of another block) become zeros.
   struct Rectangle {
     const io::Matrix* matrix;
-    const HeldMatrix* held;  ///< where its elements are in memory, if they are
+    const HeldMatrix* held;  ///< its elements in host memory; null: they are read
     Range rows, columns, valid_rows, valid_columns;
     std::size_t element;  ///< bytes, as uploaded
-    bool rounded;         ///< whether readers make panel elements of what is stored
+    bool rounded;         ///< whether readers convert to panel elements
 
     std::size_t row_bytes() const { return columns.count * element; }
     std::size_t bytes() const { return rows.count * row_bytes(); }
     std::size_t stored_row_bytes() const { return columns.count * size_of(matrix->type()); }
   };
-  /// What a batch uploads: this rank's parts of A's panel and of B's. A part to which nothing has
-  /// to be done goes to its place among all parts of its panel.
+  /// The upload of a batch: this rank's parts of the A panel and of the B panel. A part that is
+  /// already in panel form goes directly to its place in the panel.
   struct Upload {
     std::uint64_t k, a_ld;  ///< of the block, and of its A panel
-    GemmPart a_part, b_part;
+    PanelPart a_part, b_part;
     Rectangle a, b;
     // Bytes from the start of the batch: of this rank's parts; of B's panel, or its raw part.
     std::size_t a_offset, b_offset, b_panel;
-    std::size_t a_apart;           ///< bytes from one row of A's part to the next
+    std::size_t a_pitch;           ///< bytes from one row of A's part to the next
     std::size_t bytes;             ///< of the batch, with room for the others' parts
     std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
     std::uint64_t a_pieces, b_pieces;
 
     std::uint64_t pieces() const { return a_pieces + b_pieces; }
   };
-  /// What pieces go by, super-tile by super-tile.
+  /// Precomputed for every super-tile.
   struct Extent {
-    GemmSuperTile tiles;
-    GemmPart a_part;
+    SuperTile tiles;
+    PanelPart a_part;
     bool a_from_b;
   };
   /// Some rows of one rectangle, and where they go.
@@ -130,16 +131,16 @@ class GemmPanels {
     std::uint64_t batch;
     Rectangle rectangle;
     Range rows;
-    std::size_t offset, apart;  ///< bytes
+    std::size_t offset, pitch;  ///< bytes
   };
-  /// Rows as they lie on the device: dense ones are one row, others whole words of 8 bytes each.
+  /// Rows on the device. Contiguous rows count as one row; others are whole words of 8 bytes each.
   struct Lines {
     std::uint64_t rows;
-    std::size_t row_bytes, apart;  ///< from one row to the next
+    std::size_t row_bytes, pitch;  ///< from one row to the next
 
-    std::size_t bytes() const { return rows * apart; }
+    std::size_t bytes() const { return rows * pitch; }
   };
-  /// What a batch in the ring has besides what is uploaded.
+  /// Buffers of a batch in the ring, besides the upload.
   struct Own {
     device::Buffer<std::byte> a, b, a_factor, b_factor;
     device::Buffer<double> y;
@@ -153,14 +154,14 @@ class GemmPanels {
     std::uint64_t ld = 0;
   };
 
-  /// Whether the super-tile finds B's panels where an earlier one has kept them.
-  bool has_b(std::uint64_t super_tile) const { return plan_.keeps_b && super_tile > 0; }
-  void keep_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own, Kept& kept) const;
+  /// Whether an earlier super-tile has kept the B panels.
+  bool has_b(std::uint64_t super_tile) const { return plan_.cut.keeps_b && super_tile > 0; }
+  void keep_b(device::Stream& stream, const SuperTile& super_tile, Own& own, Kept& kept) const;
   void hold_operands(std::uint64_t other_host_bytes);
   void check_host_memory(std::uint64_t held, std::uint64_t other) const;
   void measure_ring();
   void open_parts();
-  Rectangle rectangle(bool of_b, Range rows, Range columns, Range valid_rows,
+  Rectangle rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
                       Range valid_columns) const;
   Upload upload(std::uint64_t batch) const;
   Rows locate(std::uint64_t piece) const;
@@ -168,39 +169,39 @@ class GemmPanels {
   const std::byte* arrive_a(device::Stream& stream, const Upload& uploaded, std::byte* data,
                             Own& own);
   const std::byte* arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
-                            Own& own, const GemmSuperTile& super_tile);
-  static Lines lines(std::uint64_t rows, std::size_t row_bytes, std::size_t apart);
+                            Own& own, const SuperTile& super_tile);
+  static Lines lines(std::uint64_t rows, std::size_t row_bytes, std::size_t pitch);
   static void add_words(device::Stream& stream, const std::byte* first, const Lines& lines,
                         std::uint64_t* sum);
   void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
               const Lines& part, std::uint64_t* sums) const;
-  void make_panel(device::Stream& stream, bool of_b, const Upload& uploaded, const std::byte* from,
-                  std::byte* to) const;
-  void turn_b(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
-  const std::byte* turn_into_a(device::Stream& stream, const GemmSuperTile& super_tile,
-                               std::byte* data, Own& own) const;
-  void split(device::Stream& stream, const GemmSuperTile& super_tile, Own& own) const;
+  void make_panel(device::Stream& stream, gemm::Side side, const Upload& uploaded,
+                  const std::byte* from, std::byte* to) const;
+  void turn_b(device::Stream& stream, const SuperTile& super_tile, Own& own) const;
+  const std::byte* turn_into_a(device::Stream& stream, const SuperTile& super_tile, std::byte* data,
+                               Own& own) const;
+  void split(device::Stream& stream, const SuperTile& super_tile, Own& own) const;
   std::uint64_t* sums_of(std::uint64_t batch) { return sums_.data() + batch * plan_.batch_sums(); }
 
   runtime::Runtime& runtime_;
-  const GemmOperands& operands_;
-  const GemmPlan& plan_;
+  const Operands& operands_;
+  const Plan& plan_;
   pipeline::Ring staging_;
-  bool on_host_;
+  Backend backend_;
   std::size_t element_;  ///< bytes, of panels
   std::vector<Extent> extents_;
   pipeline::RingSizes sizes_;
   std::vector<std::uint64_t> first_piece_;  ///< of each batch, and one past the last
   std::uint64_t uploaded_ = 0;
   std::optional<HeldMatrix> held_a_, held_b_;
-  // Who shares this rank's A panels, and its B panels: all ranks, or a part; none if nobody does.
+  // The ranks that share this rank's A panels, and its B panels: all, some, or none (null).
   std::unique_ptr<comm::Communicator> own_row_, own_column_;
   comm::Communicator *a_parts_ = nullptr, *b_parts_ = nullptr;
   device::Buffer<double> shift_, scale_;
   std::vector<Own> own_;
   std::vector<Kept> kept_;                        ///< of each block, if the plan keeps B
-  device::Buffer<std::uint64_t> sums_;            ///< on the device, as sums_there() has them
+  device::Buffer<std::uint64_t> sums_;            ///< on the device, as device_sums() has them
   std::vector<std::atomic<std::uint64_t>> read_;  ///< likewise, by the readers
 };
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -4,7 +4,7 @@
 #include "kernels/gemm/panel/words.hpp"
 #include "measure/source_ceilings.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 /// An operand in pieces such as readers bring: some rows of some columns.
@@ -13,16 +13,16 @@ struct Pieces {
   Bringing bringing;
   std::uint64_t rows;  ///< of one
 
-  Pieces(const GemmOperands& operands, bool of_b, bool on_host, bool held, std::size_t slot)
-      : matrix(&operands.matrix(of_b)),
+  Pieces(const Operands& operands, gemm::Side side, Backend backend, bool held, std::size_t slot)
+      : matrix(&operands.matrix(side)),
         bringing{.type = matrix->type(),
                  .precision = operands.precision,
-                 .on_host = on_host,
-                 .rounded = readers_round(operands, of_b, on_host),
+                 .backend = backend,
+                 .rounded = readers_round(operands, side, backend),
                  .from_memory = held,
                  .columns = std::min<std::uint64_t>(matrix->columns(), 8192),
                  .element = 0} {
-    bringing.element = bringing.rounded ? gemm::panel_element_bytes(operands.precision, on_host)
+    bringing.element = bringing.rounded ? gemm::panel_element_bytes(operands.precision, backend)
                                         : size_of(matrix->type());
     rows = std::min(matrix->rows(),
                     rows_a_piece(slot, stored_row(), bringing.columns * bringing.element));
@@ -42,7 +42,7 @@ struct Pieces {
     const std::uint64_t down = matrix->rows() / rows, across = matrix->columns() / bringing.columns;
     const std::uint64_t row = number % down * rows;
     const std::uint64_t column = number / down % across * bringing.columns;
-    (void)workloads::bring(bringing, rows, room, [&](Range some, std::byte* to) {
+    (void)product::bring(bringing, rows, room, [&](Range some, std::byte* to) {
       if (held != nullptr) return held + some.first * stored_row();
       matrix->read({row + some.first, some.count}, {column, bringing.columns}, to, stored_row());
       return static_cast<const std::byte*>(to);
@@ -55,23 +55,23 @@ struct Pieces {
 
 std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to) {
   if (how.rounded) {
-    return gemm::round_elements(how.type, how.precision, how.on_host, from, count, to);
+    return gemm::round_elements(how.type, how.precision, how.backend, from, count, to);
   }
   const std::uint64_t bytes = count * how.element;
-  return from == to ? gemm::word_sum(to, bytes) : gemm::copy_words(from, bytes, to);
+  return from == to ? gemm::word_checksum(to, bytes) : gemm::copy_with_checksum(from, bytes, to);
 }
 
-bool readers_round(const GemmOperands& operands, bool of_b, bool on_host) {
+bool readers_round(const Operands& operands, gemm::Side side, Backend backend) {
   return !operands.normalizes() &&
-         gemm::readers_round(operands.matrix(of_b).type(), operands.precision, on_host);
+         gemm::readers_round(operands.matrix(side).type(), operands.precision, backend);
 }
 
-measure::Ceiling panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
+measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
                             const pipeline::Ring& staging, std::uint64_t sample, double seconds) {
-  const bool on_host = runtime.resources.device_is_host;
+  const Backend backend = runtime.resources.backend();
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
-  const Pieces a(operands, false, on_host, held, staging.slot_bytes);
-  const Pieces b(operands, true, on_host, held, staging.slot_bytes);
+  const Pieces a(operands, gemm::Side::a, backend, held, staging.slot_bytes);
+  const Pieces b(operands, gemm::Side::b, backend, held, staging.slot_bytes);
   const std::size_t room = std::max(a.stored_bytes(), b.stored_bytes());
   device::Buffer<std::byte> memory;
   runtime.session.collectively([&] {
@@ -95,4 +95,4 @@ measure::Ceiling panel_read(runtime::Runtime& runtime, const GemmOperands& opera
                           });
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

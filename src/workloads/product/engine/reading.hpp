@@ -1,4 +1,4 @@
-// How readers bring the rows of A and B: as they are stored or rounded, and summed; and how fast.
+// How readers copy rows of A and B into slots (as stored, or rounded) with checksums, and how fast.
 #pragma once
 
 #include <algorithm>
@@ -12,26 +12,27 @@
 #include "runtime/runtime.hpp"
 #include "workloads/product/operands.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
-/// How a reader brings rows of a matrix.
+/// How a reader copies rows of a matrix.
 struct Bringing {
   ElementType type;  ///< as stored
   gemm::Precision precision;
-  bool on_host, rounded;
+  Backend backend;
+  bool rounded;
   bool from_memory;  ///< else from a file or a generator
   std::uint64_t columns;
   std::size_t element;  ///< bytes, as uploaded
 };
 
-/// So many rows of `row_bytes` bytes are whole words of 8: the word sum of many is the sum of
-/// theirs.
+/// The number of rows of `row_bytes` bytes that are whole words of 8 bytes: the checksum of many is
+/// the sum of theirs.
 constexpr std::uint64_t whole_word_rows(std::size_t row_bytes) {
   return row_bytes % 8 == 0 ? 1 : 8;
 }
 
-/// What a reader brings at a time: rows of `stored_row` bytes that fill a slot and are uploaded as
-/// `row` bytes each. A slot has room for whole_word_rows(row) of them.
+/// The rows of a piece: rows of `stored_row` bytes that fill a slot and are uploaded as `row` bytes
+/// each. A slot has room for whole_word_rows(row) of them.
 constexpr std::uint64_t rows_a_piece(std::size_t slot, std::size_t stored_row, std::size_t row) {
   const std::uint64_t words = whole_word_rows(row);
   return words * std::max<std::uint64_t>(1, slot / std::max<std::size_t>(1, words * stored_row));
@@ -43,7 +44,7 @@ std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t cou
 
 /// Calls get(rows, to) for some of `rows` rows after others; it returns where they are as stored,
 /// dense: in memory, or at `to`, where it has written them. They go to `slot` as they are uploaded,
-/// dense. Returns their word sum.
+/// dense. Returns their checksum.
 template <class Get>
 std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
   // Longer rows need not be copied from memory; shorter ones are worth a call together.
@@ -63,14 +64,14 @@ std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, co
   return sum;
 }
 
-/// Whether readers make panel elements of what is stored of A, or of B.
-bool readers_round(const GemmOperands& operands, bool of_b, bool on_host);
+/// Whether readers convert the stored elements of A, or of B, to panel elements.
+bool readers_round(const Operands& operands, gemm::Side side, Backend backend);
 
-/// What the readers bring of A and B, of each as much as it has of both, in bytes that are
-/// uploaded, when nothing is: from their sources, or out of `sample` bytes of ordinary memory where
-/// pipeline.mode is pageable. For about `seconds`, again and again from the beginning. Collective;
-/// throws AgreedError when a matrix cannot be read.
-measure::Ceiling panel_read(runtime::Runtime& runtime, const GemmOperands& operands,
+/// The rate of the readers without uploads, in bytes that would be uploaded. They read A and B in
+/// proportion to their sizes, from the sources or, if pipeline.mode is pageable, from `sample`
+/// bytes of ordinary memory, for about `seconds`, starting over at the end. Collective; throws
+/// AgreedError if a matrix cannot be read.
+measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
                             const pipeline::Ring& staging, std::uint64_t sample, double seconds);
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -6,7 +6,7 @@
 #include "kernels/gemm/panel/variables.hpp"
 #include "workloads/product/plan/shape.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using device::Memory;
@@ -16,19 +16,19 @@ struct Sizes {
   std::uint64_t variables, parts, scratch, super_tiles;
 };
 
-Sizes sizes_of(const GemmProblem& problem, std::uint64_t slots) {
+Sizes sizes_of(const Problem& problem, std::uint64_t slots) {
   const gemm::Tile& tile = problem.tile;
   const std::uint64_t edge = ceil_div(problem.n, tile.n), variables = edge * tile.n;
   const std::uint64_t sums = ceil_div(tile.k, gemm::samples_a_sum);
   return {.variables = variables,
           .parts = 2 * slots * 2 * variables,
-          .scratch = problem.on_host ? 0 : sums * 2 * variables,
+          .scratch = problem.backend == Backend::host ? 0 : sums * 2 * variables,
           .super_tiles = edge * edge};
 }
 
 }  // namespace
 
-std::uint64_t VariableSums::device_bytes(const GemmOperands& operands, const GemmProblem& problem) {
+std::uint64_t VariableSums::device_bytes(const Operands& operands, const Problem& problem) {
   if (!operands.normalizes()) return 0;
   const std::uint64_t segments = segments_of(problem);
   const Sizes sizes = sizes_of(problem, segments);
@@ -39,8 +39,7 @@ std::uint64_t VariableSums::device_bytes(const GemmOperands& operands, const Gem
          bytes(sizes.super_tiles);
 }
 
-VariableSums::VariableSums(device::Device& device, const GemmOperands& operands,
-                           const GemmPlan& plan)
+VariableSums::VariableSums(device::Device& device, const Operands& operands, const Plan& plan)
     : operands_(operands), plan_(plan) {
   if (!operands.normalizes() || plan.idle) return;
   slots_ = ceil_div(plan.segments, plan.box.depth);
@@ -74,19 +73,18 @@ Range VariableSums::variables_of(Range tiles) const {
   return elements_of(tiles, plan_.problem.tile.n);
 }
 
-void VariableSums::add(device::Stream& stream, std::uint64_t batch,
-                       const GemmPanels::Batch& panels) {
+void VariableSums::add(device::Stream& stream, std::uint64_t batch, const Panels::Batch& panels) {
   if (variables_ == 0) return;
   const auto [number, block] = plan_.batch(batch);
-  const GemmSuperTile super_tile = plan_.super_tile(number);
+  const SuperTile super_tile = plan_.super_tile(number);
   const std::uint64_t own = block - plan_.own_blocks.first, slot = slot_of_[own];
   const bool first = own == 0 || slot_of_[own - 1] != slot;
-  const auto add_side = [&](bool of_rows, Range variables, const std::byte* panel,
+  const auto add_side = [&](gemm::Side side, Range variables, const std::byte* panel,
                             std::uint64_t ld) {
-    double* const sums = part(of_rows, slot) + variables.first;
+    double* const sums = part(side, slot) + variables.first;
     stream.launch(gemm::variable_sums_kernel(), {.panel = panel,
                                                  .precision = operands_.precision,
-                                                 .by_row = of_rows,
+                                                 .by_row = side == gemm::Side::a,
                                                  .variables = variables.count,
                                                  .depth = panels.k,
                                                  .ld = ld,
@@ -96,9 +94,9 @@ void VariableSums::add(device::Stream& stream, std::uint64_t batch,
                                                  .first = first});
   };
   const Range columns = variables_of(super_tile.columns);
-  add_side(false, columns, panels.b, columns.count);
+  add_side(gemm::Side::b, columns, panels.b, columns.count);
   if (sums_rows(super_tile)) {
-    add_side(true, variables_of(super_tile.rows), panels.a, panels.a_ld);
+    add_side(gemm::Side::a, variables_of(super_tile.rows), panels.a, panels.a_ld);
   }
 }
 
@@ -109,18 +107,18 @@ void VariableSums::gather(device::Stream& collectives, comm::Communicator& layer
 
 void VariableSums::settle(device::Stream& stream, std::uint64_t number, const double* scales) {
   if (variables_ == 0) return;
-  const GemmSuperTile super_tile = plan_.super_tile(number);
+  const SuperTile super_tile = plan_.super_tile(number);
   const bool layered = plan_.box.depth > 1;
   const double* const parts = layered ? gathered_.data() : parts_.data();
-  const auto settle_side = [&](bool of_rows, Range variables) {
+  const auto settle_side = [&](gemm::Side side, Range variables) {
     const std::uint64_t first = variables.first;
     stream.launch(gemm::settle_kernel(),
-                  {.parts = parts + (part(of_rows, 0) - parts_.data()) + first,
+                  {.parts = parts + (part(side, 0) - parts_.data()) + first,
                    .layers = plan_.box.depth,
-                   .layer_apart = parts_.size(),
+                   .layer_pitch = parts_.size(),
                    .segments = slots_,
-                   .segment_apart = 2 * variables_,
-                   .squares_apart = variables_,
+                   .segment_pitch = 2 * variables_,
+                   .squares_offset = variables_,
                    .variables = variables.count,
                    .samples = static_cast<double>(operands_.k),
                    .center = operands_.center,
@@ -132,15 +130,15 @@ void VariableSums::settle(device::Stream& stream, std::uint64_t number, const do
                    .factors = factors_.data() + first,
                    .unsettled = final_ ? nullptr : unsettled_.data() + number});
   };
-  settle_side(false, variables_of(super_tile.columns));
-  if (sums_rows(super_tile)) settle_side(true, variables_of(super_tile.rows));
+  settle_side(gemm::Side::b, variables_of(super_tile.columns));
+  if (sums_rows(super_tile)) settle_side(gemm::Side::a, variables_of(super_tile.rows));
 }
 
-GemmTiles::Variables VariableSums::of(GemmTile tile) const {
+TileDrain::Variables VariableSums::of(TileIndex tile) const {
   if (variables_ == 0) return {};
   const std::uint64_t edge = plan_.problem.tile.n;
   const std::uint64_t row = tile.row * edge, column = tile.column * edge;
-  GemmTiles::Variables made{.row_factors = factors_.data() + row,
+  TileDrain::Variables made{.row_factors = factors_.data() + row,
                             .column_factors = factors_.data() + column};
   if (!operands_.center) return made;
   made.row_sums = sums_.data() + row;
@@ -157,4 +155,4 @@ VariableSums::Totals VariableSums::totals(device::Stream& stream) const {
   return made;
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -1,4 +1,4 @@
-// Which way to cut a product, and which box of ranks. Behind plan.hpp.
+// The choice of a box of ranks and of super-tiles. Used by make_plan().
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "workloads/product/plan/shape.hpp"
+#include "workloads/product/plan/cuts.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
 /// A way to compute a product in one box.
 struct Choice {
@@ -17,28 +17,20 @@ struct Choice {
   Cut cut;
   Extents extents;
   std::uint64_t ring = 1, window = 1;
-  GemmTimes prediction;
+  Prediction prediction;
 };
 
-/// All that were considered, and the chosen one with a sentence on why.
+/// All alternatives, and the chosen one with the reason in a sentence.
 struct Choices {
   std::optional<Choice> chosen;
   std::string why;
-  std::vector<GemmAlternative> considered;
+  std::vector<Alternative> considered;
 };
 
 /// "rows", "grid 2 x 4", "split-k 2 x 1 x 4".
 std::string words_of(Decomposition decomposition, const Box& box);
 
-/// As plan_gemm() says, and with its errors; there is a chosen one.
-Choices choose(const GemmProblem& problem, const GemmRates& rates);
+/// The choice of make_plan(), with its errors. `chosen` always has a value.
+Choices choose(const Problem& problem, const Rates& rates);
 
-/// Of the first super-tile to the last.
-GemmTimes predict(const Shape& shape, const GemmRates& rates, const std::vector<Pass>& passes,
-                  std::uint64_t ring, std::uint64_t window);
-
-/// The largest window that a ring allows, of batches of one segment of K. With split-k there is
-/// none but the last batch: tiles leave once their sums have been exchanged.
-std::uint64_t most_window(const Shape& shape, std::uint64_t ring);
-
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

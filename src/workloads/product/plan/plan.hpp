@@ -1,14 +1,14 @@
-// How C = alpha op(A) op(B) + beta C0 is computed within the ranks' memory: which tiles of C and
-// blocks of K a rank has, the super-tiles that fit, their buffers and traffic, and a prediction of
-// the time. Pure arithmetic: no MPI, no device. src/workloads/product/README.md describes the
-// decompositions, the choice of one, and the prediction.
+// The plan of C = alpha op(A) op(B) + beta C0 within the memory of the ranks: the tiles of C and
+// the blocks of K of each rank, the super-tiles that fit, buffers, traffic, and a prediction of the
+// time. Pure arithmetic: no MPI, no device. src/workloads/product/README.md describes the
+// decompositions, how one is chosen, and the prediction.
 //
-// Lock step. Every rank has the same number of super-tiles. In each of them the ranks of a grid row
-// have the same rows of tiles and those of a grid column the same columns, either of which may be
-// empty on some ranks; such a rank takes part in all gathers. The ranks of a layer also go through
-// the same blocks in the same order. Layers meet only in the exchange at the end of each
-// super-tile, and the number of their batches differs. What a rank does with others goes in one
-// order, the same in all of a layer: gathers of a super-tile, its exchange, gathers of the next.
+// Lock step. Every rank has the same number of super-tiles. In each super-tile the ranks of a grid
+// row have the same rows of tiles, and the ranks of a grid column the same columns. Rows or columns
+// may be empty on some ranks; such a rank still takes part in all gathers. The ranks of a layer go
+// through the same blocks in the same order. Layers meet only in the exchange at the end of each
+// super-tile, and may differ in their number of batches. Collective calls have one order, the same
+// on all ranks of a layer: gathers of a super-tile, its exchange, gathers of the next.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,32 @@
 #include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/precision.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
+
+// ---------------------------------------------------------------- the problem
 
 enum class Decomposition : std::uint8_t { automatic, rows, grid, split_k };
 
-/// "auto", "rows", "grid", "split-k", as product.decomposition has them.
+/// "auto", "rows", "grid", "split-k": the values of product.decomposition.
 std::string_view name_of(Decomposition decomposition);
 
-/// An operand as it comes to the device.
-struct GemmOperand {
-  std::uint64_t element_bytes = 0;  ///< as uploaded: what readers make of the stored ones
-  /// Whether what is uploaded is not yet a panel (transposed, or of another type) but becomes one
-  /// in a buffer of its own.
+/// The form in which an operand arrives on the device.
+struct UploadedOperand {
+  std::uint64_t element_bytes = 0;  ///< after the readers' conversion
+  /// Whether the uploaded data are not yet a panel (transposed, or of another type). A kernel then
+  /// makes the panel in a buffer of its own.
   bool raw = false;
 };
 
-/// How many ranks share rows of tiles, columns of tiles, and segments of K.
+/// The numbers of ranks that share rows of tiles, columns of tiles, and segments of K.
 struct Box {
   std::uint64_t rows = 1, columns = 1, depth = 1;
 
-  std::uint64_t layer() const { return saturating_product(rows, columns); }  ///< ranks of one
+  /// Ranks of one layer.
+  std::uint64_t layer() const { return saturating_product(rows, columns); }
   std::uint64_t ranks() const { return saturating_product(layer(), depth); }
-  /// Word sums that are kept of each batch: of its upload; where ranks gather A's panels also of
-  /// each part of it, as it was sent and as it came; and of a symmetric product likewise of B's.
+  /// Checksums per batch: one of the upload. If ranks gather A's panels, two more for each part of
+  /// them (as sent, as received); in a symmetric product also for each part of B's panels.
   std::uint64_t batch_sums(bool symmetric) const {
     return 1 + (columns > 1 ? 2 * columns : 0) + (symmetric && rows > 1 ? 2 * rows : 0);
   }
@@ -51,297 +54,330 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// All of it must be the same on every rank.
-struct GemmProblem {
+/// The value of product.box: "2x1x4".
+std::string name_of(const Box& box);
+
+/// The same on every rank.
+struct Problem {
   std::uint64_t m = 1, n = 1, k = 1;
   gemm::Precision precision = gemm::Precision::fp64;
-  GemmOperand a, b;
+  UploadedOperand a, b;
   bool reads_c = false;  ///< beta is not 0
-  /// Whether C is kept on the host. If not, what is drained of a symmetric C has no mirrors.
+  /// Whether C is stored. If not, a symmetric C is drained without its mirrored tiles.
   bool stores_c = true;
-  /// B is the transpose of A (op(B) = op(A)^T), m = n, tile.m = tile.n, and C is not read: of a
-  /// tile and its mirror one is computed.
+  /// B is the transpose of A (op(B) = op(A)^T), m = n, tile.m = tile.n, and C is not read: only one
+  /// of a tile and its mirror is computed.
   bool symmetric = false;
   Decomposition decomposition = Decomposition::automatic;
-  std::optional<Box> box = std::nullopt;  ///< the only one to look at
+  std::optional<Box> box = std::nullopt;  ///< if set, no other box is considered
   std::uint64_t ranks = 1;
-  std::uint64_t device_memory = 0;  ///< bytes that every rank may use: the least of all ranks'
-  std::uint64_t other_bytes = 0;    ///< of device memory that the caller needs besides
-  bool on_host = false;
-  unsigned streams = 1;  ///< that tiles take turns on (gemm::multiply_streams())
+  std::uint64_t device_memory = 0;  ///< bytes that each rank may use: the minimum over all ranks
+  std::uint64_t other_bytes = 0;    ///< bytes of device memory that the caller needs in addition
+  Backend backend = Backend::cuda;
+  unsigned streams = 1;  ///< on which tiles take turns (gemm::multiply_streams())
   gemm::Tile tile = {};
 };
 
-/// What a rank does in a second while all do, for the prediction. The same on every rank, above 0.
-struct GemmRates {
+/// Rates of one rank while all ranks work, for the prediction. The same on every rank, above 0.
+struct Rates {
   double link_up = 0, link_down = 0;  ///< bytes/s of a rank's host link; infinite down if C stays
   double gather = 0;                  ///< bytes/s that a rank receives in all-gathers and exchanges
   double flops = 0;                   ///< flop/s of a rank, of products in the panels' precision
-  /// Whether all-gathers keep the thread that enqueues them, so that nothing is enqueued beside
-  /// one.
+  /// Whether an all-gather blocks the thread that enqueues it. Nothing else is enqueued meanwhile.
   bool gathers_block = false;
 };
 
-/// Bytes of device memory of the largest super-tile of any rank, the same on every rank but idle
-/// ones, which have none; each a multiple of 256, or 0 where there is none.
-struct GemmBuffers {
-  // One of each for every batch in the ring:
-  std::uint64_t raw_a = 0, raw_b = 0;  ///< this rank's parts, where what is uploaded is not a panel
-  /// Canonical, rows gemm::a_ld() apart; all parts of the grid row, or what a_from_b() makes. Not
-  /// counted where int8 on a GPU has that in b_factor, whose rows it is.
-  std::uint64_t a_panel = 0;
-  std::uint64_t b_panel = 0;  ///< canonical; all parts of the grid column
-  /// What is multiplied in a panel's place: fp32x3's of either, of three-fold depth; of B its
-  /// transpose with int8 on a GPU.
-  std::uint64_t a_factor = 0, b_factor = 0;
-  std::uint64_t y = 0;  ///< two doubles for each of B's rows and columns of tiles
-  // One of each:
-  std::uint64_t z = 0;               ///< a double for each row and column of tiles
-  std::uint64_t row_squares = 0;     ///< a double for each row
-  std::uint64_t column_squares = 0;  ///< a double for each column of tiles
-  std::uint64_t slices = 1;          ///< of the three above, as many as check_slices
-  /// split-k: z, row_squares and column_squares of all layers, one layer's behind another's: what
-  /// an all-gather of these three, contiguous in this order, receives.
-  std::uint64_t gathered_z = 0;
-  /// Verdicts of all of a rank's tiles, of the rows of one, and word sums of tiles and batches.
-  std::uint64_t verdicts = 0;
-  std::uint64_t accumulators = 0;       ///< levels * held_tiles of them
-  std::uint64_t kept_b = 0;             ///< what is multiplied of all B panels, and y, if kept
-  std::uint64_t lanes = 0;              ///< tile.lanes accumulators for each tile, if several
-  std::uint64_t c_tile = 0;             ///< of the C that is read
-  std::uint64_t mirrors = 0;            ///< mirrored tiles on their way out, four of them
-  std::uint64_t send = 0, receive = 0;  ///< of the exchange with split-k
-};
-
-/// As product.box has it: "2x1x4".
-std::string name_of(const Box& box);
-
-/// Mirrored tiles that are on their way out at once.
-inline constexpr std::uint64_t mirrors_on_their_way = 4;
+// ---------------------------------------------------------------- parts of C and K
 
 /// A tile of C by its row and column among all tiles.
-struct GemmTile {
+struct TileIndex {
   std::uint64_t row = 0, column = 0;
 
-  bool operator==(const GemmTile&) const = default;
+  bool operator==(const TileIndex&) const = default;
 };
 
-/// The tiles that a rank computes at once lie in these rows and columns of C's tiles: all of them,
-/// or if the product is symmetric those that are computed().
-struct GemmSuperTile {
+/// The rows and columns of the tiles that a rank computes at once: all tiles in them or, in a
+/// symmetric product, those that are computed().
+struct SuperTile {
   Range rows, columns;
 
-  bool operator==(const GemmSuperTile&) const = default;
+  bool operator==(const SuperTile&) const = default;
 };
 
-/// Computed tiles side by side in one row of a super-tile, their accumulators one behind another.
-struct GemmRun {
+/// Adjacent computed tiles in one row of a super-tile. Their accumulators are contiguous.
+struct TileRun {
   std::uint64_t row = 0;    ///< of C's tiles
   Range columns;            ///< of C's tiles
-  std::uint64_t first = 0;  ///< the first one's place among the super-tile's tiles
+  std::uint64_t first = 0;  ///< index of the first tile among the super-tile's tiles
 };
 
-/// The elements of rows or columns of tiles, or of blocks of K, as far as they are below `end`.
+/// The elements of rows or columns of tiles, or of blocks of K, that are below `end`.
 Range elements_of(Range tiles, std::uint64_t edge, std::uint64_t end = UINT64_MAX);
 
 /// One block of K for one super-tile.
-struct GemmBatch {
+struct BatchIndex {
   std::uint64_t super_tile = 0, block = 0;
 };
 
-/// What a rank uploads of a panel: rows of op(A), or of op(B), of which only the valid ones are
-/// read; the others are zeros. The valid ones are the first ones; their first is rows.first where
-/// there are any.
-struct GemmPart {
+/// The part of a panel that a rank uploads: rows of op(A), or of op(B). Only the valid rows are
+/// read; they come first. The others are zeros. valid.first is rows.first unless valid is empty.
+struct PanelPart {
   Range rows, valid;
 };
 
-/// What a block of K does to the accumulators of a tile. They are a stack: level 0 at the bottom.
-struct GemmStep {
-  std::uint64_t level = 0;  ///< where the products of this block go
-  bool begins = false;      ///< a segment: they are stored, not added
-  bool ends = false;        ///< a segment: the sums of its lanes become its accumulator
-  /// Behind this block, so many times: the accumulator of the level below becomes the sum of itself
-  /// (left) and of that of the level (right), and is the top.
+/// The effect of a block of K on the accumulators of a tile. They are a stack with level 0 at the
+/// bottom.
+struct BlockStep {
+  std::uint64_t level = 0;  ///< receives the products of this block
+  bool begins = false;      ///< a segment: the products are stored, not added
+  bool ends = false;        ///< a segment: the lanes are summed into the accumulator
+  /// After this block the two top levels are folded this many times. A fold adds the top (right) to
+  /// the level below (left), which becomes the top.
   std::uint64_t folds = 0;
 };
 
-/// A sum of the tree over segments: of those from index << height, 1 << height of them.
-struct GemmNode {
+/// A partial sum in the tree over segments: the sum of 1 << height segments from index << height.
+struct TreeNode {
   std::uint64_t height = 0, index = 0;
 
-  bool operator==(const GemmNode&) const = default;
+  bool operator==(const TreeNode&) const = default;
 };
 
-/// One addition of the fold of all layers' nodes: layer and its node on either side; the sum takes
-/// the left one's place.
-struct GemmAdd {
+/// One addition when the nodes of all layers are folded. Each side is a layer and one of its nodes;
+/// the sum replaces the left node.
+struct FoldAddition {
   std::uint64_t left_layer = 0, left_node = 0;
   std::uint64_t right_layer = 0, right_node = 0;
 };
 
-/// A decomposition that was considered.
-struct GemmAlternative {
-  Decomposition decomposition = Decomposition::rows;
-  Box box;
-  double seconds = 0;   ///< predicted; 0 if it can't be
-  std::string why_not;  ///< empty if it can be
+// ---------------------------------------------------------------- device memory
+
+/// Buffers of every batch in the ring, in bytes: multiples of 256, or 0 for a buffer that is not
+/// needed.
+struct BatchBuffers {
+  /// This rank's parts if the upload is not yet a panel.
+  std::uint64_t raw_a = 0, raw_b = 0;
+  /// Canonical, with a pitch of gemm::a_ld(): all parts of the grid row, or the result of
+  /// a_from_b(). 0 for int8 on a GPU if b_factor holds it, whose rows it is.
+  std::uint64_t a_panel = 0;
+  std::uint64_t b_panel = 0;  ///< canonical; all parts of the grid column
+  /// Multiplied in place of the panel: fp32x3 triples the depth of either; int8 on a GPU has B
+  /// transposed.
+  std::uint64_t a_factor = 0, b_factor = 0;
+  std::uint64_t y = 0;  ///< two doubles for each of B's rows and columns of tiles
 };
 
-/// Predicted for the slowest rank of every super-tile.
-struct GemmTimes {
-  double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
-  double exchange_seconds = 0;
-  double seconds = 0;  ///< of the whole, with what of these overlaps
+/// Buffers of the verification, in bytes as in BatchBuffers.
+struct CheckBuffers {
+  std::uint64_t z = 0;               ///< a double for each row and column of tiles
+  std::uint64_t row_squares = 0;     ///< a double for each row
+  std::uint64_t column_squares = 0;  ///< a double for each column of tiles
+  std::uint64_t slices = 1;          ///< copies of the three above: Layout::check_slices
+  /// split-k: z, row_squares and column_squares of all layers, layer by layer: the result of an
+  /// all-gather of these three, which are contiguous in this order.
+  std::uint64_t gathered_z = 0;
+  /// Verdicts of all of a rank's tiles, of the rows of one tile, and checksums of tiles and
+  /// batches.
+  std::uint64_t verdicts = 0;
 };
 
-/// How a product is cut in one box of ranks, the same on every rank.
-struct GemmLayout {
-  GemmProblem problem;
+/// Device memory of the largest super-tile of any rank, in bytes as in BatchBuffers. The same on
+/// every rank but idle ones, which have none.
+struct Buffers {
+  BatchBuffers batch;                   ///< one set for every batch in the ring
+  CheckBuffers check;                   ///< one set
+  std::uint64_t accumulators = 0;       ///< levels * held_tiles of them
+  std::uint64_t kept_b = 0;             ///< factors and y of all B panels, if they are kept
+  std::uint64_t lanes = 0;              ///< tile.lanes accumulators for each tile, if lanes > 1
+  std::uint64_t c_tile = 0;             ///< a tile of the C that is read
+  std::uint64_t mirrors = 0;            ///< max_mirrors tiles
+  std::uint64_t send = 0, receive = 0;  ///< of the exchange of split-k
+};
+
+/// Mirrored tiles that may be on their way to the host at once.
+inline constexpr std::uint64_t max_mirrors = 4;
+
+// ---------------------------------------------------------------- the plan
+
+/// How a product is cut in one box of ranks. The same on every rank.
+struct Layout {
+  Problem problem;
   Box box;
   std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
   std::uint64_t blocks = 0;                       ///< of K
-  /// Whether the first blocks are a quarter, a quarter and a half as deep as the others, so that
-  /// the first batch is soon there: where gemm::may_begin_shallow(), and K is more than one block
-  /// and one segment.
+  /// Whether the first three blocks have a quarter, a quarter and a half of the usual depth, so
+  /// that the first batch arrives early: if gemm::may_begin_shallow(), and K has more than one
+  /// block but one segment.
   bool begins_shallow = false;
-  /// A power of two. Segment s has the blocks share(blocks, s, segments). Its products are summed
-  /// block by block; segments are the leaves of a binary tree, whose root is the product.
+  /// A power of two. Segment s has the blocks share(blocks, s, segments), whose products are added
+  /// block by block. Segments are the leaves of a binary tree; its root is the product.
   std::uint64_t segments = 1;
-  /// Accumulators for each tile of a super-tile, of any rank: 1, or with segments what its stack
-  /// needs. Level l of tile t (in the order of tiles()) is accumulator l * held_tiles + t.
+  /// Accumulators for each tile of a super-tile, the maximum over all ranks: 1 or, with segments,
+  /// the depth of the stack. Level l of tile t (in the order of tiles()) is accumulator
+  /// l * held_tiles + t.
   std::uint64_t levels = 1;
-  std::uint64_t check_slices = 1;  ///< gemm::check_slices() of all rows
-  // With split-k:
-  std::uint64_t most_nodes = 1;     ///< of any rank
-  std::uint64_t exchange_rows = 0;  ///< of a tile, exchanged at once; perhaps fewer at last
+  std::uint64_t check_slices = 1;   ///< gemm::check_slices() of all rows
+  std::uint64_t max_nodes = 1;      ///< split-k: nodes of any rank
+  std::uint64_t exchange_rows = 0;  ///< split-k: rows of a tile per exchange; fewer in the last
 };
 
-/// One rank's plan. Not the same on every rank are: rank, idle, row, column, layer, own_segments,
-/// own_blocks, rows, columns, nodes, uploads, min_uploads, a_gathered, b_gathered, exchanged and
-/// flops; on idle ranks also buffers and device_bytes.
-struct GemmPlan : GemmLayout, GemmTimes {
+/// A decomposition that was considered.
+struct Alternative {
+  Decomposition decomposition = Decomposition::rows;
+  Box box;
+  double seconds = 0;   ///< predicted; 0 if it is impossible
+  std::string why_not;  ///< why it is impossible; else empty
+};
+
+/// The chosen decomposition. The same on every rank.
+struct Decision {
+  Decomposition decomposition = Decomposition::rows;  ///< never automatic
+  std::string why;                                    ///< a sentence
+  std::vector<Alternative> alternatives;              ///< all that were considered
+};
+
+/// One rank's part of C and K. Empty on idle ranks.
+struct RankPart {
   std::uint64_t rank = 0;
-
-  Decomposition decomposition = Decomposition::rows;  ///< the chosen one, never automatic
-  std::string why;                                    ///< a sentence on the choice
-  std::vector<GemmAlternative> alternatives;          ///< all that were considered
-
-  /// This rank's place in the box: rank = (layer * box.rows + row) * box.columns + column.
+  bool idle = false;  ///< outside the box: no tiles, segments, blocks and buffers
+  /// Position in the box: rank = (layer * box.rows + row) * box.columns + column.
   std::uint64_t row = 0, column = 0, layer = 0;
-  /// It has none: no tiles, segments, blocks and buffers.
-  bool idle = false;
+  Range own_segments;  ///< of its layer: all segments unless split-k
+  Range own_blocks;    ///< blocks of own_segments. Each super-tile has one batch for each, in order
+  Range rows, columns;  ///< of tiles; may be empty
+  /// The nodes of own_segments, left to right: one unless split-k. Node i is on level i when the
+  /// last block has been folded.
+  std::vector<TreeNode> nodes;
+};
 
-  Range own_segments;   ///< its layer's; all but with split-k; empty on idle ranks alone
-  Range own_blocks;     ///< the blocks of these; every batch of a super-tile has one, in order
-  Range rows, columns;  ///< of tiles, this rank's; may be empty
-
-  std::uint64_t row_passes = 0, column_passes = 0;
-  std::uint64_t first_rows = 0, first_of = 0;  ///< the first row pass, as Cut has it
-  /// Whether B's panels, uploaded with the first super-tile, stay on the device for the others, and
-  /// all tiles have accumulators of their own: a rank then uploads everything once, and tiles leave
-  /// while later rows of A come.
+/// How every rank cuts its tiles into super-tiles: by passes over its rows and columns.
+struct Cut {
+  std::uint64_t row_passes = 1, column_passes = 1;
+  /// 0: all row passes share the rows equally. Else the first pass has first_rows of `first_of`
+  /// parts, and the others share the rest.
+  std::uint64_t first_rows = 0, first_of = 0;
+  /// Whether B's panels stay on the device after the first super-tile. Then all tiles have their
+  /// own accumulators, a rank uploads everything once, and tiles leave while later rows of A
+  /// arrive.
   bool keeps_b = false;
-  /// The passes that have computed tiles on some rank: row pass * column_passes + column pass, in
-  /// order. A super-tile each.
-  std::vector<std::uint64_t> passes;
-  std::uint64_t most_rows = 0, most_columns = 0;  ///< of tiles, in any rank's largest super-tile
-  std::uint64_t most_tiles = 0;                   ///< computed ones, likewise
-  /// Tiles that have accumulators: those of a super-tile, or if keeps_b of all of any rank's.
-  std::uint64_t held_tiles = 0;
 
-  std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if fewer
-  /// The last batches of a super-tile that are computed tile by tile, all of them for a tile before
-  /// the next one's, so that tiles leave while others are computed: at least 1, at most `ring`, all
-  /// in the last own segment.
+  std::uint64_t passes() const { return saturating_product(row_passes, column_passes); }
+};
+
+/// The order of super-tiles and batches. The same on every rank.
+struct Schedule {
+  Cut cut;
+  /// The passes in which some rank computes a tile: row pass * column_passes + column pass, in
+  /// order. Each is a super-tile.
+  std::vector<std::uint64_t> passes;
+  std::uint64_t max_rows = 0, max_columns = 0;  ///< of tiles, in the largest super-tile of any rank
+  std::uint64_t max_tiles = 0;                  ///< computed tiles in it
+  /// Tiles that have accumulators: those of a super-tile or, if B is kept, all of a rank.
+  std::uint64_t held_tiles = 0;
+  std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if there are fewer
+  /// The last batches of a super-tile that are computed tile by tile: all of them for one tile,
+  /// then for the next, so that tiles leave while others are computed. 1 to `ring`, all in the last
+  /// own segment.
   std::uint64_t window = 1;
 
-  // With split-k; one node, and else nothing, without, and nothing on idle ranks.
-  std::vector<GemmNode> nodes;  ///< of own_segments: node i is on level i when the last block is
-                                ///< folded; left to right
+  std::uint64_t super_tiles() const { return passes.size(); }
+};
 
-  GemmBuffers buffers;
-  std::uint64_t device_bytes = 0;  ///< all buffers and the caller's other_bytes
-
-  std::uint64_t uploads = 0;  ///< bytes that this rank uploads: panels with their padding, and C
-  /// Bytes without padding that this rank would upload in this decomposition with the best extents
-  /// if its accumulators had all of the memory: no order of whole super-tiles does with less.
+/// One rank's traffic and work, in bytes and flop.
+struct Traffic {
+  std::uint64_t uploads = 0;  ///< panels with their padding, and C
+  /// The minimum for this decomposition, without padding: uploads of whole super-tiles of the best
+  /// extents if accumulators had all of the memory.
   std::uint64_t min_uploads = 0;
-  std::uint64_t a_gathered = 0;  ///< bytes that this rank receives in all-gathers of A panels
-  std::uint64_t b_gathered = 0;  ///< of B panels and their y
-  std::uint64_t exchanged = 0;   ///< from other ranks in the exchanges of split-k, with z
+  std::uint64_t a_gathered = 0;  ///< received in all-gathers of A panels
+  std::uint64_t b_gathered = 0;  ///< received in all-gathers of B panels and their y
+  std::uint64_t exchanged = 0;   ///< received in the exchanges of split-k, with z
   double flops = 0;              ///< of this rank's products, without padding
 
-  std::uint64_t super_tiles() const { return passes.size(); }
-  /// Of this rank.
-  std::uint64_t batches() const { return super_tiles() * own_blocks.count; }
   /// Bytes from other ranks, of all kinds.
   std::uint64_t received() const { return a_gathered + b_gathered + exchanged; }
+};
 
-  /// They come pass of rows by pass of rows; in one, column by column. A symmetric product's
-  /// columns are those from the first to the last that any rank of the grid column needs.
-  GemmSuperTile super_tile(std::uint64_t number) const;
-  GemmBatch batch(std::uint64_t number) const {
-    return {number / own_blocks.count, own_blocks.first + number % own_blocks.count};
-  }
+/// Seconds, predicted for the slowest rank in every super-tile. The same on every rank.
+struct Prediction {
+  double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
+  double exchange_seconds = 0;
+  double seconds = 0;  ///< of the whole product; some of the above overlap
 
-  /// Whether this tile of C is computed, or is the mirror of one that is. With d = (column - row)
-  /// mod T of T x T tiles: computed iff 2 d < T; or if 2 d = T and the row is one of the even ones
-  /// of the first T / 2, or one of the odd ones, counted anew, of the others. So every row of tiles
-  /// has as many as another, or one more or less.
-  bool computed(GemmTile tile) const;
-  /// The computed tiles of a super-tile, row by row, in each by columns: the order in which their
-  /// accumulators stand. The super-tile is one of this rank's.
-  std::vector<GemmTile> tiles(const GemmSuperTile& super_tile) const;
-  std::vector<GemmRun> runs(const GemmSuperTile& super_tile) const;  ///< the same, run by run
-  std::uint64_t count_tiles(const GemmSuperTile& super_tile) const;
-
-  /// Of all tiles in this rank's rows and columns, computed or not, row by row: a place for
-  /// verdicts.
-  std::uint64_t number_of(GemmTile tile) const {
-    return (tile.row - rows.first) * columns.count + tile.column - columns.first;
-  }
-  std::uint64_t numbered_tiles() const { return rows.count * columns.count; }
-  /// Of each batch.
-  std::uint64_t batch_sums() const { return box.batch_sums(problem.symmetric); }
-  /// Whether this rank folds, checks and drains the tile number `index` of tiles(): all, but with
-  /// split-k only every one that is its layer's. Tiles are exchanged box.depth at a time, in their
-  /// order.
-  bool owns(std::uint64_t index) const { return index % box.depth == layer; }
-
-  /// Rows of op(A) of the super-tile's panel that this rank uploads, padding included: those of the
-  /// panel divided by box.columns, rounded up. The gathered panel has box.columns * that.
-  std::uint64_t a_part_rows(const GemmSuperTile& super_tile) const;
-  /// Part `column` of the A panel. Nothing where a_from_b(). Columns of A: those of the block.
-  GemmPart a_part(const GemmSuperTile& super_tile) const;
-  /// Rows of op(B), and columns of op(A), of such blocks of K, with padding behind the last.
-  Range depth(Range of) const;
-  /// Rows of the block's B panel that this rank uploads, whatever is padding among them: those of
-  /// the panel divided by box.rows, rounded up. The gathered panel has box.rows * that.
-  std::uint64_t b_part_rows(std::uint64_t block) const;
-  /// Part `row` of the block's B panel. Columns of B: those of the super-tile.
-  GemmPart b_part(std::uint64_t block) const;
-  /// Whether the A panel is not uploaded, since it is the transpose of columns of the gathered B
-  /// panel: those of the rows' tiles, which lie within the super-tile's columns. Only where the
-  /// product is symmetric and no other rank has a part of the A panel.
-  bool a_from_b(const GemmSuperTile& super_tile) const;
-
-  GemmStep step(std::uint64_t block) const;  ///< of own_blocks
-  /// How an owner folds a tile after an exchange, in order: the last sum, in the place of layer 0's
-  /// node 0, is the product. Empty if one layer has the root.
-  std::vector<GemmAdd> fold() const;
-
-  /// "computing", "host link", "all-gathers", "exchange" or "download": what takes longest by
-  /// itself.
+  /// "computing", "host link", "all-gathers", "exchange" or "download": the longest by itself.
   std::string_view bound_by() const;
 };
 
-/// The plan of the chosen decomposition. Throws UsageError where the decomposition or box that is
-/// asked for is not possible, and, naming the pipeline.gpu-memory that would do, where even the
-/// smallest super-tiles do not fit; on every rank or on none.
-GemmPlan plan_gemm(const GemmProblem& problem, const GemmRates& rates, std::uint64_t rank);
+/// One rank's plan.
+struct Plan : Layout, RankPart, Schedule {
+  Decision decision;
+  Buffers buffers;                 ///< none on idle ranks
+  std::uint64_t device_bytes = 0;  ///< all buffers and the caller's other_bytes
+  Traffic traffic;
+  Prediction prediction;
+
+  /// Batches of this rank.
+  std::uint64_t batches() const { return super_tiles() * own_blocks.count; }
+
+  /// In the order of row passes, and within each of column passes. In a symmetric product the
+  /// columns are those from the first to the last that any rank of the grid column needs.
+  SuperTile super_tile(std::uint64_t number) const;
+  BatchIndex batch(std::uint64_t number) const {
+    return {number / own_blocks.count, own_blocks.first + number % own_blocks.count};
+  }
+
+  /// Whether this tile of C is computed, or is the mirror of a computed tile. With d = (column -
+  /// row) mod T of T x T tiles, a tile is computed if 2 d < T. If 2 d = T, it is computed in even
+  /// rows of the first T / 2 rows, and in odd rows, counted from 0 again, of the others. So the
+  /// numbers of computed tiles in any two rows differ by at most one.
+  bool computed(TileIndex tile) const;
+  /// The computed tiles of one of this rank's super-tiles, row by row and within a row by columns.
+  /// Their accumulators have this order.
+  std::vector<TileIndex> tiles(const SuperTile& super_tile) const;
+  std::vector<TileRun> runs(const SuperTile& super_tile) const;  ///< the same tiles, as runs
+  std::uint64_t count_tiles(const SuperTile& super_tile) const;
+
+  /// Numbers all tiles in this rank's rows and columns, computed or not, row by row: indices of
+  /// verdicts.
+  std::uint64_t number_of(TileIndex tile) const {
+    return (tile.row - rows.first) * columns.count + tile.column - columns.first;
+  }
+  std::uint64_t numbered_tiles() const { return rows.count * columns.count; }
+  /// Checksums of each batch.
+  std::uint64_t batch_sums() const { return box.batch_sums(problem.symmetric); }
+  /// Whether this rank folds, checks and drains tile `index` of tiles(). With split-k the layers
+  /// take turns: tiles are exchanged box.depth at a time, in their order.
+  bool owns(std::uint64_t index) const { return index % box.depth == layer; }
+
+  /// Rows of op(A) that this rank uploads for the super-tile's panel, with padding: the panel's
+  /// rows divided by box.columns, rounded up. The gathered panel has box.columns times as many.
+  std::uint64_t a_part_rows(const SuperTile& super_tile) const;
+  /// Part `column` of the A panel; its columns of A are those of the block. Empty if a_from_b().
+  PanelPart a_part(const SuperTile& super_tile) const;
+  /// Rows of op(B), and columns of op(A), of these blocks of K, with padding at the end of K.
+  Range depth(Range of) const;
+  /// Rows of the block's B panel that this rank uploads, with padding: the panel's rows divided by
+  /// box.rows, rounded up. The gathered panel has box.rows times as many.
+  std::uint64_t b_part_rows(std::uint64_t block) const;
+  /// Part `row` of the block's B panel; its columns of B are those of the super-tile.
+  PanelPart b_part(std::uint64_t block) const;
+  /// Whether the A panel is not uploaded but made from the gathered B panel, by transposing the
+  /// columns of the super-tile's rows. This needs a symmetric product, rows within the super-tile's
+  /// columns, and no other rank with a part of the A panel.
+  bool a_from_b(const SuperTile& super_tile) const;
+
+  BlockStep step(std::uint64_t block) const;  ///< for one of own_blocks
+  /// The additions by which an owner folds a tile after an exchange, in order. The last sum, in the
+  /// place of layer 0's node 0, is the product. Empty if one layer has the root.
+  std::vector<FoldAddition> fold() const;
+};
+
+/// The plan of the chosen decomposition. Throws UsageError, on every rank or on none, if the
+/// requested decomposition or box is impossible, or if even the smallest super-tiles do not fit;
+/// the error then names the pipeline.gpu-memory that they need.
+Plan make_plan(const Problem& problem, const Rates& rates, std::uint64_t rank);
 
 /// The plan in lines of text without line ends.
-std::vector<std::string> describe(const GemmPlan& plan);
+std::vector<std::string> describe(const Plan& plan);
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

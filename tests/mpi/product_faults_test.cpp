@@ -22,9 +22,9 @@
 #include "support/errors.hpp"
 #include "support/session.hpp"
 #include "support/temporary_folder.hpp"
-#include "workloads/product/engine/product.hpp"
+#include "workloads/product/engine/engine.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using test::Faults;
@@ -54,10 +54,10 @@ Box layers_alone() {
 }
 
 /// What a rank downloads at once. The order: of each tile its mirror, what the device says of it,
-/// and itself; behind the last tile the word sums of all batches.
+/// and itself; behind the last tile the checksums of all batches.
 struct Download {
   enum class Of { mirror, report, tile, sums } of;
-  GemmTile tile;
+  TileIndex tile;
   std::uint64_t start, rows, row_bytes;
 
   std::uint64_t end() const { return start + rows * row_bytes; }
@@ -65,7 +65,7 @@ struct Download {
 
 /// Tiles of up to 768 x 768, so that each product here has few of them.
 gemm::Tile tile_of(const Sizes& sizes, gemm::Precision precision) {
-  gemm::Tile tile = gemm::tile_for(sizes.m, sizes.n, sizes.k, precision, true);
+  gemm::Tile tile = gemm::tile_for(sizes.m, sizes.n, sizes.k, precision, Backend::host);
   tile.m = gemm::equal_edge(sizes.m, 768, 8, 2);
   tile.n = gemm::equal_edge(sizes.n, 768, 8, 2);
   return tile;
@@ -76,9 +76,9 @@ bool is_exact(gemm::Precision precision) {
   return precision == gemm::Precision::int8;
 }
 
-class GemmFaults : public testing::TestWithParam<gemm::Precision> {
+class ProductFaults : public testing::TestWithParam<gemm::Precision> {
  protected:
-  GemmFaults() {
+  ProductFaults() {
     runtime_.device = std::make_unique<test::SpoilingDevice>(std::move(runtime_.device), faults_);
     runtime_.communicator =
         std::make_unique<test::SpoilingCommunicator>(std::move(runtime_.communicator), faults_);
@@ -107,18 +107,18 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
                 .n = sizes.n,
                 .k = sizes.k,
                 .precision = GetParam(),
-                .a = uploaded_operand(operands_, false, true),
-                .b = uploaded_operand(operands_, true, true),
+                .a = uploaded_operand(operands_, gemm::Side::a, Backend::host),
+                .b = uploaded_operand(operands_, gemm::Side::b, Backend::host),
                 .stores_c = symmetric,
                 .symmetric = symmetric,
                 .decomposition = decomposition,
                 .box = box,
                 .ranks = static_cast<std::uint64_t>(session().size()),
                 .device_memory = std::uint64_t{1} << 30,
-                .on_host = true,
+                .backend = Backend::host,
                 .tile = tile_of(sizes, GetParam())};
     plan_ = plan_of(session().rank());
-    library_ = gemm::make_multiply_plan(GetParam(), problem_.tile, true);
+    library_ = gemm::make_multiply_plan(GetParam(), problem_.tile, Backend::host);
     to_.reset();
     if (symmetric) {
       const std::string file = folder_ / "C";
@@ -153,13 +153,13 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   }
 
   /// With these rates nothing is gained by a second super-tile.
-  GemmPlan plan_of(int rank) const {
-    return plan_gemm(problem_, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
+  Plan plan_of(int rank) const {
+    return make_plan(problem_, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(rank));
   }
 
   /// A run with these faults on rank `where`, without any on the others; what this rank says of it.
-  GemmVerdict run(const Faults& faults = {}, int where = 0) {
+  Verdict run(const Faults& faults = {}, int where = 0) {
     const bool here = session().rank() == where;
     faults_ = here ? faults : Faults{};
     product_->run();
@@ -175,7 +175,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   }
 
   /// Nobody but `where` sees anything wrong; that rank says what is returned, on every rank.
-  std::string failure_of(const GemmVerdict& verdict, int where) const {
+  std::string failure_of(const Verdict& verdict, int where) const {
     const auto all = session().gather(verdict.failure);
     for (int rank = 0; rank < session().size(); ++rank) {
       if (rank == where) continue;
@@ -188,9 +188,9 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   }
 
   /// The tiles that a rank checks and downloads, in this order.
-  static std::vector<GemmTile> owned(const GemmPlan& plan) {
-    const std::vector<GemmTile> all = plan.tiles(plan.super_tile(0));
-    std::vector<GemmTile> mine;
+  static std::vector<TileIndex> owned(const Plan& plan) {
+    const std::vector<TileIndex> all = plan.tiles(plan.super_tile(0));
+    std::vector<TileIndex> mine;
     for (std::uint64_t i = 0; i < all.size(); ++i) {
       if (plan.owns(i)) mine.push_back(all[i]);
     }
@@ -198,21 +198,21 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   }
   /// All-gathers that a batch has: of B's parts and their sums, if only of nothing; of A's parts
   /// and theirs where there are rows.
-  static std::uint64_t gathers_a_batch(const GemmPlan& plan) {
+  static std::uint64_t gathers_a_batch(const Plan& plan) {
     const bool has_a = plan.super_tile(0).rows.count > 0;
     const bool sums_b = plan.problem.symmetric && plan.super_tile(0).columns.count > 0;
     const std::uint64_t of_b = sums_b ? 3 : 2;
     return (plan.box.rows > 1 ? of_b : 0) + (plan.box.columns > 1 && has_a ? 2 : 0);
   }
-  bool has_mirror(GemmTile tile) const { return operands_.symmetric && tile.row != tile.column; }
-  std::vector<Download> downloads(const GemmPlan& plan) const {
+  bool has_mirror(TileIndex tile) const { return operands_.symmetric && tile.row != tile.column; }
+  std::vector<Download> downloads(const Plan& plan) const {
     using Of = Download::Of;
     const std::uint64_t row = problem_.tile.n * gemm::accumulator_bytes(GetParam());
     std::vector<Download> all;
-    const auto add = [&](Of of, GemmTile tile, std::uint64_t rows, std::uint64_t row_bytes) {
+    const auto add = [&](Of of, TileIndex tile, std::uint64_t rows, std::uint64_t row_bytes) {
       all.push_back({of, tile, all.empty() ? 0 : all.back().end(), rows, row_bytes});
     };
-    for (const GemmTile tile : owned(plan)) {
+    for (const TileIndex tile : owned(plan)) {
       const Place place = place_of(tile);
       if (has_mirror(tile)) add(Of::mirror, tile, place.columns.count, row);
       add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t));
@@ -226,7 +226,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   struct Place {
     Range rows, columns;
   };
-  Place place_of(GemmTile tile) const {
+  Place place_of(TileIndex tile) const {
     return {elements_of({tile.row, 1}, problem_.tile.m, problem_.m),
             elements_of({tile.column, 1}, problem_.tile.n, problem_.n)};
   }
@@ -269,7 +269,7 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   const ElementType type_ = GetParam() == gemm::Precision::fp64   ? ElementType::f64
                             : GetParam() == gemm::Precision::int8 ? ElementType::i8
                                                                   : ElementType::f32;
-  const std::uint64_t panel_element_ = gemm::panel_element_bytes(GetParam(), true);
+  const std::uint64_t panel_element_ = gemm::panel_element_bytes(GetParam(), Backend::host);
   const std::uint64_t c_element_ = gemm::accumulator_bytes(GetParam());
   const test::TemporaryFolder folder_;
   // One reader, so that pieces go up in their order; several of them in a batch.
@@ -277,18 +277,18 @@ class GemmFaults : public testing::TestWithParam<gemm::Precision> {
   Log log_;
   Faults faults_;
   runtime::Runtime runtime_{session(), options_, log_};
-  GemmOperands operands_;
-  GemmProblem problem_;
-  GemmPlan plan_;
+  Operands operands_;
+  Problem problem_;
+  Plan plan_;
   std::unique_ptr<gemm::MultiplyPlan> library_;
   std::optional<io::RangeWriter> to_;
-  std::optional<GemmProduct> product_;
+  std::optional<Engine> product_;
   int last_with_tiles_ = -1;
 };
 
-TEST_P(GemmFaults, RunsWithoutFaultsPass) {
+TEST_P(ProductFaults, RunsWithoutFaultsPass) {
   const auto expect_none = [&](std::uint64_t gathers, std::uint64_t exchanges) {
-    const GemmVerdict verdict = run();
+    const Verdict verdict = run();
     EXPECT_EQ(verdict.failure, "");
     EXPECT_LT(verdict.worst, 1);
     EXPECT_EQ(verdict.unchecked, 0U);
@@ -311,7 +311,7 @@ TEST_P(GemmFaults, RunsWithoutFaultsPass) {
 
   // A fault leaves nothing behind.
   EXPECT_NE(failure_with({.upload = Flip{0, 0}}, 0), "");
-  const GemmVerdict again = run();
+  const Verdict again = run();
   EXPECT_EQ(again.failure, "");
   EXPECT_EQ(again.checksum, checksum);
 
@@ -336,11 +336,11 @@ TEST_P(GemmFaults, RunsWithoutFaultsPass) {
 }
 
 /// Wherever its ranks stand, and where some of them are idle.
-TEST_P(GemmFaults, RunsWithoutFaultsPassInAnyBox) {
+TEST_P(ProductFaults, RunsWithoutFaultsPassInAnyBox) {
   const auto ranks = static_cast<std::uint64_t>(session().size());
   const auto expect_none = [&](const Box& box, const Sizes& sizes, bool symmetric) {
     multiply_in(box, sizes, symmetric);
-    const GemmVerdict verdict = run();
+    const Verdict verdict = run();
     EXPECT_EQ(verdict.failure, "");
     const std::uint64_t tiles = plan_.count_tiles(plan_.super_tile(0));
     const bool exchanges = tiles > 0 && box.depth > 1;
@@ -364,12 +364,12 @@ TEST_P(GemmFaults, RunsWithoutFaultsPassInAnyBox) {
   }
 }
 
-TEST_P(GemmFaults, ACorruptedUploadNamesBlockAndRank) {
+TEST_P(ProductFaults, ACorruptedUploadNamesBlockAndRank) {
   multiply(usual);
   const gemm::Tile& tile = problem_.tile;
   // In each block a rank's rows of A go first.
   const auto expect_named = [&](int where, std::uint64_t block, bool of_a, bool at_end) {
-    const GemmPlan plan = plan_of(where);
+    const Plan plan = plan_of(where);
     const std::uint64_t a_rows = plan.a_part(plan.super_tile(0)).rows.count;
     const auto of_a_bytes = [&](std::uint64_t each) {
       return a_rows * plan.depth({each, 1}).count * problem_.a.element_bytes;
@@ -394,10 +394,10 @@ TEST_P(GemmFaults, ACorruptedUploadNamesBlockAndRank) {
 }
 
 /// An element of B that another rank of the grid column has given, in the middle block.
-void GemmFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) {
+void ProductFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) {
   const int where = last_with_tiles_;
-  const GemmPlan plan = plan_of(where);
-  const GemmSuperTile super_tile = plan.super_tile(0);
+  const Plan plan = plan_of(where);
+  const SuperTile super_tile = plan.super_tile(0);
   const std::uint64_t giver_row = (plan.row + 1) % plan.box.rows, block = 1;
   const std::uint64_t columns = super_tile.columns.count * problem_.tile.n;
   const Range given =
@@ -436,13 +436,13 @@ void GemmFaults::expect_gathered_b_to_be_checked(std::uint64_t gathers_a_block) 
   }
 }
 
-TEST_P(GemmFaults, ACorruptedGatherMakesRowsWrong) {
+TEST_P(ProductFaults, ACorruptedGatherMakesRowsWrong) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual);
   expect_gathered_b_to_be_checked(2);
 }
 
-TEST_P(GemmFaults, GathersOfBInAGridAreChecked) {
+TEST_P(ProductFaults, GathersOfBInAGridAreChecked) {
   if (session().size() < 4) GTEST_SKIP() << "a grid of rows and columns has four ranks";
   multiply(usual, Decomposition::grid);
   ASSERT_EQ(plan_.box, (Box{2, 2, 1}));
@@ -451,12 +451,12 @@ TEST_P(GemmFaults, GathersOfBInAGridAreChecked) {
 
 /// A's rows that other ranks have given: both sides of C's check go by them, so that they have one
 /// of their own.
-TEST_P(GemmFaults, GathersOfAInAGridAreChecked) {
+TEST_P(ProductFaults, GathersOfAInAGridAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual, Decomposition::grid);
   const int where = last_with_tiles_;
-  const GemmPlan plan = plan_of(where);
-  const GemmSuperTile super_tile = plan.super_tile(0);
+  const Plan plan = plan_of(where);
+  const SuperTile super_tile = plan.super_tile(0);
   const std::uint64_t giver = (plan.column + 1) % plan.box.columns, block = 1;
   const std::uint64_t row = giver * plan.a_part_rows(super_tile);
   const bool gathers_b = plan.box.rows > 1;  // first, and its sums
@@ -464,8 +464,9 @@ TEST_P(GemmFaults, GathersOfAInAGridAreChecked) {
   const std::vector<std::string> expected{
       "A", fmt::format("block {}", block),
       fmt::format("rank {}", plan.row * plan.box.columns + giver), fmt::format("rank {}", where)};
-  const std::uint64_t apart = gemm::a_ld(problem_.precision, plan.depth({block, 1}).count, true);
-  const std::uint64_t byte = row * apart * panel_element_;
+  const std::uint64_t pitch =
+      gemm::a_ld(problem_.precision, plan.depth({block, 1}).count, Backend::host);
+  const std::uint64_t byte = row * pitch * panel_element_;
   for (const Flip flip : {Flip{byte, 0}, Flip{byte + panel_element_ - 1, 7}}) {
     EXPECT_TRUE(names(failure_with({.gather = Faults::Message{number, flip}}, where), expected));
   }
@@ -477,7 +478,7 @@ TEST_P(GemmFaults, GathersOfAInAGridAreChecked) {
 
 /// What C is compared with is gathered too, of each row of B a sum for every column of tiles, then
 /// the squares that the bound is made of.
-TEST_P(GemmFaults, GathersOfCheckVectorsAreChecked) {
+TEST_P(ProductFaults, GathersOfCheckVectorsAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(usual);
   const int where = last_with_tiles_, giver = (where + 1) % session().size();
@@ -496,7 +497,7 @@ TEST_P(GemmFaults, GathersOfCheckVectorsAreChecked) {
   // Squares that are 2^64 times too large: C is right, but the check is worth little and says so.
   // That of whole numbers goes by no squares.
   const double caught = session().max(run().detection_threshold);
-  const GemmVerdict blind = run(fault(tiles, 58), where);
+  const Verdict blind = run(fault(tiles, 58), where);
   EXPECT_EQ(failure_of(blind, where), "");
   if (is_exact(GetParam())) {
     EXPECT_EQ(session().max(blind.detection_threshold), caught);
@@ -506,12 +507,12 @@ TEST_P(GemmFaults, GathersOfCheckVectorsAreChecked) {
 }
 
 /// An element of another layer's sum over its part of K.
-void GemmFaults::expect_exchanged_to_be_checked(int where) {
-  const GemmPlan plan = plan_of(where);
+void ProductFaults::expect_exchanged_to_be_checked(int where) {
+  const Plan plan = plan_of(where);
   if (owned(plan).empty()) return;
   const Box& box = plan.box;
   const std::uint64_t giver = (plan.layer + box.depth - 1) % box.depth;
-  const GemmNode node = plan_of(static_cast<int>(giver * box.layer())).nodes[0];
+  const TreeNode node = plan_of(static_cast<int>(giver * box.layer())).nodes[0];
   const Place hit = place_of(owned(plan).front());
   const std::uint64_t row = last_of(hit.rows), column = last_of(hit.columns);
   const std::uint64_t tile_row = row - hit.rows.first, tile_column = column - hit.columns.first;
@@ -541,7 +542,7 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
     flipped = {lowest, bits - 1};
   }
   const std::uint64_t rows = std::min(plan.exchange_rows, problem_.tile.m);
-  const std::uint64_t start = giver * plan.most_nodes * rows * problem_.tile.n;
+  const std::uint64_t start = giver * plan.max_nodes * rows * problem_.tile.n;
   for (const unsigned bit : flipped) {
     const std::uint64_t index = start + tile_row * problem_.tile.n + tile_column;
     const Flip flip{index * c_element_ + bit / 8, bit % 8};
@@ -550,19 +551,19 @@ void GemmFaults::expect_exchanged_to_be_checked(int where) {
   }
 }
 
-TEST_P(GemmFaults, ACorruptedExchangeMakesARowWrong) {
+TEST_P(ProductFaults, ACorruptedExchangeMakesARowWrong) {
   if (session().size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   const auto expect_checked = [&] {
     for (int where = 0; where <= last_with_tiles_; ++where) expect_exchanged_to_be_checked(where);
 
     // What C is checked by is a sum of all layers' too, gathered behind all panels.
     const int where = last_with_tiles_;
-    const GemmPlan plan = plan_of(where);
-    const GemmTile tile = owned(plan).front();
-    const GemmSuperTile super_tile = plan.super_tile(0);
+    const Plan plan = plan_of(where);
+    const TileIndex tile = owned(plan).front();
+    const SuperTile super_tile = plan.super_tile(0);
     const Place hit = place_of(tile);
     const std::uint64_t giver = (plan.layer + 1) % plan.box.depth;
-    const std::uint64_t check = plan.buffers.gathered_z / plan.box.depth;
+    const std::uint64_t check = plan.buffers.check.gathered_z / plan.box.depth;
     const std::uint64_t row = (tile.row - super_tile.rows.first) * problem_.tile.m;
     const std::uint64_t z =
         giver * check +
@@ -583,10 +584,10 @@ TEST_P(GemmFaults, ACorruptedExchangeMakesARowWrong) {
   expect_checked();
 }
 
-TEST_P(GemmFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
+TEST_P(ProductFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
   const auto expect_caught = [&] {
     const int where = last_with_tiles_;
-    const std::vector<GemmTile> tiles = owned(plan_of(where));
+    const std::vector<TileIndex> tiles = owned(plan_of(where));
     const double caught = detection_threshold(where);
     if (is_exact(GetParam())) {
       ASSERT_EQ(caught, 1);
@@ -620,13 +621,13 @@ TEST_P(GemmFaults, AWrongElementIsCaughtFromTheSizeThatIsPromised) {
 }
 
 /// Though it is set to ones, once it has been checked.
-TEST_P(GemmFaults, AWrongDiagonalOfCorrelationsIsCaught) {
+TEST_P(ProductFaults, AWrongDiagonalOfCorrelationsIsCaught) {
   if (is_exact(GetParam())) GTEST_SKIP() << "whole numbers are not scaled";
   multiply(square, Decomposition::rows, true, nullptr, std::nullopt, true);
   const int where = last_with_tiles_;
-  const std::vector<GemmTile> tiles = owned(plan_of(where));
+  const std::vector<TileIndex> tiles = owned(plan_of(where));
   const auto diagonal =
-      std::ranges::find_if(tiles, [](const GemmTile& tile) { return tile.row == tile.column; });
+      std::ranges::find_if(tiles, [](const TileIndex& tile) { return tile.row == tile.column; });
   ASSERT_NE(diagonal, tiles.end());
   const Place all = place_of(*diagonal);
   const auto number = static_cast<std::uint64_t>(diagonal - tiles.begin());
@@ -639,7 +640,7 @@ TEST_P(GemmFaults, AWrongDiagonalOfCorrelationsIsCaught) {
   }
 }
 
-TEST_P(GemmFaults, ACorruptedDownloadNamesItsRows) {
+TEST_P(ProductFaults, ACorruptedDownloadNamesItsRows) {
   const auto expect_named = [&] {
     const int where = last_with_tiles_;
     for (const Download& one : downloads(plan_of(where))) {
@@ -666,7 +667,7 @@ TEST_P(GemmFaults, ACorruptedDownloadNamesItsRows) {
 }
 
 /// What the device says of tiles and panels may be spoilt as well: then more seems wrong than is.
-TEST_P(GemmFaults, ACorruptedVerdictIsNeverAPass) {
+TEST_P(ProductFaults, ACorruptedVerdictIsNeverAPass) {
   multiply(usual);
   const int where = last_with_tiles_;
   for (const Download& one : downloads(plan_of(where))) {
@@ -684,11 +685,11 @@ TEST_P(GemmFaults, ACorruptedVerdictIsNeverAPass) {
 
 /// A symmetric product's A is made of the gathered B, so that a wrong element is on both sides of
 /// C's check. As small as it may be.
-TEST_P(GemmFaults, GathersOfASymmetricProductAreChecked) {
+TEST_P(ProductFaults, GathersOfASymmetricProductAreChecked) {
   if (session().size() == 1) GTEST_SKIP() << "one rank gathers nothing";
   multiply(square, Decomposition::rows, true);
   const int where = last_with_tiles_;
-  const GemmPlan plan = plan_of(where);
+  const Plan plan = plan_of(where);
   const std::uint64_t columns = plan.super_tile(0).columns.count * problem_.tile.n;
   const std::uint64_t giver = (plan.row + 1) % plan.box.rows, block = plan.blocks - 1;
   const std::vector<std::string> expected{"B", fmt::format("block {}", block),
@@ -704,7 +705,7 @@ TEST_P(GemmFaults, GathersOfASymmetricProductAreChecked) {
 }
 
 /// Else a resumed run would take it over.
-TEST_P(GemmFaults, WrongTilesAreNotInTheCheckpoint) {
+TEST_P(ProductFaults, WrongTilesAreNotInTheCheckpoint) {
   const auto journal_with = [&](const Faults& faults, const std::string& uuid) {
     io::Journal journal(folder_ / "C.h5", uuid, 0, 1, nullptr, log_, [] {});
     journal.begin({}, nullptr, {100, 10, tile_record});
@@ -730,7 +731,7 @@ TEST_P(GemmFaults, WrongTilesAreNotInTheCheckpoint) {
   EXPECT_EQ(count(spoilt, "{\"group\":"), here ? 0U : 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(In, GemmFaults,
+INSTANTIATE_TEST_SUITE_P(In, ProductFaults,
                          testing::Values(gemm::Precision::fp32, gemm::Precision::fp64,
                                          gemm::Precision::int8, gemm::Precision::fp32x3),
                          [](const auto& tested) {
@@ -738,4 +739,4 @@ INSTANTIATE_TEST_SUITE_P(In, GemmFaults,
                          });
 
 }  // namespace
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -1,4 +1,4 @@
-#include "workloads/product/checkpoint/taken_tiles.hpp"
+#include "workloads/product/checkpoint/finished_tiles.hpp"
 
 #include <fmt/format.h>
 
@@ -12,14 +12,14 @@
 #include "core/parallel.hpp"
 #include "io/output/run_files.hpp"
 #include "kernels/gemm/panel/words.hpp"
-#include "workloads/product/engine/tiles.hpp"
+#include "workloads/product/engine/tile_drain.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 /// A tile of this rank's that an earlier run has finished.
 struct Found {
-  GemmTile at;
+  TileIndex at;
   std::size_t run;  ///< index into io::Checkpoint::runs
   FinishedTile finished;
 };
@@ -30,12 +30,12 @@ struct Whole {
   std::vector<Found> tiles = {};
 };
 
-std::vector<Whole> find(const GemmPlan& plan, const io::Checkpoint& earlier) {
+std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
   std::unordered_map<std::uint64_t, const io::Checkpoint::Piece*> by_number;
   for (const io::Checkpoint::Piece& piece : earlier.pieces) by_number[piece.number] = &piece;
   std::vector<Whole> all;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-    const std::vector<GemmTile> tiles = plan.tiles(plan.super_tile(number));
+    const std::vector<TileIndex> tiles = plan.tiles(plan.super_tile(number));
     Whole here;
     for (std::uint64_t i = 0; i < tiles.size(); ++i) {
       if (!plan.owns(i)) continue;
@@ -63,10 +63,10 @@ void agree(const launch::Session& session, std::vector<Whole>& all) {
 }
 
 /// Copies tiles from part files to C. Their checksum and squares come from what was copied, as
-/// GemmTiles takes them from what leaves the device.
+/// TileDrain takes them from what leaves the device.
 class Copy {
  public:
-  Copy(const GemmOperands& operands, const CheckpointReader& reader, const io::RangeWriter& to,
+  Copy(const Operands& operands, const CheckpointReader& reader, const io::RangeWriter& to,
        unsigned threads, launch::Heartbeat& heartbeat)
       : operands_(operands),
         type_(gemm::accumulator_type(operands.precision)),
@@ -121,7 +121,7 @@ class Copy {
 
   static constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 
-  const GemmOperands& operands_;
+  const Operands& operands_;
   ElementType type_;
   const CheckpointReader& reader_;
   const io::RangeWriter& to_;
@@ -131,10 +131,9 @@ class Copy {
 
 }  // namespace
 
-std::vector<FinishedTile> take_over(const launch::Session& session, const GemmOperands& operands,
+std::vector<FinishedTile> take_over(const launch::Session& session, const Operands& operands,
                                     const io::Checkpoint& earlier, const io::RangeWriter* to,
-                                    io::Journal& journal, Log& log, unsigned threads,
-                                    GemmPlan& plan) {
+                                    io::Journal& journal, Log& log, unsigned threads, Plan& plan) {
   const gemm::Tile& edges = plan.problem.tile;
   const CheckpointReader reader(earlier, operands.n, gemm::accumulator_bytes(operands.precision));
   std::vector<Whole> all = find(plan, earlier);
@@ -192,10 +191,10 @@ std::string kept_tiles(std::uint64_t kept, std::uint64_t finished) {
       kept, finished, finished - kept);
 }
 
-std::uint64_t count_kept(const std::vector<GemmPlan>& plans, const io::Checkpoint& earlier) {
+std::uint64_t count_kept(const std::vector<Plan>& plans, const io::Checkpoint& earlier) {
   std::vector<bool> whole;
   std::vector<std::uint64_t> tiles;
-  for (const GemmPlan& plan : plans) {
+  for (const Plan& plan : plans) {
     const std::vector<Whole> of_rank = find(plan, earlier);
     whole.resize(of_rank.size(), true);
     tiles.resize(of_rank.size());
@@ -262,4 +261,4 @@ bool CheckpointReader::read(std::size_t run, Range rows, Range columns, std::byt
   return true;
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -1,5 +1,5 @@
-// What is read out of NCCL's words; lines as several versions of NCCL have written them.
-#include "comm/nccl_words.hpp"
+// The interpretation of NCCL's messages, with lines as several versions of NCCL have written them.
+#include "comm/nccl_messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ constexpr std::string_view full_shared_memory =
     "\n[2025-04-22 21:34:20] node1:9621:9690 [3] proxy.cc:1326 NCCL WARN Socket recv failed while "
     "polling for opId=0x7f6dd4098d40\n";
 
-TEST(NcclWords, TellTheNetwork) {
+TEST(NcclMessages, NameTheNetwork) {
   EXPECT_EQ(network_in(start_without_fabric), "Socket");
   EXPECT_EQ(network_in("nid006352:34610:34631 [0] NCCL INFO Using network AWS Libfabric\n"),
             "AWS Libfabric");
@@ -46,43 +46,43 @@ TEST(NcclWords, TellTheNetwork) {
   EXPECT_EQ(network_in(""), "");
 }
 
-TEST(NcclWords, OfManyWarningsTheOneThatTellsMost) {
-  EXPECT_EQ(telling_words(full_shared_memory, "Socket recv failed while polling"),
+TEST(NcclMessages, AWarningWithAKnownRemedyIsTheMainMessage) {
+  EXPECT_EQ(main_message(full_shared_memory, "Socket recv failed while polling"),
             "Error: failed to extend /dev/shm/nccl-WU88OE to 9637892 bytes, error: No space left "
             "on device (28)");
-  EXPECT_EQ(telling_words(start_without_fabric, "the last"), "the last");
-  EXPECT_EQ(telling_words("", ""), "");
+  EXPECT_EQ(main_message(start_without_fabric, "the last"), "the last");
+  EXPECT_EQ(main_message("", ""), "");
 }
 
-TEST(NcclWords, FullSharedMemoryIsTranslated) {
-  for (const auto* words :
+TEST(NcclMessages, FullSharedMemoryHasARemedy) {
+  for (const auto* message :
        {"Error: failed to extend /dev/shm/nccl-WU88OE to 9637892 bytes, error: No space left (28)",
         "Error while creating shared memory segment /dev/shm/nccl-KWfVyt (size 5967872)",
         "Error while creating shared memory segment nccl-shm-recv-146-1-2-3 (size 9637888)",
         "Error: failed to create shared memory file /dev/shm/nccl-x, error Permission denied (13)",
         "Call to posix_fallocate failed : No space left on device"}) {
-    const std::string remedy = nccl_remedy(words, std::uint64_t{60} << 20);
-    EXPECT_TRUE(names(remedy, "/dev/shm", "60 MiB", "--comm.transport mpi")) << words;
+    const std::string remedy = nccl_remedy(message, std::uint64_t{60} << 20);
+    EXPECT_TRUE(names(remedy, "/dev/shm", "60 MiB", "--comm.transport mpi")) << message;
   }
   EXPECT_FALSE(names(nccl_remedy("posix_fallocate", std::nullopt), "MiB"));
 }
 
-TEST(NcclWords, OtherTroubleIsNotTakenForIt) {
-  for (const auto* words :
+TEST(NcclMessages, OtherErrorsAreNotTakenForFullSharedMemory) {
+  for (const auto* message :
        {"Error while attaching to shared memory segment /dev/shm/nccl- (size 192814336), error: No "
         "such file or directory (2)",
         "cuMem host allocations do not appear to be working; falling back to a /dev/shm/ based "
         "implementation.",
         "Cuda failure 'out of memory'", ""}) {
-    EXPECT_FALSE(names(nccl_remedy(words, 1), "/dev/shm")) << words;
-    EXPECT_TRUE(names(nccl_remedy(words, 1), "NCCL_DEBUG")) << words;
+    EXPECT_FALSE(names(nccl_remedy(message, 1), "/dev/shm")) << message;
+    EXPECT_TRUE(names(nccl_remedy(message, 1), "NCCL_DEBUG")) << message;
   }
   const auto twice = "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000";
   EXPECT_TRUE(names(nccl_remedy(twice, 1), "rank", "GPU"));
   EXPECT_FALSE(names(nccl_remedy(twice, 1), "NCCL_DEBUG"));
 }
 
-TEST(NcclWords, TheRankAtFaultIsFound) {
+TEST(NcclMessages, TheRankAtFaultIsFound) {
   const auto remote = "ncclAllGather failed (remote process exited or there was a network error)"s;
   const auto other = "ncclAllGather failed (unhandled cuda error: Cuda failure 'out of memory')"s;
   const auto full = "ncclAllGather failed (Error while creating shared memory segment x)"s;
@@ -92,7 +92,7 @@ TEST(NcclWords, TheRankAtFaultIsFound) {
   EXPECT_EQ(first_cause(std::vector{""s, ""s}), 2U);
 }
 
-TEST(NcclWords, ASlowNetworkIsWarnedOf) {
+TEST(NcclMessages, ASlowNetworkCausesAWarning) {
   for (const auto* fine : {"IB", "AWS Libfabric", "within one host", "unknown"}) {
     EXPECT_EQ(network_warning(fine), "") << fine;
   }

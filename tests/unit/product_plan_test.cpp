@@ -14,7 +14,7 @@
 #include "support/errors.hpp"
 #include "workloads/product/plan/plan.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using test::error_of;
@@ -22,11 +22,11 @@ using test::names;
 
 constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB, GiB = 1024 * MiB;
 /// About an H200's, in fp64.
-constexpr GemmRates rates{.link_up = 50e9, .link_down = 50e9, .gather = 200e9, .flops = 60e12};
+constexpr Rates rates{.link_up = 50e9, .link_down = 50e9, .gather = 200e9, .flops = 60e12};
 
-GemmProblem problem_of(std::uint64_t m, std::uint64_t n, std::uint64_t k, gemm::Precision precision,
-                       bool on_host, std::uint64_t ranks, std::uint64_t memory) {
-  const std::uint64_t element = gemm::panel_element_bytes(precision, on_host);
+Problem problem_of(std::uint64_t m, std::uint64_t n, std::uint64_t k, gemm::Precision precision,
+                   Backend backend, std::uint64_t ranks, std::uint64_t memory) {
+  const std::uint64_t element = gemm::panel_element_bytes(precision, backend);
   return {.m = m,
           .n = n,
           .k = k,
@@ -35,21 +35,21 @@ GemmProblem problem_of(std::uint64_t m, std::uint64_t n, std::uint64_t k, gemm::
           .b = {element},
           .ranks = ranks,
           .device_memory = memory,
-          .on_host = on_host,
-          .tile = gemm::tile_for(m, n, k, precision, on_host)};
+          .backend = backend,
+          .tile = gemm::tile_for(m, n, k, precision, backend)};
 }
 
 /// Small tiles, so that small shapes have many.
-GemmProblem small_tiles(std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint64_t ranks) {
-  GemmProblem problem = problem_of(m, n, k, gemm::Precision::fp32, true, ranks, GiB);
+Problem small_tiles(std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint64_t ranks) {
+  Problem problem = problem_of(m, n, k, gemm::Precision::fp32, Backend::host, ranks, GiB);
   problem.tile = {16, 16, 32};
   return problem;
 }
 
 /// Bytes that the refusal names; none if the problem fits.
-std::optional<std::uint64_t> demanded(const GemmProblem& problem, std::uint64_t rank = 0) {
+std::optional<std::uint64_t> demanded(const Problem& problem, std::uint64_t rank = 0) {
   try {
-    plan_gemm(problem, rates, rank);
+    make_plan(problem, rates, rank);
   } catch (const UsageError& error) {
     const std::string text = error.what(), before = "--pipeline.gpu-memory ";
     const auto start = text.find(before) + before.size();
@@ -58,21 +58,21 @@ std::optional<std::uint64_t> demanded(const GemmProblem& problem, std::uint64_t 
   return std::nullopt;
 }
 
-bool can_split(GemmProblem problem) {
+bool can_split(Problem problem) {
   problem.decomposition = Decomposition::rows;
   problem.box.reset();
   problem.device_memory = UINT64_MAX;
-  return plan_gemm(problem, rates, 0).segments > 1;
+  return make_plan(problem, rates, 0).segments > 1;
 }
 
 /// With memory for everything, for a good part of it, and for hardly a tile.
-std::vector<GemmProblem> with_less_and_less_memory(GemmProblem problem) {
-  std::vector<GemmProblem> all{problem};
-  const std::uint64_t whole = plan_gemm(problem, rates, 0).device_bytes;
+std::vector<Problem> with_less_and_less_memory(Problem problem) {
+  std::vector<Problem> all{problem};
+  const std::uint64_t whole = make_plan(problem, rates, 0).device_bytes;
   problem.device_memory = 1;
-  const std::uint64_t least = demanded(problem).value();
+  const std::uint64_t min = demanded(problem).value();
   for (const std::uint64_t more : {whole / 2, whole / 3, whole / 7, std::uint64_t{0}}) {
-    problem.device_memory = std::max(least, more);
+    problem.device_memory = std::max(min, more);
     all.push_back(problem);
   }
   return all;
@@ -80,9 +80,9 @@ std::vector<GemmProblem> with_less_and_less_memory(GemmProblem problem) {
 
 /// All shapes, decompositions, kinds of panels and numbers of ranks in turn, more ranks than there
 /// are rows of tiles among them.
-std::vector<GemmProblem> many_problems() {
-  std::vector<GemmProblem> all;
-  const auto add = [&](GemmProblem problem) {
+std::vector<Problem> many_problems() {
+  std::vector<Problem> all;
+  const auto add = [&](Problem problem) {
     const std::uint64_t number = all.size() / 5;
     problem.a.raw = number % 3 == 1;
     problem.b.raw = number % 5 > 2;
@@ -93,7 +93,7 @@ std::vector<GemmProblem> many_problems() {
     problem.other_bytes = number % 7 * KiB;
     if (number % 3 == 0) problem.tile.k = 64;  // K may begin with shallower blocks
     if (number % 4 == 1 && problem.precision == gemm::Precision::fp32) problem.tile.lanes = 4;
-    for (const GemmProblem& each : with_less_and_less_memory(problem)) all.push_back(each);
+    for (const Problem& each : with_less_and_less_memory(problem)) all.push_back(each);
   };
   const std::uint64_t edges[] = {1, 13, 263, 400};
   std::uint64_t number = 0;
@@ -101,7 +101,7 @@ std::vector<GemmProblem> many_problems() {
     for (const std::uint64_t n : edges) {
       for (const std::uint64_t k : {1, 13, 263, 3000}) {
         for (std::uint64_t ranks = 1 + number % 2; ranks <= 9; ranks += 2) {
-          GemmProblem problem = small_tiles(m, n, k, ranks);
+          Problem problem = small_tiles(m, n, k, ranks);
           const Decomposition kinds[] = {Decomposition::rows, Decomposition::grid,
                                          Decomposition::automatic, Decomposition::split_k};
           problem.decomposition = kinds[(number + ranks / 2) % 4];
@@ -116,7 +116,7 @@ std::vector<GemmProblem> many_problems() {
   for (const std::uint64_t m : {1, 13, 17, 33, 60, 263, 400}) {
     for (const std::uint64_t k : {13, 300, 4000}) {
       for (std::uint64_t ranks = 1; ranks <= 6; ++ranks) {
-        GemmProblem problem = small_tiles(m, m, k, ranks);
+        Problem problem = small_tiles(m, m, k, ranks);
         problem.symmetric = true;
         problem.decomposition = ranks == 3 ? Decomposition::automatic : Decomposition::rows;
         if (ranks == 2 && can_split(problem)) problem.decomposition = Decomposition::split_k;
@@ -127,7 +127,7 @@ std::vector<GemmProblem> many_problems() {
   for (const Box& box : {Box{2, 1, 2}, {1, 2, 2}, {3, 1, 2}, {2, 2, 2}, {1, 1, 3}, {2, 3, 1}}) {
     for (const std::uint64_t ranks : {box.ranks(), box.ranks() + 2}) {  // two of them idle
       for (const auto& [m, n] : {std::pair(60, 30), {13, 100}, {90, 90}}) {
-        GemmProblem problem = small_tiles(m, n, 1000, ranks);
+        Problem problem = small_tiles(m, n, 1000, ranks);
         problem.box = box;
         add(problem);
         problem.symmetric = m == n && box.columns == 1;
@@ -138,26 +138,26 @@ std::vector<GemmProblem> many_problems() {
   return all;
 }
 
-std::vector<GemmPlan> plans_of(const GemmProblem& problem) {
-  std::vector<GemmPlan> plans;
+std::vector<Plan> plans_of(const Problem& problem) {
+  std::vector<Plan> plans;
   for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
-    plans.push_back(plan_gemm(problem, rates, rank));
+    plans.push_back(make_plan(problem, rates, rank));
   }
   return plans;
 }
 
 /// A problem as each rank plans it.
 struct Planned {
-  GemmProblem problem;
-  std::vector<GemmPlan> plans;
+  Problem problem;
+  std::vector<Plan> plans;
 };
 
 /// many_problems(), planned once for all tests.
 const std::vector<Planned>& many_planned() {
   static const std::vector<Planned> all = [] {
     std::vector<Planned> planned;
-    for (GemmProblem& problem : many_problems()) {
-      std::vector<GemmPlan> plans = plans_of(problem);
+    for (Problem& problem : many_problems()) {
+      std::vector<Plan> plans = plans_of(problem);
       planned.push_back({std::move(problem), std::move(plans)});
     }
     return planned;
@@ -165,24 +165,24 @@ const std::vector<Planned>& many_planned() {
   return all;
 }
 
-std::string told(const GemmPlan& plan) {
+std::string told(const Plan& plan) {
   std::string text;
   for (const std::string& line : describe(plan)) text += line + "\n";
   return text;
 }
 
-TEST(GemmPlan, EachTileIsComputedOnceInEachBlock) {
+TEST(ProductPlan, EachTileIsComputedOnceInEachBlock) {
   for (const auto& [problem, plans] : many_planned()) {
     std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, int> computed;
-    for (const GemmPlan& plan : plans) {
+    for (const Plan& plan : plans) {
       for (std::uint64_t number = 0; number < plan.batches(); ++number) {
         const auto [super_tile, block] = plan.batch(number);
-        for (const GemmTile& tile : plan.tiles(plan.super_tile(super_tile))) {
+        for (const TileIndex& tile : plan.tiles(plan.super_tile(super_tile))) {
           ++computed[{tile.row, tile.column, block}];
         }
       }
     }
-    const GemmPlan& plan = plans[0];
+    const Plan& plan = plans[0];
     std::size_t expected = 0;
     for (std::uint64_t i = 0; i < plan.tile_rows; ++i) {
       for (std::uint64_t j = 0; j < plan.tile_columns; ++j) {
@@ -198,32 +198,32 @@ TEST(GemmPlan, EachTileIsComputedOnceInEachBlock) {
   }
 }
 
-TEST(GemmPlan, TilesStandAsTheirRunsSay) {
+TEST(ProductPlan, TilesStandAsTheirRunsSay) {
   for (const auto& [problem, plans] : many_planned()) {
-    for (const GemmPlan& plan : plans) {
+    for (const Plan& plan : plans) {
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-        const GemmSuperTile super_tile = plan.super_tile(number);
+        const SuperTile super_tile = plan.super_tile(number);
         EXPECT_EQ(intersection(super_tile.rows, plan.rows).count, super_tile.rows.count);
         EXPECT_EQ(intersection(super_tile.columns, plan.columns).count, super_tile.columns.count);
-        std::vector<GemmTile> expected;
+        std::vector<TileIndex> expected;
         for (std::uint64_t i = super_tile.rows.first; i < super_tile.rows.end(); ++i) {
           for (std::uint64_t j = super_tile.columns.first; j < super_tile.columns.end(); ++j) {
             if (plan.computed({i, j})) expected.push_back({i, j});
           }
         }
-        const std::vector<GemmTile> tiles = plan.tiles(super_tile);
+        const std::vector<TileIndex> tiles = plan.tiles(super_tile);
         EXPECT_EQ(tiles, expected);
         EXPECT_EQ(plan.count_tiles(super_tile), tiles.size());
-        EXPECT_LE(tiles.size(), plan.most_tiles);
+        EXPECT_LE(tiles.size(), plan.max_tiles);
         std::uint64_t next = 0;
-        for (const GemmRun& run : plan.runs(super_tile)) {
+        for (const TileRun& run : plan.runs(super_tile)) {
           EXPECT_EQ(run.first, next);
           EXPECT_GT(run.columns.count, 0U);
-          EXPECT_EQ(tiles.at(next), (GemmTile{run.row, run.columns.first}));
+          EXPECT_EQ(tiles.at(next), (TileIndex{run.row, run.columns.first}));
           next += run.columns.count;
         }
         EXPECT_EQ(next, tiles.size());
-        for (const GemmTile& tile : tiles) {
+        for (const TileIndex& tile : tiles) {
           EXPECT_LT(plan.number_of(tile), plan.numbered_tiles());
         }
       }
@@ -232,16 +232,16 @@ TEST(GemmPlan, TilesStandAsTheirRunsSay) {
 }
 
 /// Every row of a panel comes from one rank of those that gather it, to its place in the panel.
-TEST(GemmPlan, PartsMakeUpThePanels) {
+TEST(ProductPlan, PartsMakeUpThePanels) {
   for (const auto& [problem, plans] : many_planned()) {
     const gemm::Tile& tile = problem.tile;
     const Box box = plans[0].box;
-    for (const GemmPlan& one : plans) {
+    for (const Plan& one : plans) {
       if (one.idle) continue;
       for (std::uint64_t block = 0; block < one.blocks; ++block) {
         const Range panel = one.depth({block, 1});
         std::vector<int> times(panel.count);
-        for (const GemmPlan& other : plans) {
+        for (const Plan& other : plans) {
           if (other.idle || other.column != one.column || other.layer != one.layer) continue;
           const auto [rows, valid] = other.b_part(block);
           EXPECT_EQ(rows.count, one.b_part_rows(block));
@@ -255,10 +255,10 @@ TEST(GemmPlan, PartsMakeUpThePanels) {
         EXPECT_GE(box.rows * one.b_part_rows(block), panel.count);
       }
       for (std::uint64_t number = 0; number < one.super_tiles(); ++number) {
-        const GemmSuperTile super_tile = one.super_tile(number);
+        const SuperTile super_tile = one.super_tile(number);
         const std::uint64_t first = super_tile.rows.first * tile.m;
         std::vector<int> times(super_tile.rows.count * tile.m);
-        for (const GemmPlan& other : plans) {
+        for (const Plan& other : plans) {
           if (other.idle || other.row != one.row || other.layer != one.layer) continue;
           const auto [rows, valid] = other.a_part(super_tile);
           if (one.a_from_b(super_tile)) {
@@ -280,19 +280,19 @@ TEST(GemmPlan, PartsMakeUpThePanels) {
   }
 }
 
-TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
+TEST(ProductPlan, RanksAgreeOnWhatTheyDoTogether) {
   for (const auto& [problem, plans] : many_planned()) {
-    const GemmPlan& first = plans[0];
+    const Plan& first = plans[0];
     EXPECT_LE(first.box.ranks(), problem.ranks);
     if (problem.box) {
       EXPECT_EQ(first.box, *problem.box);
-    } else if (first.decomposition != Decomposition::split_k) {
+    } else if (first.decision.decomposition != Decomposition::split_k) {
       EXPECT_EQ(first.box.ranks(), problem.ranks);
     }
-    for (const GemmPlan& plan : plans) {
-      EXPECT_EQ(plan.decomposition, first.decomposition);
+    for (const Plan& plan : plans) {
+      EXPECT_EQ(plan.decision.decomposition, first.decision.decomposition);
       EXPECT_EQ(plan.box, first.box);
-      EXPECT_EQ(plan.why, first.why);
+      EXPECT_EQ(plan.decision.why, first.decision.why);
       EXPECT_EQ(plan.idle, plan.rank >= plan.box.ranks());
       if (!plan.idle) {
         EXPECT_EQ(plan.rank,
@@ -302,22 +302,22 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
       EXPECT_EQ(plan.ring, first.ring);
       EXPECT_EQ(plan.window, first.window);
       EXPECT_EQ(plan.levels, first.levels);
-      EXPECT_EQ(plan.most_tiles, first.most_tiles);
+      EXPECT_EQ(plan.max_tiles, first.max_tiles);
       EXPECT_EQ(plan.held_tiles, first.held_tiles);
-      EXPECT_EQ(plan.keeps_b, first.keeps_b);
-      EXPECT_EQ(plan.most_nodes, first.most_nodes);
+      EXPECT_EQ(plan.cut.keeps_b, first.cut.keeps_b);
+      EXPECT_EQ(plan.max_nodes, first.max_nodes);
       EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
-      EXPECT_EQ(plan.seconds, first.seconds);
+      EXPECT_EQ(plan.prediction.seconds, first.prediction.seconds);
       EXPECT_EQ(plan.own_blocks.count == 0, plan.idle);
       EXPECT_EQ(plan.device_bytes, plan.idle ? problem.other_bytes : first.device_bytes);
-      EXPECT_EQ(plan.buffers.b_panel, plan.idle ? 0 : first.buffers.b_panel);
+      EXPECT_EQ(plan.buffers.batch.b_panel, plan.idle ? 0 : first.buffers.batch.b_panel);
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-        const GemmSuperTile tiles = plan.super_tile(number);
+        const SuperTile tiles = plan.super_tile(number);
         if (plan.idle) {
-          EXPECT_EQ(tiles, GemmSuperTile{});
+          EXPECT_EQ(tiles, SuperTile{});
           continue;
         }
-        for (const GemmPlan& other : plans) {
+        for (const Plan& other : plans) {
           if (!other.idle && other.row == plan.row) {
             EXPECT_EQ(other.super_tile(number).rows, tiles.rows);
           }
@@ -330,7 +330,7 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
       if (plan.box.depth == 1) {
         EXPECT_EQ(plan.own_blocks, (Range{0, plan.blocks}));
       }
-      const GemmPlan& corner = plans[plan.layer * plan.box.layer()];  // of its layer
+      const Plan& corner = plans[plan.layer * plan.box.layer()];  // of its layer
       EXPECT_EQ(plan.own_blocks, corner.own_blocks);
       EXPECT_EQ(plan.nodes, corner.nodes);
     }
@@ -338,70 +338,73 @@ TEST(GemmPlan, RanksAgreeOnWhatTheyDoTogether) {
 }
 
 /// Largest bytes of what super-tiles need, counted tile by tile, on all ranks.
-TEST(GemmPlan, BuffersHoldTheLargestSuperTileAndFit) {
+TEST(ProductPlan, BuffersHoldTheLargestSuperTileAndFit) {
   for (const auto& [problem, plans] : many_planned()) {
-    const GemmPlan& plan = plans[0];
-    const GemmBuffers& has = plan.buffers;
+    const Plan& plan = plans[0];
+    const Buffers& has = plan.buffers;
     EXPECT_LE(plan.device_bytes, problem.device_memory) << told(plan);
     constexpr std::uint64_t panel = 4, tile = 16;
     const std::uint64_t depth = problem.tile.k, b_part = ceil_div(depth, plan.box.rows);
     const bool splits = problem.precision == gemm::Precision::fp32x3;
-    std::uint64_t most_z = 0;
-    for (const GemmPlan& each : plans) {
+    std::uint64_t max_z = 0;
+    for (const Plan& each : plans) {
       std::uint64_t all_tiles = 0;
-      EXPECT_GE(has.verdicts, each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_sums());
+      EXPECT_GE(has.check.verdicts,
+                each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_sums());
       for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
-        const GemmSuperTile tiles = each.super_tile(number);
+        const SuperTile tiles = each.super_tile(number);
         const std::uint64_t rows = tiles.rows.count * tile, columns = tiles.columns.count * tile;
-        EXPECT_LE(tiles.rows.count, plan.most_rows);
-        EXPECT_LE(tiles.columns.count, plan.most_columns);
+        EXPECT_LE(tiles.rows.count, plan.max_rows);
+        EXPECT_LE(tiles.columns.count, plan.max_columns);
         const std::uint64_t part = each.a_part(tiles).rows.count;
-        EXPECT_GE(has.a_panel, std::max(rows, part * plan.box.columns) * depth * panel);
-        EXPECT_GE(has.b_panel, b_part * plan.box.rows * columns * panel);
-        EXPECT_GE(has.raw_a, problem.a.raw ? part * depth * 8 : 0);
-        EXPECT_GE(has.raw_b, problem.b.raw ? b_part * columns : 0);
-        EXPECT_GE(has.a_factor, splits ? 3 * rows * depth * panel : 0);
-        EXPECT_GE(has.b_factor, splits ? 3 * depth * columns * panel : 0);
-        EXPECT_GE(has.y, b_part * plan.box.rows * tiles.columns.count * 16);
-        EXPECT_GE(has.z, rows * tiles.columns.count * 8);
-        EXPECT_GE(has.row_squares, rows * 8);
-        EXPECT_GE(has.column_squares, tiles.columns.count * 8);
-        all_tiles = (plan.keeps_b ? all_tiles : 0) + each.count_tiles(tiles);
+        EXPECT_GE(has.batch.a_panel, std::max(rows, part * plan.box.columns) * depth * panel);
+        EXPECT_GE(has.batch.b_panel, b_part * plan.box.rows * columns * panel);
+        EXPECT_GE(has.batch.raw_a, problem.a.raw ? part * depth * 8 : 0);
+        EXPECT_GE(has.batch.raw_b, problem.b.raw ? b_part * columns : 0);
+        EXPECT_GE(has.batch.a_factor, splits ? 3 * rows * depth * panel : 0);
+        EXPECT_GE(has.batch.b_factor, splits ? 3 * depth * columns * panel : 0);
+        EXPECT_GE(has.batch.y, b_part * plan.box.rows * tiles.columns.count * 16);
+        EXPECT_GE(has.check.z, rows * tiles.columns.count * 8);
+        EXPECT_GE(has.check.row_squares, rows * 8);
+        EXPECT_GE(has.check.column_squares, tiles.columns.count * 8);
+        all_tiles = (plan.cut.keeps_b ? all_tiles : 0) + each.count_tiles(tiles);
         EXPECT_GE(plan.held_tiles, all_tiles);
         EXPECT_GE(has.accumulators, plan.levels * all_tiles * tile * tile * 4);
         EXPECT_GE(has.lanes, problem.tile.lanes > 1
                                  ? problem.tile.lanes * each.count_tiles(tiles) * tile * tile * 4
                                  : 0);
-        most_z = std::max(most_z, rows * tiles.columns.count * 8);
+        max_z = std::max(max_z, rows * tiles.columns.count * 8);
       }
     }
-    EXPECT_EQ(has.a_factor + has.b_factor > 0, splits);
+    EXPECT_EQ(has.batch.a_factor + has.batch.b_factor > 0, splits);
     EXPECT_EQ(has.c_tile, problem.reads_c ? 16 * 16 * 4U : 0);
     EXPECT_EQ(has.mirrors > 0, problem.symmetric && problem.stores_c && plan.tile_rows > 1);
     if (plan.box.depth > 1) {
-      EXPECT_GE(has.gathered_z, plan.box.depth * most_z);
-      EXPECT_GE(has.send, plan.box.depth * plan.most_nodes * plan.exchange_rows * tile * 4);
+      EXPECT_GE(has.check.gathered_z, plan.box.depth * max_z);
+      EXPECT_GE(has.send, plan.box.depth * plan.max_nodes * plan.exchange_rows * tile * 4);
       EXPECT_EQ(has.send, has.receive);
       EXPECT_GT(plan.exchange_rows, 0U);
     } else {
-      EXPECT_EQ(has.gathered_z + has.send + has.receive, 0U);
+      EXPECT_EQ(has.check.gathered_z + has.send + has.receive, 0U);
     }
-    EXPECT_EQ(has.slices, gemm::check_slices(problem.m));
-    EXPECT_EQ(has.kept_b, plan.keeps_b ? plan.blocks * (has.b_panel + has.y) : 0);
-    std::uint64_t total = problem.other_bytes + has.c_tile + has.accumulators + has.lanes +
-                          has.kept_b + has.slices * (has.z + has.row_squares + has.column_squares) +
-                          has.gathered_z + has.verdicts + has.mirrors + has.send + has.receive;
-    total += plan.ring * (has.raw_a + has.raw_b + has.a_panel + has.b_panel + has.a_factor +
-                          has.b_factor + has.y);
+    EXPECT_EQ(has.check.slices, gemm::check_slices(problem.m));
+    EXPECT_EQ(has.kept_b, plan.cut.keeps_b ? plan.blocks * (has.batch.b_panel + has.batch.y) : 0);
+    std::uint64_t total =
+        problem.other_bytes + has.c_tile + has.accumulators + has.lanes + has.kept_b +
+        has.check.slices * (has.check.z + has.check.row_squares + has.check.column_squares) +
+        has.check.gathered_z + has.check.verdicts + has.mirrors + has.send + has.receive;
+    total +=
+        plan.ring * (has.batch.raw_a + has.batch.raw_b + has.batch.a_panel + has.batch.b_panel +
+                     has.batch.a_factor + has.batch.b_factor + has.batch.y);
     EXPECT_EQ(plan.device_bytes, total);
   }
 }
 
-TEST(GemmPlan, KBeginsWithShallowBlocks) {
-  GemmProblem problem = small_tiles(100, 100, 700, 3);
+TEST(ProductPlan, KBeginsWithShallowBlocks) {
+  Problem problem = small_tiles(100, 100, 700, 3);
   problem.tile.k = 128;
   const auto depths = [&] {
-    const GemmPlan plan = plan_gemm(problem, rates, 0);
+    const Plan plan = make_plan(problem, rates, 0);
     std::vector<std::uint64_t> all;
     std::uint64_t next = 0;
     for (std::uint64_t block = 0; block < plan.blocks; ++block) {
@@ -427,11 +430,11 @@ TEST(GemmPlan, KBeginsWithShallowBlocks) {
   EXPECT_EQ(depths(), Depths(16, 128));
 }
 
-TEST(GemmPlan, WindowsFitIntoTheRing) {
+TEST(ProductPlan, WindowsFitIntoTheRing) {
   for (const auto& [problem, plans] : many_planned()) {
     std::uint64_t batches = 0;
-    for (const GemmPlan& plan : plans) batches = std::max(batches, plan.batches());
-    const GemmPlan& plan = plans.back();
+    for (const Plan& plan : plans) batches = std::max(batches, plan.batches());
+    const Plan& plan = plans.back();
     EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, batches));
     EXPECT_LE(plan.ring, std::min<std::uint64_t>(8, batches));
     EXPECT_GE(plan.window, 1U);
@@ -443,28 +446,28 @@ TEST(GemmPlan, WindowsFitIntoTheRing) {
   }
 }
 
-TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
+TEST(ProductPlan, TrafficIsWhatTheBatchesBring) {
   for (const auto& [problem, plans] : many_planned()) {
-    const GemmPlan& plan = plans.back();
+    const Plan& plan = plans.back();
     const gemm::Tile& tile = problem.tile;
     std::uint64_t uploads = 0, of_a = 0, of_b = 0, exchanged = 0;
     double flops = 0;
     for (std::uint64_t number = 0; number < plan.batches(); ++number) {
       const auto [super_tile, block] = plan.batch(number);
       ASSERT_LT(block, plan.blocks);
-      const GemmSuperTile tiles = plan.super_tile(super_tile);
+      const SuperTile tiles = plan.super_tile(super_tile);
       const std::uint64_t columns = tiles.columns.count * 16,
                           a_rows = plan.a_part(tiles).rows.count;
       const Range panel = plan.depth({block, 1});
-      const bool has_b = plan.keeps_b && super_tile > 0;
+      const bool has_b = plan.cut.keeps_b && super_tile > 0;
       const std::uint64_t b_rows = has_b ? 0 : plan.b_part_rows(block);
       uploads += a_rows * panel.count * problem.a.element_bytes +
                  b_rows * columns * problem.b.element_bytes;
-      of_a +=
-          (plan.box.columns - 1) * a_rows * gemm::a_ld(problem.precision, panel.count, true) * 4;
+      of_a += (plan.box.columns - 1) * a_rows *
+              gemm::a_ld(problem.precision, panel.count, Backend::host) * 4;
       of_b += (plan.box.rows - 1) * b_rows * (columns * 4 + tiles.columns.count * 16);
       const std::uint64_t depth = intersection(panel, {0, problem.k}).count;
-      for (const GemmTile& each : plan.tiles(tiles)) {
+      for (const TileIndex& each : plan.tiles(tiles)) {
         const std::uint64_t m = intersection({each.row * tile.m, tile.m}, {0, problem.m}).count;
         const std::uint64_t n = intersection({each.column * tile.n, tile.n}, {0, problem.n}).count;
         flops += 2 * static_cast<double>(m * n * depth);
@@ -472,13 +475,13 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
     }
     std::uint64_t c = 0;
     for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-      const GemmSuperTile tiles = plan.super_tile(number);
-      const std::vector<GemmTile> computed = plan.tiles(tiles);
+      const SuperTile tiles = plan.super_tile(number);
+      const std::vector<TileIndex> computed = plan.tiles(tiles);
       const std::uint64_t rounds = ceil_div(computed.size(), plan.box.depth);
       if (plan.box.depth > 1) {
         const std::uint64_t rows = tiles.rows.count * 16;
         exchanged +=
-            (plan.box.depth - 1) * (rounds * plan.most_nodes * 16 * 16 * 4 +
+            (plan.box.depth - 1) * (rounds * plan.max_nodes * 16 * 16 * 4 +
                                     8 * (rows * tiles.columns.count + rows + tiles.columns.count));
       }
       for (std::uint64_t index = 0; problem.reads_c && index < computed.size(); ++index) {
@@ -487,25 +490,25 @@ TEST(GemmPlan, TrafficIsWhatTheBatchesBring) {
              intersection({computed[index].column * 16, 16}, {0, problem.n}).count * 4;
       }
     }
-    EXPECT_EQ(plan.uploads, uploads + c) << told(plan);
-    EXPECT_EQ(plan.a_gathered, of_a) << told(plan);
-    EXPECT_EQ(plan.b_gathered, of_b) << told(plan);
-    EXPECT_EQ(plan.exchanged, exchanged) << told(plan);
-    EXPECT_EQ(plan.received(), of_a + of_b + exchanged);
-    EXPECT_EQ(plan.flops, flops);
-    EXPECT_GE(plan.uploads, plan.min_uploads) << told(plan);
-    EXPECT_GE(plan.min_uploads, c);
+    EXPECT_EQ(plan.traffic.uploads, uploads + c) << told(plan);
+    EXPECT_EQ(plan.traffic.a_gathered, of_a) << told(plan);
+    EXPECT_EQ(plan.traffic.b_gathered, of_b) << told(plan);
+    EXPECT_EQ(plan.traffic.exchanged, exchanged) << told(plan);
+    EXPECT_EQ(plan.traffic.received(), of_a + of_b + exchanged);
+    EXPECT_EQ(plan.traffic.flops, flops);
+    EXPECT_GE(plan.traffic.uploads, plan.traffic.min_uploads) << told(plan);
+    EXPECT_GE(plan.traffic.min_uploads, c);
   }
 }
 
 // ---------------------------------------------------------------- sums over K
 
 /// What a rank's accumulators hold behind its last block, as terms of blocks: "((0 1) (2 3))".
-std::vector<std::string> sums_of(const GemmPlan& plan) {
+std::vector<std::string> sums_of(const Plan& plan) {
   std::vector<std::string> levels(plan.levels);
   std::uint64_t top = 0;
   for (std::uint64_t block = plan.own_blocks.first; block < plan.own_blocks.end(); ++block) {
-    const GemmStep step = plan.step(block);
+    const BlockStep step = plan.step(block);
     std::string& sum = levels.at(step.level);
     sum = step.begins ? std::to_string(block) : sum + "," + std::to_string(block);
     top = step.level;
@@ -519,21 +522,21 @@ std::vector<std::string> sums_of(const GemmPlan& plan) {
   return levels;
 }
 
-std::string product_of(const GemmProblem& problem) {
+std::string product_of(const Problem& problem) {
   std::vector<std::vector<std::string>> sums;
-  const std::vector<GemmPlan> plans = plans_of(problem);
-  for (const GemmPlan& plan : plans) {
+  const std::vector<Plan> plans = plans_of(problem);
+  for (const Plan& plan : plans) {
     if (plan.idle) continue;  // these come last
     sums.push_back(sums_of(plan));
     EXPECT_EQ(sums.back().size(), plan.nodes.size());
-    EXPECT_LE(plan.nodes.size(), plan.most_nodes);
+    EXPECT_LE(plan.nodes.size(), plan.max_nodes);
   }
   const Box& box = plans[0].box;
   for (std::uint64_t rank = 0; rank < box.ranks(); ++rank) {
     EXPECT_EQ(sums[rank], sums[plans[rank].layer * box.layer()]);
   }
   std::string last = sums[0].at(0);
-  for (const GemmAdd& add : plans[0].fold()) {
+  for (const FoldAddition& add : plans[0].fold()) {
     std::string& left = sums.at(add.left_layer * box.layer()).at(add.left_node);
     left = "(" + left + " " + sums.at(add.right_layer * box.layer()).at(add.right_node) + ")";
     last = left;
@@ -542,12 +545,12 @@ std::string product_of(const GemmProblem& problem) {
   return last;
 }
 
-TEST(GemmPlan, TheOrderOfASumDoesNotDependOnRanks) {
+TEST(ProductPlan, TheOrderOfASumDoesNotDependOnRanks) {
   for (const std::uint64_t k : {300, 1000, 3000, 20000}) {
     for (const std::uint64_t m : {13, 60}) {
-      GemmProblem problem = small_tiles(m, 30, k, 1);
+      Problem problem = small_tiles(m, 30, k, 1);
       const std::string expected = product_of(problem);
-      const std::uint64_t segments = plan_gemm(problem, rates, 0).segments;
+      const std::uint64_t segments = make_plan(problem, rates, 0).segments;
       for (std::uint64_t ranks = 1; ranks <= 9; ++ranks) {
         problem.ranks = ranks;
         for (const Decomposition each :
@@ -570,25 +573,26 @@ TEST(GemmPlan, TheOrderOfASumDoesNotDependOnRanks) {
   }
 }
 
-TEST(GemmPlan, SegmentsAreFoldedByATree) {
-  GemmProblem problem = small_tiles(16, 16, 7 * 32, 1);
-  const GemmPlan plan = plan_gemm(problem, rates, 0);
+TEST(ProductPlan, SegmentsAreFoldedByATree) {
+  Problem problem = small_tiles(16, 16, 7 * 32, 1);
+  const Plan plan = make_plan(problem, rates, 0);
   EXPECT_EQ(plan.segments, 4U);
   EXPECT_EQ(plan.levels, 3U);
   EXPECT_EQ(product_of(problem), "((0,1 2,3) (4,5 6))");
   problem.ranks = 3;
   problem.box = Box{1, 1, 3};
-  const GemmPlan last = plan_gemm(problem, rates, 2);
+  const Plan last = make_plan(problem, rates, 2);
   EXPECT_EQ(last.own_segments, (Range{3, 1}));
   EXPECT_EQ(last.own_blocks, (Range{6, 1}));
-  EXPECT_EQ(last.nodes, (std::vector<GemmNode>{{0, 3}}));
-  EXPECT_EQ(plan_gemm(problem, rates, 0).nodes, (std::vector<GemmNode>{{1, 0}}));
+  EXPECT_EQ(last.nodes, (std::vector<TreeNode>{{0, 3}}));
+  EXPECT_EQ(make_plan(problem, rates, 0).nodes, (std::vector<TreeNode>{{1, 0}}));
 }
 
 /// Functions of the shape alone.
-TEST(GemmPlan, OnlyLongSumsHaveSegments) {
+TEST(ProductPlan, OnlyLongSumsHaveSegments) {
   const auto segments = [](std::uint64_t m, std::uint64_t n, std::uint64_t k) {
-    return plan_gemm(problem_of(m, n, k, gemm::Precision::fp64, false, 1, 140 * GiB), rates, 0)
+    return make_plan(problem_of(m, n, k, gemm::Precision::fp64, Backend::cuda, 1, 140 * GiB), rates,
+                     0)
         .segments;
   };
   EXPECT_EQ(segments(65536, 65536, 65536), 1U);
@@ -604,11 +608,11 @@ TEST(GemmPlan, OnlyLongSumsHaveSegments) {
 
 // ---------------------------------------------------------------- symmetric products
 
-TEST(GemmPlan, RowsOfASymmetricProductHaveAsManyTiles) {
+TEST(ProductPlan, RowsOfASymmetricProductHaveAsManyTiles) {
   for (std::uint64_t edge = 1; edge <= 12; ++edge) {
-    GemmProblem problem = small_tiles(16 * edge, 16 * edge, 64, 1);
+    Problem problem = small_tiles(16 * edge, 16 * edge, 64, 1);
     problem.symmetric = true;
-    const GemmPlan plan = plan_gemm(problem, rates, 0);
+    const Plan plan = make_plan(problem, rates, 0);
     std::vector<std::uint64_t> two_rows;
     for (std::uint64_t i = 0; i < edge; ++i) {
       std::uint64_t tiles = 0;
@@ -624,79 +628,85 @@ TEST(GemmPlan, RowsOfASymmetricProductHaveAsManyTiles) {
   }
 }
 
-TEST(GemmPlan, ASymmetricProductTakesHalfOfIt) {
+TEST(ProductPlan, ASymmetricProductTakesHalfOfIt) {
   for (const gemm::Precision precision : {gemm::Precision::fp32, gemm::Precision::fp64}) {
-    const std::uint64_t element = gemm::panel_element_bytes(precision, false);
-    GemmProblem problem = problem_of(65536, 65536, 65536, precision, false, 4, 6 * element * GiB);
-    const GemmPlan whole = plan_gemm(problem, rates, 0);
+    const std::uint64_t element = gemm::panel_element_bytes(precision, Backend::cuda);
+    Problem problem =
+        problem_of(65536, 65536, 65536, precision, Backend::cuda, 4, 6 * element * GiB);
+    const Plan whole = make_plan(problem, rates, 0);
     problem.symmetric = true;
     for (std::uint64_t rank = 0; rank < 4; ++rank) {
-      const GemmPlan plan = plan_gemm(problem, rates, rank);
-      EXPECT_NEAR(plan.compute_seconds / whole.compute_seconds, 0.5, 0.04) << told(plan);
+      const Plan plan = make_plan(problem, rates, rank);
+      EXPECT_NEAR(plan.prediction.compute_seconds / whole.prediction.compute_seconds, 0.5, 0.04)
+          << told(plan);
       EXPECT_EQ(plan.super_tiles(), 1U) << told(plan);
       EXPECT_TRUE(plan.a_from_b(plan.super_tile(0)));
       // The last block of K is padded.
       const Range depth = plan.depth({0, plan.blocks});
-      EXPECT_EQ(plan.uploads, problem.m / 4 * depth.count * element) << told(plan);
-      EXPECT_EQ(plan.min_uploads, problem.m / 4 * problem.k * element) << told(plan);
+      EXPECT_EQ(plan.traffic.uploads, problem.m / 4 * depth.count * element) << told(plan);
+      EXPECT_EQ(plan.traffic.min_uploads, problem.m / 4 * problem.k * element) << told(plan);
       EXPECT_LT(plan.buffers.accumulators, 6 * whole.buffers.accumulators / 10);
     }
   }
-  GemmProblem problem = problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 4, 48 * GiB);
+  Problem problem =
+      problem_of(65536, 65536, 65536, gemm::Precision::fp64, Backend::cuda, 4, 48 * GiB);
   problem.symmetric = true;
   problem.ranks = 1;
   problem.m = problem.n = problem.k = 131072;
-  const GemmPlan large = plan_gemm(problem, rates, 0);  // out of core
+  const Plan large = make_plan(problem, rates, 0);  // out of core
   EXPECT_GT(large.super_tiles(), 1U);
-  EXPECT_LT(static_cast<double>(large.uploads), 1.02 * static_cast<double>(large.min_uploads))
+  EXPECT_LT(static_cast<double>(large.traffic.uploads),
+            1.02 * static_cast<double>(large.traffic.min_uploads))
       << told(large);
-  EXPECT_LT(large.seconds, 1.06 * large.compute_seconds) << told(large);
+  EXPECT_LT(large.prediction.seconds, 1.06 * large.prediction.compute_seconds) << told(large);
 }
 
 /// Int8's B is transposed on a GPU, and A's panel stands in that.
-TEST(GemmPlan, FactorsAreCounted) {
-  GemmProblem problem = problem_of(16384, 16384, 65536, gemm::Precision::int8, false, 1, 60 * GiB);
-  GemmPlan plan = plan_gemm(problem, rates, 0);
-  EXPECT_EQ(plan.buffers.a_factor, 0U);
-  EXPECT_EQ(plan.buffers.b_factor, plan.most_columns * problem.tile.n * problem.tile.k);
-  EXPECT_GT(plan.buffers.a_panel, 0U);
+TEST(ProductPlan, FactorsAreCounted) {
+  Problem problem =
+      problem_of(16384, 16384, 65536, gemm::Precision::int8, Backend::cuda, 1, 60 * GiB);
+  Plan plan = make_plan(problem, rates, 0);
+  EXPECT_EQ(plan.buffers.batch.a_factor, 0U);
+  EXPECT_EQ(plan.buffers.batch.b_factor, plan.max_columns * problem.tile.n * problem.tile.k);
+  EXPECT_GT(plan.buffers.batch.a_panel, 0U);
   problem.symmetric = true;
   problem.tile.m = problem.tile.n;
-  plan = plan_gemm(problem, rates, 0);
+  plan = make_plan(problem, rates, 0);
   ASSERT_TRUE(plan.a_from_b(plan.super_tile(0)));
-  EXPECT_EQ(plan.buffers.a_panel, 0U) << told(plan);
-  EXPECT_GT(plan.buffers.b_factor, 0U);
-  problem.on_host = true;
+  EXPECT_EQ(plan.buffers.batch.a_panel, 0U) << told(plan);
+  EXPECT_GT(plan.buffers.batch.b_factor, 0U);
+  problem.backend = Backend::host;
   problem.a = problem.b = {4};
-  EXPECT_EQ(plan_gemm(problem, rates, 0).buffers.b_factor, 0U);
+  EXPECT_EQ(make_plan(problem, rates, 0).buffers.batch.b_factor, 0U);
 }
 
 // ---------------------------------------------------------------- which decomposition
 
-const GemmAlternative* alternative(const GemmPlan& plan, Decomposition decomposition) {
-  for (const GemmAlternative& each : plan.alternatives) {
+const Alternative* alternative(const Plan& plan, Decomposition decomposition) {
+  for (const Alternative& each : plan.decision.alternatives) {
     if (each.decomposition == decomposition) return &each;
   }
   return nullptr;
 }
 
-TEST(GemmPlan, LongSumsOfFewTilesAreSplit) {
-  GemmProblem problem = problem_of(8192, 8192, 1 << 22, gemm::Precision::fp64, false, 8, 48 * GiB);
-  const GemmPlan plan = plan_gemm(problem, rates, 3);
-  EXPECT_EQ(plan.decomposition, Decomposition::split_k) << told(plan);
+TEST(ProductPlan, LongSumsOfFewTilesAreSplit) {
+  Problem problem =
+      problem_of(8192, 8192, 1 << 22, gemm::Precision::fp64, Backend::cuda, 8, 48 * GiB);
+  const Plan plan = make_plan(problem, rates, 3);
+  EXPECT_EQ(plan.decision.decomposition, Decomposition::split_k) << told(plan);
   EXPECT_EQ(plan.box, (Box{1, 1, 8}));
   EXPECT_EQ(plan.layer, 3U);
   EXPECT_EQ(plan.own_segments, (Range{24, 8}));
   ASSERT_NE(alternative(plan, Decomposition::rows), nullptr);
-  EXPECT_GT(alternative(plan, Decomposition::rows)->seconds, 1.04 * plan.seconds);
-  EXPECT_EQ(plan.a_gathered + plan.b_gathered, 0U);
-  EXPECT_GT(plan.exchanged, 0U);
+  EXPECT_GT(alternative(plan, Decomposition::rows)->seconds, 1.04 * plan.prediction.seconds);
+  EXPECT_EQ(plan.traffic.a_gathered + plan.traffic.b_gathered, 0U);
+  EXPECT_GT(plan.traffic.exchanged, 0U);
   problem.decomposition = Decomposition::rows;
-  EXPECT_EQ(plan_gemm(problem, rates, 3).decomposition, Decomposition::rows);
+  EXPECT_EQ(make_plan(problem, rates, 3).decision.decomposition, Decomposition::rows);
 }
 
 /// 1 to 64 ranks: tiles and segments are shared by all that have something to do.
-TEST(GemmPlan, ABoxSuitsTheProductAndTheRanks) {
+TEST(ProductPlan, ABoxSuitsTheProductAndTheRanks) {
   struct Sizes {
     std::uint64_t m, n, k;
     bool symmetric;
@@ -706,89 +716,90 @@ TEST(GemmPlan, ABoxSuitsTheProductAndTheRanks) {
                                            {edge, 8 * edge, 512 * edge, false},
                                            {2 * edge, 2 * edge, 512 * edge, false},
                                            {3 * edge, 3 * edge, 512 * edge, true}}) {
-    GemmProblem problem = problem_of(m, n, k, gemm::Precision::fp32, false, 1, 100 * GiB);
+    Problem problem = problem_of(m, n, k, gemm::Precision::fp32, Backend::cuda, 1, 100 * GiB);
     problem.symmetric = symmetric;
-    const GemmPlan alone = plan_gemm(problem, rates, 0);
+    const Plan alone = make_plan(problem, rates, 0);
     const std::uint64_t tiles = alone.count_tiles(alone.super_tile(0));
-    double before = alone.seconds;
+    double before = alone.prediction.seconds;
     for (problem.ranks = 1; problem.ranks <= 64; ++problem.ranks) {
-      const GemmPlan plan = plan_gemm(problem, rates, 0);
+      const Plan plan = make_plan(problem, rates, 0);
       const Box& box = plan.box;
       // The smallest layers may take 8 % more than the fastest box.
-      EXPECT_LE(plan.seconds, 1.08 * before) << told(plan);
-      before = std::min(before, plan.seconds);
+      EXPECT_LE(plan.prediction.seconds, 1.08 * before) << told(plan);
+      before = std::min(before, plan.prediction.seconds);
       EXPECT_LE(box.depth, plan.segments);
       EXPECT_LE(box.ranks(), problem.ranks);
       EXPECT_LE(box.columns, problem.ranks < 8 || symmetric ? 1 : problem.ranks) << told(plan);
       // A share's time is that of whole tiles and segments: at least half of the ranks are busy.
       const auto shares = static_cast<double>(std::min(problem.ranks, tiles * plan.segments));
-      EXPECT_LE(plan.compute_seconds, 2 * alone.compute_seconds / shares) << told(plan);
+      EXPECT_LE(plan.prediction.compute_seconds, 2 * alone.prediction.compute_seconds / shares)
+          << told(plan);
       const std::string told_of = told(plan);
       EXPECT_EQ(names(told_of, "ranks idle").operator bool(), box.ranks() < problem.ranks)
           << told_of;
-      if (plan.decomposition != Decomposition::split_k) continue;
+      if (plan.decision.decomposition != Decomposition::split_k) continue;
       EXPECT_TRUE(
           names(told_of, fmt::format("split-k {} x {} x {}", box.rows, box.columns, box.depth)));
     }
   }
 }
 
-TEST(GemmPlan, MoreRanksThanSegmentsShareTilesToo) {
+TEST(ProductPlan, MoreRanksThanSegmentsShareTilesToo) {
   constexpr std::uint64_t k = 1 << 27;
-  GemmProblem problem = problem_of(8192, 8192, k, gemm::Precision::fp32, false, 128, 24 * GiB);
-  const GemmPlan plan = plan_gemm(problem, rates, 71);
+  Problem problem = problem_of(8192, 8192, k, gemm::Precision::fp32, Backend::cuda, 128, 24 * GiB);
+  const Plan plan = make_plan(problem, rates, 71);
   EXPECT_EQ(plan.segments, 64U);
   EXPECT_EQ(plan.box.depth, 64U) << told(plan);
   EXPECT_EQ(plan.box.layer(), 2U);
   EXPECT_EQ(plan.layer, 35U);
   EXPECT_EQ(plan.row + plan.column, 1U);
   problem.m = problem.n = 4096;  // one tile: no more than 64 have something to do
-  problem.tile = gemm::tile_for(4096, 4096, k, gemm::Precision::fp32, false);
-  GemmRates quick_link = rates;  // else more ranks gain from uploading less each
+  problem.tile = gemm::tile_for(4096, 4096, k, gemm::Precision::fp32, Backend::cuda);
+  Rates quick_link = rates;  // else more ranks gain from uploading less each
   quick_link.link_up = 500e9;
-  const GemmPlan one = plan_gemm(problem, quick_link, 100);
+  const Plan one = make_plan(problem, quick_link, 100);
   EXPECT_EQ(one.box, (Box{1, 1, 64})) << told(one);
   EXPECT_TRUE(one.idle);
-  EXPECT_EQ(one.uploads + one.received(), 0U);
+  EXPECT_EQ(one.traffic.uploads + one.traffic.received(), 0U);
   EXPECT_EQ(one.numbered_tiles() + one.batches(), 0U);
   EXPECT_TRUE(names(told(one), "64 of 128 ranks idle", "1 x 1 tiles", "64 segments",
                     "rank 100 of 128: idle", "accumulators 0 B", "batches 0 B"));
-  EXPECT_TRUE(names(told(plan_gemm(problem, quick_link, 0)), "rank 0 of 128", "idle rank"));
+  EXPECT_TRUE(names(told(make_plan(problem, quick_link, 0)), "rank 0 of 128", "idle rank"));
 }
 
-std::string refusal(const GemmProblem& problem) {
-  return error_of([&] { plan_gemm(problem, rates, 0); });
+std::string refusal(const Problem& problem) {
+  return error_of([&] { make_plan(problem, rates, 0); });
 }
 
-TEST(GemmPlan, OneRankNeverSplitsK) {
-  GemmProblem problem = small_tiles(16, 16, 4 * 32, 1);
+TEST(ProductPlan, OneRankNeverSplitsK) {
+  Problem problem = small_tiles(16, 16, 4 * 32, 1);
   problem.decomposition = Decomposition::split_k;
-  const GemmPlan plan = plan_gemm(problem, rates, 0);
-  EXPECT_EQ(plan.decomposition, Decomposition::rows);
+  const Plan plan = make_plan(problem, rates, 0);
+  EXPECT_EQ(plan.decision.decomposition, Decomposition::rows);
   EXPECT_EQ(plan.segments, 4U);
   EXPECT_TRUE(names(told(plan), "decomposition: rows", "split-k"));
   problem = small_tiles(400, 400, 400, 1);  // a mistake on any number of ranks
   problem.decomposition = Decomposition::split_k;
-  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
+  EXPECT_THROW(make_plan(problem, rates, 0), UsageError);
 }
 
-TEST(GemmPlan, RejectsSplitKWithoutSegments) {
-  GemmProblem problem = small_tiles(400, 400, 400, 2);
+TEST(ProductPlan, RejectsSplitKWithoutSegments) {
+  Problem problem = small_tiles(400, 400, 400, 2);
   problem.decomposition = Decomposition::split_k;
   EXPECT_TRUE(names(refusal(problem), "split-k", "auto", "rows", "grid"));
   problem = small_tiles(16, 16, 4 * 32, 5);  // four segments for five ranks
   problem.decomposition = Decomposition::split_k;
-  EXPECT_EQ(plan_gemm(problem, rates, 4).box, (Box{1, 1, 4}));
-  EXPECT_TRUE(plan_gemm(problem, rates, 4).idle);
+  EXPECT_EQ(make_plan(problem, rates, 4).box, (Box{1, 1, 4}));
+  EXPECT_TRUE(make_plan(problem, rates, 4).idle);
 }
 
-TEST(GemmPlan, RejectsImpossibleBoxes) {
-  const auto refused = [](GemmProblem problem, const Box& box, const auto&... words) {
+TEST(ProductPlan, RejectsImpossibleBoxes) {
+  const auto refused = [](Problem problem, const Box& box, const auto&... words) {
     problem.box = box;
     EXPECT_TRUE(names(refusal(problem), "--product.box", words...));
   };
-  GemmProblem problem = small_tiles(60, 60, 4 * 128, 6);
-  ASSERT_EQ(plan_gemm(problem, rates, 0).segments, 16U);
+  Problem problem = small_tiles(60, 60, 4 * 128, 6);
+  ASSERT_EQ(make_plan(problem, rates, 0).segments, 16U);
   refused(problem, {2, 2, 2}, "2x2x2", 8, 6);
   refused(problem, {UINT64_MAX, 3, 2}, 6);
   problem.decomposition = Decomposition::rows;
@@ -801,100 +812,102 @@ TEST(GemmPlan, RejectsImpossibleBoxes) {
   refused(small_tiles(400, 400, 400, 4), {1, 1, 2}, "1x1x2", "64 tiles");
 }
 
-TEST(GemmPlan, ASymmetricProductHasNoGrid) {
-  GemmProblem problem = small_tiles(263, 263, 263, 9);
+TEST(ProductPlan, ASymmetricProductHasNoGrid) {
+  Problem problem = small_tiles(263, 263, 263, 9);
   problem.symmetric = true;
-  EXPECT_EQ(alternative(plan_gemm(problem, rates, 0), Decomposition::grid), nullptr);
+  EXPECT_EQ(alternative(make_plan(problem, rates, 0), Decomposition::grid), nullptr);
   problem.decomposition = Decomposition::grid;
-  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
+  EXPECT_THROW(make_plan(problem, rates, 0), UsageError);
 }
 
-TEST(GemmPlan, SlowGathersOfManyRanksWantAGrid) {
-  GemmProblem problem =
-      problem_of(131072, 131072, 131072, gemm::Precision::bf16, false, 16, 100 * GiB);
-  GemmRates network = rates;
+TEST(ProductPlan, SlowGathersOfManyRanksWantAGrid) {
+  Problem problem =
+      problem_of(131072, 131072, 131072, gemm::Precision::bf16, Backend::cuda, 16, 100 * GiB);
+  Rates network = rates;
   network.flops = 700e12;
   network.gather = 10e9;
-  const GemmPlan plan = plan_gemm(problem, network, 5);
-  EXPECT_EQ(plan.decomposition, Decomposition::grid) << told(plan);
+  const Plan plan = make_plan(problem, network, 5);
+  EXPECT_EQ(plan.decision.decomposition, Decomposition::grid) << told(plan);
   EXPECT_EQ(plan.box, (Box{4, 4, 1})) << told(plan);
   EXPECT_EQ(plan.row, 1U);
   EXPECT_EQ(plan.column, 1U);
-  EXPECT_LT(plan.seconds, alternative(plan, Decomposition::rows)->seconds);
+  EXPECT_LT(plan.prediction.seconds, alternative(plan, Decomposition::rows)->seconds);
   problem.ranks = 7;
-  const GemmPlan few = plan_gemm(problem, network, 5);
-  EXPECT_EQ(few.decomposition, Decomposition::rows);
+  const Plan few = make_plan(problem, network, 5);
+  EXPECT_EQ(few.decision.decomposition, Decomposition::rows);
   EXPECT_EQ(alternative(few, Decomposition::grid), nullptr);
 }
 
-TEST(GemmPlan, ASlowDownloadHidesBehindAWindow) {
-  const GemmProblem problem =
-      problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 4, 24 * GiB);
-  GemmRates with = rates;
+TEST(ProductPlan, ASlowDownloadHidesBehindAWindow) {
+  const Problem problem =
+      problem_of(65536, 65536, 65536, gemm::Precision::fp64, Backend::cuda, 4, 24 * GiB);
+  Rates with = rates;
   with.link_down = 25e9;  // a tile takes 5.4 ms, and 2.3 ms of computing a block
-  const GemmPlan plan = plan_gemm(problem, with, 0);
+  const Plan plan = make_plan(problem, with, 0);
   EXPECT_GE(plan.window, 3U) << told(plan);
   EXPECT_GE(plan.ring, plan.window);
-  EXPECT_EQ(plan_gemm(problem, rates, 0).window, 2U);
+  EXPECT_EQ(make_plan(problem, rates, 0).window, 2U);
   with.link_down = 100e9;
-  EXPECT_EQ(plan_gemm(problem, with, 0).window, 1U);
+  EXPECT_EQ(make_plan(problem, with, 0).window, 1U);
 }
 
-TEST(GemmPlan, WhatFitsIsUploadedOnce) {
-  GemmProblem problem = problem_of(32768, 32768, 32768, gemm::Precision::fp64, false, 4, 64 * GiB);
-  GemmRates slow_link = rates;  // else a product this small gains from a small first panel
+TEST(ProductPlan, WhatFitsIsUploadedOnce) {
+  Problem problem =
+      problem_of(32768, 32768, 32768, gemm::Precision::fp64, Backend::cuda, 4, 64 * GiB);
+  Rates slow_link = rates;  // else a product this small gains from a small first panel
   slow_link.link_up = 5e9;
-  const GemmPlan plan = plan_gemm(problem, slow_link, 1);
+  const Plan plan = make_plan(problem, slow_link, 1);
   const std::uint64_t operand = problem.m * problem.k * sizeof(double);
-  EXPECT_TRUE(plan.super_tiles() == 1 || plan.keeps_b) << told(plan);
-  EXPECT_EQ(plan.uploads, 2 * operand / 4);
-  EXPECT_EQ(plan.min_uploads, plan.uploads);
+  EXPECT_TRUE(plan.super_tiles() == 1 || plan.cut.keeps_b) << told(plan);
+  EXPECT_EQ(plan.traffic.uploads, 2 * operand / 4);
+  EXPECT_EQ(plan.traffic.min_uploads, plan.traffic.uploads);
   problem.reads_c = true;
-  EXPECT_EQ(plan_gemm(problem, slow_link, 1).uploads, 3 * operand / 4);
-  EXPECT_EQ(plan_gemm(problem, slow_link, 1).min_uploads, 3 * operand / 4);
+  EXPECT_EQ(make_plan(problem, slow_link, 1).traffic.uploads, 3 * operand / 4);
+  EXPECT_EQ(make_plan(problem, slow_link, 1).traffic.min_uploads, 3 * operand / 4);
 }
 
 /// All ways to cut a rank's tiles into super-tiles whose accumulators alone fit.
-std::uint64_t least_of_all_cuts(const GemmProblem& problem, std::uint64_t a, std::uint64_t b) {
+std::uint64_t min_of_all_cuts(const Problem& problem, std::uint64_t a, std::uint64_t b) {
   const std::uint64_t rows = ceil_div(ceil_div(problem.m, problem.tile.m), problem.ranks);
   const std::uint64_t columns = ceil_div(problem.n, problem.tile.n);
   const std::uint64_t tile =
       problem.tile.m * problem.tile.n * gemm::accumulator_bytes(problem.precision);
-  std::uint64_t least = UINT64_MAX;
+  std::uint64_t min = UINT64_MAX;
   for (std::uint64_t i = 1; i <= rows; ++i) {
     for (std::uint64_t j = 1; j <= columns; ++j) {
       if (i * j * tile > problem.device_memory) continue;
-      least = std::min(least, ceil_div(columns, j) * a + ceil_div(rows, i) * b);
+      min = std::min(min, ceil_div(columns, j) * a + ceil_div(rows, i) * b);
     }
   }
-  return least;
+  return min;
 }
 
-TEST(GemmPlan, LargeProductsUploadNearTheMinimum) {
+TEST(ProductPlan, LargeProductsUploadNearTheMinimum) {
   for (const std::uint64_t ranks : {1, 4}) {
     for (const double flops : {55e12, 60e12, 67e12}) {
-      const GemmProblem problem =
-          problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, ranks, 24 * GiB);
-      GemmRates with = rates;
+      const Problem problem =
+          problem_of(65536, 65536, 65536, gemm::Precision::fp64, Backend::cuda, ranks, 24 * GiB);
+      Rates with = rates;
       with.flops = flops;
-      const GemmPlan plan = plan_gemm(problem, with, 0);
+      const Plan plan = make_plan(problem, with, 0);
       const std::uint64_t part = problem.m * problem.k / ranks * sizeof(double);
-      EXPECT_EQ(plan.min_uploads, least_of_all_cuts(problem, part, part)) << told(plan);
-      EXPECT_LE(static_cast<double>(plan.uploads), 1.02 * static_cast<double>(plan.min_uploads))
+      EXPECT_EQ(plan.traffic.min_uploads, min_of_all_cuts(problem, part, part)) << told(plan);
+      EXPECT_LE(static_cast<double>(plan.traffic.uploads),
+                1.02 * static_cast<double>(plan.traffic.min_uploads))
           << told(plan);
-      EXPECT_LT(plan.seconds, 1.05 * plan.compute_seconds) << told(plan);
+      EXPECT_LT(plan.prediction.seconds, 1.05 * plan.prediction.compute_seconds) << told(plan);
     }
   }
 }
 
 /// Less memory never fits where more does not; what the refusal names does, and a byte less not.
-TEST(GemmPlan, ErrorsNameTheMemoryThatFits) {
+TEST(ProductPlan, ErrorsNameTheMemoryThatFits) {
   for (const auto& [roomy, plans] : many_planned()) {
-    GemmProblem problem = roomy;
+    Problem problem = roomy;
     problem.device_memory = 1;
     const std::uint64_t enough = demanded(problem).value();
     problem.device_memory = enough;
-    EXPECT_EQ(plan_gemm(problem, rates, 0).device_bytes, enough);
+    EXPECT_EQ(make_plan(problem, rates, 0).device_bytes, enough);
     for (const std::uint64_t less : {enough - 1, enough / 2, std::uint64_t{0}}) {
       problem.device_memory = less;
       EXPECT_EQ(demanded(problem, problem.ranks - 1), enough);
@@ -904,122 +917,131 @@ TEST(GemmPlan, ErrorsNameTheMemoryThatFits) {
   }
 }
 
-TEST(GemmPlan, ErrorsNameTileAndMemory) {
-  const GemmProblem problem = problem_of(9000, 9000, 9000, gemm::Precision::fp64, false, 1, MiB);
+TEST(ProductPlan, ErrorsNameTileAndMemory) {
+  const Problem problem =
+      problem_of(9000, 9000, 9000, gemm::Precision::fp64, Backend::cuda, 1, MiB);
   EXPECT_TRUE(names(refusal(problem), "1536 x 3072", "fp64", "1 MiB", "--pipeline.gpu-memory"));
 }
 
-TEST(GemmPlan, RejectsSizesBeyondAllMemory) {
-  GemmProblem problem = small_tiles(UINT64_MAX / 2, 1, UINT64_MAX / 2, 1);
+TEST(ProductPlan, RejectsSizesBeyondAllMemory) {
+  Problem problem = small_tiles(UINT64_MAX / 2, 1, UINT64_MAX / 2, 1);
   problem.tile = {std::uint64_t{1} << 40, 16, std::uint64_t{1} << 40};
-  EXPECT_THROW(plan_gemm(problem, rates, 0), UsageError);
+  EXPECT_THROW(make_plan(problem, rates, 0), UsageError);
 }
 
-TEST(GemmPlan, PredictsWhatBinds) {
-  const GemmProblem problem =
-      problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 4, 24 * GiB);
+TEST(ProductPlan, PredictsWhatBinds) {
+  const Problem problem =
+      problem_of(65536, 65536, 65536, gemm::Precision::fp64, Backend::cuda, 4, 24 * GiB);
   const double computing = 2.0 * 65536 * 65536 * 65536 / 4 / rates.flops;
-  const GemmPlan plan = plan_gemm(problem, rates, 0);
-  EXPECT_EQ(plan.bound_by(), "computing");
-  EXPECT_DOUBLE_EQ(plan.compute_seconds, computing);
-  EXPECT_GT(plan.seconds, computing);
-  EXPECT_LT(plan.seconds, 1.05 * computing);
+  const Plan plan = make_plan(problem, rates, 0);
+  EXPECT_EQ(plan.prediction.bound_by(), "computing");
+  EXPECT_DOUBLE_EQ(plan.prediction.compute_seconds, computing);
+  EXPECT_GT(plan.prediction.seconds, computing);
+  EXPECT_LT(plan.prediction.seconds, 1.05 * computing);
 
-  GemmRates slow_link = rates;
+  Rates slow_link = rates;
   slow_link.link_up = 1e9;
-  const GemmPlan linked = plan_gemm(problem, slow_link, 0);
-  EXPECT_EQ(linked.bound_by(), "host link");
-  EXPECT_DOUBLE_EQ(linked.upload_seconds, static_cast<double>(linked.uploads) / 1e9);
-  EXPECT_GT(linked.seconds, linked.upload_seconds);
-  EXPECT_LT(linked.seconds, 1.05 * linked.upload_seconds);
+  const Plan linked = make_plan(problem, slow_link, 0);
+  EXPECT_EQ(linked.prediction.bound_by(), "host link");
+  EXPECT_DOUBLE_EQ(linked.prediction.upload_seconds,
+                   static_cast<double>(linked.traffic.uploads) / 1e9);
+  EXPECT_GT(linked.prediction.seconds, linked.prediction.upload_seconds);
+  EXPECT_LT(linked.prediction.seconds, 1.05 * linked.prediction.upload_seconds);
 
-  GemmRates slow_gather = rates;
+  Rates slow_gather = rates;
   slow_gather.gather = 1e9;
-  EXPECT_EQ(plan_gemm(problem, slow_gather, 0).bound_by(), "all-gathers");
-  EXPECT_DOUBLE_EQ(plan_gemm(problem, slow_gather, 0).gather_seconds,
-                   static_cast<double>(plan_gemm(problem, slow_gather, 0).b_gathered) / 1e9);
+  EXPECT_EQ(make_plan(problem, slow_gather, 0).prediction.bound_by(), "all-gathers");
+  EXPECT_DOUBLE_EQ(
+      make_plan(problem, slow_gather, 0).prediction.gather_seconds,
+      static_cast<double>(make_plan(problem, slow_gather, 0).traffic.b_gathered) / 1e9);
 
-  GemmRates slow_down = rates;
+  Rates slow_down = rates;
   slow_down.link_down = 1e8;
-  const GemmPlan drained = plan_gemm(problem, slow_down, 0);
-  EXPECT_EQ(drained.bound_by(), "download");
-  EXPECT_GT(drained.seconds, drained.drain_seconds);
+  const Plan drained = make_plan(problem, slow_down, 0);
+  EXPECT_EQ(drained.prediction.bound_by(), "download");
+  EXPECT_GT(drained.prediction.seconds, drained.prediction.drain_seconds);
 }
 
 /// Over MPI no tile is multiplied while the last batch of a window is gathered.
-TEST(GemmPlan, GathersThatBlockTakeLonger) {
-  const GemmProblem problem =
-      problem_of(65536, 65536, 65536, gemm::Precision::bf16, false, 4, 24 * GiB);
-  GemmRates with = rates;
+TEST(ProductPlan, GathersThatBlockTakeLonger) {
+  const Problem problem =
+      problem_of(65536, 65536, 65536, gemm::Precision::bf16, Backend::cuda, 4, 24 * GiB);
+  Rates with = rates;
   with.flops = 700e12;
   with.link_down = 20e9;
-  const GemmPlan beside = plan_gemm(problem, with, 0);
+  const Plan beside = make_plan(problem, with, 0);
   with.gathers_block = true;
-  EXPECT_GT(plan_gemm(problem, with, 0).seconds, beside.seconds) << told(beside);
+  EXPECT_GT(make_plan(problem, with, 0).prediction.seconds, beside.prediction.seconds)
+      << told(beside);
 }
 
 /// A product in one batch takes the sum of its parts: nothing overlaps.
-TEST(GemmPlan, OneBatchOverlapsNothing) {
-  GemmProblem problem = problem_of(4096, 4096, 4096, gemm::Precision::fp64, false, 1, 24 * GiB);
+TEST(ProductPlan, OneBatchOverlapsNothing) {
+  Problem problem = problem_of(4096, 4096, 4096, gemm::Precision::fp64, Backend::cuda, 1, 24 * GiB);
   problem.tile = {4096, 4096, 4096};
-  const GemmPlan plan = plan_gemm(problem, rates, 0);
+  const Plan plan = make_plan(problem, rates, 0);
   EXPECT_EQ(plan.batches(), 1U);
   EXPECT_EQ(plan.ring, 1U);
-  EXPECT_NEAR(plan.seconds, plan.upload_seconds + plan.compute_seconds + plan.drain_seconds,
-              1e-9 * plan.seconds);
+  EXPECT_NEAR(plan.prediction.seconds,
+              plan.prediction.upload_seconds + plan.prediction.compute_seconds +
+                  plan.prediction.drain_seconds,
+              1e-9 * plan.prediction.seconds);
 }
 
 /// Where the link binds, more memory means less to upload and no longer time.
-TEST(GemmPlan, MoreMemoryIsNoSlower) {
-  GemmProblem problem = problem_of(40000, 50000, 30000, gemm::Precision::bf16, false, 2, GiB);
-  GemmRates with = rates;
+TEST(ProductPlan, MoreMemoryIsNoSlower) {
+  Problem problem = problem_of(40000, 50000, 30000, gemm::Precision::bf16, Backend::cuda, 2, GiB);
+  Rates with = rates;
   with.flops = 700e12;
   double before = 1e9;
   for (; problem.device_memory <= 64 * GiB; problem.device_memory *= 2) {
-    const GemmPlan plan = plan_gemm(problem, with, 0);
-    EXPECT_LE(plan.seconds, 1.04 * before) << told(plan);
-    before = plan.seconds;
+    const Plan plan = make_plan(problem, with, 0);
+    EXPECT_LE(plan.prediction.seconds, 1.04 * before) << told(plan);
+    before = plan.prediction.seconds;
   }
 }
 
 /// Tiles leave while the next rows of A come, if all of B and C fit beside one another.
-TEST(GemmPlan, BIsKeptWhereTilesLeaveEarlier) {
-  GemmProblem problem = problem_of(16384, 16384, 16384, gemm::Precision::tf32, false, 1, 24 * GiB);
-  GemmRates with = rates;
+TEST(ProductPlan, BIsKeptWhereTilesLeaveEarlier) {
+  Problem problem =
+      problem_of(16384, 16384, 16384, gemm::Precision::tf32, Backend::cuda, 1, 24 * GiB);
+  Rates with = rates;
   with.flops = 380e12;
-  const GemmPlan plan = plan_gemm(problem, with, 0);
-  EXPECT_TRUE(plan.keeps_b) << told(plan);
+  const Plan plan = make_plan(problem, with, 0);
+  EXPECT_TRUE(plan.cut.keeps_b) << told(plan);
   EXPECT_GE(plan.super_tiles(), 3U);
   EXPECT_EQ(plan.held_tiles, 32U);
-  EXPECT_EQ(plan.uploads, plan.min_uploads);
-  EXPECT_LT(plan.seconds, plan.upload_seconds + plan.drain_seconds / 2);
+  EXPECT_EQ(plan.traffic.uploads, plan.traffic.min_uploads);
+  EXPECT_LT(plan.prediction.seconds,
+            plan.prediction.upload_seconds + plan.prediction.drain_seconds / 2);
   problem.device_memory = 3 * GiB;
-  const GemmPlan less = plan_gemm(problem, with, 0);
-  EXPECT_FALSE(less.keeps_b) << told(less);
-  EXPECT_GT(less.seconds, plan.seconds);
+  const Plan less = make_plan(problem, with, 0);
+  EXPECT_FALSE(less.cut.keeps_b) << told(less);
+  EXPECT_GT(less.prediction.seconds, plan.prediction.seconds);
   problem.device_memory = 24 * GiB;
   problem.symmetric = true;
   problem.tile.m = problem.tile.n;
-  EXPECT_FALSE(plan_gemm(problem, with, 0).keeps_b);
+  EXPECT_FALSE(make_plan(problem, with, 0).cut.keeps_b);
 }
 
-TEST(GemmPlan, ManyTilesArePlannedQuickly) {
-  const GemmProblem problem =
-      problem_of(100'000'000, 100'000'000, 4096, gemm::Precision::fp32, false, 1, 100 * GiB);
-  const GemmPlan plan = plan_gemm(problem, rates, 0);
+TEST(ProductPlan, ManyTilesArePlannedQuickly) {
+  const Problem problem = problem_of(100'000'000, 100'000'000, 4096, gemm::Precision::fp32,
+                                     Backend::cuda, 1, 100 * GiB);
+  const Plan plan = make_plan(problem, rates, 0);
   EXPECT_LE(plan.device_bytes, problem.device_memory);
 }
 
-TEST(GemmPlan, IsDescribed) {
-  GemmProblem problem = problem_of(65536, 65536, 65536, gemm::Precision::fp64, false, 1, 24 * GiB);
-  const std::string one = told(plan_gemm(problem, rates, 0));
+TEST(ProductPlan, IsDescribed) {
+  Problem problem =
+      problem_of(65536, 65536, 65536, gemm::Precision::fp64, Backend::cuda, 1, 24 * GiB);
+  const std::string one = told(make_plan(problem, rates, 0));
   EXPECT_TRUE(names(one, "C: 65536 x 65536 in fp64, 16 x 16 tiles of 4096 x 4096", "rank 0 of 1",
                     "uploads of rank 0: 96 GiB, 1.000 x", "of 24 GiB", "bound by computing"));
   EXPECT_FALSE(names(one, "all-gathers"));
   problem = small_tiles(13, 13, 13, 3);
-  const std::string idle = told(plan_gemm(problem, rates, 2));
+  const std::string idle = told(make_plan(problem, rates, 2));
   EXPECT_TRUE(names(idle, "rank 2 of 3", "B in all-gathers"));
 }
 
 }  // namespace
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

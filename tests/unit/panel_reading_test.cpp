@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 TEST(Pieces, AreWholeWords) {
@@ -26,4 +26,4 @@ TEST(Pieces, FillTheirSlots) {
 }
 
 }  // namespace
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -6,8 +6,9 @@
 
 #include "core/units.hpp"
 #include "workloads/product/plan/choice.hpp"
+#include "workloads/product/plan/memory.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 std::string passes(std::uint64_t count, std::string_view of) {
@@ -20,9 +21,9 @@ std::string tiles(std::string_view of, Range range) {
 }
 
 /// "rows: 12.1 s; grid 2 x 4: 11.8 s; split-k: not possible (...)".
-std::string alternatives(const GemmPlan& plan) {
+std::string alternatives(const Plan& plan) {
   std::string text;
-  for (const GemmAlternative& each : plan.alternatives) {
+  for (const Alternative& each : plan.decision.alternatives) {
     text +=
         fmt::format("{}{}: {}", text.empty() ? "" : "; ", words_of(each.decomposition, each.box),
                     each.why_not.empty() ? format_duration(each.seconds)
@@ -31,7 +32,7 @@ std::string alternatives(const GemmPlan& plan) {
   return text;
 }
 
-std::string of_the_rank(const GemmPlan& plan) {
+std::string of_the_rank(const Plan& plan) {
   std::string text = fmt::format("rank {} of {}: ", plan.rank, plan.problem.ranks);
   if (plan.idle) return text + "idle";
   text += tiles("rows", plan.rows);
@@ -43,9 +44,9 @@ std::string of_the_rank(const GemmPlan& plan) {
 }
 
 /// With the ranks that it leaves idle, and what there is to share.
-std::string of_decomposition(const GemmPlan& plan) {
-  std::string text =
-      fmt::format("decomposition: {}, {}", words_of(plan.decomposition, plan.box), plan.why);
+std::string of_decomposition(const Plan& plan) {
+  std::string text = fmt::format(
+      "decomposition: {}, {}", words_of(plan.decision.decomposition, plan.box), plan.decision.why);
   if (const std::uint64_t idle = plan.problem.ranks - plan.box.ranks(); idle > 0) {
     text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segment{} of K are shared",
                         idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns, plan.segments,
@@ -54,7 +55,7 @@ std::string of_decomposition(const GemmPlan& plan) {
   return text;
 }
 
-std::string of_k(const GemmPlan& plan) {
+std::string of_k(const Plan& plan) {
   std::string text = fmt::format("K: {}, in {} block{} of {}", plan.problem.k, plan.blocks,
                                  plan.blocks == 1 ? "" : "s", plan.problem.tile.k);
   if (const std::uint64_t lanes = plan.problem.tile.lanes; lanes > 1) {
@@ -68,12 +69,12 @@ std::string of_k(const GemmPlan& plan) {
 }
 
 /// The largest batch's.
-std::string of_batches(const GemmPlan& plan) {
-  const GemmProblem& problem = plan.problem;
+std::string of_batches(const Plan& plan) {
+  const Problem& problem = plan.problem;
   const Shape shape(problem, plan.box);
   std::uint64_t a_rows = 0, columns = 0;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
-    const GemmSuperTile tiles = plan.super_tile(number);
+    const SuperTile tiles = plan.super_tile(number);
     if (!plan.a_from_b(tiles)) a_rows = std::max(a_rows, tiles.rows.count);
     columns = std::max(columns, tiles.columns.count);
   }
@@ -85,14 +86,15 @@ std::string of_batches(const GemmPlan& plan) {
       format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)), plan.window);
 }
 
-std::string of_memory(const GemmPlan& plan) {
-  const GemmBuffers& buffers = plan.buffers;
+std::string of_memory(const Plan& plan) {
+  const Buffers& buffers = plan.buffers;
   const std::uint64_t exchange = sum({buffers.send, buffers.receive});
   return fmt::format(
       "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
       format_size(plan.device_bytes), format_size(plan.problem.device_memory),
       format_size(sum({buffers.accumulators, buffers.lanes})),
-      format_size(product({plan.ring, batch_bytes(buffers)})), format_size(check_bytes(buffers)),
+      format_size(product({plan.ring, batch_bytes(buffers.batch)})),
+      format_size(check_bytes(buffers.check)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
       format_size(sum({plan.problem.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
       plan.box.ranks() < plan.problem.ranks && !plan.idle
@@ -101,32 +103,34 @@ std::string of_memory(const GemmPlan& plan) {
 }
 
 /// What the rank receives from others; nothing with one rank.
-std::string of_messages(const GemmPlan& plan) {
+std::string of_messages(const Plan& plan) {
   struct Kind {
     std::uint64_t bytes;
     std::string_view of;
   };
   std::string text;
-  for (const Kind& kind : std::array<Kind, 3>{{{plan.a_gathered, "of A in all-gathers"},
-                                               {plan.b_gathered, "of B in all-gathers"},
-                                               {plan.exchanged, "of partial sums"}}}) {
+  for (const Kind& kind : std::array<Kind, 3>{{{plan.traffic.a_gathered, "of A in all-gathers"},
+                                               {plan.traffic.b_gathered, "of B in all-gathers"},
+                                               {plan.traffic.exchanged, "of partial sums"}}}) {
     if (kind.bytes == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_size(kind.bytes), kind.of);
   }
   return text;
 }
 
-std::string of_time(const GemmPlan& plan) {
-  std::string parts = fmt::format("computing {}, uploads {}", format_duration(plan.compute_seconds),
-                                  format_duration(plan.upload_seconds));
-  if (plan.gather_seconds > 0) {
-    parts += fmt::format(", all-gathers {}", format_duration(plan.gather_seconds));
+std::string of_time(const Plan& plan) {
+  std::string parts =
+      fmt::format("computing {}, uploads {}", format_duration(plan.prediction.compute_seconds),
+                  format_duration(plan.prediction.upload_seconds));
+  if (plan.prediction.gather_seconds > 0) {
+    parts += fmt::format(", all-gathers {}", format_duration(plan.prediction.gather_seconds));
   }
-  if (plan.exchange_seconds > 0) {
-    parts += fmt::format(", exchange {}", format_duration(plan.exchange_seconds));
+  if (plan.prediction.exchange_seconds > 0) {
+    parts += fmt::format(", exchange {}", format_duration(plan.prediction.exchange_seconds));
   }
-  return fmt::format("predicted: {}, bound by {} ({}, download {})", format_duration(plan.seconds),
-                     plan.bound_by(), parts, format_duration(plan.drain_seconds));
+  return fmt::format("predicted: {}, bound by {} ({}, download {})",
+                     format_duration(plan.prediction.seconds), plan.prediction.bound_by(), parts,
+                     format_duration(plan.prediction.drain_seconds));
 }
 
 }  // namespace
@@ -149,28 +153,29 @@ std::string_view name_of(Decomposition decomposition) {
   return names[static_cast<std::size_t>(decomposition)];
 }
 
-std::vector<std::string> describe(const GemmPlan& plan) {
-  const GemmProblem& problem = plan.problem;
+std::vector<std::string> describe(const Plan& plan) {
+  const Problem& problem = plan.problem;
   std::vector<std::string> lines{
       fmt::format("C: {} x {} in {}, {} x {} tiles of {} x {}{}", problem.m, problem.n,
                   name_of(problem.precision), plan.tile_rows, plan.tile_columns, problem.tile.m,
                   problem.tile.n,
                   problem.symmetric ? ", of which one of each pair is computed" : ""),
       of_k(plan), of_decomposition(plan)};
-  if (plan.alternatives.size() > 1) lines.push_back("considered: " + alternatives(plan));
+  if (plan.decision.alternatives.size() > 1) lines.push_back("considered: " + alternatives(plan));
   lines.push_back(of_the_rank(plan));
-  lines.push_back(fmt::format(
-      "super-tiles: {}, of up to {} x {} tiles ({}, {})", plan.super_tiles(), plan.most_rows,
-      plan.most_columns, passes(plan.row_passes, "row"), passes(plan.column_passes, "column")));
-  if (plan.keeps_b) lines.back() += "; B stays in device memory for all of them";
+  lines.push_back(fmt::format("super-tiles: {}, of up to {} x {} tiles ({}, {})",
+                              plan.super_tiles(), plan.max_rows, plan.max_columns,
+                              passes(plan.cut.row_passes, "row"),
+                              passes(plan.cut.column_passes, "column")));
+  if (plan.cut.keeps_b) lines.back() += "; B stays in device memory for all of them";
   if (!plan.idle) lines.push_back(of_batches(plan));
   lines.push_back(of_memory(plan));
-  if (plan.uploads > 0) {
+  if (plan.traffic.uploads > 0) {
     lines.push_back(fmt::format(
         "uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at least",
-        plan.rank, format_size(plan.uploads),
-        static_cast<double>(plan.uploads) / static_cast<double>(plan.min_uploads),
-        format_size(plan.min_uploads)));
+        plan.rank, format_size(plan.traffic.uploads),
+        static_cast<double>(plan.traffic.uploads) / static_cast<double>(plan.traffic.min_uploads),
+        format_size(plan.traffic.min_uploads)));
   }
   if (const std::string received = of_messages(plan); !received.empty()) {
     lines.push_back("from other ranks: " + received);
@@ -179,4 +184,4 @@ std::vector<std::string> describe(const GemmPlan& plan) {
   return lines;
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

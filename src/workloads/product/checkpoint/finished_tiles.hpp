@@ -1,5 +1,5 @@
-// What a product takes over from an earlier run that was interrupted: finished tiles of C, each a
-// record in a journal and elements in a part file.
+// Finished tiles of C that a product takes over from an interrupted run. Each has a record in a
+// journal, and elements in a part file.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@
 #include "workloads/product/operands.hpp"
 #include "workloads/product/plan/plan.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 
 /// A tile that has passed its check.
 struct FinishedTile {
-  std::uint64_t tile = 0;  ///< row * tile_columns + column, whatever the ranks and super-tiles are
+  std::uint64_t tile = 0;  ///< row * tile_columns + column, independent of ranks and super-tiles
   /// The checksum of its elements, and of its mirror's if it has one: the sum of each element's
   /// bits times its weight.
   std::uint64_t weighted = 0;
@@ -36,7 +36,7 @@ inline constexpr std::size_t tile_record = 6;
 /// `group`: as in io::FinishedPiece.
 io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t> group);
 
-/// Nothing if the record is not one of a tile that has passed its check.
+/// Nothing if the record does not describe a tile that has passed its check.
 std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece);
 
 /// Reads elements of finished tiles from the part files. After a crash of the machine these may
@@ -49,30 +49,29 @@ class CheckpointReader {
   CheckpointReader(const io::Checkpoint& checkpoint, std::uint64_t columns, std::uint64_t element);
 
   /// Reads a rectangle of C from the part file of `run`, its rows `pitch` bytes apart at `out`.
-  /// False if the file cannot give it, or C was not stored.
+  /// False if the file does not have it, or C was not stored.
   bool read(std::size_t run, Range rows, Range columns, std::byte* out, std::size_t pitch) const;
 
  private:
   const io::Checkpoint& checkpoint_;
   std::uint64_t columns_, element_;
-  std::vector<Descriptor> parts_;  // one a run
+  std::vector<Descriptor> parts_;  // one per run
 };
 
-/// Writes to `to` (null: C is not stored) the super-tiles of which `earlier` has every tile, with
-/// `threads` threads, adds these tiles to the journal and takes the super-tiles out of the plan, on
-/// all ranks alike. First rank 0 logs how many tiles these are. Tiles whose elements are not what
-/// their checksum says stay in the plan. Returns this rank's tiles; if C is stored, their norms
-/// come from its elements. Collective; throws AgreedError if they cannot be written.
-std::vector<FinishedTile> take_over(const launch::Session& session, const GemmOperands& operands,
+/// Takes over the super-tiles of which `earlier` has every tile: writes them to `to` (null: C is
+/// not stored) with `threads` threads, adds their tiles to the journal, and removes the super-tiles
+/// from the plan, the same on all ranks. Rank 0 first logs the number of tiles. Tiles whose
+/// elements do not match their checksum stay in the plan. Returns this rank's tiles; if C is
+/// stored, their norms come from its elements. Collective; throws AgreedError if they cannot be
+/// written.
+std::vector<FinishedTile> take_over(const launch::Session& session, const Operands& operands,
                                     const io::Checkpoint& earlier, const io::RangeWriter* to,
-                                    io::Journal& journal, Log& log, unsigned threads,
-                                    GemmPlan& plan);
+                                    io::Journal& journal, Log& log, unsigned threads, Plan& plan);
 
-/// How many tiles of `earlier` a run keeps whose ranks have `plans`, if all are as they were
-/// stored.
-std::uint64_t count_kept(const std::vector<GemmPlan>& plans, const io::Checkpoint& earlier);
+/// The number of tiles of `earlier` that a run with the ranks' `plans` keeps, if none is corrupted.
+std::uint64_t count_kept(const std::vector<Plan>& plans, const io::Checkpoint& earlier);
 
 /// The sentence that says so.
 std::string kept_tiles(std::uint64_t kept, std::uint64_t finished);
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -1,4 +1,4 @@
-#include "workloads/product/engine/tiles.hpp"
+#include "workloads/product/engine/tile_drain.hpp"
 
 #include <fmt/format.h>
 
@@ -9,17 +9,17 @@
 #include "kernels/gemm/panel/variables.hpp"
 #include "kernels/gemm/panel/words.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using device::Memory;
 
-std::size_t row_bytes_of(const GemmPlan& plan) {
+std::size_t row_bytes_of(const Plan& plan) {
   return plan.problem.tile.n * gemm::accumulator_bytes(plan.problem.precision);
 }
 
 /// Of the drain: as wanted, or eight rows of a tile.
-std::size_t slot_bytes_of(const GemmPlan& plan, const pipeline::Ring& staging) {
+std::size_t slot_bytes_of(const Plan& plan, const pipeline::Ring& staging) {
   if (plan.idle) return 0;
   return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
 }
@@ -32,7 +32,7 @@ bool is_zero(ElementType type, const std::byte* row, std::uint64_t index) {
 
 }  // namespace
 
-void GemmVerdict::add(const FinishedTile& tile) {
+void Verdict::add(const FinishedTile& tile) {
   worst = std::max(worst, tile.worst);
   detection_threshold = std::max(detection_threshold, tile.detection_threshold);
   unchecked += tile.unchecked;
@@ -41,7 +41,7 @@ void GemmVerdict::add(const FinishedTile& tile) {
   squares.push_back({tile.tile, tile.squares});
 }
 
-std::uint64_t GemmTiles::host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+std::uint64_t TileDrain::host_bytes(const Operands& operands, const Plan& plan,
                                     const pipeline::Ring& staging) {
   const gemm::Tile& tile = plan.problem.tile;
   const ElementType type = gemm::accumulator_type(operands.precision);
@@ -53,7 +53,7 @@ std::uint64_t GemmTiles::host_bytes(const GemmOperands& operands, const GemmPlan
   return slot_bytes_of(plan, staging) * staging.slots + of_c;
 }
 
-GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, const GemmPlan& plan,
+TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
                      const pipeline::Ring& staging, const io::RangeWriter* to, io::Journal* journal)
     : runtime_(runtime),
       operands_(operands),
@@ -77,17 +77,17 @@ GemmTiles::GemmTiles(runtime::Runtime& runtime, const GemmOperands& operands, co
   row_verdicts_ = {device, Memory::device, plan.problem.streams * plan.problem.tile.m};
   reports_ = {device, Memory::device, tiles_.size()};
   if (operands.c) {
-    c_there_ = {device, Memory::device, tile_bytes_};
-    c_here_ = {device, Memory::pinned, tile_bytes_};
+    c_device_ = {device, Memory::device, tile_bytes_};
+    c_host_ = {device, Memory::pinned, tile_bytes_};
     c_read_ = device.make_event();
     c_added_ = device.make_event();
   }
   if (plan.buffers.mirrors == 0) return;
   mirrors_ = {device, Memory::device, plan.buffers.mirrors};
-  for (std::uint64_t i = 0; i < mirrors_on_their_way; ++i) mirror_stations_.emplace_back(device);
+  for (std::uint64_t i = 0; i < max_mirrors; ++i) mirror_stations_.emplace_back(device);
 }
 
-void GemmTiles::begin(device::Stream& stream, std::uint64_t products) {
+void TileDrain::begin(device::Stream& stream, std::uint64_t products) {
   progress_.emplace("multiplying", static_cast<double>(products), runtime_.session.rank() == 0);
   enqueued_.clear();
   stream.launch(gemm::zero_kernel(), {reports_.data(), reports_.bytes()});
@@ -104,7 +104,7 @@ void GemmTiles::begin(device::Stream& stream, std::uint64_t products) {
   mirrored_ = 0;
 }
 
-void GemmTiles::multiplied(device::Stream& stream, std::uint64_t products) {
+void TileDrain::multiplied(device::Stream& stream, std::uint64_t products) {
   if (runtime_.session.rank() != 0) return;  // which alone shows progress
   if (idle_events_.empty()) idle_events_.push_back(runtime_.device->make_event());
   enqueued_.push_back({std::move(idle_events_.back()), products});
@@ -113,7 +113,7 @@ void GemmTiles::multiplied(device::Stream& stream, std::uint64_t products) {
   report_progress();
 }
 
-void GemmTiles::report_progress() {
+void TileDrain::report_progress() {
   std::uint64_t products = 0;
   while (!enqueued_.empty() && enqueued_.front().computed->reached()) {
     products += enqueued_.front().products;
@@ -123,15 +123,15 @@ void GemmTiles::report_progress() {
   progress_->add(static_cast<double>(products));
 }
 
-void GemmTiles::finish() {
+void TileDrain::finish() {
   drain_.finish([this] { report_progress(); });
   progress_.reset();
 }
 
 // ---------------------------------------------------------------- on the device
 
-void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
-                            GemmTile at, std::byte* data, const Sums& sums, Station& station,
+void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
+                            TileIndex at, std::byte* data, const Sums& sums, Station& station,
                             std::uint64_t products) {
   const gemm::Tile& edges = plan_.problem.tile;
   const std::uint64_t number = plan_.number_of(at);
@@ -158,7 +158,7 @@ void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
     stream.launch(gemm::mirror_kernel(),
                   {data, tile.rows.count, edges.n, static_cast<unsigned>(element_)});
   }
-  stream.launch(gemm::word_sum_kernel(), {data, tile.rows.count * row_bytes_, &report->words});
+  stream.launch(gemm::word_checksum_kernel(), {data, tile.rows.count * row_bytes_, &report->words});
   if (mirrors_leave) mirror(stream, tile, data, report);
   stream.record(*station.finished_);
   drain_.push(*station.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
@@ -172,7 +172,7 @@ void GemmTiles::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
 }
 
 /// Before alpha and beta.
-void GemmTiles::check(device::Stream& stream, unsigned scratch, const Tile& tile,
+void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile,
                       const std::byte* data, const Sums& sums, Report* report) {
   const gemm::CheckTileArgs args{
       .tile = data,
@@ -193,7 +193,7 @@ void GemmTiles::check(device::Stream& stream, unsigned scratch, const Tile& tile
   stream.launch(gemm::verdict_kernel(), args);
 }
 
-void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report) {
+void TileDrain::add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report) {
   const std::uint64_t ld = plan_.problem.tile.n;
   const std::byte* c = nullptr;
   if (operands_.c) {
@@ -201,12 +201,12 @@ void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
     read_c(tile);
     runtime_.session.heartbeat().move();
     const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
-    tile.c_words = gemm::word_sum(c_here_.data(), bytes);
+    tile.c_words = gemm::word_checksum(c_host_.data(), bytes);
     stream.wait(*c_added_);  // perhaps on another stream
-    stream.upload(c_there_.data(), c_here_.data(), bytes);
+    stream.upload(c_device_.data(), c_host_.data(), bytes);
     stream.record(*c_read_);
-    stream.launch(gemm::word_sum_kernel(), {c_there_.data(), bytes, &report->c_words});
-    c = c_there_.data();
+    stream.launch(gemm::word_checksum_kernel(), {c_device_.data(), bytes, &report->c_words});
+    c = c_device_.data();
   }
   stream.launch(gemm::finish_kernel(),
                 {data, operands_.precision, tile.rows.count, tile.columns.count, ld,
@@ -216,7 +216,7 @@ void GemmTiles::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
 
 /// After the check, which is of the products as they were computed. Correlations are the same for
 /// every alpha.
-void GemmTiles::covariance(device::Stream& stream, const Tile& tile, std::byte* data,
+void TileDrain::covariance(device::Stream& stream, const Tile& tile, std::byte* data,
                            const Variables& variables, Report* report) {
   stream.launch(gemm::covariance_kernel(), {.tile = data,
                                             .precision = operands_.precision,
@@ -234,12 +234,12 @@ void GemmTiles::covariance(device::Stream& stream, const Tile& tile, std::byte* 
                                             .threshold = &report->verdict.detection_threshold});
 }
 
-/// Into c_here_, dense, in C's type.
-void GemmTiles::read_c(const Tile& tile) {
+/// Into c_host_, dense, in C's type.
+void TileDrain::read_c(const Tile& tile) {
   const std::uint64_t columns = tile.columns.count, count = tile.rows.count * columns;
   const ElementType type = operands_.c->type();
   if (type == type_) {
-    return operands_.c->read(tile.rows, tile.columns, c_here_.data(), columns * element_);
+    return operands_.c->read(tile.rows, tile.columns, c_host_.data(), columns * element_);
   }
   c_stored_.resize(count * size_of(type));
   operands_.c->read(tile.rows, tile.columns, c_stored_.data(), columns * size_of(type));
@@ -247,26 +247,26 @@ void GemmTiles::read_c(const Tile& tile) {
     using T = typename decltype(of)::type;
     const auto* const from = reinterpret_cast<const T*>(c_stored_.data());
     if (type_ == ElementType::f64) {
-      std::transform(from, from + count, reinterpret_cast<double*>(c_here_.data()),
+      std::transform(from, from + count, reinterpret_cast<double*>(c_host_.data()),
                      [](T x) { return static_cast<double>(x); });
     } else {
-      std::transform(from, from + count, reinterpret_cast<float*>(c_here_.data()),
+      std::transform(from, from + count, reinterpret_cast<float*>(c_host_.data()),
                      [](T x) { return static_cast<float>(x); });
     }
   });
 }
 
 /// Has the tile's mirror leave too.
-void GemmTiles::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
+void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
   const std::uint64_t edge = plan_.problem.tile.n;
-  const std::uint64_t turn = mirrored_++ % mirrors_on_their_way;
+  const std::uint64_t turn = mirrored_++ % max_mirrors;
   Station& station = mirror_stations_[turn];
   std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
   drain_.wait(stream, station.pushed_);
   // All of it, so that what pads its rows is what padded the tile's columns.
   stream.launch(gemm::transpose_kernel(),
                 {data, edge, edge, edge, turned, edge, static_cast<unsigned>(element_)});
-  stream.launch(gemm::word_sum_kernel(),
+  stream.launch(gemm::word_checksum_kernel(),
                 {turned, tile.columns.count * row_bytes_, &report->mirror_words});
   stream.record(*station.finished_);
   station.pushed_ = drain_.push(
@@ -274,7 +274,7 @@ void GemmTiles::mirror(device::Stream& stream, Tile& tile, const std::byte* data
       [this, &tile](Range rows, const std::byte* here) { take_mirror(tile, rows, here); });
 }
 
-void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number, const GemmPanels& panels,
+void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const Panels& panels,
                              const std::uint64_t* unsettled) {
   Group& group = groups_[number];
   const Range batches{number * plan_.own_blocks.count, plan_.own_blocks.count};
@@ -283,7 +283,7 @@ void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number, const
   group.missing = batches.count + (unsettled != nullptr ? 1 : 0);
   stream.record(*group.finished);
   drain_.push(*group.finished,
-              reinterpret_cast<const std::byte*>(panels.sums_there() + batches.first * each),
+              reinterpret_cast<const std::byte*>(panels.device_sums() + batches.first * each),
               batches.count, each * sizeof(std::uint64_t),
               [this, &group, &panels, each](Range some, const std::byte* sums) {
                 std::copy_n(sums, some.count * each * sizeof(std::uint64_t),
@@ -301,7 +301,7 @@ void GemmTiles::finish_group(device::Stream& stream, std::uint64_t number, const
 
 // ---------------------------------------------------------------- on the host, by writers
 
-void GemmTiles::take(Tile& tile, Range rows, const std::byte* data) {
+void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
   const Range of_c{tile.rows.first + rows.first, rows.count};
   if (to_ != nullptr) to_->write(of_c, tile.columns, data, row_bytes_);
   std::uint64_t words = 0, weighted = 0;
@@ -322,14 +322,14 @@ void GemmTiles::take(Tile& tile, Range rows, const std::byte* data) {
   arrived(tile, rows.count);
 }
 
-void GemmTiles::take_mirror(Tile& tile, Range rows, const std::byte* data) {
+void TileDrain::take_mirror(Tile& tile, Range rows, const std::byte* data) {
   to_->write({tile.columns.first + rows.first, rows.count}, tile.rows, data, row_bytes_);
-  tile.mirror_words += gemm::word_sum(data, rows.count * row_bytes_);
+  tile.mirror_words += gemm::word_checksum(data, rows.count * row_bytes_);
   arrived(tile, rows.count);
 }
 
 /// The last of the tile joins its parts: rows are added in their order.
-void GemmTiles::arrived(Tile& tile, std::uint64_t parts) {
+void TileDrain::arrived(Tile& tile, std::uint64_t parts) {
   if ((tile.missing -= parts) > 0) return;
   tile.squares = std::accumulate(tile.row_squares.begin(), tile.row_squares.end(), 0.0) *
                  (tile.mirrored ? 2 : 1);
@@ -340,7 +340,7 @@ void GemmTiles::arrived(Tile& tile, std::uint64_t parts) {
 }
 
 /// A group whose tiles are computed again is not finished.
-void GemmTiles::arrived(Group& group, const GemmPanels& panels, std::uint64_t parts) {
+void TileDrain::arrived(Group& group, const Panels& panels, std::uint64_t parts) {
   if ((group.missing -= parts) > 0) return;
   const auto number = static_cast<std::uint64_t>(&group - groups_.data());
   const std::uint64_t blocks = plan_.own_blocks.count;
@@ -350,7 +350,7 @@ void GemmTiles::arrived(Group& group, const GemmPanels& panels, std::uint64_t pa
   }
 }
 
-FinishedTile GemmTiles::finished(const Tile& tile) const {
+FinishedTile TileDrain::finished(const Tile& tile) const {
   return {.tile = tile.number,
           .weighted = tile.weighted,
           .squares = tile.squares,
@@ -362,7 +362,7 @@ FinishedTile GemmTiles::finished(const Tile& tile) const {
 
 // ---------------------------------------------------------------- whether it is right
 
-std::string GemmTiles::failure(const Tile& tile) const {
+std::string TileDrain::failure(const Tile& tile) const {
   const gemm::TileVerdict& verdict = tile.report.verdict;
   const auto last = [](Range range) { return range.end() - 1; };
   if (verdict.failures > 0) {
@@ -386,8 +386,8 @@ std::string GemmTiles::failure(const Tile& tile) const {
                      rows.first, last(rows));
 }
 
-GemmVerdict GemmTiles::verdict() const {
-  GemmVerdict verdict;
+Verdict TileDrain::verdict() const {
+  Verdict verdict;
   const auto fail = [&](const std::string& failure) {
     if (verdict.failure.empty()) verdict.failure = failure;
   };
@@ -400,7 +400,7 @@ GemmVerdict GemmTiles::verdict() const {
   return verdict;
 }
 
-std::uint64_t GemmTiles::checksum() const {
+std::uint64_t TileDrain::checksum() const {
   std::uint64_t sum = 0;
   for (const Tile& tile : tiles_) {
     if (tile.present) sum += tile.weighted;
@@ -408,4 +408,4 @@ std::uint64_t GemmTiles::checksum() const {
   return sum;
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

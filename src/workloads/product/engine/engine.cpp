@@ -1,4 +1,4 @@
-#include "workloads/product/engine/product.hpp"
+#include "workloads/product/engine/engine.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/memory/memory.hpp"
 
-namespace shardstream::workloads {
+namespace shardstream::workloads::product {
 namespace {
 
 using device::Memory;
@@ -20,7 +20,7 @@ std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
 }
 
 /// Collective. None where there is one layer.
-std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const GemmPlan& plan) {
+std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Plan& plan) {
   const Box& box = plan.box;
   if (box.depth == 1) return nullptr;
   const std::uint64_t idle_ones = box.layer(), own = plan.row * box.columns + plan.column;
@@ -28,9 +28,9 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Gem
 }
 
 /// Host memory of the tiles and of decoding, without the panels'.
-std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& plan,
+std::uint64_t other_host_bytes(const Operands& operands, const Plan& plan,
                                const pipeline::Ring& staging) {
-  std::uint64_t bytes = GemmTiles::host_bytes(operands, plan, staging);
+  std::uint64_t bytes = TileDrain::host_bytes(operands, plan, staging);
   for (const auto* const matrix : {&operands.a, &operands.b, &operands.c}) {
     if (!*matrix) continue;
     if (const auto decoding = (*matrix)->decoding()) bytes += decoding->host_bytes(staging.readers);
@@ -40,9 +40,9 @@ std::uint64_t other_host_bytes(const GemmOperands& operands, const GemmPlan& pla
 
 }  // namespace
 
-GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands, GemmPlan plan,
-                         const gemm::MultiplyPlan& library, const pipeline::Ring& staging,
-                         const io::RangeWriter* to, io::Journal* journal)
+Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
+               const gemm::MultiplyPlan& library, const pipeline::Ring& staging,
+               const io::RangeWriter* to, io::Journal* journal)
     : runtime_(runtime),
       operands_(operands),
       plan_(std::move(plan)),
@@ -58,28 +58,29 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
       ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()),
       streams_(*runtime.device, plan_.problem.streams) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
-    const GemmSuperTile extent = plan_.super_tile(number);
-    SuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};
-    if (plan_.keeps_b && number > 0) {
+    const SuperTile extent = plan_.super_tile(number);
+    PlacedSuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};
+    if (plan_.cut.keeps_b && number > 0) {
       made.first = super_tiles_.back().first + super_tiles_.back().tiles.size();
     }
-    for (const GemmTile tile : made.tiles) {
+    for (const TileIndex tile : made.tiles) {
       made.at.push_back({tile.row - extent.rows.first, tile.column - extent.columns.first});
     }
     super_tiles_.push_back(std::move(made));
   }
   device::Device& device = *runtime.device;
-  const GemmBuffers& buffers = plan_.buffers;
+  const Buffers& buffers = plan_.buffers;
   accumulators_ = {device, Memory::device, buffers.accumulators};
   lanes_ = {device, Memory::device, buffers.lanes};
   for (std::uint64_t i = 0; i < plan_.held_tiles; ++i) stations_.emplace_back(device);
   constexpr std::size_t size = sizeof(double);
-  check_apart_ = (buffers.z + buffers.row_squares + buffers.column_squares) / size;
-  check_ = {device, Memory::device, plan_.check_slices * check_apart_};
+  check_pitch_ =
+      (buffers.check.z + buffers.check.row_squares + buffers.check.column_squares) / size;
+  check_ = {device, Memory::device, plan_.check_slices * check_pitch_};
   z_ = check_.data();
-  row_squares_ = z_ + buffers.z / size;
-  column_squares_ = row_squares_ + buffers.row_squares / size;
-  checks_ = {device, Memory::device, buffers.gathered_z / size};
+  row_squares_ = z_ + buffers.check.z / size;
+  column_squares_ = row_squares_ + buffers.check.row_squares / size;
+  checks_ = {device, Memory::device, buffers.check.gathered_z / size};
   send_ = {device, Memory::device, buffers.send};
   receive_ = {device, Memory::device, buffers.receive};
   computed_ = device.make_event();
@@ -88,17 +89,18 @@ GemmProduct::GemmProduct(runtime::Runtime& runtime, const GemmOperands& operands
   received_ = device.make_event();
 }
 
-void GemmProduct::normalize(const Normalization& normalization) {
+void Engine::normalize(const Normalization& normalization) {
   panels_.normalize(ring_.compute(), normalization);
   final_ = normalization.final;
 }
 
-void GemmProduct::run() {
+void Engine::run() {
   device::Stream& stream = ring_.compute();
   waiting_ = {};
   swept_.tiles = 0;
   std::uint64_t products = 0;  // of blocks of K, tile by tile
-  for (const SuperTile& each : super_tiles_) products += each.tiles.size() * plan_.own_blocks.count;
+  for (const PlacedSuperTile& each : super_tiles_)
+    products += each.tiles.size() * plan_.own_blocks.count;
   tiles_.begin(stream, products);
   variables_.begin(stream, final_);
   panels_.begin(stream);
@@ -121,7 +123,7 @@ void GemmProduct::run() {
 }
 
 /// The window's batches may be computed with the last one.
-std::uint64_t GemmProduct::last_use(std::uint64_t batch) const {
+std::uint64_t Engine::last_use(std::uint64_t batch) const {
   const std::uint64_t blocks = plan_.own_blocks.count, place = batch % blocks;
   return place + plan_.window < blocks ? batch : batch - place + blocks - 1;
 }
@@ -130,7 +132,7 @@ std::uint64_t GemmProduct::last_use(std::uint64_t batch) const {
 /// tile, so that tiles leave while others are computed. While the device has nothing else to do
 /// some of them are taken by multiply_meanwhile(), or, where it will not be called while the next
 /// batch is gathered, at once.
-void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
+void Engine::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);
   ++waiting_.count;
@@ -152,7 +154,7 @@ void GemmProduct::compute(device::Stream& stream, std::uint64_t number) {
 }
 
 /// All that wait, block by block.
-void GemmProduct::multiply_present(device::Stream& stream) {
+void Engine::multiply_present(device::Stream& stream) {
   while (swept_.tiles > 0) sweep(stream);
   std::uint64_t products = 0;
   streams_.fork(stream);
@@ -167,7 +169,7 @@ void GemmProduct::multiply_present(device::Stream& stream) {
 
 /// While a batch of the window is not there yet: whenever the device has nothing else to do, some
 /// tiles get the products of those that wait, so that they lack the last batches alone.
-bool GemmProduct::multiply_meanwhile() {
+bool Engine::multiply_meanwhile() {
   tiles_.report_progress();
   if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;
   if (!computed_before_->reached()) return true;  // one step is always behind the one at work
@@ -181,7 +183,7 @@ bool GemmProduct::multiply_meanwhile() {
 
 /// The next tiles, those of one launch on each stream, get the products of all batches that waited
 /// when the sweep began.
-void GemmProduct::sweep(device::Stream& stream) {
+void Engine::sweep(device::Stream& stream) {
   const std::uint64_t tiles = tiles_of(waiting_.first), step = streams_.count() * together_;
   if (swept_.tiles == 0) swept_.end = waiting_.end();
   std::uint64_t products = 0;
@@ -199,14 +201,14 @@ void GemmProduct::sweep(device::Stream& stream) {
   swept_.tiles = 0;
 }
 
-void GemmProduct::record_computed(device::Stream& stream) {
+void Engine::record_computed(device::Stream& stream) {
   std::swap(computed_, computed_before_);
   stream.record(*computed_);
 }
 
 /// Those that wait, of which the last one is the super-tile's, tile by tile, and the tiles leave.
 /// One stream checks its tile while the other one multiplies.
-void GemmProduct::finish_super_tile(device::Stream& stream) {
+void Engine::finish_super_tile(device::Stream& stream) {
   const std::uint64_t end = waiting_.end(), super_number = plan_.batch(end - 1).super_tile;
   const std::uint64_t tiles = tiles_of(end - 1);
   streams_.fork(stream);
@@ -225,26 +227,26 @@ void GemmProduct::finish_super_tile(device::Stream& stream) {
 }
 
 /// What the check compares C with.
-void GemmProduct::add_products(device::Stream& stream, std::uint64_t number) {
+void Engine::add_products(device::Stream& stream, std::uint64_t number) {
   const auto [super_number, block] = plan_.batch(number);
-  const GemmSuperTile& extent = super_tiles_[super_number].extent;
+  const SuperTile& extent = super_tiles_[super_number].extent;
   const gemm::Tile& tile = plan_.problem.tile;
-  const GemmPanels::Batch& panels = panels_.batch(number);
+  const Panels::Batch& panels = panels_.batch(number);
   if (super_tiles_[super_number].tiles.empty()) return;
   variables_.add(stream, number, panels);
   stream.launch(gemm::add_products_kernel(),
                 {panels.a, operands_.precision, extent.rows.count * tile.m, panels.k, panels.a_ld,
                  panels.y, extent.columns.count, z_, row_squares_, column_squares_,
-                 block == plan_.own_blocks.first, plan_.check_slices, check_apart_});
+                 block == plan_.own_blocks.first, plan_.check_slices, check_pitch_});
 }
 
 /// Adds the slices of the current super-tile into the first one. Runs after its last
 /// add_products().
-void GemmProduct::join_slices(device::Stream& stream) {
+void Engine::join_slices(device::Stream& stream) {
   if (tiles_of(waiting_.end() - 1) == 0) return;
   double* const sums = check_.data();
   for (std::uint64_t half = plan_.check_slices / 2; half > 0; half /= 2) {
-    const std::uint64_t count = half * check_apart_;
+    const std::uint64_t count = half * check_pitch_;
     stream.launch(gemm::add_kernel(), {sums, sums + count, sums, gemm::Precision::fp64, count});
   }
 }
@@ -252,11 +254,11 @@ void GemmProduct::join_slices(device::Stream& stream) {
 /// Some of the super-tile's tiles get the products of the batch, each on its stream: in its first
 /// batch once what stood in their place has left, and where a segment of K ends their sums are
 /// folded. On one stream, where nothing has to leave, all of them in one launch.
-void GemmProduct::multiply(std::uint64_t number, Range tiles) {
+void Engine::multiply(std::uint64_t number, Range tiles) {
   const auto [super_number, block] = plan_.batch(number);
-  const GemmPanels::Batch& panels = panels_.batch(number);
-  const SuperTile& all = super_tiles_[super_number];
-  const GemmStep step = plan_.step(block);
+  const Panels::Batch& panels = panels_.batch(number);
+  const PlacedSuperTile& all = super_tiles_[super_number];
+  const BlockStep step = plan_.step(block);
   const bool begins = block == plan_.own_blocks.first;
   const std::uint64_t at_once = begins || streams_.count() > 1 ? together_ : tiles.count;
   const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
@@ -290,8 +292,8 @@ void GemmProduct::multiply(std::uint64_t number, Range tiles) {
 
 /// The sums of the tiles' lanes become their accumulators: the upper half of the lanes is added to
 /// the lower half until one is left.
-void GemmProduct::join_lanes(device::Stream& stream, const SuperTile& of, std::uint64_t level,
-                             Range tiles) {
+void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::uint64_t level,
+                        Range tiles) {
   const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
   for (std::uint64_t i = tiles.first; i < tiles.end(); ++i) {
     std::byte* const sums = target(of, level, i);
@@ -305,9 +307,9 @@ void GemmProduct::join_lanes(device::Stream& stream, const SuperTile& of, std::u
 
 /// Behind all the tile's products, with scratch memory that the stream has for itself. The last
 /// `products` of them have not been given to multiplied().
-void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
-                              std::uint64_t index, std::uint64_t products) {
-  const SuperTile& all = super_tiles_[super_tile];
+void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
+                         std::uint64_t index, std::uint64_t products) {
+  const PlacedSuperTile& all = super_tiles_[super_tile];
   const auto [row, column] = all.at[index];
   const std::uint64_t across = all.extent.columns.count, edge = plan_.problem.tile.m;
   const std::uint64_t place = all.first + index;
@@ -325,7 +327,7 @@ void GemmProduct::finish_tile(device::Stream& stream, unsigned scratch, std::uin
 /// All collectives go to the stream that the gathers of panels go to, since ranks belong to several
 /// communicators. So the next super-tile's gathers come behind this.
 template <class Call>
-void GemmProduct::among_layers(device::Stream& stream, const Call& call) {
+void Engine::among_layers(device::Stream& stream, const Call& call) {
   device::Stream& collectives = ring_.arrivals();
   stream.record(*given_);
   collectives.wait(*given_);
@@ -335,8 +337,8 @@ void GemmProduct::among_layers(device::Stream& stream, const Call& call) {
 }
 
 /// The sums of all layers, added in their order.
-void GemmProduct::gather_check(device::Stream& stream) {
-  const std::uint64_t count = check_apart_;
+void Engine::gather_check(device::Stream& stream) {
+  const std::uint64_t count = check_pitch_;
   among_layers(stream, [&](device::Stream& on) {
     layers_->all_gather(on, check_.data(), checks_.data(), count * sizeof(double));
     variables_.gather(on, *layers_);
@@ -351,8 +353,8 @@ void GemmProduct::gather_check(device::Stream& stream) {
 
 /// Tiles go to their owners, which fold all layers' nodes of them. Where this rank has no tiles
 /// those that it would exchange with have none either.
-void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
-  const SuperTile& super_tile = super_tiles_[super_number];
+void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
+  const PlacedSuperTile& super_tile = super_tiles_[super_number];
   const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
   if (super_tile.tiles.empty()) return;
   gather_check(stream);
@@ -367,9 +369,9 @@ void GemmProduct::exchange(device::Stream& stream, std::uint64_t super_number) {
 }
 
 /// Some rows of tiles `first` and so on, one for each layer.
-void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_tile,
-                                std::uint64_t first, Range rows) {
-  const std::uint64_t nodes = plan_.most_nodes;
+void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_tile,
+                           std::uint64_t first, Range rows) {
+  const std::uint64_t nodes = plan_.max_nodes;
   const std::size_t bytes = rows.count * row_bytes_, offset = rows.first * row_bytes_;
   const auto place = [&](const device::Buffer<std::byte>& buffer, std::uint64_t layer,
                          std::uint64_t node) {
@@ -386,8 +388,8 @@ void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_t
     layers_->all_to_all(on, send_.data(), receive_.data(), nodes * bytes);
   });
   if (plan_.layer >= there) return;
-  const std::vector<GemmAdd> fold = plan_.fold();
-  for (const GemmAdd& add : fold) {
+  const std::vector<FoldAddition> fold = plan_.fold();
+  for (const FoldAddition& add : fold) {
     const bool root = &add == &fold.back();
     std::byte* const left = place(receive_, add.left_layer, add.left_node);
     stream.launch(gemm::add_kernel(), {left, place(receive_, add.right_layer, add.right_node),
@@ -396,4 +398,4 @@ void GemmProduct::exchange_rows(device::Stream& stream, const SuperTile& super_t
   }
 }
 
-}  // namespace shardstream::workloads
+}  // namespace shardstream::workloads::product

@@ -1,0 +1,210 @@
+#include "workloads/product/plan/cuts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "kernels/gemm/multiply/factor.hpp"
+
+namespace shardstream::workloads::product {
+namespace {
+
+Range within(Range of, std::uint64_t part, std::uint64_t parts) {
+  Range own = share(of.count, part, parts);
+  own.first += of.first;
+  return own;
+}
+
+/// Those of a row pass.
+Range rows_within(Range of, const Cut& cut, std::uint64_t pass) {
+  if (cut.first_rows == 0) return within(of, pass, cut.row_passes);
+  const std::uint64_t first = of.count * cut.first_rows / cut.first_of;
+  if (pass == 0) return {of.first, first};
+  return within({of.first + first, of.count - first}, pass - 1, cut.row_passes - 1);
+}
+
+/// Cuts that keep B: the first row pass computes while most is uploaded, the others' tiles leave
+/// while the next one's panels come.
+void add_keeping(std::vector<Cut>& cuts, const Shape& shape) {
+  constexpr std::uint64_t max_parts = 4, max_firsts = 16;
+  const std::uint64_t rows = shape.max_rows, firsts = std::min(rows, max_firsts);
+  if (shape.problem.symmetric || shape.box.depth > 1 || gemm::splits(shape.problem.precision)) {
+    return;
+  }
+  for (std::uint64_t first = 1; first < firsts; ++first) {
+    const std::uint64_t rest = rows - rows * first / firsts;
+    for (const std::uint64_t parts : numbers_of_parts(rest)) {
+      if (parts > max_parts) break;
+      cuts.push_back({parts + 1, 1, first, firsts, true});
+    }
+  }
+}
+
+/// The smallest range that has both.
+Range hull(Range a, Range b) {
+  if (a.count == 0 || b.count == 0) return a.count == 0 ? b : a;
+  const std::uint64_t first = std::min(a.first, b.first);
+  return {first, std::max(a.end(), b.end()) - first};
+}
+
+struct PartSize {
+  std::uint64_t size, parts;
+};
+
+/// The two sizes that the parts of `count` have, and how many parts have each.
+std::array<PartSize, 2> sizes_of(std::uint64_t count, std::uint64_t parts) {
+  return {{{count / parts + 1, count % parts}, {count / parts, parts - count % parts}}};
+}
+
+/// Takes one rank's super-tile into what the ranks have at most.
+void widen(Pass& pass, const Shape& shape, const SuperTile& tiles) {
+  const std::uint64_t count = count_tiles(shape, tiles);
+  const bool mirrored = shape.problem.symmetric && shape.problem.stores_c;
+  const std::uint64_t diagonal = intersection(tiles.rows, tiles.columns).count;
+  pass.rows = std::max(pass.rows, tiles.rows.count);
+  pass.columns = std::max(pass.columns, tiles.columns.count);
+  pass.tiles = std::max(pass.tiles, count);
+  pass.drained = std::max(pass.drained, mirrored ? 2 * count - diagonal : count);
+  std::uint64_t& rows =
+      shape.a_from_b(tiles.rows, tiles.columns) ? pass.transposed_rows : pass.uploaded_rows;
+  rows = std::max(rows, tiles.rows.count);
+}
+
+}  // namespace
+
+std::vector<Cut> cuts_of(const Shape& shape) {
+  std::vector<Cut> cuts;
+  const std::vector<std::uint64_t> column_passes = numbers_of_parts(shape.max_columns);
+  for (const std::uint64_t row_passes : numbers_of_parts(shape.max_rows)) {
+    for (const std::uint64_t each : column_passes) cuts.push_back({row_passes, each});
+  }
+  std::ranges::stable_sort(cuts, {}, &Cut::passes);
+  add_keeping(cuts, shape);
+  return cuts;
+}
+
+SuperTile super_tile_of(const Shape& shape, const Cut& cut, std::uint64_t pass, std::uint64_t row,
+                        std::uint64_t column) {
+  const std::uint64_t row_pass = pass / cut.column_passes, column_pass = pass % cut.column_passes;
+  const auto rows_of = [&](std::uint64_t grid_row) {
+    return rows_within(shape.rows_of(grid_row), cut, row_pass);
+  };
+  SuperTile tiles{rows_of(row), within(shape.columns_of(column), column_pass, cut.column_passes)};
+  if (!shape.problem.symmetric) return tiles;
+  Range needed;
+  for (std::uint64_t each = 0; each < shape.box.rows; ++each) {
+    const Range rows = rows_of(each);
+    if (rows.count == 0) continue;
+    // All rows' columns together are one range around the end: from the first row's first to the
+    // last row's last.
+    const auto last = shape.computed(rows.end() - 1);
+    const std::uint64_t end = last[0].count > 0 ? shape.tile_columns : last[1].end();
+    needed = hull(needed, intersection({rows.first, end - rows.first}, tiles.columns));
+    needed = hull(needed, intersection(last[0], tiles.columns));
+  }
+  tiles.columns = needed;
+  return tiles;
+}
+
+std::vector<std::uint64_t> passes_with_tiles(const Shape& shape, const Cut& cut) {
+  std::vector<std::uint64_t> passes(cut.passes());
+  std::iota(passes.begin(), passes.end(), std::uint64_t{0});
+  if (!shape.problem.symmetric) return passes;
+  std::erase_if(passes, [&](std::uint64_t pass) {
+    for (std::uint64_t column = 0; column < shape.box.columns; ++column) {
+      if (super_tile_of(shape, cut, pass, 0, column).columns.count > 0) return false;
+    }
+    return true;
+  });
+  return passes;
+}
+
+std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
+  std::vector<Pass> passes;
+  if (cut.keeps_b) {
+    for (std::uint64_t pass = 0; pass < cut.row_passes; ++pass) {
+      // Rank 0, with the most of all rows, has the most of every pass, or another one a row more.
+      const std::uint64_t rows = rows_within({0, shape.max_rows}, cut, pass).count;
+      const std::uint64_t tiles = product({rows, shape.max_columns});
+      passes.push_back({.rows = rows,
+                        .columns = shape.max_columns,
+                        .tiles = tiles,
+                        .drained = tiles,
+                        .uploaded_rows = rows,
+                        .has_b = pass > 0});
+    }
+    return passes;
+  }
+  if (!shape.problem.symmetric) {  // rank 0 has the most of everything
+    for (const PartSize rows : sizes_of(shape.max_rows, cut.row_passes)) {
+      for (const PartSize columns : sizes_of(shape.max_columns, cut.column_passes)) {
+        const std::uint64_t tiles = rows.size * columns.size, count = rows.parts * columns.parts;
+        if (count == 0) continue;
+        passes.push_back({.rows = rows.size,
+                          .columns = columns.size,
+                          .tiles = tiles,
+                          .drained = tiles,
+                          .uploaded_rows = rows.size,
+                          .count = count});
+      }
+    }
+    return passes;
+  }
+  for (const std::uint64_t number : passes_with_tiles(shape, cut)) {
+    Pass pass;
+    for (std::uint64_t row = 0; row < shape.box.rows; ++row) {
+      for (std::uint64_t column = 0; column < shape.box.columns; ++column) {
+        widen(pass, shape, super_tile_of(shape, cut, number, row, column));
+      }
+    }
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+std::uint64_t count_tiles(const Shape& shape, const SuperTile& tiles) {
+  if (!shape.problem.symmetric) return product({tiles.rows.count, tiles.columns.count});
+  std::uint64_t count = 0;
+  for (std::uint64_t row = tiles.rows.first; row < tiles.rows.end(); ++row) {
+    for (const Range columns : shape.computed(row)) {
+      count += intersection(columns, tiles.columns).count;
+    }
+  }
+  return count;
+}
+
+std::uint64_t work_of(const Shape& shape, const Cut& cut) {
+  if (!shape.problem.symmetric) return 1;
+  const Box& box = shape.box;
+  return sum({product({shape.tile_rows, cut.column_passes, box.columns}),
+              product({cut.passes(), box.rows, box.rows, box.columns})});
+}
+
+Extents extents_of(const Cut& cut, const std::vector<Pass>& passes) {
+  Extents extents;
+  extents.keeps_b = cut.keeps_b;
+  for (const Pass& pass : passes) {
+    extents.rows = std::max(extents.rows, pass.rows);
+    extents.columns = std::max(extents.columns, pass.columns);
+    extents.tiles = std::max(extents.tiles, pass.tiles);
+    extents.uploaded_rows = std::max(extents.uploaded_rows, pass.uploaded_rows);
+    extents.transposed_rows = std::max(extents.transposed_rows, pass.transposed_rows);
+    extents.super_tiles += pass.count;
+    extents.held_tiles = cut.keeps_b ? extents.held_tiles + pass.tiles : extents.tiles;
+  }
+  return extents;
+}
+
+Extents min_extents(const Shape& shape, const Cut& cut) {
+  if (!shape.problem.symmetric) return extents_of(cut, passes_of(shape, cut));
+  const std::uint64_t all = product({shape.tile_rows, shape.tile_rows + 1}) / 2;
+  const std::uint64_t ranks = shape.box.rows * shape.box.columns;
+  const std::uint64_t tiles = ceil_div(all, product({cut.passes(), ranks}));
+  return {.rows = ceil_div(shape.max_rows, cut.row_passes),
+          .columns = 1,
+          .tiles = tiles,
+          .super_tiles = 1,
+          .held_tiles = tiles};
+}
+
+}  // namespace shardstream::workloads::product
