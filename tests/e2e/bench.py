@@ -18,7 +18,6 @@ HOST = ["--device.backend", "host"]
 QUICK = ["--quick", "--measure.repeat", 6, *HOST]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples/bench.h5"
 TWO_GPUS = EXAMPLE.with_name("bench-two.h5")
-FEED = EXAMPLE.with_name("bench-feed.h5")
 V100 = ["--bandwidth.clock", 877, "--bandwidth.width", 4096]
 SMALL = ["--reduction.count", "2^20", "--reduction-order.count", "2^20", "--feed.size", "16MiB"]
 ON_HOST = {"reduction", "reduction-order", "feed"}  # without options of their own
@@ -387,7 +386,7 @@ def figures_of(results):
 def test_report_of_the_examples():
     """Every experiment that was measured has its table and its figures; of all, one file has it."""
     found = set()
-    for example in (EXAMPLE, TWO_GPUS, FEED):
+    for example in (EXAMPLE, TWO_GPUS):
         with h5py.File(example) as file:
             index = file["bench/experiments"][...]
             measured = [row["experiment"].decode() for row in index if row["state"] == b"measured"]
