@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,14 +15,13 @@
 #include "core/units.hpp"
 #include "kernels/gemm/grid.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
-#include "measure/sample.hpp"
+#include "kernels/gemm/multiply/multiply.hpp"
 #include "pipeline/options.hpp"
 #include "workloads/product/checkpoint/finished_tiles.hpp"
-#include "workloads/product/engine/engine.hpp"
-#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/engine/panels.hpp"
+#include "workloads/product/engine/variable_sums.hpp"
 #include "workloads/product/limits.hpp"
 #include "workloads/product/plan/plan.hpp"
-#include "workloads/product/report.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -99,50 +97,6 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
 /// To be raised when tiles that an earlier version of the program has finished would now have other
 /// bits, which nothing else in the fingerprint tells.
 constexpr int arithmetic_version = 2;
-
-void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
-  if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
-    throw UsageError(
-        fmt::format("this program was built without a CBLAS, so that {} needs GPUs: install "
-                    "OpenBLAS and build again, or pass --device.backend cuda",
-                    name));
-  }
-  const auto mode = pipeline::mode(runtime.options);
-  if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
-    throw UsageError(
-        fmt::format("{} takes matrices from where they are or from ordinary memory: pass "
-                    "--pipeline.mode stream or pageable, not {}",
-                    name, runtime.options.text("pipeline.mode")));
-  }
-}
-
-/// Says what this process will read. Of A its own rows, of B all, since each block has a part.
-void prepare(const Operands& operands, const Plan& plan) {
-  const gemm::Tile& tile = plan.problem.tile;
-  Range own = elements_of(plan.rows, tile.m, operands.m);
-  if (own.count == 0) own.first = 0;
-  operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
-  operands.b->prepare({0, operands.b->rows()});
-}
-
-/// With smaller slots for a small product: its first upload waits for its first pieces, all of
-/// which are read at once, and its end for the last ones to be written.
-pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const Problem& problem) {
-  if (!options.is_auto("pipeline.slot")) return ring;
-  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
-  const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks;
-  const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
-    return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
-  };
-  const std::uint64_t a = saturating_product(problem.m, problem.a.element_bytes);
-  const std::uint64_t b = saturating_product(problem.n, problem.b.element_bytes);
-  const std::uint64_t column = problem.symmetric ? b : std::max(a, a + b);
-  ring.slot_bytes = slot(saturating_product(column, problem.k), ring.slot_bytes);
-  ring.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
-                                                  gemm::accumulator_bytes(problem.precision)),
-                               ring.drain_slot_bytes);
-  return ring;
-}
 
 /// product.box.
 std::optional<Box> box_of(const Options& options) {
@@ -375,113 +329,6 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
                            {"blocks of K", fmt::format("{}", plan.blocks)},
                            {"arithmetic", fmt::format("version {}", arithmetic_version)}});
   return made;
-}
-
-Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-            const Sinks& sinks) {
-  const io::RangeWriter* const to = sinks.matrix;
-  const Resume& resume = *sinks.resume;
-  const launch::Session& session = runtime.session;
-  const Backend backend = runtime.resources.backend();
-  session.collectively([&] { reject_modes(runtime, name); });
-  const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
-  const auto min_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
-  const auto rank = static_cast<std::uint64_t>(session.rank());
-  Problem problem;
-  // What never fits is refused before anything is measured.
-  session.collectively([&] {
-    problem = problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
-                         min_limit, backend);
-    (void)make_plan(problem, {1, 1, 1, 1}, rank);
-  });
-  const pipeline::Ring ring =
-      pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
-  Limits limits = measure_limits(runtime, operands, problem.tile, ring, limit);
-  const pipeline::Ring staging = fitted(ring, runtime.options, problem);
-  const Rates rates = planning_rates(runtime, operands, limits);
-  Plan plan;
-  std::unique_ptr<gemm::MultiplyPlan> library;
-  session.collectively([&] {
-    plan = make_plan(problem, rates, rank);
-    prepare(operands, plan);
-    library = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
-  });
-
-  if (const std::string idle = idle_ranks(plan); !idle.empty() && session.rank() == 0) {
-    runtime.log.warn(idle);
-  }
-
-  // A study of repetitions has nothing to resume from.
-  const bool once = measure::sampling(runtime.options).is_single();
-  const io::Checkpoint* const earlier = once ? resume.earlier : nullptr;
-  std::vector<FinishedTile> taken;
-  if (once) {
-    io::Fingerprint print = fingerprint(operands, runtime.options, name, plan);
-    print.emplace_back(of_machine[0], runtime.device->info().name);
-    print.emplace_back(of_machine[1], library->algorithm());
-    for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
-    session.collectively([&] {
-      resume.journal->begin(std::move(print), earlier,
-                            {plan.numbered_tiles(), plan.super_tiles(), tile_record});
-    });
-  } else if (resume.earlier != nullptr && session.rank() == 0) {
-    runtime.log.warn(
-        "an interrupted run has left a checkpoint, but a run that repeats starts over");
-  }
-  if (earlier != nullptr) {
-    const auto span = runtime.recorder.phase("resume", measure::Kind::useful);
-    taken = take_over(session, operands, *earlier, to, *resume.journal, runtime.log,
-                      staging.readers, plan);
-    resume.taken_over();
-  }
-
-  std::optional<Engine> product;
-  std::optional<Normalizer> normalizer;
-  if (plan.super_tiles() > 0) {
-    const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
-    session.collectively([&] {
-      product.emplace(runtime, operands, plan, *library, staging, to,
-                      once ? resume.journal : nullptr);
-    });
-    if (operands.normalizes()) normalizer.emplace(runtime, operands, staging.readers);
-  }
-  const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
-  if (product) {
-    const auto span = runtime.recorder.phase("load", measure::Kind::useful);
-    product->load();
-    if (normalizer && held) normalizer->load();
-  }
-  const std::uint64_t uploaded = product ? product->uploaded() : 0;
-  Outcome outcome;
-  std::optional<std::uint64_t> checksum;
-  bool repeatable = true;
-  const auto work = [&](bool timed) {
-    const auto span =
-        runtime.recorder.phase(timed ? "stream" : "warm-up", measure::Kind::useful, uploaded);
-    if (!product) return;
-    normalizer ? normalizer->run(*product) : product->run();
-    repeatable = repeatable && (!checksum || *checksum == product->checksum());
-    checksum = product->checksum();
-  };
-  outcome.samples =
-      measure::sample(session, measure::sampling(runtime.options), work, &runtime.recorder);
-  RankRecord ran{.computed = product.has_value(),
-                 .min_uploads = std::min(uploaded, plan.traffic.min_uploads),
-                 // Where all was taken over there are no slots: those that were asked for.
-                 .slot_bytes = product ? product->slot_bytes() : staging.slot_bytes,
-                 .second_pass_variables = normalizer ? normalizer->renormalized() : 0,
-                 .resumed = earlier != nullptr,
-                 .taken = std::move(taken)};
-  Agreed agreed;
-  {
-    const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
-    Verdict verdict = product ? product->verdict() : Verdict{};
-    for (const FinishedTile& tile : ran.taken) verdict.add(tile);
-    agreed = agree(session, plan, verdict, repeatable);
-  }
-  conclude(runtime, operands, name, plan, staging, std::move(limits), to != nullptr, ran, agreed,
-           outcome);
-  return outcome;
 }
 
 std::unique_ptr<Task> open_task(std::string_view name, const Options& options, Operands operands) {

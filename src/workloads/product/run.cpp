@@ -1,0 +1,225 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/shard.hpp"
+#include "kernels/gemm/grid.hpp"
+#include "measure/sample.hpp"
+#include "pipeline/options.hpp"
+#include "workloads/product/checkpoint/finished_tiles.hpp"
+#include "workloads/product/engine/engine.hpp"
+#include "workloads/product/engine/normalizer.hpp"
+#include "workloads/product/limits.hpp"
+#include "workloads/product/plan/plan.hpp"
+#include "workloads/product/product.hpp"
+#include "workloads/product/report.hpp"
+
+namespace shardstream::workloads::product {
+namespace {
+
+void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
+  if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
+    throw UsageError(
+        fmt::format("this program was built without a CBLAS, so that {} needs GPUs: install "
+                    "OpenBLAS and build again, or pass --device.backend cuda",
+                    name));
+  }
+  const auto mode = pipeline::mode(runtime.options);
+  if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
+    throw UsageError(
+        fmt::format("{} takes matrices from where they are or from ordinary memory: pass "
+                    "--pipeline.mode stream or pageable, not {}",
+                    name, runtime.options.text("pipeline.mode")));
+  }
+}
+
+/// Says what this process will read. Of A its own rows, of B all, since each block has a part.
+void prepare(const Operands& operands, const Plan& plan) {
+  const gemm::Tile& tile = plan.problem.tile;
+  Range own = elements_of(plan.rows, tile.m, operands.m);
+  if (own.count == 0) own.first = 0;
+  operands.a->prepare(operands.transpose_a ? Range{0, operands.a->rows()} : own);
+  operands.b->prepare({0, operands.b->rows()});
+}
+
+/// With smaller slots for a small product: its first upload waits for its first pieces, all of
+/// which are read at once, and its end for the last ones to be written.
+pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const Problem& problem) {
+  if (!options.is_auto("pipeline.slot")) return ring;
+  constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
+  const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks;
+  const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
+    return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
+  };
+  const std::uint64_t a = saturating_product(problem.m, problem.a.element_bytes);
+  const std::uint64_t b = saturating_product(problem.n, problem.b.element_bytes);
+  const std::uint64_t column = problem.symmetric ? b : std::max(a, a + b);
+  ring.slot_bytes = slot(saturating_product(column, problem.k), ring.slot_bytes);
+  ring.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
+                                                  gemm::accumulator_bytes(problem.precision)),
+                               ring.drain_slot_bytes);
+  return ring;
+}
+
+/// What a run has decided before it begins.
+struct Prepared {
+  Limits limits;
+  Plan plan;
+  pipeline::Ring staging;
+  std::unique_ptr<gemm::MultiplyPlan> library;
+};
+
+/// Measures the machine's limits and plans with them. Collective.
+Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std::string& name) {
+  const launch::Session& session = runtime.session;
+  const Backend backend = runtime.resources.backend();
+  session.collectively([&] { reject_modes(runtime, name); });
+  const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
+  const auto min_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));
+  const auto rank = static_cast<std::uint64_t>(session.rank());
+  Problem problem;
+  // A problem that cannot fit is rejected before anything is measured.
+  session.collectively([&] {
+    problem = problem_of(operands, runtime.options, static_cast<std::uint64_t>(session.size()),
+                         min_limit, backend);
+    (void)make_plan(problem, {1, 1, 1, 1}, rank);
+  });
+  const pipeline::Ring ring =
+      pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
+  Prepared prepared{.limits = measure_limits(runtime, operands, problem.tile, ring, limit),
+                    .plan = {},
+                    .staging = fitted(ring, runtime.options, problem),
+                    .library = nullptr};
+  const Rates rates = planning_rates(runtime, operands, prepared.limits);
+  session.collectively([&] {
+    prepared.plan = make_plan(problem, rates, rank);
+    prepare(operands, prepared.plan);
+    prepared.library = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
+  });
+  if (const std::string idle = idle_ranks(prepared.plan); !idle.empty() && session.rank() == 0) {
+    runtime.log.warn(idle);
+  }
+  return prepared;
+}
+
+/// Whether the run computes once. A run that repeats has nothing to resume from.
+bool computes_once(const runtime::Runtime& runtime) {
+  return measure::sampling(runtime.options).is_single();
+}
+
+/// Begins the journal of a run that computes once, and takes over the tiles that an interrupted run
+/// has finished: the plan loses the super-tiles that are done. Collective.
+std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Operands& operands,
+                                          const std::string& name, const Sinks& sinks,
+                                          Prepared& prepared) {
+  const launch::Session& session = runtime.session;
+  const Resume& resume = *sinks.resume;
+  Plan& plan = prepared.plan;
+  if (!computes_once(runtime)) {
+    if (resume.earlier != nullptr && session.rank() == 0) {
+      runtime.log.warn(
+          "an interrupted run has left a checkpoint, but a run that repeats starts over");
+    }
+    return {};
+  }
+  io::Fingerprint print = fingerprint(operands, runtime.options, name, plan);
+  print.emplace_back(of_machine[0], runtime.device->info().name);
+  print.emplace_back(of_machine[1], prepared.library->algorithm());
+  for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
+  session.collectively([&] {
+    resume.journal->begin(std::move(print), resume.earlier,
+                          {plan.numbered_tiles(), plan.super_tiles(), tile_record});
+  });
+  if (resume.earlier == nullptr) return {};
+  const auto span = runtime.recorder.phase("resume", measure::Kind::useful);
+  auto taken = take_over(session, operands, *resume.earlier, sinks.matrix, *resume.journal,
+                         runtime.log, prepared.staging.readers, plan);
+  resume.taken_over();
+  return taken;
+}
+
+/// This rank's part of the product, with its memory: nothing if all of it was taken over.
+class Part {
+ public:
+  /// Allocates and loads. Collective.
+  Part(runtime::Runtime& runtime, const Operands& operands, const Prepared& prepared,
+       const Sinks& sinks)
+      : runtime_(runtime) {
+    if (prepared.plan.super_tiles() == 0) return;
+    {
+      const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
+      runtime.session.collectively([&] {
+        engine_.emplace(runtime, operands, prepared.plan, *prepared.library, prepared.staging,
+                        sinks.matrix, computes_once(runtime) ? sinks.resume->journal : nullptr);
+      });
+      if (operands.normalizes()) normalizer_.emplace(runtime, operands, prepared.staging.readers);
+    }
+    const auto span = runtime.recorder.phase("load", measure::Kind::useful);
+    engine_->load();
+    const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
+    if (normalizer_ && held) normalizer_->load();
+  }
+
+  /// One repetition. Collective.
+  void run(bool timed) {
+    const auto span =
+        runtime_.recorder.phase(timed ? "stream" : "warm-up", measure::Kind::useful, uploaded());
+    if (!engine_) return;
+    normalizer_ ? normalizer_->run(*engine_) : engine_->run();
+    repeatable_ = repeatable_ && (!checksum_ || *checksum_ == engine_->checksum());
+    checksum_ = engine_->checksum();
+  }
+
+  std::uint64_t uploaded() const { return engine_ ? engine_->uploaded() : 0; }
+  bool is_repeatable() const { return repeatable_; }  ///< all repetitions had the same bits
+  Verdict verdict() { return engine_ ? engine_->verdict() : Verdict{}; }
+  RankRecord record(const Prepared& prepared, bool resumed, std::vector<FinishedTile> taken) const {
+    return {.computed = engine_.has_value(),
+            .min_uploads = std::min(uploaded(), prepared.plan.traffic.min_uploads),
+            // Without an engine there are no slots: those that the run would have had.
+            .slot_bytes = engine_ ? engine_->slot_bytes() : prepared.staging.slot_bytes,
+            .second_pass_variables = normalizer_ ? normalizer_->renormalized() : 0,
+            .resumed = resumed,
+            .taken = std::move(taken)};
+  }
+
+ private:
+  runtime::Runtime& runtime_;
+  std::optional<Engine> engine_;
+  std::optional<Normalizer> normalizer_;
+  std::optional<std::uint64_t> checksum_;  // of the latest repetition
+  bool repeatable_ = true;
+};
+
+}  // namespace
+
+Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
+            const Sinks& sinks) {
+  Prepared prepared = plan_run(runtime, operands, name);
+  std::vector<FinishedTile> taken = take_over_tiles(runtime, operands, name, sinks, prepared);
+  Part part(runtime, operands, prepared, sinks);
+  Outcome outcome;
+  outcome.samples = measure::sample(
+      runtime.session, measure::sampling(runtime.options), [&](bool timed) { part.run(timed); },
+      &runtime.recorder);
+  const bool resumed = computes_once(runtime) && sinks.resume->earlier != nullptr;
+  const RankRecord record = part.record(prepared, resumed, std::move(taken));
+  Agreed agreed;
+  {
+    const auto span = runtime.recorder.phase("verify", measure::Kind::useful);
+    Verdict verdict = part.verdict();
+    for (const FinishedTile& tile : record.taken) verdict.add(tile);
+    agreed = agree(runtime.session, prepared.plan, verdict, part.is_repeatable());
+  }
+  conclude(runtime, operands, name, prepared.plan, prepared.staging, std::move(prepared.limits),
+           sinks.matrix != nullptr, record, agreed, outcome);
+  return outcome;
+}
+
+}  // namespace shardstream::workloads::product
