@@ -46,6 +46,8 @@ struct Launch {
 class Stream {
  public:
   virtual ~Stream() = default;
+  /// Copies are enqueued and not waited for. The memory of both sides belongs to the caller, who
+  /// must neither free nor change it before the copy is done.
   virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
   /// Uploads rows that are dense on the host to rows with a pitch of `pitch` >= row_bytes bytes.
   virtual void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,

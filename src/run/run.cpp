@@ -236,7 +236,7 @@ void run_workload(const launch::Session& session, const Options& options, Log& l
   session.collectively([&] {
     if (failed) fail_verification(path, outcome.verdict, !change.empty());
   });
-  runtime.communicator->leave();  // the process ends now
+  runtime.communicator->leave();  // the process is about to end
 }
 
 }  // namespace shardstream::run

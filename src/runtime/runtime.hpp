@@ -20,7 +20,7 @@
 
 namespace shardstream::runtime {
 
-/// The rows of [device]: backend, oversubscribe.
+/// The rows of [device].
 std::span<const OptionRow> device_options();
 
 /// What one rank has to work with.

@@ -199,7 +199,8 @@ Values Plan::conditions_of(const report::RunFile& run) const {
 
 void Plan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
-  rates_.clear();
+  // A workload that plans with rates has them among the conditions.
+  rates_ = workload_.takes("measure.rates") ? "" : calibration.path.string();
   for (Point& point : points_) point.predicted = predict(point);
 }
 

@@ -90,7 +90,7 @@ class Plan {
   const Options& options_;
   const OptionTable& run_table_;
   std::filesystem::path folder_;
-  std::string rates_;  // of predictions; empty: those of the calibration run, or assumed ones
+  std::string rates_;  // a file, for predictions alone; empty: measure.rates, or assumed rates
   Request request_;
   const workloads::Workload& workload_;
   Launcher launcher_;

@@ -106,6 +106,7 @@ def test_rates_for_a_list():
     run("scale", "reduce", *options, "-o", folder / "study").expect(0)
     listed = run("scale", "reduce", *options, "--list", "--rates", rates, "-o", folder / "study")
     assert str(rates) not in listed.expect(0).out, listed
+    expect_words(listed.out, ["measured per rank", "calibration.h5"])
     # Of a list without rates, the start of each launch is assumed.
     text = run("scale", "model", *QUICK, "--model.work", "1ms", "--scale.ranks", "1",
                "--scale.replicates", 1, "--list", "-o", folder / "x").expect(0).out
