@@ -79,8 +79,8 @@ std::string of_batches(const Plan& plan) {
     columns = std::max(columns, tiles.columns.count);
   }
   return fmt::format(
-      "batches: {}, {} in device memory; each uploads up to {} of A and {} of B; the last {} of a "
-      "super-tile are computed tile by tile",
+      "batches: {}, {} in device memory; each uploads up to {} of A and {} of B; {} computed tile "
+      "by tile at the end of each super-tile",
       plan.batches(), plan.ring,
       format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
       format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)), plan.window);
