@@ -193,12 +193,23 @@ def test_constant_variables():
             data[:, 3] = 0
         finished, result = compare(data, "fp64", center=center, scale=True, ranks=ranks)
         assert (result[3] == 0).all() and (result[:, 3] == 0).all(), result[3]
-        expect_words(finished.err, [f"{constant} variables", "constant"], finished)
+        noun = "variable" if constant == 1 else "variables"
+        expect_words(finished.err, [f"{constant} {noun}", "constant"], finished)
     each([(True, 1, 2), (True, 3, 2), (False, 2, 1)], check)
     finished, result = compare(x, "fp32", center=True)
     assert (np.diag(result) == 0).tolist() == [v in (3, 11) for v in range(20)], result
     finished, _ = compare(normal(70, 20), center=True, scale=True)
     assert "constant" not in finished.err, finished
+
+
+def expect_warning_of_transposed_data(finished, of, variables, samples, center):
+    """Once, if centred data have more variables than samples."""
+    warns = center and variables > samples
+    assert finished.err.count("--gram.of") == warns, finished
+    if warns:
+        other = {"columns": "rows", "rows": "columns"}[of]
+        expect_words(finished.err, [f"{variables} variables", f"{samples} samples",
+                                    f"--gram.of {other}"], finished)
 
 
 def test_correlations_lie_between_ones():
@@ -208,7 +219,8 @@ def test_correlations_lie_between_ones():
         x = normal(samples, 900, "f8") + 3
         x[:, 300:] = x[:, :300].repeat(2, axis=1) * np.arange(1, 601) * (-1)**np.arange(600)
         x[:, 300] = 7
-        _, result = compare(x, precision, of=of, center=center, scale=True, ranks=ranks)
+        finished, result = compare(x, precision, of=of, center=center, scale=True, ranks=ranks)
+        expect_warning_of_transposed_data(finished, of, 900, samples, center)
         assert np.abs(result).max() == 1, result
         constant = (np.arange(900) == 300) & center
         assert (np.diag(result) == ~constant).all(), np.diag(result)

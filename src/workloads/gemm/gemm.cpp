@@ -17,32 +17,30 @@ namespace {
 constexpr std::array rows = {
     OptionRow{"gemm.alpha", OptionKind::number, "1", "", "Factor of the product A B."},
     OptionRow{"gemm.beta", OptionKind::number, "0", "",
-              "Factor of input.c, which is added; 0 adds nothing."},
+              "Factor of input.c. With 0 nothing is added."},
     OptionRow{"gemm.transpose-a", OptionKind::flag, "false", "",
               "Whether input.a holds the transpose of A."},
     OptionRow{"gemm.transpose-b", OptionKind::flag, "false", "",
               "Whether input.b holds the transpose of B."},
-    OptionRow{"gemm.m", OptionKind::count, "4096", "1..", "Rows of A and C, where A is generated."},
-    OptionRow{"gemm.n", OptionKind::count, "4096", "1..",
-              "Columns of B and C, where B is generated."},
+    OptionRow{"gemm.m", OptionKind::count, "4096", "1..", "Rows of A and C, if A is generated."},
+    OptionRow{"gemm.n", OptionKind::count, "4096", "1..", "Columns of B and C, if B is generated."},
     OptionRow{"gemm.k", OptionKind::count, "4096", "1..",
-              "Columns of A and rows of B, where both are generated."},
+              "Columns of A and rows of B, if both are generated."},
 };
 
-/// A matrix that is not named is generated, but hardly where its partner is somebody's data.
+/// A matrix that is not named is generated. If its partner is a file, this is probably a mistake.
 void reject_half_named(const Options& options) {
   constexpr std::array<std::array<const char*, 2>, 2> pairs = {
       {{"input.a", "input.b"}, {"input.b", "input.a"}}};
   for (const auto& [named, other] : pairs) {
     if (!io::names_file(options, named) || !options.is_default(other)) continue;
     throw UsageError(fmt::format(
-        "{} is {}, but {} is not named: name it too, or pass --{} uniform to have it generated",
-        named, options.text(named), other, other));
+        "{} is {}, but {} is not named: name it too, or pass --{} uniform to generate it", named,
+        options.text(named), other, other));
   }
 }
 
-/// The remedies where A and B do not fit as they are to be transposed: all that make the sizes
-/// agree.
+/// The remedies if the inner sizes differ: all combinations of swapping and transposing that fit.
 std::string what_would_fit(const product::Operands& operands) {
   const io::Matrix &a = *operands.a, &b = *operands.b;
   std::string ways;
@@ -57,7 +55,7 @@ std::string what_would_fit(const product::Operands& operands) {
     add(fmt::format("pass {}{}{}", of_a, turn_a && turn_b ? " and " : "", of_b),
         at ? a.columns() : a.rows(), bt ? b.rows() : b.columns());
   };
-  // Named in the wrong order, each to be transposed as it was.
+  // Swapped, each with its own transposition.
   const std::uint64_t m = operands.transpose_b ? b.columns() : b.rows();
   const std::uint64_t n = operands.transpose_a ? a.rows() : a.columns();
   if ((operands.transpose_b ? b.rows() : b.columns()) ==
@@ -72,8 +70,9 @@ std::string what_would_fit(const product::Operands& operands) {
   turned(true, false);
   turned(false, true);
   turned(true, true);
-  return ways.empty() ? "neither swapping nor transposing makes them fit, so name other matrices"
-                      : ways;
+  return ways.empty()
+             ? "name other matrices, since neither swapping nor transposing makes these fit"
+             : ways;
 }
 
 /// `value` as a multiple of `granule`, at least one.
@@ -82,8 +81,8 @@ std::uint64_t nearest_multiple(double value, std::uint64_t granule) {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(multiples)) * granule;
 }
 
-/// All three sizes grow by the cube root: m and n to whole tiles of the base, so that all ranks
-/// have tiles of one size, and k to what comes closest to `factor`.
+/// All three sizes grow by the cube root of `factor`: m and n to multiples of the base's tile, so
+/// that the tiles of all ranks have one size, and k so that the work comes closest to `factor`.
 Scaled scaled_sizes(const Options& options, double factor) {
   const auto m = options.count("gemm.m"), n = options.count("gemm.n"), k = options.count("gemm.k");
   const std::string& wanted = options.text("device.backend");
@@ -107,10 +106,10 @@ Scaled scaled_sizes(const Options& options, double factor) {
 Scaled scaled_gemm(const Options& options, double factor, std::string_view grow) {
   for (const std::string_view key : {"input.a", "input.b", "input.c"}) {
     if (!io::names_file(options, key)) continue;
-    throw UsageError(fmt::format(
-        "{} is a file, whose matrix cannot grow in a weak scaling study: use generated matrices "
-        "(uniform)",
-        key));
+    throw UsageError(
+        fmt::format("{0} is a file, and its matrix cannot grow in a weak scaling study: pass --{0} "
+                    "uniform to generate it",
+                    key));
   }
   if (factor == 1) return {};
   if (grow == "sizes") return scaled_sizes(options, factor);

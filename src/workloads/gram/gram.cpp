@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "core/error.hpp"
+#include "core/text.hpp"
 #include "workloads/product/product.hpp"
 
 namespace shardstream::workloads {
@@ -12,22 +15,24 @@ namespace {
 
 constexpr std::array rows = {
     OptionRow{"gram.of", OptionKind::choice, "columns", "columns|rows",
-              "Which are the variables that are multiplied with one another: columns of the data, "
-              "with a sample a row, or rows."},
+              "Whether the variables are the columns of the data (each row is a sample) or the "
+              "rows (each column is a sample)."},
     OptionRow{"gram.center", OptionKind::flag, "false", "",
-              "Whether each variable's mean is subtracted: C is then the covariance matrix."},
+              "Whether each variable's mean is subtracted: C is then the covariance matrix. "
+              "covariance and correlation always subtract it."},
     OptionRow{"gram.scale", OptionKind::flag, "false", "",
-              "Whether each variable is divided by its deviation: with gram.center C is the "
-              "correlation matrix."},
+              "Whether each variable is divided by its standard deviation, or without gram.center "
+              "by its root mean square. With gram.center C is the correlation matrix. correlation "
+              "always divides, covariance never."},
     OptionRow{"gram.divisor", OptionKind::choice, "auto", "auto|1|n|n-1",
-              "What the sums of products are divided by, n being the number of samples; with "
-              "gram.scale C is the same for all. auto is n-1 where the data are centred or scaled, "
-              "else 1."},
+              "The number that the sums of products are divided by; n is the number of samples. "
+              "auto is n-1 if the data are centred or scaled, else 1. With gram.scale C is the "
+              "same for all values."},
     OptionRow{"gram.rows", OptionKind::count, "4096", "1..", "Rows of generated data."},
     OptionRow{"gram.columns", OptionKind::count, "4096", "1..", "Columns of generated data."},
 };
 
-/// Of gram.divisor; "1", "n" or "n-1".
+/// gram.divisor, with auto resolved: "1", "n" or "n-1".
 std::string chosen_divisor(const Options& options, const product::Operands& operands) {
   if (!options.is_auto("gram.divisor")) return options.text("gram.divisor");
   return operands.center || operands.scale ? "n-1" : "1";
@@ -39,25 +44,36 @@ double divisor(const std::string& requested, const product::Operands& operands) 
   if (requested == "n") return samples;
   if (operands.k > 1) return samples - 1;
   throw UsageError(fmt::format(
-      "{}, which is one sample, and gram.divisor is n-1, which is 0: pass --gram.divisor n or 1",
+      "{}, so there is only one sample, and gram.divisor n-1 is 0: pass --gram.divisor n or 1",
       product::extents(*operands.a)));
 }
 
-/// What is done to each variable.
+/// How each variable is normalized.
 struct Normalizes {
   bool center, scale;
 };
 
-/// `wanted`, unless the options say otherwise.
+/// Returns `wanted`. Throws UsageError if an option requests something else.
 Normalizes fixed(const Options& options, const Normalizes& wanted) {
   const auto check = [&](std::string_view key, bool value) {
     if (options.is_default(key) || options.flag(key) == value) return;
-    throw UsageError(fmt::format("{} is {}, but {} is gram with {} = {}: leave it out, or run gram",
-                                 key, options.text(key), options.text("run.workload"), key, value));
+    throw UsageError(
+        fmt::format("{} is {}, but {} always has {} {}: leave the option out, or run gram", key,
+                    options.text(key), options.text("run.workload"), key, value));
   };
   check("gram.center", wanted.center);
   check("gram.scale", wanted.scale);
   return wanted;
+}
+
+/// A warning if a file has more variables than samples, as transposed data do; else nothing.
+std::vector<std::string> warnings_of(const product::Operands& operands) {
+  if (operands.n <= operands.k || operands.a->origin().files.empty()) return {};
+  const char* const side = operands.transpose_a ? "rows" : "columns";
+  return {
+      fmt::format("{}, but only {}: if the {} of the data set are the variables, pass "
+                  "--gram.of {}",
+                  counted(operands.n, "variable"), counted(operands.k, "sample"), side, side)};
 }
 
 product::Operands open_data(const Options& options, const Normalizes& normalizes) {
@@ -86,6 +102,7 @@ product::Operands open_data(const Options& options, const Normalizes& normalizes
                        {"input.rows", std::to_string(a.rows())},
                        {"gram.center", yes(operands.center)},
                        {"gram.scale", yes(operands.scale)}};
+  if (operands.center) operands.warnings = warnings_of(operands);
   return operands;
 }
 
@@ -97,8 +114,8 @@ Scaled scaled_gram(const Options& options, double factor, std::string_view) {
   }
   if (samples_are_rows) return scaled_rows(options, factor);
   throw UsageError(
-      "gram.of is rows, so the samples are columns of a file, whose number cannot grow in a weak "
-      "scaling study: store one sample a row");
+      "gram.of is rows, so the samples are the columns of a file, which cannot grow in a weak "
+      "scaling study: store each sample as a row");
 }
 
 /// `gram` with centred variables, which are scaled too if `scaled`.

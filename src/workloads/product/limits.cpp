@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::string_view tiles_of = "tiles of ";
 
-/// Gflop/s of products of tiles, about an H100's; on the host backend those of a few cores.
+/// Assumed Gflop/s of products of tiles: about those of an H100, or of a few cores on the host
+/// backend.
 double assumed_gflops(gemm::Precision precision, Backend backend) {
   struct Rates {
     double gpu, host;
@@ -37,7 +38,7 @@ std::string lanes_of(const gemm::Tile& tile) {
   return tile.lanes == 1 ? "" : fmt::format(" in {} lanes", tile.lanes);
 }
 
-/// Of the whole product, without padding; of a symmetric one the half that is computed.
+/// Flop of the whole product, without padding. A symmetric product computes only half of it.
 double whole_flops(const Operands& operands) {
   const double all = 2.0 * static_cast<double>(operands.m) * static_cast<double>(operands.n) *
                      static_cast<double>(operands.k);
@@ -111,8 +112,8 @@ measure::Ceiling multiply(device::Device& device, const launch::Session& session
                            effort, work);
 }
 
-/// Measured again for a while if the product takes long: a GPU that has reached its power limit is
-/// slower than one that has just begun. Collective.
+/// The ceiling of a long product is measured again, for longer, because a GPU at its power limit is
+/// slower than one that has just started. Collective.
 measure::Ceiling multiply_limit(runtime::Runtime& runtime, const Operands& operands,
                                 const gemm::Tile& tile, measure::Effort effort) {
   const auto measured = [&] {
@@ -158,7 +159,7 @@ bool is_similar(const std::string& words, const gemm::Tile& tile) {
     for (const auto edge : split(std::string_view(words).substr(tiles_of.size(), length), 'x'))
       edges.push_back(parse_count(trim(edge)));
   } catch (const UsageError&) {
-    return false;  // no tile, in a file that anybody may have written
+    return false;  // not a tile: anybody may have written the file
   }
   constexpr std::uint64_t max_edge = 1 << 20;
   if (edges.size() != 3 || *std::ranges::max_element(edges) > max_edge) return false;

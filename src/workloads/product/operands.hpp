@@ -12,7 +12,7 @@
 
 namespace shardstream::workloads::product {
 
-/// C = alpha op(A) op(B) + beta C0; op(A) is m x k, op(B) k x n. `c` is null where beta is 0.
+/// C = alpha op(A) op(B) + beta C0; op(A) is m x k, op(B) k x n. `c` is null if beta is 0.
 struct Operands {
   std::unique_ptr<io::Matrix> a, b, c;
   bool transpose_a = false, transpose_b = false;
@@ -31,6 +31,8 @@ struct Operands {
   std::uint64_t m = 0, n = 0, k = 0;
   /// The values of the workload's own options that were auto, by key.
   std::vector<std::pair<std::string, std::string>> resolved = {};
+  /// Warnings about the operands, for the run and the dry run.
+  std::vector<std::string> warnings = {};
 };
 
 }  // namespace shardstream::workloads::product

@@ -29,24 +29,24 @@ namespace {
 constexpr std::array rows = {
     OptionRow{"product.precision", OptionKind::choice, "auto",
               "auto|fp64|fp32|fp32x3|tf32|bf16|fp16|int8",
-              "The format that A and B are rounded to before they are multiplied. Sums and C are "
-              "doubles with fp64, 32-bit integers with int8 (which takes only i8), else floats. "
-              "fp32x3 has nearly the accuracy of fp32, from three products of tf32. auto keeps the "
-              "input's values: fp64 for f64, i32 and i64, else fp32."},
+              "The format that the matrices are rounded to before they are multiplied. The sums "
+              "and C are doubles with fp64, 32-bit integers with int8 (only for data of type i8), "
+              "else floats. fp32x3 computes three products in tf32 and has nearly the accuracy of "
+              "fp32. auto keeps the values of the input: fp64 for f64, i32 and i64, else fp32."},
     OptionRow{"product.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
-              "How ranks share the work: rows of C, rows and columns of C, or parts of the sums "
-              "over k, where it is much larger than m and n; C has the same bits. auto takes what "
-              "a model predicts to be fastest (--dry-run shows it), a grid from 8 ranks on. A "
-              "symmetric product takes no grid."},
+              "How ranks share the work: rows of C (rows), rows and columns of C (grid; only for "
+              "gemm), or parts of the sums over k (split-k; if k is at least 8 times m and n). C "
+              "has the same bits with all of them. auto takes the one with the shortest predicted "
+              "time (--dry-run shows it), and considers a grid from 8 ranks on."},
     OptionRow{"product.box", OptionKind::text, "", "such as 2x1x4",
-              "How many ranks share rows of C, columns of C, and parts of the sums over k, in "
-              "place of the best of the decomposition; ranks beyond their product are idle. A "
-              "symmetric product takes one column."},
+              "The numbers of ranks that share rows of C, columns of C, and parts of the sums over "
+              "k, instead of the best ones. Ranks beyond the product of the three numbers are "
+              "idle. The second number must be 1 except for gemm."},
 };
 
-// ---------------------------------------------------------------- what is multiplied
+// ---------------------------------------------------------------- operands
 
-/// What generated matrices are made of for a precision.
+/// The element type of generated matrices.
 ElementType generated_type(gemm::Precision precision) {
   if (precision == gemm::Precision::fp64) return ElementType::f64;
   return precision == gemm::Precision::int8 ? ElementType::i8 : ElementType::f32;
@@ -63,20 +63,20 @@ void check_whole_numbers(const Operands& operands) {
   for (const io::Matrix* matrix : {operands.a.get(), operands.b.get()}) {
     if (matrix->type() == ElementType::i8) continue;
     throw UsageError(fmt::format(
-        "int8 multiplies whole numbers of 8 bits (i8), and {} is {}: pass --product.precision {}, "
-        "or --input.type i8 if its values are whole and from -128 to 127",
+        "product.precision int8 needs data of type i8, and {} is {}: pass --product.precision {}, "
+        "or --input.type i8 if all values are integers from -128 to 127",
         matrix->name(), name_of(matrix->type()), name_of(safe_precision(matrix->type()))));
   }
   if (operands.k > gemm::max_int8_k) {
-    throw UsageError(
-        fmt::format("sums of {} products in int8 can exceed 32 bits, in which they are added; at "
-                    "most {} cannot: pass --product.precision fp32 or fp64, or cut the matrices",
-                    operands.k, gemm::max_int8_k));
+    throw UsageError(fmt::format(
+        "product.precision int8 adds in 32 bits, and sums of {} products can overflow (k may be at "
+        "most {}): pass --product.precision fp32 or fp64, or split the matrices along k",
+        operands.k, gemm::max_int8_k));
   }
   if (operands.alpha != 1 || operands.beta != 0 || operands.normalizes()) {
     throw UsageError(
-        "int8 gives the sums of products as they are, whole numbers: leave out alpha, beta, "
-        "centring, scaling and divisors, or pass --product.precision fp32 or fp64");
+        "product.precision int8 stores integer sums, without alpha, beta, centring, scaling and "
+        "divisors: leave these out, or pass --product.precision fp32 or fp64");
   }
 }
 
@@ -94,11 +94,11 @@ void add_files(io::Fingerprint& to, const std::string& key, const io::Origin& or
   }
 }
 
-/// To be raised when tiles that an earlier version of the program has finished would now have other
-/// bits, which nothing else in the fingerprint tells.
+/// Raise this number if a change gives tiles other bits and nothing else in the fingerprint shows
+/// it. Checkpoints of earlier versions are then rejected.
 constexpr int arithmetic_version = 2;
 
-/// product.box.
+/// The value of product.box; nothing if it is not set.
 std::optional<Box> box_of(const Options& options) {
   const std::string& text = options.text("product.box");
   if (text.empty()) return std::nullopt;
@@ -109,9 +109,10 @@ std::optional<Box> box_of(const Options& options) {
     throw UsageError(fmt::format("product.box: {} (a box is written as 2x1x4)", error.what()));
   }
   if (sides.size() != 3 || std::ranges::count(sides, 0U) > 0) {
-    throw UsageError(fmt::format(
-        "product.box is {}, not three numbers above 0: write rows x columns x parts of k, as 2x1x4",
-        excerpt(text)));
+    throw UsageError(
+        fmt::format("product.box is {}, not three numbers above 0: write the ranks along rows, "
+                    "columns and k, for example 2x1x4",
+                    excerpt(text)));
   }
   return Box{sides[0], sides[1], sides[2]};
 }
@@ -150,11 +151,9 @@ class ProductTask : public Task {
     const Problem problem =
         problem_of(operands_, options_, machine.ranks(), limit, machine.backend());
     const Plan plan = make_plan(problem, rates, 0);
-    workloads::Prediction prediction{
-        .lines = describe(plan), .warnings = {}, .seconds = plan.prediction.seconds};
-    if (std::string idle = idle_ranks(plan); !idle.empty()) {
-      prediction.warnings.push_back(std::move(idle));
-    }
+    workloads::Prediction prediction{.lines = describe(plan),
+                                     .warnings = warnings_of(operands_, plan),
+                                     .seconds = plan.prediction.seconds};
     const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);
     prediction.checkpoints = {
         .unit = "super-tile",
@@ -207,7 +206,7 @@ gemm::Precision precision_of(const Options& options, std::span<const std::string
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
                                          std::string_view key, std::uint64_t rows,
                                          std::uint64_t columns) {
-  // The type that would hold the value is none that int8 takes.
+  // int8 takes no wider type, so the remedy for values that do not fit is another precision.
   const bool bytes = precision == gemm::Precision::int8;
   return io::open_matrix(
       options, key, rows, columns, generated_type(precision),
@@ -215,11 +214,12 @@ std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision
 }
 
 void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix) {
-  // Elsewhere than on the command line it may be for another run.
+  // In the environment or an INI file the option may be meant for another run.
   if (!options.is_on_command_line(size) || !io::names_file(options, matrix)) return;
-  throw UsageError(fmt::format(
-      "{} is for generated matrices, and {} is a data set that has its own size: leave it out",
-      size, matrix));
+  throw UsageError(
+      fmt::format("{0} is the size of a generated matrix, and {1} names a data set, which has its "
+                  "own size: leave {0} out",
+                  size, matrix));
 }
 
 std::string extents(const io::Matrix& matrix) {
@@ -237,9 +237,8 @@ io::Origin inputs_of(const Operands& operands) {
 void check_operands(const Operands& operands) {
   if (saturating_product(saturating_product(operands.m, operands.n),
                          gemm::accumulator_bytes(operands.precision)) > INT64_MAX) {
-    throw UsageError(
-        fmt::format("C is {} x {}, which is more than 2^63 bytes: choose smaller sizes", operands.m,
-                    operands.n));
+    throw UsageError(fmt::format("C is {} x {} and has more than 2^63 bytes: choose smaller sizes",
+                                 operands.m, operands.n));
   }
   if (operands.precision == gemm::Precision::int8) check_whole_numbers(operands);
 }
@@ -278,22 +277,27 @@ std::string idle_ranks(const Plan& plan) {
   const std::uint64_t ranks = plan.problem.ranks, inside = plan.box.ranks();
   if (inside < ranks) {
     const bool asked = plan.problem.box.has_value();
-    return fmt::format(
-        "{} of {} ranks are idle, {} (they have no place in the box {}{}): start {} ranks{}",
-        ranks - inside, ranks,
-        inside + 1 == ranks ? fmt::format("rank {}", inside)
-                            : fmt::format("ranks {} to {}", inside, ranks - 1),
-        name_of(plan.box), asked ? " that product.box asks for" : ", the best for these sizes",
-        inside, asked ? ", or leave --product.box out" : "");
+    return fmt::format("{} of {} ranks are idle ({} outside the box {}{}): start {}{}",
+                       ranks - inside, ranks,
+                       inside + 1 == ranks ? fmt::format("rank {} is", inside)
+                                           : fmt::format("ranks {} to {} are", inside, ranks - 1),
+                       name_of(plan.box), asked ? " of product.box" : ", the best for these sizes",
+                       counted(inside, "rank"), asked ? ", or leave --product.box out" : "");
   }
   const Box busy_box{std::min(plan.box.rows, plan.tile_rows),
                      std::min(plan.box.columns, plan.tile_columns), plan.box.depth};
   const std::uint64_t busy = busy_box.ranks();
   if (busy == ranks) return {};
   return fmt::format(
-      "{} of {} ranks compute nothing (C has {} x {} tiles, the ranks are {} x {}): start {} {}",
-      ranks - busy, ranks, plan.tile_rows, plan.tile_columns, plan.box.rows, plan.box.columns, busy,
-      busy == 1 ? "rank" : "ranks");
+      "{} of {} ranks compute nothing (C has {} x {} tiles for {} x {} ranks): start {}",
+      ranks - busy, ranks, plan.tile_rows, plan.tile_columns, plan.box.rows, plan.box.columns,
+      counted(busy, "rank"));
+}
+
+std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan) {
+  std::vector<std::string> warnings = operands.warnings;
+  if (std::string idle = idle_ranks(plan); !idle.empty()) warnings.push_back(std::move(idle));
+  return warnings;
 }
 
 io::Fingerprint fingerprint(const Operands& operands, const Options& options,
@@ -302,7 +306,7 @@ io::Fingerprint fingerprint(const Operands& operands, const Options& options,
   io::Fingerprint made{{"workload", name}};
   const auto add = [&](const std::string& key, const io::Matrix* matrix) {
     if (matrix == nullptr) return;
-    // The path from the root, however the user has written it.
+    // The absolute path, however the user has written it.
     const auto& files = matrix->origin().files;
     made.emplace_back(key, files.empty()
                                ? matrix->name()

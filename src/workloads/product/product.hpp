@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/options.hpp"
 #include "io/output/checkpoint.hpp"
@@ -50,6 +51,9 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
 /// A warning about ranks that the plan leaves idle, or that have no tile of C to compute (within
 /// the box they still upload), with reason and remedy; empty if every rank computes.
 std::string idle_ranks(const Plan& plan);
+
+/// All warnings that are known before the product is computed.
+std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan);
 
 /// Everything that determines C's bits, by name, and the properties that identify input files. The
 /// entries `of_machine` are added where the product is computed. `name` is the workload's.

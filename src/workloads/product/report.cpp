@@ -18,7 +18,7 @@ std::int64_t integer(std::uint64_t x) {
   return static_cast<std::int64_t>(x);
 }
 
-/// Operations of products that a tile was made of, without padding.
+/// Flop of a tile's products, without padding.
 double flops_of(const FinishedTile& tile, const Plan& plan) {
   const Problem& problem = plan.problem;
   const std::uint64_t row = tile.tile / plan.tile_columns, column = tile.tile % plan.tile_columns;
@@ -28,7 +28,7 @@ double flops_of(const FinishedTile& tile, const Plan& plan) {
          static_cast<double>(problem.k);
 }
 
-/// Of all computed tiles.
+/// The rows of all computed tiles.
 std::uint64_t rows_of_tiles(const Plan& plan) {
   const Problem& problem = plan.problem;
   std::uint64_t rows = 0;
@@ -39,18 +39,19 @@ std::uint64_t rows_of_tiles(const Plan& plan) {
   return rows;
 }
 
-/// What `of` says of each operand; once where it says the same of all.
+/// The value of `of` for each operand, separated by commas; a single value if all are the same.
 template <class Of>
 std::string of_all(const Operands& operands, const Of& of) {
-  std::vector<std::string_view> said;
+  std::vector<std::string_view> values;
   for (const auto* matrix : {operands.a.get(), operands.b.get(), operands.c.get()}) {
-    if (matrix != nullptr) said.push_back(of(*matrix));
+    if (matrix != nullptr) values.push_back(of(*matrix));
   }
-  const bool alike = std::ranges::all_of(said, [&](const auto& one) { return one == said[0]; });
-  return alike ? std::string(said[0]) : join(said, ",");
+  const bool same =
+      std::ranges::all_of(values, [&](const auto& value) { return value == values[0]; });
+  return same ? std::string(values[0]) : join(values, ",");
 }
 
-/// What options came to, but for those that only the product knows.
+/// The values of the options that the run used, except for those in RankRecord.
 void resolve(const Operands& operands, const Plan& plan, const pipeline::Ring& staging,
              Outcome& outcome) {
   outcome.resolved = {
@@ -79,7 +80,7 @@ void describe(const io::Matrix& matrix, const std::string& group, bool transpose
   outcome.input.push_back({group, "stored_bytes", integer(matrix.stored_bytes())});
 }
 
-/// What the plan came to and why, for people.
+/// The plan as text.
 std::string lines(const Plan& plan) {
   std::string text;
   for (const std::string& line : describe(plan)) text += line + '\n';
@@ -87,26 +88,26 @@ std::string lines(const Plan& plan) {
 }
 
 std::string verdict_of(const Agreed& agreed) {
-  constexpr const char* why =
-      "their operands are not all finite, or too small for their squares, or their products are "
-      "too large for C's type";
+  constexpr const char* cause =
+      "the data have NaN or infinite values there, or values whose squares or products are too "
+      "small or too large for C's type";
+  constexpr const char* remedy =
+      "to find the first NaN of a data set, run shardstream run reduce --reduce.nan error";
   switch (agreed.verification()) {
     case Verification::failed:
       return agreed.failure;
     case Verification::impossible:
-      return fmt::format("no row of C could be checked: {}", why);
+      return fmt::format("no row of C could be checked ({}): {}", cause, remedy);
     case Verification::partly:
       return fmt::format(
-          "{} of {} rows of tiles could not be checked: {}; all others agree with A (B x), at most "
-          "{:.2g} of the bound away",
-          agreed.unchecked, agreed.rows, why, agreed.worst);
+          "{} of {} rows of tiles of C could not be checked ({}); all others have passed their "
+          "check, with max_error {:.2g}: {}",
+          agreed.unchecked, agreed.rows, cause, agreed.worst, remedy);
     case Verification::passed:
-      return fmt::format(
-          "every row of C agrees with A (B x) in each column of tiles, at most {:.2g} of the bound "
-          "away",
-          agreed.worst);
+      return fmt::format("every row of each tile of C has passed its check, with max_error {:.2g}",
+                         agreed.worst);
   }
-  throw ContractError("a verification without a word");
+  throw ContractError("unknown verification");
 }
 
 void report(const Operands& operands, const std::string& name, const Plan& plan,
@@ -116,8 +117,8 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
       norm / std::sqrt(static_cast<double>(operands.m) * static_cast<double>(operands.n));
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const bool checked = outcome.verified != Verification::impossible;
-  // The check is of the product itself; alpha, which correlations are without, scales what it
-  // catches in C. It is no share of what is not finite.
+  // The check comes before alpha, so that alpha scales its threshold in C; correlations have no
+  // alpha. If C is not finite the threshold is NaN.
   const double alpha = operands.scale ? 1 : std::abs(operands.alpha);
   double caught = rms > 0 ? alpha * agreed.detection_threshold / rms : 0;
   if (!checked || !std::isfinite(rms)) caught = nan;
@@ -166,7 +167,8 @@ void report(const Operands& operands, const std::string& name, const Plan& plan,
                              {"plan", lines(plan)}});
 }
 
-/// Of the product without what was taken over, which its time does not have either.
+/// Fills in the work of this run, without tiles that were taken over, since its time does not
+/// include them either.
 void count_work(const launch::Session& session, const Operands& operands, const Plan& plan,
                 Limits&& limits, bool stored, const RankRecord& ran, Outcome& outcome) {
   const auto all_ranks = [&](double mine) {
@@ -192,17 +194,21 @@ void count_work(const launch::Session& session, const Operands& operands, const 
   outcome.ceilings = loaded(std::move(limits), {sent_up, left * down, left * received, flops});
 }
 
-/// Of what is no failure.
+/// Prints warnings about a result that is no failure.
 void warn(Log& log, const Operands& operands, const Agreed& agreed, const Outcome& outcome) {
   if (!std::isfinite(agreed.squares) && agreed.unchecked == 0) {
-    log.warn("C, or the sum of its squares, is not finite: it overflows");
+    log.warn(
+        "C, or the sum of its squares, overflows: scale the data down, or pass a wider "
+        "--product.precision");
   }
   if (outcome.verified == Verification::partly || outcome.verified == Verification::impossible) {
     log.warn(outcome.verdict);
   }
   if (operands.scale && agreed.constant > 0) {
-    log.warn(
-        fmt::format("{} variables are constant: zero variance, reported as 0", agreed.constant));
+    log.warn(fmt::format(
+        "{} constant (zero variance): {} of C are 0",
+        agreed.constant == 1 ? "1 variable is" : fmt::format("{} variables are", agreed.constant),
+        agreed.constant == 1 ? "its row and column" : "their rows and columns"));
   }
 }
 
@@ -221,9 +227,9 @@ Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mi
     if (all.failure.empty()) all.failure = failure;
   }
   if (session.max(repeatable ? 0 : 1) > 0 && all.failure.empty()) {
-    all.failure = "the repetitions differ from one another";
+    all.failure = "the checksums of the repetitions differ";
   }
-  // In the order of the tiles, whoever had them.
+  // In the order of the tiles, which does not depend on the ranks.
   std::vector<Verdict::Squares> squares = session.gather(mine.squares);
   std::ranges::sort(squares, {}, &Verdict::Squares::tile);
   for (const auto& [tile, sum] : squares) all.squares += sum;

@@ -26,20 +26,20 @@ namespace {
 void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
   if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
     throw UsageError(
-        fmt::format("this program was built without a CBLAS, so that {} needs GPUs: install "
+        fmt::format("{} on CPUs needs a CBLAS, and this program was built without one: install "
                     "OpenBLAS and build again, or pass --device.backend cuda",
                     name));
   }
   const auto mode = pipeline::mode(runtime.options);
   if (mode != pipeline::Mode::stream && mode != pipeline::Mode::pageable) {
     throw UsageError(
-        fmt::format("{} takes matrices from where they are or from ordinary memory: pass "
-                    "--pipeline.mode stream or pageable, not {}",
+        fmt::format("{} cannot run with pipeline.mode {}: pass --pipeline.mode stream or pageable",
                     name, runtime.options.text("pipeline.mode")));
   }
 }
 
-/// Says what this process will read. Of A its own rows, of B all, since each block has a part.
+/// Announces what this process will read: its own rows of A, and all of B, since it reads a part of
+/// every block of B.
 void prepare(const Operands& operands, const Plan& plan) {
   const gemm::Tile& tile = plan.problem.tile;
   Range own = elements_of(plan.rows, tile.m, operands.m);
@@ -48,8 +48,9 @@ void prepare(const Operands& operands, const Plan& plan) {
   operands.b->prepare({0, operands.b->rows()});
 }
 
-/// With smaller slots for a small product: its first upload waits for its first pieces, all of
-/// which are read at once, and its end for the last ones to be written.
+/// The ring, with smaller slots if the product is small: the first upload waits for the first
+/// pieces, which are all read at once, and the end of the product waits for the last pieces to be
+/// written.
 pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const Problem& problem) {
   if (!options.is_auto("pipeline.slot")) return ring;
   constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
@@ -102,8 +103,10 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
     prepare(operands, prepared.plan);
     prepared.library = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
   });
-  if (const std::string idle = idle_ranks(prepared.plan); !idle.empty() && session.rank() == 0) {
-    runtime.log.warn(idle);
+  if (session.rank() == 0) {
+    for (const std::string& warning : warnings_of(operands, prepared.plan)) {
+      runtime.log.warn(warning);
+    }
   }
   return prepared;
 }
@@ -124,7 +127,8 @@ std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Opera
   if (!computes_once(runtime)) {
     if (resume.earlier != nullptr && session.rank() == 0) {
       runtime.log.warn(
-          "an interrupted run has left a checkpoint, but a run that repeats starts over");
+          "an interrupted run has left a checkpoint, but a run with measure.repeat or "
+          "measure.warmup starts over: leave them out to resume");
     }
     return {};
   }

@@ -24,7 +24,8 @@ struct Found {
   FinishedTile finished;
 };
 
-/// This rank's tiles of each super-tile; of one that the checkpoint has not whole, nothing.
+/// This rank's tiles of a super-tile. If the checkpoint lacks one of them, the super-tile is not
+/// whole.
 struct Whole {
   bool whole = true;
   std::vector<Found> tiles = {};
@@ -41,7 +42,7 @@ std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
       if (!plan.owns(i)) continue;
       const auto found = by_number.find(tiles[i].row * plan.tile_columns + tiles[i].column);
       const auto finished = found != by_number.end() ? tile_of(*found->second) : std::nullopt;
-      // A tile has no more rows to leave unchecked, or constant.
+      // A record with more unchecked or constant rows than a tile has is invalid.
       here.whole =
           finished && std::max(finished->unchecked, finished->constant) <= plan.problem.tile.m;
       if (!here.whole) break;
@@ -52,7 +53,7 @@ std::vector<Whole> find(const Plan& plan, const io::Checkpoint& earlier) {
   return all;
 }
 
-/// A super-tile is whole where every rank has found it so. Collective.
+/// A super-tile is whole if it is whole on every rank. Collective.
 void agree(const launch::Session& session, std::vector<Whole>& all) {
   std::vector<char> mine;
   for (const Whole& one : all) mine.push_back(one.whole ? 1 : 0);
@@ -62,8 +63,8 @@ void agree(const launch::Session& session, std::vector<Whole>& all) {
   }
 }
 
-/// Copies tiles from part files to C. Their checksum and squares come from what was copied, as
-/// TileDrain takes them from what leaves the device.
+/// Copies tiles from part files to C. Checksums and squares are computed from the copied elements,
+/// as in TileDrain.
 class Copy {
  public:
   Copy(const Operands& operands, const CheckpointReader& reader, const io::RangeWriter& to,
@@ -75,7 +76,7 @@ class Copy {
         threads_(threads),
         heartbeat_(heartbeat) {}
 
-  /// False if the tile cannot be read, or is not what its checksum says.
+  /// False if the tile cannot be read, or does not match its checksum.
   bool tile(const Found& found, const gemm::Tile& edges, double& squares) const {
     const Range rows = elements_of({found.at.row, 1}, edges.m, operands_.m);
     const Range columns = elements_of({found.at.column, 1}, edges.n, operands_.n);
@@ -175,9 +176,10 @@ std::vector<FinishedTile> take_over(const launch::Session& session, const Operan
   const std::uint64_t right = session.sum(taken.size());
   if (right < kept && session.rank() == 0) {
     log.warn(fmt::format(
-        "{} finished tiles were damaged where they were stored, and are computed again with the "
-        "rest of their super-tiles: check the disk",
-        kept - right));
+        "{} not match the stored checksum and will be computed again, with the rest of the "
+        "super-tile: check the disk",
+        kept - right == 1 ? "1 finished tile does"
+                          : fmt::format("{} finished tiles do", kept - right)));
   }
   return taken;
 }
@@ -185,9 +187,9 @@ std::vector<FinishedTile> take_over(const launch::Session& session, const Operan
 std::string kept_tiles(std::uint64_t kept, std::uint64_t finished) {
   if (kept == finished) return fmt::format("{0} of {0} finished tiles are kept", finished);
   return fmt::format(
-      "{} of {} finished tiles are kept, and {} are computed again, since on this number of ranks "
-      "and with this --pipeline.gpu-memory their super-tiles are not complete (start as many ranks "
-      "as before, with as much memory, to keep more)",
+      "{} of {} finished tiles are kept, and {} are computed again, because their super-tiles are "
+      "incomplete with this number of ranks and this --pipeline.gpu-memory: to keep more, start as "
+      "many ranks as before, with as much memory",
       kept, finished, finished - kept);
 }
 
@@ -208,7 +210,7 @@ std::uint64_t count_kept(const std::vector<Plan>& plans, const io::Checkpoint& e
   return kept;
 }
 
-/// Doubles are recorded as their bits, so that infinities and NaN survive.
+/// Records doubles as their bits, so that infinities and NaN survive.
 io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t> group) {
   const auto bits = [](double x) { return std::bit_cast<std::uint64_t>(x); };
   return {.number = tile.tile,
@@ -227,7 +229,7 @@ std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece) {
                           .detection_threshold = std::bit_cast<double>(record[3]),
                           .unchecked = record[4],
                           .constant = record[5]};
-  // The sum of squares that are not finite may be anything but negative.
+  // The sum of squares may be infinite or NaN, but not negative.
   const bool possible =
       tile.worst >= 0 && tile.worst <= 1 && !(tile.detection_threshold < 0) && !(tile.squares < 0);
   return possible ? std::optional(tile) : std::nullopt;
@@ -251,7 +253,7 @@ bool CheckpointReader::read(std::size_t run, Range rows, Range columns, std::byt
          "a rectangle ends inside its matrix");
   const std::uint64_t row_bytes = columns.count * element_;
   const std::uint64_t end = saturating_product(rows.end(), columns_ * element_);
-  if (offset > INT64_MAX || end > INT64_MAX - offset) return false;  // no file's
+  if (offset > INT64_MAX || end > INT64_MAX - offset) return false;  // beyond any file
   for (std::uint64_t row = 0; row < rows.count; ++row) {
     const std::uint64_t element = (rows.first + row) * columns_ + columns.first;
     const std::int64_t got =

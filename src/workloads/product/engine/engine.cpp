@@ -11,7 +11,7 @@ namespace {
 
 using device::Memory;
 
-/// Tiles of one launch. A host's plan deals out whole tiles to its threads: four to each, so that
+/// Tiles of one launch. On the host backend threads take whole tiles: four for each thread, so that
 /// none waits long for the others.
 std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
   if (!runtime.resources.device_is_host) return 1;
@@ -19,7 +19,7 @@ std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
                  1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
 }
 
-/// Collective. None where there is one layer.
+/// The ranks with the same tiles, one per layer; null if there is one layer. Collective.
 std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Plan& plan) {
   const Box& box = plan.box;
   if (box.depth == 1) return nullptr;
@@ -27,7 +27,7 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Pla
   return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
 }
 
-/// Host memory of the tiles and of decoding, without the panels'.
+/// Bytes of host memory for tiles and for decoding, without the panels.
 std::uint64_t other_host_bytes(const Operands& operands, const Plan& plan,
                                const pipeline::Ring& staging) {
   std::uint64_t bytes = TileDrain::host_bytes(operands, plan, staging);
@@ -122,16 +122,16 @@ void Engine::run() {
   if (layers_) layers_->wait(ring_.arrivals());
 }
 
-/// The window's batches may be computed with the last one.
+/// Batches of the window may be computed as late as the last batch.
 std::uint64_t Engine::last_use(std::uint64_t batch) const {
   const std::uint64_t blocks = plan_.own_blocks.count, place = batch % blocks;
   return place + plan_.window < blocks ? batch : batch - place + blocks - 1;
 }
 
-/// Batches of the window wait for the super-tile's last one, with which they are computed tile by
-/// tile, so that tiles leave while others are computed. While the device has nothing else to do
-/// some of them are taken by multiply_meanwhile(), or, where it will not be called while the next
-/// batch is gathered, at once.
+/// Batches of the window wait for the super-tile's last batch. Then the tiles are computed one
+/// after another, so that finished tiles leave while others are computed. If the device is idle
+/// before, multiply_meanwhile() computes some products. It is not called during a gather that
+/// blocks the thread; the waiting batches are then multiplied at once.
 void Engine::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);
@@ -153,7 +153,7 @@ void Engine::compute(device::Stream& stream, std::uint64_t number) {
   tiles_.finish_group(stream, super_number, panels_, variables_.unsettled(super_number));
 }
 
-/// All that wait, block by block.
+/// Multiplies all waiting batches, block by block.
 void Engine::multiply_present(device::Stream& stream) {
   while (swept_.tiles > 0) sweep(stream);
   std::uint64_t products = 0;
@@ -167,12 +167,12 @@ void Engine::multiply_present(device::Stream& stream) {
   record_computed(stream);
 }
 
-/// While a batch of the window is not there yet: whenever the device has nothing else to do, some
-/// tiles get the products of those that wait, so that they lack the last batches alone.
+/// Called until the next batch of the window has arrived. If the device is idle, some tiles receive
+/// the products of the waiting batches, so that only the last batches are left for the end.
 bool Engine::multiply_meanwhile() {
   tiles_.report_progress();
   if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;
-  if (!computed_before_->reached()) return true;  // one step is always behind the one at work
+  if (!computed_before_->reached()) return true;  // one step waits behind the running one
   ring_.run_kernels(waiting_.end() - 1, nullptr, 0,
                     [this](device::Stream& stream, std::uint64_t, const std::byte*) {
                       sweep(stream);
@@ -181,8 +181,8 @@ bool Engine::multiply_meanwhile() {
   return true;
 }
 
-/// The next tiles, those of one launch on each stream, get the products of all batches that waited
-/// when the sweep began.
+/// The next tiles, those of one launch on each stream, receive the products of all batches that
+/// were waiting when the sweep began.
 void Engine::sweep(device::Stream& stream) {
   const std::uint64_t tiles = tiles_of(waiting_.first), step = streams_.count() * together_;
   if (swept_.tiles == 0) swept_.end = waiting_.end();
@@ -206,8 +206,8 @@ void Engine::record_computed(device::Stream& stream) {
   stream.record(*computed_);
 }
 
-/// Those that wait, of which the last one is the super-tile's, tile by tile, and the tiles leave.
-/// One stream checks its tile while the other one multiplies.
+/// Multiplies the waiting batches, up to the super-tile's last one, tile by tile, and sends the
+/// tiles to the host. One stream checks its tile while the other one multiplies.
 void Engine::finish_super_tile(device::Stream& stream) {
   const std::uint64_t end = waiting_.end(), super_number = plan_.batch(end - 1).super_tile;
   const std::uint64_t tiles = tiles_of(end - 1);
@@ -226,7 +226,7 @@ void Engine::finish_super_tile(device::Stream& stream) {
   record_computed(stream);
 }
 
-/// What the check compares C with.
+/// Adds the batch to the sums that the check compares C with.
 void Engine::add_products(device::Stream& stream, std::uint64_t number) {
   const auto [super_number, block] = plan_.batch(number);
   const SuperTile& extent = super_tiles_[super_number].extent;
@@ -251,9 +251,9 @@ void Engine::join_slices(device::Stream& stream) {
   }
 }
 
-/// Some of the super-tile's tiles get the products of the batch, each on its stream: in its first
-/// batch once what stood in their place has left, and where a segment of K ends their sums are
-/// folded. On one stream, where nothing has to leave, all of them in one launch.
+/// Adds the batch's products to some of the super-tile's tiles, each on its stream. In the first
+/// batch each tile waits until the previous tile has left its accumulator. At the end of a segment
+/// of K the sums are folded. After the first batch, and with one stream, all tiles need one launch.
 void Engine::multiply(std::uint64_t number, Range tiles) {
   const auto [super_number, block] = plan_.batch(number);
   const Panels::Batch& panels = panels_.batch(number);
@@ -305,8 +305,8 @@ void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::
   }
 }
 
-/// Behind all the tile's products, with scratch memory that the stream has for itself. The last
-/// `products` of them have not been given to multiplied().
+/// Finishes a tile after all its products, with scratch memory that the stream has for itself. The
+/// last `products` of them have not been reported to multiplied().
 void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
                          std::uint64_t index, std::uint64_t products) {
   const PlacedSuperTile& all = super_tiles_[super_tile];
@@ -324,8 +324,8 @@ void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t
 
 // ---------------------------------------------------------------- split-k
 
-/// All collectives go to the stream that the gathers of panels go to, since ranks belong to several
-/// communicators. So the next super-tile's gathers come behind this.
+/// All collectives use the stream of the panels' gathers, because ranks belong to several
+/// communicators. The gathers of the next super-tile follow this call.
 template <class Call>
 void Engine::among_layers(device::Stream& stream, const Call& call) {
   device::Stream& collectives = ring_.arrivals();
@@ -336,7 +336,7 @@ void Engine::among_layers(device::Stream& stream, const Call& call) {
   stream.wait(*received_);
 }
 
-/// The sums of all layers, added in their order.
+/// Adds the sums of all layers, in the order of the layers.
 void Engine::gather_check(device::Stream& stream) {
   const std::uint64_t count = check_pitch_;
   among_layers(stream, [&](device::Stream& on) {
@@ -351,8 +351,8 @@ void Engine::gather_check(device::Stream& stream) {
   }
 }
 
-/// Tiles go to their owners, which fold all layers' nodes of them. Where this rank has no tiles
-/// those that it would exchange with have none either.
+/// Sends tiles to their owners, which fold the nodes of all layers. If this rank has no tiles, the
+/// ranks that it would exchange with have none either.
 void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
   const PlacedSuperTile& super_tile = super_tiles_[super_number];
   const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
@@ -368,7 +368,7 @@ void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
   }
 }
 
-/// Some rows of tiles `first` and so on, one for each layer.
+/// Exchanges some rows of consecutive tiles from `first` on, one tile for each layer.
 void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_tile,
                            std::uint64_t first, Range rows) {
   const std::uint64_t nodes = plan_.max_nodes;

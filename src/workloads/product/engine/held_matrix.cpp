@@ -59,7 +59,7 @@ void HeldMatrix::load(unsigned threads, launch::Heartbeat& heartbeat, Progress& 
 
 std::uint64_t HeldMatrix::held(std::uint64_t first) const {
   const auto after = std::ranges::upper_bound(strips_, first, {}, &Range::first);
-  expect(after != strips_.begin(), "what is read of a matrix is held");
+  expect(after != strips_.begin(), "only held parts of a matrix are read");
   const auto i = static_cast<std::size_t>(after - strips_.begin()) - 1;
   return starts_[i] + (first - strips_[i].first);
 }
@@ -71,8 +71,8 @@ const std::byte* HeldMatrix::place(Range rows, Range columns) const {
 }
 
 const std::byte* HeldMatrix::dense(Range rows, Range columns) const {
-  const bool follow = rows.count == 1 || columns.count * element_ == row_bytes_;
-  return follow ? place(rows, columns) : nullptr;
+  const bool contiguous = rows.count == 1 || columns.count * element_ == row_bytes_;
+  return contiguous ? place(rows, columns) : nullptr;
 }
 
 void HeldMatrix::read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const {

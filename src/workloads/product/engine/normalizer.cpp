@@ -12,13 +12,13 @@
 namespace shardstream::workloads::product {
 namespace {
 
-/// 2^exponent, of doubles far from their range's ends.
+/// 2^exponent, limited to numbers far from the ends of double's range.
 double power_of_two(int exponent) {
   return std::ldexp(1.0, std::clamp(exponent, -1000, 1000));
 }
 
-/// Such that deviation * power lies from 0.5 to 1 times 2^usual_exponent(); 1 where there is no
-/// deviation.
+/// The power of two for which deviation * power lies between 0.5 and 1 times 2^usual_exponent(); 1
+/// if there is no deviation.
 double power_for(double deviation, gemm::Precision precision) {
   if (!(deviation > 0) || !std::isfinite(deviation)) return 1;
   int exponent = 0;
@@ -26,8 +26,8 @@ double power_for(double deviation, gemm::Precision precision) {
   return power_of_two(gemm::usual_exponent(precision) - exponent);
 }
 
-/// The root of the mean square of x - from. Squares are those of differences by the largest one, so
-/// that none is too large or too small for a double.
+/// The root of the mean square of x - from. Differences are divided by the largest one before they
+/// are squared, so that no square overflows or underflows.
 template <class T>
 double deviation_of(const T* x, std::uint64_t samples, std::uint64_t pitch, double from) {
   double largest = 0, squares = 0;
@@ -52,7 +52,8 @@ double rounded_shift(double first, double mean, double deviation) {
   return first + std::nearbyint(mean / unit) * unit;
 }
 
-/// One variable; `pitch` elements from one sample to the next. `shift` null: nothing is subtracted.
+/// Normalizes one variable. `pitch`: elements from one sample to the next. `shift` null: nothing is
+/// subtracted.
 template <class T>
 void normalize(const T* x, std::uint64_t samples, std::uint64_t pitch, gemm::Precision precision,
                double* shift, double& scale) {
@@ -88,7 +89,7 @@ void Normalizer::load() {
   loaded_ = true;
 }
 
-/// Each rank reads those of some variables.
+/// Each rank reads the first samples of some variables.
 Normalization Normalizer::from_first_samples() const {
   constexpr std::uint64_t step = 1024;
   const auto rank = static_cast<std::uint64_t>(runtime_.session.rank());
@@ -120,8 +121,8 @@ void Normalizer::run(Engine& product) {
   const std::vector<Renormalization> others = runtime_.session.gather(unsuitable(product));
   Normalization second = first_;
   std::vector<bool> changed(operands_.n);
-  for (const Renormalization& other :
-       others) {  // the same from every rank that has seen the variable
+  // Ranks that have the same variable agree on it.
+  for (const Renormalization& other : others) {
     if (operands_.center) second.shift[other.variable] = other.shift;
     second.scale[other.variable] = other.scale;
     changed[other.variable] = true;
@@ -130,16 +131,18 @@ void Normalizer::run(Engine& product) {
   if (renormalized_ == 0) return;
   if (runtime_.session.rank() == 0) {
     runtime_.log.warn(fmt::format(
-        "{} variables have another mean, by more than four deviations, or another deviation than "
-        "their first {} samples: all data are read a second time, with what suits these variables",
-        renormalized_, first_samples));
+        "{} a mean (by more than 4 deviations) or a deviation that differs from that of the first "
+        "{} samples: "
+        "all data are read a second time, with better shifts and factors",
+        renormalized_ == 1 ? "1 variable has" : fmt::format("{} variables have", renormalized_),
+        first_samples));
   }
   second.final = true;
   product.normalize(second);
   product.run();
 }
 
-/// Those that this rank has seen.
+/// This rank's variables that need a second pass.
 std::vector<Normalizer::Renormalization> Normalizer::unsuitable(Engine& product) const {
   const VariableSums::Totals totals = product.variable_totals();
   const auto samples = static_cast<double>(operands_.k);

@@ -20,7 +20,7 @@ namespace {
 using device::Buffer;
 using device::Memory;
 
-/// Super-tiles have whole tiles; what belongs to no variable is used by nobody.
+/// The number of variables, rounded up to whole tiles. The padding is not used.
 std::uint64_t whole_variables(const Operands& operands, const gemm::Tile& tile) {
   return ceil_div(operands.n, tile.n) * tile.n;
 }
@@ -30,8 +30,8 @@ gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend ba
                           operands.transposed(side), operands.normalizes());
 }
 
-/// The first of a gathered panel's parts that came otherwise than it was sent. `sums`: of all parts
-/// as they were sent, then as they came.
+/// The first corrupted part of a gathered panel. `sums`: checksums of all parts as sent, then as
+/// received.
 std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t parts) {
   const auto* const wrong = std::mismatch(sums, sums + parts, sums + parts).first;
   if (wrong == sums + parts) return std::nullopt;
@@ -58,7 +58,7 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
       element_(gemm::panel_element_bytes(operands.precision, backend_)),
       read_(plan.batches()) {
   measure_ring();
-  open_parts();  // by all ranks, before one may be refused
+  open_parts();  // collective, so before an error on one rank
   if (pipeline::mode(runtime.options) == pipeline::Mode::pageable) {
     hold_operands(other_host_bytes);
   } else {
@@ -94,7 +94,7 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
 void Panels::open_parts() {
   comm::Communicator& all = *runtime_.communicator;
   const Box& box = plan_.box;
-  // Idle ranks are a part of their own, in which nothing is gathered.
+  // Idle ranks form a part of their own, which gathers nothing.
   const auto split = [&](std::uint64_t part, std::uint64_t of, std::uint64_t key) {
     const std::uint64_t color = plan_.idle ? box.depth * of : plan_.layer * of + part;
     return all.split(static_cast<int>(color), static_cast<int>(key));
@@ -111,7 +111,7 @@ void Panels::open_parts() {
   }
 }
 
-/// Also fills what pieces go by.
+/// Computes the sizes of the ring, and the tables that pieces are found with.
 void Panels::measure_ring() {
   first_piece_ = {0};
   sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
@@ -138,9 +138,9 @@ void Panels::measure_ring() {
   }
 }
 
-// ---------------------------------------------------------------- what is uploaded
+// ---------------------------------------------------------------- uploads
 
-/// This rank's parts of all panels.
+/// Holds this rank's parts of all panels in host memory.
 void Panels::hold_operands(std::uint64_t other_host_bytes) {
   const auto [first_block, blocks] = plan_.own_blocks;
   const Range depth = intersection(plan_.depth(plan_.own_blocks), {0, operands_.k});
@@ -160,7 +160,8 @@ void Panels::hold_operands(std::uint64_t other_host_bytes) {
   held_b_.emplace(*runtime_.device, *operands_.b, !operands_.transpose_b, b_rows, columns);
 }
 
-/// With `held` bytes of A and B, the slots, and what a host has in place of a device.
+/// Throws UsageError if host memory is too small for `held` bytes of A and B, the slots, `other`
+/// bytes and, on the host backend, the buffers of the plan.
 void Panels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
   const auto& resources = runtime_.resources;
   const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
@@ -172,9 +173,9 @@ void Panels::check_host_memory(std::uint64_t held, std::uint64_t other) const {
                              : in_place > 0 && have > staging
                                  ? fmt::format("--pipeline.gpu-memory {}B", have - staging)
                                  : "fewer --pipeline.readers and --pipeline.slots";
-  throw UsageError(
-      fmt::format("a rank needs {} of host memory and has {}: use {}, or fewer ranks on a host",
-                  format_size(need), format_size(have), remedy));
+  throw UsageError(fmt::format(
+      "a rank needs {} of host memory and has {}: use {}, or start fewer ranks per host",
+      format_size(need), format_size(have), remedy));
 }
 
 void Panels::load() {
@@ -194,7 +195,7 @@ std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::
 void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
   if (plan_.idle) return;
   const auto fill = [&](std::vector<double> values, Buffer<double>& there) {
-    expect(values.empty() == (there.size() == 0), "what is centred has shifts, and scales");
+    expect(values.empty() == (there.size() == 0), "centred variables have shifts and scales");
     if (values.empty()) return;
     values.resize(there.size(), 1);
     stream.upload(there.data(), values.data(), there.bytes());
@@ -204,7 +205,7 @@ void Panels::normalize(device::Stream& stream, const Normalization& normalizatio
   fill(normalization.scale, scale_);
 }
 
-/// Of op(A) or op(B); in the file it may lie transposed.
+/// A rectangle of op(A) or op(B). It is transposed if the data set holds the transpose.
 Panels::Rectangle Panels::rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
                                     Range valid_columns) const {
   const io::Matrix& matrix = operands_.matrix(side);
@@ -225,7 +226,7 @@ Panels::Rectangle Panels::rectangle(gemm::Side side, Range rows, Range columns, 
   return made;
 }
 
-/// Parts stand one behind another in a panel; B's panel begins at a multiple of 256 bytes.
+/// The parts of a panel are contiguous. B's panel begins at a multiple of 256 bytes.
 Panels::Upload Panels::upload(std::uint64_t batch) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const auto [super_tile, block] = plan_.batch(batch);
@@ -244,7 +245,7 @@ Panels::Upload Panels::upload(std::uint64_t batch) const {
   made.a_pitch = raw_a ? made.a.row_bytes() : made.a_ld * element_;
   const std::size_t a = made.a.rows.count * made.a_pitch, b = made.b.bytes();
   made.a_offset = raw_a ? 0 : plan_.column * a;
-  // What is turned out of B's panel stands where an uploaded A's would.
+  // An A panel that is transposed from B's takes the place of an uploaded one.
   const bool turned = !raw_a && extent.a_from_b;
   const std::size_t a_panel =
       turned ? extent.tiles.rows.count * tile.m * made.a_ld * element_ : plan_.box.columns * a;
@@ -297,7 +298,8 @@ const std::byte* Panels::read(std::uint64_t number, std::byte* slot) {
   return slot;
 }
 
-/// As stored and dense, with zeros for what is not valid: where they are held, or `to`.
+/// Returns the rows as stored, dense, with zeros outside the valid part: in the memory that holds
+/// them, or at `to`.
 const std::byte* Panels::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
   const Range valid = intersection(rows, from.valid_rows);
   const std::size_t row = from.stored_row_bytes();
@@ -315,7 +317,7 @@ const std::byte* Panels::stored_rows(const Rectangle& from, Range rows, std::byt
   return to;
 }
 
-// ---------------------------------------------------------------- what arrives
+// ---------------------------------------------------------------- arrivals
 
 void Panels::begin(device::Stream& stream) {
   stream.launch(gemm::zero_kernel(), {sums_.data(), sums_.bytes()});
@@ -323,7 +325,7 @@ void Panels::begin(device::Stream& stream) {
   for (auto& sum : read_) sum = 0;
 }
 
-/// What was uploaded becomes panels, which become whole on every rank, and what is multiplied.
+/// Turns an upload into panels, gathers them, and makes the factors that are multiplied.
 void Panels::arrive(device::Stream& stream, std::uint64_t number, std::byte* data) {
   const Extent& extent = extents_[plan_.batch(number).super_tile];
   const SuperTile& super_tile = extent.tiles;
@@ -387,8 +389,9 @@ const std::byte* Panels::arrive_a(device::Stream& stream, const Upload& uploaded
   return panel;
 }
 
-/// Of a panel that would be on both sides of C's check: sums of its parts tell what came otherwise.
-/// This rank's part is in its place. `sums`: of all parts as sent, then as they came.
+/// Gathers a panel on which both sides of C's check depend, so that the check cannot find an error
+/// in it. Checksums of its parts can: `sums` are those of all parts as sent, then as received. This
+/// rank's part is already in its place.
 void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
                     const Lines& part, std::uint64_t* sums) const {
   const auto own = static_cast<std::uint64_t>(parts.rank());
@@ -402,7 +405,7 @@ void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte
   }
 }
 
-/// With what C is checked by.
+/// Also computes B's signed sums, for the check of C.
 const std::byte* Panels::arrive_b(device::Stream& stream, const Upload& uploaded, std::byte* data,
                                   Own& own, const SuperTile& super_tile) {
   const gemm::Tile& tile = plan_.problem.tile;
@@ -418,7 +421,7 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const Upload& uploaded
                 {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
                  super_tile.columns.first * tile.n, own_y});
   if (b_parts_ != nullptr) {
-    if (operands_.symmetric && part > 0) {  // A is made of it
+    if (operands_.symmetric && part > 0) {  // A's panel is made from it
       gather(stream, *b_parts_, panel, lines(1, part, part),
              own.sums + plan_.box.batch_sums(false));
     } else {
@@ -429,7 +432,7 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const Upload& uploaded
   return panel;
 }
 
-/// Of this rank's part.
+/// Makes a panel of this rank's uploaded part.
 void Panels::make_panel(device::Stream& stream, gemm::Side side, const Upload& uploaded,
                         const std::byte* from, std::byte* to) const {
   const Rectangle& stored = side == gemm::Side::b ? uploaded.b : uploaded.a;
@@ -460,7 +463,7 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const Upload& u
                  .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
 }
 
-/// B's factor is its panel's transpose.
+/// Makes B's factor, the transpose of its panel.
 void Panels::turn_b(device::Stream& stream, const SuperTile& super_tile, Own& own) const {
   const std::uint64_t columns = super_tile.columns.count * plan_.problem.tile.n, k = own.now.k;
   own.now.b_factor = own.b_factor.data();
@@ -482,8 +485,8 @@ void Panels::keep_b(device::Stream& stream, const SuperTile& super_tile, Own& ow
                  reinterpret_cast<std::byte*>(kept.y.data()), k * 2 * tiles * sizeof(double)});
 }
 
-/// Of a symmetric product: A's panel is the transpose of some columns of B's, which stands there
-/// already if that is B's factor.
+/// For a symmetric product: A's panel is the transpose of some columns of B's panel. If B's factor
+/// is the transpose of its panel, A's panel is a part of that.
 const std::byte* Panels::turn_into_a(device::Stream& stream, const SuperTile& super_tile,
                                      std::byte* data, Own& own) const {
   const gemm::Tile& tile = plan_.problem.tile;
@@ -501,7 +504,7 @@ const std::byte* Panels::turn_into_a(device::Stream& stream, const SuperTile& su
   return panel;
 }
 
-/// Both factors are split panels.
+/// Makes both factors by splitting the panels.
 void Panels::split(device::Stream& stream, const SuperTile& super_tile, Own& own) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const std::uint64_t rows = super_tile.rows.count * tile.m;
@@ -529,20 +532,20 @@ std::string Panels::failure(Range batches, const std::uint64_t* there) const {
     const std::uint64_t block = plan_.batch(batches.first + i).block;
     if (read_[batches.first + i] != there[0]) {
       return fmt::format(
-          "the panels of block {} of K are not on the device as they were read on rank {}", block,
+          "the panels of block {} of K were corrupted between host and device on rank {}", block,
           plan_.rank);
     }
-    const auto came_otherwise = [&](const char* panel, std::uint64_t giver) {
+    const auto corrupted = [&](const char* panel, std::uint64_t giver) {
       return fmt::format(
-          "what rank {} sent of {}'s panel of block {} of K came to rank {} otherwise", giver,
-          panel, block, plan_.rank);
+          "the part of rank {} of {}'s panel of block {} of K was corrupted on its way to rank {}",
+          giver, panel, block, plan_.rank);
     };
     if (const auto part = wrong_part(there + 1, box.columns > 1 ? box.columns : 0)) {
-      return came_otherwise("A", plan_.rank - plan_.column + *part);
+      return corrupted("A", plan_.rank - plan_.column + *part);
     }
     const bool b_summed = operands_.symmetric && box.rows > 1;
     if (const auto part = wrong_part(there + box.batch_sums(false), b_summed ? box.rows : 0)) {
-      return came_otherwise("B", plan_.rank - plan_.row * box.columns + *part * box.columns);
+      return corrupted("B", plan_.rank - plan_.row * box.columns + *part * box.columns);
     }
   }
   return "";

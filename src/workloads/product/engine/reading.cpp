@@ -7,7 +7,7 @@
 namespace shardstream::workloads::product {
 namespace {
 
-/// An operand in pieces such as readers bring: some rows of some columns.
+/// An operand in pieces as readers copy them: some rows of some columns.
 struct Pieces {
   const io::Matrix* matrix;
   Bringing bringing;
@@ -30,14 +30,14 @@ struct Pieces {
 
   std::size_t stored_row() const { return bringing.columns * size_of(bringing.type); }
   std::size_t stored_bytes() const { return rows * stored_row(); }
-  /// With the rest that is no whole piece.
+  /// The number of pieces, with a fraction for the rest.
   double count() const {
     return static_cast<double>(matrix->rows()) / static_cast<double>(rows) *
            (static_cast<double>(matrix->columns()) / static_cast<double>(bringing.columns));
   }
 
-  /// Brings piece `number`, from the beginning again behind the last one; returns its bytes as they
-  /// are uploaded. `held`: where it comes from, if not from its source.
+  /// Copies piece `number`, and starts over after the last one. Returns the bytes that would be
+  /// uploaded. `held`: the piece in memory; null: it is read from its source.
   std::uint64_t bring(std::uint64_t number, const std::byte* held, std::byte* room) const {
     const std::uint64_t down = matrix->rows() / rows, across = matrix->columns() / bringing.columns;
     const std::uint64_t row = number % down * rows;
@@ -78,7 +78,7 @@ measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
     if (held)
       memory = {*runtime.device, device::Memory::pageable, std::max<std::size_t>(sample, room)};
   });
-  // B of a symmetric product is A once more.
+  // In a symmetric product B is A again.
   const double share = operands.symmetric ? 0 : b.count() / (a.count() + b.count());
   const auto of_b_before = [&](std::uint64_t place) {
     return static_cast<std::uint64_t>(share * static_cast<double>(place));

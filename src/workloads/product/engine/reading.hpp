@@ -38,13 +38,13 @@ constexpr std::uint64_t rows_a_piece(std::size_t slot, std::size_t stored_row, s
   return words * std::max<std::uint64_t>(1, slot / std::max<std::size_t>(1, words * stored_row));
 }
 
-/// Makes `count` elements at `to` of stored ones, which may be there already; returns their word
-/// sum.
+/// Converts `count` stored elements to uploaded ones at `to`, where the stored ones may be already.
+/// Returns their checksum.
 std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to);
 
-/// Calls get(rows, to) for some of `rows` rows after others; it returns where they are as stored,
-/// dense: in memory, or at `to`, where it has written them. They go to `slot` as they are uploaded,
-/// dense. Returns their checksum.
+/// Copies `rows` rows to `slot`, dense, as they are uploaded, and returns their checksum. It calls
+/// get(rows, to) for some rows at a time, which returns the address of these rows as stored, dense:
+/// in memory, or `to`, where it has then written them.
 template <class Get>
 std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
   // Longer rows need not be copied from memory; shorter ones are worth a call together.
@@ -53,7 +53,7 @@ std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, co
   const std::uint64_t words = whole_word_rows(row);
   const std::uint64_t few =
       words * std::max<std::uint64_t>(1, long_row / (words * std::max<std::size_t>(1, stored)));
-  // A file's rows are read together, as its chunks and the system's calls want it.
+  // Rows of a file are read together, which saves system calls and decoding of chunks.
   const std::uint64_t step = how.from_memory ? few : rows;
   std::uint64_t sum = 0;
   for (std::uint64_t first = 0; first < rows; first += step) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/text.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/variables.hpp"
 #include "kernels/gemm/panel/words.hpp"
@@ -18,7 +19,7 @@ std::size_t row_bytes_of(const Plan& plan) {
   return plan.problem.tile.n * gemm::accumulator_bytes(plan.problem.precision);
 }
 
-/// Of the drain: as wanted, or eight rows of a tile.
+/// Bytes of a slot of the drain: as requested, but at least eight rows of a tile.
 std::size_t slot_bytes_of(const Plan& plan, const pipeline::Ring& staging) {
   if (plan.idle) return 0;
   return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
@@ -98,14 +99,14 @@ void TileDrain::begin(device::Stream& stream, std::uint64_t products) {
   }
   for (std::uint64_t number = 0; number < groups_.size(); ++number) {
     groups_[number].failure.clear();
-    // Without panels none can be wrong, and finish_group() is not called.
+    // Idle ranks have no panels that could be wrong, and do not call finish_group().
     if (plan_.idle && journal_ != nullptr) journal_->add_group(number);
   }
   mirrored_ = 0;
 }
 
 void TileDrain::multiplied(device::Stream& stream, std::uint64_t products) {
-  if (runtime_.session.rank() != 0) return;  // which alone shows progress
+  if (runtime_.session.rank() != 0) return;  // only rank 0 shows progress
   if (idle_events_.empty()) idle_events_.push_back(runtime_.device->make_event());
   enqueued_.push_back({std::move(idle_events_.back()), products});
   idle_events_.pop_back();
@@ -171,7 +172,7 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
                   [this, &tile](Range rows, const std::byte* here) { take(tile, rows, here); });
 }
 
-/// Before alpha and beta.
+/// Checks the products, before alpha and beta are applied.
 void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile,
                       const std::byte* data, const Sums& sums, Report* report) {
   const gemm::CheckTileArgs args{
@@ -197,12 +198,12 @@ void TileDrain::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
   const std::uint64_t ld = plan_.problem.tile.n;
   const std::byte* c = nullptr;
   if (operands_.c) {
-    c_read_->synchronize();  // the tile before has been uploaded
+    c_read_->synchronize();  // until the previous tile's C0 has been uploaded
     read_c(tile);
     runtime_.session.heartbeat().move();
     const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
     tile.c_words = gemm::word_checksum(c_host_.data(), bytes);
-    stream.wait(*c_added_);  // perhaps on another stream
+    stream.wait(*c_added_);  // the previous tile's, perhaps on another stream
     stream.upload(c_device_.data(), c_host_.data(), bytes);
     stream.record(*c_read_);
     stream.launch(gemm::word_checksum_kernel(), {c_device_.data(), bytes, &report->c_words});
@@ -214,8 +215,8 @@ void TileDrain::add_c(device::Stream& stream, Tile& tile, std::byte* data, Repor
   if (operands_.c) stream.record(*c_added_);
 }
 
-/// After the check, which is of the products as they were computed. Correlations are the same for
-/// every alpha.
+/// Turns products into covariances or correlations, after the check of the products. Correlations
+/// do not depend on alpha.
 void TileDrain::covariance(device::Stream& stream, const Tile& tile, std::byte* data,
                            const Variables& variables, Report* report) {
   stream.launch(gemm::covariance_kernel(), {.tile = data,
@@ -234,7 +235,7 @@ void TileDrain::covariance(device::Stream& stream, const Tile& tile, std::byte* 
                                             .threshold = &report->verdict.detection_threshold});
 }
 
-/// Into c_host_, dense, in C's type.
+/// Reads C0 into c_host_, dense, in C's type.
 void TileDrain::read_c(const Tile& tile) {
   const std::uint64_t columns = tile.columns.count, count = tile.rows.count * columns;
   const ElementType type = operands_.c->type();
@@ -256,14 +257,14 @@ void TileDrain::read_c(const Tile& tile) {
   });
 }
 
-/// Has the tile's mirror leave too.
+/// Sends the tile's mirror to the host.
 void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
   const std::uint64_t edge = plan_.problem.tile.n;
   const std::uint64_t turn = mirrored_++ % max_mirrors;
   Station& station = mirror_stations_[turn];
   std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
   drain_.wait(stream, station.pushed_);
-  // All of it, so that what pads its rows is what padded the tile's columns.
+  // The whole tile, so that the padding of the mirror's rows is that of the tile's columns.
   stream.launch(gemm::transpose_kernel(),
                 {data, edge, edge, edge, turned, edge, static_cast<unsigned>(element_)});
   stream.launch(gemm::word_checksum_kernel(),
@@ -328,7 +329,8 @@ void TileDrain::take_mirror(Tile& tile, Range rows, const std::byte* data) {
   arrived(tile, rows.count);
 }
 
-/// The last of the tile joins its parts: rows are added in their order.
+/// The last part to arrive completes the tile: the squares of the rows are added in the order of
+/// the rows.
 void TileDrain::arrived(Tile& tile, std::uint64_t parts) {
   if ((tile.missing -= parts) > 0) return;
   tile.squares = std::accumulate(tile.row_squares.begin(), tile.row_squares.end(), 0.0) *
@@ -339,7 +341,7 @@ void TileDrain::arrived(Tile& tile, std::uint64_t parts) {
     journal_->add(piece_of(finished(tile), tile.group));
 }
 
-/// A group whose tiles are computed again is not finished.
+/// A group is not finished if a second pass computes its tiles again.
 void TileDrain::arrived(Group& group, const Panels& panels, std::uint64_t parts) {
   if ((group.missing -= parts) > 0) return;
   const auto number = static_cast<std::uint64_t>(&group - groups_.data());
@@ -360,20 +362,19 @@ FinishedTile TileDrain::finished(const Tile& tile) const {
           .constant = tile.constant};
 }
 
-// ---------------------------------------------------------------- whether it is right
+// ---------------------------------------------------------------- verification
 
 std::string TileDrain::failure(const Tile& tile) const {
   const gemm::TileVerdict& verdict = tile.report.verdict;
   const auto last = [](Range range) { return range.end() - 1; };
   if (verdict.failures > 0) {
     return fmt::format(
-        "{} rows of C in columns {} to {} are wrong, the worst of them row {} "
-        "({:.3g} times the bound)",
-        verdict.failures, tile.columns.first, last(tile.columns),
-        tile.rows.first + verdict.worst_row, verdict.worst);
+        "{} of C in columns {} to {} {} wrong; the worst is row {} (max_error {:.3g})",
+        counted(verdict.failures, "row"), tile.columns.first, last(tile.columns),
+        verdict.failures == 1 ? "is" : "are", tile.rows.first + verdict.worst_row, verdict.worst);
   }
   if (tile.c_words != tile.report.c_words) {
-    return fmt::format("rows {} to {} of input.c are not on the device as they were read",
+    return fmt::format("rows {} to {} of input.c were corrupted between host and device",
                        tile.rows.first, last(tile.rows));
   }
   const bool mirrored = tile.mirrored && to_ != nullptr;
@@ -382,8 +383,8 @@ std::string TileDrain::failure(const Tile& tile) const {
     return "";
   }
   const Range rows = tile.words != tile.report.words ? tile.rows : tile.columns;
-  return fmt::format("rows {} to {} of C came to the host otherwise than they left the device",
-                     rows.first, last(rows));
+  return fmt::format("rows {} to {} of C were corrupted between device and host", rows.first,
+                     last(rows));
 }
 
 Verdict TileDrain::verdict() const {

@@ -159,7 +159,7 @@ class TileDrain {
   device::Buffer<gemm::RowVerdict> row_verdicts_;  ///< scratch: of a tile for each stream
   device::Buffer<Report> reports_;
   device::Buffer<std::byte> c_device_, c_host_;      ///< one tile of C0
-  std::vector<std::byte> c_stored_;                  ///< the same as stored, where that differs
+  std::vector<std::byte> c_stored_;                  ///< the same as stored, if that differs
   std::unique_ptr<device::Event> c_read_, c_added_;  ///< behind its upload, and its use
   device::Buffer<std::byte> mirrors_;                ///< on their way out
   std::vector<Station> mirror_stations_;

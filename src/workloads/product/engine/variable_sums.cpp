@@ -11,7 +11,7 @@ namespace {
 
 using device::Memory;
 
-/// Doubles or counts, in each buffer.
+/// Elements of each buffer.
 struct Sizes {
   std::uint64_t variables, parts, scratch, super_tiles;
 };
@@ -33,7 +33,7 @@ std::uint64_t VariableSums::device_bytes(const Operands& operands, const Problem
   const std::uint64_t segments = segments_of(problem);
   const Sizes sizes = sizes_of(problem, segments);
   const auto bytes = [](std::uint64_t count) { return aligned(count * sizeof(double)); };
-  // All layers' slots are less than twice as many as segments.
+  // All layers together have fewer than twice as many slots as there are segments.
   const std::uint64_t gathered = problem.ranks > 1 && segments > 1 ? 2 * sizes.parts : 0;
   return bytes(sizes.parts) + bytes(gathered) + bytes(sizes.scratch) + 3 * bytes(sizes.variables) +
          bytes(sizes.super_tiles);
@@ -62,7 +62,7 @@ VariableSums::VariableSums(device::Device& device, const Operands& operands, con
 void VariableSums::begin(device::Stream& stream, bool final) {
   if (variables_ == 0) return;
   final_ = final;
-  // Where a layer has fewer segments than another, its last slot is zeros.
+  // If a layer has fewer segments than another, its last slot stays zero.
   for (const device::Buffer<double>* each : {&parts_, &sums_, &squares_}) {
     stream.launch(gemm::zero_kernel(), {each->data(), each->bytes()});
   }

@@ -25,9 +25,10 @@ std::vector<Place> grids(std::uint64_t ranks) {
   return all;
 }
 
-/// Those that could be best, the smallest layers first and the fewest of them. Layers that have no
-/// fewer segments each than in a box of fewer layers, or rows and columns of ranks without tiles,
-/// would leave nobody less to compute; the latter may upload less.
+/// The boxes with several layers that could be the best, in the order of the smallest layers, then
+/// the fewest columns, then the fewest layers. More layers are left out if the largest number of
+/// segments of a layer stays the same. Rows of ranks without tiles compute nothing, but such a box
+/// may upload less, so it is considered as well.
 std::vector<Place> layered(const Problem& problem) {
   const Shape whole(problem, {});
   const bool has_columns = problem.decomposition == Decomposition::split_k
@@ -55,38 +56,39 @@ std::vector<Place> layered(const Problem& problem) {
 /// Why K can't be split among ranks; empty if it can.
 std::string why_not_split(const Problem& problem) {
   if (segments_of(problem) > 1) return {};
-  return "K is split where it is at least 8 times M and N, in two blocks or more, and C has at "
-         "most 64 tiles";
+  return "K is only split if it is at least 8 times M and N and has at least two blocks, and C has "
+         "at most 64 tiles";
 }
 
 void reject_grid_of_symmetric(const Problem& problem) {
   if (!problem.symmetric) return;
   throw UsageError(
-      "--product.decomposition grid, or a --product.box with columns, is not for gram, whose tiles "
-      "would be unevenly spread over the columns of ranks: pass auto, rows or split-k");
+      "--product.decomposition grid and a --product.box with columns are not possible for gram, "
+      "covariance and correlation, since the columns of ranks would have unequal numbers of tiles: "
+      "pass auto, rows or split-k");
 }
 
-/// The box that is asked for.
+/// The place of product.box. Throws UsageError if it is impossible.
 Place place_of(const Problem& problem, const Box& box) {
   const Decomposition kind = box.depth > 1     ? Decomposition::split_k
                              : box.columns > 1 ? Decomposition::grid
                                                : Decomposition::rows;
-  const auto refuse = [&](const std::string& why) {
+  const auto reject = [&](const std::string& why) {
     throw UsageError(
         fmt::format("--product.box {} {}: pass another one, or leave it out", name_of(box), why));
   };
   if (box.columns > 1) reject_grid_of_symmetric(problem);
   if (problem.decomposition != Decomposition::automatic && problem.decomposition != kind) {
-    refuse(fmt::format("is {}, and --product.decomposition is {}", name_of(kind),
+    reject(fmt::format("is {}, and --product.decomposition is {}", name_of(kind),
                        name_of(problem.decomposition)));
   }
   if (box.ranks() > problem.ranks) {
-    refuse(fmt::format("takes {} ranks, and there are {}", box.ranks(), problem.ranks));
+    reject(fmt::format("needs {} ranks, and there are {}", box.ranks(), problem.ranks));
   }
   if (const std::uint64_t segments = segments_of(problem); box.depth > segments) {
-    refuse(segments == 1 ? fmt::format("is not possible ({})", why_not_split(problem))
-                         : fmt::format("splits K among {} layers, and it has {} segments",
-                                       box.depth, segments));
+    reject(segments == 1 ? fmt::format("is not possible ({})", why_not_split(problem))
+                         : fmt::format("splits K among {} layers, and K has {} segments", box.depth,
+                                       segments));
   }
   return {kind, box};
 }

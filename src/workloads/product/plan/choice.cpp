@@ -16,7 +16,7 @@
 namespace shardstream::workloads::product {
 namespace {
 
-constexpr double as_good = 1.08;  // predictions are no better than that
+constexpr double as_good = 1.08;  // predictions are no more exact
 constexpr double alike = 1.002, uploads_alike = 1.01;
 constexpr std::uint64_t usual_ring = 3, longest_ring = 8;  // one batch in each of three stages
 
@@ -24,7 +24,7 @@ std::uint64_t batches_of(const Shape& shape, const Extents& extents) {
   return product({extents.super_tiles, shape.max_blocks});
 }
 
-/// Of batches in device memory; the longest ones hide a slow download behind their windows.
+/// The shortest and the longest ring, in batches. The window of a long ring hides a slow download.
 std::pair<std::uint64_t, std::uint64_t> rings_of(const Shape& shape, const Extents& extents) {
   const std::uint64_t batches = batches_of(shape, extents);
   return {std::min<std::uint64_t>(2, batches), std::min(longest_ring, batches)};
@@ -49,7 +49,7 @@ std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
   return bytes;
 }
 
-/// Of all cuts and rings that fit.
+/// All cuts, rings and windows that fit.
 std::vector<Candidate> candidates_of(const Shape& shape, const Rates& rates) {
   std::vector<Candidate> candidates;
   std::uint64_t work = 0;
@@ -81,7 +81,7 @@ std::vector<Candidate> candidates_of(const Shape& shape, const Rates& rates) {
   return candidates;
 }
 
-/// The least that any cut needs.
+/// The minimum memory that any cut needs.
 std::uint64_t min_memory(const Shape& shape) {
   std::uint64_t min = UINT64_MAX;
   std::vector<Cut> cuts = cuts_of(shape);
@@ -100,7 +100,7 @@ void keep_fast(std::vector<Candidate>& candidates, double tolerance) {
                 [&](const Candidate& each) { return each.seconds() > tolerance * fastest; });
 }
 
-/// None if nothing fits.
+/// The best candidate; nothing if there is none.
 std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
   if (candidates.empty()) return std::nullopt;
   keep_fast(candidates, as_good);
@@ -115,8 +115,8 @@ std::optional<Candidate> best_of(std::vector<Candidate> candidates) {
   });
 }
 
-/// Leaves of split-k the first box that is about as fast as the fastest: with smaller layers fewer
-/// ranks wait for one another. Returns whether it is the fastest itself.
+/// Keeps one box of split-k: the first that is about as fast as the fastest, because in smaller
+/// layers fewer ranks wait for one another. Returns whether it is the fastest itself.
 bool keep_one_split(std::vector<Choice>& possible) {
   const auto is_split = [](const Choice& each) {
     return each.decomposition == Decomposition::split_k;
@@ -135,10 +135,10 @@ bool keep_one_split(std::vector<Choice>& possible) {
   return kept == fastest;
 }
 
-/// Leaves of split-k's boxes a few to tell of: the chosen one and the fastest, or where none is
-/// possible the first.
+/// Keeps a few boxes of split-k for the description: the chosen one and the fastest, or the first
+/// if none is possible.
 void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
-  constexpr std::size_t told = 3;
+  constexpr std::size_t max_splits = 3;
   std::vector<Alternative> splits;
   std::erase_if(considered, [&](const Alternative& each) {
     if (each.decomposition != Decomposition::split_k) return false;
@@ -150,16 +150,16 @@ void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
         chosen.decomposition == Decomposition::split_k && each.box == chosen.shape.box;
     return std::tuple(!is_chosen, !each.why_not.empty(), each.seconds);
   });
-  for (std::size_t i = 0; i < std::min(told, splits.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(max_splits, splits.size()); ++i) {
     if (i > 0 && !splits[i].why_not.empty()) break;
     considered.push_back(splits[i]);
   }
 }
 
-[[noreturn]] void refuse(const Problem& problem, std::uint64_t need) {
+[[noreturn]] void reject(const Problem& problem, std::uint64_t need) {
   throw UsageError(fmt::format(
-      "{} needs {} of device memory for a tile of {} x {} in {} and its panels, of which {} may be "
-      "used: allow --pipeline.gpu-memory {}B or more",
+      "{} needs {} of device memory for a tile of {} x {} in {} with its panels, and may use {}: "
+      "pass --pipeline.gpu-memory {}B or more",
       problem.symmetric ? "gram" : "gemm", format_size(need), problem.tile.m, problem.tile.n,
       name_of(problem.precision), format_size(problem.device_memory), need));
 }
@@ -186,7 +186,7 @@ Choices choose(const Problem& problem, const Rates& rates) {
     possible.push_back(
         {place.first, shape, best->cut, best->extents, best->ring, best->window, best->prediction});
   }
-  if (possible.empty()) refuse(problem, need);
+  if (possible.empty()) reject(problem, need);
   std::ranges::move(impossible, std::back_inserter(choices.considered));
   const bool fastest_split = keep_one_split(possible);
   const auto seconds = [](const Choice& each) { return each.prediction.seconds; };
@@ -197,23 +197,23 @@ Choices choose(const Problem& problem, const Rates& rates) {
   shorten(choices.considered, *choices.chosen);
   const Decomposition requested = problem.decomposition;
   if (problem.box) {
-    choices.why = "as product.box asks for";
+    choices.why = "as requested by product.box";
   } else if (requested == Decomposition::split_k && problem.ranks == 1) {
-    choices.why = "one rank has all of K, so that split-k has nothing to share";
+    choices.why = "one rank has all of K, so split-k has nothing to share";
   } else if (requested != Decomposition::automatic) {
-    choices.why = "as product.decomposition asks for";
+    choices.why = "as requested by product.decomposition";
   } else if (possible.size() == 1) {
-    choices.why = problem.ranks == 1 ? "one rank has all rows" : "auto considers nothing else here";
+    choices.why = problem.ranks == 1 ? "one rank has all rows" : "the only candidate";
   } else if (rows_do && fastest != possible.begin()) {
     choices.why =
-        fmt::format("the simplest, and no more than {:.0f} % slower than {}", (as_good - 1) * 100,
+        fmt::format("the simplest, and at most {:.0f} % slower than {}", (as_good - 1) * 100,
                     words_of(fastest->decomposition, fastest->shape.box));
   } else if (choices.chosen->decomposition == Decomposition::split_k && !fastest_split) {
     choices.why =
-        fmt::format("no more than {:.0f} % above the least predicted time, in the smallest layers",
+        fmt::format("within {:.0f} % of the shortest predicted time, with the smallest layers",
                     (as_good - 1) * 100);
   } else {
-    choices.why = "the least predicted time";
+    choices.why = "the shortest predicted time";
   }
   return choices;
 }

@@ -15,7 +15,7 @@ Range within(Range of, std::uint64_t part, std::uint64_t parts) {
   return own;
 }
 
-/// Those of a row pass.
+/// The rows of a row pass.
 Range rows_within(Range of, const Cut& cut, std::uint64_t pass) {
   if (cut.first_rows == 0) return within(of, pass, cut.row_passes);
   const std::uint64_t first = of.count * cut.first_rows / cut.first_of;
@@ -23,8 +23,8 @@ Range rows_within(Range of, const Cut& cut, std::uint64_t pass) {
   return within({of.first + first, of.count - first}, pass - 1, cut.row_passes - 1);
 }
 
-/// Cuts that keep B: the first row pass computes while most is uploaded, the others' tiles leave
-/// while the next one's panels come.
+/// Adds cuts that keep B. The first row pass computes while most data are uploaded. The tiles of
+/// each pass leave while the panels of the next one arrive.
 void add_keeping(std::vector<Cut>& cuts, const Shape& shape) {
   constexpr std::uint64_t max_parts = 4, max_firsts = 16;
   const std::uint64_t rows = shape.max_rows, firsts = std::min(rows, max_firsts);
@@ -40,7 +40,7 @@ void add_keeping(std::vector<Cut>& cuts, const Shape& shape) {
   }
 }
 
-/// The smallest range that has both.
+/// The smallest range that contains both.
 Range hull(Range a, Range b) {
   if (a.count == 0 || b.count == 0) return a.count == 0 ? b : a;
   const std::uint64_t first = std::min(a.first, b.first);
@@ -51,12 +51,12 @@ struct PartSize {
   std::uint64_t size, parts;
 };
 
-/// The two sizes that the parts of `count` have, and how many parts have each.
+/// The two sizes of the parts of `count`, and the number of parts of each size.
 std::array<PartSize, 2> sizes_of(std::uint64_t count, std::uint64_t parts) {
   return {{{count / parts + 1, count % parts}, {count / parts, parts - count % parts}}};
 }
 
-/// Takes one rank's super-tile into what the ranks have at most.
+/// Raises the maxima over all ranks to those of one rank's super-tile.
 void widen(Pass& pass, const Shape& shape, const SuperTile& tiles) {
   const std::uint64_t count = count_tiles(shape, tiles);
   const bool mirrored = shape.problem.symmetric && shape.problem.stores_c;
@@ -95,8 +95,8 @@ SuperTile super_tile_of(const Shape& shape, const Cut& cut, std::uint64_t pass, 
   for (std::uint64_t each = 0; each < shape.box.rows; ++each) {
     const Range rows = rows_of(each);
     if (rows.count == 0) continue;
-    // All rows' columns together are one range around the end: from the first row's first to the
-    // last row's last.
+    // The columns of all rows form one range that may wrap around the end: from the first column of
+    // the first row to the last column of the last row.
     const auto last = shape.computed(rows.end() - 1);
     const std::uint64_t end = last[0].count > 0 ? shape.tile_columns : last[1].end();
     needed = hull(needed, intersection({rows.first, end - rows.first}, tiles.columns));
@@ -123,7 +123,8 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
   std::vector<Pass> passes;
   if (cut.keeps_b) {
     for (std::uint64_t pass = 0; pass < cut.row_passes; ++pass) {
-      // Rank 0, with the most of all rows, has the most of every pass, or another one a row more.
+      // Rank 0 has the most rows, so its passes are taken for the largest; those of other ranks
+      // have at most one row more.
       const std::uint64_t rows = rows_within({0, shape.max_rows}, cut, pass).count;
       const std::uint64_t tiles = product({rows, shape.max_columns});
       passes.push_back({.rows = rows,

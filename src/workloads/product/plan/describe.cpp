@@ -1,4 +1,4 @@
-// A plan in words.
+// A plan as text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string of_the_rank(const Plan& plan) {
   return text;
 }
 
-/// With the ranks that it leaves idle, and what there is to share.
+/// The decomposition, with the number of idle ranks and the parts that the ranks share.
 std::string of_decomposition(const Plan& plan) {
   std::string text = fmt::format(
       "decomposition: {}, {}", words_of(plan.decision.decomposition, plan.box), plan.decision.why);
@@ -68,7 +68,7 @@ std::string of_k(const Plan& plan) {
   return text;
 }
 
-/// The largest batch's.
+/// The batches, with the uploads of the largest one.
 std::string of_batches(const Plan& plan) {
   const Problem& problem = plan.problem;
   const Shape shape(problem, plan.box);
@@ -79,8 +79,8 @@ std::string of_batches(const Plan& plan) {
     columns = std::max(columns, tiles.columns.count);
   }
   return fmt::format(
-      "batches: {}, {} in device memory; each of up to {} of A and {} of B uploaded; the last {} "
-      "of a super-tile tile by tile",
+      "batches: {}, {} in device memory; each uploads up to {} of A and {} of B; {} computed tile "
+      "by tile at the end of each super-tile",
       plan.batches(), plan.ring,
       format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
       format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)), plan.window);
@@ -102,7 +102,7 @@ std::string of_memory(const Plan& plan) {
           : "");
 }
 
-/// What the rank receives from others; nothing with one rank.
+/// What the rank receives from other ranks; empty with one rank.
 std::string of_messages(const Plan& plan) {
   struct Kind {
     std::uint64_t bytes;
@@ -159,7 +159,7 @@ std::vector<std::string> describe(const Plan& plan) {
       fmt::format("C: {} x {} in {}, {} x {} tiles of {} x {}{}", problem.m, problem.n,
                   name_of(problem.precision), plan.tile_rows, plan.tile_columns, problem.tile.m,
                   problem.tile.n,
-                  problem.symmetric ? ", of which one of each pair is computed" : ""),
+                  problem.symmetric ? ", one of each mirrored pair is computed" : ""),
       of_k(plan), of_decomposition(plan)};
   if (plan.decision.alternatives.size() > 1) lines.push_back("considered: " + alternatives(plan));
   lines.push_back(of_the_rank(plan));
@@ -172,8 +172,8 @@ std::vector<std::string> describe(const Plan& plan) {
   lines.push_back(of_memory(plan));
   if (plan.traffic.uploads > 0) {
     lines.push_back(fmt::format(
-        "uploads of rank {}: {}, {:.3f} x the {} that super-tiles in this memory need at least",
-        plan.rank, format_size(plan.traffic.uploads),
+        "uploads of rank {}: {}, {:.3f} x the minimum of {} for this memory", plan.rank,
+        format_size(plan.traffic.uploads),
         static_cast<double>(plan.traffic.uploads) / static_cast<double>(plan.traffic.min_uploads),
         format_size(plan.traffic.min_uploads)));
   }

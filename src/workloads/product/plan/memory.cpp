@@ -64,8 +64,8 @@ CheckBuffers check_buffers(const Shape& shape, const Extents& extents) {
   return check;
 }
 
-/// Any cut keeps its largest super-tile's accumulators in memory, goes through the rows of A once
-/// for each column pass and through B once for each row pass.
+/// The minimum uploads of a product that is not symmetric. Every cut keeps the accumulators of its
+/// largest super-tile in memory, and uploads A once per column pass and B once per row pass.
 std::uint64_t min_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b) {
   const std::uint64_t tiles =
       shape.problem.device_memory / product({shape.tile_bytes, shape.accumulators()});
@@ -176,7 +176,8 @@ std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t c
   if (!problem.symmetric) {
     return min_of_whole(shape, of_a(shape.rows_of(row)), of_b(shape.columns_of(column)));
   }
-  // Cuts into more super-tiles than needed upload more: the first ones that fit are looked at.
+  // Cuts into more super-tiles than needed upload more, so only the first ones that fit are
+  // considered.
   std::uint64_t min = UINT64_MAX, work = 0;
   for (const Cut& cut : cuts_of(shape)) {
     if (work > max_work && min < UINT64_MAX) break;

@@ -22,7 +22,7 @@ void check(const Problem& problem, const Rates& rates, std::uint64_t rank) {
   const std::uint64_t panel = gemm::panel_element_bytes(problem.precision, problem.backend);
   for (const UploadedOperand& operand : {problem.a, problem.b}) {
     expect(operand.raw ? operand.element_bytes > 0 : operand.element_bytes == panel,
-           "what is uploaded in another type is raw");
+           "an upload in another type is raw");
   }
 }
 
@@ -52,7 +52,7 @@ double computed_elements(const Plan& plan) {
   return elements;
 }
 
-/// What is uploaded of the C that is read: for the tiles that the rank finishes.
+/// Bytes of C0 that the rank uploads: for the tiles that it finishes.
 std::uint64_t c_uploads(const Plan& plan) {
   const Problem& problem = plan.problem;
   if (!problem.reads_c) return 0;
@@ -158,7 +158,7 @@ Plan make_plan(const Problem& problem, const Rates& rates, std::uint64_t rank) {
   return plan;
 }
 
-// ---------------------------------------------------------------- what a plan says
+// ---------------------------------------------------------------- queries
 
 SuperTile Plan::super_tile(std::uint64_t number) const {
   expect(number < super_tiles(), "the super-tile is one of the plan's");

@@ -9,12 +9,13 @@ double real(std::uint64_t number) {
   return static_cast<double>(number);
 }
 
-/// Seconds that one super-tile takes, or, of the first three, one of its batches of a whole block.
+/// Seconds of one super-tile; `upload`, `gather` and `compute` are those of one of its batches with
+/// a whole block.
 struct Effort {
   double upload = 0, gather = 0, compute = 0;
   double drain = 0, tile_drain = 0, exchange = 0;
   double behind = 0;    ///< gathers that wait for the exchange of the super-tile before
-  double blocking = 0;  ///< gathers beside which nothing is enqueued
+  double blocking = 0;  ///< gathers during which nothing is enqueued
   double blocks = 0, tiles = 0;
 };
 
@@ -51,7 +52,7 @@ class Timeline {
         reused_(product({super_tiles, shape.max_blocks}) > ring),
         free_(real(ring - window)) {}
 
-  /// Until the first batch is there.
+  /// Until the first batch has arrived.
   double begin(const Effort& effort) const { return first_ * (effort.upload + effort.gather); }
 
   /// From one batch to the next. In a ring that is reused a buffer goes through all three in turn.
@@ -61,15 +62,15 @@ class Timeline {
     return std::max(slowest, (effort.upload + effort.gather + effort.compute) / ring_);
   }
 
-  /// From one super-tile to the next, whose panels readers bring while writers take the tiles away:
-  /// they share the rank's CPUs and its host's memory.
+  /// From one super-tile to the next. Readers copy the next panels while writers take tiles away;
+  /// they share the rank's CPUs and host memory.
   double step(const Effort& effort) const {
     const double steady = effort.blocks * period(effort) + effort.exchange + effort.behind;
     return std::max(steady + separate_drain(effort) + stall(effort),
                     effort.blocks * effort.upload + effort.drain);
   }
 
-  /// The last one: behind it nothing computes.
+  /// The last super-tile, with the drain of its tiles.
   double last(const Effort& effort) const {
     const double left = left_of_window(effort);
     const double beside = effort.tiles > 0 ? left * (effort.tiles - 1) / effort.tiles : 0;
@@ -77,10 +78,10 @@ class Timeline {
            std::max(effort.tile_drain, effort.drain - beside);
   }
 
-  /// All of them where each has accumulators of its own and only the first one uploads B: the next
-  /// one's panels come while tiles of the one before leave.
+  /// All super-tiles if B is kept: each has its own accumulators, only the first one uploads B, and
+  /// the panels of one arrive while the tiles of the one before leave.
   double keeping(const std::vector<Effort>& efforts) const {
-    // Readers and writers share the host's memory, so that two ways take longer than one.
+    // Readers and writers share the host's memory, so uploads and downloads slow each other down.
     constexpr double share_of_both = 0.65;
     double uploaded = 0, computed = begin(efforts.front()), drained = 0, both = 0;
     for (const Effort& effort : efforts) {
@@ -97,35 +98,37 @@ class Timeline {
   }
 
  private:
-  /// When the batches before the window are computed.
+  /// The time at which the batches before the window have been computed.
   double window_begins(const Effort& effort) const {
     return (effort.blocks - window_) * period(effort);
   }
 
-  /// From then on until the last batch is there, and tiles leave. Where the ring holds no more than
-  /// the window, its buffer is one that was used until then.
+  /// From then until the last batch has arrived, after which tiles leave. If the ring has no
+  /// buffers besides the window's, the last batch needs a buffer that was used until then.
   double wait_for_last(const Effort& effort) const {
     const double arrival = (effort.blocks - first_) * std::max(effort.upload, effort.gather);
     const double reuse = reused_ && free_ == 0 ? effort.upload + effort.gather : 0;
     return std::max({0.0, arrival - window_begins(effort), reuse});
   }
 
-  /// Seconds of computing behind the last batch's arrival. Others of the window are multiplied
-  /// while it comes.
+  /// Seconds of computing after the last batch has arrived. The window's other batches are
+  /// multiplied until then.
   double left_of_window(const Effort& effort) const {
     const double meanwhile = std::max(0.0, wait_for_last(effort) - effort.blocking);
     return std::max(effort.compute, window_ * effort.compute - meanwhile);
   }
 
-  /// What of the drain lies beside neither the window nor the next super-tile's first batch (or its
-  /// window, if that is all of it), which compute tile by tile: for that the next one waits.
+  /// The part of the drain that overlaps neither with the window nor with the next super-tile's
+  /// first batch (or its window, if that is all of it), which are computed tile by tile. The next
+  /// super-tile waits for this part.
   double separate_drain(const Effort& effort) const {
     const double next = window_ < effort.blocks ? 1 : window_;
     return std::max(0.0, effort.drain - left_of_window(effort) - next * effort.compute);
   }
 
-  /// While a window computes, only the rest of the ring is filled; where filling it takes longest,
-  /// that stands still then. Where there is no rest, the next super-tile's first batch comes late.
+  /// While a window is computed, only the rest of the ring is filled. If filling is the slowest
+  /// stage, it stalls once the rest is full. If there is no rest, the first batch of the next
+  /// super-tile is late.
   double stall(const Effort& effort) const {
     const double fill = std::max(effort.upload, effort.gather);
     if (!reused_) return 0;
@@ -137,7 +140,7 @@ class Timeline {
   double window_;  ///< whole blocks
   double first_;   ///< how deep the first block is, in whole ones
   bool reused_;
-  double free_;  ///< batches of the ring beside the window
+  double free_;  ///< batches of the ring besides the window
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ Range depth_of(Range blocks, std::uint64_t tile_k, bool begins_shallow) {
   return {begin(blocks.first), begin(blocks.end()) - begin(blocks.first)};
 }
 
-// ---------------------------------------------------------------- who has what
+// ---------------------------------------------------------------- layout
 
 Shape::Shape(const Problem& of, const Box& in)
     : Layout{.problem = of,
@@ -115,8 +115,8 @@ std::array<Range, 2> Shape::computed(std::uint64_t row) const {
   const std::uint64_t edge = tile_columns;
   if (!problem.symmetric) return {{{0, edge}, {}}};
   const std::uint64_t half = edge / 2;
-  // Of the pairs that are half of the edge apart every other one is in the lower rows, so that any
-  // rows side by side have as many tiles as others.
+  // Tiles at a distance of half the edge: their pairs are computed alternately in the upper and the
+  // lower half, so that adjacent rows have the same number of tiles as others.
   const bool has_pair = edge % 2 == 0 && (row < half ? row % 2 == 0 : (row - half) % 2 == 1);
   const std::uint64_t count = (edge + 1) / 2 + (has_pair ? 1 : 0);
   const std::uint64_t before_end = std::min(count, edge - row);
