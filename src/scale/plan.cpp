@@ -199,8 +199,11 @@ Values Plan::conditions_of(const report::RunFile& run) const {
 
 void Plan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
-  // A workload that plans with rates has them among the conditions.
-  rates_ = workload_.takes("measure.rates") ? "" : calibration.path.string();
+  // A workload that plans with rates has them among the conditions; others may have none.
+  const io::ResultReader file(calibration.path);
+  const Table ceilings = file.table("/ceilings", {{"ceiling", ColumnType::text}});
+  const bool has_rates = std::ranges::size(ceilings.rows()) > 0;
+  rates_ = workload_.takes("measure.rates") || !has_rates ? "" : calibration.path.string();
   for (Point& point : points_) point.predicted = predict(point);
 }
 
