@@ -101,8 +101,8 @@ std::string of_serial_part(const StudyReport& study) {
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));
   }
   return fmt::format(
-      "On {} ranks, a repetition takes {} longer than {} on {}{}.\n", large.ranks,
-      format_duration(excess), study.is_strong() ? "its share of the time" : "the time",
+      "On {} ranks, a repetition takes {} longer than ideal, which is {} by the time on {}{}.\n",
+      large.ranks, format_duration(excess), format_duration(share * small.seconds.value),
       counted(small.ranks, "rank"),
       list.empty() ? ""
                    : fmt::format("; these phases, which overlap each other, grow most: {}",
@@ -141,8 +141,10 @@ std::string of_gustafson(const StudyReport& study) {
   std::string text = fmt::format("Gustafson: serial share of the parallel run s' = {}. {}\n",
                                  with_interval(law.serial_share), words_of(law.fit, law.residuals));
   if (share >= 0 && share <= 1) {
-    text += fmt::format("On {} ranks that is a serial share of {:.3g} of a run on one rank.\n",
-                        largest, study::share_of_one_rank(share, largest));
+    text += fmt::format(
+        "If one rank did the work of {} ranks, the serial share of its run would be "
+        "{:.3g} (the share of Amdahl's law).\n",
+        largest, study::share_of_one_rank(share, largest));
   }
   return text + fmt::format("On {} ranks (extrapolated), the law predicts an efficiency of {}.\n",
                             2 * largest, with_interval(law.predict_efficiency(2 * largest)));
@@ -237,7 +239,7 @@ std::string of_warnings(const StudyReport& study) {
 std::string of_intervals(const StudyReport& study) {
   const auto [min, max] = std::ranges::minmax(study.facts, {}, &SizeFacts::repetitions);
   std::string text = fmt::format(
-      "Times: medians of {} per launch. ",
+      "Times: geometric means over launches of the median of {} per launch. ",
       min.repetitions == max.repetitions
           ? counted(static_cast<std::size_t>(min.repetitions), "repetition")
           : fmt::format("{:.0f} to {:.0f} repetitions", min.repetitions, max.repetitions));

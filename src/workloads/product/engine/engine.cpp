@@ -130,8 +130,8 @@ std::uint64_t Engine::last_use(std::uint64_t batch) const {
 
 /// Batches of the window wait for the super-tile's last batch. Then the tiles are computed one
 /// after another, so that finished tiles leave while others are computed. If the device is idle
-/// before, multiply_meanwhile() computes some products. It is not called during a gather that
-/// blocks the thread; the waiting batches are then multiplied at once.
+/// before, multiply_meanwhile() computes some products. If gathers block the thread,
+/// it is not called, and batches that wait are multiplied at once.
 void Engine::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);

@@ -26,8 +26,8 @@ namespace shardstream::workloads::product {
 class Engine {
  public:
   /// `library` multiplies the plan's tiles. C's elements are written to `to`, and finished tiles to
-  /// `journal`, unless these are null. Throws UsageError if the
-  /// host's memory is too small for staging and, with pipeline.mode pageable, this rank's operands.
+  /// `journal`, unless these are null. Throws UsageError if the host's memory is too small for
+  /// staging and, with pipeline.mode pageable, for this rank's operands.
   Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
          const gemm::MultiplyPlan& library, const pipeline::Ring& staging,
          const io::RangeWriter* to, io::Journal* journal);

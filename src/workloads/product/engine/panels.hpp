@@ -42,8 +42,8 @@ class Panels {
     std::uint64_t b_factor_ld = 0;  ///< as in gemm::MultiplyArgs
   };
 
-  /// Throws UsageError if the
-  /// host's memory is too small for staging and, with pipeline.mode pageable, this rank's operands.
+  /// Throws UsageError if the host's memory is too small for staging and, with pipeline.mode
+  /// pageable, for this rank's operands.
   /// `other_host_bytes`: host memory that the product needs in addition.
   Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
          const pipeline::Ring& staging, std::uint64_t other_host_bytes);
@@ -81,8 +81,8 @@ class Panels {
   const Batch& batch(std::uint64_t number) const { return own_[number % own_.size()].now; }
 
   /// On the device: plan.batch_sums() checksums of each batch, in order, complete once they have
-  /// arrived: of its upload; where a panel is gathered that both sides of C's check go by, also of
-  /// all its parts as they were sent, then of all as they came.
+  /// arrived: first that of its upload; then, if it gathers a panel from which both sides of C's
+  /// check are computed, those of all parts as they were sent and of all parts as they arrived.
   const std::uint64_t* device_sums() const { return sums_.data(); }
   /// A sentence on corrupted uploads or gathers of the batches, whose checksums on the device were
   /// `there`; empty if there are none. Call it after their pieces have been read.

@@ -93,9 +93,9 @@ class TileDrain {
   void wait(device::Stream& stream, const Station& station) {
     drain_.wait(stream, station.pushed_);
   }
-  /// Finishes the group, a super-tile, after the work of `stream`. `unsettled`: on the device, the
-  /// number of variables that need another pass, in which case the tiles are not finished; null:
-  /// none.
+  /// Finishes the tiles of a super-tile, a group of the journal, after the work of `stream`.
+  /// `unsettled` points to the number, on the device, of variables that need another pass: if it is
+  /// above 0, the tiles are not finished. Null means 0.
   void finish_group(device::Stream& stream, std::uint64_t group, const Panels& panels,
                     const std::uint64_t* unsettled);
   /// Waits until everything has been written.

@@ -96,8 +96,8 @@ struct TileIndex {
   bool operator==(const TileIndex&) const = default;
 };
 
-/// The rows and columns of the tiles that a rank computes at once: all tiles in them or, in a
-/// symmetric product, those that are computed().
+/// The rows and columns of the tiles whose accumulators a rank fills in one pass over its blocks of
+/// K: all tiles in them or, in a symmetric product, those that are computed().
 struct SuperTile {
   Range rows, columns;
 
