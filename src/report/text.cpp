@@ -254,8 +254,8 @@ std::string of_intervals(const StudyReport& study) {
   const bool is_bounded = std::ranges::any_of(
       study.facts, [](const SizeFacts& facts) { return std::isfinite(facts.bound_share); });
   return text + (is_bounded
-                     ? "\nShare: the rate divided by that of bound_by, the lowest ceiling of the "
-                       "machine.\n"
+                     ? "\nShare: the time that the work takes at the ceiling bound_by, over the "
+                       "measured time.\n"
                      : "\n");
 }
 

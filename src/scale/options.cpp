@@ -38,10 +38,10 @@ constexpr std::array rows = {
         "scale.cache", OptionKind::choice, "warm", "warm|cold",
         "warm reads the input files into the page cache before each launch; cold drops them from "
         "it."},
-    OptionRow{
-        "scale.grow", OptionKind::text, "auto", "",
-        "The size that weak scaling increases, such as sizes, m, n or k of a matrix product; auto "
-        "is the workload's default."},
+    OptionRow{"scale.grow", OptionKind::text, "auto", "",
+              "What weak scaling increases, such as sizes (all three), m, n or k of a matrix "
+              "product; auto "
+              "is the workload's default."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
               "The seed of the random order of the launches."},
     OptionRow{"scale.timeline", OptionKind::flag, "true", "",

@@ -136,7 +136,7 @@ std::string Study::list() {
     text += fmt::format(
         "# There is no calibration run yet: times assume {} for the start and end of a launch, "
         "and\n"
-        "# commands do not have the options for equal conditions.\n",
+        "# commands still lack the options for equal conditions, which that run sets.\n",
         format_duration(assumed_startup));
   }
   for (const std::string& line : plan_.largest().predicted.machine) {

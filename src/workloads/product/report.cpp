@@ -100,8 +100,8 @@ std::string verdict_of(const Agreed& agreed) {
       return fmt::format("no row of C could be checked ({}): {}", cause, remedy);
     case Verification::partly:
       return fmt::format(
-          "{} of {} rows of tiles of C could not be checked ({}); all others have passed their "
-          "check, with max_error {:.2g}: {}",
+          "{} of {} checks, one for each row of each computed tile of C, could not be made ({}); "
+          "all others have passed, with max_error {:.2g}; {}",
           agreed.unchecked, agreed.rows, cause, agreed.worst, remedy);
     case Verification::passed:
       return fmt::format("every row of each tile of C has passed its check, with max_error {:.2g}",
