@@ -252,7 +252,7 @@ def test_failed_verification():
                        env=ON_HOST).expect(3)
         assert finished.values["verified"] == "false", finished
         assert finished.values.get("resumed_tiles") == resumed, finished
-        verdict = "1 rows of C in columns 0 to"
+        verdict = "1 row of C in columns 0 to"
         assert finished.err.count(verdict) == 1, finished
         with h5py.File(folder / "c.h5") as file:
             assert file.attrs["status"] == "unverified", finished
