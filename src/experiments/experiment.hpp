@@ -43,7 +43,7 @@ enum class Turns {
   both         ///< first one by one, then all at once; a single rank measures once
 };
 
-/// What an experiment needs. GPUs and ceilings are needs of `run` alone.
+/// The requirements of an experiment. Only `run` needs the GPUs and ceilings; `run_host` does not.
 struct Needs {
   int compute_capability = 0;  ///< 90 for 9.0; 0: any
   int gpus = 1;                ///< GPUs that the rank must see

@@ -39,9 +39,8 @@ constexpr std::array rows = {
         "warm reads the input files into the page cache before each launch; cold drops them from "
         "it."},
     OptionRow{"scale.grow", OptionKind::text, "auto", "",
-              "What weak scaling increases, such as sizes (all three), m, n or k of a matrix "
-              "product; auto "
-              "is the workload's default."},
+              "The size that weak scaling increases: sizes (all three), m, n or k of a matrix "
+              "product; auto is the workload's default."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
               "The seed of the random order of the launches."},
     OptionRow{"scale.timeline", OptionKind::flag, "true", "",

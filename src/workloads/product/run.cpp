@@ -73,7 +73,7 @@ struct Prepared {
   Limits limits;
   Plan plan;
   pipeline::Ring staging;
-  std::unique_ptr<gemm::MultiplyPlan> library;
+  std::unique_ptr<gemm::MultiplyPlan> multiply_plan;
 };
 
 /// Measures the machine's limits and plans with them. Collective.
@@ -96,12 +96,12 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
   Prepared prepared{.limits = measure_limits(runtime, operands, problem.tile, ring, limit),
                     .plan = {},
                     .staging = fitted(ring, runtime.options, problem),
-                    .library = nullptr};
+                    .multiply_plan = nullptr};
   const Rates rates = planning_rates(runtime, operands, prepared.limits);
   session.collectively([&] {
     prepared.plan = make_plan(problem, rates, rank);
     prepare(operands, prepared.plan);
-    prepared.library = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
+    prepared.multiply_plan = gemm::make_multiply_plan(operands.precision, problem.tile, backend);
   });
   if (session.rank() == 0) {
     for (const std::string& warning : warnings_of(operands, prepared.plan)) {
@@ -134,7 +134,7 @@ std::vector<FinishedTile> take_over_tiles(runtime::Runtime& runtime, const Opera
   }
   io::Fingerprint print = fingerprint(operands, runtime.options, name, plan);
   print.emplace_back(of_machine[0], runtime.device->info().name);
-  print.emplace_back(of_machine[1], prepared.library->algorithm());
+  print.emplace_back(of_machine[1], prepared.multiply_plan->algorithm());
   for (auto& [key, value] : print) value = session.broadcast(value);  // as rank 0 sees the files
   session.collectively([&] {
     resume.journal->begin(std::move(print), resume.earlier,
@@ -159,7 +159,7 @@ class Part {
     {
       const auto span = runtime.recorder.phase("allocate", measure::Kind::useful);
       runtime.session.collectively([&] {
-        engine_.emplace(runtime, operands, prepared.plan, *prepared.library, prepared.staging,
+        engine_.emplace(runtime, operands, prepared.plan, *prepared.multiply_plan, prepared.staging,
                         sinks.matrix, computes_once(runtime) ? sinks.resume->journal : nullptr);
       });
       if (operands.normalizes()) normalizer_.emplace(runtime, operands, prepared.staging.readers);
