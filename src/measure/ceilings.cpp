@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "device/buffer.hpp"
+#include "kernels/data/generate.hpp"
 #include "kernels/math/multiply_add.hpp"
 #include "kernels/memory/memory.hpp"
 #include "measure/sample.hpp"
@@ -30,6 +31,23 @@ Repetition timed(const launch::Session& session, const StreamWork& work, int cal
                  std::uint64_t warmup = 0) {
   return sample(session, {.warmup = warmup, .repetitions = 1}, [&](bool) { work.call(calls); })
       .repetitions.front();
+}
+
+/// `bytes` bytes of device memory with random contents, so that no measurement reads uninitialised
+/// memory. `bytes` is a multiple of 16. Waits for `stream`.
+Buffer<std::byte> random_memory(device::Device& device, device::Stream& stream,
+                                std::uint64_t bytes) {
+  Buffer<std::byte> data(device, Memory::device, bytes);
+  const Buffer<std::byte> piece(device, Memory::pinned, std::min<std::uint64_t>(bytes, 1 << 20));
+  generate(Generator::uniform, ElementType::i64, 1, 0, piece.size() / 8, piece.data());
+  stream.upload(data.data(), piece.data(), piece.bytes());
+  for (std::uint64_t filled = piece.bytes(); filled < bytes; filled *= 2) {
+    const memory::CopyArgs doubling = {data.data(), data.data() + filled,
+                                       std::min(filled, bytes - filled)};
+    stream.launch(memory::copy_kernel(), doubling);
+  }
+  stream.synchronize();
+  return data;
 }
 
 }  // namespace
@@ -79,11 +97,11 @@ Ceiling link(Way way, device::Device& device, const launch::Session& session, Ef
   StreamWork work;
   session.collectively([&] {
     const bool both = way == Way::both;
-    host = {device, Memory::pinned, effort.host_bytes};
-    remote = {device, Memory::device, effort.host_bytes};
-    if (both) host2 = {device, Memory::pinned, effort.host_bytes};
-    if (both) remote2 = {device, Memory::device, effort.host_bytes};
     for (int i = 0; i < (both ? 2 : 1); ++i) work.streams.push_back(device.make_stream());
+    host = {device, Memory::pinned, effort.host_bytes};
+    remote = random_memory(device, *work.streams[0], effort.host_bytes);
+    if (both) host2 = {device, Memory::pinned, effort.host_bytes};
+    if (both) remote2 = random_memory(device, *work.streams[0], effort.host_bytes);
   });
   work.enqueue = [&] {
     if (way == Way::down) {
@@ -104,9 +122,9 @@ Ceiling device_read(device::Device& device, const launch::Session& session, Effo
   Buffer<std::uint64_t> sink;
   StreamWork work;
   session.collectively([&] {
-    data = {device, Memory::device, effort.device_bytes};
-    sink = {device, Memory::device, 1};
     work.streams.push_back(device.make_stream());
+    data = random_memory(device, *work.streams[0], effort.device_bytes);
+    sink = {device, Memory::device, 1};
   });
   work.enqueue = [&] {
     work.streams[0]->launch(memory::read_kernel(), {data.data(), effort.device_bytes, sink.data()});
@@ -119,9 +137,9 @@ Ceiling device_copy(device::Device& device, const launch::Session& session, Effo
   Buffer<std::byte> from, to;
   StreamWork work;
   session.collectively([&] {
-    from = {device, Memory::device, effort.device_bytes};
-    to = {device, Memory::device, effort.device_bytes};
     work.streams.push_back(device.make_stream());
+    from = random_memory(device, *work.streams[0], effort.device_bytes);
+    to = {device, Memory::device, effort.device_bytes};
   });
   work.enqueue = [&] {
     work.streams[0]->launch(memory::copy_kernel(), {from.data(), to.data(), effort.device_bytes});
@@ -160,9 +178,9 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
   Buffer<std::byte> send, receive;
   StreamWork work;
   session.collectively([&] {
-    send = {device, Memory::device, bytes};
-    receive = {device, Memory::device, bytes * ranks};
     work.streams.push_back(device.make_stream());
+    send = random_memory(device, *work.streams[0], (bytes + 15) / 16 * 16);
+    receive = {device, Memory::device, bytes * ranks};
   });
   work.communicator = &communicator;
   work.enqueue = [&] {
