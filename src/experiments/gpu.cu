@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "core/error.hpp"
 #include "experiments/formatted.hpp"
@@ -13,15 +14,16 @@ constexpr double short_call = 20e-6;
 constexpr double sample_length = 200e-6;  // seconds of a sample of short calls
 constexpr double max_calls = 256;         // fewer than a stream can queue without blocking the host
 
-/// Blocks the stream until `*gate` is `sample`. Gives up after a second: then the enqueued work
-/// waits for the device, which is an error of the experiment.
-__global__ void wait_at_gate(const volatile unsigned* gate, unsigned sample) {
-  constexpr long long second = 1'000'000'000;
+/// Blocks the stream until `*opened` is `number`. After `limit` nanoseconds it gives up and stores
+/// `number` in `*gave_up`.
+__global__ void wait_at_gate(const volatile unsigned* opened, unsigned number, long long limit,
+                             unsigned* gave_up) {
   long long begin = 0, now = 0;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
   do {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (*gate != sample && now - begin < second);
+  } while (*opened != number && now - begin < limit);
+  if (*opened != number) *gave_up = number;
 }
 
 __global__ void fill_numbers(float* x, std::uint64_t count) {
@@ -32,31 +34,67 @@ __global__ void fill_numbers(float* x, std::uint64_t count) {
   }
 }
 
+/// The message if enqueuing a sample took `seconds`, longer than `limit`.
+std::string not_enqueued(double seconds, double limit) {
+  return formatted(
+      "the experiment cannot be timed: enqueuing a sample took {:.1f} s, longer than the {:g} s "
+      "for "
+      "which the stream is blocked, because calls wait for the GPU or are slow, as under "
+      "compute-sanitizer, a debugger or CUDA_LAUNCH_BLOCKING=1: run bench without them",
+      seconds, limit);
+}
+
 }  // namespace
+
+Gate::Gate(double limit)
+    : limit_(limit), opened_(1, cudaHostAllocMapped), gave_up_(1, cudaHostAllocMapped) {
+  opened_[0] = gave_up_[0] = 0;
+}
+
+double Gate::usual_limit() {
+  int ordinal = 0, stops_long_kernels = 0;
+  check(cudaGetDevice(&ordinal), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&stops_long_kernels, cudaDevAttrKernelExecTimeout, ordinal),
+        "cudaDeviceGetAttribute");
+  return stops_long_kernels != 0 ? 1 : 10;
+}
+
+void Gate::close(cudaStream_t stream) {
+  wait_at_gate<<<1, 1, 0, stream>>>(opened_.data(), ++closed_, static_cast<long long>(limit_ * 1e9),
+                                    gave_up_.data());
+  check_launch("wait_at_gate");
+}
+
+void Gate::open() {
+  *const_cast<volatile unsigned*>(opened_.data()) = closed_;
+}
+
+bool Gate::has_given_up() const {
+  return *const_cast<const volatile unsigned*>(gave_up_.data()) == closed_;
+}
 
 Gpu::Gpu(Bench& bench)
     : bench_(bench),
       stream_(device::Priority::normal),
       begin_(true),
       end_(true),
-      gate_(1, cudaHostAllocMapped) {
+      gate_(Gate::usual_limit()) {
   int ordinal = 0;
   check(cudaGetDevice(&ordinal), "cudaGetDevice");
   check(cudaGetDeviceProperties(&properties_, ordinal), "cudaGetDeviceProperties");
-  gate_[0] = 0;
 }
 
 double Gpu::seconds_of(const std::function<void()>& enqueue, unsigned calls) {
-  wait_at_gate<<<1, 1, 0, stream()>>>(gate_.data(), ++samples_);
-  check_launch("wait_at_gate");
-  check(cudaEventRecord(begin_.get(), stream()), "cudaEventRecord");
-  for (unsigned i = 0; i < calls; ++i) enqueue();
-  check(cudaEventRecord(end_.get(), stream()), "cudaEventRecord");
-  expect(cudaEventQuery(begin_.get()) == cudaErrorNotReady,
-         "the timed work of an experiment does not wait for the device");
-  (void)cudaGetLastError();  // clears "not ready"
-  *const_cast<volatile unsigned*>(gate_.data()) = samples_;
+  const auto start = Clock::now();
+  {
+    const ClosedGateGuard closed(gate_, stream());
+    check(cudaEventRecord(begin_.get(), stream()), "cudaEventRecord");
+    for (unsigned i = 0; i < calls; ++i) enqueue();
+    check(cudaEventRecord(end_.get(), stream()), "cudaEventRecord");
+  }
+  const double enqueuing = seconds_since(start);
   check(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
+  if (gate_.has_given_up()) throw Error(not_enqueued(enqueuing, gate_.limit()));
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
   return static_cast<double>(milliseconds) / 1e3 / calls;

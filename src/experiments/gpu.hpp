@@ -90,6 +90,41 @@ class PinnedArray {
   std::uint64_t count_;
 };
 
+/// A kernel that blocks a stream until the host has enqueued more work. It gives up after a limit:
+/// otherwise a host that waits for the stream meanwhile would wait for ever.
+class Gate {
+ public:
+  /// `limit` is in seconds.
+  explicit Gate(double limit);
+  /// 10 seconds, or 1 if the driver stops long kernels of the current GPU, as with a display.
+  static double usual_limit();
+
+  void close(cudaStream_t stream);
+  void open();
+  double limit() const { return limit_; }
+  /// Whether the stream was blocked for `limit`, so that work behind the gate may have begun before
+  /// open(). Call it after that work has ended.
+  bool has_given_up() const;
+
+ private:
+  double limit_;
+  unsigned closed_ = 0;            ///< how often the gate was closed
+  PinnedArray<unsigned> opened_;   ///< the number of the closing that ended last
+  PinnedArray<unsigned> gave_up_;  ///< the number of the last closing that reached the limit
+};
+
+/// Closes a gate. The destructor opens it.
+class ClosedGateGuard {
+ public:
+  ClosedGateGuard(Gate& gate, cudaStream_t stream) : gate_(gate) { gate_.close(stream); }
+  ClosedGateGuard(const ClosedGateGuard&) = delete;
+  ClosedGateGuard& operator=(const ClosedGateGuard&) = delete;
+  ~ClosedGateGuard() { gate_.open(); }
+
+ private:
+  Gate& gate_;
+};
+
 /// A stream on the GPU of this rank, and a timer for its work.
 class Gpu {
  public:
@@ -102,7 +137,8 @@ class Gpu {
 
   /// Measures the work that `enqueue` adds to stream(), by events. `enqueue` must not wait for the
   /// device: the stream is blocked until all work of a sample is enqueued, so that the launch
-  /// overhead is not measured. Work shorter than 20 us is enqueued many times per sample.
+  /// overhead is not measured. Work shorter than 20 us is enqueued many times per sample. Throws
+  /// Error if a sample is not enqueued within the limit of the gate.
   Timing time(const std::function<void()>& enqueue);
 
   /// Measures `call` by the host's clock, from its start to the end of its work on stream(). For
@@ -118,8 +154,7 @@ class Gpu {
   cudaDeviceProp properties_{};
   device::cuda::StreamHandle stream_;
   device::cuda::EventHandle begin_, end_;
-  PinnedArray<unsigned> gate_;  ///< number of the sample that may start
-  unsigned samples_ = 0;
+  Gate gate_;
 };
 
 /// Streams that run beside a main stream. Not thread-safe.

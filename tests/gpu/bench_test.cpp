@@ -46,6 +46,13 @@ Table lost(Bench& bench) {
   return fine(bench);
 }
 
+/// Work that waits for the device, so that a sample cannot be enqueued.
+Table waiting(Bench& bench) {
+  Gpu gpu(bench);
+  (void)gpu.time([&] { gpu.synchronize(); });
+  return fine(bench);
+}
+
 std::size_t persisting_limit() {
   std::size_t limit = 0;
   check(cudaDeviceGetLimit(&limit, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
@@ -86,6 +93,31 @@ TEST(Guards, RemoveWindowsAfterAnException) {
   } catch (const Error&) {
   }
   EXPECT_EQ(bytes_of_window(), 0U);
+}
+
+TEST(Guards, OpenTheGateAfterAnException) {
+  const device::cuda::StreamHandle stream(device::Priority::normal);
+  Gate gate(Gate::usual_limit());
+  try {
+    const ClosedGateGuard closed(gate, stream.get());
+    throw Error("in the middle");
+  } catch (const Error&) {
+  }
+  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+  EXPECT_FALSE(gate.has_given_up());
+}
+
+TEST(Guards, TheGateGivesUpIfTheHostWaitsForItsStream) {
+  const device::cuda::StreamHandle stream(device::Priority::normal);
+  Gate gate(0.05);
+  for (const bool waits : {true, false}) {
+    {
+      const ClosedGateGuard closed(gate, stream.get());
+      if (waits) check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    }
+    check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    EXPECT_EQ(gate.has_given_up(), waits);
+  }
 }
 
 TEST(Guards, RestoreTheCurrentGpuAndPeerAccessAfterAnException) {
@@ -130,6 +162,19 @@ TEST(Experiments, SayWhatTheGpuLacks) {
     EXPECT_NE(lacking.message.find(word), std::string::npos) << lacking.message;
   }
   EXPECT_EQ(ended.results.at("c").state, "measured");
+}
+
+/// Waits once for the limit of the gate, some seconds.
+TEST(Experiments, WhoseWorkWaitsForTheGpuCannotBeTimed) {
+  const Ended ended = test::run_bench({experiment("a", waiting), experiment("b", fine)});
+  EXPECT_EQ(ended.code, ExitCode::failed);
+  if (session().rank() != 0) return;
+  EXPECT_EQ(ended.results.at("a").state, "failed");
+  for (const char* const word : {"compute-sanitizer", "CUDA_LAUNCH_BLOCKING"}) {
+    EXPECT_NE(ended.results.at("a").message.find(word), std::string::npos)
+        << ended.results.at("a").message;
+  }
+  EXPECT_EQ(ended.results.at("b").state, "measured");
 }
 
 TEST(Experiments, FeedTheGpuFromEveryPlace) {
