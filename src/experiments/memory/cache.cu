@@ -11,32 +11,32 @@
 namespace shardstream::experiments::memory {
 namespace {
 
-constexpr unsigned threads = 512;
+constexpr unsigned threads = 512, half = threads / 2;   // of a block; half read the smallest set
 constexpr unsigned max_in_flight = 8;                   // loads of a thread at the same time
 constexpr std::uint64_t row = threads * sizeof(uint4);  // bytes that a block loads at a time
 constexpr std::uint64_t line = 128;
 
 /// Each block reads the whole set `laps` times and adds it up: `count` words, a multiple of
-/// Flight * threads, in steps of Flight loads per thread. Block b begins at word b * `distance`.
+/// Flight * Threads, in steps of Flight loads per thread. Block b begins at word b * `distance`.
 /// The addresses of a step differ by constants: computing each one would slow down reads of L1.
-template <unsigned Flight>
-__global__ void __launch_bounds__(threads)
+template <unsigned Threads, unsigned Flight>
+__global__ void __launch_bounds__(Threads)
     read_again(const uint4* words, unsigned count, unsigned distance, unsigned laps,
                unsigned* sums) {
   const unsigned start = blockIdx.x * distance;
   unsigned sum = 0;
   for (unsigned lap = 0; lap < laps; ++lap) {
-    for (unsigned step = 0; step < count; step += Flight * threads) {
+    for (unsigned step = 0; step < count; step += Flight * Threads) {
       const unsigned at = start + step < count ? start + step : start + step - count;
       uint4 word[Flight];
-      if (at + Flight * threads <= count) {
+      if (at + Flight * Threads <= count) {
         const uint4* from = words + at + threadIdx.x;
 #pragma unroll
-        for (unsigned k = 0; k < Flight; ++k) word[k] = from[k * threads];
+        for (unsigned k = 0; k < Flight; ++k) word[k] = from[k * Threads];
       } else {  // once per lap, beyond the end of the set
 #pragma unroll
         for (unsigned k = 0; k < Flight; ++k) {
-          const unsigned place = at + k * threads + threadIdx.x;
+          const unsigned place = at + k * Threads + threadIdx.x;
           word[k] = words[place < count ? place : place - count];
         }
       }
@@ -58,6 +58,7 @@ __global__ void count_up(unsigned* words, std::uint64_t count) {
 /// it.
 std::string remark(std::uint64_t bytes, double share, const cudaDeviceProp& gpu) {
   const std::uint64_t l1 = gpu.sharedMemPerMultiprocessor;
+  if (bytes < row) return "from L1, below its rate: half of the threads have a load each in a pass";
   const std::uint64_t loads = bytes / row;  // per thread in a pass
   if (loads < max_in_flight) {
     return formatted("from L1, below its rate: a pass has {} loads per thread", loads);
@@ -87,17 +88,19 @@ Table cache(Bench& bench) {
       reinterpret_cast<unsigned*>(words.data()), max / sizeof(unsigned));
   check_launch("count_up");
   Measurements rows({{"bytes", ColumnType::integer, "B"}}, {"rate", ColumnType::real, "GB/s"});
-  for (const std::uint64_t bytes : sizes_up_to(row, max, bench.is_quick() ? 4 : 2)) {
+  for (const std::uint64_t bytes : sizes_up_to(row / 2, max, bench.is_quick() ? 4 : 2)) {
     constexpr std::uint64_t traffic = std::uint64_t{64} << 20;  // per block: a launch takes 3 us
     const auto laps = static_cast<unsigned>(std::max<std::uint64_t>(1, traffic / bytes));
     const bool is_in_l2 = bytes > gpu.properties().sharedMemPerMultiprocessor;
     const std::uint64_t distance = is_in_l2 ? bytes / blocks / line * line : 0;
-    const auto kernel = bytes == row       ? read_again<1>
-                        : bytes == 2 * row ? read_again<2>
-                        : bytes == 4 * row ? read_again<4>
-                                           : read_again<max_in_flight>;
+    const unsigned block = bytes < row ? half : threads;
+    const auto kernel = bytes < row        ? read_again<half, 1>
+                        : bytes == row     ? read_again<threads, 1>
+                        : bytes == 2 * row ? read_again<threads, 2>
+                        : bytes == 4 * row ? read_again<threads, 4>
+                                           : read_again<threads, max_in_flight>;
     const auto read = [&] {
-      kernel<<<blocks, threads, 0, gpu.stream()>>>(
+      kernel<<<blocks, block, 0, gpu.stream()>>>(
           words.data(), static_cast<unsigned>(bytes / sizeof(uint4)),
           static_cast<unsigned>(distance / sizeof(uint4)), laps, sums.data());
       check_launch("read_again");

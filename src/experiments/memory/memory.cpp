@@ -158,11 +158,12 @@ Experiment about_cache() {
               "Data that is read again comes from L1 or L2, several times as fast as from memory.",
           .explanation =
               "All multiprocessors read the same working set repeatedly, each with one block. "
-              "The sets have 8 KiB to cache.most bytes. Every multiprocessor has its own L1, so "
+              "The sets have 4 KiB to cache.most bytes. Every multiprocessor has its own L1, so "
               "a set that fits in L1 (up to some 200 KiB) is read at the rate of all L1 caches; "
               "a set that fits in L2 at the rate of L2; a larger one at the rate of device "
               "memory. The steps show the sizes of the caches. Below 64 KiB, a pass has fewer "
-              "than eight loads per thread, which may be too few for the rate of L1. Each block "
+              "than eight loads per thread, which may be too few for the rate of L1; 4 KiB are too "
+              "few bytes for all threads of a block, so half as many read them. Each block "
               "begins at a different offset. In sets of a few MiB, several multiprocessors still "
               "read the same cache line almost simultaneously. Recent GPUs merge such reads, so "
               "the rate is higher than for larger sets in L2. Expect L1 to be several times as "
@@ -230,8 +231,10 @@ Experiment about_banks() {
 }
 
 constexpr std::array l2_window_options = {
-    OptionRow{"l2-window.stream", OptionKind::size, "1GiB", "64MiB..",
-              "Size of the stream of data that is used once."},
+    OptionRow{
+        "l2-window.stream", OptionKind::size, "1GiB", "64MiB..",
+        "Size of the stream of data that is used once, at least four times the part of the L2 "
+        "cache that is set aside."},
 };
 
 Experiment about_l2_window() {
