@@ -44,6 +44,7 @@ std::string remark(const char* policy, double gain, bool fits) {
 /// Measures all policies for a size of the hot region.
 class Cases {
  public:
+  /// Throws UsageError if the stream is too short to use the largest hot region repeatedly.
   Cases(Bench& bench, Gpu& gpu, Measurements& rows, std::uint64_t set_aside)
       : bench_(bench),
         gpu_(gpu),
@@ -54,6 +55,12 @@ class Cases {
         to_(count_),
         hot_(2 * set_aside / sizeof(float)),
         wrong_(1) {
+    if (stream_.bytes() < 2 * hot_.bytes()) {
+      throw UsageError(formatted(
+          "l2-window.stream: {} is too small for hot regions of up to {}, which must be used "
+          "repeatedly: choose at least {} MiB",
+          format_size(stream_.bytes()), format_size(hot_.bytes()), (2 * hot_.bytes() >> 20) + 1));
+    }
     fill(stream_, gpu.stream());
     fill(hot_, gpu.stream());
   }
