@@ -28,6 +28,9 @@ namespace shardstream::experiments {
 /// six samples.
 struct Estimate {
   double value, lo, hi;
+
+  /// The same in another unit: seconds.times(1e3) are milliseconds.
+  Estimate times(double factor) const { return {value * factor, lo * factor, hi * factor}; }
 };
 
 /// The time of one call.
@@ -77,6 +80,8 @@ class Bench {
     std::uint64_t memory;  ///< bytes of device memory that this rank may use
     const std::map<std::string, double>& ceilings;  ///< of this rank, by name
     launch::Heartbeat& heartbeat;
+    /// Ordinals of the GPUs with which this rank measures its own one (gpu_pairs.hpp).
+    std::vector<int> partners = {};
   };
   explicit Bench(Setting setting) : setting_(std::move(setting)) {}
 
@@ -92,6 +97,9 @@ class Bench {
   /// Number of this rank among them, from 0.
   int rank() const { return setting_.rank; }
   std::uint64_t memory() const { return setting_.memory; }
+  /// Ordinals of the GPUs with which this rank measures its own GPU, so that all ranks together
+  /// measure each pair once. Empty unless Needs::gpus is at least 2.
+  const std::vector<int>& partners() const { return setting_.partners; }
 
   /// The option `key` in bytes. Throws UsageError if the given size does not fit in `room`; the
   /// message states a size that does. If none is given, the default (or `usual`) is halved until

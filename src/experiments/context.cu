@@ -2,7 +2,11 @@
 
 #include <cuda_runtime.h>
 
+#include "device/cuda/handles.hpp"
+
 namespace shardstream::experiments {
+
+using device::cuda::check;
 
 bool context_is_lost() {
   (void)cudaGetLastError();  // clears an error that concerned a single call
@@ -16,6 +20,23 @@ int visible_gpus() {
     return 0;
   }
   return count;
+}
+
+std::vector<std::string> visible_addresses() {
+  constexpr int length = 32;
+  std::vector<std::string> addresses;
+  for (int ordinal = 0; ordinal < visible_gpus(); ++ordinal) {
+    char text[length] = {};
+    check(cudaDeviceGetPCIBusId(text, length, ordinal), "cudaDeviceGetPCIBusId");
+    addresses.emplace_back(text);
+  }
+  return addresses;
+}
+
+int current_gpu() {
+  int ordinal = 0;
+  check(cudaGetDevice(&ordinal), "cudaGetDevice");
+  return ordinal;
 }
 
 }  // namespace shardstream::experiments

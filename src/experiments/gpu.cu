@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/gpu.hpp"
 
@@ -52,9 +53,8 @@ Gate::Gate(double limit)
 }
 
 double Gate::usual_limit() {
-  int ordinal = 0, stops_long_kernels = 0;
-  check(cudaGetDevice(&ordinal), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&stops_long_kernels, cudaDevAttrKernelExecTimeout, ordinal),
+  int stops_long_kernels = 0;
+  check(cudaDeviceGetAttribute(&stops_long_kernels, cudaDevAttrKernelExecTimeout, current_gpu()),
         "cudaDeviceGetAttribute");
   return stops_long_kernels != 0 ? 1 : 10;
 }
@@ -79,9 +79,7 @@ Gpu::Gpu(Bench& bench)
       begin_(true),
       end_(true),
       gate_(Gate::usual_limit()) {
-  int ordinal = 0;
-  check(cudaGetDevice(&ordinal), "cudaGetDevice");
-  check(cudaGetDeviceProperties(&properties_, ordinal), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&properties_, current_gpu()), "cudaGetDeviceProperties");
 }
 
 double Gpu::seconds_of(const std::function<void()>& enqueue, unsigned calls) {
@@ -142,8 +140,7 @@ void SideStreams::join(cudaStream_t main) const {
   }
 }
 
-PeerAccessGuard::PeerAccessGuard(int other) : other_(other) {
-  check(cudaGetDevice(&own_), "cudaGetDevice");
+PeerAccessGuard::PeerAccessGuard(int other) : own_(current_gpu()), other_(other) {
   int reaches = 0;
   check(cudaDeviceCanAccessPeer(&reaches, own_, other), "cudaDeviceCanAccessPeer");
   if (reaches == 0) {

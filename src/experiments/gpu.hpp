@@ -199,7 +199,7 @@ class PeerAccessGuard {
   ~PeerAccessGuard();
 
  private:
-  int own_ = 0, other_;
+  int own_, other_;
   bool was_enabled_ = false;
 };
 

@@ -10,4 +10,12 @@ int visible_gpus() {
   return 0;
 }
 
+std::vector<std::string> visible_addresses() {
+  return {};
+}
+
+int current_gpu() {
+  return -1;
+}
+
 }  // namespace shardstream::experiments

@@ -14,6 +14,7 @@
 #include "experiments/bench.hpp"
 #include "experiments/bench_file.hpp"
 #include "experiments/context.hpp"
+#include "experiments/gpu_pairs.hpp"
 #include "experiments/slow_ranks.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "kernels/kernel.hpp"
@@ -136,6 +137,7 @@ class Run {
   std::optional<runtime::Topology> topology_;
   Ceilings ceilings_;
   device::GpuFacts facts_;
+  std::vector<int> partners_;
   std::vector<Finished> finished_;
   bool context_lost_ = false;
 };
@@ -162,6 +164,9 @@ Run::Run(const launch::Session& session, const Options& options, Log& log, const
     }
   }
   ceilings_ = measure_ceilings(runtime_, available);
+  if (std::ranges::any_of(available, [](const Experiment* each) { return each->needs.gpus > 1; })) {
+    partners_ = own_partners(session);
+  }
 }
 
 /// Runs the experiment on this rank, while `at_once` ranks measure. Throws nothing.
@@ -177,7 +182,8 @@ Attempt Run::attempt(const Experiment& experiment, int at_once) {
                .at_once = at_once,
                .memory = runtime_.resources.device_memory,
                .ceilings = ceilings_.own,
-               .heartbeat = session_.heartbeat()});
+               .heartbeat = session_.heartbeat(),
+               .partners = partners_});
   Attempt attempt;
   try {
     attempt.table = on_gpu ? experiment.run(bench) : experiment.run_host(bench);

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/catalogue.hpp"
@@ -188,6 +190,29 @@ TEST(Experiments, FeedTheGpuFromEveryPlace) {
   EXPECT_EQ(std::ranges::size(result.table.rows()), cases * turns * session().size());
 }
 
+/// Each pair that a rank can measure has one row for each method and direction.
+TEST(Experiments, CopyBetweenEachPairOfGpusOnce) {
+  if (visible_gpus() < 2) GTEST_SKIP() << "a second GPU is needed";
+  const Ended ended = test::run_bench({named("peer")}, {{"peer.size", "1MiB"}});
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("peer");
+  if (result.state == "not available") GTEST_SKIP() << result.message;
+  EXPECT_EQ(ended.code, ExitCode::done);
+  ASSERT_EQ(result.state, "measured") << result.message;
+  std::map<std::string, std::set<std::pair<std::string, std::string>>> pairs;  // by method
+  for (const Row& row : result.table.rows()) {
+    const auto &from = row.get<std::string>("from"), &to = row.get<std::string>("to");
+    EXPECT_TRUE(pairs[row.get<std::string>("method")].emplace(from, to).second) << from << to;
+  }
+  int expected = 0;  // pairs, each in two directions; ranks have their own GPUs
+  for (int rank = 0; rank < session().size(); ++rank) expected += visible_gpus() - 1 - rank;
+  ASSERT_EQ(pairs.size(), 5U);
+  for (const auto& [method, found] : pairs) {
+    const int directions = method.starts_with("kernel") ? 1 : 2;
+    EXPECT_EQ(found.size(), static_cast<std::size_t>(directions * expected)) << method;
+  }
+}
+
 /// Every size and count that takes memory, but those with a maximum, which is checked before any
 /// experiment begins. The ceilings are not needed before a size is rejected.
 TEST(Experiments, RejectSizesBeyondMemory) {
@@ -211,6 +236,32 @@ TEST(Experiments, RejectSizesBeyondMemory) {
     EXPECT_EQ(result.state, "rejected") << name;
     EXPECT_NE(result.message.find(name + "."), std::string::npos) << result.message;
   }
+}
+
+/// The smallest stream that the parser accepts is too short for the hot regions of large caches.
+TEST(Experiments, RejectAStreamThatUsesItsHotRegionOnce) {
+  int l2 = 0;
+  check(cudaDeviceGetAttribute(&l2, cudaDevAttrMaxPersistingL2CacheSize, current_gpu()),
+        "cudaDeviceGetAttribute");
+  constexpr std::uint64_t stream = std::uint64_t{64} << 20;
+  if (4 * static_cast<std::uint64_t>(l2) <= stream) GTEST_SKIP() << "the L2 cache is small";
+  const Ended ended = test::run_bench({named("l2-window")}, {{"l2-window.stream", "64MiB"}});
+  EXPECT_EQ(ended.code, ExitCode::usage);
+  if (session().rank() != 0) return;
+  const report::ExperimentResult& result = ended.results.at("l2-window");
+  EXPECT_EQ(result.state, "rejected");
+  EXPECT_NE(result.message.find("l2-window.stream"), std::string::npos) << result.message;
+}
+
+TEST(Experiments, StartCachesAtFourKiB) {
+  const Ended ended = test::run_bench({named("cache")}, {{"cache.most", "256KiB"}});
+  EXPECT_EQ(ended.code, ExitCode::done);
+  if (session().rank() != 0) return;
+  std::set<std::int64_t> sizes;
+  for (const Row& row : ended.results.at("cache").table.rows()) {
+    sizes.insert(row.get<std::int64_t>("bytes"));
+  }
+  EXPECT_EQ(sizes, (std::set<std::int64_t>{4096, 16384, 65536, 262144}));
 }
 
 TEST(Experiments, KeepWhatWasFinishedWhenTheContextIsLost) {

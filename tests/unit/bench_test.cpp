@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "experiments/bench.hpp"
 #include "experiments/catalogue.hpp"
+#include "experiments/gpu_pairs.hpp"
 #include "experiments/link/overlap_model.hpp"
 #include "experiments/memory/levels.hpp"
 #include "experiments/slow_ranks.hpp"
@@ -67,6 +68,39 @@ TEST(Catalogue, OnlyAnExperimentThatIsNamedItselfMustHaveItsFile) {
   EXPECT_EQ(code_of_naming({"stride"}, ""), ExitCode::done);
 }
 
+/// The message if `key` has `value`; empty if it is accepted.
+std::string message_of_setting(std::string_view key, const std::string& value) {
+  CommandLine line;
+  line.values[std::string(key)] = value;
+  const char* const environment[] = {nullptr};
+  try {
+    static_cast<void>(OptionTable(options()).resolve(line, environment, std::nullopt));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Catalogue, SizesThatNoExperimentCanUseAreRejected) {
+  int sizes = 0;
+  for (const Experiment& each : all()) {
+    for (const OptionRow& row : each.options) {
+      if (row.kind != OptionKind::size && row.kind != OptionKind::count) continue;
+      ++sizes;
+      std::vector<std::string> values = {"0"};
+      if (row.kind == OptionKind::size) values.insert(values.end(), {"1", "3"});
+      for (const std::string& value : values) {
+        const std::string message = message_of_setting(row.key, value);
+        EXPECT_NE(message.find(row.key), std::string::npos) << row.key << ' ' << value << message;
+        EXPECT_NE(message.find('\'' + value + '\''), std::string::npos) << message;
+      }
+      EXPECT_EQ(message_of_setting(row.key, std::string(row.range.substr(0, row.range.find("..")))),
+                "");
+    }
+  }
+  EXPECT_GE(sizes, 16);
+}
+
 TEST(Catalogue, SharesOfCeilingsAreExplained) {
   for (const Experiment& each : all()) {
     if (!each.needs.ceilings.empty()) {
@@ -87,13 +121,65 @@ TEST(Catalogue, EveryHelpSaysWhatToExpectAndWhereToReadOn) {
   }
 }
 
-/// Rates, or times, of three ranks with two cases each.
-Table gathered(const std::vector<double>& figures, double half_interval) {
-  Table table(
-      "rows",
-      {{"figure", ColumnType::real}, {"ci_lo", ColumnType::real}, {"ci_hi", ColumnType::real}});
+/// What ranks on one host see of GPUs named by single letters: their own ones, and the others.
+std::vector<SeenGpus> seen(const std::vector<std::pair<std::string, std::size_t>>& gpus) {
+  std::vector<SeenGpus> ranks;
+  for (const auto& [letters, own] : gpus) {
+    ranks.push_back({"host", {}, own});
+    for (const char letter : letters) ranks.back().addresses.emplace_back(1, letter);
+  }
+  return ranks;
+}
+
+TEST(GpuPairs, OfARankAloneAreThoseOfItsOwnGpu) {
+  EXPECT_EQ(partners_of(seen({{"abcd", 1}}), 0), (std::vector{0, 2, 3}));
+  EXPECT_EQ(partners_of(seen({{"a", 0}}), 0), std::vector<int>{});
+}
+
+TEST(GpuPairs, AreMeasuredOnceByAllRanksTogether) {
+  const std::vector<std::vector<std::pair<std::string, std::size_t>>> cases = {
+      {{"ab", 0}, {"ab", 1}},
+      {{"abcd", 0}, {"abcd", 1}, {"abcd", 2}, {"abcd", 3}},
+      {{"abcd", 3}, {"abcd", 1}},
+      {{"ab", 0}, {"ba", 0}},             // each names its own GPU first
+      {{"abc", 0}, {"abc", 0}},           // one GPU
+      {{"ac", 0}, {"abc", 1}, {"bc", 1}}  // the first one does not see b
+  };
+  for (const auto& gpus : cases) {
+    const std::vector<SeenGpus> ranks = seen(gpus);
+    std::multiset<std::set<std::string>> measured;
+    std::set<std::set<std::string>> possible;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const auto& [host, addresses, own] = ranks[rank];
+      for (std::size_t i = 0; i < addresses.size(); ++i) {
+        if (i != own) possible.insert({addresses[own], addresses[i]});
+      }
+      for (const int other : partners_of(ranks, rank)) {
+        measured.insert({addresses[own], addresses[static_cast<std::size_t>(other)]});
+      }
+    }
+    EXPECT_EQ(std::set(measured.begin(), measured.end()), possible);
+    EXPECT_EQ(measured.size(), possible.size());
+  }
+}
+
+TEST(GpuPairs, OfTwoHostsMayHaveEqualAddresses) {
+  std::vector<SeenGpus> ranks = seen({{"ab", 0}, {"ab", 0}});
+  ranks[1].host = "another";
+  EXPECT_EQ(partners_of(ranks, 0), std::vector{1});
+  EXPECT_EQ(partners_of(ranks, 1), std::vector{1});
+}
+
+/// Rates, or times, of `ranks` ranks with equally many cases each, if they can be divided.
+Table gathered(const std::vector<double>& figures, double half_interval, std::size_t ranks) {
+  Table table("rows", {{"rank", ColumnType::integer},
+                       {"figure", ColumnType::real},
+                       {"ci_lo", ColumnType::real},
+                       {"ci_hi", ColumnType::real}});
+  std::size_t i = 0;
   for (const double figure : figures) {
-    table.add({figure, figure * (1 - half_interval), figure * (1 + half_interval)});
+    const auto rank = static_cast<std::int64_t>(i++ * ranks / figures.size());
+    table.add({rank, figure, figure * (1 - half_interval), figure * (1 + half_interval)});
   }
   return table;
 }
@@ -104,7 +190,7 @@ std::vector<std::size_t> slow_of(const std::vector<double>& figures, bool more_i
   figure.y = "figure";
   figure.more_is_better = more_is_better;
   std::vector<std::size_t> found;
-  for (const SlowRank& slow : slow_ranks(gathered(figures, half_interval), figure, ranks)) {
+  for (const SlowRank& slow : slow_ranks(gathered(figures, half_interval, ranks), figure, ranks)) {
     found.push_back(slow.rank);
   }
   return found;
@@ -124,10 +210,17 @@ TEST(SlowRanks, AreThoseBeyondTheirIntervalAndThreePercent) {
   EXPECT_EQ(slow_of({}, true), Ranks{});
 }
 
+TEST(SlowRanks, NeedAsManyRowsAsTheOthers) {
+  Figure figure;
+  figure.y = "figure";
+  EXPECT_EQ(slow_ranks(gathered({10, 20, 9, 18}, 0, 2), figure, 2).size(), 1U);
+  EXPECT_TRUE(slow_ranks(gathered({10, 20, 9, 18}, 0, 1), figure, 2).empty());  // all of rank 0
+}
+
 TEST(SlowRanks, HaveTheirShareOfTheOthers) {
   Figure figure;
   figure.y = "figure";
-  const auto found = slow_ranks(gathered({10, 8, 10}, 0), figure, 3);
+  const auto found = slow_ranks(gathered({10, 8, 10}, 0, 3), figure, 3);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].cases, 1U);
   EXPECT_DOUBLE_EQ(found[0].share, 0.8);

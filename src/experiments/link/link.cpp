@@ -151,7 +151,8 @@ Experiment about_peer() {
       .summary = "GPUs with peer access copy to each other without the host.",
       .explanation =
           "Each rank copies between its own GPU and every other GPU that it sees, in both "
-          "directions, while the other ranks wait. The methods are: a copy without peer "
+          "directions, while the other ranks wait. A pair of GPUs that two ranks can measure is "
+          "measured by the lower one. The methods are: a copy without peer "
           "access; a copy with it; a copy with it that finds the GPUs by their addresses "
           "(unified addressing); and a kernel that writes or reads the memory of the other "
           "GPU. Without peer access, the driver moves the data through the host. `small` is "

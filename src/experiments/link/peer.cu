@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
@@ -19,14 +20,6 @@ constexpr unsigned threads = 256;
 __global__ void copy_words(const float4* from, float4* to, std::uint64_t words) {
   const std::uint64_t i = blockIdx.x * std::uint64_t{threads} + threadIdx.x;
   if (i < words) to[i] = from[i];
-}
-
-/// The PCI address of a GPU, by which the table names it: all processes of a host see the same one.
-std::string address_of(int ordinal) {
-  constexpr int length = 32;
-  char text[length] = {};
-  check(cudaDeviceGetPCIBusId(text, length, ordinal), "cudaDeviceGetPCIBusId");
-  return text;
 }
 
 /// A buffer on each of two GPUs, and copies between them, which the own GPU makes.
@@ -87,8 +80,8 @@ class Pair {
 /// Measures copies between the own GPU and another one.
 class Peers {
  public:
-  Peers(Bench& bench, Gpu& gpu, int own, std::uint64_t bytes, Measurements& rows)
-      : bench_(bench), gpu_(gpu), own_(own), bytes_(bytes), rows_(rows) {}
+  Peers(Bench& bench, Gpu& gpu, std::uint64_t bytes, Measurements& rows)
+      : bench_(bench), gpu_(gpu), bytes_(bytes), rows_(rows) {}
 
   /// Compares small copies by the driver and by a kernel, for the last GPU that was measured.
   std::string note_on_small_copies() const {
@@ -129,14 +122,17 @@ class Peers {
     const Estimate rate = gpu_.time([&] { copy(bytes_); }).rate(static_cast<double>(bytes_));
     const double small = gpu_.time([&] { copy(sizeof(float4)); }).seconds.value * 1e6;
     const int from = outwards ? own_ : other, to = outwards ? other : own_;
-    rows_.add({method, address_of(from), address_of(to), small}, rate,
-              rate.value / nvlink_rate(bench_), share_of_nvlink(bench_, rate.value));
+    rows_.add({method, address(from), address(to), small}, rate, rate.value / nvlink_rate(bench_),
+              share_of_nvlink(bench_, rate.value));
     small_[{method, outwards}] = small;
   }
 
+  const std::string& address(int gpu) const { return addresses_[static_cast<std::size_t>(gpu)]; }
+
   Bench& bench_;
   Gpu& gpu_;
-  int own_;
+  int own_ = current_gpu();
+  std::vector<std::string> addresses_ = visible_addresses();
   std::uint64_t bytes_;
   Measurements& rows_;
   std::map<std::pair<std::string, bool>, double> small_;  ///< us, by method and direction
@@ -146,8 +142,6 @@ class Peers {
 
 Table peer(Bench& bench) {
   Gpu gpu(bench);
-  int own = 0;
-  check(cudaGetDevice(&own), "cudaGetDevice");
   const std::uint64_t bytes =
       bench.bytes("peer.size", {.of_device = 0.2}) / sizeof(float4) * sizeof(float4);
   Measurements rows({{"method", ColumnType::text},
@@ -155,11 +149,9 @@ Table peer(Bench& bench) {
                      {"to", ColumnType::text},
                      {"small", ColumnType::real, "us"}},
                     {"rate", ColumnType::real, "GB/s"});
-  Peers peers(bench, gpu, own, bytes, rows);
-  for (int other = 0; other < visible_gpus(); ++other) {
-    if (other != own) peers.add_all(other);
-  }
-  bench.note(peers.note_on_small_copies());
+  Peers peers(bench, gpu, bytes, rows);
+  for (const int other : bench.partners()) peers.add_all(other);
+  if (!bench.partners().empty()) bench.note(peers.note_on_small_copies());
   return std::move(rows).table();
 }
 
