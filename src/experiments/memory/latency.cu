@@ -3,7 +3,6 @@
 // that is a little larger than a cache lies partly in it.
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <optional>
 #include <string>
 
@@ -17,11 +16,6 @@
 
 namespace shardstream::experiments::memory {
 namespace {
-
-/// The place that a chase has reached, in links, and the cycles that it took.
-struct Answer {
-  std::uint64_t last, cycles;
-};
 
 /// Follows `steps` links from the place that the previous launch reached, so that recently read
 /// lines are the last to be read again. First, `before` steps that are not measured fill L1, which
@@ -52,66 +46,12 @@ __global__ void follow_shared(Walk walk, std::uint64_t steps, Answer* answer) {
   *answer = {at / sizeof(unsigned), static_cast<std::uint64_t>(clock64() - begin)};
 }
 
-/// One measured working set.
-struct Point {
-  std::uint64_t bytes;
-  double cycles;
-  Estimate nanoseconds;
-};
-
 /// The smallest level that can hold a working set. L1 and shared memory are one memory.
 const char* place_of(std::uint64_t bytes, const cudaDeviceProp& gpu) {
   if (bytes <= gpu.sharedMemPerMultiprocessor) return "expected in L1";
   if (bytes <= static_cast<std::uint64_t>(gpu.l2CacheSize)) return "expected in L2";
   return "expected in device memory";
 }
-
-/// Measures chases and adds their rows. The time of a launch is subtracted.
-class Chase {
- public:
-  Chase(Bench& bench, Gpu& gpu, Measurements& rows)
-      : bench_(bench),
-        gpu_(gpu),
-        rows_(rows),
-        answer_(1),
-        steps_(bench.is_quick() ? 4096 : 16384) {}
-
-  /// `launch` follows links; a place is `scale` links long. The cycles are those of the last
-  /// launch.
-  Point measure(const Walk& walk, std::uint64_t bytes, std::uint64_t scale,
-                const std::function<void(std::uint64_t steps, Answer*)>& launch) {
-    // One pass through the set fills the caches; for large sets, a part of it must do.
-    const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
-    answer_.clear(gpu_.stream());
-    launch(lap, answer_.data());
-    launch(steps_, answer_.data());
-    bench_.verify(answer_.read()[0].last == end_of(walk, lap + steps_) * scale,
-                  "following pointers");
-    const auto enqueue = [&](std::uint64_t steps) {
-      return gpu_.time([&] { launch(steps, answer_.data()); });
-    };
-    const Estimate many = enqueue(steps_).seconds;
-    const Answer answer = answer_.read()[0];
-    const Estimate none = enqueue(0).seconds;
-    const auto per_step = [&](double seconds) {
-      return (seconds - none.value) * 1e9 / static_cast<double>(steps_);
-    };
-    return {bytes,
-            static_cast<double>(answer.cycles) / static_cast<double>(steps_),
-            {per_step(many.value), per_step(many.lo), per_step(many.hi)}};
-  }
-  void add(const char* memory, const Point& point, const char* remark) {
-    rows_.add({memory, static_cast<std::int64_t>(point.bytes), point.cycles}, point.nanoseconds,
-              std::numeric_limits<double>::quiet_NaN(), remark);
-  }
-
- private:
-  Bench& bench_;
-  Gpu& gpu_;
-  Measurements& rows_;
-  DeviceArray<Answer> answer_;
-  std::uint64_t steps_;
-};
 
 /// A launch of follow(). If the set may fit in L1, one unmeasured pass through all of it comes
 /// first; the measured steps then begin at the same place as without it.
@@ -126,9 +66,7 @@ auto following(const Link* links, const Walk& walk, cudaStream_t stream) {
 
 /// Adds a row for the memory of the next GPU if this one can access it.
 void add_other_gpu(Bench& bench, Gpu& gpu, Chase& chase) {
-  int own = 0;
-  check(cudaGetDevice(&own), "cudaGetDevice");
-  const int other = (own + 1) % visible_gpus();
+  const int other = (current_gpu() + 1) % visible_gpus();
   const Walk walk{(std::uint64_t{64} << 20) / line};
   std::optional<DeviceArray<Link>> links;
   {

@@ -1,7 +1,11 @@
-// A cycle through the lines of a working set in random order: what a pointer chase follows.
+// A pointer chase: a cycle through the lines of a working set in random order, and the time of a
+// step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <limits>
 
 #include "experiments/gpu.hpp"
 
@@ -57,5 +61,64 @@ inline void enqueue_links(Link* links, const Walk& walk, cudaStream_t stream) {
   write_links<<<blocks, threads, 0, stream>>>(links, walk);
   check_launch("write_links");
 }
+
+/// The place that a chase has reached, in links, and the cycles that it took.
+struct Answer {
+  std::uint64_t last, cycles;
+};
+
+/// One measured working set.
+struct Point {
+  std::uint64_t bytes;
+  double cycles;
+  Estimate nanoseconds;
+};
+
+/// Measures chases and adds their rows. The time of a launch is subtracted.
+class Chase {
+ public:
+  Chase(Bench& bench, Gpu& gpu, Measurements& rows)
+      : bench_(bench),
+        gpu_(gpu),
+        rows_(rows),
+        answer_(1),
+        steps_(bench.is_quick() ? 4096 : 16384) {}
+
+  /// `launch` follows links; a place is `scale` links long. The cycles are those of the last
+  /// launch.
+  Point measure(const Walk& walk, std::uint64_t bytes, std::uint64_t scale,
+                const std::function<void(std::uint64_t steps, Answer*)>& launch) {
+    // One pass through the set fills the caches; for large sets, a part of it must do.
+    const std::uint64_t lap = std::min<std::uint64_t>(walk.count, 1U << 18);
+    answer_.clear(gpu_.stream());
+    launch(lap, answer_.data());
+    launch(steps_, answer_.data());
+    bench_.verify(answer_.read()[0].last == end_of(walk, lap + steps_) * scale,
+                  "following pointers");
+    const auto enqueue = [&](std::uint64_t steps) {
+      return gpu_.time([&] { launch(steps, answer_.data()); });
+    };
+    const Estimate many = enqueue(steps_).seconds;
+    const Answer answer = answer_.read()[0];
+    const Estimate none = enqueue(0).seconds;
+    const auto per_step = [&](double seconds) {
+      return (seconds - none.value) * 1e9 / static_cast<double>(steps_);
+    };
+    return {bytes,
+            static_cast<double>(answer.cycles) / static_cast<double>(steps_),
+            {per_step(many.value), per_step(many.lo), per_step(many.hi)}};
+  }
+  void add(const char* memory, const Point& point, const char* remark) {
+    rows_.add({memory, static_cast<std::int64_t>(point.bytes), point.cycles}, point.nanoseconds,
+              std::numeric_limits<double>::quiet_NaN(), remark);
+  }
+
+ private:
+  Bench& bench_;
+  Gpu& gpu_;
+  Measurements& rows_;
+  DeviceArray<Answer> answer_;
+  std::uint64_t steps_;
+};
 
 }  // namespace shardstream::experiments::memory
