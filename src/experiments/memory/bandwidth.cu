@@ -73,23 +73,6 @@ __global__ void count_wrong(const float* to, std::uint64_t count, float p, float
   if (i < count && fabsf(to[i] - (p + q * unit_number(i))) > 1e-6F) atomicAdd(wrong, 1);
 }
 
-/// The arrays of all kernels. `a` and `b` hold the same numbers.
-struct Arrays {
-  std::uint64_t count;
-  DeviceArray<float> a, b, to;
-  DeviceArray<unsigned> wrong;
-
-  explicit Arrays(std::uint64_t elements)
-      : count(elements), a(elements), b(elements), to(elements), wrong(1) {}
-  bool has(float p, float q, cudaStream_t stream) const {
-    wrong.clear(stream);
-    count_wrong<<<blocks_for(count, threads), threads, 0, stream>>>(to.data(), count, p, q,
-                                                                    wrong.data());
-    check_launch("count_wrong");
-    return wrong.read()[0] == 0;
-  }
-};
-
 /// Whether the sums of read_words() add up to the sum of the numbers, within six standard
 /// deviations. The numbers have mean 1/2 and variance 1/12.
 bool is_sum(const std::vector<float>& sums, std::uint64_t count) {
@@ -99,63 +82,67 @@ bool is_sum(const std::vector<float>& sums, std::uint64_t count) {
   return std::abs(sum - n / 2) < 6 * std::sqrt(n / 12);
 }
 
-/// Launches the kernels, checks their results and adds their rows.
+/// Launches the kernels, checks their results and adds their rows. The arrays `a` and `b` hold the
+/// same numbers.
 class Kernels {
  public:
   Kernels(Bench& bench, Gpu& gpu, Measurements& rows)
       : bench_(bench),
         gpu_(gpu),
         rows_(rows),
-        arrays_(bench.bytes("bandwidth.size", {.of_device = 0.25}) / sizeof(float4) * 4),
-        words_(arrays_.count / 4),
+        words_(bench.bytes("bandwidth.size", {.of_device = 0.25}) / sizeof(float4)),
+        a_(4 * words_),
+        b_(4 * words_),
+        to_(4 * words_),
         sums_(blocks_for(words_, 8 * threads)),
-        theoretical_(theoretical_rate(bench, width_of_bus())) {
-    fill(arrays_.a, gpu.stream());
-    fill(arrays_.b, gpu.stream());
+        wrong_(1),
+        theoretical_(theoretical_rate(bench, gpu.properties().memoryBusWidth)) {
+    fill(a_, gpu.stream());
+    fill(b_, gpu.stream());
   }
 
   void measure_read() {
     const auto launch = [&] {
-      read_words<<<static_cast<unsigned>(sums_.size()), threads, 0, gpu_.stream()>>>(
-          words_of(arrays_.a), words_, sums_.data());
+      read_words<<<static_cast<unsigned>(sums_.size()), threads, 0, gpu_.stream()>>>(a(), words_,
+                                                                                     sums_.data());
       check_launch("read_words");
     };
     measure("read", {1, 0}, bench_.ceiling("device_read"), launch,
-            [&] { return is_sum(sums_.read(), arrays_.count); });
+            [&] { return is_sum(sums_.read(), to_.size()); });
   }
   /// The kernel writes p + q times the numbers of the arrays.
   template <class... Parameters, class... Arguments>
   void measure_writer(const char* name, Traffic traffic, float p, float q,
                       void (*kernel)(Parameters...), Arguments... arguments) {
     const auto launch = [&] {
-      kernel<<<blocks_for(words_, threads), threads, 0, gpu_.stream()>>>(
-          arguments..., words_of(arrays_.to), words_);
+      kernel<<<blocks_for(words_, threads), threads, 0, gpu_.stream()>>>(arguments...,
+                                                                         words_of(to_), words_);
       check_launch(name);
     };
-    measure(name, traffic, bench_.ceiling("device_copy"), launch,
-            [&] { return arrays_.has(p, q, gpu_.stream()); });
+    measure(name, traffic, bench_.ceiling("device_copy"), launch, [&] { return has(p, q); });
   }
-  const float4* a() const { return words_of(arrays_.a); }
-  const float4* b() const { return words_of(arrays_.b); }
+  const float4* a() const { return words_of(a_); }
+  const float4* b() const { return words_of(b_); }
 
  private:
   static float4* words_of(const DeviceArray<float>& array) {
     return reinterpret_cast<float4*>(array.data());
   }
-  static int width_of_bus() {
-    int width = 0, ordinal = 0;
-    check(cudaGetDevice(&ordinal), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&width, cudaDevAttrGlobalMemoryBusWidth, ordinal),
-          "cudaDeviceGetAttribute");
-    return width;
+  /// Whether each element of the result is p + q times its number.
+  bool has(float p, float q) const {
+    wrong_.clear(gpu_.stream());
+    count_wrong<<<blocks_for(to_.size(), threads), threads, 0, gpu_.stream()>>>(
+        to_.data(), to_.size(), p, q, wrong_.data());
+    check_launch("count_wrong");
+    return wrong_.read()[0] == 0;
   }
   void measure(const char* name, Traffic traffic, double ceiling,
                const std::function<void()>& launch, const std::function<bool()>& is_right) {
-    arrays_.to.clear(gpu_.stream());
+    to_.clear(gpu_.stream());
     launch();
     bench_.verify(is_right(), name);
     const int bytes = 4 * (traffic.reads + traffic.writes);
-    const Estimate rate = gpu_.time(launch).rate(static_cast<double>(arrays_.count) * bytes);
+    const Estimate rate = gpu_.time(launch).rate(static_cast<double>(to_.size()) * bytes);
     rows_.add({name, std::int64_t{bytes}}, rate, rate.value / ceiling,
               share_of_theoretical(rate.value, theoretical_));
   }
@@ -163,9 +150,9 @@ class Kernels {
   Bench& bench_;
   Gpu& gpu_;
   Measurements& rows_;
-  Arrays arrays_;
   std::uint64_t words_;  ///< of an array
-  DeviceArray<float> sums_;
+  DeviceArray<float> a_, b_, to_, sums_;
+  DeviceArray<unsigned> wrong_;
   double theoretical_;
 };
 
