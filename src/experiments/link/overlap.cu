@@ -16,6 +16,7 @@ namespace shardstream::experiments::link {
 namespace {
 
 constexpr unsigned max_streams = 16;
+constexpr double not_timed = std::numeric_limits<double>::infinity();  // above every minimum
 
 /// The order in which stages are enqueued: all stages of one part after the other, or all uploads,
 /// then all kernels, then all downloads.
@@ -61,16 +62,6 @@ class Staged {
   SideStreams side_;
 };
 
-/// The number of steps for which the kernel takes `wanted` seconds.
-unsigned steps_for(double wanted, const Parts& data, Gpu& gpu) {
-  const auto seconds = [&](unsigned steps) {
-    return gpu.time([&] { data.compute(0, 1, steps, gpu.stream()); }).seconds.value;
-  };
-  constexpr unsigned few = 64, many = 1024;
-  const double start = seconds(few), step = (seconds(many) - start) / (many - few);
-  return static_cast<unsigned>(std::clamp((wanted - start) / step + few, 1.0, 1e6));
-}
-
 /// One way to split the work, with its time.
 struct Case {
   Ways ways;
@@ -94,7 +85,7 @@ class Overlap {
 
   void measure(double ratio) {
     const unsigned steps = steps_for(ratio * copies_.up, data_.data(), gpu_);
-    Group group{ratio, std::numeric_limits<double>::infinity(), {}};
+    Group group{ratio, not_timed, {}};
     const auto calibrate = [&] {
       calibrate_copies();
       keep_min(group.kernel, [&] { data_.data().compute(0, 1, steps, gpu_.stream()); });
@@ -134,8 +125,7 @@ class Overlap {
   Bench& bench_;
   Gpu& gpu_;
   const Staged& data_;
-  Stages copies_{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
-                 std::numeric_limits<double>::infinity(), 0};
+  Stages copies_{not_timed, not_timed, not_timed, not_timed};
   std::vector<Group> groups_;
 };
 
@@ -169,8 +159,7 @@ Table Overlap::table() {
                           std::string(each.order == Order::depth_first ? "depth" : "breadth")),
                 formatted("{:g} x the copy", group.ratio), std::int64_t{each.parts},
                 model(t, each.ways, 1) * 1e3, longest * 1e3, predicted * 1e3},
-               {each.seconds.value * 1e3, each.seconds.lo * 1e3, each.seconds.hi * 1e3}, share,
-               remark(each.seconds.value, predicted, longest));
+               each.seconds.times(1e3), share, remark(each.seconds.value, predicted, longest));
     }
   }
   bench_.note(formatted("{} of {} cases are within 5 % of the prediction.", fitting, cases));

@@ -77,4 +77,14 @@ class Parts {
   DeviceArray<float> x_;
 };
 
+/// The number of steps for which the kernel takes `wanted` seconds.
+inline unsigned steps_for(double wanted, const Parts& data, Gpu& gpu) {
+  const auto seconds = [&](unsigned steps) {
+    return gpu.time([&] { data.compute(0, 1, steps, gpu.stream()); }).seconds.value;
+  };
+  constexpr unsigned few = 64, many = 1024;
+  const double start = seconds(few), step = (seconds(many) - start) / (many - few);
+  return static_cast<unsigned>(std::clamp((wanted - start) / step + few, 1.0, 1e6));
+}
+
 }  // namespace shardstream::experiments::link
