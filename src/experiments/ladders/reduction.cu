@@ -345,7 +345,7 @@ class Ladder {
     const double relative = std::abs(sum() / expected_ - 1);
     bench_.verify(relative < (line == atomic_line ? 1e-1 : 1e-4), name);
     const Estimate seconds = gpu_.time(enqueue).seconds;
-    const Estimate time{seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3};
+    const Estimate time = seconds.times(1e3);
     const double read = static_cast<double>(data_.count) * sizeof(float) / seconds.value / 1e9;
     const double factor = before_ > 0 ? before_ / time.value : 1;
     before_ = time.value;

@@ -39,8 +39,7 @@ Table reduction_on_host(Bench& bench) {
                     {"time", ColumnType::real, "ms"});
   rows.add({"host reference", "-", 1.0,
             static_cast<double>(count) * sizeof(float) / seconds.value / 1e9},
-           {seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3},
-           std::numeric_limits<double>::quiet_NaN(),
+           seconds.times(1e3), std::numeric_limits<double>::quiet_NaN(),
            "one thread, in doubles, in the order of the elements");
   return std::move(rows).table();
 }

@@ -189,7 +189,7 @@ Orders::Orders()
 void Orders::add(const Order& order, const Timing& timing, double yardstick,
                  const std::string& remark) {
   const Estimate& seconds = timing.seconds;
-  const Estimate time{seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3};
+  const Estimate time = seconds.times(1e3);
   rows_.add({label_of(order), order.name, order.type, words_of(order.want),
              static_cast<std::int64_t>(order.bytes / sizeof(float)), std::int64_t{order.lanes},
              std::int64_t{order.leaf}, std::int64_t{order.in_flight},

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "experiments/context.hpp"
 #include "experiments/formatted.hpp"
 #include "experiments/link/host_memory.hpp"
 #include "experiments/link/link.hpp"
@@ -18,7 +19,7 @@ class Pool {
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
-    check(cudaGetDevice(&properties.location.id), "cudaGetDevice");
+    properties.location.id = current_gpu();
     check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
     std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
@@ -78,9 +79,8 @@ class Allocation {
   /// is pinned.
   void add(const std::string& method, std::uint64_t bytes, const Estimate& seconds, unsigned times,
            double rate, const char* remark) {
-    const double scale = 1e6 / times;
-    rows_.add({method, static_cast<std::int64_t>(bytes), rate},
-              {seconds.value * scale, seconds.lo * scale, seconds.hi * scale}, none, remark);
+    rows_.add({method, static_cast<std::int64_t>(bytes), rate}, seconds.times(1e6 / times), none,
+              remark);
   }
 
   /// Throws Unverified if device memory does not hold the numbers written to it.

@@ -90,8 +90,7 @@ Table batching(Bench& bench) {
       if (each == 0) each = seconds.value;
       const double rate = static_cast<double>(count * bytes) / seconds.value / 1e9;
       const double gain = each / seconds.value;
-      rows.add({method, static_cast<std::int64_t>(count)},
-               {seconds.value * scale, seconds.lo * scale, seconds.hi * scale},
+      rows.add({method, static_cast<std::int64_t>(count)}, seconds.times(scale),
                rate / bench.ceiling("link_up"),
                gain > 1.1   ? "faster than a copy for each item"
                : gain < 0.9 ? "slower than a copy for each item"

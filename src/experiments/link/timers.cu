@@ -104,8 +104,7 @@ Table timers(Bench& bench) {
     const auto add = [&](const char* timer, const char* words,
                          const std::function<double()>& call) {
       const Estimate seconds = bench.sample(call).seconds;
-      rows.add({timer, length * 1e6}, {seconds.value * 1e6, seconds.lo * 1e6, seconds.hi * 1e6},
-               seconds.value / length,
+      rows.add({timer, length * 1e6}, seconds.times(1e6), seconds.value / length,
                formatted("{:+.1f} us: {}", (seconds.value - length) * 1e6, std::string(words)));
     };
     add("host's clock, no wait", "only the launch, not the kernel",

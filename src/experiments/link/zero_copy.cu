@@ -110,8 +110,7 @@ Table zero_copy(Bench& bench) {
       const double rate = static_cast<double>(bytes) / seconds.value / 1e9;
       const double factor = copied / seconds.value;
       rows.add({std::string(word_of(access)) + ", " + method, word_of(access), method, rate},
-               {seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3},
-               rate / bench.ceiling("link_up"),
+               seconds.times(1e3), rate / bench.ceiling("link_up"),
                std::isnan(factor)
                    ? "a copy, then the kernel reads device memory"
                    : formatted("{:.2f} times the time of copying first", 1 / factor));

@@ -77,7 +77,7 @@ Table constant(Bench& bench) {
       const Estimate seconds = gpu.time(read).seconds;
       constexpr double warps = static_cast<double>(threads) / lanes;
       const double each = 1e9 / reads / warps;  // from seconds of all reads to ns per read
-      const Estimate time{seconds.value * each, seconds.lo * each, seconds.hi * each};
+      const Estimate time = seconds.times(each);
       if (distinct == 1) of_one = time.value;
       rows.add({from_constant ? "constant" : "global", std::int64_t{distinct}}, time,
                of_one / time.value, remark(distinct, time.value / of_one, time.value / of_half));

@@ -98,7 +98,7 @@ Table spills(Bench& bench) {
     launch();
     bench.verify(is_right(to.read(0, 4096)), name);
     const Estimate seconds = gpu.time(launch).seconds;
-    const Estimate time{seconds.value * 1e3, seconds.lo * 1e3, seconds.hi * 1e3};
+    const Estimate time = seconds.times(1e3);
     if (best == 0) best = time.value;
     rows.add(
         {name, std::int64_t{attributes.numRegs},
