@@ -39,8 +39,7 @@ __global__ void fill_numbers(float* x, std::uint64_t count) {
 std::string not_enqueued(double seconds, double limit) {
   return formatted(
       "the experiment cannot be timed: enqueuing a sample took {:.1f} s, longer than the {:g} s "
-      "for "
-      "which the stream is blocked, because calls wait for the GPU or are slow, as under "
+      "for which the stream is blocked, because calls wait for the GPU or are slow, as under "
       "compute-sanitizer, a debugger or CUDA_LAUNCH_BLOCKING=1: run bench without them",
       seconds, limit);
 }
@@ -73,12 +72,12 @@ bool Gate::has_given_up() const {
   return *const_cast<const volatile unsigned*>(gave_up_.data()) == closed_;
 }
 
-Gpu::Gpu(Bench& bench)
+Gpu::Gpu(Bench& bench, double gate_limit)
     : bench_(bench),
       stream_(device::Priority::normal),
       begin_(true),
       end_(true),
-      gate_(Gate::usual_limit()) {
+      gate_(gate_limit) {
   check(cudaGetDeviceProperties(&properties_, current_gpu()), "cudaGetDeviceProperties");
 }
 

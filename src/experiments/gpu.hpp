@@ -128,7 +128,8 @@ class ClosedGateGuard {
 /// A stream on the GPU of this rank, and a timer for its work.
 class Gpu {
  public:
-  explicit Gpu(Bench& bench);
+  /// `gate_limit`: seconds for which the stream may be blocked while a sample is enqueued.
+  explicit Gpu(Bench& bench, double gate_limit = Gate::usual_limit());
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 

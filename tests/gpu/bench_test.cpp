@@ -50,7 +50,7 @@ Table lost(Bench& bench) {
 
 /// Work that waits for the device, so that a sample cannot be enqueued.
 Table waiting(Bench& bench) {
-  Gpu gpu(bench);
+  Gpu gpu(bench, 0.1);
   (void)gpu.time([&] { gpu.synchronize(); });
   return fine(bench);
 }
@@ -111,7 +111,7 @@ TEST(Guards, OpenTheGateAfterAnException) {
 
 TEST(Guards, TheGateGivesUpIfTheHostWaitsForItsStream) {
   const device::cuda::StreamHandle stream(device::Priority::normal);
-  Gate gate(0.05);
+  Gate gate(0.2);
   for (const bool waits : {true, false}) {
     {
       const ClosedGateGuard closed(gate, stream.get());
@@ -166,7 +166,6 @@ TEST(Experiments, SayWhatTheGpuLacks) {
   EXPECT_EQ(ended.results.at("c").state, "measured");
 }
 
-/// Waits once for the limit of the gate, some seconds.
 TEST(Experiments, WhoseWorkWaitsForTheGpuCannotBeTimed) {
   const Ended ended = test::run_bench({experiment("a", waiting), experiment("b", fine)});
   EXPECT_EQ(ended.code, ExitCode::failed);
