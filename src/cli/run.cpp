@@ -12,6 +12,7 @@
 #include "core/units.hpp"
 #include "launch/session.hpp"
 #include "run/run.hpp"
+#include "scale/study_options.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::cli {
@@ -52,21 +53,23 @@ std::optional<measure::Request> request_of(const CommandLine& line) {
   measure::Request request;
   const auto launched = launch::launched().value_or(launch::Launched{1, 1, ""});
   request.ranks = positive_count(line, "ranks", launched.ranks);
-  const std::uint64_t on_host =
-      request.ranks == launched.ranks ? launched.ranks_on_host : default_ranks_on_host;
+  const bool is_launched = request.ranks == launched.ranks;
+  const std::uint64_t on_host = is_launched ? launched.ranks_on_host : default_ranks_on_host;
   request.ranks_on_host = std::min(request.ranks, positive_count(line, "gpus-per-node", on_host));
+  const bool is_given = line.settings.contains("gpus-per-node");
+  request.assumes_hosts = !is_given && !is_launched;
+  request.why_hosts = is_given      ? "from --gpus-per-node"
+                      : is_launched ? "as the launcher has started them"
+                                    : "assumed; --gpus-per-node sets the number on each host";
   return request;
 }
 
-/// Throws UsageError if the command line names the INI file of a scaling study.
-void reject_study(const CommandLine& line) {
+/// The INI file of a scaling study that the command line names; empty if there is none.
+std::string study_of(const CommandLine& line) {
   for (const std::string& word : line.words) {
-    if (!word.ends_with(".ini") || !has_section(word, "scale")) continue;
-    throw UsageError(
-        fmt::format("'{}' describes a scaling study (it has a section [scale]): start it with "
-                    "shardstream scale {}, or plan one of its runs with --dry-run --ranks N",
-                    word, shell_line({word})));
+    if (word.ends_with(".ini") && has_section(word, "scale")) return word;
   }
+  return {};
 }
 
 /// Sets `ini` to the INI file that the arguments name, and `dry` to the request for a dry run, if
@@ -78,10 +81,19 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
     line.values["measure.rates"] = std::move(rates.mapped());
   }
   dry = request_of(line);
-  if (!dry) reject_study(line);
-  // A dry run ignores [scale] in the file of a study.
+  const std::string study = study_of(line);
+  if (!dry && !study.empty()) {
+    throw UsageError(
+        fmt::format("'{}' describes a scaling study (it has a section [scale]): start it with "
+                    "shardstream scale {}, or plan one of its runs with --dry-run --ranks N",
+                    study, shell_line({study})));
+  }
   const OptionTable table = dry ? scale_table() : all_options();
-  const Options options = resolve_workload("run", table, std::move(line), environment, ini);
+  Options options = resolve_workload("run", table, line, environment, ini);
+  if (!study.empty()) {
+    for (const auto& [key, value] : scale::defaults_of_runs(options)) line.values[key] = value;
+    options = resolve_workload("run", table, std::move(line), environment, ini);
+  }
   constexpr std::array<std::string_view, 1> dry_run_keys = {"measure.rates"};
   reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(dry_run_keys)
                                                  : std::span<const std::string_view>());

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "core/shard.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "device/host/memory.hpp"
@@ -53,6 +54,10 @@ Machine::Machine(const Options& options, const Request& request)
     } catch (const UsageError& error) {
       throw UsageError(fmt::format("--rates: {}", error.what()), error.where());
     }
+  }
+  if (request_.assumes_hosts && ranks_on_host_of_result_ > 0) {
+    request_.ranks_on_host = std::min(ranks(), ranks_on_host_of_result_);
+    request_.why_hosts = "as in the result of --rates";
   }
   choose_backend(request_.backend.empty() ? options.text("device.backend") : request_.backend);
   // The program of the planned run may have NCCL even if this one does not.
@@ -109,7 +114,8 @@ double Machine::limited(double value, const std::string& ceiling, std::string_vi
 
 double Machine::gather_rate(std::optional<double> measured) {
   const bool between_hosts = ranks() > ranks_on_host();
-  if (between_hosts && !several_hosts_) reject("all_gather", "measured within one host");
+  if (between_hosts && ranks_on_host_of_result_ == 0)
+    reject("all_gather", "measured within one host");
   const double within = on_host_ ? assumed_host_gather : assumed_gpu_gather;
   const double assumed = between_hosts ? std::min(within, assumed_network_gather) : within;
   return rate("all_gather", measured ? *measured / 1e9 : assumed,
@@ -141,6 +147,12 @@ std::uint64_t Machine::device_memory(const Options& options) {
 std::vector<std::string> Machine::lines() const {
   std::vector<std::string> lines{
       fmt::format("backend: {}, {}", on_host_ ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
+  if (ranks() > 1) {
+    const std::uint64_t hosts = ceil_div(ranks(), ranks_on_host());
+    lines.push_back(fmt::format(
+        "hosts: {}, with {}{}{}, {}", hosts, ranks() % ranks_on_host() == 0 ? "" : "up to ",
+        counted(ranks_on_host(), "rank"), hosts == 1 ? "" : " each", request_.why_hosts));
+  }
   if (!measured_.empty()) {
     lines.push_back(fmt::format("measured per rank, in {}: {}", path_.string(), measured_));
   }
@@ -210,13 +222,16 @@ void Machine::read_topology(const io::ResultReader& result) {
       result.table("/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
   const auto count = static_cast<std::int64_t>(ranks.rows().size());
   if (count == 0) fail("its table /topology/ranks has no rows");
-  std::set<std::string> hosts;
+  std::map<std::string, std::uint64_t> ranks_by_host;
   for (const Row& row : ranks.rows()) {
     const auto rank = row.get<std::int64_t>("rank");
     if (rank < 0 || rank >= count) fail(fmt::format("it has the rank {} of {}", rank, count));
-    hosts.insert(row.get<std::string>("host"));
+    ++ranks_by_host[row.get<std::string>("host")];
   }
-  several_hosts_ = hosts.size() > 1;
+  for (const auto& [host, on_host] : ranks_by_host) {
+    if (ranks_by_host.size() == 1) break;
+    ranks_on_host_of_result_ = std::max(ranks_on_host_of_result_, on_host);
+  }
   const Table gpus = result.table("/topology/gpus",
                                   {{"rank", ColumnType::integer}, {"memory", ColumnType::integer}});
   for (const Row& row : gpus.rows()) {

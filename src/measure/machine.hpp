@@ -24,6 +24,9 @@ struct Request {
   std::uint64_t ranks = 1;
   std::uint64_t ranks_on_host = 1;  ///< at most `ranks`
   std::string backend = {};         ///< host or cuda, if it is running; empty: not yet chosen
+  std::string why_hosts = {};       ///< the source of ranks_on_host, for the output
+  /// Whether ranks_on_host is only an assumption, which a result of several hosts replaces.
+  bool assumes_hosts = false;
 };
 
 /// The machine of a planned run. Rates and memory are those of one rank. The object records every
@@ -72,8 +75,8 @@ class Machine {
   /// this machine; 0 if pipeline.gpu-memory is set.
   std::uint64_t device_memory(const Options& options);
 
-  /// Lines for the output of a dry run: the backend, the measured rates, the assumed rates, and the
-  /// memory of this machine.
+  /// Lines for the output of a dry run: the backend, the hosts, the measured rates, the assumed
+  /// rates, and the memory of this machine.
   std::vector<std::string> lines() const;
   /// If measure.rates names a result that has only some of the requested rates: which ones are used
   /// and which are not, and why. Else empty.
@@ -98,9 +101,9 @@ class Machine {
   std::map<std::string, Rate> rates_;
   std::map<std::string, std::string> rejected_;  ///< names in `rates_`, with the reasons
   std::vector<std::string> used_, unused_, missing_;
-  std::string main_;  ///< the ceiling that matters most; empty: none
-  bool several_hosts_ = false;
-  std::optional<std::uint64_t> gpu_memory_;  ///< the minimum of all ranks
+  std::string main_;                           ///< the ceiling that matters most; empty: none
+  std::uint64_t ranks_on_host_of_result_ = 0;  ///< the maximum; 0: it is of one host
+  std::optional<std::uint64_t> gpu_memory_;    ///< the minimum of all ranks
   bool on_host_ = false;
   comm::Transport transport_ = comm::Transport::mpi;
   std::string why_backend_, measured_, assumed_, found_here_;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -25,13 +24,9 @@ std::uint64_t bytes_of(const std::optional<workloads::OutputMatrix>& output) {
   return output ? output->rows * output->columns * size_of(output->type) : 0;
 }
 
-/// Describes when a run writes checkpoints, and their size.
-std::string checkpoint(const Options& options, const fs::path& result,
-                       const std::optional<workloads::OutputMatrix>& output,
+/// Describes when a run that does not repeat writes checkpoints, and their size.
+std::string checkpoint(const fs::path& result, const std::optional<workloads::OutputMatrix>& output,
                        const Checkpoints& checkpoints) {
-  if (!measure::sampling(options).is_single()) {
-    return "none, since the run repeats (measure.repeat, measure.warmup)";
-  }
   if (checkpoints.units == 1) {
     return fmt::format(
         "none before the end, since {} is a single {}: a smaller --pipeline.gpu-memory makes more",
@@ -48,16 +43,17 @@ std::string checkpoint(const Options& options, const fs::path& result,
       format_size(checkpoints.journal_bytes));
 }
 
-/// Describes the checkpoint of interrupted runs. Throws UsageError if it belongs to another
-/// computation.
+/// Describes the checkpoint of interrupted runs. Empty if there is none and this run `writes` none
+/// either. Throws UsageError if it belongs to another computation.
 std::string resuming(const Options& options, const fs::path& result, const Checkpoints& checkpoints,
-                     Log& log) {
+                     bool writes, Log& log) {
   const io::Remains remains = io::look_for_remains(result);
   for (const std::string& warning : remains.warnings) log.warn(warning);
   if (remains.contested) {
     return fmt::format("another run is writing '{}' and may finish it", result.string());
   }
   if (!remains.checkpoint) {
+    if (!writes) return {};
     const bool named = options.text("output.file").find("{jobid}") == std::string::npos;
     return fmt::format("there is no checkpoint for '{}'{}", result.string(),
                        named ? ""
@@ -77,6 +73,19 @@ std::string resuming(const Options& options, const fs::path& result, const Check
       checkpoints.kept(*remains.checkpoint));
 }
 
+/// The lines on checkpoints and on resuming: none if the run does neither.
+std::vector<std::string> of_checkpoints(const Options& options, const fs::path& result,
+                                        const std::optional<workloads::OutputMatrix>& output,
+                                        const Checkpoints& checkpoints, Log& log) {
+  const bool repeats = !measure::sampling(options).is_single();  // and so starts over
+  std::vector<std::string> lines;
+  if (!repeats) lines.push_back("checkpoint: " + checkpoint(result, output, checkpoints));
+  const bool writes = !repeats && checkpoints.units > 1;
+  const std::string found = resuming(options, result, checkpoints, writes, log);
+  if (!found.empty()) lines.push_back("resuming: " + found);
+  return lines;
+}
+
 }  // namespace
 
 std::string dry_run(const Options& options, const measure::Request& request, Log& log) {
@@ -87,30 +96,26 @@ std::string dry_run(const Options& options, const measure::Request& request, Log
   for (const std::string& warning : inputs.warnings) log.warn(warning);
   const auto output = task->output();
   check_output(options, request.ranks, bytes_of(output), inputs.files);
-  workloads::Prediction prediction = task->predict(machine);
+  const workloads::Prediction prediction = task->predict(machine);
   for (const std::string& warning : prediction.warnings) log.warn(warning);
 
-  std::vector<std::string> lines = prediction.lines;
-  // The answer comes first: the time with what it is bound by, and the memory. Then the plan.
-  const auto details = std::ranges::stable_partition(lines, [](const std::string& line) {
-    return line.starts_with("predicted: ") || line.starts_with("device memory: ") ||
-           line.starts_with("host memory: ");
-  });
-  const std::vector<std::string> rates = machine.lines();
-  lines.insert(details.begin(), rates.begin(), rates.end());
+  std::vector<std::string> lines;
+  for (const auto& part : {prediction.answer, machine.lines(), prediction.plan}) {
+    lines.insert(lines.end(), part.begin(), part.end());
+  }
   if (output) {
     lines.push_back(
         fmt::format("result: {} takes {} of disk", output->name, format_size(bytes_of(output))));
   }
   if (prediction.checkpoints) {
-    const fs::path result = result_path(options, request.ranks);
-    lines.push_back("checkpoint: " + checkpoint(options, result, output, *prediction.checkpoints));
-    lines.push_back("resuming: " + resuming(options, result, *prediction.checkpoints, log));
+    const auto found = of_checkpoints(options, result_path(options, request.ranks), output,
+                                      *prediction.checkpoints, log);
+    lines.insert(lines.end(), found.begin(), found.end());
   }
   if (const std::string warning = machine.warning(); !warning.empty()) log.warn(warning);
   std::string text =
       fmt::format("dry run of {} on {} rank{}, {} per host: nothing is computed or written\n",
-                  workload, request.ranks, request.ranks == 1 ? "" : "s", request.ranks_on_host);
+                  workload, request.ranks, request.ranks == 1 ? "" : "s", machine.ranks_on_host());
   for (const std::string& line : lines) text += printable(line) + '\n';  // for names of files
   return text;
 }

@@ -86,9 +86,13 @@ std::string filled(const std::string& text, const std::map<std::string, std::uin
 Launcher::Launcher(const Request& request)
     : template_(request.launcher == "auto" ? default_template(request) : request.launcher) {
   const std::uint64_t max_ranks = request.max_ranks();
-  const std::uint64_t nodes = std::max<std::uint64_t>(1, number_of("SLURM_JOB_NUM_NODES"));
+  const std::uint64_t nodes = number_of("SLURM_JOB_NUM_NODES");
   const std::uint64_t tasks = number_of("SLURM_NTASKS_PER_NODE");
-  per_node_ = request.ranks_per_node.value_or(tasks > 0 ? tasks : ceil_div(max_ranks, nodes));
+  per_node_ = request.ranks_per_node.value_or(
+      tasks > 0 ? tasks : ceil_div(max_ranks, std::max<std::uint64_t>(1, nodes)));
+  why_per_node_ = request.ranks_per_node   ? "from scale.ranks-per-node"
+                  : tasks > 0 || nodes > 0 ? "as in this Slurm job"
+                                           : "";
   const std::uint64_t cpus_of_node = number_of("SLURM_CPUS_ON_NODE");
   cpus_ = number_of("SLURM_CPUS_PER_TASK");
   if (cpus_ == 0) cpus_ = std::max<std::uint64_t>(1, cpus_of_node / std::min(per_node_, max_ranks));

@@ -25,10 +25,13 @@ class Launcher {
   /// The sentence of check() if this Slurm job has fewer tasks than `ranks`; else empty.
   std::string shortage(std::uint64_t ranks) const;
   std::uint64_t ranks_on_node(std::uint64_t ranks) const;
+  /// The source of the ranks per node. Empty if it is unknown, since a launcher outside a Slurm job
+  /// decides itself; ranks_on_node() then assumes one node.
+  const std::string& why_per_node() const { return why_per_node_; }
   const std::string& text() const { return template_; }
 
  private:
-  std::string template_;
+  std::string template_, why_per_node_;
   std::uint64_t per_node_, cpus_;
   std::uint64_t tasks_ = 0;  ///< of the Slurm job; 0: no known limit
 };

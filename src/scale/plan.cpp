@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <boost/crc.hpp>
+#include <map>
 #include <random>
+#include <ranges>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -24,6 +26,13 @@ void set(Values& values, const std::string& key, const std::string& value) {
   } else {
     found->second = value;
   }
+}
+
+std::uint64_t max_ranks_on_host(const io::ResultReader& file) {
+  std::map<std::string, std::uint64_t> ranks_by_host;
+  const Table ranks = file.table("/topology/ranks", {{"host", ColumnType::text}});
+  for (const Row& row : ranks.rows()) ++ranks_by_host[row.get<std::string>("host")];
+  return std::ranges::max(ranks_by_host | std::views::values);
 }
 
 }  // namespace
@@ -105,8 +114,7 @@ Values Plan::run_options(const Launch& launch) const {
   const auto set_default = [&](const std::string& key, const std::string& value) {
     if (options_.is_default(key)) set(values, key, value);
   };
-  if (workload_.takes("output.store")) set_default("output.store", "false");
-  set_default("measure.repeat", "auto");
+  for (const auto& [key, value] : defaults_of_runs(options_)) set(values, key, value);
   if (request_.oversubscribe) set_default("device.oversubscribe", "true");
   for (const auto& [key, value] : conditions_) set_default(key, value);
   if (std::ranges::find(conditions_, Values::value_type("device.backend", "cuda")) !=
@@ -139,9 +147,25 @@ std::vector<std::string> Plan::command(const Launch& launch) const {
 /// The value of device.first. Launches that leave GPUs of a node idle use other GPUs in each
 /// replicate, so that differences between GPUs appear as scatter.
 std::uint64_t Plan::first_gpu(const Launch& launch) const {
-  const std::uint64_t all = launcher_.ranks_on_node(largest().ranks);
-  const std::uint64_t some = launcher_.ranks_on_node(launch.point->ranks);
+  const std::uint64_t all = hosts_of(largest().ranks).ranks_on_host;
+  const std::uint64_t some = hosts_of(launch.point->ranks).ranks_on_host;
   return some == all || !launch.measures() ? 0 : (launch.replicate - 1) * some % all;
+}
+
+/// The distribution of `ranks` ranks over hosts: as scale.ranks-per-node or the Slurm job says,
+/// else as in the calibration run. Before that run, the launcher's own choice is unknown.
+measure::Request Plan::hosts_of(std::uint64_t ranks) const {
+  measure::Request request{.ranks = ranks, .ranks_on_host = launcher_.ranks_on_node(ranks)};
+  request.why_hosts = launcher_.why_per_node();
+  if (!request.why_hosts.empty()) return request;
+  if (calibrated_per_host_ > 0) {
+    request.ranks_on_host = std::min(ranks, calibrated_per_host_);
+    request.why_hosts = "as in the calibration run";
+    return request;
+  }
+  request.assumes_hosts = true;
+  request.why_hosts = "assumed; --scale.ranks-per-node sets the number on each host";
+  return request;
 }
 
 /// Makes a dry run of the point, which also checks the options and inputs of the run.
@@ -156,8 +180,7 @@ Predicted Plan::predict(const Point& point) const {
   const char* const nothing[] = {nullptr};
   const Options options =
       run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
-  measure::Machine machine(
-      options, {.ranks = point.ranks, .ranks_on_host = launcher_.ranks_on_node(point.ranks)});
+  measure::Machine machine(options, hosts_of(point.ranks));
   const double seconds = workloads::open(options)->predict(machine).seconds;
   return {seconds, measure::sampling(options), machine.lines()};
 }
@@ -201,6 +224,7 @@ void Plan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
   // A workload that plans with rates has them among the conditions; others may have none.
   const io::ResultReader file(calibration.path);
+  calibrated_per_host_ = max_ranks_on_host(file);
   const Table ceilings = file.table("/ceilings", {{"ceiling", ColumnType::text}});
   const bool has_rates = std::ranges::size(ceilings.rows()) > 0;
   rates_ = workload_.takes("measure.rates") || !has_rates ? "" : calibration.path.string();

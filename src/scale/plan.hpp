@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "measure/machine.hpp"
 #include "measure/sample.hpp"
 #include "report/run_file.hpp"
 #include "scale/launcher.hpp"
@@ -83,6 +84,7 @@ class Plan {
  private:
   std::vector<Point> points() const;
   Values conditions_of(const report::RunFile& calibration) const;
+  measure::Request hosts_of(std::uint64_t ranks) const;
   Predicted predict(const Point& point) const;
   std::uint64_t first_gpu(const Launch& launch) const;
   Values run_options(const Launch& launch) const;
@@ -96,7 +98,8 @@ class Plan {
   Launcher launcher_;
   std::string program_, name_;
   std::vector<Point> points_;
-  Values conditions_;  // options that give a rank equal resources at every size
+  std::uint64_t calibrated_per_host_ = 0;  // ranks; 0: there is no calibration run yet
+  Values conditions_;                      // options that give a rank equal resources at every size
 };
 
 }  // namespace shardstream::scale

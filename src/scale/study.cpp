@@ -147,15 +147,15 @@ std::string Study::list() {
         "# --rates FILE is only for this list. All other options, such as --device.backend, "
         "define\n"
         "# the study: give the same ones to each of its commands.\n";
-    text += listed(plan_.calibration());
   }
+  std::vector<Launch> launches = missing();
+  if (!knows_conditions) launches.insert(launches.begin(), plan_.calibration());
   double total = 0;
-  const std::vector<Launch> launches = missing();
   for (const Launch& launch : launches) {
     text += listed(launch);
     total += expected(launch);
   }
-  return text + fmt::format("# {}, {}{} in total\n", counted(launches.size(), "launch"), at_least(),
+  return text + fmt::format("# total: {}, {}{}\n", counted(launches.size(), "launch"), at_least(),
                             format_duration(total));
 }
 

@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "scale/options.hpp"
+#include "workloads/registry.hpp"
 
 namespace shardstream::scale {
 
@@ -17,6 +18,18 @@ Values chosen(const Options& options) {
     if (key == "output.file" || (options.is_default(key) && !is_needed_by_report)) continue;
     values.emplace_back(key, value.text);
   }
+  return values;
+}
+
+Values defaults_of_runs(const Options& options) {
+  Values values;
+  const auto add = [&](const char* key, const char* value) {
+    if (options.is_default(key)) values.emplace_back(key, value);
+  };
+  if (workloads::named(options.text("run.workload")).takes("output.store")) {
+    add("output.store", "false");
+  }
+  add("measure.repeat", "auto");
   return values;
 }
 

@@ -17,6 +17,10 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 /// launches, in the order of their keys.
 Values chosen(const Options& options);
 
+/// Options of the runs of a study whose defaults differ from those of a single run, unless
+/// `options` sets them: results are not stored, and repetitions follow the stopping rule.
+Values defaults_of_runs(const Options& options);
+
 /// The text of study.ini: `values` and the study's name.
 std::string ini_of(const Values& values, const std::string& name);
 

@@ -125,9 +125,10 @@ struct Sinks {
   const Resume* resume = nullptr;           ///< null if the task is not resumable
 };
 
-/// The description of a task in a dry run.
+/// The description of a task in a dry run. Lines have the form "name: words".
 struct Prediction {
-  std::vector<std::string> lines;     ///< the plan, "name: words" each
+  std::vector<std::string> answer;    ///< the time with its bound, and the memory; shown first
+  std::vector<std::string> plan;      ///< how the ranks do the work
   std::vector<std::string> warnings;  ///< such as ranks without work
   double seconds = 0;                 ///< lower bound of the time of one repetition
   /// The checkpoints of a resumable task.

@@ -167,7 +167,9 @@ const std::vector<Planned>& many_planned() {
 
 std::string told(const Plan& plan) {
   std::string text;
-  for (const std::string& line : describe(plan)) text += line + "\n";
+  for (const auto& part : {answer(plan), describe(plan)}) {
+    for (const std::string& line : part) text += line + "\n";
+  }
   return text;
 }
 

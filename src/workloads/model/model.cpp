@@ -122,16 +122,17 @@ class ModelTask : public Task {
     const Seconds seconds = model::predict(law_, machine.ranks());
     const double serial = law_.serial * law_.work;
     return {
-        .lines = {fmt::format("law: {} + {} / p{} + {} * log2(p) on p ranks{}",
-                              format_duration(serial), format_duration(law_.work - serial),
-                              law_.imbalance > 0 ? fmt::format(" * {}", 1 + law_.imbalance) : "",
-                              format_duration(law_.overhead),
-                              noise_.deviation > 0 ? ", without the noise" : ""),
-                  fmt::format("predicted: {} (serial {}, parallel {}, overhead {})",
-                              format_duration(seconds.total()), format_duration(seconds.serial),
-                              format_duration(seconds.parallel), format_duration(seconds.overhead)),
-                  fmt::format("speedup: {:.4g}, efficiency {:.4g}", speedup(law_, machine.ranks()),
-                              efficiency(law_, machine.ranks()))},
+        .answer = {fmt::format("predicted: {} (serial {}, parallel {}, overhead {})",
+                               format_duration(seconds.total()), format_duration(seconds.serial),
+                               format_duration(seconds.parallel),
+                               format_duration(seconds.overhead))},
+        .plan = {fmt::format("law: {} + {} / p{} + {} * log2(p) on p ranks{}",
+                             format_duration(serial), format_duration(law_.work - serial),
+                             law_.imbalance > 0 ? fmt::format(" * {}", 1 + law_.imbalance) : "",
+                             format_duration(law_.overhead),
+                             noise_.deviation > 0 ? ", without the noise" : ""),
+                 fmt::format("speedup: {:.4g}, efficiency {:.4g}", speedup(law_, machine.ranks()),
+                             efficiency(law_, machine.ranks()))},
         .warnings = {},
         .seconds = seconds.total()};
   }

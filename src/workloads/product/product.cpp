@@ -151,7 +151,8 @@ class ProductTask : public Task {
     const Problem problem =
         problem_of(operands_, options_, machine.ranks(), limit, machine.backend());
     const Plan plan = make_plan(problem, rates, 0);
-    workloads::Prediction prediction{.lines = describe(plan),
+    workloads::Prediction prediction{.answer = answer(plan),
+                                     .plan = describe(plan),
                                      .warnings = warnings_of(operands_, plan),
                                      .seconds = plan.prediction.seconds};
     const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);

@@ -83,7 +83,9 @@ void describe(const io::Matrix& matrix, const std::string& group, bool transpose
 /// The plan as text.
 std::string lines(const Plan& plan) {
   std::string text;
-  for (const std::string& line : describe(plan)) text += line + '\n';
+  for (const auto& part : {answer(plan), describe(plan)}) {
+    for (const std::string& line : part) text += line + '\n';
+  }
   return text;
 }
 

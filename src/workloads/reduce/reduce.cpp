@@ -303,7 +303,7 @@ Bound bound_of(const Options& options, const io::Source& source, measure::Machin
   return bound;
 }
 
-/// The memory that a rank needs, as lines of the plan. Throws UsageError if the planned machine's
+/// The memory that a rank needs, as lines of text. Throws UsageError if the planned machine's
 /// device memory is too small. The host memory of GPU nodes is unknown and not checked.
 std::vector<std::string> memory_of(const Options& options, const io::Source& source, Range shard,
                                    measure::Machine& machine) {
@@ -343,20 +343,19 @@ class ReduceTask : public Task {
     const Bound bound = bound_of(options_, *source_, machine);
     const std::uint64_t bytes = own.count * element;
     const double seconds = static_cast<double>(bytes) / bound.rate;
-    Prediction prediction{
-        .lines = {fmt::format("data: {}, {} elements of {}, {}", source_->name(), elements,
-                              name_of(source_->type()), format_size(elements * element)),
-                  fmt::format("leaves: {} of {} elements; shard of rank 0: {} of them, {}",
-                              ceil_div(elements, leaf_elements), leaf_elements,
-                              ceil_div(own.count, leaf_elements), format_size(bytes)),
-                  fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds),
-                              bound.name,
-                              bound.knows_source ? "" : "; reading the source may be slower")},
-        .warnings = {},
-        .seconds = seconds};
-    const auto memory = memory_of(options_, *source_, own, machine);
-    prediction.lines.insert(prediction.lines.end(), memory.begin(), memory.end());
-    return prediction;
+    std::vector<std::string> answer = memory_of(options_, *source_, own, machine);
+    answer.insert(
+        answer.begin(),
+        fmt::format("predicted: {} or more, bound by {}{}", format_duration(seconds), bound.name,
+                    bound.knows_source ? "" : "; reading the source may be slower"));
+    return {.answer = std::move(answer),
+            .plan = {fmt::format("data: {}, {} elements of {}, {}", source_->name(), elements,
+                                 name_of(source_->type()), format_size(elements * element)),
+                     fmt::format("leaves: {} of {} elements; shard of rank 0: {} of them, {}",
+                                 ceil_div(elements, leaf_elements), leaf_elements,
+                                 ceil_div(own.count, leaf_elements), format_size(bytes))},
+            .warnings = {},
+            .seconds = seconds};
   }
 
   Outcome run(runtime::Runtime& runtime, const Sinks&) override {

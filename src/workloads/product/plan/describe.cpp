@@ -153,6 +153,10 @@ std::string_view name_of(Decomposition decomposition) {
   return names[static_cast<std::size_t>(decomposition)];
 }
 
+std::vector<std::string> answer(const Plan& plan) {
+  return {of_time(plan), of_memory(plan)};
+}
+
 std::vector<std::string> describe(const Plan& plan) {
   const Problem& problem = plan.problem;
   std::vector<std::string> lines{
@@ -169,7 +173,6 @@ std::vector<std::string> describe(const Plan& plan) {
                               passes(plan.cut.column_passes, "column")));
   if (plan.cut.keeps_b) lines.back() += "; B stays in device memory for all of them";
   if (!plan.idle) lines.push_back(of_batches(plan));
-  lines.push_back(of_memory(plan));
   if (plan.traffic.uploads > 0) {
     lines.push_back(fmt::format(
         "uploads of rank {}: {}, {:.3f} x the minimum of {} for this memory", plan.rank,
@@ -180,7 +183,6 @@ std::vector<std::string> describe(const Plan& plan) {
   if (const std::string received = of_messages(plan); !received.empty()) {
     lines.push_back("from other ranks: " + received);
   }
-  lines.push_back(of_time(plan));
   return lines;
 }
 

@@ -377,7 +377,9 @@ struct Plan : Layout, RankPart, Schedule {
 /// the error then names the pipeline.gpu-memory that they need.
 Plan make_plan(const Problem& problem, const Rates& rates, std::uint64_t rank);
 
-/// The plan in lines of text without line ends.
+/// The predicted time and the device memory, each as a line of text without its end.
+std::vector<std::string> answer(const Plan& plan);
+/// The rest of the plan, in the same form.
 std::vector<std::string> describe(const Plan& plan);
 
 }  // namespace shardstream::workloads::product
