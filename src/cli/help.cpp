@@ -150,7 +150,7 @@ std::string run_help(const Arguments& arguments) {
       "                    but does not run it; needs neither MPI nor a GPU\n"
       "  --ranks           the N of a dry run; by default the launcher's number of ranks, else 1\n"
       "  --gpus-per-node   ranks on each host in a dry run; by default as the launcher has them,\n"
-      "                    else 8\n"
+      "                    else as in the result of --rates if it has several hosts, else 8\n"
       "  --rates           short for --measure.rates: a result file of the same machine; a dry "
       "run\n"
       "                    uses its measured rates and assumes the rates that it lacks\n"

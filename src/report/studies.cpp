@@ -220,6 +220,13 @@ std::size_t StudyReport::unconverged() const {
   return launches;
 }
 
+std::size_t StudyReport::partly_verified() const {
+  return static_cast<std::size_t>(std::ranges::count_if(runs, [](const RunFile& run) {
+    const std::string verified = run.text("verified");
+    return verified == "partly" || verified == "unchecked";
+  }));
+}
+
 const RunFile* StudyReport::timeline_on(std::uint64_t ranks) const {
   const auto found = std::ranges::find(timelines, ranks, &RunFile::ranks);
   return found == timelines.end() ? nullptr : &*found;

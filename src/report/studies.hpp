@@ -61,6 +61,8 @@ struct StudyReport {
   /// The number of launches in which a GPU was throttled, or whose repetitions did not converge.
   std::size_t throttled() const;
   std::size_t unconverged() const;
+  /// The number of launches whose complete result could be verified only in part or not at all.
+  std::size_t partly_verified() const;
   /// The timeline run on `ranks` ranks; null if there is none.
   const RunFile* timeline_on(std::uint64_t ranks) const;
   /// The runs on `ranks` ranks.

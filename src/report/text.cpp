@@ -216,6 +216,12 @@ std::string of_warnings(const StudyReport& study) {
         "{} of {} did not converge: the interval of the median is wider than measure.precision.\n",
         unconverged, counted(study.runs.size(), "launch"));
   }
+  if (const std::size_t partly = study.partly_verified(); partly > 0) {
+    text += fmt::format(
+        "The results of {} of {} could be verified only in part or not at all (the attribute "
+        "verdict of /results says why).\n",
+        partly, counted(study.runs.size(), "launch"));
+  }
   if (!study.contradiction.empty()) {
     text += fmt::format("FAILED: {}.\n", printable(study.contradiction));
   }

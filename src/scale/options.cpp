@@ -26,8 +26,9 @@ constexpr std::array rows = {
         "replaced by numbers; auto is srun inside a Slurm job, else mpirun."},
     OptionRow{
         "scale.ranks-per-node", OptionKind::count, "auto", "auto|1..",
-        "Ranks on each node, for {per-node} and {nodes}. auto is the number of tasks per node "
-        "under Slurm; elsewhere mpirun decides."},
+        "Ranks on each node, for {per-node}, {nodes} and predictions. auto is the number of tasks "
+        "per node under Slurm. Elsewhere mpirun decides, and predictions before the calibration "
+        "run assume one node."},
     OptionRow{"scale.oversubscribe", OptionKind::flag, "false", "",
               "Whether mpirun may start more ranks than there are cores; for tests, not for "
               "measurements."},

@@ -230,6 +230,25 @@ def test_changes():
                    code=SAME)["changes"] == []
 
 
+def test_options_set_by_the_calibration():
+    """Those that no user has given in study.ini, on both sides."""
+    runs()
+
+    def folder(name, cpus, options=""):
+        made = side(name, *three(1), **{"study.name": name, "study.mode": "strong",
+                                        "launch.cpus-per-rank": cpus, "measure.warmup": cpus})
+        (made / "study.ini").write_text(f"[study]\nname = {name}\n{options}")
+        return made
+
+    def check(options, by_calibration):
+        told = compare(folder("old", "2"), folder("new", "4", options), code=SAME)
+        found = {row["name"]: row["by_calibration"] for row in told["changes"]}
+        assert found == {"launch.cpus-per-rank": by_calibration, "measure.warmup": False}, told
+    check("", True)
+    check("[launch]\ncpus-per-rank = 4\n", False)
+    check("[scale]\nranks = 1\n", True)
+
+
 def test_launches_with_different_options():
     """They count together, and a warning names the options."""
     old, new = side("old", *three(1)), side("new", *three(1))

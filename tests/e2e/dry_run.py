@@ -48,6 +48,7 @@ def test_a_product_on_gpus_that_are_elsewhere():
              "false"]  # 16 GiB, which the disk here need not have
     text = dry("gemm", *sizes, "--ranks", 16, "--gpus-per-node", 4, env=ON_GPUS)
     expect(text, "dry run of gemm on 16 ranks, 4 per host", "backend: cuda", "device.backend",
+           "hosts: 4, with 4 ranks each, from --gpus-per-node",
            "link_up 50 GB/s", "all_gather 20 GB/s", "multiply_fp32 50000 Gflop/s", "device memory",
            "--rates", "C: 65536 x 65536 in fp32, 16 x 16 tiles of 4096 x 4096", "decomposition: ",
            "considered: rows: ", "grid 4 x 4: ", "split-k: ", "rank 0 of 16", "predicted: ")
@@ -96,11 +97,15 @@ def test_checkpoints():
     folder = new_folder()
     sizes = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500, "-o", folder / "c.h5"]
     one = ["gemm", "--gemm.m", 100, "--gemm.n", 100, "--gemm.k", 500, "-o", folder / "c.h5"]
-    expect(dry(*one, env=ON_HOST), "super-tiles: 1", "checkpoint: none", "resuming: ",
-           folder / "c.h5")
+    text = dry(*one, env=ON_HOST)
+    expect(text, "super-tiles: 1", "checkpoint: none")
+    assert "resuming" not in text, text
     expect(dry(*sizes[:-2], env=ON_HOST), "resuming: ", "-o")
-    for repeat in (2, "auto"):
-        expect(dry(*sizes, "--measure.repeat", repeat, env=ON_HOST), "checkpoint: none")
+    for how in (["--measure.repeat", 2], ["--measure.repeat", "auto"], ["--measure.warmup", 1]):
+        text = dry(*sizes, *how, env=ON_HOST)
+        assert "checkpoint" not in text and "resuming" not in text, text
+    text = dry("reduce", "-o", folder / "c.h5", env=ON_HOST)
+    assert "checkpoint" not in text and "resuming" not in text, text
     capped = [*sizes, "--pipeline.gpu-memory", "20MiB"]
     text = dry(*capped, env=ON_HOST)
     tiles = int(re.search(r"super-tiles: (\d+),", text)[1])
@@ -276,15 +281,23 @@ def test_memory_of_a_reduction():
 
 
 def test_the_file_of_a_study():
-    """A run rejects it, and a dry run plans one of its runs, with the answer first."""
+    """A run rejects it, and a dry run plans one of its runs, with the answer first: as in a study,
+    nothing is stored, and a run that repeats has no checkpoint."""
     inputs = pathlib.Path(__file__).resolve().parents[2] / "inputs"
     for name in ("strong-gemm.ini", "weak-reduce.ini"):
         check_complaints([(["run", inputs / name], 2, [inputs / name, "shardstream scale"])],
                          ranks=(1,))
-        store = ["--output.store", "false"] if "gemm" in name else []
-        lines = dry(inputs / name, *store, "--ranks", 32, "--gpus-per-node", 4,
-                    env=ON_GPUS).splitlines()
-        assert {line.split(": ")[0] for line in lines[1:3]} == {"predicted", "device memory"}, lines
+        lines = dry(inputs / name, "--ranks", 32, "--gpus-per-node", 4, env=ON_GPUS).splitlines()
+        keys = [line.split(": ")[0] for line in lines]
+        assert keys[1:3] == ["predicted", "device memory"], lines
+        assert not {"result", "checkpoint", "resuming"} & set(keys), lines
+    small = new_folder() / "small.ini"
+    small.write_text("[run]\nworkload = gemm\n[gemm]\nm = 64\nn = 64\nk = 64\n"
+                     "[scale]\nranks = 1,2\n")
+    stored = ["--output.store", "true"]
+    expect(dry(small, *stored, "-o", small.with_name("c.h5")), "result: ")
+    expect(dry(small, *stored, "-o", small.with_name("c.h5"), "--measure.repeat", 1), "result: ",
+           "checkpoint: ")
     check_complaints([(["run", inputs / "strong-gemm.ini", "--dry-run", "--scale.ranks", 2], 2,
                        ["--scale.ranks"])], ranks=(1,))
 
@@ -292,7 +305,10 @@ def test_the_file_of_a_study():
 def test_one_process_of_a_launcher_tells_it():
     out = run("run", "reduce", "--input.count", 1000, "--dry-run", ranks=2).expect(0).out
     assert out.count("dry run of reduce on 2 ranks, 2 per host") == 1, out
+    assert re.search(r"^hosts: 1, with 2 ranks, .*launcher", out, re.MULTILINE), out
     expect(dry("reduce", "--ranks", 16, "--gpus-per-node", 4, ranks=2), "on 16 ranks, 4 per host")
+    expect(dry("reduce", "--ranks", 20), "on 20 ranks, 8 per host", "hosts: 3, with up to 8 ranks",
+           "assumed", "--gpus-per-node")
     # As Slurm's srun starts them; and the launcher of one rank within its step.
     slurm = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "10",
              "SLURM_STEP_TASKS_PER_NODE": "4(x2),2"}

@@ -276,6 +276,8 @@ def test_non_finite_rows_are_unchecked():
             said, row = file["/results"].attrs, file["/results/gemm"][0]
             assert file.attrs["status"] == "complete"
             assert said["verified"] == row["validated"] == (word == "true"), finished
+            metrics = {each["metric"]: each["value"] for each in file["metrics"][:]}
+            assert metrics[b"verified"] == word.encode(), metrics
             assert said["unchecked_rows"] == rows, finished
             if rows > 0:
                 assert f"warning: {said['verdict']}\n" in finished.err, finished

@@ -239,6 +239,42 @@ def test_a_study_with_timelines():
     assert basis_of(page, "s1-device-causes").startswith("At each size, of 2 launches the one with")
 
 
+def test_time_to_the_result():
+    """Against the smallest size, faster or slower, from the steps of the start."""
+    def check(one, two, times, word):
+        def change(file):
+            startup = file["timing/startup"][:]
+            ranks = len(file["topology/ranks"])
+            startup["last"][startup["step"] == b"store"] = one if ranks == 1 else two
+            file["timing/startup"][:] = startup
+        folder = copy_of("gemm-tf32-strong", change)
+        (folder / "attempts.jsonl").unlink()
+        page, _, _ = report(folder)
+        found = re.search(r"on 1 rank: ([0-9.]+) times (faster|slower)", page.source)
+        assert found and found.groups() == (times, word), found
+    check(10, 4, "2.5", "faster")
+    check(10, 40, "4", "slower")
+
+
+def test_partly_verified_results():
+    """Are counted by the text and by the page."""
+    def change(file):
+        if file["config"].attrs["study.replicate"] in (1, b"1", "1"):
+            metrics = file["metrics"][:]
+            ranks = len(file["topology/ranks"])
+            metrics["value"][metrics["metric"] == b"verified"] = ("partly" if ranks == 1 else
+                                                                 "unchecked")
+            del file["metrics"]
+            file["metrics"] = metrics
+    whole, partly = EXAMPLES / "gemm-tf32-strong", copy_of("gemm-tf32-strong", change)
+    page, _, _ = report(partly)
+    assert "Results verified in 4 of 6 launches" in page.source, page.source
+    told = harness.run("report", partly).expect(0).out
+    for text in (page.source, told):
+        assert len(re.findall(r"2 of 6 launches.*verdict of /results", text)) == 1, text
+    assert "verdict of /results" not in harness.run("report", whole).expect(0).out
+
+
 def test_weak_study():
     folder = harness.new_folder() / "weak"
     harness.run("scale", "model", "--scale.mode", "weak", "--model.work", "40ms", "--model.spin",

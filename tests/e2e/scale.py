@@ -47,6 +47,7 @@ def test_a_study_goes_on_where_it_was():
     listed = run("scale", "model", *QUICK, *options, "--list", "-o", folder).expect(0).out
     commands = [line for line in listed.splitlines() if line.startswith("mpirun -np ")]
     assert len(commands) == 5 and not folder.exists(), listed
+    expect_total(listed, 5)
     expect_words(commands[0], ["--launch.expect-ranks=2", "--study.point=calibration"])
     study(folder, *options)
     assert [each["exit_code"] for each in attempts(folder)] == [0] * 5, attempts(folder)
@@ -89,6 +90,83 @@ def test_a_study_is_extended():
         if mode == "weak":
             smaller = run("scale", "model", *QUICK, *options("2,3", 2), "-o", folder)
             expect_complaint(smaller, 2, [folder, "scale.ranks"])
+
+
+def expect_total(listed, launches):
+    """The last line of --list counts every launch that it names, and adds their times."""
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
+
+    def seconds(text):
+        return sum(float(number) * units[unit]
+                   for number, unit in re.findall(r"([0-9.]+) (us|ms|s|min)\b", text))
+    times = re.findall(r"^# \S+: \d+ ranks?, (.*?) per launch", listed, re.MULTILINE)
+    total = listed.splitlines()[-1]
+    assert len(times) == launches == int(re.search(r"(\d+) launch", total)[1]), listed
+    assert abs(seconds(total) - sum(map(seconds, times))) <= 0.005 * seconds(total), listed
+
+
+def test_the_total_of_a_list():
+    """Has the calibration run, as long as there is none, and the timelines."""
+    folder = new_folder() / "study"
+    quick = [*QUICK[:-2], "--model.work", "300ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
+    expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 5)
+    study(folder, "--only", "calibration", quick=quick)
+    expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 4)
+    study(folder, "--only", "p2-timeline", quick=quick)
+    expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 3)
+
+
+def test_hosts_of_a_list():
+    """As the option says, as the Slurm job, as the calibration run or the rates; else it is
+    assumed, and said."""
+    sizes = ["--gemm.m", 512, "--gemm.n", 512, "--gemm.k", 512, "--device.backend", "host"]
+
+    def listed(*options, folder=None, ranks="1,8", **env):
+        out = run("scale", "gemm", *sizes, "--scale.ranks", ranks, "--list", *options, "-o",
+                  folder or new_folder() / "x", env=env).expect(0).out
+        line, = re.findall(r"^# hosts: (.*)", out, re.MULTILINE)
+        return out, line
+
+    def check(numbers, words, *options, **how):
+        out, line = listed(*options, **how)
+        assert list(map(int, re.findall(r"\d+", line))) == numbers, line
+        expect_words(line, words)
+        assert ("GB/s between hosts" in out) == (numbers[0] > 1), out
+        return out
+    check([1, 8], ["assumed", "--scale.ranks-per-node"])
+    own = ["--scale.launcher", "mpirun -np {ranks} --hostfile hosts"]
+    check([1, 8], ["assumed", "--scale.ranks-per-node"], *own)
+    check([2, 4], ["from scale.ranks-per-node"], *own, "--scale.ranks-per-node", 4)
+    out = check([3, 3], ["from scale.ranks-per-node"], "--scale.ranks-per-node", 3)
+    assert out.count("ppr:3:node") > 3 and "ppr:1:node" in out, out
+    slurm = {"SLURM_JOB_ID": "47", "SLURM_NTASKS": "8", "SLURM_JOB_NUM_NODES": "2"}
+    check([2, 4], ["Slurm"], **slurm)
+    check([4, 2], ["Slurm"], **slurm, SLURM_NTASKS_PER_NODE="2")
+
+    # Results of two hosts: of --rates, and of the calibration run.
+    def on_hosts(path, *ranks_of_hosts):
+        with h5py.File(path, "r+") as file:
+            table = file["topology/ranks"][:]
+            names = [name for name, ranks in zip("abc", ranks_of_hosts) for _ in range(ranks)]
+            table = table[:1].repeat(len(names))
+            table["rank"], table["host"] = range(len(names)), names
+            attributes = dict(file["topology/ranks"].attrs)
+            del file["topology/ranks"]
+            file["topology/ranks"] = table
+            file["topology/ranks"].attrs.update(attributes)
+    rates = new_folder() / "rates.h5"
+    run("run", "gemm", *sizes, "-o", rates).expect(0)
+    check([1, 8], ["assumed"], "--rates", rates)
+    on_hosts(rates, 2, 3)
+    check([3, 3], ["--rates"], "--rates", rates)
+    check([2, 4], ["from scale.ranks-per-node"], "--rates", rates, "--scale.ranks-per-node", 4)
+    folder = new_folder() / "study"
+    study(folder, *sizes, "--scale.ranks", "1,4", "--scale.oversubscribe", "--only", "calibration",
+          workload="gemm", quick=[])
+    options = ["--scale.oversubscribe"]
+    check([1, 4], ["calibration"], *options, folder=folder, ranks="1,4")
+    on_hosts(folder / "calibration.h5", 3, 1)
+    check([2, 3], ["calibration"], *options, folder=folder, ranks="1,4")
 
 
 def test_rates_for_a_list():
@@ -288,6 +366,20 @@ def damaged(source, target, change):
     shutil.copy(source, target)
     with h5py.File(target, "r+") as file:
         change(file)
+
+
+def test_columns_of_the_two_modes():
+    """The speed-up of a weak study is that of the rates, and its column says so."""
+    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+    for name, column in (("gemm-fp32-weak", "scaled_speedup"), ("gemm-tf32-strong", "speedup")):
+        header, *rows = run("report", examples / name).expect(0).out.splitlines()[2:5]
+        assert re.split(r" {2,}", header.strip())[3] == column, header
+        one, two = only_study(examples / name)["points"]
+        assert abs(two["work"] / one["work"] - (2 if "weak" in name else 1)) < 0.01, two
+        rates = [each["work"] / each["time"] for each in (one, two)]
+        assert abs(two["speedup"] / (rates[1] / rates[0]) - 1) < 1e-9, two
+        shown = re.split(r" {2,}", rows[1].strip())[3].split(" ")[0]
+        assert abs(float(shown) / two["speedup"] - 1) < 0.005, rows
 
 
 def test_reports_of_any_files():

@@ -37,6 +37,34 @@ TEST(Sizes, ExactSpeedupEfficiencyAndKarpFlatt) {
   EXPECT_FALSE(study.sizes[2].seconds.interval);
 }
 
+/// The Karp-Flatt metric at each size above the smallest one.
+std::vector<double> karp_flatt_of(const std::vector<Launch>& launches) {
+  std::vector<double> metric;
+  for (const Size& size : tabulate(Mode::strong, launches).sizes) {
+    if (size.karp_flatt) metric.push_back(size.karp_flatt->value);
+  }
+  return metric;
+}
+
+// What the caption of the figure says.
+TEST(Sizes, KarpFlattIsFlatForASerialPartAndRisesWithOverhead) {
+  // T = 2 + 8 / p from two ranks on: the serial share of the run on two ranks is 1/3.
+  const auto serial = karp_flatt_of({{2, 6, 1}, {4, 4, 1}, {8, 3, 1}});
+  ASSERT_EQ(serial.size(), 2);
+  for (const double each : serial) EXPECT_NEAR(each, 1.0 / 3, 1e-14);
+  const auto overhead = karp_flatt_of({{1, 10, 1}, {2, 6 + 0.5, 1}, {4, 4 + 1.0, 1}});
+  ASSERT_EQ(overhead.size(), 2);
+  EXPECT_NEAR(overhead[0], 0.3, 1e-14);
+  EXPECT_NEAR(overhead[1], 1.0 / 3, 1e-14);
+  // T = 10, 7, 3: on two ranks far from linear, on four less so.
+  const auto faster = karp_flatt_of({{1, 10, 1}, {2, 7, 1}, {4, 3, 1}});
+  ASSERT_EQ(faster.size(), 2);
+  EXPECT_NEAR(faster[0], 0.4, 1e-14);
+  EXPECT_NEAR(faster[1], 0.2 / 3, 1e-14);
+  const Study weak = tabulate(Mode::weak, {{1, 1, 1}, {2, 1, 2}});
+  EXPECT_FALSE(weak.sizes[1].karp_flatt);
+}
+
 TEST(Sizes, PooledIntervalByHand) {
   std::vector<Launch> launches;
   for (const int p : {2, 4}) {

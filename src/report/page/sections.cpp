@@ -61,13 +61,17 @@ std::vector<std::string> flagged_runs(const StudyReport& study) {
   std::vector<std::string> texts;
   const auto add = [&](std::size_t runs, const char* words) {
     if (runs == 0) return;
-    texts.push_back(fmt::format("{} of {}: {}; the table of launches marks them", runs,
-                                counted(study.runs.size(), "launch"), words));
+    texts.push_back(fmt::format("{} of {}: {}", runs, counted(study.runs.size(), "launch"), words));
   };
   add(study.throttled(),
       "throttled: a GPU lowered its clocks in timed repetitions, so that times depend on power and "
-      "cooling");
-  add(study.unconverged(), "unconverged: the median was not within the requested precision");
+      "cooling; the table of launches marks them");
+  add(study.unconverged(),
+      "unconverged: the median was not within the requested precision; the table of launches marks "
+      "them");
+  add(study.partly_verified(),
+      "the result could be verified only in part or not at all; the attribute verdict of /results "
+      "says why");
   return texts;
 }
 
@@ -267,7 +271,8 @@ std::string_view terms() {
 <dt>Speed-up</dt><dd>Strong: S = p0 T(p0) / T(p), the same work on more ranks. Weak: S = p0 R(p) / R(p0) with
 the rates R = work / T. The smallest size is p0.</dd>
 <dt>Efficiency</dt><dd>E = S / p.</dd>
-<dt>Karp-Flatt metric</dt><dd>e = (1/S - 1/p) / (1 - 1/p). Karp and Flatt, CACM 33 (1990).</dd>
+<dt>Karp-Flatt metric</dt><dd>e = (1/S - 1/p) / (1 - 1/p). Karp and Flatt, CACM 33 (1990). S and p
+are relative to the smallest size.</dd>
 <dt>Amdahl's law</dt><dd>T = a + b/p by least squares with weights 1/T²; serial share s = a / (a + b).
 Amdahl, AFIPS 1967.</dd>
 <dt>Gustafson's law</dt><dd>S = p - s' (p - 1); s' is a share of the parallel run. Gustafson, CACM 31
