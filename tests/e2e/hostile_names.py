@@ -71,10 +71,12 @@ def test_generate():
 
 
 def test_dry_run():
+    """It names the data, and the files of checkpoints."""
     folder = new_folder()
-    source = evil_file(folder)
-    for words in (["run", workload, "--input.data", source] for workload in ("reduce", "gram")):
-        finished = run_bytes(*words, "--dry-run", "-o", EVIL + b"2.h5", cwd=folder).expect(0)
+    checkpoints = ["gemm", "--gemm.m", 2000, "--gemm.n", 2000, "--gemm.k", 500,
+                   "--pipeline.gpu-memory", "20MiB"]
+    for words in (["reduce", "--input.data", evil_file(folder)], checkpoints):
+        finished = run_bytes("run", *words, "--dry-run", "-o", EVIL + b"2.h5", cwd=folder).expect(0)
         assert all(": " in line for line in finished.out.splitlines()), finished
         assert ESCAPED in finished.out, finished
 
