@@ -144,7 +144,7 @@ def test_dry_run():
     expect_words(text, ["dry run of model on 2 ranks", "law: 50 ms + 950 ms / p",
                         "predicted: 525 ms", "serial 50 ms", "parallel 475 ms", "overhead 0 s",
                         "speedup: 1.905", "efficiency 0.9524"])
-    assert "assumed" not in text and "noise" not in text, text
+    assert "assumed per rank" not in text and "noise" not in text, text
     text = dry("--model.imbalance", 0.2, "--model.noise", 0.1, "--model.overhead", "10ms", ranks=4)
     expect_words(text, ["950 ms / p * 1.2 + 10 ms * log2(p)", "noise", "serial 50 ms",
                         "parallel 285 ms", "overhead 20 ms"])
