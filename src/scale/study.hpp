@@ -37,8 +37,9 @@ struct Order {
 /// output.file, or WORKLOAD-MODE in the current folder if it is not set.
 std::filesystem::path folder_of(const Options& options);
 
-/// The text of --list: the commands of all missing launches with their predicted times, and the
-/// total. Launches and writes nothing. Throws UsageError like run_study().
+/// The text of --list: the commands of all missing launches, including the calibration run, with
+/// their predicted times, and the total of these. Launches and writes nothing. Throws UsageError
+/// like run_study().
 std::string list_study(const Order& order);
 
 /// Launches the missing runs. Returns done if all results exist, failed if launches have failed
