@@ -37,8 +37,8 @@ std::string cut(const std::string& text) {
 }
 
 /// Typical rates of a rank in GB/s: of an H100 and its link, or of a few cores of a host.
-double assumed_rate(const std::string& ceiling, bool on_host) {
-  if (ceiling == "link_up" || ceiling == "link_down") return on_host ? 10 : 50;
+double assumed_rate(const std::string& ceiling, Backend backend) {
+  if (ceiling == "link_up" || ceiling == "link_down") return backend == Backend::host ? 10 : 50;
   if (ceiling == "device_read") return 2500;
   if (ceiling == "host_memory_read") return 10;
   throw ContractError(fmt::format("there is no assumed rate for the ceiling {}", ceiling));
@@ -63,7 +63,7 @@ Machine::Machine(const Options& options, const Request& request)
   // The program of the planned run may have NCCL even if this one does not.
   transport_ = comm::choose_transport(
       options.text("comm.transport"),
-      {.on_gpus = !on_host_, .has_nccl = true, .ranks = static_cast<int>(ranks())});
+      {.on_gpus = backend_ == Backend::cuda, .has_nccl = true, .ranks = static_cast<int>(ranks())});
 }
 
 void Machine::go_by(const std::set<std::string>& ceilings) {
@@ -100,7 +100,7 @@ double Machine::rate(const std::string& ceiling, double assumed, std::string_vie
 }
 
 double Machine::rate(const std::string& ceiling, std::optional<double> measured) {
-  return rate(ceiling, measured ? *measured / 1e9 : assumed_rate(ceiling, on_host_), "GB/s");
+  return rate(ceiling, measured ? *measured / 1e9 : assumed_rate(ceiling, backend_), "GB/s");
 }
 
 bool Machine::knows(const std::string& ceiling) const {
@@ -116,7 +116,7 @@ double Machine::gather_rate(std::optional<double> measured) {
   const bool between_hosts = ranks() > ranks_on_host();
   if (between_hosts && ranks_on_host_of_result_ == 0)
     reject("all_gather", "measured within one host");
-  const double within = on_host_ ? assumed_host_gather : assumed_gpu_gather;
+  const double within = backend_ == Backend::host ? assumed_host_gather : assumed_gpu_gather;
   const double assumed = between_hosts ? std::min(within, assumed_network_gather) : within;
   return rate("all_gather", measured ? *measured / 1e9 : assumed,
               between_hosts ? "GB/s between hosts" : "GB/s");
@@ -130,7 +130,7 @@ void Machine::miss(const std::vector<std::string>& ceilings) {
 
 std::uint64_t Machine::device_memory(const Options& options) {
   if (!options.is_auto("pipeline.gpu-memory")) return 0;  // the option sets the memory
-  if (on_host_) {
+  if (backend_ == Backend::host) {
     const std::uint64_t bytes = device::host::available_memory() / ranks_on_host();
     found_here_ =
         fmt::format("device memory {} ({})", format_size(bytes),
@@ -145,8 +145,8 @@ std::uint64_t Machine::device_memory(const Options& options) {
 }
 
 std::vector<std::string> Machine::lines() const {
-  std::vector<std::string> lines{
-      fmt::format("backend: {}, {}", on_host_ ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
+  std::vector<std::string> lines{fmt::format(
+      "backend: {}, {}", backend_ == Backend::host ? "host (CPUs)" : "cuda (GPUs)", why_backend_)};
   if (ranks() > 1) {
     const std::uint64_t hosts = ceil_div(ranks(), ranks_on_host());
     lines.push_back(fmt::format(
@@ -253,23 +253,25 @@ void Machine::fail(const std::string& what) const {
 
 void Machine::choose_backend(const std::string& requested) {
   if (requested != "auto") {
-    on_host_ = requested == "host";
+    backend_ = backend_named(requested);
     why_backend_ = "from device.backend";
   } else if (!path_.empty()) {
-    on_host_ = !gpu_memory_;
+    backend_ = gpu_memory_ ? Backend::cuda : Backend::host;
     why_backend_ = "the backend of the result of --rates";
   } else {
-    on_host_ = !built_with_cuda;
+    backend_ = built_with_cuda ? Backend::cuda : Backend::host;
     why_backend_ =
-        on_host_ ? "since this program was built without CUDA; --device.backend cuda plans for GPUs"
-                 : "since this program was built with CUDA; --device.backend host plans for CPUs";
+        built_with_cuda
+            ? "since this program was built with CUDA; --device.backend host plans for CPUs"
+            : "since this program was built without CUDA; --device.backend cuda plans for GPUs";
   }
-  if (path_.empty() || on_host_ == !gpu_memory_) return;
-  throw UsageError(
-      fmt::format("--rates: '{}' was measured on {}, but the run is planned for {} (device.backend "
-                  "is {}): pass a result of {}, or leave --rates out",
-                  path_.string(), gpu_memory_ ? "GPUs" : "CPUs", on_host_ ? "CPUs" : "GPUs",
-                  requested, on_host_ ? "CPUs" : "GPUs"));
+  const auto measured = gpu_memory_ ? Backend::cuda : Backend::host;
+  if (path_.empty() || backend_ == measured) return;
+  const auto processors = [](Backend of) { return of == Backend::host ? "CPUs" : "GPUs"; };
+  throw UsageError(fmt::format(
+      "--rates: '{}' was measured on {}, but the run is planned for {} (device.backend "
+      "is {}): pass a result of {}, or leave --rates out",
+      path_.string(), processors(measured), processors(backend_), requested, processors(backend_)));
 }
 
 void Machine::reject(const std::string& ceiling, const std::string& why) {

@@ -39,8 +39,7 @@ class Machine {
 
   std::uint64_t ranks() const { return request_.ranks; }
   std::uint64_t ranks_on_host() const { return request_.ranks_on_host; }
-  bool on_host() const { return on_host_; }
-  Backend backend() const { return on_host_ ? Backend::host : Backend::cuda; }
+  Backend backend() const { return backend_; }
   comm::Transport transport() const { return transport_; }
 
   /// Sets the ceilings that limit the planned run. All other ceilings of the result are ignored.
@@ -104,7 +103,7 @@ class Machine {
   std::string main_;                           ///< the ceiling that matters most; empty: none
   std::uint64_t ranks_on_host_of_result_ = 0;  ///< the maximum; 0: it is of one host
   std::optional<std::uint64_t> gpu_memory_;    ///< the minimum of all ranks
-  bool on_host_ = false;
+  Backend backend_ = Backend::cuda;
   comm::Transport transport_ = comm::Transport::mpi;
   std::string why_backend_, measured_, assumed_, found_here_;
 };

@@ -59,7 +59,7 @@ std::uint64_t size_or(const Options& options, std::string_view key, std::uint64_
 /// host backend a slot of 1 MiB stays in the cache of a core.
 std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t parts,
                           std::uint64_t slots, std::uint64_t min_bytes) {
-  if (resources.device_is_host) return MiB;
+  if (resources.backend == Backend::host) return MiB;
   const std::uint64_t cache = resources.cache > 0 ? resources.cache : 32 * MiB;
   const std::uint64_t ring = cache / parts / resources.ranks_on_host;
   return std::clamp(std::bit_floor(std::max<std::uint64_t>(1, ring / slots)), min_bytes, 4 * MiB);
@@ -105,7 +105,7 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
 void check_host_memory(const Sizes& sizes, const runtime::Resources& resources, std::uint64_t shard,
                        std::uint64_t element, std::uint64_t decoding) {
   const std::uint64_t need = sizes.host_bytes(shard, element) + decoding +
-                             (resources.device_is_host ? sizes.device_bytes(element) : 0);
+                             (resources.backend == Backend::host ? sizes.device_bytes(element) : 0);
   const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
   if (need <= have) return;
   throw UsageError(fmt::format(

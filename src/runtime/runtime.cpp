@@ -85,7 +85,8 @@ std::uint64_t part_of_free_memory(const launch::Session& session, const launch::
 
 /// Nothing on the host backend, without NVML or where nobody wants it.
 std::optional<device::NvmlGpu> gpu_to_sample(const Runtime& runtime) {
-  if (runtime.resources.device_is_host || !runtime.options.flag("measure.telemetry")) return {};
+  if (runtime.resources.backend == Backend::host || !runtime.options.flag("measure.telemetry"))
+    return {};
   auto gpu = runtime.nvml.gpu_at(runtime.device->info().pci);
   if (!gpu && runtime.session.rank() == 0) {
     const std::string& problem = runtime.nvml.problem();
@@ -123,7 +124,7 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
   auto transport = comm::Transport::mpi;
   session.collectively([&] {
     transport = comm::choose_transport(runtime.options.text("comm.transport"),
-                                       {.on_gpus = !runtime.resources.device_is_host,
+                                       {.on_gpus = runtime.resources.backend == Backend::cuda,
                                         .shared_gpus = runtime.resources.oversubscribed,
                                         .has_nccl = has_nccl,
                                         .ranks = session.size()});
@@ -134,7 +135,8 @@ std::unique_ptr<comm::Communicator> connect(Runtime& runtime) {
     if (!warning.empty() && session.rank() == 0) runtime.log.warn(warning);
     return over_nccl;
   }
-  if (!runtime.resources.device_is_host && !has_nccl && session.size() > 1 && session.rank() == 0) {
+  if (runtime.resources.backend == Backend::cuda && !has_nccl && session.size() > 1 &&
+      session.rank() == 0) {
     runtime.log.warn(
         "built without NCCL: the GPUs' results are combined over MPI, through host memory");
   }
@@ -186,8 +188,8 @@ void Runtime::open() {
   resources.ranks_on_host = static_cast<unsigned>(session.local_size());
   resources.cache = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
   resources.host_memory = device::host::available_memory();
-  resources.device_is_host = device->info().backend == "host";
-  resources.device_memory = resources.device_is_host
+  resources.backend = backend_named(device->info().backend);
+  resources.device_memory = resources.backend == Backend::host
                                 ? resources.host_memory / resources.ranks_on_host
                                 : part_of_free_memory(session, place, device->info().memory_free);
   if (starting.valid()) nvml = starting.get();

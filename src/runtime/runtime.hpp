@@ -30,10 +30,8 @@ struct Resources {
   std::uint64_t cache = 0;          ///< bytes of the last-level cache, 0 if unknown
   std::uint64_t host_memory = 0;    ///< bytes that the host would give to all of its ranks
   std::uint64_t device_memory = 0;  ///< bytes that the device would give to this rank
-  bool device_is_host = false;      ///< then both come out of the host's memory
+  Backend backend = Backend::cuda;  ///< host: device memory is a part of the host's memory
   bool oversubscribed = false;      ///< two ranks of the run share a GPU; the same on all ranks
-
-  Backend backend() const { return device_is_host ? Backend::host : Backend::cuda; }
 };
 
 /// One rank's equipment. The session, the log and the options must outlive it.

@@ -244,7 +244,7 @@ Topology observe(const Runtime& runtime) {
                   .threads = runtime.resources.threads,
                   .device = runtime.device.get(),
                   .nvml = runtime.nvml,
-                  .ask_cuda = !runtime.resources.device_is_host});
+                  .ask_cuda = runtime.resources.backend == Backend::cuda});
 }
 
 }  // namespace shardstream::runtime

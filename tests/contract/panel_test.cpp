@@ -11,8 +11,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/gemm/panel/checksum.hpp"
 #include "kernels/gemm/panel/panel.hpp"
-#include "kernels/gemm/panel/words.hpp"
+#include "kernels/gemm/panel/round_elements.hpp"
 #include "support/backend.hpp"
 
 namespace shardstream::gemm {
@@ -207,13 +208,17 @@ TEST_F(PanelKernels, CanonicalPanelsAreRoundedOnce) {
 TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
   constexpr std::uint64_t rows = 70, columns = 132;
   struct Case {
-    bool shift, scale, by_row, transposed;
+    bool shift, scale;
+    Side side;
+    bool transposed;
     std::uint64_t valid_rows, valid_columns, ld;
   };
-  constexpr Case cases[] = {
-      {true, true, true, false, rows, columns, 136},  {true, true, false, false, 33, 101, columns},
-      {true, false, true, true, 69, 1, columns},      {false, true, false, true, 0, columns, 133},
-      {false, false, false, false, 70, 131, columns}, {false, false, true, true, 64, 128, 140}};
+  constexpr Case cases[] = {{true, true, Side::a, false, rows, columns, 136},
+                            {true, true, Side::b, false, 33, 101, columns},
+                            {true, false, Side::a, true, 69, 1, columns},
+                            {false, true, Side::b, true, 0, columns, 133},
+                            {false, false, Side::b, false, 70, 131, columns},
+                            {false, false, Side::a, true, 64, 128, 140}};
   std::vector<double> shift(columns), scale(columns);
   for (std::size_t v = 0; v < columns; ++v) {
     shift[v] = 0.37 * static_cast<double>(v) - 10;
@@ -234,12 +239,12 @@ TEST_F(PanelKernels, OnlyTheValidPartIsShiftedAndScaled) {
             canonicalize_kernel(),
             {raw.data(), from, one.transposed, panel.data(), precision, rows, columns, one.ld,
              one.shift ? device_shift.data() : nullptr, one.scale ? device_scale.data() : nullptr,
-             one.by_row, one.valid_rows, one.valid_columns});
+             one.side, one.valid_rows, one.valid_columns});
         const Bytes got = test::from_device(*stream_, panel);
         for (std::uint64_t r = 0; r < rows; ++r) {
           for (std::uint64_t c = 0; c < columns; ++c) {
             const T x = values[one.transposed ? c * rows + r : r * columns + c];
-            const std::uint64_t variable = one.by_row ? r : c;
+            const std::uint64_t variable = one.side == Side::a ? r : c;
             double centred = static_cast<double>(x);
             if (one.shift) centred -= shift[variable];
             if (one.scale) centred *= scale[variable];
@@ -359,7 +364,7 @@ TEST_F(PanelKernels, AMirroredTileIsSymmetric) {
 
 /// Compares with the definition of the sums, element by element.
 template <class T>
-void expect_row_sums(ElementType type) {
+void expect_row_checksums(ElementType type) {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   const auto values = hard_values<T>(9000);
   for (const std::uint64_t count : {0, 1, 7, 8, 9, 15, 64, 263, 4097, 8191}) {
@@ -376,11 +381,11 @@ void expect_row_sums(ElementType type) {
         const auto value = static_cast<double>(row[j]);
         squares[j % 8] += value * value;
       }
-      const RowSums got = row_sums(type, row, count, padded);
+      const RowChecksums got = row_checksums(type, row, count, padded);
       EXPECT_EQ(got.words, word_checksum(row, padded * sizeof(T))) << count << " of " << padded;
       EXPECT_EQ(got.bits, bits) << count;
-      EXPECT_EQ(got.weighted(index), in_row) << count;
-      EXPECT_EQ(got.weighted(index, step), in_column) << count;
+      EXPECT_EQ(got.matrix_checksum(index), in_row) << count;
+      EXPECT_EQ(got.matrix_checksum(index, step), in_column) << count;
       EXPECT_TRUE(same(got.squares, ((squares[0] + squares[1]) + (squares[2] + squares[3])) +
                                         ((squares[4] + squares[5]) + (squares[6] + squares[7]))))
           << count;
@@ -388,11 +393,11 @@ void expect_row_sums(ElementType type) {
   }
 }
 
-TEST(RowSums, EqualTheSumsOfSingleElements) {
-  expect_row_sums<float>(ElementType::f32);
-  expect_row_sums<double>(ElementType::f64);
-  expect_row_sums<std::int32_t>(ElementType::i32);
-  EXPECT_THROW((void)row_sums(ElementType::u8, "", 0, 0), std::logic_error);
+TEST(RowChecksums, EqualTheSumsOfSingleElements) {
+  expect_row_checksums<float>(ElementType::f32);
+  expect_row_checksums<double>(ElementType::f64);
+  expect_row_checksums<std::int32_t>(ElementType::i32);
+  EXPECT_THROW((void)row_checksums(ElementType::u8, "", 0, 0), std::logic_error);
 }
 
 Bytes random_bytes(std::size_t count, unsigned seed) {

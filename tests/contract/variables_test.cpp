@@ -31,13 +31,15 @@ struct Variables : ::testing::Test {
   /// The sums of the samples in the rows of `data`, in B's panel or, transposed, in A's. They are
   /// added `times` times, of which the first overwrites.
   Got sums(const std::vector<float>& data, Precision precision, std::uint64_t variables,
-           std::uint64_t depth, bool by_row, int times) {
-    const std::uint64_t rows = by_row ? variables : depth, columns = by_row ? depth : variables;
+           std::uint64_t depth, Side side, int times) {
+    const bool transposed = side == Side::a;
+    const std::uint64_t rows = transposed ? variables : depth;
+    const std::uint64_t columns = transposed ? depth : variables;
     const std::uint64_t ld = columns + 4;
     const auto raw = test::on_device(*device_, *stream_, data);
     const device::Buffer<std::byte> panel(*device_, device::Memory::device,
                                           rows * ld * panel_element_bytes(precision, backend_));
-    stream_->launch(canonicalize_kernel(), {raw.data(), ElementType::f32, by_row, panel.data(),
+    stream_->launch(canonicalize_kernel(), {raw.data(), ElementType::f32, transposed, panel.data(),
                                             precision, rows, columns, ld});
     const std::vector<double> before(variables + 1, 77);
     const auto sums = test::on_device(*device_, *stream_, before);
@@ -47,7 +49,7 @@ struct Variables : ::testing::Test {
         (depth + samples_a_sum - 1) / samples_a_sum * 2 * variables);
     for (int i = 0; i < times; ++i) {
       stream_->launch(variable_sums_kernel(),
-                      {panel.data(), precision, by_row, variables, depth, ld, sums.data(),
+                      {panel.data(), precision, side, variables, depth, ld, sums.data(),
                        squares.data(), scratch.data(), i == 0});
     }
     Got got{test::from_device(*stream_, sums), test::from_device(*stream_, squares)};
@@ -69,8 +71,8 @@ TEST_F(Variables, SumsOfIntegersAreExactInBothPanels) {
     std::vector<float> data(variables * depth);
     for (float& x : data) x = static_cast<float>(random() % 100) - 50;
     for (const Precision precision : rounding) {
-      const Got of_b = sums(data, precision, variables, depth, false, 2);
-      ASSERT_EQ(sums(data, precision, variables, depth, true, 2), of_b) << name_of(precision);
+      const Got of_b = sums(data, precision, variables, depth, Side::b, 2);
+      ASSERT_EQ(sums(data, precision, variables, depth, Side::a, 2), of_b) << name_of(precision);
       for (std::uint64_t v = 0; v < variables; ++v) {
         double sum = 0, squares = 0;
         for (std::uint64_t s = 0; s < depth; ++s) {
@@ -94,9 +96,9 @@ TEST_F(Variables, SumsHaveTheSameBitsInBothPanels) {
   std::vector<float> data(variables * depth);
   for (float& x : data) x = normal(random);
   for (const Precision precision : rounding) {
-    const Got of_b = sums(data, precision, variables, depth, false, 1);
-    EXPECT_EQ(sums(data, precision, variables, depth, true, 1), of_b) << name_of(precision);
-    EXPECT_NE(sums(data, precision, variables, depth - 1, false, 1), of_b);
+    const Got of_b = sums(data, precision, variables, depth, Side::b, 1);
+    EXPECT_EQ(sums(data, precision, variables, depth, Side::a, 1), of_b) << name_of(precision);
+    EXPECT_NE(sums(data, precision, variables, depth - 1, Side::b, 1), of_b);
   }
 }
 
@@ -105,8 +107,8 @@ TEST_F(Variables, SumsThatAreNotFiniteStayInTheirVariable) {
   std::vector<float> data(variables * depth, 1);
   data[1099 * variables + 5] = NAN;
   data[39] = HUGE_VALF;
-  for (const bool by_row : {false, true}) {
-    const Got got = sums(data, Precision::fp32, variables, depth, by_row, 1);
+  for (const Side side : {Side::a, Side::b}) {
+    const Got got = sums(data, Precision::fp32, variables, depth, side, 1);
     for (std::uint64_t v = 0; v < variables; ++v) {
       EXPECT_EQ(std::isfinite(got.squares[v]), v != 5 && v != 39) << v;
     }

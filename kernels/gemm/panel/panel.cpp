@@ -8,8 +8,9 @@
 #include <type_traits>
 
 #include "kernels/gemm/cuda.hpp"
+#include "kernels/gemm/panel/checksum.hpp"
+#include "kernels/gemm/panel/round_elements.hpp"
 #include "kernels/gemm/panel/rounding.hpp"
-#include "kernels/gemm/panel/words.hpp"
 #include "kernels/vector_clones.hpp"
 
 namespace shardstream::gemm {
@@ -125,9 +126,10 @@ void convert(const CanonicalizeArgs& args, std::uint64_t r, std::uint64_t c, con
     return;
   }
   double centred[centred_at_once];
-  const std::uint64_t variable = args.by_row ? r : c;
+  const std::uint64_t variable = args.side == Side::a ? r : c;
   centre(line, args.shift != nullptr ? args.shift + variable : nullptr,
-         args.scale != nullptr ? args.scale + variable : nullptr, args.by_row, width, centred);
+         args.scale != nullptr ? args.scale + variable : nullptr, args.side == Side::a, width,
+         centred);
   (void)round_elements(ElementType::f64, args.precision, Backend::host, centred, width, to);
 }
 

@@ -58,7 +58,7 @@ struct Rounded {
 template <Precision P>
 struct Centred {
   const double *shift, *scale;
-  bool by_row;
+  Side side;
   std::uint64_t valid_rows, valid_columns;
 
   template <class T>
@@ -66,7 +66,7 @@ struct Centred {
     if (row >= valid_rows || column >= valid_columns) return encoded<P>(rounded<P>(T{}));
     if constexpr (can_round<P, double>) {
       if (shift != nullptr || scale != nullptr) {
-        const std::uint64_t variable = by_row ? row : column;
+        const std::uint64_t variable = side == Side::a ? row : column;
         auto x = static_cast<double>(stored);
         if (shift != nullptr) x -= shift[variable];
         if (scale != nullptr) x *= scale[variable];
@@ -161,7 +161,7 @@ void canonicalize_as(const CanonicalizeArgs& args, CudaStream stream) {
   if (plain) return convert_all<true>(args, raw, panel, Rounded<P>{}, stream);
   convert_all<false>(
       args, raw, panel,
-      Centred<P>{args.shift, args.scale, args.by_row, args.valid_rows, args.valid_columns}, stream);
+      Centred<P>{args.shift, args.scale, args.side, args.valid_rows, args.valid_columns}, stream);
 }
 
 /// Transposes PerWord words of PerWord elements each: word i gets the i-th element of every word.

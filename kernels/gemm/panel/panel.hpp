@@ -26,18 +26,18 @@ struct CanonicalizeArgs {
   Precision precision;
   std::uint64_t rows, columns;  ///< of the panel
   std::uint64_t ld;             ///< of the panel, >= columns
-  /// One value for each variable, or null for none. A variable is a row of the panel if `by_row`,
-  /// else a column.
+  /// One value for each variable, or null for none. A variable is a row of A's panel, and a
+  /// column of B's.
   const double* shift = nullptr;
   const double* scale = nullptr;
-  bool by_row = false;
+  Side side = Side::b;
   /// The rest of the panel is filled with zeros, whatever is in `raw`.
   std::uint64_t valid_rows = UINT64_MAX, valid_columns = UINT64_MAX;
 };
 Kernel<CanonicalizeArgs> canonicalize_kernel();
 
 /// The work that turns uploaded elements into a panel, if readers round as readers_round()
-/// (words.hpp) says, but do not round elements that are to be centred.
+/// (round_elements.hpp) says, but do not round elements that are to be centred.
 enum class PanelWork : std::uint8_t {
   none,
   transpose,     ///< transpose_kernel(): panel elements were uploaded
@@ -73,9 +73,9 @@ struct ZeroArgs {
 };
 Kernel<ZeroArgs> zero_kernel();
 
-/// Adds word_checksum(row, bytes) (words.hpp) of every row to *sum, mod 2^64. Several launches may
-/// add to one sum at the same time. Fast if `data` and, for several rows, also `bytes` and `pitch`
-/// are multiples of 16.
+/// Adds word_checksum(row, bytes) (checksum.hpp) of every row to *sum, mod 2^64. Several launches
+/// may add to one sum at the same time. Fast if `data` and, for several rows, also `bytes` and
+/// `pitch` are multiples of 16.
 struct WordChecksumArgs {
   const void* data;     ///< the first row, of any alignment
   std::uint64_t bytes;  ///< of a row

@@ -109,8 +109,8 @@ template <class T>
 void add_samples(const VariableSumsArgs& args, Rows variables) {
   for (std::uint64_t s = 0; s < args.depth; s += samples_a_sum) {
     const Rows samples{s, std::min(s + samples_a_sum, args.depth)};
-    args.by_row ? add_rows_of_a<T>(args, variables, samples)
-                : add_columns<T>(args, variables, samples);
+    args.side == Side::a ? add_rows_of_a<T>(args, variables, samples)
+                         : add_columns<T>(args, variables, samples);
   }
 }
 

@@ -47,18 +47,19 @@ __device__ Moment sum_of_lane(unsigned lane, std::uint64_t samples, Sample&& sam
 /// Block (x, y) has 32 variables and the samples of sum y. Neighbouring threads of a warp read
 /// neighbouring elements: of 32 columns, or of one row. Then lane i adds lane i + 16, i + 8, ...,
 /// i + 1.
-template <bool Rows, class T>
+template <Side Of, class T>
 __global__ void __launch_bounds__(threads) sum_variables(VariableSumsArgs args) {
+  constexpr bool rows = Of == Side::a;
   __shared__ Moment lane_sums[threads];
-  const unsigned lane = Rows ? threadIdx.x % warp : threadIdx.x / warp;
-  const unsigned of_block = Rows ? threadIdx.x / warp : threadIdx.x % warp;
+  const unsigned lane = rows ? threadIdx.x % warp : threadIdx.x / warp;
+  const unsigned of_block = rows ? threadIdx.x / warp : threadIdx.x % warp;
   const std::uint64_t variable = std::uint64_t{blockIdx.x} * warp + of_block;
   const std::uint64_t first = std::uint64_t{blockIdx.y} * samples_a_sum;
   const T* const panel = static_cast<const T*>(args.panel);
   Moment* const sums = lane_sums + of_block;  // of one variable, with a pitch of one warp
   if (variable < args.variables) {
     sums[lane * warp] = sum_of_lane(lane, args.depth - first, [&](std::uint64_t s) {
-      return Rows ? panel[variable * args.ld + first + s] : panel[(first + s) * args.ld + variable];
+      return rows ? panel[variable * args.ld + first + s] : panel[(first + s) * args.ld + variable];
     });
   }
   for (unsigned half = lanes / 2; half > 0; half /= 2) {
@@ -134,10 +135,10 @@ void variable_sums(const VariableSumsArgs& args, CudaStream stream) {
   if (args.depth > 0) {
     with_precision(args.precision, [&](auto precision) {
       using T = Element<decltype(precision)::value>;
-      if (args.by_row) {
-        sum_variables<true, T><<<blocks, threads, 0, stream>>>(args);
+      if (args.side == Side::a) {
+        sum_variables<Side::a, T><<<blocks, threads, 0, stream>>>(args);
       } else {
-        sum_variables<false, T><<<blocks, threads, 0, stream>>>(args);
+        sum_variables<Side::b, T><<<blocks, threads, 0, stream>>>(args);
       }
     });
   }

@@ -23,7 +23,7 @@ inline constexpr std::uint64_t samples_a_sum = 1024;
 struct VariableSumsArgs {
   const void* panel;
   Precision precision;
-  bool by_row;  ///< a variable is a row of the panel (of A), else a column (of B)
+  Side side;  ///< a variable is a row of A's panel, and a column of B's
   std::uint64_t variables, depth;
   std::uint64_t ld;  ///< leading dimension of the panel, in elements
   double* sums;

@@ -36,15 +36,15 @@ constexpr std::array places = {
 /// feed.size, or the default of the backend. It fits in pinned memory and in device memory.
 std::uint64_t bytes_to_feed(Bench& bench) {
   constexpr std::uint64_t MiB = std::uint64_t{1} << 20, granule = 16;
-  const std::uint64_t usual = bench.resources().device_is_host
+  const std::uint64_t usual = bench.resources().backend == Backend::host
                                   ? (bench.is_quick() ? 64 : 512) * MiB
                                   : (bench.is_quick() ? 1024 : 4096) * MiB;
   return bench.bytes("feed.size", {.of_device = 0.4, .of_host = 0.33}, usual) / granule * granule;
 }
 
-std::string remark(const Place& place, double share, bool on_host) {
+std::string remark(const Place& place, double share, Backend backend) {
   if (is_above_ceiling(share)) return above_ceiling;
-  if (on_host) return place.way;
+  if (backend == Backend::host) return place.way;
   return fmt::format("{}: {}",
                      share >= place.expected
                          ? "as expected"
@@ -56,7 +56,7 @@ std::string remark(const Place& place, double share, bool on_host) {
 
 Table feed(Bench& bench) {
   const std::uint64_t bytes = bytes_to_feed(bench);
-  const bool on_host = bench.resources().device_is_host;
+  const Backend backend = bench.resources().backend;
   const io::GeneratorSource source(Generator::uniform, ElementType::f32, {bytes / sizeof(float)},
                                    static_cast<std::uint64_t>(bench.rank()) + 1);
   const Range all{0, source.order().count()};
@@ -86,9 +86,9 @@ Table feed(Bench& bench) {
     };
     const Timing timing = time_passes(bench, pass, check);
     const std::string_view mode = place.mode;
-    const bool is_copied = mode != "resident" && !(mode == "mapped" && on_host);
+    const bool is_copied = mode != "resident" && !(mode == "mapped" && backend == Backend::host);
     add(place.mode, timing, is_copied ? copies : reads,
-        [&](double share) { return remark(place, share, on_host); });
+        [&](double share) { return remark(place, share, backend); });
   }
   return std::move(rows).table();
 }

@@ -24,7 +24,7 @@ namespace shardstream::workloads::product {
 namespace {
 
 void reject_modes(const runtime::Runtime& runtime, const std::string& name) {
-  if (runtime.resources.device_is_host && !gemm::host_multiply_exists()) {
+  if (runtime.resources.backend == Backend::host && !gemm::host_multiply_exists()) {
     throw UsageError(
         fmt::format("{} on CPUs needs a CBLAS, and this program was built without one: install "
                     "OpenBLAS and build again, or pass --device.backend cuda",
@@ -79,7 +79,7 @@ struct Prepared {
 /// Measures the machine's limits and plans with them. Collective.
 Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std::string& name) {
   const launch::Session& session = runtime.session;
-  const Backend backend = runtime.resources.backend();
+  const Backend backend = runtime.resources.backend;
   session.collectively([&] { reject_modes(runtime, name); });
   const std::uint64_t limit = pipeline::device_limit(runtime.options, runtime.resources);
   const auto min_limit = static_cast<std::uint64_t>(-session.max(-static_cast<double>(limit)));

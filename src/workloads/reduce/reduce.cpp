@@ -94,16 +94,16 @@ std::vector<measure::Ceiling> memory_ceilings(const runtime::Runtime& runtime,
       pipeline::is_staged(sizes.mode) ? sizes.slots * sizes.slot * element : bytes,
       sizes.device_limit);
   std::vector<measure::Ceiling> ceilings;
-  const bool read_in_place = sizes.mode == Mode::mapped && resources.device_is_host;
+  const bool read_in_place = sizes.mode == Mode::mapped && resources.backend == Backend::host;
   if (sizes.mode != Mode::resident && !read_in_place) {
     ceilings.push_back(measure::link(measure::Way::up, *runtime.device, session, effort));
   }
-  if (!resources.device_is_host && sizes.mode != Mode::mapped) {
+  if (resources.backend == Backend::cuda && sizes.mode != Mode::mapped) {
     ceilings.push_back(measure::device_read(*runtime.device, session, effort));
   }
   // Below this size, a shard could stay in the processor's caches.
   const bool too_small = session.max(bytes > shard_bytes ? 1 : 0) > 0;
-  const bool copied = sizes.mode == Mode::pageable, read = resources.device_is_host;
+  const bool copied = sizes.mode == Mode::pageable, read = resources.backend == Backend::host;
   if (sizes.mode == Mode::stream || too_small || !(copied || read)) return ceilings;
   const measure::HostMemory memory(session, resources.threads, bytes);
   if (copied) ceilings.push_back(memory.copy({sizes.readers, sizes.slots, sizes.slot * element}));
@@ -277,7 +277,8 @@ Bound bound_of(const Options& options, const io::Source& source, measure::Machin
   const auto mode = pipeline::mode(options);
   Bound bound;
   if (mode == pipeline::Mode::resident) {
-    const std::string name = machine.on_host() ? "host_memory_read" : "device_read";
+    const std::string name =
+        machine.backend() == Backend::host ? "host_memory_read" : "device_read";
     machine.go_by({name});
     bound.lower(name, machine.rate(name));
     return bound;
@@ -310,7 +311,7 @@ std::vector<std::string> memory_of(const Options& options, const io::Source& sou
   const std::uint64_t element = size_of(source.type());
   const runtime::Resources planned{.host_memory = UINT64_MAX,
                                    .device_memory = machine.device_memory(options),
-                                   .device_is_host = machine.on_host()};
+                                   .backend = machine.backend()};
   const pipeline::Sizes sizes = with_element_type(source.type(), [&](auto type) {
     return ShardReduction<typename decltype(type)::type>::plan(options, planned, source, shard);
   });

@@ -11,7 +11,7 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "io/output/run_files.hpp"
-#include "kernels/gemm/panel/words.hpp"
+#include "kernels/gemm/panel/checksum.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
 
 namespace shardstream::workloads::product {
@@ -107,9 +107,9 @@ class Copy {
         return;
       }
       for (std::uint64_t i = 0; i < some.count; ++i) {
-        const gemm::RowSums sums =
-            gemm::row_sums(type_, piece.data() + i * row_bytes, columns.count, columns.count);
-        sum += sums.weighted((some.first + i) * operands_.n + columns.first);
+        const gemm::RowChecksums sums =
+            gemm::row_checksums(type_, piece.data() + i * row_bytes, columns.count, columns.count);
+        sum += sums.matrix_checksum((some.first + i) * operands_.n + columns.first);
         row_squares[some.first + i - rows.first] = sums.squares;
       }
       to_.write(some, columns, piece.data(), row_bytes);

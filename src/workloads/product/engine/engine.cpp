@@ -14,7 +14,7 @@ using device::Memory;
 /// Tiles of one launch. On the host backend threads take whole tiles: four for each thread, so that
 /// none waits long for the others.
 std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
-  if (!runtime.resources.device_is_host) return 1;
+  if (runtime.resources.backend == Backend::cuda) return 1;
   return 4 * std::max<std::uint64_t>(
                  1, static_cast<std::uint64_t>(runtime.device->info().multiprocessors));
 }

@@ -17,14 +17,14 @@ std::uint64_t total(const std::vector<Range>& strips) {
 
 }  // namespace
 
-HeldMatrix::HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
+HeldMatrix::HeldMatrix(device::Device& device, const io::Matrix& matrix, Axis axis,
                        std::vector<Range> strips, Range across)
     : matrix_(matrix),
-      of_rows_(of_rows),
+      axis_(axis),
       strips_(std::move(strips)),
       across_(across),
       element_(size_of(matrix.type())),
-      row_bytes_((of_rows ? across.count : total(strips_)) * element_) {
+      row_bytes_((axis == Axis::rows ? across.count : total(strips_)) * element_) {
   std::erase_if(strips_, [](Range strip) { return strip.count == 0; });
   std::uint64_t start = 0;
   for (const Range strip : strips_) {
@@ -44,9 +44,10 @@ void HeldMatrix::load(unsigned threads, launch::Heartbeat& heartbeat, Progress& 
   constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   for (std::size_t i = 0; i < strips_.size(); ++i) {
     const Range strip = strips_[i];
-    const Range rows = of_rows_ ? strip : across_;
-    const Range columns = of_rows_ ? across_ : strip;
-    std::byte* const to = memory_.data() + starts_[i] * (of_rows_ ? row_bytes_ : element_);
+    const Range rows = axis_ == Axis::rows ? strip : across_;
+    const Range columns = axis_ == Axis::rows ? across_ : strip;
+    std::byte* const to =
+        memory_.data() + starts_[i] * (axis_ == Axis::rows ? row_bytes_ : element_);
     const std::uint64_t step = std::max<std::uint64_t>(1, piece_bytes / row_bytes_);
     parallel_for(ceil_div(rows.count, step), threads, [&](std::uint64_t number) {
       const Range some = intersection(rows, {rows.first + number * step, step});
@@ -65,8 +66,9 @@ std::uint64_t HeldMatrix::held(std::uint64_t first) const {
 }
 
 const std::byte* HeldMatrix::place(Range rows, Range columns) const {
-  const std::uint64_t row = of_rows_ ? held(rows.first) : rows.first - across_.first;
-  const std::uint64_t column = of_rows_ ? columns.first - across_.first : held(columns.first);
+  const std::uint64_t row = axis_ == Axis::rows ? held(rows.first) : rows.first - across_.first;
+  const std::uint64_t column =
+      axis_ == Axis::rows ? columns.first - across_.first : held(columns.first);
   return memory_.data() + row * row_bytes_ + column * element_;
 }
 

@@ -13,13 +13,16 @@
 
 namespace shardstream::workloads::product {
 
+enum class Axis : std::uint8_t { rows, columns };
+
 /// Strips of rows or of columns, side by side, as stored.
 class HeldMatrix {
  public:
-  /// `strips` ascend and do not overlap; empty strips are skipped. The part `across` of each strip
-  /// is held. Allocates the memory and reads nothing yet. Matrix and device must outlive it.
-  HeldMatrix(device::Device& device, const io::Matrix& matrix, bool of_rows,
-             std::vector<Range> strips, Range across);
+  /// `strips` of the axis ascend and do not overlap; empty strips are skipped. The part `across` of
+  /// each strip is held. Allocates the memory and reads nothing yet. Matrix and device must outlive
+  /// it.
+  HeldMatrix(device::Device& device, const io::Matrix& matrix, Axis axis, std::vector<Range> strips,
+             Range across);
 
   /// Reads everything with `threads` threads, which move the heartbeat and add bytes to the
   /// progress. Throws what the matrix throws.
@@ -44,7 +47,7 @@ class HeldMatrix {
   const std::byte* place(Range rows, Range columns) const;
 
   const io::Matrix& matrix_;
-  bool of_rows_;
+  Axis axis_;  ///< of the strips
   std::vector<Range> strips_;
   Range across_;
   std::vector<std::uint64_t> starts_;  ///< in memory, of each strip

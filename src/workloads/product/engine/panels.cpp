@@ -10,7 +10,6 @@
 #include "kernels/gemm/check.hpp"
 #include "kernels/gemm/multiply/factor.hpp"
 #include "kernels/gemm/panel/panel.hpp"
-#include "kernels/gemm/panel/words.hpp"
 #include "kernels/memory/memory.hpp"
 #include "workloads/product/engine/reading.hpp"
 
@@ -54,7 +53,7 @@ Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& 
       operands_(operands),
       plan_(plan),
       staging_(staging),
-      backend_(runtime.resources.backend()),
+      backend_(runtime.resources.backend),
       element_(gemm::panel_element_bytes(operands.precision, backend_)),
       read_(plan.batches()) {
   measure_ring();
@@ -156,8 +155,9 @@ void Panels::hold_operands(std::uint64_t other_host_bytes) {
   check_host_memory(HeldMatrix::bytes(*operands_.a, a_rows, depth) +
                         HeldMatrix::bytes(*operands_.b, b_rows, columns),
                     other_host_bytes);
-  held_a_.emplace(*runtime_.device, *operands_.a, !operands_.transpose_a, a_rows, depth);
-  held_b_.emplace(*runtime_.device, *operands_.b, !operands_.transpose_b, b_rows, columns);
+  const auto axis = [](bool transposed) { return transposed ? Axis::columns : Axis::rows; };
+  held_a_.emplace(*runtime_.device, *operands_.a, axis(operands_.transpose_a), a_rows, depth);
+  held_b_.emplace(*runtime_.device, *operands_.b, axis(operands_.transpose_b), b_rows, columns);
 }
 
 /// Throws UsageError if host memory is too small for `held` bytes of A and B, the slots, `other`
@@ -458,7 +458,7 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const Upload& u
                  .ld = ld,
                  .shift = shift_.size() > 0 ? shift_.data() + variables.first : nullptr,
                  .scale = scale_.size() > 0 ? scale_.data() + variables.first : nullptr,
-                 .by_row = side == gemm::Side::a,
+                 .side = side,
                  .valid_rows = (transposed ? stored.valid_columns : stored.valid_rows).count,
                  .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
 }

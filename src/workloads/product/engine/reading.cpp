@@ -1,7 +1,8 @@
 #include "workloads/product/engine/reading.hpp"
 
 #include "device/buffer.hpp"
-#include "kernels/gemm/panel/words.hpp"
+#include "kernels/gemm/panel/checksum.hpp"
+#include "kernels/gemm/panel/round_elements.hpp"
 #include "measure/source_ceilings.hpp"
 
 namespace shardstream::workloads::product {
@@ -68,7 +69,7 @@ bool readers_round(const Operands& operands, gemm::Side side, Backend backend) {
 
 measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
                             const pipeline::Ring& staging, std::uint64_t sample, double seconds) {
-  const Backend backend = runtime.resources.backend();
+  const Backend backend = runtime.resources.backend;
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
   const Pieces a(operands, gemm::Side::a, backend, held, staging.slot_bytes);
   const Pieces b(operands, gemm::Side::b, backend, held, staging.slot_bytes);

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "core/text.hpp"
+#include "kernels/gemm/panel/checksum.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "kernels/gemm/panel/variables.hpp"
-#include "kernels/gemm/panel/words.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -307,12 +307,12 @@ void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
   if (to_ != nullptr) to_->write(of_c, tile.columns, data, row_bytes_);
   std::uint64_t words = 0, weighted = 0;
   for (std::uint64_t i = 0; i < rows.count; ++i) {
-    const gemm::RowSums sums =
-        gemm::row_sums(type_, data + i * row_bytes_, tile.columns.count, plan_.problem.tile.n);
+    const gemm::RowChecksums sums =
+        gemm::row_checksums(type_, data + i * row_bytes_, tile.columns.count, plan_.problem.tile.n);
     const std::uint64_t row = of_c.first + i, column = tile.columns.first;
     words += sums.words;
-    weighted += sums.weighted(row * operands_.n + column);
-    if (tile.mirrored) weighted += sums.weighted(column * operands_.n + row, operands_.n);
+    weighted += sums.matrix_checksum(row * operands_.n + column);
+    if (tile.mirrored) weighted += sums.matrix_checksum(column * operands_.n + row, operands_.n);
     tile.row_squares[rows.first + i] = sums.squares;
     if (operands_.normalizes() && row >= column && row - column < tile.columns.count) {
       tile.constant += is_zero(type_, data + i * row_bytes_, row - column) ? 1 : 0;

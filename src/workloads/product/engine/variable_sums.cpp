@@ -84,7 +84,7 @@ void VariableSums::add(device::Stream& stream, std::uint64_t batch, const Panels
     double* const sums = part(side, slot) + variables.first;
     stream.launch(gemm::variable_sums_kernel(), {.panel = panel,
                                                  .precision = operands_.precision,
-                                                 .by_row = side == gemm::Side::a,
+                                                 .side = side,
                                                  .variables = variables.count,
                                                  .depth = panels.k,
                                                  .ld = ld,

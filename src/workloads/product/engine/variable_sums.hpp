@@ -49,12 +49,6 @@ class VariableSums {
   Totals totals(device::Stream& stream) const;
 
  private:
-  struct SummedPanel {
-    Range variables;
-    const std::byte* panel;
-    std::uint64_t ld;
-    bool by_row;
-  };
   double* part(gemm::Side side, std::uint64_t slot) const {
     return parts_.data() + ((side == gemm::Side::a ? slots_ : 0) + slot) * 2 * variables_;
   }

@@ -158,10 +158,10 @@ void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
 
 [[noreturn]] void reject(const Problem& problem, std::uint64_t need) {
   throw UsageError(fmt::format(
-      "{} needs {} of device memory for a tile of {} x {} in {} with its panels, and may use {}: "
-      "pass --pipeline.gpu-memory {}B or more",
-      problem.symmetric ? "gram" : "gemm", format_size(need), problem.tile.m, problem.tile.n,
-      name_of(problem.precision), format_size(problem.device_memory), need));
+      "a rank needs {} of device memory for a tile of {} x {} in {} with its panels, and may use "
+      "{}: pass --pipeline.gpu-memory {}B or more",
+      format_size(need), problem.tile.m, problem.tile.n, name_of(problem.precision),
+      format_size(problem.device_memory), need));
 }
 
 }  // namespace

@@ -1,0 +1,126 @@
+#include "kernels/gemm/panel/round_elements.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/gemm/panel/checksum_loop.hpp"
+#include "kernels/gemm/panel/rounding.hpp"
+#include "kernels/vector_clones.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+/// The bits of the half nearest to x, ties to even: detail::to_fp16() and the encoding in one step.
+/// NaN has the bits that GPUs produce.
+constexpr std::uint16_t half_bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t size = bits & 0x7fffffffu;
+  const std::uint32_t normal = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
+  // The last bit of a float from 0.5 to 1 is 2^-24, a half's smallest number.
+  const auto subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5f);
+  const std::uint32_t finite =
+      detail::select(size < 0x38800000u, subnormal - 0x3f000000u, normal);  // 2^-14
+  const std::uint32_t number = std::min(finite, 0x7c00u);
+  return static_cast<std::uint16_t>(detail::select(size > 0x7f800000u, 0x7fffu, number) |
+                                    (bits >> 16 & 0x8000u));
+}
+
+/// Converts x to an element of the panel.
+template <Precision P, bool OnHost, class T>
+[[gnu::always_inline]] constexpr auto element_of(T x) {
+  if constexpr (P == Precision::bf16 && !OnHost) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded<P>(x)) >> 16);
+  } else if constexpr (P == Precision::fp16 && !OnHost) {
+    return half_bits(detail::odd_float(x));
+  } else if constexpr (P == Precision::int8 && !OnHost) {
+    return x;
+  } else {
+    return rounded<P>(x);
+  }
+}
+
+/// Prefetches the elements 4 KiB after from[first] to from[first + some], since the hardware's
+/// prefetches end with each page and leave a busy core waiting.
+template <class T>
+[[gnu::always_inline]] inline void fetch_ahead(const T* from, std::uint64_t first,
+                                               std::uint64_t some, std::uint64_t count) {
+  constexpr std::uint64_t ahead = 4096 / sizeof(T), line = 64 / sizeof(T);
+  const std::uint64_t end = std::min(count, first + ahead + some);
+  for (std::uint64_t i = first + ahead; i < end; i += line) __builtin_prefetch(from + i);
+}
+
+template <Precision P, bool OnHost, class T>
+[[gnu::always_inline]] inline std::uint64_t round_all(const T* from, std::uint64_t count,
+                                                      void* to) {
+  using Out = decltype(element_of<P, OnHost>(T{}));
+  // Uses a buffer in the first-level cache, since a compiler does not vectorise a conversion that
+  // may overwrite elements that it has not read yet.
+  constexpr std::uint64_t block = 128;
+  Out buffer[block];
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < count; first += block) {
+    const std::uint64_t some = std::min(block, count - first);
+    fetch_ahead(from, first, some, count);
+    for (std::uint64_t i = 0; i < some; ++i) buffer[i] = element_of<P, OnHost>(from[first + i]);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(buffer);
+    sum += detail::sum_all_words(bytes, some * sizeof(Out));
+    std::memcpy(static_cast<Out*>(to) + first, buffer, some * sizeof(Out));
+  }
+  return sum;
+}
+
+template <class T>
+SHARDSTREAM_VECTOR_CLONES std::uint64_t round_from(Precision precision, Backend backend,
+                                                   const T* from, std::uint64_t count, void* to) {
+  switch (precision) {  // not with_precision(), which would not be inlined into the vector clones
+    case Precision::fp64:
+      return round_all<Precision::fp64, true>(from, count, to);
+    case Precision::fp32:
+      return round_all<Precision::fp32, true>(from, count, to);
+    case Precision::tf32:
+      return round_all<Precision::tf32, true>(from, count, to);
+    case Precision::bf16:
+      return backend == Backend::host ? round_all<Precision::bf16, true>(from, count, to)
+                                      : round_all<Precision::bf16, false>(from, count, to);
+    case Precision::fp16:
+      return backend == Backend::host ? round_all<Precision::fp16, true>(from, count, to)
+                                      : round_all<Precision::fp16, false>(from, count, to);
+    case Precision::int8:
+      if constexpr (can_round<Precision::int8, T>) {
+        return backend == Backend::host ? round_all<Precision::int8, true>(from, count, to)
+                                        : round_all<Precision::int8, false>(from, count, to);
+      }
+      break;  // round_elements() has rejected it
+    case Precision::fp32x3:
+      return round_all<Precision::fp32x3, true>(from, count, to);
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool stored_as_panel(ElementType from, Precision precision, Backend backend) {
+  const bool floats = precision == Precision::fp32 || precision == Precision::fp32x3;
+  return (precision == Precision::fp64 && from == ElementType::f64) ||
+         (floats && from == ElementType::f32) ||
+         (precision == Precision::int8 && from == ElementType::i8 && backend != Backend::host);
+}
+
+bool readers_round(ElementType from, Precision precision, Backend backend) {
+  return !stored_as_panel(from, precision, backend) &&
+         panel_element_bytes(precision, backend) <= size_of(from);
+}
+
+std::uint64_t round_elements(ElementType from, Precision precision, Backend backend, const void* in,
+                             std::uint64_t count, void* out) {
+  if (!takes(precision, from)) throw std::logic_error("an int8 panel can only be made from i8");
+  return with_element_type(from, [&](auto tag) {
+    return round_from(precision, backend, static_cast<const typename decltype(tag)::type*>(in),
+                      count, out);
+  });
+}
+
+}  // namespace shardstream::gemm
