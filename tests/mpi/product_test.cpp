@@ -117,7 +117,7 @@ struct Prepared {
 
   void plan_with(std::uint64_t device_memory) {
     Problem problem = problem_of(operands, options, ranks(), device_memory, Backend::host);
-    problem.streams = streams;
+    problem.ranks.streams = streams;
     plan = make_plan(problem, {.link_up = 1e9, .link_down = 1e15, .gather = 1e15, .flops = 1e18},
                      static_cast<std::uint64_t>(session().rank()));
   }
@@ -210,7 +210,7 @@ TEST(Product, DeviceMemoryIsAsPlanned) {
     const std::uint64_t planned = prepared.plan.device_bytes;
     EXPECT_LE(prepared.peak.device, planned) << told(each);
     if (prepared.plan.idle) {
-      EXPECT_EQ(planned, prepared.plan.problem.other_bytes) << told(each);
+      EXPECT_EQ(planned, prepared.plan.problem.ranks.other_bytes) << told(each);
       EXPECT_EQ(prepared.peak.all, 0U) << told(each);
     }
     // Rank 0 has the most of everything, but sums of variables have room for any decomposition.

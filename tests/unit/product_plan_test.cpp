@@ -33,10 +33,8 @@ Problem problem_of(std::uint64_t m, std::uint64_t n, std::uint64_t k, gemm::Prec
           .precision = precision,
           .a = {element},
           .b = {element},
-          .ranks = ranks,
-          .device_memory = memory,
-          .backend = backend,
-          .tile = gemm::tile_for(m, n, k, precision, backend)};
+          .tile = gemm::tile_for(m, n, k, precision, backend),
+          .ranks = {.count = ranks, .device_memory = memory, .backend = backend}};
 }
 
 /// Small tiles, so that small shapes have many.
@@ -59,9 +57,9 @@ std::optional<std::uint64_t> demanded(const Problem& problem, std::uint64_t rank
 }
 
 bool can_split(Problem problem) {
-  problem.decomposition = Decomposition::rows;
-  problem.box.reset();
-  problem.device_memory = UINT64_MAX;
+  problem.requested.decomposition = Decomposition::rows;
+  problem.requested.box.reset();
+  problem.ranks.device_memory = UINT64_MAX;
   return make_plan(problem, rates, 0).segments > 1;
 }
 
@@ -69,10 +67,10 @@ bool can_split(Problem problem) {
 std::vector<Problem> with_less_and_less_memory(Problem problem) {
   std::vector<Problem> all{problem};
   const std::uint64_t whole = make_plan(problem, rates, 0).device_bytes;
-  problem.device_memory = 1;
+  problem.ranks.device_memory = 1;
   const std::uint64_t min = demanded(problem).value();
   for (const std::uint64_t more : {whole / 2, whole / 3, whole / 7, std::uint64_t{0}}) {
-    problem.device_memory = std::max(min, more);
+    problem.ranks.device_memory = std::max(min, more);
     all.push_back(problem);
   }
   return all;
@@ -90,7 +88,7 @@ std::vector<Problem> many_problems() {
     if (problem.b.raw) problem.b.element_bytes = 1;
     problem.reads_c = number % 4 == 0 && !problem.symmetric;
     problem.stores_c = number % 7 != 0;
-    problem.other_bytes = number % 7 * KiB;
+    problem.ranks.other_bytes = number % 7 * KiB;
     if (number % 3 == 0) problem.tile.k = 64;  // K may begin with shallower blocks
     if (number % 4 == 1 && problem.precision == gemm::Precision::fp32) problem.tile.lanes = 4;
     for (const Problem& each : with_less_and_less_memory(problem)) all.push_back(each);
@@ -104,8 +102,9 @@ std::vector<Problem> many_problems() {
           Problem problem = small_tiles(m, n, k, ranks);
           const Decomposition kinds[] = {Decomposition::rows, Decomposition::grid,
                                          Decomposition::automatic, Decomposition::split_k};
-          problem.decomposition = kinds[(number + ranks / 2) % 4];
-          if (problem.decomposition == Decomposition::split_k && !can_split(problem)) continue;
+          problem.requested.decomposition = kinds[(number + ranks / 2) % 4];
+          if (problem.requested.decomposition == Decomposition::split_k && !can_split(problem))
+            continue;
           problem.precision = number % 3 == 0 ? gemm::Precision::fp32x3 : gemm::Precision::fp32;
           add(problem);
         }
@@ -118,8 +117,10 @@ std::vector<Problem> many_problems() {
       for (std::uint64_t ranks = 1; ranks <= 6; ++ranks) {
         Problem problem = small_tiles(m, m, k, ranks);
         problem.symmetric = true;
-        problem.decomposition = ranks == 3 ? Decomposition::automatic : Decomposition::rows;
-        if (ranks == 2 && can_split(problem)) problem.decomposition = Decomposition::split_k;
+        problem.requested.decomposition =
+            ranks == 3 ? Decomposition::automatic : Decomposition::rows;
+        if (ranks == 2 && can_split(problem))
+          problem.requested.decomposition = Decomposition::split_k;
         add(problem);
       }
     }
@@ -128,7 +129,7 @@ std::vector<Problem> many_problems() {
     for (const std::uint64_t ranks : {box.ranks(), box.ranks() + 2}) {  // two of them idle
       for (const auto& [m, n] : {std::pair(60, 30), {13, 100}, {90, 90}}) {
         Problem problem = small_tiles(m, n, 1000, ranks);
-        problem.box = box;
+        problem.requested.box = box;
         add(problem);
         problem.symmetric = m == n && box.columns == 1;
         if (problem.symmetric) add(problem);
@@ -140,7 +141,7 @@ std::vector<Problem> many_problems() {
 
 std::vector<Plan> plans_of(const Problem& problem) {
   std::vector<Plan> plans;
-  for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
+  for (std::uint64_t rank = 0; rank < problem.ranks.count; ++rank) {
     plans.push_back(make_plan(problem, rates, rank));
   }
   return plans;
@@ -285,11 +286,11 @@ TEST(ProductPlan, PartsMakeUpThePanels) {
 TEST(ProductPlan, RanksAgreeOnWhatTheyDoTogether) {
   for (const auto& [problem, plans] : many_planned()) {
     const Plan& first = plans[0];
-    EXPECT_LE(first.box.ranks(), problem.ranks);
-    if (problem.box) {
-      EXPECT_EQ(first.box, *problem.box);
+    EXPECT_LE(first.box.ranks(), problem.ranks.count);
+    if (problem.requested.box) {
+      EXPECT_EQ(first.box, *problem.requested.box);
     } else if (first.decision.decomposition != Decomposition::split_k) {
-      EXPECT_EQ(first.box.ranks(), problem.ranks);
+      EXPECT_EQ(first.box.ranks(), problem.ranks.count);
     }
     for (const Plan& plan : plans) {
       EXPECT_EQ(plan.decision.decomposition, first.decision.decomposition);
@@ -311,7 +312,7 @@ TEST(ProductPlan, RanksAgreeOnWhatTheyDoTogether) {
       EXPECT_EQ(plan.exchange_rows, first.exchange_rows);
       EXPECT_EQ(plan.prediction.seconds, first.prediction.seconds);
       EXPECT_EQ(plan.own_blocks.count == 0, plan.idle);
-      EXPECT_EQ(plan.device_bytes, plan.idle ? problem.other_bytes : first.device_bytes);
+      EXPECT_EQ(plan.device_bytes, plan.idle ? problem.ranks.other_bytes : first.device_bytes);
       EXPECT_EQ(plan.buffers.batch.b_panel, plan.idle ? 0 : first.buffers.batch.b_panel);
       for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
         const SuperTile tiles = plan.super_tile(number);
@@ -344,7 +345,7 @@ TEST(ProductPlan, BuffersHoldTheLargestSuperTileAndFit) {
   for (const auto& [problem, plans] : many_planned()) {
     const Plan& plan = plans[0];
     const Buffers& has = plan.buffers;
-    EXPECT_LE(plan.device_bytes, problem.device_memory) << told(plan);
+    EXPECT_LE(plan.device_bytes, problem.ranks.device_memory) << told(plan);
     constexpr std::uint64_t panel = 4, tile = 16;
     const std::uint64_t depth = problem.tile.k, b_part = ceil_div(depth, plan.box.rows);
     const bool splits = problem.precision == gemm::Precision::fp32x3;
@@ -392,7 +393,7 @@ TEST(ProductPlan, BuffersHoldTheLargestSuperTileAndFit) {
     EXPECT_EQ(has.check.slices, gemm::check_slices(problem.m));
     EXPECT_EQ(has.kept_b, plan.cut.keeps_b ? plan.blocks * (has.batch.b_panel + has.batch.y) : 0);
     std::uint64_t total =
-        problem.other_bytes + has.c_tile + has.accumulators + has.lanes + has.kept_b +
+        problem.ranks.other_bytes + has.c_tile + has.accumulators + has.lanes + has.kept_b +
         has.check.slices * (has.check.z + has.check.row_squares + has.check.column_squares) +
         has.check.gathered_z + has.check.verdicts + has.mirrors + has.send + has.receive;
     total +=
@@ -554,22 +555,22 @@ TEST(ProductPlan, TheOrderOfASumDoesNotDependOnRanks) {
       const std::string expected = product_of(problem);
       const std::uint64_t segments = make_plan(problem, rates, 0).segments;
       for (std::uint64_t ranks = 1; ranks <= 9; ++ranks) {
-        problem.ranks = ranks;
+        problem.ranks.count = ranks;
         for (const Decomposition each :
              {Decomposition::rows, Decomposition::grid, Decomposition::split_k}) {
-          problem.decomposition = each;
+          problem.requested.decomposition = each;
           if (each == Decomposition::split_k && !can_split(problem)) continue;
           EXPECT_EQ(product_of(problem), expected);
         }
         for (std::uint64_t depth = 2; depth <= ranks && can_split(problem); ++depth) {
           for (const Box& box : {Box{ranks / depth, 1, depth}, {1, ranks / depth, depth}}) {
-            problem.decomposition = Decomposition::automatic;
-            problem.box = box;
+            problem.requested.decomposition = Decomposition::automatic;
+            problem.requested.box = box;
             if (depth > segments) continue;
             EXPECT_EQ(product_of(problem), expected);
           }
         }
-        problem.box.reset();
+        problem.requested.box.reset();
       }
     }
   }
@@ -581,8 +582,8 @@ TEST(ProductPlan, SegmentsAreFoldedByATree) {
   EXPECT_EQ(plan.segments, 4U);
   EXPECT_EQ(plan.levels, 3U);
   EXPECT_EQ(product_of(problem), "((0,1 2,3) (4,5 6))");
-  problem.ranks = 3;
-  problem.box = Box{1, 1, 3};
+  problem.ranks.count = 3;
+  problem.requested.box = Box{1, 1, 3};
   const Plan last = make_plan(problem, rates, 2);
   EXPECT_EQ(last.own_segments, (Range{3, 1}));
   EXPECT_EQ(last.own_blocks, (Range{6, 1}));
@@ -653,7 +654,7 @@ TEST(ProductPlan, ASymmetricProductTakesHalfOfIt) {
   Problem problem =
       problem_of(65536, 65536, 65536, gemm::Precision::fp64, Backend::cuda, 4, 48 * GiB);
   problem.symmetric = true;
-  problem.ranks = 1;
+  problem.ranks.count = 1;
   problem.m = problem.n = problem.k = 131072;
   const Plan large = make_plan(problem, rates, 0);  // out of core
   EXPECT_GT(large.super_tiles(), 1U);
@@ -677,7 +678,7 @@ TEST(ProductPlan, FactorsAreCounted) {
   ASSERT_TRUE(plan.a_from_b(plan.super_tile(0)));
   EXPECT_EQ(plan.buffers.batch.a_panel, 0U) << told(plan);
   EXPECT_GT(plan.buffers.batch.b_factor, 0U);
-  problem.backend = Backend::host;
+  problem.ranks.backend = Backend::host;
   problem.a = problem.b = {4};
   EXPECT_EQ(make_plan(problem, rates, 0).buffers.batch.b_factor, 0U);
 }
@@ -703,7 +704,7 @@ TEST(ProductPlan, LongSumsOfFewTilesAreSplit) {
   EXPECT_GT(alternative(plan, Decomposition::rows)->seconds, 1.04 * plan.prediction.seconds);
   EXPECT_EQ(plan.traffic.a_gathered + plan.traffic.b_gathered, 0U);
   EXPECT_GT(plan.traffic.exchanged, 0U);
-  problem.decomposition = Decomposition::rows;
+  problem.requested.decomposition = Decomposition::rows;
   EXPECT_EQ(make_plan(problem, rates, 3).decision.decomposition, Decomposition::rows);
 }
 
@@ -723,21 +724,22 @@ TEST(ProductPlan, ABoxSuitsTheProductAndTheRanks) {
     const Plan alone = make_plan(problem, rates, 0);
     const std::uint64_t tiles = alone.count_tiles(alone.super_tile(0));
     double before = alone.prediction.seconds;
-    for (problem.ranks = 1; problem.ranks <= 64; ++problem.ranks) {
+    for (problem.ranks.count = 1; problem.ranks.count <= 64; ++problem.ranks.count) {
       const Plan plan = make_plan(problem, rates, 0);
       const Box& box = plan.box;
       // The smallest layers may take 8 % more than the fastest box.
       EXPECT_LE(plan.prediction.seconds, 1.08 * before) << told(plan);
       before = std::min(before, plan.prediction.seconds);
       EXPECT_LE(box.depth, plan.segments);
-      EXPECT_LE(box.ranks(), problem.ranks);
-      EXPECT_LE(box.columns, problem.ranks < 8 || symmetric ? 1 : problem.ranks) << told(plan);
+      EXPECT_LE(box.ranks(), problem.ranks.count);
+      EXPECT_LE(box.columns, problem.ranks.count < 8 || symmetric ? 1 : problem.ranks.count)
+          << told(plan);
       // A share's time is that of whole tiles and segments: at least half of the ranks are busy.
-      const auto shares = static_cast<double>(std::min(problem.ranks, tiles * plan.segments));
+      const auto shares = static_cast<double>(std::min(problem.ranks.count, tiles * plan.segments));
       EXPECT_LE(plan.prediction.compute_seconds, 2 * alone.prediction.compute_seconds / shares)
           << told(plan);
       const std::string told_of = told(plan);
-      EXPECT_EQ(names(told_of, "ranks idle").operator bool(), box.ranks() < problem.ranks)
+      EXPECT_EQ(names(told_of, "ranks idle").operator bool(), box.ranks() < problem.ranks.count)
           << told_of;
       if (plan.decision.decomposition != Decomposition::split_k) continue;
       EXPECT_TRUE(
@@ -775,38 +777,38 @@ std::string refusal(const Problem& problem) {
 
 TEST(ProductPlan, OneRankNeverSplitsK) {
   Problem problem = small_tiles(16, 16, 4 * 32, 1);
-  problem.decomposition = Decomposition::split_k;
+  problem.requested.decomposition = Decomposition::split_k;
   const Plan plan = make_plan(problem, rates, 0);
   EXPECT_EQ(plan.decision.decomposition, Decomposition::rows);
   EXPECT_EQ(plan.segments, 4U);
   EXPECT_TRUE(names(told(plan), "decomposition: rows", "split-k"));
   problem = small_tiles(400, 400, 400, 1);  // a mistake on any number of ranks
-  problem.decomposition = Decomposition::split_k;
+  problem.requested.decomposition = Decomposition::split_k;
   EXPECT_THROW(make_plan(problem, rates, 0), UsageError);
 }
 
 TEST(ProductPlan, RejectsSplitKWithoutSegments) {
   Problem problem = small_tiles(400, 400, 400, 2);
-  problem.decomposition = Decomposition::split_k;
+  problem.requested.decomposition = Decomposition::split_k;
   EXPECT_TRUE(names(refusal(problem), "split-k", "auto", "rows", "grid"));
   problem = small_tiles(16, 16, 4 * 32, 5);  // four segments for five ranks
-  problem.decomposition = Decomposition::split_k;
+  problem.requested.decomposition = Decomposition::split_k;
   EXPECT_EQ(make_plan(problem, rates, 4).box, (Box{1, 1, 4}));
   EXPECT_TRUE(make_plan(problem, rates, 4).idle);
 }
 
 TEST(ProductPlan, RejectsImpossibleBoxes) {
   const auto refused = [](Problem problem, const Box& box, const auto&... words) {
-    problem.box = box;
+    problem.requested.box = box;
     EXPECT_TRUE(names(refusal(problem), "--product.box", words...));
   };
   Problem problem = small_tiles(60, 60, 4 * 128, 6);
   ASSERT_EQ(make_plan(problem, rates, 0).segments, 16U);
   refused(problem, {2, 2, 2}, "2x2x2", 8, 6);
   refused(problem, {UINT64_MAX, 3, 2}, 6);
-  problem.decomposition = Decomposition::rows;
+  problem.requested.decomposition = Decomposition::rows;
   refused(problem, {2, 1, 3}, "2x1x3", "split-k", "--product.decomposition", "rows");
-  problem.decomposition = Decomposition::automatic;
+  problem.requested.decomposition = Decomposition::automatic;
   problem.symmetric = true;
   refused(problem, {1, 3, 2}, "gram");
   problem = small_tiles(16, 16, 4 * 32, 5);
@@ -818,7 +820,7 @@ TEST(ProductPlan, ASymmetricProductHasNoGrid) {
   Problem problem = small_tiles(263, 263, 263, 9);
   problem.symmetric = true;
   EXPECT_EQ(alternative(make_plan(problem, rates, 0), Decomposition::grid), nullptr);
-  problem.decomposition = Decomposition::grid;
+  problem.requested.decomposition = Decomposition::grid;
   EXPECT_THROW(make_plan(problem, rates, 0), UsageError);
 }
 
@@ -834,7 +836,7 @@ TEST(ProductPlan, SlowGathersOfManyRanksWantAGrid) {
   EXPECT_EQ(plan.row, 1U);
   EXPECT_EQ(plan.column, 1U);
   EXPECT_LT(plan.prediction.seconds, alternative(plan, Decomposition::rows)->seconds);
-  problem.ranks = 7;
+  problem.ranks.count = 7;
   const Plan few = make_plan(problem, network, 5);
   EXPECT_EQ(few.decision.decomposition, Decomposition::rows);
   EXPECT_EQ(alternative(few, Decomposition::grid), nullptr);
@@ -870,14 +872,14 @@ TEST(ProductPlan, WhatFitsIsUploadedOnce) {
 
 /// All ways to cut a rank's tiles into super-tiles whose accumulators alone fit.
 std::uint64_t min_of_all_cuts(const Problem& problem, std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t rows = ceil_div(ceil_div(problem.m, problem.tile.m), problem.ranks);
+  const std::uint64_t rows = ceil_div(ceil_div(problem.m, problem.tile.m), problem.ranks.count);
   const std::uint64_t columns = ceil_div(problem.n, problem.tile.n);
   const std::uint64_t tile =
       problem.tile.m * problem.tile.n * gemm::accumulator_bytes(problem.precision);
   std::uint64_t min = UINT64_MAX;
   for (std::uint64_t i = 1; i <= rows; ++i) {
     for (std::uint64_t j = 1; j <= columns; ++j) {
-      if (i * j * tile > problem.device_memory) continue;
+      if (i * j * tile > problem.ranks.device_memory) continue;
       min = std::min(min, ceil_div(columns, j) * a + ceil_div(rows, i) * b);
     }
   }
@@ -906,15 +908,15 @@ TEST(ProductPlan, LargeProductsUploadNearTheMinimum) {
 TEST(ProductPlan, ErrorsNameTheMemoryThatFits) {
   for (const auto& [roomy, plans] : many_planned()) {
     Problem problem = roomy;
-    problem.device_memory = 1;
+    problem.ranks.device_memory = 1;
     const std::uint64_t enough = demanded(problem).value();
-    problem.device_memory = enough;
+    problem.ranks.device_memory = enough;
     EXPECT_EQ(make_plan(problem, rates, 0).device_bytes, enough);
     for (const std::uint64_t less : {enough - 1, enough / 2, std::uint64_t{0}}) {
-      problem.device_memory = less;
-      EXPECT_EQ(demanded(problem, problem.ranks - 1), enough);
+      problem.ranks.device_memory = less;
+      EXPECT_EQ(demanded(problem, problem.ranks.count - 1), enough);
     }
-    problem.device_memory = enough + KiB;
+    problem.ranks.device_memory = enough + KiB;
     EXPECT_EQ(demanded(problem), std::nullopt);
   }
 }
@@ -996,7 +998,7 @@ TEST(ProductPlan, MoreMemoryIsNoSlower) {
   Rates with = rates;
   with.flops = 700e12;
   double before = 1e9;
-  for (; problem.device_memory <= 64 * GiB; problem.device_memory *= 2) {
+  for (; problem.ranks.device_memory <= 64 * GiB; problem.ranks.device_memory *= 2) {
     const Plan plan = make_plan(problem, with, 0);
     EXPECT_LE(plan.prediction.seconds, 1.04 * before) << told(plan);
     before = plan.prediction.seconds;
@@ -1016,11 +1018,11 @@ TEST(ProductPlan, BIsKeptWhereTilesLeaveEarlier) {
   EXPECT_EQ(plan.traffic.uploads, plan.traffic.min_uploads);
   EXPECT_LT(plan.prediction.seconds,
             plan.prediction.upload_seconds + plan.prediction.drain_seconds / 2);
-  problem.device_memory = 3 * GiB;
+  problem.ranks.device_memory = 3 * GiB;
   const Plan less = make_plan(problem, with, 0);
   EXPECT_FALSE(less.cut.keeps_b) << told(less);
   EXPECT_GT(less.prediction.seconds, plan.prediction.seconds);
-  problem.device_memory = 24 * GiB;
+  problem.ranks.device_memory = 24 * GiB;
   problem.symmetric = true;
   problem.tile.m = problem.tile.n;
   EXPECT_FALSE(make_plan(problem, with, 0).cut.keeps_b);
@@ -1030,7 +1032,7 @@ TEST(ProductPlan, ManyTilesArePlannedQuickly) {
   const Problem problem = problem_of(100'000'000, 100'000'000, 4096, gemm::Precision::fp32,
                                      Backend::cuda, 1, 100 * GiB);
   const Plan plan = make_plan(problem, rates, 0);
-  EXPECT_LE(plan.device_bytes, problem.device_memory);
+  EXPECT_LE(plan.device_bytes, problem.ranks.device_memory);
 }
 
 TEST(ProductPlan, IsDescribed) {

@@ -165,7 +165,7 @@ class ProductTask : public Task {
         .kept = [print, problem, rates, stores = problem.stores_c](const io::Checkpoint& earlier) {
           io::expect_same_computation(earlier, print, stores, of_machine);
           std::vector<Plan> plans;
-          for (std::uint64_t rank = 0; rank < problem.ranks; ++rank) {
+          for (std::uint64_t rank = 0; rank < problem.ranks.count; ++rank) {
             plans.push_back(make_plan(problem, rates, rank));
           }
           return kept_tiles(count_kept(plans, earlier), earlier.pieces.size());
@@ -261,23 +261,22 @@ Problem problem_of(const Operands& operands, const Options& options, std::uint64
                   .reads_c = operands.c != nullptr,
                   .stores_c = options.flag("output.store"),
                   .symmetric = operands.symmetric,
-                  .decomposition = *requested,
-                  .box = box_of(options),
-                  .ranks = ranks,
-                  .device_memory = device_memory,
-                  .backend = backend,
-                  .streams = gemm::multiply_streams(backend),
-                  .tile = tile};
-  problem.other_bytes = (backend == Backend::host ? 0 : gemm::max_workspace) +
-                        Panels::normalization_bytes(operands, tile) +
-                        VariableSums::device_bytes(operands, problem);
+                  .tile = tile,
+                  .requested = {.decomposition = *requested, .box = box_of(options)},
+                  .ranks = {.count = ranks,
+                            .device_memory = device_memory,
+                            .backend = backend,
+                            .streams = gemm::multiply_streams(backend)}};
+  problem.ranks.other_bytes = (backend == Backend::host ? 0 : gemm::max_workspace) +
+                              Panels::normalization_bytes(operands, tile) +
+                              VariableSums::device_bytes(operands, problem);
   return problem;
 }
 
 std::string idle_ranks(const Plan& plan) {
-  const std::uint64_t ranks = plan.problem.ranks, inside = plan.box.ranks();
+  const std::uint64_t ranks = plan.problem.ranks.count, inside = plan.box.ranks();
   if (inside < ranks) {
-    const bool asked = plan.problem.box.has_value();
+    const bool asked = plan.problem.requested.box.has_value();
     return fmt::format("{} of {} ranks are idle ({} outside the box {}{}): start {}{}",
                        ranks - inside, ranks,
                        inside + 1 == ranks ? fmt::format("rank {} is", inside)

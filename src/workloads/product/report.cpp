@@ -65,7 +65,7 @@ void resolve(const Operands& operands, const Plan& plan, const pipeline::Ring& s
                             })},
       {"pipeline.slots", integer(staging.slots)},
       {"pipeline.readers", integer(staging.readers)},
-      {"pipeline.gpu-memory", integer(plan.problem.device_memory)}};
+      {"pipeline.gpu-memory", integer(plan.problem.ranks.device_memory)}};
   for (const auto& [key, value] : operands.resolved) outcome.resolved.emplace_back(key, value);
 }
 

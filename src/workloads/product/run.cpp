@@ -54,7 +54,7 @@ void prepare(const Operands& operands, const Plan& plan) {
 pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const Problem& problem) {
   if (!options.is_auto("pipeline.slot")) return ring;
   constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
-  const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks;
+  const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks.count;
   const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
     return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
   };

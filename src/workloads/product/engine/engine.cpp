@@ -56,7 +56,7 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       variables_(*runtime.device, operands, plan_),
       tiles_(runtime, operands, plan_, staging, to, journal),
       ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()),
-      streams_(*runtime.device, plan_.problem.streams) {
+      streams_(*runtime.device, plan_.problem.ranks.streams) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile extent = plan_.super_tile(number);
     PlacedSuperTile made{.extent = extent, .tiles = plan_.tiles(extent), .at = {}};

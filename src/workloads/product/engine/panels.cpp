@@ -102,7 +102,7 @@ void Panels::open_parts() {
     own_row_ = split(plan_.row, box.rows, plan_.column);
     a_parts_ = own_row_.get();
   }
-  if (box.rows > 1 && box.rows < plan_.problem.ranks) {
+  if (box.rows > 1 && box.rows < plan_.problem.ranks.count) {
     own_column_ = split(plan_.column, box.columns, plan_.row);
     b_parts_ = own_column_.get();
   } else if (box.rows > 1) {

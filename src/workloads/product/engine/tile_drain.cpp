@@ -75,7 +75,7 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
     group.sums.resize(plan.own_blocks.count * plan.batch_sums());
   }
   if (tiles_.empty()) return;
-  row_verdicts_ = {device, Memory::device, plan.problem.streams * plan.problem.tile.m};
+  row_verdicts_ = {device, Memory::device, plan.problem.ranks.streams * plan.problem.tile.m};
   reports_ = {device, Memory::device, tiles_.size()};
   if (operands.c) {
     c_device_ = {device, Memory::device, tile_bytes_};

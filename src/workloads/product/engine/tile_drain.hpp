@@ -85,7 +85,7 @@ class TileDrain {
   /// Adds the products that have been computed to the progress. Called often by the main thread.
   void report_progress();
   /// Finishes the tile at `data`, dense in its padded shape, after the work of `stream`, which has
-  /// scratch memory number `scratch` (below Problem::streams) for itself. Once the tile has left,
+  /// scratch memory number `scratch` (below Ranks::streams) for itself. Once the tile has left,
   /// `products` are added to the progress.
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group, TileIndex tile,
                    std::byte* data, const Sums& sums, Station& station, std::uint64_t products);

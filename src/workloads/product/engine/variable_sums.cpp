@@ -22,7 +22,7 @@ Sizes sizes_of(const Problem& problem, std::uint64_t slots) {
   const std::uint64_t sums = ceil_div(tile.k, gemm::samples_a_sum);
   return {.variables = variables,
           .parts = 2 * slots * 2 * variables,
-          .scratch = problem.backend == Backend::host ? 0 : sums * 2 * variables,
+          .scratch = problem.ranks.backend == Backend::host ? 0 : sums * 2 * variables,
           .super_tiles = edge * edge};
 }
 
@@ -34,7 +34,7 @@ std::uint64_t VariableSums::device_bytes(const Operands& operands, const Problem
   const Sizes sizes = sizes_of(problem, segments);
   const auto bytes = [](std::uint64_t count) { return aligned(count * sizeof(double)); };
   // All layers together have fewer than twice as many slots as there are segments.
-  const std::uint64_t gathered = problem.ranks > 1 && segments > 1 ? 2 * sizes.parts : 0;
+  const std::uint64_t gathered = problem.ranks.count > 1 && segments > 1 ? 2 * sizes.parts : 0;
   return bytes(sizes.parts) + bytes(gathered) + bytes(sizes.scratch) + 3 * bytes(sizes.variables) +
          bytes(sizes.super_tiles);
 }

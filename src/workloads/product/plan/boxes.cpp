@@ -31,12 +31,12 @@ std::vector<Place> grids(std::uint64_t ranks) {
 /// may upload less, so it is considered as well.
 std::vector<Place> layered(const Problem& problem) {
   const Shape whole(problem, {});
-  const bool has_columns = problem.decomposition == Decomposition::split_k
-                               ? problem.ranks > 1
-                               : problem.ranks >= grid_ranks;
+  const bool has_columns = problem.requested.decomposition == Decomposition::split_k
+                               ? problem.ranks.count > 1
+                               : problem.ranks.count >= grid_ranks;
   std::vector<Place> all;
   for (const std::uint64_t depth : numbers_of_parts(whole.segments)) {
-    const std::uint64_t layer = problem.ranks / depth;
+    const std::uint64_t layer = problem.ranks.count / depth;
     if (depth == 1 || layer == 0) continue;
     const std::uint64_t max_columns =
         has_columns && !problem.symmetric ? std::min(layer, whole.tile_columns) : 1;
@@ -78,12 +78,13 @@ Place place_of(const Problem& problem, const Box& box) {
         fmt::format("--product.box {} {}: pass another one, or leave it out", name_of(box), why));
   };
   if (box.columns > 1) reject_grid_of_symmetric(problem);
-  if (problem.decomposition != Decomposition::automatic && problem.decomposition != kind) {
+  if (problem.requested.decomposition != Decomposition::automatic &&
+      problem.requested.decomposition != kind) {
     reject(fmt::format("is {}, and --product.decomposition is {}", name_of(kind),
-                       name_of(problem.decomposition)));
+                       name_of(problem.requested.decomposition)));
   }
-  if (box.ranks() > problem.ranks) {
-    reject(fmt::format("needs {} ranks, and there are {}", box.ranks(), problem.ranks));
+  if (box.ranks() > problem.ranks.count) {
+    reject(fmt::format("needs {} ranks, and there are {}", box.ranks(), problem.ranks.count));
   }
   if (const std::uint64_t segments = segments_of(problem); box.depth > segments) {
     reject(segments == 1 ? fmt::format("is not possible ({})", why_not_split(problem))
@@ -96,11 +97,11 @@ Place place_of(const Problem& problem, const Box& box) {
 }  // namespace
 
 std::vector<Place> places_of(const Problem& problem, std::vector<Alternative>& considered) {
-  if (problem.box) return {place_of(problem, *problem.box)};
-  const std::uint64_t ranks = problem.ranks;
+  if (problem.requested.box) return {place_of(problem, *problem.requested.box)};
+  const std::uint64_t ranks = problem.ranks.count;
   const Place rows{Decomposition::rows, {ranks, 1, 1}};
   const std::string why_not = why_not_split(problem);
-  switch (problem.decomposition) {
+  switch (problem.requested.decomposition) {
     case Decomposition::rows:
       return {rows};
     case Decomposition::grid:

@@ -54,7 +54,7 @@ std::vector<Candidate> candidates_of(const Shape& shape, const Rates& rates) {
   std::vector<Candidate> candidates;
   std::uint64_t work = 0;
   const auto fits = [&](const Extents& extents, std::uint64_t ring) {
-    return device_bytes(shape, extents, ring) <= shape.problem.device_memory;
+    return device_bytes(shape, extents, ring) <= shape.problem.ranks.device_memory;
   };
   for (const Cut& cut : cuts_of(shape)) {
     if (work > max_work && !candidates.empty()) break;
@@ -161,7 +161,7 @@ void shorten(std::vector<Alternative>& considered, const Choice& chosen) {
       "a rank needs {} of device memory for a tile of {} x {} in {} with its panels, and may use "
       "{}: pass --pipeline.gpu-memory {}B or more",
       format_size(need), problem.tile.m, problem.tile.n, name_of(problem.precision),
-      format_size(problem.device_memory), need));
+      format_size(problem.ranks.device_memory), need));
 }
 
 }  // namespace
@@ -195,15 +195,15 @@ Choices choose(const Problem& problem, const Rates& rates) {
                        seconds(possible.front()) <= as_good * seconds(*fastest);
   choices.chosen = rows_do ? possible.front() : *fastest;
   shorten(choices.considered, *choices.chosen);
-  const Decomposition requested = problem.decomposition;
-  if (problem.box) {
+  const Decomposition requested = problem.requested.decomposition;
+  if (problem.requested.box) {
     choices.why = "as requested by product.box";
-  } else if (requested == Decomposition::split_k && problem.ranks == 1) {
+  } else if (requested == Decomposition::split_k && problem.ranks.count == 1) {
     choices.why = "one rank has all of K, so split-k has nothing to share";
   } else if (requested != Decomposition::automatic) {
     choices.why = "as requested by product.decomposition";
   } else if (possible.size() == 1) {
-    choices.why = problem.ranks == 1 ? "one rank has all rows" : "the only candidate";
+    choices.why = problem.ranks.count == 1 ? "one rank has all rows" : "the only candidate";
   } else if (rows_do && fastest != possible.begin()) {
     choices.why =
         fmt::format("the simplest, and at most {:.0f} % slower than {}", (as_good - 1) * 100,

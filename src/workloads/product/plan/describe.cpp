@@ -33,7 +33,7 @@ std::string alternatives(const Plan& plan) {
 }
 
 std::string of_the_rank(const Plan& plan) {
-  std::string text = fmt::format("rank {} of {}: ", plan.rank, plan.problem.ranks);
+  std::string text = fmt::format("rank {} of {}: ", plan.rank, plan.problem.ranks.count);
   if (plan.idle) return text + "idle";
   text += tiles("rows", plan.rows);
   if (plan.box.columns > 1) text += ", " + tiles("columns", plan.columns);
@@ -47,10 +47,10 @@ std::string of_the_rank(const Plan& plan) {
 std::string of_decomposition(const Plan& plan) {
   std::string text = fmt::format(
       "decomposition: {}, {}", words_of(plan.decision.decomposition, plan.box), plan.decision.why);
-  if (const std::uint64_t idle = plan.problem.ranks - plan.box.ranks(); idle > 0) {
+  if (const std::uint64_t idle = plan.problem.ranks.count - plan.box.ranks(); idle > 0) {
     text += fmt::format("; {} of {} ranks idle: {} x {} tiles and {} segment{} of K are shared",
-                        idle, plan.problem.ranks, plan.tile_rows, plan.tile_columns, plan.segments,
-                        plan.segments == 1 ? "" : "s");
+                        idle, plan.problem.ranks.count, plan.tile_rows, plan.tile_columns,
+                        plan.segments, plan.segments == 1 ? "" : "s");
   }
   return text;
 }
@@ -91,14 +91,15 @@ std::string of_memory(const Plan& plan) {
   const std::uint64_t exchange = sum({buffers.send, buffers.receive});
   return fmt::format(
       "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
-      format_size(plan.device_bytes), format_size(plan.problem.device_memory),
+      format_size(plan.device_bytes), format_size(plan.problem.ranks.device_memory),
       format_size(sum({buffers.accumulators, buffers.lanes})),
       format_size(product({plan.ring, batch_bytes(buffers.batch)})),
       format_size(check_bytes(buffers.check)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
-      format_size(sum({plan.problem.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
-      plan.box.ranks() < plan.problem.ranks && !plan.idle
-          ? fmt::format("; an idle rank's: {}", format_size(plan.problem.other_bytes))
+      format_size(
+          sum({plan.problem.ranks.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
+      plan.box.ranks() < plan.problem.ranks.count && !plan.idle
+          ? fmt::format("; an idle rank's: {}", format_size(plan.problem.ranks.other_bytes))
           : "");
 }
 

@@ -18,7 +18,7 @@ BatchBuffers batch_buffers(const Shape& shape, const Extents& extents) {
   const Problem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
   const gemm::Precision precision = problem.precision;
-  const bool transposed_b = gemm::multiplies_transposed_b(precision, problem.backend);
+  const bool transposed_b = gemm::multiplies_transposed_b(precision, problem.ranks.backend);
   const std::uint64_t rows = product({extents.rows, tile.m});
   const std::uint64_t columns = product({extents.columns, tile.n});
   const std::uint64_t depth = gemm::factor_depth(precision, tile.k);
@@ -32,7 +32,7 @@ BatchBuffers batch_buffers(const Shape& shape, const Extents& extents) {
   if (problem.a.raw) batch.raw_a = room({part, tile.k, shape.a_element});
   if (problem.b.raw) batch.raw_b = room({b_part, columns, shape.b_element});
   batch.a_panel =
-      room({a_rows, gemm::a_ld(precision, tile.k, problem.backend), shape.panel_element});
+      room({a_rows, gemm::a_ld(precision, tile.k, problem.ranks.backend), shape.panel_element});
   batch.b_panel = room({b_rows, columns, shape.panel_element});
   if (gemm::splits(precision)) {
     batch.a_factor = room({rows, depth, shape.panel_element});
@@ -54,7 +54,7 @@ CheckBuffers check_buffers(const Shape& shape, const Extents& extents) {
   check.slices = shape.check_slices;
   check.verdicts = sum({room({shape.max_rows, shape.max_columns,
                               sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
-                        room({problem.streams, problem.tile.m, sizeof(gemm::RowVerdict)}),
+                        room({problem.ranks.streams, problem.tile.m, sizeof(gemm::RowVerdict)}),
                         room({extents.super_tiles, shape.max_blocks,
                               shape.box.batch_sums(problem.symmetric), sizeof(std::uint64_t)})});
   if (shape.box.depth > 1) {
@@ -68,7 +68,7 @@ CheckBuffers check_buffers(const Shape& shape, const Extents& extents) {
 /// largest super-tile in memory, and uploads A once per column pass and B once per row pass.
 std::uint64_t min_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b) {
   const std::uint64_t tiles =
-      shape.problem.device_memory / product({shape.tile_bytes, shape.accumulators()});
+      shape.problem.ranks.device_memory / product({shape.tile_bytes, shape.accumulators()});
   std::uint64_t min = UINT64_MAX;
   for (const std::uint64_t column_passes : numbers_of_parts(shape.max_columns)) {
     const std::uint64_t rows = tiles / ceil_div(shape.max_columns, column_passes);
@@ -84,7 +84,7 @@ std::uint64_t min_of_whole(const Shape& shape, std::uint64_t a, std::uint64_t b)
 Buffers buffers_of(const Shape& shape, const Extents& extents) {
   const Problem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;
-  const bool transposed_b = gemm::multiplies_transposed_b(problem.precision, problem.backend);
+  const bool transposed_b = gemm::multiplies_transposed_b(problem.precision, problem.ranks.backend);
   Buffers buffers{.batch = batch_buffers(shape, extents), .check = check_buffers(shape, extents)};
   buffers.accumulators = room({shape.levels, extents.held_tiles, shape.tile_bytes});
   if (extents.keeps_b) {
@@ -118,7 +118,7 @@ std::uint64_t device_bytes(const Shape& shape, const Extents& extents, std::uint
   const Buffers buffers = buffers_of(shape, extents);
   return sum({product({ring, batch_bytes(buffers.batch)}), check_bytes(buffers.check),
               buffers.accumulators, buffers.kept_b, buffers.lanes, buffers.c_tile, buffers.mirrors,
-              buffers.send, buffers.receive, shape.problem.other_bytes});
+              buffers.send, buffers.receive, shape.problem.ranks.other_bytes});
 }
 
 std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
@@ -132,7 +132,7 @@ std::uint64_t upload_bytes(const Shape& shape, const Pass& pass, std::uint64_t d
 std::uint64_t gather_bytes(const Shape& shape, const Pass& pass, std::uint64_t depth) {
   const gemm::Tile& tile = shape.problem.tile;
   return sum({product({shape.box.columns - 1, shape.a_part_rows(pass.uploaded_rows),
-                       gemm::a_ld(shape.problem.precision, depth, shape.problem.backend),
+                       gemm::a_ld(shape.problem.precision, depth, shape.problem.ranks.backend),
                        shape.panel_element}),
               pass.has_b
                   ? 0
@@ -183,7 +183,7 @@ std::uint64_t min_uploads(const Shape& shape, std::uint64_t row, std::uint64_t c
     if (work > max_work && min < UINT64_MAX) break;
     const auto fits = [&](const Extents& extents) {
       return product({extents.tiles, shape.accumulators(), shape.tile_bytes}) <=
-             problem.device_memory;
+             problem.ranks.device_memory;
     };
     if (!fits(min_extents(shape, cut))) continue;
     work += work_of(shape, cut);

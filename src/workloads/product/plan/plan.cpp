@@ -14,12 +14,12 @@ void check(const Problem& problem, const Rates& rates, std::uint64_t rank) {
   const gemm::Tile& tile = problem.tile;
   expect(problem.m > 0 && problem.n > 0 && problem.k > 0, "a product has no empty side");
   expect(tile.m > 0 && tile.n > 0 && tile.k > 0, "a tile has a size");
-  expect(rank < problem.ranks, "the rank is one of the ranks");
+  expect(rank < problem.ranks.count, "the rank is one of the ranks");
   expect(rates.link_up > 0 && rates.link_down > 0 && rates.gather > 0 && rates.flops > 0,
          "rates are above 0");
   expect(!problem.symmetric || (problem.m == problem.n && tile.m == tile.n && !problem.reads_c),
          "a symmetric product has square tiles, and adds no C");
-  const std::uint64_t panel = gemm::panel_element_bytes(problem.precision, problem.backend);
+  const std::uint64_t panel = gemm::panel_element_bytes(problem.precision, problem.ranks.backend);
   for (const UploadedOperand& operand : {problem.a, problem.b}) {
     expect(operand.raw ? operand.element_bytes > 0 : operand.element_bytes == panel,
            "an upload in another type is raw");
@@ -129,7 +129,7 @@ void schedule(Plan& plan, const Choice& choice) {
 }
 
 void add_memory(Plan& plan, const Choice& choice) {
-  plan.device_bytes = plan.problem.other_bytes;
+  plan.device_bytes = plan.problem.ranks.other_bytes;
   if (plan.idle) return;
   plan.buffers = buffers_of(choice.shape, choice.extents);
   plan.device_bytes = device_bytes(choice.shape, choice.extents, choice.ring);

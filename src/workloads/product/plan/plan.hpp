@@ -57,7 +57,22 @@ struct Box {
 /// The value of product.box: "2x1x4".
 std::string name_of(const Box& box);
 
-/// The same on every rank.
+/// The values of product.decomposition and product.box.
+struct RequestedPlacement {
+  Decomposition decomposition = Decomposition::automatic;
+  std::optional<Box> box = std::nullopt;  ///< if set, no other box is considered
+};
+
+/// The ranks that compute a product, all with the same resources.
+struct Ranks {
+  std::uint64_t count = 1;
+  std::uint64_t device_memory = 0;  ///< bytes that each rank may use: the minimum over all ranks
+  std::uint64_t other_bytes = 0;    ///< bytes of device memory that the caller needs in addition
+  Backend backend = Backend::cuda;
+  unsigned streams = 1;  ///< on which tiles take turns (gemm::multiply_streams())
+};
+
+/// The product, and the ranks for which it is planned. The same on every rank.
 struct Problem {
   std::uint64_t m = 1, n = 1, k = 1;
   gemm::Precision precision = gemm::Precision::fp64;
@@ -68,14 +83,9 @@ struct Problem {
   /// B is the transpose of A (op(B) = op(A)^T), m = n, tile.m = tile.n, and C is not read: only one
   /// of a tile and its mirror is computed.
   bool symmetric = false;
-  Decomposition decomposition = Decomposition::automatic;
-  std::optional<Box> box = std::nullopt;  ///< if set, no other box is considered
-  std::uint64_t ranks = 1;
-  std::uint64_t device_memory = 0;  ///< bytes that each rank may use: the minimum over all ranks
-  std::uint64_t other_bytes = 0;    ///< bytes of device memory that the caller needs in addition
-  Backend backend = Backend::cuda;
-  unsigned streams = 1;  ///< on which tiles take turns (gemm::multiply_streams())
   gemm::Tile tile = {};
+  RequestedPlacement requested = {};
+  Ranks ranks = {};
 };
 
 /// Rates of one rank while all ranks work, for the prediction. The same on every rank, above 0.

@@ -75,7 +75,7 @@ Shape::Shape(const Problem& of, const Box& in)
              .check_slices = gemm::check_slices(of.m)},
       max_rows(ceil_div(tile_rows, in.rows)),
       max_columns(ceil_div(tile_columns, in.columns)),
-      panel_element(gemm::panel_element_bytes(of.precision, of.backend)),
+      panel_element(gemm::panel_element_bytes(of.precision, of.ranks.backend)),
       a_element(of.a.raw ? of.a.element_bytes : panel_element),
       b_element(of.b.raw ? of.b.element_bytes : panel_element),
       c_element(gemm::accumulator_bytes(of.precision)),
