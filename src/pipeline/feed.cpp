@@ -107,31 +107,31 @@ void Feed::load_host_memory(const OnRead& on_read) {
 
 void Feed::stage(const ReaderPhase& reading, const Read& read,
                  const UploadRing::OnBatch& on_batch) {
-  UploadRing::Work work;
-  work.batches = batches();
-  work.pieces = pieces();
-  work.piece = [this](std::uint64_t number) {
+  UploadRing::Job job;
+  job.batches = batches();
+  job.pieces = pieces();
+  job.piece = [this](std::uint64_t number) {
     const Range elements = piece(number);
     const std::uint64_t in_batch = number / pieces_per_batch();
     return Piece{in_batch, (elements.first - batch(in_batch).first) * element_,
                  elements.count * element_};
   };
-  work.reading = reading;
-  work.read = [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); };
-  work.on_batch = on_batch;
-  ring_.run(work);
+  job.reading = reading;
+  job.read = [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); };
+  job.on_batch = on_batch;
+  ring_.run(job);
 }
 
 /// Uploads each batch in one piece from the memory that it was loaded into.
 void Feed::upload_loaded(const UploadRing::OnBatch& on_batch) {
-  UploadRing::Work work;
-  work.batches = work.pieces = batches();
-  work.piece = [this](std::uint64_t number) {
+  UploadRing::Job job;
+  job.batches = job.pieces = batches();
+  job.piece = [this](std::uint64_t number) {
     return Piece{number, 0, batch(number).count * element_};
   };
-  work.read = [this](std::uint64_t number, std::byte*) { return loaded_data(batch(number)); };
-  work.on_batch = on_batch;
-  ring_.run(work);
+  job.read = [this](std::uint64_t number, std::byte*) { return loaded_data(batch(number)); };
+  job.on_batch = on_batch;
+  ring_.run(job);
 }
 
 void Feed::run_in_place(const UploadRing::OnBatch& on_batch) {

@@ -148,17 +148,18 @@ std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) cons
          (is_staged(mode) ? saturating_product(slot * element, slots) : 0);
 }
 
-Ring staging_ring(const Options& options, const runtime::Resources& resources, Reading reading) {
-  Ring ring{};
-  ring.readers = static_cast<unsigned>(
+StagingSizes staging_sizes(const Options& options, const runtime::Resources& resources,
+                           Reading reading) {
+  StagingSizes sizes{};
+  sizes.readers = static_cast<unsigned>(
       count_or(options, "pipeline.readers",
                std::max(1U, std::min(resources.threads, max_readers(resources, reading)))));
-  ring.slots = count_or(options, "pipeline.slots", 2 * ring.readers);
-  ring.readers = static_cast<unsigned>(std::min<std::uint64_t>(ring.readers, ring.slots));
-  ring.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 2, ring.slots, MiB));
-  ring.drain_slot_bytes =
-      size_or(options, "pipeline.slot", cached_slot(resources, 1, ring.slots, 2 * MiB));
-  return ring;
+  sizes.slots = count_or(options, "pipeline.slots", 2 * sizes.readers);
+  sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
+  sizes.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 2, sizes.slots, MiB));
+  sizes.drain_slot_bytes =
+      size_or(options, "pipeline.slot", cached_slot(resources, 1, sizes.slots, 2 * MiB));
+  return sizes;
 }
 
 std::uint64_t device_limit(const Options& options, const runtime::Resources& resources) {
@@ -182,11 +183,11 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   };
   Sizes sizes;
   sizes.mode = mode(options);
-  const Ring ring =
-      staging_ring(options, resources, decoding ? Reading::decoding : Reading::copying);
-  sizes.readers = ring.readers;
-  sizes.slots = ring.slots;
-  sizes.slot = elements(ring.slot_bytes);
+  const StagingSizes staged =
+      staging_sizes(options, resources, decoding ? Reading::decoding : Reading::copying);
+  sizes.readers = staged.readers;
+  sizes.slots = staged.slots;
+  sizes.slot = elements(staged.slot_bytes);
   sizes.batch = sizes.mode == Mode::resident && options.is_auto("pipeline.batch")
                     ? whole_shard
                     : elements(size_or(options, "pipeline.batch", 64 * MiB));

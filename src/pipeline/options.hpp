@@ -51,8 +51,8 @@ struct Sizes {
   std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
 };
 
-/// The sizes of the staging ring, independent of the data.
-struct Ring {
+/// The sizes of the pinned memory between readers and link, independent of the data.
+struct StagingSizes {
   std::uint64_t slot_bytes, slots;
   unsigned readers;
   std::uint64_t drain_slot_bytes;  ///< size of the slots of a Drain, which has `slots` of them
@@ -63,8 +63,8 @@ enum class Reading {
   decoding,   ///< decompression
   computing,  ///< rounding and checksums of a matrix product
 };
-Ring staging_ring(const Options& options, const runtime::Resources& resources,
-                  Reading reading = Reading::copying);
+StagingSizes staging_sizes(const Options& options, const runtime::Resources& resources,
+                           Reading reading = Reading::copying);
 
 /// The device memory in bytes that this rank may use: pipeline.gpu-memory.
 std::uint64_t device_limit(const Options& options, const runtime::Resources& resources);

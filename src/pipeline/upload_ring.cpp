@@ -47,24 +47,24 @@ UploadRing::~UploadRing() {
   }
 }
 
-void UploadRing::run(const Work& work) {
-  if (work.batches == 0) return;
+void UploadRing::run(const Job& job) {
+  if (job.batches == 0) return;
   expect(!buffers_.empty(), "a ring that runs has memory for a batch");
-  expect(work.pieces == 0 || work.piece(work.pieces - 1).batch < work.batches,
+  expect(job.pieces == 0 || job.piece(job.pieces - 1).batch < job.batches,
          "every piece belongs to a batch");
-  expect((work.on_arrival != nullptr) == sizes_.arrivals, "on_arrival goes with arrivals");
-  // The readers use `work`, so they must end before it does.
+  expect((job.on_arrival != nullptr) == sizes_.arrivals, "on_arrival goes with arrivals");
+  // The readers use `job`, so they must end before it does.
   const struct Finish {
     Staging* staging;
     ~Finish() {
       if (staging != nullptr) staging->finish();
     }
   } finish{staging_.get()};
-  work_ = &work;
+  job_ = &job;
   opened_ = released_ = next_piece_ = 0;
   uploading_.reset();
   if (staging_) start_readers();
-  for (std::uint64_t current = 0; current < work.batches; ++current) {
+  for (std::uint64_t current = 0; current < job.batches; ++current) {
     if (heartbeat_ != nullptr) heartbeat_->step("batch", current);
     if (staging_) {
       await_uploads(current);
@@ -79,13 +79,13 @@ void UploadRing::run(const Work& work) {
 
 void UploadRing::start_readers() {
   staging_->start(
-      work_->pieces,
+      job_->pieces,
       [this](std::uint64_t number, std::byte* slot, measure::HostTrack& reader) {
-        const Piece piece = work_->piece(number);
+        const Piece piece = job_->piece(number);
         expect(piece.bytes <= sizes_.slot_bytes, "a piece fits into a slot");
-        const auto span = reader.phase(work_->reading.name, work_->reading.kind, piece.bytes,
+        const auto span = reader.phase(job_->reading.name, job_->reading.kind, piece.bytes,
                                        static_cast<std::int64_t>(piece.batch));
-        return work_->read(number, slot);
+        return job_->read(number, slot);
       },
       [this](std::uint64_t number, const std::byte* data, device::Event& emptied,
              measure::HostTrack& reader,
@@ -97,7 +97,7 @@ void UploadRing::start_readers() {
 /// previous batch in it are enqueued.
 void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
                               measure::HostTrack& reader, const std::stop_token& stop) {
-  const Piece piece = work_->piece(number);
+  const Piece piece = job_->piece(number);
   const auto in_batch = static_cast<std::int64_t>(piece.batch);
   std::unique_lock lock(mutex_, std::defer_lock);
   {
@@ -128,7 +128,7 @@ void UploadRing::await_uploads(std::uint64_t batch) {
   std::unique_lock lock(mutex_);
   if (opened_ == batch && next_is_empty()) open_next();
   const auto all = [&] { return batch < opened_ && buffer(batch).missing == 0; };
-  if (work_->meanwhile) call_meanwhile(lock, all);
+  if (job_->meanwhile) call_meanwhile(lock, all);
   if (!changed_.wait(lock, staging_->stopping(), all)) staging_->rethrow();
 }
 
@@ -140,7 +140,7 @@ void UploadRing::call_meanwhile(std::unique_lock<std::mutex>& lock,
   const std::stop_token stopping = staging_ ? staging_->stopping() : std::stop_token{};
   for (bool more = true; more && !until();) {
     lock.unlock();
-    more = work_->meanwhile();
+    more = job_->meanwhile();
     lock.lock();
     if (more) changed_.wait_for(lock, stopping, pause, until);
     if (stopping.stop_requested()) return;
@@ -153,15 +153,15 @@ void UploadRing::upload_next() {
   const std::uint64_t first = next_piece_;
   open_next();
   for (std::uint64_t number = first; number < next_piece_; ++number) {
-    const Piece piece = work_->piece(number);
-    upload(piece, work_->read(number, nullptr));
+    const Piece piece = job_->piece(number);
+    upload(piece, job_->read(number, nullptr));
     count_upload(piece);
   }
 }
 
 /// Whether the next batch to open has no pieces.
 bool UploadRing::next_is_empty() const {
-  return next_piece_ == work_->pieces || work_->piece(next_piece_).batch > opened_;
+  return next_piece_ == job_->pieces || job_->piece(next_piece_).batch > opened_;
 }
 
 /// Begins the uploads of the next batch: the upload stream waits for the kernels of the batch that
@@ -172,8 +172,8 @@ void UploadRing::open_next() {
   const std::uint64_t number = opened_++;
   BatchBuffer& here = buffer(number);
   here.bytes = 0;
-  for (; next_piece_ < work_->pieces; ++next_piece_) {
-    const Piece piece = work_->piece(next_piece_);
+  for (; next_piece_ < job_->pieces; ++next_piece_) {
+    const Piece piece = job_->piece(next_piece_);
     if (piece.batch > number) break;
     expect(piece.batch == number, "pieces come in the order of their batches");
     expect(piece.rows > 0 && piece.bytes % piece.rows == 0, "a piece has equal rows");
@@ -223,12 +223,12 @@ void UploadRing::filled(std::uint64_t batch) {
 void UploadRing::arrive_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
   arrive_->wait(*here.filled);
-  arrive_track_->begin(*arrive_, "arrive", work_->arrival, here.bytes,
+  arrive_track_->begin(*arrive_, "arrive", job_->arrival, here.bytes,
                        static_cast<std::int64_t>(batch));
-  work_->on_arrival(*arrive_, batch, here.memory.data());
+  job_->on_arrival(*arrive_, batch, here.memory.data());
   arrive_track_->end(*arrive_);
   arrive_->record(*here.arrived);
-  if (!work_->meanwhile) return;
+  if (!job_->meanwhile) return;
   const auto span =
       main_track_.phase("wait-for-arrival", Kind::waiting, 0, static_cast<std::int64_t>(batch));
   std::unique_lock lock(mutex_);
@@ -239,7 +239,7 @@ void UploadRing::arrive_batch(std::uint64_t batch) {
 void UploadRing::compute_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
   compute_->wait(arrive_ ? *here.arrived : *here.filled);
-  if (work_->on_batch) run_kernels(batch, here.memory.data(), here.bytes, work_->on_batch);
+  if (job_->on_batch) run_kernels(batch, here.memory.data(), here.bytes, job_->on_batch);
 }
 
 /// Releases the batches that were used last by the kernels of batch `computed`. Since last_use is
@@ -256,9 +256,9 @@ void UploadRing::release_batches(std::uint64_t computed) {
 }
 
 std::uint64_t UploadRing::last_use(std::uint64_t batch) const {
-  if (!work_->last_use) return batch;
-  const std::uint64_t last = work_->last_use(batch);
-  expect(batch <= last && last < work_->batches && last - batch < buffers_.size(),
+  if (!job_->last_use) return batch;
+  const std::uint64_t last = job_->last_use(batch);
+  expect(batch <= last && last < job_->batches && last - batch < buffers_.size(),
          "a batch is used last before its buffer is used again");
   return last;
 }

@@ -117,7 +117,8 @@ class UploadRing {
   using OnBatch =
       std::function<void(device::Stream& compute, std::uint64_t batch, const std::byte* data)>;
 
-  struct Work {
+  /// The batches of one run(), and the functions that process them.
+  struct Job {
     std::uint64_t batches = 0;
     std::uint64_t pieces = 0;
     /// Returns piece `number`. Pieces are in the order of their batches; a batch may have none.
@@ -156,7 +157,7 @@ class UploadRing {
   /// Processes all batches in order. This thread calls on_arrival and on_batch. When it returns,
   /// everything has been read, and all work is enqueued on compute(). The caller synchronises
   /// compute(). Exceptions of the functions are passed on; then the ring must not be used again.
-  void run(const Work& work);
+  void run(const Job& job);
 
   /// Calls `on_batch` for a batch that is already on the device, `bytes` bytes at `data`. Call it
   /// from the thread of run(), or while run() is not active.
@@ -205,7 +206,7 @@ class UploadRing {
   measure::DeviceTrack& compute_track_;
   std::unique_ptr<device::Stream> upload_, compute_;
   std::unique_ptr<device::Stream> arrive_;  // none without arrivals
-  const Work* work_ = nullptr;              // of the active run()
+  const Job* job_ = nullptr;                // of the active run()
 
   // Readers enqueue uploads; the thread of run() enqueues everything else. A thread holds the lock
   // while it uses the upload stream or its track. The lock also guards the members below and the

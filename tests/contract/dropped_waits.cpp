@@ -135,29 +135,29 @@ bool arrives(device::Device& device, test::Plan& plan) {
                              .batches = 2,
                              .arrivals = true});
   std::uint64_t round = 0;
-  pipeline::UploadRing::Work work;
-  work.batches = batches;
-  work.pieces = batches * pieces_a_batch;
-  work.piece = [](std::uint64_t number) {
+  pipeline::UploadRing::Job job;
+  job.batches = batches;
+  job.pieces = batches * pieces_a_batch;
+  job.piece = [](std::uint64_t number) {
     return pipeline::Piece{number / pieces_a_batch, number % pieces_a_batch * slot_bytes,
                            slot_bytes};
   };
-  work.read = [](std::uint64_t number, std::byte* to) {
+  job.read = [](std::uint64_t number, std::byte* to) {
     auto* values = reinterpret_cast<std::int64_t*>(to);
     for (std::uint64_t i = 0; i < slot; ++i) {
       values[i] = test::RampSource::value(number * slot + i);
     }
     return to;
   };
-  work.on_arrival = [](device::Stream& arrive, std::uint64_t, std::byte* data) {
+  job.on_arrival = [](device::Stream& arrive, std::uint64_t, std::byte* data) {
     arrive.launch(ramp_kernel, {reinterpret_cast<std::int64_t*>(data), batch_elements, 5, 0, true});
   };
-  work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+  job.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
     compute.launch(sum_kernel, {reinterpret_cast<const std::int64_t*>(data), batch_elements,
                                 sums.data() + round * batches + batch});
   };
   plan.arm(true);
-  for (; round < rounds; ++round) ring.run(work);
+  for (; round < rounds; ++round) ring.run(job);
   ring.compute().download(seen.data(), sums.data(), sums.bytes());
   ring.compute().synchronize();
   // One by one: a batch without its arrival makes up for one with two.
@@ -179,10 +179,10 @@ bool overlaps(device::Device& device, test::Plan& plan) {
   const device::Buffer<std::int64_t> sums(device, device::Memory::device, 2 * batches);
   const device::Buffer<std::int64_t> seen(device, device::Memory::pinned, sums.size());
   pipeline::UploadRing ring(device, recorder, {slot_bytes, 3, 2, slot_bytes, 2});
-  pipeline::UploadRing::Work work;
-  work.batches = work.pieces = batches;
-  work.piece = [](std::uint64_t number) { return pipeline::Piece{number, 0, slot_bytes}; };
-  work.read = [](std::uint64_t number, std::byte* to) {
+  pipeline::UploadRing::Job job;
+  job.batches = job.pieces = batches;
+  job.piece = [](std::uint64_t number) { return pipeline::Piece{number, 0, slot_bytes}; };
+  job.read = [](std::uint64_t number, std::byte* to) {
     auto* values = reinterpret_cast<std::int64_t*>(to);
     for (std::uint64_t i = 0; i < slot; ++i) {
       values[i] = test::RampSource::value(number * slot + i);
@@ -193,13 +193,13 @@ bool overlaps(device::Device& device, test::Plan& plan) {
     compute.launch(sum_kernel, {reinterpret_cast<const std::int64_t*>(ring.data(batch)), slot,
                                 sums.data() + to});
   };
-  work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte*) {
+  job.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte*) {
     sum(compute, batch, 2 * batch);
     sum(compute, batch > 0 ? batch - 1 : 0, 2 * batch + 1);
   };
-  work.last_use = [](std::uint64_t batch) { return std::min(batch + 1, batches - 1); };
+  job.last_use = [](std::uint64_t batch) { return std::min(batch + 1, batches - 1); };
   plan.arm(true);
-  ring.run(work);
+  ring.run(job);
   ring.compute().download(seen.data(), sums.data(), sums.bytes());
   ring.compute().synchronize();
   plan.arm(false);

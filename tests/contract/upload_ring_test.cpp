@@ -73,20 +73,20 @@ std::vector<RingSizes> all_sizes() {
           {0, 0, 0, batch_bytes, 2}};
 }
 
-/// The layout's work on all that stands in `source`, batch behind batch; on_batch is left to say.
-UploadRing::Work work_on(const Layout& layout, const Buffer<std::byte>& source) {
-  UploadRing::Work work;
-  work.batches = layout.batches;
-  work.pieces = layout.pieces.size();
-  work.piece = [&](std::uint64_t number) { return layout.pieces[number]; };
-  work.read = [&](std::uint64_t number, std::byte* slot) -> const std::byte* {
+/// A job that uploads all of `source`, batch by batch. The caller sets on_batch.
+UploadRing::Job job_on(const Layout& layout, const Buffer<std::byte>& source) {
+  UploadRing::Job job;
+  job.batches = layout.batches;
+  job.pieces = layout.pieces.size();
+  job.piece = [&](std::uint64_t number) { return layout.pieces[number]; };
+  job.read = [&](std::uint64_t number, std::byte* slot) -> const std::byte* {
     const Piece& piece = layout.pieces[number];
     const std::byte* const from = source.data() + piece.batch * batch_bytes + piece.offset;
     if (slot == nullptr) return from;
     std::memcpy(slot, from, piece.bytes);
     return slot;
   };
-  return work;
+  return job;
 }
 
 Buffer<std::byte> source_for(device::Device& device, std::uint64_t batches) {
@@ -130,12 +130,12 @@ TEST(UploadRing, BringsEveryPieceToItsPlace) {
       for (int round = 0; round < 3; ++round) {
         std::fill_n(seen.data(), seen.size(), std::byte{0});
         std::uint64_t next = 0;
-        auto work = work_on(layout, source);
-        work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+        auto job = job_on(layout, source);
+        job.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
           EXPECT_EQ(batch, next++) << what;
           compute.download(seen.data() + batch * batch_bytes, data, batch_bytes);
         };
-        ring.run(work);
+        ring.run(job);
         ring.compute().synchronize();
         EXPECT_EQ(next, layout.batches) << what;
         expect_all_there(layout, source, seen, what);
@@ -167,17 +167,17 @@ TEST(UploadRing, ArrivalsSeeWholeBatchesAndKernelsTheirWrites) {
       for (int round = 0; round < 3; ++round) {
         std::fill_n(seen.data(), seen.size(), std::byte{0});
         std::vector<std::string> order, wanted;
-        auto work = work_on(layout, source);
-        work.on_arrival = [&](device::Stream& arrive, std::uint64_t batch, std::byte* data) {
+        auto job = job_on(layout, source);
+        job.on_arrival = [&](device::Stream& arrive, std::uint64_t batch, std::byte* data) {
           order.push_back("arrival " + std::to_string(batch));
           EXPECT_NE(&arrive, &ring.compute());
           arrive.launch(memory::copy_kernel(), {data, data + half, half});
         };
-        work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+        job.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
           order.push_back("kernels " + std::to_string(batch));
           compute.download(seen.data() + batch * batch_bytes, data + half, half);
         };
-        ring.run(work);
+        ring.run(job);
         ring.compute().synchronize();
         for (std::uint64_t batch = 0; batch < layout.batches; ++batch) {
           wanted.push_back("arrival " + std::to_string(batch));
@@ -209,19 +209,19 @@ TEST(UploadRing, ABatchStaysUntilItsLastUse) {
         UploadRing ring(*device, recorder, sizes);
         for (int round = 0; round < 3; ++round) {
           std::fill_n(seen.data(), seen.size(), std::byte{0});
-          auto work = work_on(layout, source);
-          if (arrivals) work.on_arrival = [](device::Stream&, std::uint64_t, std::byte*) {};
-          work.last_use = [&](std::uint64_t batch) {
+          auto job = job_on(layout, source);
+          if (arrivals) job.on_arrival = [](device::Stream&, std::uint64_t, std::byte*) {};
+          job.last_use = [&](std::uint64_t batch) {
             const std::uint64_t last = batch / sizes.batches * sizes.batches + sizes.batches - 1;
             return std::min(last, layout.batches - 1);
           };
-          work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte*) {
-            if (work.last_use(batch) != batch) return;
+          job.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte*) {
+            if (job.last_use(batch) != batch) return;
             for (std::uint64_t one = batch / sizes.batches * sizes.batches; one <= batch; ++one) {
               compute.download(seen.data() + one * batch_bytes, ring.data(one), batch_bytes);
             }
           };
-          ring.run(work);
+          ring.run(job);
           ring.compute().synchronize();
           expect_all_there(layout, source, seen, what);
         }
@@ -243,17 +243,17 @@ TEST(UploadRing, ComputesWhileItWaits) {
     UploadRing ring(*device, recorder, sizes);
     std::array<std::atomic<int>, 6> times{};
     std::uint64_t there = 0;
-    auto work = work_on(layout, source);
-    work.read = [&, read = work.read](std::uint64_t number, std::byte* slot) {
+    auto job = job_on(layout, source);
+    job.read = [&, read = job.read](std::uint64_t number, std::byte* slot) {
       const std::uint64_t batch = layout.pieces[number].batch;
       while (batch > 0 && times[batch - 1] < 2) std::this_thread::yield();
       return read(number, slot);
     };
-    work.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
+    job.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
       there = batch + 1;
     };
-    work.last_use = [&](std::uint64_t batch) { return std::min(batch + 1, layout.batches - 1); };
-    work.meanwhile = [&] {
+    job.last_use = [&](std::uint64_t batch) { return std::min(batch + 1, layout.batches - 1); };
+    job.meanwhile = [&] {
       if (there == 0 || times[there - 1] == 2) return false;
       const std::uint64_t batch = there - 1;
       ring.run_kernels(batch, ring.data(batch), batch_bytes,
@@ -264,7 +264,7 @@ TEST(UploadRing, ComputesWhileItWaits) {
       ++times[batch];
       return true;
     };
-    ring.run(work);
+    ring.run(job);
     ring.compute().synchronize();
     for (std::uint64_t batch = 0; batch + 1 < layout.batches; ++batch) {
       const std::byte* const wanted = source.data() + batch * batch_bytes;
@@ -303,26 +303,26 @@ TEST(UploadRing, ComputesWhileABatchArrives) {
     std::array<std::atomic<int>, 6> times{};
     std::array<int, 6> before_arrival{};
     std::uint64_t there = 0;
-    auto work = work_on(layout, source);
-    work.on_arrival = [&](device::Stream& arrive, std::uint64_t batch, std::byte*) {
+    auto job = job_on(layout, source);
+    job.on_arrival = [&](device::Stream& arrive, std::uint64_t batch, std::byte*) {
       if (batch == 0) return;
       before_arrival[batch - 1] = times[batch - 1];
       const Kernel<GateArgs> kernel{"gate", gate, nullptr};
       arrive.launch(kernel, {&times[batch - 1], before_arrival[batch - 1] + 2});
     };
-    work.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
+    job.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
       if (batch > 0) {
         EXPECT_GE(times[batch - 1], before_arrival[batch - 1] + 2)
             << "batch " << batch << ", readers " << sizes.readers;
       }
       there = batch + 1;
     };
-    work.last_use = [&](std::uint64_t batch) { return std::min(batch + 1, layout.batches - 1); };
-    work.meanwhile = [&] {
+    job.last_use = [&](std::uint64_t batch) { return std::min(batch + 1, layout.batches - 1); };
+    job.meanwhile = [&] {
       if (there > 0) ++times[there - 1];
       return there > 0;
     };
-    ring.run(work);
+    ring.run(job);
     ring.compute().synchronize();
   }
 }
@@ -341,9 +341,9 @@ TEST(UploadRing, RejectsALastUseThatIsTooLate) {
     for (const auto& last_use : wrong) {
       measure::Recorder recorder;
       UploadRing ring(*device, recorder, sizes);
-      auto work = work_on(layout, source);
-      work.last_use = last_use;
-      EXPECT_THROW(ring.run(work), ContractError) << sizes.readers;
+      auto job = job_on(layout, source);
+      job.last_use = last_use;
+      EXPECT_THROW(ring.run(job), ContractError) << sizes.readers;
     }
   }
 }
@@ -358,15 +358,15 @@ TEST(UploadRing, AReaderHasAllOfItsSlot) {
     measure::Recorder recorder;
     const Buffer<std::byte> seen(*device, Memory::pinned, source.size());
     UploadRing ring(*device, recorder, sizes);
-    auto work = work_on(layout, source);
-    work.read = [&, read = work.read](std::uint64_t piece, std::byte* slot) {
+    auto job = job_on(layout, source);
+    job.read = [&, read = job.read](std::uint64_t piece, std::byte* slot) {
       std::fill_n(slot, slot_bytes, std::byte{0xee});
       return read(piece, slot);
     };
-    work.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
+    job.on_batch = [&](device::Stream& compute, std::uint64_t batch, const std::byte* data) {
       compute.download(seen.data() + batch * batch_bytes, data, batch_bytes);
     };
-    ring.run(work);
+    ring.run(job);
     ring.compute().synchronize();
     EXPECT_TRUE(std::equal(seen.data(), seen.data() + seen.size(), source.data()));
   }
@@ -389,20 +389,20 @@ TEST(UploadRing, AnErrorAnywhereEndsTheRun) {
         };
         measure::Recorder recorder;
         UploadRing ring(*device, recorder, sizes);
-        auto work = work_on(layout, source);
-        work.read = [&, read = work.read](std::uint64_t piece, std::byte* slot) {
+        auto job = job_on(layout, source);
+        job.read = [&, read = job.read](std::uint64_t piece, std::byte* slot) {
           fails("read", layout.pieces[piece].batch);
           return read(piece, slot);
         };
         std::uint64_t computed = 0;
-        work.on_arrival = [&](device::Stream&, std::uint64_t batch, std::byte*) {
+        job.on_arrival = [&](device::Stream&, std::uint64_t batch, std::byte*) {
           fails("arrival", batch);
         };
-        work.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
+        job.on_batch = [&](device::Stream&, std::uint64_t batch, const std::byte*) {
           fails("batch", batch);
           ++computed;
         };
-        EXPECT_THROW(ring.run(work), Failed) << where << " " << at << " " << sizes.readers;
+        EXPECT_THROW(ring.run(job), Failed) << where << " " << at << " " << sizes.readers;
         EXPECT_LE(computed, at) << where;
       }
     }
@@ -421,17 +421,17 @@ TEST(UploadRing, RejectsImpossiblePieces) {
     for (const unsigned readers : {0U, 1U}) {
       measure::Recorder recorder;
       UploadRing ring(*device, recorder, {slot_bytes, readers, readers, batch_bytes, 2});
-      auto work = work_on(layout, source);
-      EXPECT_THROW(ring.run(work), ContractError) << pieces.size() << " pieces, " << readers;
+      auto job = job_on(layout, source);
+      EXPECT_THROW(ring.run(job), ContractError) << pieces.size() << " pieces, " << readers;
     }
   }
   measure::Recorder recorder;
   UploadRing ring(*device, recorder, {8, 1, 1, batch_bytes, 2});
   const Layout larger_than_a_slot{"", 1, {{0, 0, 9}}};
-  EXPECT_THROW(ring.run(work_on(larger_than_a_slot, source)), ContractError);
-  auto work = work_on({"", 1, {}}, source);
-  work.on_arrival = [](device::Stream&, std::uint64_t, std::byte*) {};
-  EXPECT_THROW(ring.run(work), ContractError) << "arrivals that were not asked for";
+  EXPECT_THROW(ring.run(job_on(larger_than_a_slot, source)), ContractError);
+  auto job = job_on({"", 1, {}}, source);
+  job.on_arrival = [](device::Stream&, std::uint64_t, std::byte*) {};
+  EXPECT_THROW(ring.run(job), ContractError) << "arrivals that were not asked for";
 }
 
 }  // namespace

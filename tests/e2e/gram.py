@@ -370,16 +370,16 @@ def test_same_bits_for_any_memory():
 
 
 def test_the_memory_that_is_named_is_enough():
-    def check(rows, columns, *more):
+    def check(workload, rows, columns, *more):
         sizes = ["--gram.rows", rows, "--gram.columns", columns, *more]
-        least = min_memory("gram", sizes, 2, ON_HOST)
+        least = min_memory(workload, sizes, 2, ON_HOST)
         cap = ["--pipeline.gpu-memory", f"{least}B", "--output.store", "false"]
-        product("gram", new_folder() / "c.h5", *sizes, *cap, ranks=2, env=ON_HOST)
-        refused = run("run", "gram", *sizes, "--pipeline.gpu-memory", f"{least - 1}B", "-o",
+        product(workload, new_folder() / "c.h5", *sizes, *cap, ranks=2, env=ON_HOST)
+        refused = run("run", workload, *sizes, "--pipeline.gpu-memory", f"{least - 1}B", "-o",
                       new_folder() / "c.h5", ranks=2, env=ON_HOST)
         expect_complaint(refused, 2, [f"--pipeline.gpu-memory {least}B"])
-    each([(50, 900), (9000, 40, "--gram.center", "true"), (40, 1000, "--gram.scale", "true"),
-          (9000, 40, "--gram.of", "rows", "--gram.divisor", "n")], check)
+    each([("gram", 50, 900), ("covariance", 9000, 40), ("gram", 40, 1000, "--gram.scale", "true"),
+          ("gram", 9000, 40, "--gram.of", "rows", "--gram.divisor", "n")], check)
 
 
 # ---------------------------------------------------------------- bad input

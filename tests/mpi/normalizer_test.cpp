@@ -71,7 +71,8 @@ struct Normalizing : testing::Test {
   const Options options_ = test::host_options(2);
   Log log_;
   runtime::Runtime runtime_{session(), options_, log_};
-  const pipeline::Ring staging_ = pipeline::staging_ring(runtime_.options, runtime_.resources);
+  const pipeline::StagingSizes staging_ =
+      pipeline::staging_sizes(runtime_.options, runtime_.resources);
 
   Operands operands_of(const FunctionSource::Function& function, gemm::Precision precision,
                        bool variables_are_rows) const {

@@ -111,12 +111,11 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
                 .b = uploaded_operand(operands_, gemm::Side::b, Backend::host),
                 .stores_c = symmetric,
                 .symmetric = symmetric,
-                .decomposition = decomposition,
-                .box = box,
-                .ranks = static_cast<std::uint64_t>(session().size()),
-                .device_memory = std::uint64_t{1} << 30,
-                .backend = Backend::host,
-                .tile = tile_of(sizes, GetParam())};
+                .tile = tile_of(sizes, GetParam()),
+                .requested = {decomposition, box},
+                .ranks = {.count = static_cast<std::uint64_t>(session().size()),
+                          .device_memory = std::uint64_t{1} << 30,
+                          .backend = Backend::host}};
     plan_ = plan_of(session().rank());
     library_ = gemm::make_multiply_plan(GetParam(), problem_.tile, Backend::host);
     to_.reset();
@@ -126,7 +125,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
       to_.emplace(file, 0, gemm::accumulator_type(GetParam()), sizes.n);
     }
     product_.emplace(runtime_, operands_, plan_, *library_,
-                     pipeline::staging_ring(runtime_.options, runtime_.resources),
+                     pipeline::staging_sizes(runtime_.options, runtime_.resources),
                      to_ ? &*to_ : nullptr, journal);
     if (scale) product_->normalize({.shift = {}, .scale = scales()});
     last_with_tiles_ =

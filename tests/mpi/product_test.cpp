@@ -101,7 +101,7 @@ struct Prepared {
   std::atomic<std::uint64_t> products = 0;  ///< launches
   Log log;
   runtime::Runtime runtime{session(), options, log};
-  pipeline::Ring staging = pipeline::staging_ring(options, runtime.resources);
+  pipeline::StagingSizes staging = pipeline::staging_sizes(options, runtime.resources);
   unsigned streams;  ///< that tiles take turns on: a GPU's plan has two
   Operands operands;
   Plan plan;
@@ -429,8 +429,8 @@ Counted counted(std::uint64_t m, std::uint64_t n, std::uint64_t k, double second
   operands.m = m;
   operands.n = n;
   operands.k = k;
-  const measure::Ceiling ceiling =
-      panel_read(runtime, operands, pipeline::staging_ring(options, runtime.resources), 0, seconds);
+  const measure::Ceiling ceiling = panel_read(
+      runtime, operands, pipeline::staging_sizes(options, runtime.resources), 0, seconds);
   EXPECT_GT(ceiling.min, 0);
   // Readers end with the pieces that they have begun.
   EXPECT_LE(ceiling.min * seconds * 1e9, 1.001 * static_cast<double>(a + b));

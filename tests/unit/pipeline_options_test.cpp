@@ -64,13 +64,13 @@ TEST(Plan, RingsOfAProductStayInTheCacheThatRanksShare) {
   runtime::Resources shared = machine();
   for (const auto& [ranks, up, down] : {std::tuple{1, 4, 4}, {2, 2, 4}, {4, 1, 2}, {8, 1, 2}}) {
     shared.ranks_on_host = static_cast<std::uint64_t>(ranks);
-    const Ring ring = staging_ring(options_of({}), shared, Reading::computing);
-    EXPECT_EQ(ring.readers, 14U);
-    EXPECT_EQ(ring.slots, 28U);
-    EXPECT_EQ(ring.slot_bytes, static_cast<std::uint64_t>(up) * MiB) << ranks;
-    EXPECT_EQ(ring.drain_slot_bytes, static_cast<std::uint64_t>(down) * MiB) << ranks;
+    const StagingSizes given = staging_sizes(options_of({}), shared, Reading::computing);
+    EXPECT_EQ(given.readers, 14U);
+    EXPECT_EQ(given.slots, 28U);
+    EXPECT_EQ(given.slot_bytes, static_cast<std::uint64_t>(up) * MiB) << ranks;
+    EXPECT_EQ(given.drain_slot_bytes, static_cast<std::uint64_t>(down) * MiB) << ranks;
   }
-  const Ring asked = staging_ring(options_of({"--pipeline.slot", "512KiB"}), shared);
+  const StagingSizes asked = staging_sizes(options_of({"--pipeline.slot", "512KiB"}), shared);
   EXPECT_EQ(asked.slot_bytes, MiB / 2);
   EXPECT_EQ(asked.drain_slot_bytes, MiB / 2);
 }
@@ -79,12 +79,12 @@ TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
   runtime::Resources granted = machine();
   for (const auto& [cpus, readers] : {std::pair{1U, 1U}, {4, 4}, {8, 7}, {17, 15}, {64, 16}}) {
     granted.threads = cpus;
-    EXPECT_EQ(staging_ring(options_of({}), granted, Reading::computing).readers, readers) << cpus;
+    EXPECT_EQ(staging_sizes(options_of({}), granted, Reading::computing).readers, readers) << cpus;
   }
   granted.threads = 64;
-  EXPECT_EQ(staging_ring(options_of({}), granted, Reading::decoding).readers, 56U);
+  EXPECT_EQ(staging_sizes(options_of({}), granted, Reading::decoding).readers, 56U);
   granted.threads = 0;  // not known
-  EXPECT_EQ(staging_ring(options_of({}), granted, Reading::computing).readers, 1U);
+  EXPECT_EQ(staging_sizes(options_of({}), granted, Reading::computing).readers, 1U);
 }
 
 TEST(Plan, ReadersThatDecodeHaveTheirCpusAndMemory) {

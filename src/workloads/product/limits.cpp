@@ -169,7 +169,7 @@ bool is_similar(const std::string& words, const gemm::Tile& tile) {
 }
 
 Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
-                      const pipeline::Ring& staging, std::uint64_t device_limit) {
+                      const pipeline::StagingSizes& staging, std::uint64_t device_limit) {
   const auto span = runtime.recorder.phase("ceilings", measure::Kind::useful);
   const launch::Session& session = runtime.session;
   device::Device& device = *runtime.device;

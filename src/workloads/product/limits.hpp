@@ -30,7 +30,7 @@ struct Limits {
 /// `device_limit`: bytes of device memory that this rank may use. Collective; throws AgreedError
 /// when a matrix cannot be read.
 Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
-                      const pipeline::Ring& staging, std::uint64_t device_limit);
+                      const pipeline::StagingSizes& staging, std::uint64_t device_limit);
 
 /// The rates for a plan, from an earlier result, else `measured`, else (null) assumed.
 Rates rates_of(measure::Machine& machine, const Operands& operands, const Options& options,

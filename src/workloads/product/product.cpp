@@ -144,17 +144,17 @@ class ProductTask : public Task {
 
   bool resumable() const override { return true; }
 
-  workloads::Prediction predict(measure::Machine& machine) const override {
+  Prediction predict(measure::Machine& machine) const override {
     const Rates rates = rates_of(machine, operands_, options_);
     const std::uint64_t limit =
         pipeline::device_limit(options_, {.device_memory = machine.device_memory(options_)});
     const Problem problem =
         problem_of(operands_, options_, machine.ranks(), limit, machine.backend());
     const Plan plan = make_plan(problem, rates, 0);
-    workloads::Prediction prediction{.answer = answer(plan),
-                                     .plan = describe(plan),
-                                     .warnings = warnings_of(operands_, plan),
-                                     .seconds = plan.prediction.seconds};
+    Prediction prediction{.answer = answer(plan),
+                          .plan = describe(plan),
+                          .warnings = warnings_of(operands_, plan),
+                          .seconds = plan.prediction.seconds};
     const io::Fingerprint print = fingerprint(operands_, options_, name_, plan);
     prediction.checkpoints = {
         .unit = "super-tile",

@@ -52,7 +52,7 @@ std::string of_all(const Operands& operands, const Of& of) {
 }
 
 /// The values of the options that the run used, except for those in RankRecord.
-void resolve(const Operands& operands, const Plan& plan, const pipeline::Ring& staging,
+void resolve(const Operands& operands, const Plan& plan, const pipeline::StagingSizes& staging,
              Outcome& outcome) {
   outcome.resolved = {
       {"product.precision", std::string(name_of(operands.precision))},
@@ -239,7 +239,7 @@ Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mi
 }
 
 void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-              const Plan& plan, const pipeline::Ring& staging, Limits&& limits, bool stored,
+              const Plan& plan, const pipeline::StagingSizes& staging, Limits&& limits, bool stored,
               const RankRecord& ran, const Agreed& agreed, Outcome& outcome) {
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();

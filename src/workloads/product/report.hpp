@@ -49,7 +49,7 @@ struct RankRecord {
 /// Fills `outcome`, except for its samples, and prints warnings on rank 0. `stored`: whether C is
 /// stored. Collective.
 void conclude(const runtime::Runtime& runtime, const Operands& operands, const std::string& name,
-              const Plan& plan, const pipeline::Ring& staging, Limits&& limits, bool stored,
+              const Plan& plan, const pipeline::StagingSizes& staging, Limits&& limits, bool stored,
               const RankRecord& ran, const Agreed& agreed, Outcome& outcome);
 
 }  // namespace shardstream::workloads::product

@@ -48,31 +48,32 @@ void prepare(const Operands& operands, const Plan& plan) {
   operands.b->prepare({0, operands.b->rows()});
 }
 
-/// The ring, with smaller slots if the product is small: the first upload waits for the first
+/// Staging with smaller slots if the product is small: the first upload waits for the first
 /// pieces, which are all read at once, and the end of the product waits for the last pieces to be
 /// written.
-pipeline::Ring fitted(pipeline::Ring ring, const Options& options, const Problem& problem) {
-  if (!options.is_auto("pipeline.slot")) return ring;
+pipeline::StagingSizes fitted(pipeline::StagingSizes staging, const Options& options,
+                              const Problem& problem) {
+  if (!options.is_auto("pipeline.slot")) return staging;
   constexpr std::uint64_t smallest = std::uint64_t{1} << 20, pieces_a_reader = 8;
-  const std::uint64_t pieces = pieces_a_reader * ring.readers * problem.ranks.count;
+  const std::uint64_t pieces = pieces_a_reader * staging.readers * problem.ranks.count;
   const auto slot = [&](std::uint64_t bytes, std::uint64_t longest) {
     return std::min(longest, std::max(smallest, std::bit_floor(bytes / pieces)));
   };
   const std::uint64_t a = saturating_product(problem.m, problem.a.element_bytes);
   const std::uint64_t b = saturating_product(problem.n, problem.b.element_bytes);
   const std::uint64_t column = problem.symmetric ? b : std::max(a, a + b);
-  ring.slot_bytes = slot(saturating_product(column, problem.k), ring.slot_bytes);
-  ring.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
-                                                  gemm::accumulator_bytes(problem.precision)),
-                               ring.drain_slot_bytes);
-  return ring;
+  staging.slot_bytes = slot(saturating_product(column, problem.k), staging.slot_bytes);
+  staging.drain_slot_bytes = slot(saturating_product(saturating_product(problem.m, problem.n),
+                                                     gemm::accumulator_bytes(problem.precision)),
+                                  staging.drain_slot_bytes);
+  return staging;
 }
 
-/// What a run has decided before it begins.
+/// The decisions of a run before it begins.
 struct Prepared {
   Limits limits;
   Plan plan;
-  pipeline::Ring staging;
+  pipeline::StagingSizes staging;
   std::unique_ptr<gemm::MultiplyPlan> multiply_plan;
 };
 
@@ -91,11 +92,11 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
                          min_limit, backend);
     (void)make_plan(problem, {1, 1, 1, 1}, rank);
   });
-  const pipeline::Ring ring =
-      pipeline::staging_ring(runtime.options, runtime.resources, pipeline::Reading::computing);
-  Prepared prepared{.limits = measure_limits(runtime, operands, problem.tile, ring, limit),
+  const pipeline::StagingSizes staging =
+      pipeline::staging_sizes(runtime.options, runtime.resources, pipeline::Reading::computing);
+  Prepared prepared{.limits = measure_limits(runtime, operands, problem.tile, staging, limit),
                     .plan = {},
-                    .staging = fitted(ring, runtime.options, problem),
+                    .staging = fitted(staging, runtime.options, problem),
                     .multiply_plan = nullptr};
   const Rates rates = planning_rates(runtime, operands, prepared.limits);
   session.collectively([&] {

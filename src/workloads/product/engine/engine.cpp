@@ -29,7 +29,7 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Pla
 
 /// Bytes of host memory for tiles and for decoding, without the panels.
 std::uint64_t other_host_bytes(const Operands& operands, const Plan& plan,
-                               const pipeline::Ring& staging) {
+                               const pipeline::StagingSizes& staging) {
   std::uint64_t bytes = TileDrain::host_bytes(operands, plan, staging);
   for (const auto* const matrix : {&operands.a, &operands.b, &operands.c}) {
     if (!*matrix) continue;
@@ -41,7 +41,7 @@ std::uint64_t other_host_bytes(const Operands& operands, const Plan& plan,
 }  // namespace
 
 Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
-               const gemm::MultiplyPlan& library, const pipeline::Ring& staging,
+               const gemm::MultiplyPlan& library, const pipeline::StagingSizes& staging,
                const io::RangeWriter* to, io::Journal* journal)
     : runtime_(runtime),
       operands_(operands),
@@ -55,7 +55,8 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       panels_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
       variables_(*runtime.device, operands, plan_),
       tiles_(runtime, operands, plan_, staging, to, journal),
-      ring_(*runtime.device, runtime.recorder, panels_.ring_sizes(), &runtime.session.heartbeat()),
+      ring_(*runtime.device, runtime.recorder, panels_.uploads().ring_sizes(),
+            &runtime.session.heartbeat()),
       streams_(*runtime.device, plan_.problem.ranks.streams) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile extent = plan_.super_tile(number);
@@ -104,19 +105,19 @@ void Engine::run() {
   tiles_.begin(stream, products);
   variables_.begin(stream, final_);
   panels_.begin(stream);
-  ring_.run(
-      {.batches = plan_.batches(),
-       .pieces = panels_.pieces(),
-       .piece = [this](std::uint64_t number) { return panels_.piece(number); },
-       .reading = panels_.reading(),
-       .read = [this](std::uint64_t number, std::byte* slot) { return panels_.read(number, slot); },
-       .arrival = panels_.arrival(),
-       .on_arrival = [this](device::Stream& arrive, std::uint64_t number,
-                            std::byte* data) { panels_.arrive(arrive, number, data); },
-       .on_batch = [&](device::Stream& on, std::uint64_t number,
-                       const std::byte*) { compute(on, number); },
-       .last_use = [this](std::uint64_t batch) { return last_use(batch); },
-       .meanwhile = [this] { return multiply_meanwhile(); }});
+  ring_.run({.batches = plan_.batches(),
+             .pieces = panels_.uploads().pieces(),
+             .piece = [this](std::uint64_t number) { return panels_.uploads().piece(number); },
+             .reading = panels_.uploads().reading(),
+             .read = [this](std::uint64_t number,
+                            std::byte* slot) { return panels_.uploads().read(number, slot); },
+             .arrival = panels_.arrival(),
+             .on_arrival = [this](device::Stream& arrive, std::uint64_t number,
+                                  std::byte* data) { panels_.arrive(arrive, number, data); },
+             .on_batch = [&](device::Stream& on, std::uint64_t number,
+                             const std::byte*) { compute(on, number); },
+             .last_use = [this](std::uint64_t batch) { return last_use(batch); },
+             .meanwhile = [this] { return multiply_meanwhile(); }});
   tiles_.finish();
   panels_.wait(stream);
   if (layers_) layers_->wait(ring_.arrivals());

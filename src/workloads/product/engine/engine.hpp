@@ -29,11 +29,11 @@ class Engine {
   /// `journal`, unless these are null. Throws UsageError if the host's memory is too small for
   /// staging and, with pipeline.mode pageable, for this rank's operands.
   Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
-         const gemm::MultiplyPlan& library, const pipeline::Ring& staging,
+         const gemm::MultiplyPlan& library, const pipeline::StagingSizes& staging,
          const io::RangeWriter* to, io::Journal* journal);
 
   /// Loads A and B as pipeline.mode requests, before timing begins.
-  void load() { panels_.load(); }
+  void load() { panels_.uploads().load(); }
   /// For centred or scaled operands. Between runs.
   void normalize(const Normalization& normalization);
   /// Of the last repetition.
@@ -45,9 +45,9 @@ class Engine {
   std::uint64_t checksum() const { return tiles_.checksum(); }
 
   /// Bytes of a staging slot: as requested, or large enough for the rows that are read at once.
-  std::size_t slot_bytes() const { return panels_.ring_sizes().slot_bytes; }
+  std::size_t slot_bytes() const { return panels_.uploads().ring_sizes().slot_bytes; }
   /// Bytes that this rank uploads in one repetition.
-  std::uint64_t uploaded() const { return panels_.uploaded(); }
+  std::uint64_t uploaded() const { return panels_.uploads().uploaded(); }
 
  private:
   struct PlacedSuperTile {

@@ -68,7 +68,8 @@ bool readers_round(const Operands& operands, gemm::Side side, Backend backend) {
 }
 
 measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
-                            const pipeline::Ring& staging, std::uint64_t sample, double seconds) {
+                            const pipeline::StagingSizes& staging, std::uint64_t sample,
+                            double seconds) {
   const Backend backend = runtime.resources.backend;
   const bool held = pipeline::mode(runtime.options) == pipeline::Mode::pageable;
   const Pieces a(operands, gemm::Side::a, backend, held, staging.slot_bytes);

@@ -72,6 +72,7 @@ bool readers_round(const Operands& operands, gemm::Side side, Backend backend);
 /// bytes of ordinary memory, for about `seconds`, starting over at the end. Collective; throws
 /// AgreedError if a matrix cannot be read.
 measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
-                            const pipeline::Ring& staging, std::uint64_t sample, double seconds);
+                            const pipeline::StagingSizes& staging, std::uint64_t sample,
+                            double seconds);
 
 }  // namespace shardstream::workloads::product

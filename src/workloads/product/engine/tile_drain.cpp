@@ -20,7 +20,7 @@ std::size_t row_bytes_of(const Plan& plan) {
 }
 
 /// Bytes of a slot of the drain: as requested, but at least eight rows of a tile.
-std::size_t slot_bytes_of(const Plan& plan, const pipeline::Ring& staging) {
+std::size_t slot_bytes_of(const Plan& plan, const pipeline::StagingSizes& staging) {
   if (plan.idle) return 0;
   return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
 }
@@ -43,7 +43,7 @@ void Verdict::add(const FinishedTile& tile) {
 }
 
 std::uint64_t TileDrain::host_bytes(const Operands& operands, const Plan& plan,
-                                    const pipeline::Ring& staging) {
+                                    const pipeline::StagingSizes& staging) {
   const gemm::Tile& tile = plan.problem.tile;
   const ElementType type = gemm::accumulator_type(operands.precision);
   std::uint64_t of_c = 0;
@@ -55,7 +55,8 @@ std::uint64_t TileDrain::host_bytes(const Operands& operands, const Plan& plan,
 }
 
 TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
-                     const pipeline::Ring& staging, const io::RangeWriter* to, io::Journal* journal)
+                     const pipeline::StagingSizes& staging, const io::RangeWriter* to,
+                     io::Journal* journal)
     : runtime_(runtime),
       operands_(operands),
       plan_(plan),

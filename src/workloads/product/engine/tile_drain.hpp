@@ -48,11 +48,11 @@ class TileDrain {
  public:
   /// Bytes of host memory: the drain's slots, and a tile of C0 as it is stored and as it is added.
   static std::uint64_t host_bytes(const Operands& operands, const Plan& plan,
-                                  const pipeline::Ring& staging);
+                                  const pipeline::StagingSizes& staging);
 
   /// C's elements are written to `to`, and finished tiles to `journal`, unless these are null.
   TileDrain(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
-            const pipeline::Ring& staging, const io::RangeWriter* to, io::Journal* journal);
+            const pipeline::StagingSizes& staging, const io::RangeWriter* to, io::Journal* journal);
 
   /// The memory of a tile until the tile has left.
   class Station {

@@ -34,7 +34,7 @@ struct Candidate {
   Cut cut;
   Extents extents;
   std::uint64_t ring, window;
-  Prediction prediction;
+  TimePrediction prediction;
   std::uint64_t uploads;
 
   double seconds() const { return prediction.seconds; }

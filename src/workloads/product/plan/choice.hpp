@@ -17,7 +17,7 @@ struct Choice {
   Cut cut;
   Extents extents;
   std::uint64_t ring = 1, window = 1;
-  Prediction prediction;
+  TimePrediction prediction;
 };
 
 /// All alternatives, and the chosen one with the reason in a sentence.

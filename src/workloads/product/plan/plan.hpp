@@ -309,7 +309,7 @@ struct Traffic {
 };
 
 /// Seconds, predicted for the slowest rank in every super-tile. The same on every rank.
-struct Prediction {
+struct TimePrediction {
   double compute_seconds = 0, upload_seconds = 0, gather_seconds = 0, drain_seconds = 0;
   double exchange_seconds = 0;
   double seconds = 0;  ///< of the whole product; some of the above overlap
@@ -324,7 +324,7 @@ struct Plan : Layout, RankPart, Schedule {
   Buffers buffers;                 ///< none on idle ranks
   std::uint64_t device_bytes = 0;  ///< all buffers and the caller's other_bytes
   Traffic traffic;
-  Prediction prediction;
+  TimePrediction prediction;
 
   /// Batches of this rank.
   std::uint64_t batches() const { return super_tiles() * own_blocks.count; }

@@ -145,12 +145,12 @@ class Timeline {
 
 }  // namespace
 
-Prediction predict(const Shape& shape, const Rates& rates, const std::vector<Pass>& passes,
-                   std::uint64_t ring, std::uint64_t window) {
+TimePrediction predict(const Shape& shape, const Rates& rates, const std::vector<Pass>& passes,
+                       std::uint64_t ring, std::uint64_t window) {
   std::uint64_t super_tiles = 0;
   for (const Pass& pass : passes) super_tiles += pass.count;
   const Timeline timeline(shape, super_tiles, ring, window);
-  Prediction prediction;
+  TimePrediction prediction;
   std::vector<Effort> efforts;
   for (const Pass& pass : passes) {
     const Effort effort = effort_of(shape, rates, pass);
@@ -183,7 +183,7 @@ std::uint64_t max_window(const Shape& shape, std::uint64_t ring) {
   return std::min(shape.blocks / shape.segments, ring);  // of the shortest segment
 }
 
-std::string_view Prediction::bound_by() const {
+std::string_view TimePrediction::bound_by() const {
   const double longest =
       std::max({compute_seconds, upload_seconds, gather_seconds, exchange_seconds, drain_seconds});
   if (compute_seconds == longest) return "computing";

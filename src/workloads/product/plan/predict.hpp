@@ -9,8 +9,8 @@
 namespace shardstream::workloads::product {
 
 /// The time from the first super-tile to the last, whose passes are `passes`.
-Prediction predict(const Shape& shape, const Rates& rates, const std::vector<Pass>& passes,
-                   std::uint64_t ring, std::uint64_t window);
+TimePrediction predict(const Shape& shape, const Rates& rates, const std::vector<Pass>& passes,
+                       std::uint64_t ring, std::uint64_t window);
 
 /// The largest window that a ring allows: batches of one segment of K. With split-k it is the last
 /// batch alone, because tiles leave only after their sums have been exchanged.

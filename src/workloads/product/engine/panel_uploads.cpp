@@ -1,0 +1,252 @@
+#include "workloads/product/engine/panel_uploads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "workloads/product/engine/reading.hpp"
+
+namespace shardstream::workloads::product {
+
+gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend backend) {
+  return gemm::panel_work(operands.matrix(side).type(), operands.precision, backend,
+                          operands.transposed(side), operands.normalizes());
+}
+
+UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend) {
+  const gemm::PanelWork work = panel_work(operands, side, backend);
+  const bool as_stored = work == gemm::PanelWork::canonicalize;
+  return {as_stored ? size_of(operands.matrix(side).type())
+                    : gemm::panel_element_bytes(operands.precision, backend),
+          work != gemm::PanelWork::none};
+}
+
+PitchedRows pitched_rows(std::uint64_t rows, std::size_t row_bytes, std::size_t pitch) {
+  if (pitch == row_bytes) return {1, rows * row_bytes, rows * row_bytes};
+  return {rows, row_bytes, pitch};
+}
+
+PanelUploads::PanelUploads(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
+                           const pipeline::StagingSizes& staging)
+    : runtime_(runtime),
+      operands_(operands),
+      plan_(plan),
+      staging_(staging),
+      backend_(runtime.resources.backend),
+      element_(gemm::panel_element_bytes(operands.precision, backend_)),
+      checksums_(plan.batches()) {
+  compute_sizes();
+}
+
+/// Computes the sizes of the ring, and the tables that pieces are found with.
+void PanelUploads::compute_sizes() {
+  first_piece_ = {0};
+  sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
+            .slots = staging_.slots,
+            .readers = staging_.readers,
+            .batches = plan_.ring,
+            .arrivals = true};
+  for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
+    const SuperTile tiles = plan_.super_tile(number);
+    extents_.push_back({tiles, plan_.a_part(tiles), plan_.a_from_b(tiles)});
+  }
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const BatchUpload one = upload(batch);
+    for (const Rectangle* each : {&one.a, &one.b}) {
+      const std::size_t min = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
+      sizes_.slot_bytes = std::max(sizes_.slot_bytes, min);
+    }
+  }
+  for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
+    const BatchUpload one = upload(batch);
+    first_piece_.push_back(first_piece_.back() + one.pieces());
+    sizes_.batch_bytes = std::max(sizes_.batch_bytes, aligned(one.bytes));
+    uploaded_ += one.a.bytes() + one.b.bytes();
+  }
+}
+
+// ---------------------------------------------------------------- host memory
+
+void PanelUploads::allocate(std::uint64_t other_bytes) {
+  if (pipeline::mode(runtime_.options) == pipeline::Mode::pageable) {
+    hold_operands(other_bytes);
+  } else {
+    check_host_memory(0, other_bytes);
+  }
+}
+
+/// Holds this rank's parts of all panels in host memory.
+void PanelUploads::hold_operands(std::uint64_t other_bytes) {
+  const auto [first_block, blocks] = plan_.own_blocks;
+  const Range depth = intersection(plan_.depth(plan_.own_blocks), {0, operands_.k});
+  const Range columns = elements_of(plan_.columns, plan_.problem.tile.n, operands_.n);
+  std::vector<Range> a_rows, b_rows;
+  for (const Extent& extent : extents_) {
+    const Range part = extent.a_part.valid;
+    if (part.count > 0 && (a_rows.empty() || part != a_rows.back())) a_rows.push_back(part);
+  }
+  for (std::uint64_t block = first_block; block < first_block + blocks; ++block) {
+    b_rows.push_back(plan_.b_part(block).valid);
+  }
+  check_host_memory(HeldMatrix::bytes(*operands_.a, a_rows, depth) +
+                        HeldMatrix::bytes(*operands_.b, b_rows, columns),
+                    other_bytes);
+  const auto axis = [](bool transposed) { return transposed ? Axis::columns : Axis::rows; };
+  held_a_.emplace(*runtime_.device, *operands_.a, axis(operands_.transpose_a), a_rows, depth);
+  held_b_.emplace(*runtime_.device, *operands_.b, axis(operands_.transpose_b), b_rows, columns);
+}
+
+/// Throws UsageError if host memory is too small for `held` bytes of A and B, the slots, `other`
+/// bytes and, on the host backend, the buffers of the plan.
+void PanelUploads::check_host_memory(std::uint64_t held, std::uint64_t other) const {
+  const auto& resources = runtime_.resources;
+  const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
+  const std::uint64_t in_place = backend_ == Backend::host ? plan_.device_bytes : 0;
+  const std::uint64_t need = held + staging + in_place;
+  const std::uint64_t have = resources.host_memory / resources.ranks_on_host;
+  if (need <= have) return;
+  const std::string remedy = held > 0 ? "--pipeline.mode stream"
+                             : in_place > 0 && have > staging
+                                 ? fmt::format("--pipeline.gpu-memory {}B", have - staging)
+                                 : "fewer --pipeline.readers and --pipeline.slots";
+  throw UsageError(fmt::format(
+      "a rank needs {} of host memory and has {}: use {}, or start fewer ranks per host",
+      format_size(need), format_size(have), remedy));
+}
+
+void PanelUploads::load() {
+  for (auto* const held : {&held_a_, &held_b_}) {
+    if (!*held) continue;
+    Progress progress(held == &held_a_ ? "loading A" : "loading B",
+                      static_cast<double>((*held)->bytes()), runtime_.session.rank() == 0);
+    (*held)->load(staging_.readers, runtime_.session.heartbeat(), progress);
+  }
+}
+
+// ---------------------------------------------------------------- pieces
+
+/// A rectangle of op(A) or op(B). It is transposed if the data set holds the transpose.
+Rectangle PanelUploads::rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
+                                  Range valid_columns) const {
+  const io::Matrix& matrix = operands_.matrix(side);
+  const std::optional<HeldMatrix>& held = side == gemm::Side::b ? held_b_ : held_a_;
+  const bool rounded = readers_round(operands_, side, backend_);
+  Rectangle made{.matrix = &matrix,
+                 .held = held ? &*held : nullptr,
+                 .rows = rows,
+                 .columns = columns,
+                 .valid_rows = valid_rows,
+                 .valid_columns = valid_columns,
+                 .element = rounded ? element_ : size_of(matrix.type()),
+                 .rounded = rounded};
+  if (operands_.transposed(side)) {
+    std::swap(made.rows, made.columns);
+    std::swap(made.valid_rows, made.valid_columns);
+  }
+  return made;
+}
+
+BatchUpload PanelUploads::upload(std::uint64_t batch) const {
+  const gemm::Tile& tile = plan_.problem.tile;
+  const auto [super_tile, block] = plan_.batch(batch);
+  const Extent& extent = extents_[super_tile];
+  const Range columns = elements_of(extent.tiles.columns, tile.n), depth = plan_.depth({block, 1});
+  BatchUpload made{};
+  made.k = depth.count;
+  made.a_ld = gemm::a_ld(operands_.precision, made.k, backend_);
+  made.a_part = extent.a_part;
+  if (!has_b(super_tile)) made.b_part = plan_.b_part(block);
+  made.a = rectangle(gemm::Side::a, made.a_part.rows, depth, made.a_part.valid,
+                     intersection(depth, {0, operands_.k}));
+  made.b = rectangle(gemm::Side::b, made.b_part.rows, columns, made.b_part.valid,
+                     elements_of(extent.tiles.columns, tile.n, operands_.n));
+  place(made, extent);
+  const auto step = [&](const Rectangle& each) {
+    return rows_a_piece(sizes_.slot_bytes, each.stored_row_bytes(), each.row_bytes());
+  };
+  made.a_step = step(made.a);
+  made.b_step = step(made.b);
+  made.a_pieces = made.a.bytes() > 0 ? ceil_div(made.a.rows.count, made.a_step) : 0;
+  made.b_pieces = made.b.bytes() > 0 ? ceil_div(made.b.rows.count, made.b_step) : 0;
+  return made;
+}
+
+/// Sets the offsets, the pitch and the size of a batch's upload.
+void PanelUploads::place(BatchUpload& made, const Extent& extent) const {
+  const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
+  made.a_pitch = raw_a ? made.a.row_bytes() : made.a_ld * element_;
+  const std::size_t a = made.a.rows.count * made.a_pitch, b = made.b.bytes();
+  made.a_offset = raw_a ? 0 : plan_.column * a;
+  // An A panel that is transposed from B's takes the place of an uploaded one.
+  const bool transposed = !raw_a && extent.a_from_b;
+  const std::size_t a_panel =
+      transposed ? extent.tiles.rows.count * plan_.problem.tile.m * made.a_ld * element_
+                 : plan_.box.columns * a;
+  made.b_panel = aligned(raw_a ? a : a_panel);
+  made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
+  made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
+}
+
+PanelUploads::Rows PanelUploads::locate(std::uint64_t piece) const {
+  const auto after = std::ranges::upper_bound(first_piece_, piece);
+  const auto batch = static_cast<std::uint64_t>(after - first_piece_.begin()) - 1;
+  const std::uint64_t within = piece - first_piece_[batch];
+  const BatchUpload all = upload(batch);
+  const bool of_a = within < all.a_pieces;
+  const Rectangle& rectangle = of_a ? all.a : all.b;
+  const std::uint64_t step = of_a ? all.a_step : all.b_step;
+  const std::uint64_t first = (of_a ? within : within - all.a_pieces) * step;
+  const std::size_t pitch = of_a ? all.a_pitch : rectangle.row_bytes();
+  return {batch, rectangle, intersection(rectangle.rows, {rectangle.rows.first + first, step}),
+          (of_a ? all.a_offset : all.b_offset) + first * pitch, pitch};
+}
+
+pipeline::Piece PanelUploads::piece(std::uint64_t number) const {
+  const Rows some = locate(number);
+  const PitchedRows they = pitched_rows(some.rows.count, some.rectangle.row_bytes(), some.pitch);
+  return {some.batch, some.offset, they.rows * they.row_bytes, they.rows, they.pitch};
+}
+
+const std::byte* PanelUploads::read(std::uint64_t number, std::byte* slot) {
+  const Rows some = locate(number);
+  const Rectangle& from = some.rectangle;
+  const Bringing bringing{.type = from.matrix->type(),
+                          .precision = operands_.precision,
+                          .backend = backend_,
+                          .rounded = from.rounded,
+                          .from_memory = from.held != nullptr,
+                          .columns = from.columns.count,
+                          .element = from.element};
+  checksums_[some.batch] += bring(bringing, some.rows.count, slot, [&](Range rows, std::byte* to) {
+    return stored_rows(from, {some.rows.first + rows.first, rows.count}, to);
+  });
+  return slot;
+}
+
+/// Returns the rows as stored, dense, with zeros outside the valid part: in the memory that holds
+/// them, or at `to`.
+const std::byte* PanelUploads::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
+  const Range valid = intersection(rows, from.valid_rows);
+  const std::size_t row = from.stored_row_bytes();
+  const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
+  if (whole && from.held != nullptr) {
+    if (const std::byte* const there = from.held->dense(rows, from.columns)) return there;
+  }
+  if (!whole) std::memset(to, 0, rows.count * row);
+  if (valid.count == 0 || from.valid_columns.count == 0) return to;
+  std::byte* const first =
+      to + (valid.first - rows.first) * row +
+      (from.valid_columns.first - from.columns.first) * size_of(from.matrix->type());
+  from.held != nullptr ? from.held->read(valid, from.valid_columns, first, row)
+                       : from.matrix->read(valid, from.valid_columns, first, row);
+  return to;
+}
+
+void PanelUploads::begin() {
+  for (auto& checksum : checksums_) checksum = 0;
+}
+
+}  // namespace shardstream::workloads::product
