@@ -1,0 +1,164 @@
+// The sizes of tiles, pitches and elements that a product has on each backend.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "core/shard.hpp"
+#include "kernels/gemm/grid.hpp"
+#include "kernels/gemm/multiply/factor.hpp"
+#include "kernels/gemm/precision.hpp"
+
+namespace shardstream::gemm {
+namespace {
+
+TEST(TileFor, CoversWithEqualTilesThatAreMultiplesOfTheGranule) {
+  struct Rule {
+    Backend backend;
+    std::uint64_t max, coarse, fine;
+    std::uint64_t Tile::*edge;
+  };
+  for (const auto& [backend, max, coarse, fine, edge] :
+       {Rule{Backend::cuda, 4096, 256, 16, &Tile::m}, Rule{Backend::cuda, 4096, 256, 16, &Tile::n},
+        Rule{Backend::cuda, 8064, 64, 16, &Tile::k}, Rule{Backend::host, 2048, 8, 1, &Tile::k}}) {
+    for (const std::uint64_t x : {1, 8, 13, 16, 17, 256, 257, 263, 768, 769, 2049, 4096, 4097, 9000,
+                                  65536, 65537, 1000003}) {
+      const std::uint64_t length = tile_for(x, x, x, Precision::fp32, backend, true).*edge;
+      const std::uint64_t tiles = (x + length - 1) / length, fewest = (x + max - 1) / max;
+      EXPECT_LE(length, max) << x;
+      EXPECT_EQ(tiles, fewest) << x;
+      EXPECT_EQ(length % (length > coarse ? coarse : fine), 0U) << x;
+      EXPECT_LT(tiles * length - x, tiles * coarse) << x << ": padded by a granule a tile or more";
+    }
+  }
+}
+
+/// The threads of a host need several tiles to share.
+TEST(TileFor, HostsHaveTwoTilesPerEdgeAndFourForTallProducts) {
+  for (const auto& [precision, longest] :
+       {std::pair{Precision::fp32, 512U}, std::pair{Precision::fp64, 384U}}) {
+    for (const std::uint64_t x : {1, 7, 128, 129, 384, 511, 513, 1024, 1500, 2048, 4097, 65537}) {
+      for (const std::uint64_t parts : {2, 4}) {
+        const Tile tile = tile_for(x, x, parts == 2 ? 8 * x - 1 : 8 * x, precision, Backend::host);
+        const std::uint64_t tiles = (x + tile.m - 1) / tile.m;
+        EXPECT_EQ(tile.n, tile.m) << x;
+        EXPECT_LE(tile.m, longest) << x;
+        EXPECT_TRUE(tile.m <= 128 || tiles >= parts) << x;
+        EXPECT_TRUE(tile.m >= 64 || tiles == 1) << x;
+        EXPECT_EQ(tile.m % 2, 0U) << x;
+        EXPECT_LT(tiles * tile.m - x, tiles * 8) << x << ": padded by a granule a tile or more";
+      }
+    }
+  }
+}
+
+TEST(TileFor, EdgesAreChosenIndependently) {
+  EXPECT_EQ(tile_for(9000, 4097, 9000, Precision::fp64, Backend::cuda), (Tile{3072, 2304, 3008}));
+  EXPECT_EQ(tile_for(65536, 1, 13, Precision::bf16, Backend::cuda), (Tile{4096, 16, 16}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::tf32, Backend::cuda), (Tile{16, 16, 5120, 8}));
+  EXPECT_EQ(tile_for(1, 1, 20000, Precision::fp32x3, Backend::cuda), (Tile{16, 16, 1024}));
+  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::fp32, Backend::host), (Tile{504, 6, 1672}));
+  EXPECT_EQ(tile_for(9000, 5, 5000, Precision::int8, Backend::host), (Tile{504, 6, 1000}));
+  EXPECT_EQ(tile_for(65536, 65536, 65536, Precision::int8, Backend::cuda),
+            (Tile{4096, 4096, 7296}));
+  for (const Backend backend : {Backend::cuda, Backend::host}) {
+    const Tile tile = tile_for(65536, 65536, 65536, Precision::fp32x3, backend);
+    EXPECT_EQ(tile.k, max_split_k);
+  }
+}
+
+TEST(TileFor, TallProductsHaveLanesUnlessCFillsTheDevice) {
+  const auto tall = [](std::uint64_t edge, std::uint64_t k, Backend backend = Backend::cuda) {
+    return tile_for(edge, edge, k, Precision::fp32, backend, true);
+  };
+  EXPECT_EQ(tall(512, 1 << 22), (Tile{512, 512, 16384, 8}));
+  EXPECT_EQ(tall(1024, 1 << 20), (Tile{1024, 1024, 8192, 2}));
+  EXPECT_EQ(tall(2048, 1 << 20), (Tile{2048, 2048, 8064}));
+  EXPECT_EQ(tall(512, 512 * 8 - 1).lanes, 1U) << "not tall";
+  EXPECT_EQ(tall(384, 200000, Backend::host), (Tile{128, 128, 2048}))
+      << "nine tiles are enough for threads";
+  EXPECT_EQ(tall(120, 200000, Backend::host).lanes, 4U);
+  for (const std::uint64_t edge : {1, 100, 512, 700, 1500, 3000}) {
+    for (const std::uint64_t k : {1000, 30001, 1000003, 100000007}) {
+      for (const Precision precision : all_precisions) {
+        for (const Backend backend : {Backend::cuda, Backend::host}) {
+          const Tile tile = tile_for(edge, edge, k, precision, backend);
+          EXPECT_EQ(tile.k % tile.lanes, 0U);
+          const std::uint64_t deepest = precision == Precision::int8 ? max_float_int8_k : 2048;
+          EXPECT_LE(tile.lane_k(), backend == Backend::host ? deepest : 8064U);
+          EXPECT_LT(ceil_div(k, tile.k) * tile.k - k, k / 4 + 1024) << edge << " " << k;
+        }
+      }
+    }
+  }
+}
+
+TEST(TileFor, SmallerTilesPadLessAndKeepTheAlgorithm) {
+  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, Backend::cuda),
+            (Tile{1024, 4096, 4096, 1, 4096, 4096}));
+  EXPECT_EQ(tile_for(12345, 6789, 23456, Precision::fp32, Backend::cuda),
+            (Tile{1792, 2304, 7872, 1, 3328, 3584}));
+  EXPECT_EQ(tile_for(65536, 1024, 65536, Precision::fp32, Backend::cuda), (Tile{4096, 1024, 7296}));
+  EXPECT_EQ(tile_for(4096, 4096, 4096, Precision::tf32, Backend::cuda, true),
+            (Tile{4096, 4096, 4096}))
+      << "symmetric";
+  for (const std::uint64_t m : {1025, 3000, 5000, 12345, 40000}) {
+    for (const std::uint64_t n : {2049, 3000, 5000, 12345, 40000}) {
+      const Tile plain = tile_for(m, n, 5000, Precision::bf16, Backend::cuda, true);
+      const Tile tile = tile_for(m, n, 5000, Precision::bf16, Backend::cuda);
+      EXPECT_LE(ceil_div(m, tile.m) * tile.m, ceil_div(m, plain.m) * plain.m * 33 / 32) << m;
+      EXPECT_LE(ceil_div(n, tile.n) * tile.n, ceil_div(n, plain.n) * plain.n) << n;
+      EXPECT_EQ(tile.m % 256 + tile.n % 256, 0U);
+    }
+  }
+}
+
+TEST(TileFor, RowsOfFloatsHaveALargerPitch) {
+  struct Rows {
+    std::uint64_t k, on_gpu, backend;
+  };
+  for (const auto& [k, on_gpu, backend] : {Rows{1, 1, 1},
+                                           {13, 13, 13},
+                                           {14, 16, 14},
+                                           {16, 16, 16},
+                                           {32, 32, 48},
+                                           {80, 80, 96},
+                                           {96, 128, 112},
+                                           {4032, 4096, 4048},
+                                           {4096, 4096, 4112},
+                                           {5456, 5456, 5472},
+                                           {5504, 8192, 5520},
+                                           {7296, 8192, 7312},
+                                           {8064, 8192, 8080}}) {
+    for (const Precision precision : all_precisions) {
+      const bool floats = precision == Precision::fp32;
+      EXPECT_EQ(a_ld(precision, k, Backend::cuda), floats ? on_gpu : k) << k << name_of(precision);
+      EXPECT_EQ(a_ld(precision, k, Backend::host), floats ? backend : k) << k << name_of(precision);
+    }
+  }
+}
+
+TEST(Precisions, HaveNamesAndSizes) {
+  for (const Precision precision : all_precisions) {
+    EXPECT_EQ(precision_named(name_of(precision)), precision);
+  }
+  EXPECT_EQ(precision_named("fp8"), std::nullopt);
+  EXPECT_EQ(panel_element_bytes(Precision::bf16, Backend::cuda), 2U);
+  EXPECT_EQ(panel_element_bytes(Precision::bf16, Backend::host), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::tf32, Backend::cuda), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::fp64, Backend::host), 8U);
+  EXPECT_EQ(panel_element_bytes(Precision::int8, Backend::cuda), 1U);
+  EXPECT_EQ(panel_element_bytes(Precision::int8, Backend::host), 4U);
+  EXPECT_EQ(panel_element_bytes(Precision::fp32x3, Backend::cuda), 4U);
+  EXPECT_EQ(accumulator_type(Precision::int8), ElementType::i32);
+  EXPECT_EQ(accumulator_type(Precision::fp32x3), ElementType::f32);
+  for (const Precision precision : all_precisions) {
+    EXPECT_EQ(accumulator_bytes(precision), size_of(accumulator_type(precision)));
+  }
+  EXPECT_EQ(accumulator_bytes(Precision::fp16), 4U);
+  EXPECT_EQ(accumulator_bytes(Precision::fp64), 8U);
+}
+
+}  // namespace
+}  // namespace shardstream::gemm
