@@ -453,7 +453,7 @@ def test_bad_input():
         (of("long", "--product.precision", "int8"), 2, [131072, 131071, "fp32", "fp64"]),
         (of("x", "--gram.of", "diagonals"), 2, ["gram.of", "diagonals", "columns"]),
         (of("x", "--gram.divisor", "2"), 2, ["gram.divisor", 2, "n-1"]),
-        (of("x", "--pipeline.gpu-memory", "1KiB"), 2, ["gram", "1 KiB", "--pipeline.gpu-memory"]),
+        (of("x", "--pipeline.gpu-memory", "1KiB"), 2, ["1 KiB", "--pipeline.gpu-memory"]),
         (of("cube"), 2, ["input.data", "in.h5:/cube", 3]),
         (of("texts"), 2, ["in.h5:/texts", "numbers"]),
         (of("xx"), 2, ["'/xx'"]),
