@@ -1,15 +1,15 @@
 # Tests of the sources: components, headers, format, scripts. Include it after the tests.
 
-get_property(rooms GLOBAL PROPERTY SHARDSTREAM_ROOMS)
-list(JOIN rooms "\n" lines)
-file(WRITE ${PROJECT_BINARY_DIR}/rooms.txt "${lines}\n")
+get_property(components GLOBAL PROPERTY SHARDSTREAM_COMPONENTS)
+list(JOIN components "\n" lines)
+file(WRITE ${PROJECT_BINARY_DIR}/components.txt "${lines}\n")
 if(SHARDSTREAM_SANITIZE)
   return()
 endif()
 
 set(unit ${PROJECT_SOURCE_DIR}/tests/unit)
 shardstream_script_test(includes LABELS style COMMAND ${unit}/check_includes
-  --source ${PROJECT_SOURCE_DIR} --rooms ${PROJECT_BINARY_DIR}/rooms.txt)
+  --source ${PROJECT_SOURCE_DIR} --components ${PROJECT_BINARY_DIR}/components.txt)
 if(NOT SHARDSTREAM_HAS_CUDA)  # once is enough for what no build changes
   shardstream_script_test(includes_self_test LABELS style
     COMMAND ${unit}/check_includes --self-test)
@@ -25,14 +25,14 @@ endif()
 # includes it first (check_includes checks that). For every other header, the target check_headers,
 # which the test `headers` builds, has a .cpp with only the libraries of its component.
 add_custom_target(check_headers)
-foreach(room ${rooms})
-  string(REPLACE ":" ";" room "${room}")
-  list(GET room 0 name)
-  list(GET room 1 folder)
+foreach(component ${components})
+  string(REPLACE ":" ";" component "${component}")
+  list(GET component 0 name)
+  list(GET component 1 folder)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
   # A folder inside may be a separate component; headers for CUDA need CUDA.
-  foreach(other ${rooms})
+  foreach(other ${components})
     string(REGEX REPLACE "^[^:]*:([^:]*):.*" "\\1" inner "${other}")
     if(inner MATCHES "^${folder}/")
       list(FILTER headers EXCLUDE REGEX "^${inner}/")

@@ -62,7 +62,7 @@ function(shardstream_register test)
 endfunction()
 
 # shardstream_test(NAME SOURCES file... LABELS unit|contract|mpi|gpu|e2e|slurm|hosts...
-#                  [USES room...] [LINKS library...] [RANKS n...] [GPU] [OWN_MAIN]
+#                  [USES component...] [LINKS library...] [RANKS n...] [GPU] [OWN_MAIN]
 #                  [SANITIZE thread|address|none...] [PROCESSORS n])
 # A GoogleTest program, tests/NAME in the build folder.
 #   RANKS     one ctest entry per count, NAME.npN, under the MPI launcher; tests/mpi/main.cpp

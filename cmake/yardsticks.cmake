@@ -1,6 +1,6 @@
 # Programs that measure performance. They are not tests, since machines may be shared.
 
-# shardstream_yardstick(NAME SOURCES file... [USES room...] [LINKS library...])
+# shardstream_yardstick(NAME SOURCES file... [USES component...] [LINKS library...])
 # tests/NAME in the build folder, built by the target `yardsticks`.
 add_custom_target(yardsticks)
 function(shardstream_yardstick name)

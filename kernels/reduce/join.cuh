@@ -62,7 +62,7 @@ class Exchange {
  public:
   template <class T>
   explicit Exchange(const BatchArgs<T>& args)
-      : counters_(args.exchange), leaves_(args.stretch().count) {
+      : counters_(args.exchange), leaves_(args.leaf_range().count) {
     const std::uint64_t groups = groups_over<T>(leaves_);
     halves_ = counters_ + groups + groups % 2;
     nodes_ = leaves_ + groups;
@@ -124,33 +124,33 @@ class Exchange {
   std::uint64_t leaves_, nodes_;
 };
 
-/// Nodes of one level over a stretch of leaves, and their places in the exchange.
+/// Nodes of one level over a range of leaves, and their places in the exchange.
 class Level {
  public:
-  __device__ explicit Level(Leaves stretch) : stretch_(stretch), begin_(0) {}
+  __device__ explicit Level(Leaves range) : range_(range), begin_(0) {}
 
   /// The level that is `levels` above.
   __device__ Level above(unsigned levels) const {
     Level up = *this;
-    up.begin_ += ((stretch_.end() - 1) >> level_) - (stretch_.first >> level_) + 1;
+    up.begin_ += ((range_.end() - 1) >> level_) - (range_.first >> level_) + 1;
     up.level_ += levels;
     return up;
   }
   __device__ unsigned level() const { return level_; }
-  /// The index of the node that begins with that leaf. A group may begin before the stretch: then
+  /// The index of the node that begins with that leaf. A group may begin before the range: then
   /// the indices of its first nodes must not be used, but differences of indices stay valid.
   __device__ std::uint64_t index(std::uint64_t first_leaf) const {
-    return begin_ + (first_leaf >> level_) - (stretch_.first >> level_);
+    return begin_ + (first_leaf >> level_) - (range_.first >> level_);
   }
   /// Nodes that are joined with a sibling, as if they were leaves: from the first to the last.
   __device__ Leaves joined() const {
     const std::uint64_t round_up = (std::uint64_t{2} << level_) - 1;
-    const std::uint64_t begin = (stretch_.first + round_up) >> (level_ + 1) << 1;
-    return {begin, (stretch_.end() >> (level_ + 1) << 1) - begin};
+    const std::uint64_t begin = (range_.first + round_up) >> (level_ + 1) << 1;
+    return {begin, (range_.end() >> (level_ + 1) << 1) - begin};
   }
 
  private:
-  Leaves stretch_;
+  Leaves range_;
   std::uint64_t begin_;
   unsigned level_ = 0;
 };
@@ -158,7 +158,7 @@ class Level {
 /// Writes a node, which begins with leaf number `first`, that has no sibling in the batch.
 template <class T>
 __device__ void keep(const BatchArgs<T>& args, std::uint64_t first, const PartialOf<T>& node) {
-  args.largest[subtree_index(args.stretch(), first)] = node;
+  args.largest[subtree_index(args.leaf_range(), first)] = node;
 }
 
 /// Joins nodes of a group by a thread each: those of threads [begin, end). `index` is that of the
@@ -196,7 +196,7 @@ __device__ P join_group(const BatchArgs<T>& args, const Exchange& exchange, std:
   if (!has_node) return node;
   exchange.template clear<P>(index + t);
   const Subtree place{first.first + (std::uint64_t{t} << first.level), first.level + joined};
-  if (joined < levels && !args.stretch().join(place)) keep(args, place.first, node.partial());
+  if (joined < levels && !args.leaf_range().join(place)) keep(args, place.first, node.partial());
   return node;
 }
 
@@ -207,10 +207,10 @@ __device__ void join_batch(const BatchArgs<T>& args, const Exchange& exchange, s
                            const PartialOf<T>& partial, Meanwhile meanwhile) {
   __shared__ bool is_last;
   constexpr unsigned levels = group_levels<T>;
-  const Leaves stretch = args.stretch();
-  Subtree place{stretch.first + leaf, 0};
+  const Leaves range = args.leaf_range();
+  Subtree place{range.first + leaf, 0};
   P node(partial);
-  for (Level level(stretch); stretch.join(place);) {
+  for (Level level(range); range.join(place);) {
     const Level above = level.above(levels);
     const std::uint64_t group = place.first >> above.level();
     const Leaves nodes = level.joined().in_common_with({group << levels, levels});
@@ -228,7 +228,7 @@ __device__ void join_batch(const BatchArgs<T>& args, const Exchange& exchange, s
     place = {group << above.level(), above.level()};
     node = join_group<T, P>(args, exchange, level.index(place.first), begin, end,
                             {place.first, level.level()});
-    if (!stretch.hold(place)) return;
+    if (!range.hold(place)) return;
     level = above;
   }
   if (threadIdx.x != 0) return;

@@ -17,7 +17,7 @@ template <class T>
 using Sum = std::conditional_t<std::integral<T>, Int128, double>;
 
 /// The type of minimum and maximum, which holds every value of T exactly. Element types with the
-/// same Extreme<T> form a class.
+/// same Extreme<T> have the same Partial.
 template <class T>
 using Extreme = std::conditional_t<std::integral<T>, std::int64_t, double>;
 

@@ -19,10 +19,10 @@ SHARDSTREAM_VECTOR_CLONES PartialOf<T> leaf(const T* x, unsigned count, std::int
 /// Joins all leaves of the batch by the tree, and copies the samples.
 template <class T>
 void join_leaves(const BatchArgs<T>& args) {
-  const Leaves stretch = args.stretch();
+  const Leaves range = args.leaf_range();
   TreeFold<Extreme<T>> tree;
-  for (std::uint64_t i = 0; i < stretch.count; ++i) {
-    tree.push({stretch.first + i, 0}, args.leaves[i]);
+  for (std::uint64_t i = 0; i < range.count; ++i) {
+    tree.push({range.first + i, 0}, args.leaves[i]);
   }
   for (std::size_t i = 0; i < tree.nodes().size(); ++i) args.largest[i] = tree.nodes()[i].partial;
   for (unsigned i = 0; i < args.sample_count; ++i) args.samples[i] = args.leaves[args.sampled[i]];
@@ -32,7 +32,7 @@ void join_leaves(const BatchArgs<T>& args) {
 /// which takes little time.
 template <class T>
 void batch_host(const BatchArgs<T>& args, unsigned part, unsigned parts) {
-  const Rows mine = rows_of(args.stretch().count, part, parts);
+  const Rows mine = rows_of(args.leaf_range().count, part, parts);
   for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
     const std::uint64_t offset = i * leaf_elements;
     const auto count = static_cast<unsigned>(std::min(leaf_elements, args.count - offset));

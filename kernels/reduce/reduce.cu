@@ -36,7 +36,7 @@ static_assert(sizeof(BatchArgs<double>) + sizeof(Exchange) <= 4096,
 template <class T, bool Extremes, bool Variance>
 void launch(const BatchArgs<T>& args, CudaStream stream) {
   reduce_batch<T, Extremes, Variance>
-      <<<static_cast<unsigned>(args.stretch().count), threads<T>, 0, stream>>>(args,
+      <<<static_cast<unsigned>(args.leaf_range().count), threads<T>, 0, stream>>>(args,
                                                                                Exchange(args));
 }
 

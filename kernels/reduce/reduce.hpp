@@ -30,7 +30,8 @@ struct Want {
 template <class T>
 inline constexpr unsigned group_levels = sizeof(T) >= 4 ? 8 : 7;
 
-/// The maximum number of groups of all levels over `leaves` contiguous leaves.
+/// The maximum number of groups of all levels over `leaves` contiguous leaves, which may begin and end
+/// within a group.
 template <class T>
 constexpr std::uint64_t groups_over(std::uint64_t leaves) {
   std::uint64_t groups = 0;
@@ -40,8 +41,8 @@ constexpr std::uint64_t groups_over(std::uint64_t leaves) {
   return groups;
 }
 
-/// The number of words of BatchArgs::exchange: a counter for each group, and twice the size of a
-/// partial for each node that one block passes to another.
+/// The number of words of BatchArgs::exchange: a counter for each group, and for each node that one
+/// block passes to another, the words of a partial, each with a mark that shows its arrival.
 template <class T>
 constexpr std::uint64_t exchange_words(std::uint64_t leaves) {
   const std::uint64_t groups = groups_over<T>(leaves);
@@ -54,8 +55,8 @@ inline constexpr std::uint64_t exchange_words_per_leaf = 2 * sizeof(PartialOf<T>
                                                              sizeof(std::uint64_t) +
                                                          1;
 
-/// Computes the statistics of each leaf of a batch, those of the largest whole subtrees over the
-/// leaves, and copies of some leaves. All pointers are to device memory.
+/// Computes the statistics of each leaf of a batch and of the largest whole subtrees over the
+/// leaves, and copies the statistics of sampled leaves. All pointers are to device memory.
 template <class T>
 struct BatchArgs {
   static constexpr unsigned max_samples = 16;
@@ -64,7 +65,7 @@ struct BatchArgs {
   std::uint64_t count;      ///< number of elements, at least 1; only the last leaf may be short
   std::uint64_t first;      ///< global index of elements[0], a multiple of leaf_elements
   PartialOf<T>* leaves;     ///< out: one per leaf
-  PartialOf<T>* largest;    ///< out: one for each of subtrees(stretch()), in their order
+  PartialOf<T>* largest;    ///< out: one for each of subtrees(leaf_range()), in their order
   PartialOf<T>* samples;    ///< out: samples[i] is leaves[sampled[i]]
   std::uint64_t* exchange;  ///< exchange_words(), aligned to 16 bytes; see below
   Want want;
@@ -72,7 +73,7 @@ struct BatchArgs {
   std::uint32_t sampled[max_samples];
 
   /// The leaves of the batch.
-  constexpr Leaves stretch() const {
+  constexpr Leaves leaf_range() const {
     return {first / leaf_elements, (count + leaf_elements - 1) / leaf_elements};
   }
 };

@@ -23,7 +23,8 @@ class Crew {
 
   /// Must not be called while any thread is at work. All threads see what the caller wrote before.
   void start();
-  /// Until all have returned from their work, if they have been started.
+  /// Blocks until every thread has finished the work of the last start(). Returns at once if there
+  /// was no start().
   void wait() noexcept;
 
  private:

@@ -120,8 +120,8 @@ void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, devic
   if (heartbeat_ != nullptr) heartbeat_->move();
 }
 
-/// Blocks until all pieces of the batch are enqueued. Opens a batch without pieces, since no reader
-/// does.
+/// Blocks until the uploads of all pieces of the batch are enqueued. If the batch has no pieces,
+/// possibly no reader opens it, so it is opened here.
 void UploadRing::await_uploads(std::uint64_t batch) {
   const auto span =
       main_track_.phase("wait-for-readers", Kind::waiting, 0, static_cast<std::int64_t>(batch));
@@ -184,7 +184,7 @@ void UploadRing::open_next() {
   }
   here.missing = here.bytes;
   upload_->wait(*here.free);
-  if (here.missing == 0) return filled(number);
+  if (here.missing == 0) return record_filled(number);
   upload_track_.begin(*upload_, "upload", Kind::transfer, here.bytes,
                       static_cast<std::int64_t>(number));
   uploading_ = number;
@@ -204,12 +204,12 @@ bool UploadRing::count_upload(const Piece& piece) {
   BatchBuffer& here = buffer(piece.batch);
   here.missing -= piece.bytes;
   if (here.missing > 0) return false;
-  filled(piece.batch);
+  record_filled(piece.batch);
   return true;
 }
 
-/// Records that all uploads of the batch are enqueued.
-void UploadRing::filled(std::uint64_t batch) {
+/// All uploads of the batch are enqueued: records the event that is reached when they are done.
+void UploadRing::record_filled(std::uint64_t batch) {
   if (uploading_ == batch) {
     upload_track_.end(*upload_);
     uploading_.reset();

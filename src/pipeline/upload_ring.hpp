@@ -75,8 +75,8 @@ class Staging {
   Crew crew_;  // last: its threads, the readers, use the rest
 };
 
-/// The destination of one upload: `bytes` > 0 bytes, `offset` bytes after the start of a batch.
-/// They are divided into `rows` equal rows with a pitch of `pitch` bytes.
+/// The size and destination of one upload: `bytes` > 0 bytes, written `offset` bytes after the start
+/// of a batch. They are divided into `rows` equal rows with a pitch of `pitch` bytes.
 struct Piece {
   std::uint64_t batch;
   std::size_t offset, bytes;
@@ -137,9 +137,9 @@ class UploadRing {
     /// Enqueues work that may read this batch and earlier batches that are still in use. If it is
     /// not set, nothing is computed.
     OnBatch on_batch;
-    /// Returns the batch whose on_batch is the last one to enqueue work that uses `batch`: `batch`
-    /// itself, or a later one by less than RingSizes::batches. The result must not decrease. If it
-    /// is not set, a batch is used last by itself.
+    /// Returns the last batch b for which on_batch(b) uses `batch`. It must satisfy
+    /// batch <= b < batch + RingSizes::batches, and must not decrease from one batch to the next. If
+    /// the function is not set, only on_batch(batch) uses `batch`.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
     /// Called repeatedly by the thread of run() while it waits for the readers of a batch or for
     /// the work of on_arrival. It may call run_kernels() for earlier batches. It returns false if
@@ -190,7 +190,7 @@ class UploadRing {
   void open_next();
   void upload(const Piece& piece, const std::byte* data);
   bool count_upload(const Piece& piece);
-  void filled(std::uint64_t batch);
+  void record_filled(std::uint64_t batch);
   void arrive_batch(std::uint64_t batch);
   void compute_batch(std::uint64_t batch);
   void release_batches(std::uint64_t computed);

@@ -109,12 +109,12 @@ struct OutputMatrix {
 
 /// The means for a resumable task to write a checkpoint and to resume from one.
 struct Resume {
-  io::Journal* journal;  ///< every rank must begin it
+  io::Journal* journal;  ///< either all ranks begin it, or none (a run that repeats)
   /// The checkpoint of earlier runs, the same on all ranks, or null.
   const io::Checkpoint* earlier;
   /// Collective. The task calls it if there is an earlier checkpoint, after every rank has written
-  /// the tiles that it takes over and added them to its journal. It syncs both and then removes the
-  /// files of the earlier runs. Throws AgreedError.
+  /// the tiles that it takes over and added them to its journal. It syncs the result matrix and the
+  /// journal to the disk, and then removes the files of the earlier runs. Throws AgreedError.
   std::function<void()> taken_over;
 };
 
@@ -157,7 +157,7 @@ class Task {
   /// A description of the inputs, which must be the same on all ranks.
   virtual std::string identity() const = 0;
   virtual std::optional<OutputMatrix> output() const { return std::nullopt; }
-  /// Whether a run writes checkpoints from which a later run can resume.
+  /// Whether a run of this task can write checkpoints from which a later run resumes.
   virtual bool resumable() const { return false; }
   /// The plan and its predicted time, without MPI and without a device. Throws UsageError for
   /// problems that would make run() throw AgreedError, as far as they can be found without running.
@@ -177,8 +177,8 @@ struct Workload {
   std::vector<std::string_view> honours;
   /// Whether it has or honours the option `key`.
   bool takes(std::string_view key) const;
-  /// The keys among these that name its data, and those that set the size of generated data.
-  std::vector<std::string_view> data, sizes;
+  std::vector<std::string_view> data;   ///< the keys that name its data sets
+  std::vector<std::string_view> sizes;  ///< the keys that set the size of generated data
   /// Opens the inputs. `options` must outlive the task. Throws UsageError.
   std::unique_ptr<Task> (*open)(const Options& options);
   /// The sizes that weak scaling can increase, one word each; the first is the default.

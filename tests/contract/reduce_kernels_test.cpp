@@ -152,8 +152,8 @@ class ReduceKernels : public ::testing::Test {
     const auto buffer = [&](std::size_t nodes) {
       return Buffer<Node>(*device_, Memory::device, nodes);
     };
-    const auto leaves = buffer(args.stretch().count),
-               largest = buffer(subtrees(args.stretch()).size()), samples = buffer(sampled.size());
+    const auto leaves = buffer(args.leaf_range().count),
+               largest = buffer(subtrees(args.leaf_range()).size()), samples = buffer(sampled.size());
     args.leaves = leaves.data(), args.largest = largest.data(), args.samples = samples.data();
     for (const auto place : sampled) args.sampled[args.sample_count++] = place;
     stream_->launch(batch_kernel<T>(), args);

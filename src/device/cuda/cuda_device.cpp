@@ -138,6 +138,10 @@ class CudaDevice final : public Device {
           fmt::format("cudaGetDeviceProperties of GPU {}", ordinal).c_str());
     const GpuFacts self = facts_of(properties);
     gpu_ = std::make_shared<const Gpu>(Gpu{ordinal, fmt::format("{}, {}", self.name, self.pci)});
+    // A rank has more readers and writers than CPUs. While some of them wait for the GPU, they must
+    // not keep the thread that enqueues kernels from running (src/pipeline/MEASUREMENTS.md).
+    check(cudaInitDevice(ordinal, cudaDeviceScheduleYield, cudaInitDeviceFlagsAreValid),
+          "cudaInitDevice");
     use(gpu_);
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -316,7 +316,7 @@ class FixedOrder {
   }
   double sum() const {
     double all = 0;
-    for (const auto& part : partials_.read(leaves_, reduce::subtrees(args_.stretch()).size()))
+    for (const auto& part : partials_.read(leaves_, reduce::subtrees(args_.leaf_range()).size()))
       all += part.sum;
     return all;
   }

@@ -137,7 +137,7 @@ void OnGpu::program(Want want, const char* remark) {
   partials_.clear(gpu_.stream());
   enqueue();
   verify_leaves<float>(reduce::leaf_elements, count_, want, "the program's reduction");
-  std::vector<Partial<double>> largest(reduce::subtrees(args.stretch()).size());
+  std::vector<Partial<double>> largest(reduce::subtrees(args.leaf_range()).size());
   check(cudaMemcpy(largest.data(), args.largest, largest.size() * sizeof(largest[0]),
                    cudaMemcpyDeviceToHost),
         "cudaMemcpy");

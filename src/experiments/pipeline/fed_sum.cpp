@@ -36,14 +36,14 @@ shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mo
 template <class T>
 reduce::Sum<reduce::Extreme<T>> reference_sum(const io::Source& source, Range shard,
                                               unsigned threads) {
-  using Class = reduce::Extreme<T>;
+  using Wide = reduce::Extreme<T>;
   const std::uint64_t leaves = ceil_div(shard.count, leaf_elements);
-  std::vector<reduce::Partial<Class>> partials(leaves);
+  std::vector<reduce::Partial<Wide>> partials(leaves);
   parallel_for(leaves, threads, [&](std::uint64_t i) {
     const Range leaf = intersection(shard, {shard.first + i * leaf_elements, leaf_elements});
     const auto elements = std::make_unique<T[]>(leaf.count);
     source.read(leaf.first, leaf.count, reinterpret_cast<std::byte*>(elements.get()));
-    reduce::Partial<Class> largest;
+    reduce::Partial<Wide> largest;
     alignas(16) std::uint64_t exchange[2] = {};  // a host counts its parts there
     reduce::BatchArgs<T> args{.elements = elements.get(),
                               .count = leaf.count,
@@ -57,7 +57,7 @@ reduce::Sum<reduce::Extreme<T>> reference_sum(const io::Source& source, Range sh
                               .sampled = {}};
     reduce::batch_kernel<T>().host(args, 0, 1);
   });
-  reduce::TreeFold<Class> fold;
+  reduce::TreeFold<Wide> fold;
   for (std::uint64_t i = 0; i < leaves; ++i) {
     fold.push({shard.first / leaf_elements + i, 0}, partials[i]);
   }

@@ -37,8 +37,8 @@ shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mo
 template <class T>
 class FedSum {
  public:
-  using Class = reduce::Extreme<T>;
-  using Partial = reduce::Partial<Class>;
+  using Wide = reduce::Extreme<T>;
+  using Partial = reduce::Partial<Wide>;
 
   /// `shard` must begin at a leaf. The source must outlive this object.
   FedSum(Bench& bench, const io::Source& source, Range shard,
@@ -66,7 +66,7 @@ class FedSum {
               [](Range, const std::byte*) {});
     feed_.compute().download(downloaded_.data(), partials_.data(), partials_.bytes());
     feed_.compute().synchronize();
-    reduce::TreeFold<Class> fold;
+    reduce::TreeFold<Wide> fold;
     for (std::size_t i = 0; i < nodes_.size(); ++i) fold.push(nodes_[i], downloaded_[i]);
     sum_ = fold.root().sum;
   }
@@ -74,7 +74,7 @@ class FedSum {
   void settle() { recorder_.settle(); }
 
   /// The sum of the last pass.
-  const reduce::Sum<Class>& sum() const { return sum_; }
+  const reduce::Sum<Wide>& sum() const { return sum_; }
 
  private:
   static reduce::Leaves leaves_of(Range batch) {
@@ -100,7 +100,7 @@ class FedSum {
   std::vector<std::size_t> first_node_;  // of each batch
   device::Buffer<Partial> leaves_, partials_, downloaded_;
   device::Buffer<std::uint64_t> exchange_;  // zero between batches
-  reduce::Sum<Class> sum_ = 0;
+  reduce::Sum<Wide> sum_ = 0;
   shardstream::pipeline::Feed feed_;  // last: its streams end before the buffers go
 };
 

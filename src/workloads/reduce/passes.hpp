@@ -85,13 +85,13 @@ bool same_statistics(const Partial<T>& a, const Partial<T>& b) {
 template <class T>
 class ShardReduction {
  public:
-  using Class = reduce::Extreme<T>;
+  using Wide = reduce::Extreme<T>;
 
   /// Sizes that leave memory for the partials of a batch's leaves, for the exchange between the
   /// blocks of a GPU, and for all nodes.
   static pipeline::Sizes plan(const Options& options, const runtime::Resources& resources,
                               const io::Source& source, Range shard) {
-    constexpr std::uint64_t node = sizeof(Partial<Class>), word = sizeof(std::uint64_t);
+    constexpr std::uint64_t node = sizeof(Partial<Wide>), word = sizeof(std::uint64_t);
     return pipeline::plan(options, resources, shard.count, sizeof(T), leaf_elements,
                           node + reduce::exchange_words_per_leaf<T> * word,
                           leaves_in(shard) * node + reduce::exchange_words<T>(0) * word,
@@ -137,7 +137,7 @@ class ShardReduction {
   }
 
   /// One pass. Returns the largest whole subtrees of the shard from left to right.
-  std::vector<Partial<Class>> run() {
+  std::vector<Partial<Wide>> run() {
     Progress progress("streaming", static_cast<double>(shard_.count), runtime_.session.rank() == 0);
     feed_.run(
         [&](device::Stream& compute, const pipeline::Batch& batch) {
@@ -151,9 +151,9 @@ class ShardReduction {
     feed_.compute().download(downloaded_samples_.data(), sample_partials_.data(),
                              sample_partials_.bytes());
     feed_.compute().synchronize();
-    reduce::TreeFold<Class> fold;
+    reduce::TreeFold<Wide> fold;
     for (std::size_t i = 0; i < nodes_.size(); ++i) fold.push(nodes_[i], downloaded_nodes_[i]);
-    std::vector<Partial<Class>> own;
+    std::vector<Partial<Wide>> own;
     for (const auto& node : fold.nodes()) own.push_back(node.partial);
     return own;
   }
@@ -177,7 +177,7 @@ class ShardReduction {
   device::Stream& compute() { return feed_.compute(); }
 
  private:
-  device::Buffer<Partial<Class>> buffer(device::Memory kind, std::size_t count) {
+  device::Buffer<Partial<Wide>> buffer(device::Memory kind, std::size_t count) {
     return {*runtime_.device, kind, count};
   }
 
@@ -214,7 +214,7 @@ class ShardReduction {
   bool first_batch_is_folded_right() const {
     if (downloaded_leaves_.size() == 0) return true;
     const std::uint64_t first_leaf = shard_.first / leaf_elements;
-    reduce::TreeFold<Class> fold;
+    reduce::TreeFold<Wide> fold;
     for (std::size_t i = 0; i < downloaded_leaves_.size(); ++i) {
       fold.push({first_leaf + i, 0}, downloaded_leaves_[i]);
     }
@@ -234,15 +234,15 @@ class ShardReduction {
   LeafSamples samples_;
   std::vector<reduce::Subtree> nodes_;            // of all batches, in order
   std::vector<std::size_t> first_node_;           // of each batch
-  device::Buffer<Partial<Class>> leaf_partials_;  // of the current batch
+  device::Buffer<Partial<Wide>> leaf_partials_;  // of the current batch
   device::Buffer<std::uint64_t> exchange_;        // zero between batches
-  device::Buffer<Partial<Class>> node_partials_, sample_partials_;
-  device::Buffer<Partial<Class>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
+  device::Buffer<Partial<Wide>> node_partials_, sample_partials_;
+  device::Buffer<Partial<Wide>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
   pipeline::Feed feed_;  // the last member: its streams end before the buffers are destroyed
 };
 
 /// Gathers the ranks' subtrees and folds them into the root on every rank.
-template <class Class>
+template <class Wide>
 class RootFold {
  public:
   RootFold(runtime::Runtime& runtime, std::uint64_t elements) : runtime_(runtime) {
@@ -258,15 +258,15 @@ class RootFold {
   }
 
   /// `own` is the result of this rank's ShardReduction::run(). Collective.
-  Partial<Class> run(device::Stream& stream, const std::vector<Partial<Class>>& own) {
+  Partial<Wide> run(device::Stream& stream, const std::vector<Partial<Wide>>& own) {
     const auto rank = static_cast<std::size_t>(runtime_.session.rank());
     expect(own.size() == places_[rank].size(), "a rank has the largest subtrees of its shard");
     std::ranges::copy(own, staged_.data());
-    stream.upload(send_.data(), staged_.data(), own.size() * sizeof(Partial<Class>));
+    stream.upload(send_.data(), staged_.data(), own.size() * sizeof(Partial<Wide>));
     runtime_.communicator->all_gather(stream, send_.data(), receive_.data(), send_.bytes());
     stream.download(staged_.data(), receive_.data(), receive_.bytes());
     runtime_.communicator->wait(stream);
-    reduce::TreeFold<Class> fold;
+    reduce::TreeFold<Wide> fold;
     for (std::size_t from = 0; from < places_.size(); ++from) {
       for (std::size_t i = 0; i < places_[from].size(); ++i) {
         fold.push(places_[from][i], staged_[from * each_ + i]);
@@ -279,7 +279,7 @@ class RootFold {
   runtime::Runtime& runtime_;
   std::vector<std::vector<reduce::Subtree>> places_;  // of each rank
   std::size_t each_ = 1;  // nodes that a rank sends: the maximum of all ranks
-  device::Buffer<Partial<Class>> send_, receive_, staged_;
+  device::Buffer<Partial<Wide>> send_, receive_, staged_;
 };
 
 }  // namespace shardstream::workloads

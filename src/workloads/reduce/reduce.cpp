@@ -143,7 +143,7 @@ class Run {
   }
 
  private:
-  using Class = reduce::Extreme<T>;
+  using Wide = reduce::Extreme<T>;
   using Kind = measure::Kind;
 
   void measure_memory() {
@@ -181,14 +181,14 @@ class Run {
   }
 
   void repetition(bool timed) {
-    std::vector<Partial<Class>> own;
+    std::vector<Partial<Wide>> own;
     {
       const auto span = runtime_.recorder.phase(timed ? "stream" : "warm-up", Kind::useful,
                                                 mine_.count * sizeof(T));
       own = shard_reduction_->run();
     }
     const auto span = runtime_.recorder.phase("combine", Kind::communication);
-    const Partial<Class> again = root_fold_->run(shard_reduction_->compute(), own);
+    const Partial<Wide> again = root_fold_->run(shard_reduction_->compute(), own);
     repeatable_ = repeatable_ && (!total_ || same_statistics(*total_, again));
     total_ = again;
   }
@@ -254,8 +254,8 @@ class Run {
   const Range mine_;
   pipeline::Sizes sizes_;
   std::optional<ShardReduction<T>> shard_reduction_;
-  std::optional<RootFold<Class>> root_fold_;
-  std::optional<Partial<Class>> total_;
+  std::optional<RootFold<Wide>> root_fold_;
+  std::optional<Partial<Wide>> total_;
   bool repeatable_ = true;
   Outcome outcome_;
 };

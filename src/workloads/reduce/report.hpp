@@ -37,14 +37,14 @@ struct Request {
 template <class T>
 class Values {
  public:
-  using Class = reduce::Extreme<T>;
+  using Wide = reduce::Extreme<T>;
   struct Value {
     double real;
     std::string exact;  ///< all digits, from which the same bits can be read
     std::int64_t index = reduce::no_index;
   };
 
-  Values(const Partial<Class>& total, bool propagate) : total_(total) {
+  Values(const Partial<Wide>& total, bool propagate) : total_(total) {
     nan_ = propagate && total.nans > 0;
   }
 
@@ -82,7 +82,7 @@ class Values {
   double variance() const {
     return total_.count == 0 ? quiet_nan : total_.m2 / static_cast<double>(total_.count);
   }
-  Value extreme(Class value, std::int64_t index) const {
+  Value extreme(Wide value, std::int64_t index) const {
     if (nan_) return {quiet_nan, "nan", total_.first_nan};
     if (index == reduce::no_index) return {quiet_nan, "nan"};
     if constexpr (std::integral<T>) {
@@ -92,7 +92,7 @@ class Values {
     }
   }
 
-  Partial<Class> total_;
+  Partial<Wide> total_;
   bool nan_;
 };
 

@@ -1,4 +1,4 @@
-# A component (room) is one folder of src/ or kernels/ and one static library. It may include itself
+# A component is one folder of src/ or kernels/ and one static library. It may include itself
 # and the components in USES, recursively; tests/unit/check_includes checks the sources.
 
 # Contraction to fma would give different bits from the same source on another backend.
@@ -26,11 +26,11 @@ if(SHARDSTREAM_SANITIZE)
   target_link_options(shardstream_flags INTERFACE ${SHARDSTREAM_SANITIZE_FLAGS})
 endif()
 
-define_property(GLOBAL PROPERTY SHARDSTREAM_ROOMS BRIEF_DOCS "room:folder:used,used per entry")
+define_property(GLOBAL PROPERTY SHARDSTREAM_COMPONENTS BRIEF_DOCS "component:folder:used,used per entry")
 
-# shardstream_room(NAME SOURCES file... [USES room...] [LINKS library...])
+# shardstream_component(NAME SOURCES file... [USES component...] [LINKS library...])
 # The folder is NAME, or for device_cuda device/cuda, or else the one of the calling CMakeLists.txt.
-function(shardstream_room name)
+function(shardstream_component name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;LINKS")
   add_library(shardstream_${name} STATIC ${arg_SOURCES})
   target_include_directories(shardstream_${name} PUBLIC
@@ -47,5 +47,5 @@ function(shardstream_room name)
   endforeach()
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
   string(REPLACE ";" "," uses "${arg_USES}")
-  set_property(GLOBAL APPEND PROPERTY SHARDSTREAM_ROOMS "${name}:${folder}:${uses}")
+  set_property(GLOBAL APPEND PROPERTY SHARDSTREAM_COMPONENTS "${name}:${folder}:${uses}")
 endfunction()
