@@ -333,7 +333,7 @@ std::uint64_t checksum(Sweep sweep, std::uint64_t super_tiles, unsigned streams 
   const std::uint64_t first_tiles = plan.count_tiles(plan.super_tile(0));
   EXPECT_GE(blocks, 3U);
   plan.window = 1;
-  if (sweep != Sweep::none) plan.window = plan.ring = blocks;
+  if (sweep != Sweep::none) plan.window = plan.ring_batches = blocks;
   std::uint64_t wanted = 0;
   if (sweep == Sweep::one && first_tiles > 0) wanted = 1;
   // In launches of four tiles for each of two threads.
@@ -390,7 +390,7 @@ TEST(Product, TheDeviceHasWorkWhileAGatherBlocks) {
   Prepared prepared(false, {"--gemm.m", "1700", "--gemm.n", "1400", "--gemm.k", "5000",
                             "--product.decomposition", "rows", "--output.store", "false"});
   ASSERT_FALSE(prepared.plan.idle);
-  prepared.plan.window = prepared.plan.ring = prepared.plan.own_blocks.count;
+  prepared.plan.window = prepared.plan.ring_batches = prepared.plan.own_blocks.count;
   prepared.runtime.communicator =
       std::make_unique<LateGathers>(std::move(prepared.runtime.communicator), prepared.products);
   prepared.run();

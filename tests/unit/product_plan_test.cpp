@@ -302,7 +302,7 @@ TEST(ProductPlan, RanksAgreeOnWhatTheyDoTogether) {
                   (plan.layer * plan.box.rows + plan.row) * plan.box.columns + plan.column);
       }
       EXPECT_EQ(plan.passes, first.passes);
-      EXPECT_EQ(plan.ring, first.ring);
+      EXPECT_EQ(plan.ring_batches, first.ring_batches);
       EXPECT_EQ(plan.window, first.window);
       EXPECT_EQ(plan.levels, first.levels);
       EXPECT_EQ(plan.max_tiles, first.max_tiles);
@@ -396,9 +396,9 @@ TEST(ProductPlan, BuffersHoldTheLargestSuperTileAndFit) {
         problem.ranks.other_bytes + has.c_tile + has.accumulators + has.lanes + has.kept_b +
         has.check.slices * (has.check.z + has.check.row_squares + has.check.column_squares) +
         has.check.gathered_z + has.check.verdicts + has.mirrors + has.send + has.receive;
-    total +=
-        plan.ring * (has.batch.raw_a + has.batch.raw_b + has.batch.a_panel + has.batch.b_panel +
-                     has.batch.a_factor + has.batch.b_factor + has.batch.y);
+    total += plan.ring_batches *
+             (has.batch.raw_a + has.batch.raw_b + has.batch.a_panel + has.batch.b_panel +
+              has.batch.a_factor + has.batch.b_factor + has.batch.y);
     EXPECT_EQ(plan.device_bytes, total);
   }
 }
@@ -438,10 +438,10 @@ TEST(ProductPlan, WindowsFitIntoTheRing) {
     std::uint64_t batches = 0;
     for (const Plan& plan : plans) batches = std::max(batches, plan.batches());
     const Plan& plan = plans.back();
-    EXPECT_GE(plan.ring, std::min<std::uint64_t>(2, batches));
-    EXPECT_LE(plan.ring, std::min<std::uint64_t>(8, batches));
+    EXPECT_GE(plan.ring_batches, std::min<std::uint64_t>(2, batches));
+    EXPECT_LE(plan.ring_batches, std::min<std::uint64_t>(8, batches));
     EXPECT_GE(plan.window, 1U);
-    EXPECT_LE(plan.window, plan.ring);
+    EXPECT_LE(plan.window, plan.ring_batches);
     const std::uint64_t last = plan.own_blocks.end() - 1;
     for (std::uint64_t i = 0; i + 1 < plan.window; ++i) {
       EXPECT_FALSE(plan.step(last - i).begins) << told(plan);  // one segment
@@ -849,7 +849,7 @@ TEST(ProductPlan, ASlowDownloadHidesBehindAWindow) {
   with.link_down = 25e9;  // a tile takes 5.4 ms, and 2.3 ms of computing a block
   const Plan plan = make_plan(problem, with, 0);
   EXPECT_GE(plan.window, 3U) << told(plan);
-  EXPECT_GE(plan.ring, plan.window);
+  EXPECT_GE(plan.ring_batches, plan.window);
   EXPECT_EQ(make_plan(problem, rates, 0).window, 2U);
   with.link_down = 100e9;
   EXPECT_EQ(make_plan(problem, with, 0).window, 1U);
@@ -985,7 +985,7 @@ TEST(ProductPlan, OneBatchOverlapsNothing) {
   problem.tile = {4096, 4096, 4096};
   const Plan plan = make_plan(problem, rates, 0);
   EXPECT_EQ(plan.batches(), 1U);
-  EXPECT_EQ(plan.ring, 1U);
+  EXPECT_EQ(plan.ring_batches, 1U);
   EXPECT_NEAR(plan.prediction.seconds,
               plan.prediction.upload_seconds + plan.prediction.compute_seconds +
                   plan.prediction.drain_seconds,

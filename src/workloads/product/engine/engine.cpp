@@ -123,16 +123,16 @@ void Engine::run() {
   if (layers_) layers_->wait(ring_.arrivals());
 }
 
-/// Batches of the window may be computed as late as the last batch.
+/// Batches of the window may be computed as late as the last batch of their super-tile.
 std::uint64_t Engine::last_use(std::uint64_t batch) const {
   const std::uint64_t blocks = plan_.own_blocks.count, place = batch % blocks;
   return place + plan_.window < blocks ? batch : batch - place + blocks - 1;
 }
 
 /// Batches of the window wait for the super-tile's last batch. Then the tiles are computed one
-/// after another, so that finished tiles leave while others are computed. If the device is idle
-/// before, multiply_meanwhile() computes some products. If gathers block the thread,
-/// it is not called, and batches that wait are multiplied at once.
+/// after another, so that finished tiles leave while others are computed. Until then,
+/// multiply_meanwhile() computes some products. It cannot run while an all-gather blocks the
+/// thread; in that case, if the device has become idle, all waiting batches are multiplied at once.
 void Engine::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);
@@ -168,8 +168,10 @@ void Engine::multiply_present(device::Stream& stream) {
   record_computed(stream);
 }
 
-/// Called until the next batch of the window has arrived. If the device is idle, some tiles receive
-/// the products of the waiting batches, so that only the last batches are left for the end.
+/// Called until the next batch of the window has arrived. At most two steps are enqueued at a time:
+/// one runs, and one waits behind it, so that the device does not become idle. In a step, some
+/// tiles receive the products of the waiting batches, so that only the last batches are left for
+/// the end.
 bool Engine::multiply_meanwhile() {
   tiles_.report_progress();
   if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;

@@ -57,6 +57,11 @@ class Engine {
     std::vector<gemm::TileAt> at;  ///< the same, in the panels
   };
 
+  // Of each batch: compute() adds it to the check (add_products) and multiplies it: at once
+  // (multiply_present), or in the window piece by piece while later batches arrive
+  // (multiply_meanwhile, sweep). The last batch of a super-tile ends it: join_slices, then
+  // finish_super_tile, or with split-k exchange (gather_check, exchange_rows), and finish_tile for
+  // each tile.
   std::uint64_t last_use(std::uint64_t batch) const;
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
@@ -102,14 +107,15 @@ class Engine {
   const gemm::MultiplyPlan& library_;
   std::size_t row_bytes_, tile_bytes_;  ///< of a tile
   std::uint64_t together_;              ///< tiles of one launch
-  bool gathers_block_;                  ///< the thread that enqueues: Rates::gathers_block
+  bool gathers_block_;                  ///< all-gathers block the main thread: see Rates
   std::vector<PlacedSuperTile> super_tiles_;
   /// Batches on the device, or on their way, whose products are not all enqueued.
   Range waiting_{};
+  /// A sweep gives tile after tile the products of the waiting batches before `end`. The first
+  /// `tiles` tiles have them; 0: no sweep is under way.
   struct {
-    std::uint64_t tiles = 0;  ///< that have the products of waiting batches, up to `end`
-    std::uint64_t end = 0;
-  } swept_;  ///< by the sweep under way, if it has tiles
+    std::uint64_t tiles = 0, end = 0;
+  } swept_;
   /// split-k: the ranks with the same tiles, one per layer. Declared before the panels, because
   /// every rank must take part in the split and the constructor of the panels may throw on one
   /// rank.
@@ -118,19 +124,21 @@ class Engine {
   VariableSums variables_;
   bool final_ = false;  ///< Normalization::final
   device::Buffer<std::byte> accumulators_, lanes_;
-  std::vector<TileDrain::Station> stations_;  ///< of level 0's
-  /// Z, and the squares of A's rows and of B's column tiles, of the super-tile at work, slice by
-  /// slice; of split-k also all layers'.
-  device::Buffer<double> check_, checks_;
+  std::vector<TileDrain::Station> stations_;  ///< one for each accumulator of level 0
+  /// The sums of the check for the current super-tile: slice by slice Z, the squares of A's rows,
+  /// and the squares of B's column tiles.
+  device::Buffer<double> check_;
   std::uint64_t check_pitch_ = 0;  ///< doubles of a slice
-  /// In check_, of the first slice.
+  device::Buffer<double> checks_;  ///< split-k: the first slice of every layer, gathered
+  /// The parts of the first slice.
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;
   device::Buffer<std::byte> send_, receive_;  ///< of the exchange
   /// Recorded after the latest products, and after the ones before.
   std::unique_ptr<device::Event> computed_, computed_before_;
   std::unique_ptr<device::Event> given_,
       received_;  ///< data for other layers is ready; theirs has arrived
-  // Declared after the members that its writers use until it is destroyed, even after a failed run.
+  // Destroyed before the members above, because its writers use them until then, even after an
+  // error.
   TileDrain tiles_;
   pipeline::UploadRing ring_;
   device::ForkedStreams streams_;  ///< forked from the ring's compute(): tiles take turns on them

@@ -47,7 +47,7 @@ void PanelUploads::compute_sizes() {
   sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
             .slots = staging_.slots,
             .readers = staging_.readers,
-            .batches = plan_.ring,
+            .batches = plan_.ring_batches,
             .arrivals = true};
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile tiles = plan_.super_tile(number);

@@ -52,7 +52,7 @@ void Panels::allocate() {
     return Buffer<std::byte>(device, Memory::device, count);
   };
   const Buffers& buffers = plan_.buffers;
-  for (std::uint64_t i = 0; i < plan_.ring; ++i) {
+  for (std::uint64_t i = 0; i < plan_.ring_batches; ++i) {
     BatchMemory memory;
     if (plan_.problem.a.raw) memory.a = bytes(buffers.batch.a_panel);
     if (plan_.problem.b.raw) memory.b = bytes(buffers.batch.b_panel);

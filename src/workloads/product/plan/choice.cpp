@@ -21,7 +21,7 @@ constexpr double alike = 1.002, uploads_alike = 1.01;
 constexpr std::uint64_t usual_ring = 3, longest_ring = 8;  // one batch in each of three stages
 
 std::uint64_t batches_of(const Shape& shape, const Extents& extents) {
-  return product({extents.super_tiles, shape.max_blocks});
+  return saturating_product({extents.super_tiles, shape.max_blocks});
 }
 
 /// The shortest and the longest ring, in batches. The window of a long ring hides a slow download.
@@ -44,7 +44,7 @@ std::uint64_t uploads_of(const Shape& shape, const std::vector<Pass>& passes) {
   std::uint64_t bytes = 0;
   for (const Pass& pass : passes) {
     const std::uint64_t of_pass = of_blocks(upload_bytes, shape, pass, shape.max_blocks);
-    bytes = sum({bytes, product({pass.count, of_pass})});
+    bytes = saturating_sum({bytes, saturating_product({pass.count, of_pass})});
   }
   return bytes;
 }

@@ -126,7 +126,7 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
       // Rank 0 has the most rows, so its passes are taken for the largest; those of other ranks
       // have at most one row more.
       const std::uint64_t rows = rows_within({0, shape.max_rows}, cut, pass).count;
-      const std::uint64_t tiles = product({rows, shape.max_columns});
+      const std::uint64_t tiles = saturating_product({rows, shape.max_columns});
       passes.push_back({.rows = rows,
                         .columns = shape.max_columns,
                         .tiles = tiles,
@@ -164,7 +164,7 @@ std::vector<Pass> passes_of(const Shape& shape, const Cut& cut) {
 }
 
 std::uint64_t count_tiles(const Shape& shape, const SuperTile& tiles) {
-  if (!shape.problem.symmetric) return product({tiles.rows.count, tiles.columns.count});
+  if (!shape.problem.symmetric) return saturating_product({tiles.rows.count, tiles.columns.count});
   std::uint64_t count = 0;
   for (std::uint64_t row = tiles.rows.first; row < tiles.rows.end(); ++row) {
     for (const Range columns : shape.computed(row)) {
@@ -177,8 +177,8 @@ std::uint64_t count_tiles(const Shape& shape, const SuperTile& tiles) {
 std::uint64_t work_of(const Shape& shape, const Cut& cut) {
   if (!shape.problem.symmetric) return 1;
   const Box& box = shape.box;
-  return sum({product({shape.tile_rows, cut.column_passes, box.columns}),
-              product({cut.passes(), box.rows, box.rows, box.columns})});
+  return saturating_sum({saturating_product({shape.tile_rows, cut.column_passes, box.columns}),
+                         saturating_product({cut.passes(), box.rows, box.rows, box.columns})});
 }
 
 Extents extents_of(const Cut& cut, const std::vector<Pass>& passes) {
@@ -198,9 +198,9 @@ Extents extents_of(const Cut& cut, const std::vector<Pass>& passes) {
 
 Extents min_extents(const Shape& shape, const Cut& cut) {
   if (!shape.problem.symmetric) return extents_of(cut, passes_of(shape, cut));
-  const std::uint64_t all = product({shape.tile_rows, shape.tile_rows + 1}) / 2;
+  const std::uint64_t all = saturating_product({shape.tile_rows, shape.tile_rows + 1}) / 2;
   const std::uint64_t ranks = shape.box.rows * shape.box.columns;
-  const std::uint64_t tiles = ceil_div(all, product({cut.passes(), ranks}));
+  const std::uint64_t tiles = ceil_div(all, saturating_product({cut.passes(), ranks}));
   return {.rows = ceil_div(shape.max_rows, cut.row_passes),
           .columns = 1,
           .tiles = tiles,

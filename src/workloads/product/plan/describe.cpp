@@ -81,23 +81,23 @@ std::string of_batches(const Plan& plan) {
   return fmt::format(
       "batches: {}, {} in device memory; each uploads up to {} of A and {} of B; {} computed tile "
       "by tile at the end of each super-tile",
-      plan.batches(), plan.ring,
+      plan.batches(), plan.ring_batches,
       format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
       format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)), plan.window);
 }
 
 std::string of_memory(const Plan& plan) {
   const Buffers& buffers = plan.buffers;
-  const std::uint64_t exchange = sum({buffers.send, buffers.receive});
+  const std::uint64_t exchange = saturating_sum({buffers.send, buffers.receive});
   return fmt::format(
       "device memory: {} of {}: accumulators {}, batches {}, verification {}{}, other {}{}",
       format_size(plan.device_bytes), format_size(plan.problem.ranks.device_memory),
-      format_size(sum({buffers.accumulators, buffers.lanes})),
-      format_size(product({plan.ring, batch_bytes(buffers.batch)})),
+      format_size(saturating_sum({buffers.accumulators, buffers.lanes})),
+      format_size(saturating_product({plan.ring_batches, batch_bytes(buffers.batch)})),
       format_size(check_bytes(buffers.check)),
       exchange > 0 ? fmt::format(", exchange {}", format_size(exchange)) : "",
-      format_size(
-          sum({plan.problem.ranks.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
+      format_size(saturating_sum(
+          {plan.problem.ranks.other_bytes, buffers.kept_b, buffers.c_tile, buffers.mirrors})),
       plan.box.ranks() < plan.problem.ranks.count && !plan.idle
           ? fmt::format("; an idle rank's: {}", format_size(plan.problem.ranks.other_bytes))
           : "");

@@ -58,11 +58,11 @@ std::uint64_t c_uploads(const Plan& plan) {
   if (!problem.reads_c) return 0;
   const std::uint64_t element = gemm::accumulator_bytes(problem.precision);
   const auto elements = [&](Range rows, Range columns) {
-    return product({elements_of(rows, problem.tile.m, problem.m).count,
-                    elements_of(columns, problem.tile.n, problem.n).count});
+    return saturating_product({elements_of(rows, problem.tile.m, problem.m).count,
+                               elements_of(columns, problem.tile.n, problem.n).count});
   };
   if (plan.box.depth == 1) {
-    return product({elements(plan.rows, plan.columns), element});
+    return saturating_product({elements(plan.rows, plan.columns), element});
   }
   std::uint64_t all = 0;
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
@@ -72,13 +72,13 @@ std::uint64_t c_uploads(const Plan& plan) {
       all += elements({tiles[index].row, 1}, {tiles[index].column, 1});
     }
   }
-  return product({all, element});
+  return saturating_product({all, element});
 }
 
 /// Adds the traffic of all batches and exchanges.
 void count_traffic(Plan& plan, const Shape& shape) {
   Traffic& traffic = plan.traffic;
-  const auto add = [](std::uint64_t& to, std::uint64_t bytes) { to = sum({to, bytes}); };
+  const auto add = [](std::uint64_t& to, std::uint64_t bytes) { to = saturating_sum({to, bytes}); };
   for (std::uint64_t number = 0; number < plan.super_tiles(); ++number) {
     const auto [rows, columns] = plan.super_tile(number);
     const bool from_b = shape.a_from_b(rows, columns);
@@ -124,7 +124,7 @@ void schedule(Plan& plan, const Choice& choice) {
                                   .max_columns = choice.extents.columns,
                                   .max_tiles = choice.extents.tiles,
                                   .held_tiles = choice.extents.held_tiles,
-                                  .ring = choice.ring,
+                                  .ring_batches = choice.ring,
                                   .window = choice.window};
 }
 

@@ -46,7 +46,8 @@ struct Box {
   std::uint64_t layer() const { return saturating_product(rows, columns); }
   std::uint64_t ranks() const { return saturating_product(layer(), depth); }
   /// Checksums per batch: one of the upload. If ranks gather A's panels, two more for each part of
-  /// them (as sent, as received); in a symmetric product also for each part of B's panels.
+  /// them (as sent, as received). In a symmetric product also for each part of B's panels, because
+  /// there both sides of the check are computed from the gathered panel of B.
   std::uint64_t batch_sums(bool symmetric) const {
     return 1 + (columns > 1 ? 2 * columns : 0) + (symmetric && rows > 1 ? 2 * rows : 0);
   }
@@ -90,9 +91,10 @@ struct Problem {
 
 /// Rates of one rank while all ranks work, for the prediction. The same on every rank, above 0.
 struct Rates {
-  double link_up = 0, link_down = 0;  ///< bytes/s of a rank's host link; infinite down if C stays
-  double gather = 0;                  ///< bytes/s that a rank receives in all-gathers and exchanges
-  double flops = 0;                   ///< flop/s of a rank, of products in the panels' precision
+  /// Bytes/s of a rank's host link. link_down is infinite if C does not leave the device.
+  double link_up = 0, link_down = 0;
+  double gather = 0;  ///< bytes/s that a rank receives in all-gathers and exchanges
+  double flops = 0;   ///< flop/s of a rank, of products in the panels' precision
   /// Whether an all-gather blocks the thread that enqueues it. Nothing else is enqueued meanwhile.
   bool gathers_block = false;
 };
@@ -168,11 +170,11 @@ struct BatchBuffers {
   /// This rank's parts if the upload is not yet a panel.
   std::uint64_t raw_a = 0, raw_b = 0;
   /// Canonical, with a pitch of gemm::a_ld(): all parts of the grid row, or the result of
-  /// a_from_b(). 0 for int8 on a GPU if b_factor holds it, whose rows it is.
+  /// a_from_b(). 0 for int8 on a GPU if A's panel is a range of rows of b_factor.
   std::uint64_t a_panel = 0;
   std::uint64_t b_panel = 0;  ///< canonical; all parts of the grid column
-  /// Multiplied in place of the panel: fp32x3 triples the depth of either; int8 on a GPU has B
-  /// transposed.
+  /// The matrices that the library multiplies, if they differ from the panels: for fp32x3, A and B
+  /// at three times the depth; for int8 on a GPU, the transpose of B.
   std::uint64_t a_factor = 0, b_factor = 0;
   std::uint64_t y = 0;  ///< two doubles for each of B's rows and columns of tiles
 };
@@ -216,8 +218,8 @@ struct Layout {
   std::uint64_t tile_rows = 0, tile_columns = 0;  ///< of C
   std::uint64_t blocks = 0;                       ///< of K
   /// Whether the first three blocks have a quarter, a quarter and a half of the usual depth, so
-  /// that the first batch arrives early: if gemm::may_begin_shallow(), and K has more than one
-  /// block but one segment.
+  /// that the first batch arrives early: if gemm::may_begin_shallow(), and K has several blocks but
+  /// only one segment.
   bool begins_shallow = false;
   /// A power of two. Segment s has the blocks share(blocks, s, segments), whose products are added
   /// block by block. Segments are the leaves of a binary tree; its root is the product.
@@ -263,8 +265,8 @@ struct RankPart {
 /// How every rank cuts its tiles into super-tiles: by passes over its rows and columns.
 struct Cut {
   std::uint64_t row_passes = 1, column_passes = 1;
-  /// 0: all row passes share the rows equally. Else the first pass has first_rows of `first_of`
-  /// parts, and the others share the rest.
+  /// 0: all row passes share the rows equally. Else the first pass has first_rows / first_of of the
+  /// rows, and the others share the rest equally.
   std::uint64_t first_rows = 0, first_of = 0;
   /// Whether B's panels stay on the device after the first super-tile. Then all tiles have their
   /// own accumulators, a rank uploads everything once, and tiles leave while later rows of A
@@ -284,10 +286,10 @@ struct Schedule {
   std::uint64_t max_tiles = 0;                  ///< computed tiles in it
   /// Tiles that have accumulators: those of a super-tile or, if B is kept, all of a rank.
   std::uint64_t held_tiles = 0;
-  std::uint64_t ring = 0;  ///< batches in device memory: 2 to 8, or all if there are fewer
+  std::uint64_t ring_batches = 0;  ///< in device memory: 2 to 8, or all if there are fewer
   /// The last batches of a super-tile that are computed tile by tile: all of them for one tile,
-  /// then for the next, so that tiles leave while others are computed. 1 to `ring`, all in the last
-  /// own segment.
+  /// then for the next, so that tiles leave while others are computed. 1 to ring_batches, all in
+  /// the last own segment.
   std::uint64_t window = 1;
 
   std::uint64_t super_tiles() const { return passes.size(); }
@@ -296,8 +298,8 @@ struct Schedule {
 /// One rank's traffic and work, in bytes and flop.
 struct Traffic {
   std::uint64_t uploads = 0;  ///< panels with their padding, and C
-  /// The minimum for this decomposition, without padding: uploads of whole super-tiles of the best
-  /// extents if accumulators had all of the memory.
+  /// A lower bound for this decomposition, without padding: the uploads with the best super-tiles
+  /// that would fit if accumulators used all of the memory.
   std::uint64_t min_uploads = 0;
   std::uint64_t a_gathered = 0;  ///< received in all-gathers of A panels
   std::uint64_t b_gathered = 0;  ///< received in all-gathers of B panels and their y

@@ -49,7 +49,7 @@ class Timeline {
       : ring_(real(ring)),
         window_(real(depth_of_last(shape, window)) / real(shape.problem.tile.k)),
         first_(shape.begins_shallow ? 0.25 : 1),
-        reused_(product({super_tiles, shape.max_blocks}) > ring),
+        reused_(saturating_product({super_tiles, shape.max_blocks}) > ring),
         free_(real(ring - window)) {}
 
   /// Until the first batch has arrived.
@@ -165,11 +165,12 @@ TimePrediction predict(const Shape& shape, const Rates& rates, const std::vector
   }
   if (shape.problem.reads_c) {
     const std::uint64_t rows =
-        std::min(product({shape.max_rows, shape.problem.tile.m}), shape.problem.m);
+        std::min(saturating_product({shape.max_rows, shape.problem.tile.m}), shape.problem.m);
     const std::uint64_t columns =
-        std::min(product({shape.max_columns, shape.problem.tile.n}), shape.problem.n);
+        std::min(saturating_product({shape.max_columns, shape.problem.tile.n}), shape.problem.n);
     prediction.upload_seconds +=
-        real(product({rows, columns, shape.c_element}) / shape.box.depth) / rates.link_up;
+        real(saturating_product({rows, columns, shape.c_element}) / shape.box.depth) /
+        rates.link_up;
   }
   const Effort first = effort_of(shape, rates, passes.front());
   const Effort last = effort_of(shape, rates, passes.back());

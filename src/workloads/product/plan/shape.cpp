@@ -16,13 +16,13 @@ bool siblings(const TreeNode& left, const TreeNode& right) {
 
 }  // namespace
 
-std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
+std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors) {
   std::uint64_t result = 1;
-  for (const std::uint64_t factor : factors) result = saturating_product(result, factor);
+  for (const std::uint64_t factor : factors) result = shardstream::saturating_product(result, factor);
   return result;
 }
 
-std::uint64_t sum(std::initializer_list<std::uint64_t> terms) {
+std::uint64_t saturating_sum(std::initializer_list<std::uint64_t> terms) {
   std::uint64_t result = 0;
   for (const std::uint64_t term : terms) {
     result = term > UINT64_MAX - result ? UINT64_MAX : result + term;
@@ -43,7 +43,8 @@ std::uint64_t Stack::push(TreeNode node) {
 std::uint64_t segments_of(const Problem& problem) {
   const gemm::Tile& tile = problem.tile;
   if (!gemm::is_tall(problem.m, problem.n, problem.k, tile)) return 1;
-  const std::uint64_t tiles = product({ceil_div(problem.m, tile.m), ceil_div(problem.n, tile.n)});
+  const std::uint64_t tiles =
+      saturating_product({ceil_div(problem.m, tile.m), ceil_div(problem.n, tile.n)});
   return std::bit_floor(
       std::min({std::uint64_t{64}, ceil_div(problem.k, tile.k), std::uint64_t{512} / tiles}));
 }
@@ -79,7 +80,7 @@ Shape::Shape(const Problem& of, const Box& in)
       a_element(of.a.raw ? of.a.element_bytes : panel_element),
       b_element(of.b.raw ? of.b.element_bytes : panel_element),
       c_element(gemm::accumulator_bytes(of.precision)),
-      tile_bytes(product({of.tile.m, of.tile.n, c_element})) {
+      tile_bytes(saturating_product({of.tile.m, of.tile.n, c_element})) {
   begins_shallow =
       segments == 1 && of.k > of.tile.k && gemm::may_begin_shallow(of.tile, of.precision);
   blocks = ceil_div(of.k, of.tile.k) + (begins_shallow ? 2 : 0);
@@ -94,7 +95,7 @@ Shape::Shape(const Problem& of, const Box& in)
     max_nodes = std::max<std::uint64_t>(max_nodes, stack.nodes().size());
   }
   if (in.depth == 1) return;
-  const std::uint64_t row = product({in.depth, max_nodes, of.tile.n, c_element});
+  const std::uint64_t row = saturating_product({in.depth, max_nodes, of.tile.n, c_element});
   const std::uint64_t fitting = std::max<std::uint64_t>(exchange_buffer / row / 8 * 8, 8);
   exchange_rows = std::min(fitting, of.tile.m);
 }
@@ -124,7 +125,7 @@ std::array<Range, 2> Shape::computed(std::uint64_t row) const {
 }
 
 std::uint64_t Shape::a_part_rows(std::uint64_t rows) const {
-  return ceil_div(product({rows, problem.tile.m}), box.columns);
+  return ceil_div(saturating_product({rows, problem.tile.m}), box.columns);
 }
 
 bool Shape::a_from_b(Range rows, Range columns) const {
