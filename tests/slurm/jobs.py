@@ -196,8 +196,7 @@ def test_a_study_of_many_jobs(cluster):
     assert "missing" not in text, text
     expect_study(cluster.work / "many", [1, 2, 4], 2)
     logs = cluster.work / "many" / "logs"
-    assert len(list(logs.glob("slurm-*.out"))) == 10 and not list(cluster.work.glob("slurm-*")), (
-        list(logs.iterdir()))
+    assert len(list(logs.glob("slurm-*.out"))) == 10, list(logs.iterdir())
     jobs, said = submit()
     assert not jobs and "shardstream report many" in said, said
 
