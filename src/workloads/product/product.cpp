@@ -35,9 +35,9 @@ constexpr std::array rows = {
               "fp32. auto keeps the values of the input: fp64 for f64, i32 and i64, else fp32."},
     OptionRow{"product.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
               "How ranks share the work: each computes rows of C (rows), rows and columns of C "
-              "(grid; only gemm), or a part of every sum (split-k; only if the sums are at least 8 "
-              "times as long as C is high and wide, as with 8 times as many samples as variables "
-              "for gram). C has the same bits with all of them. auto takes the one with the "
+              "(grid; only gemm), or a part of every sum over k (split-k; only if k is at least 8 "
+              "times m and n, which for gram means at least 8 times as many samples as "
+              "variables). C has the same bits with all of them. auto takes the one with the "
               "shortest predicted time (--dry-run shows it), and considers a grid from 8 ranks "
               "on."},
     OptionRow{"product.box", OptionKind::text, "", "such as 2x1x4",
