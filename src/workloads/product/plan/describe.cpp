@@ -97,8 +97,7 @@ std::string of_batches(const Plan& plan) {
   }
   return fmt::format(
       "batches: {}, {} in device memory at a time; each uploads up to {} of A and {} of B; the "
-      "last "
-      "{} of each super-tile {} computed tile by tile",
+      "last {} of each super-tile {} computed tile by tile",
       plan.batches(), plan.ring_batches,
       format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
       format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)),
