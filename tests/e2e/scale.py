@@ -223,8 +223,9 @@ def test_ready_studies():
         run("scale", path, "--list", "-o", new_folder() / "none").expect(0)
         workload = re.search(r"workload = (\w+)", path.read_text())[1]
         folder = new_folder() / "study"
-        study(folder, *small[workload], "--scale.ranks", "1,2", "--scale.replicates", 2,
-              "--scale.oversubscribe", workload=path, quick=["--measure.repeat", 3])
+        study(folder, *small[workload], "--scale.ranks", "1,2", "--scale.replicates", 1,
+              "--scale.oversubscribe", "--scale.timeline", "false", workload=path,
+              quick=["--measure.repeat", 3])
         found = only_study(folder)
         assert found["mode"] == path.name.split("-")[0] and found["workload"] == workload, found
         one, two = found["points"]
