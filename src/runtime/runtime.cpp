@@ -27,8 +27,9 @@ constexpr std::array rows = {
     OptionRow{"device.oversubscribe", OptionKind::flag, "false", "",
               "Whether ranks may share a GPU where there are more ranks than GPUs."},
     OptionRow{"device.first", OptionKind::count, "0", "0..1023",
-              "The GPU of each host that its first rank takes, counted around; ignored on the host "
-              "backend. A scaling study takes another one for each launch."},
+              "The number of the GPU that the first rank of each host takes. The other ranks take "
+              "the next ones; GPU 0 follows the last one. Ignored on the host backend. A scaling "
+              "study sets it, so that its launches use different GPUs."},
 };
 
 /// A GPU's device file that this process may open; a job that was given none may not.

@@ -1,6 +1,9 @@
 #include "scale/forecast.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/statistics.hpp"
@@ -38,6 +41,12 @@ double Forecast::launch(std::uint64_t ranks, double predicted) const {
     return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
   }
   return untried(predicted) * (untried_ > 0 ? took_ / untried_ : 1);
+}
+
+std::string suggested_limit(double seconds) {
+  constexpr double least = 10;  // minutes
+  const auto minutes = static_cast<std::uint64_t>(std::ceil(least + 2 * seconds / 60));
+  return fmt::format("{}:{:02}:00", minutes / 60, minutes % 60);
 }
 
 }  // namespace shardstream::scale

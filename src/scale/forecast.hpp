@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "measure/sample.hpp"
@@ -41,5 +42,10 @@ class Forecast {
   double took_ = 0, untried_ = 0;        ///< sums over finished launches: measured, and untried()
   std::map<std::uint64_t, std::vector<double>> done_;  ///< launches by ranks
 };
+
+/// A time limit for a job whose launches are predicted to take `seconds`, as sbatch reads it: ten
+/// minutes plus twice that time, in whole minutes. The ten minutes leave room for the warning
+/// before the limit (jobs/study.sbatch).
+std::string suggested_limit(double seconds);
 
 }  // namespace shardstream::scale

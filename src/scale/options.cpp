@@ -40,8 +40,9 @@ constexpr std::array rows = {
         "warm reads the input files into the page cache before each launch; cold drops them from "
         "it."},
     OptionRow{"scale.grow", OptionKind::text, "auto", "",
-              "The size that weak scaling increases: sizes (all three), m, n or k of a matrix "
-              "product; auto is the workload's default."},
+              "The size that weak scaling increases: for a product of two matrices m, n, k or "
+              "sizes (all three, the default; m is better, since ranks then have equally many "
+              "tiles). auto is the workload's default."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
               "The seed of the random order of the launches."},
     OptionRow{"scale.timeline", OptionKind::flag, "true", "",

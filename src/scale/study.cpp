@@ -1,10 +1,8 @@
 #include "scale/study.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <vector>
@@ -49,11 +47,11 @@ class Study {
   std::vector<Launch> missing() const;
   double expected(const Launch& launch) const;
   std::string listed(const Launch& launch) const;
+  std::string listed(const std::vector<Launch>& launches) const;
   // The work.
   void begin();
   void expect_folder() const;
   void open_folder();
-  void write_study_ini(const Values& values) const;
   void expect_same_study(const Values& now);
   bool has_results() const;
   void calibrate();
@@ -150,13 +148,25 @@ std::string Study::list() {
   }
   std::vector<Launch> launches = missing();
   if (!knows_conditions) launches.insert(launches.begin(), plan_.calibration());
-  double total = 0;
+  return text + listed(launches);
+}
+
+/// The lines of the launches for --list, their total, and suggested time limits.
+std::string Study::listed(const std::vector<Launch>& launches) const {
+  std::string text;
+  double total = 0, longest = 0;
   for (const Launch& launch : launches) {
     text += listed(launch);
     total += expected(launch);
+    longest = std::max(longest, expected(launch));
   }
-  return text + fmt::format("# total: {}, {}{}\n", counted(launches.size(), "launch"), at_least(),
-                            format_duration(total));
+  text += fmt::format("# total: {}, {}{}\n", counted(launches.size(), "launch"), at_least(),
+                      format_duration(total));
+  if (launches.empty()) return text;
+  return text + fmt::format(
+                    "# suggested time limit: {} for one job with all launches, {} for a "
+                    "job with one launch\n",
+                    suggested_limit(total), suggested_limit(longest));
 }
 
 /// Whether the folder contains a study with at least one result.
@@ -203,7 +213,9 @@ void Study::open_folder() {
   const Values now = chosen(order_.options);
   std::error_code error;
   const bool is_study = fs::exists(order_.folder / "study.ini");
-  if (!is_study && fs::exists(order_.folder) && !fs::is_empty(order_.folder, error)) {
+  const auto is_log_folder = [](const auto& entry) { return entry.path().filename() == "logs"; };
+  if (!is_study && fs::exists(order_.folder) &&
+      !std::ranges::all_of(fs::directory_iterator(order_.folder, error), is_log_folder)) {
     throw UsageError(fmt::format(
         "output.file: '{}' is a folder with other files but no study: name a new folder",
         order_.folder.string()));
@@ -217,38 +229,17 @@ void Study::open_folder() {
       is_study && !first_difference(report::read_study_ini(order_.folder), now).empty();
   if (has_results()) {
     expect_same_study(now);
-    if (differs) write_study_ini(now);  // more launches
+    if (differs) write_study_ini(order_.folder, now, plan_.name());  // more launches
     return;
   }
   if (differs) fs::remove(order_.folder / "attempts.jsonl");
-  write_study_ini(now);
+  write_study_ini(order_.folder, now, plan_.name());
 }
 
-/// Several jobs may read the file meanwhile, so the new one replaces it at once.
-void Study::write_study_ini(const Values& values) const {
-  const fs::path path = order_.folder / "study.ini";
-  const fs::path part = order_.folder / fmt::format(".study.ini.{}.part", getpid());
-  std::ofstream file(part);
-  file << ini_of(values, plan_.name());
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(part, path, error);
-  if (!file || error) {
-    throw UsageError(fmt::format("output.file: cannot write '{}'", path.string()));
-  }
-}
-
-/// The reason why the launch does not count, or "". An exit code of 0 does not suffice, since
-/// launchers return different codes.
+/// The reason why the launch does not count, or "". The result file alone decides, since a run
+/// publishes it only when it has finished and checked its work. Exit codes cannot decide: launchers
+/// return different ones, and nobody has seen that of a launch whose `scale` was killed.
 std::string Study::problem_of(const Attempt& attempt) const {
-  if (attempt.ended.timed_out) {
-    return fmt::format("it did not end within {} (--scale.timeout)",
-                       format_duration(attempt.ended.seconds));
-  }
-  if (attempt.ended.code != 0) {
-    const std::string said = complaint_of(attempt.log);
-    return fmt::format("exit code {}{}{}", attempt.ended.code, said.empty() ? "" : ": ", said);
-  }
   try {
     const report::RunFile run = report::read_run_file(attempt.result);
     if (run.ranks != attempt.ranks) {
@@ -261,6 +252,14 @@ std::string Study::problem_of(const Attempt& attempt) const {
     if (run.resumed) return "it resumed an interrupted run";
     return {};
   } catch (const UsageError& error) {
+    if (attempt.ended.timed_out) {
+      return fmt::format("it did not end within {} (--scale.timeout)",
+                         format_duration(attempt.ended.seconds));
+    }
+    if (attempt.ended.code != 0) {
+      const std::string said = complaint_of(attempt.log);
+      return fmt::format("exit code {}{}{}", attempt.ended.code, said.empty() ? "" : ": ", said);
+    }
     return fmt::format("it left no result: {}", error.what());
   }
 }
@@ -287,7 +286,15 @@ Attempt Study::attempt(const Launch& launch, std::uint64_t number, double timeou
                               .log = attempt.log,
                               .timeout = timeout},
                              *interrupts_);
-  attempt.problem = attempt.ended.interrupted ? "interrupted" : problem_of(attempt);
+  attempt.problem = problem_of(attempt);
+  if (attempt.ended.interrupted) {
+    if (!attempt.problem.empty()) attempt.problem = "interrupted";
+  } else if (attempt.problem.empty() && attempt.ended.code != 0) {
+    log_->warn(
+        fmt::format("{}: exit code {} after its result was complete: the launch counts (see "
+                    "'{}')",
+                    name_of(launch), attempt.ended.code, attempt.log.string()));
+  }
   attempts_->add(attempt);
   return attempt;
 }

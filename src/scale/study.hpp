@@ -2,9 +2,8 @@
 // result files in one folder. It starts no MPI and opens no device. The folder contains:
 //
 //   study.ini       the options of the study
-//   calibration.h5  one run at the largest size, which tests the launcher and gives the rates,
-//   sizes
-//                   and CPUs of a rank that all other runs get as options
+//   calibration.h5  one run at the largest size. It tests the launcher, and all other runs get its
+//                   rates, sizes and CPUs per rank as options
 //   pN-rR.h5        the result of launch R on N ranks
 //   pN-timeline.h5  one repetition on N ranks with all spans, only for figures
 //   logs/           the output of each launch
@@ -38,8 +37,8 @@ struct Order {
 std::filesystem::path folder_of(const Options& options);
 
 /// The text of --list: the commands of all missing launches, including the calibration run, with
-/// their predicted times, and the total of these. Launches and writes nothing. Throws UsageError
-/// like run_study().
+/// their predicted times, the total of these, and suggested time limits. Launches and writes
+/// nothing. Throws UsageError like run_study().
 std::string list_study(const Order& order);
 
 /// Launches the missing runs. Returns done if all results exist, failed if launches have failed

@@ -1,8 +1,10 @@
 #include "scale/study_options.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "core/text.hpp"
 #include "core/units.hpp"
@@ -46,6 +48,20 @@ std::string ini_of(const Values& values, const std::string& name) {
     text += fmt::format("{} = {}\n", key.substr(section.size() + 1), value);
   }
   return text;
+}
+
+void write_study_ini(const std::filesystem::path& folder, const Values& values,
+                     const std::string& name) {
+  const std::filesystem::path path = folder / "study.ini";
+  const std::filesystem::path part = folder / fmt::format(".study.ini.{}.part", getpid());
+  std::ofstream file(part);
+  file << ini_of(values, name);
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(part, path, error);
+  if (!file || error) {
+    throw UsageError(fmt::format("output.file: cannot write '{}'", path.string()));
+  }
 }
 
 std::string first_difference(std::map<std::string, std::string> then, const Values& now) {

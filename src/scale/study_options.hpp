@@ -1,6 +1,7 @@
 // The options that define a study: the contents of study.ini, and the comparison of two studies.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,6 +24,11 @@ Values defaults_of_runs(const Options& options);
 
 /// The text of study.ini: `values` and the study's name.
 std::string ini_of(const Values& values, const std::string& name);
+
+/// Writes study.ini in `folder`. Several jobs may read an old one meanwhile, so the new file
+/// replaces it at once. Throws UsageError if that fails.
+void write_study_ini(const std::filesystem::path& folder, const Values& values,
+                     const std::string& name);
 
 /// "KEY was VALUE and is VALUE now" for the first option that differs; empty if none does. `then`
 /// is the result of read_study_ini().

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """The commands that documents show. Every block ```sh of a document runs, in the order of the
-document and in a folder of its own; a block ```text with lines KEY=VALUE behind it must have the
-keys that the last command of the block prints. Other commands stand in blocks ```console: they need
-a cluster, or change the machine."""
+document and in a folder of its own, and so does every block ```python. A block ```text with lines
+KEY=VALUE behind it must have the keys that the last command of the block prints. Other commands
+stand in blocks ```console: they need a cluster, or change the machine."""
 
 import os
 import pathlib
 import re
 import subprocess
+import sys
 
 from harness import HANGS, PROGRAM, Finished, each, environment, main, new_folder
 
@@ -43,7 +44,9 @@ def check_document(path):
         (folder / name).symlink_to(TOP / name)
     finished = None
     for kind, text in BLOCK.findall(path.read_text()):
-        if kind == "sh":
+        if kind == "python":
+            subprocess.run([sys.executable, "-c", text], cwd=folder, timeout=HANGS, check=True)
+        elif kind == "sh":
             finished = bash(text, folder).expect(0)
         elif kind == "text" and finished is not None and re.search(r"^\w+=", text, re.MULTILINE):
             shown = re.findall(r"^(\w+)=", text, flags=re.MULTILINE)

@@ -284,7 +284,7 @@ def test_the_file_of_a_study():
     """A run rejects it, and a dry run plans one of its runs, with the answer first: as in a study,
     nothing is stored, and a run that repeats has no checkpoint."""
     inputs = pathlib.Path(__file__).resolve().parents[2] / "inputs"
-    for name in ("strong-gemm.ini", "weak-reduce.ini"):
+    for name in ("strong-gemm.ini", "weak-gemm.ini", "strong-reduce.ini", "weak-reduce.ini"):
         check_complaints([(["run", inputs / name], 2, [inputs / name, "shardstream scale"])],
                          ranks=(1,))
         lines = dry(inputs / name, "--ranks", 32, "--gpus-per-node", 4, env=ON_GPUS).splitlines()

@@ -93,16 +93,21 @@ def test_a_study_is_extended():
 
 
 def expect_total(listed, launches):
-    """The last line of --list counts every launch that it names, and adds their times."""
+    """The total of --list counts every launch that it names, and adds their times. The suggested
+    time limits are ten minutes plus twice the total, or the longest time."""
     units = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
 
     def seconds(text):
         return sum(float(number) * units[unit]
                    for number, unit in re.findall(r"([0-9.]+) (us|ms|s|min)\b", text))
     times = re.findall(r"^# \S+: \d+ ranks?, (.*?) per launch", listed, re.MULTILINE)
-    total = listed.splitlines()[-1]
+    total, limits = listed.splitlines()[-2:]
     assert len(times) == launches == int(re.search(r"(\d+) launch", total)[1]), listed
     assert abs(seconds(total) - sum(map(seconds, times))) <= 0.005 * seconds(total), listed
+    minutes = [60 * int(hours) + int(rest)
+               for hours, rest in re.findall(r" (\d+):(\d\d):00\b", limits)]
+    for limit, time_ in zip(minutes, (seconds(total), max(map(seconds, times))), strict=True):
+        assert -0.01 <= limit - 10 - time_ / 30 <= 1.01, listed
 
 
 def test_the_total_of_a_list():
@@ -213,13 +218,14 @@ def test_ready_studies():
              "reduce": ["--input.count", 200000]}
     inputs = pathlib.Path(__file__).resolve().parents[2] / "inputs"
     ready = [path for path in inputs.glob("*.ini") if "[scale]" in path.read_text()]
-    assert len(ready) == 2, ready
+    assert len(ready) == 4, ready
     for path in ready:
         run("scale", path, "--list", "-o", new_folder() / "none").expect(0)
         workload = re.search(r"workload = (\w+)", path.read_text())[1]
         folder = new_folder() / "study"
-        study(folder, *small[workload], "--scale.ranks", "1,2", "--scale.replicates", 2,
-              "--scale.oversubscribe", workload=path, quick=["--measure.repeat", 3])
+        study(folder, *small[workload], "--scale.ranks", "1,2", "--scale.replicates", 1,
+              "--scale.oversubscribe", "--scale.timeline", "false", workload=path,
+              quick=["--measure.repeat", 3])
         found = only_study(folder)
         assert found["mode"] == path.name.split("-")[0] and found["workload"] == workload, found
         one, two = found["points"]
@@ -312,6 +318,35 @@ def test_launchers():
     mark = new_folder() / "mark"
     once = f'if [[ $ranks == 1 && ! -e {mark} ]]; then touch {mark}; exit 9; fi; {MPIRUN}'
     check(once, 0, ["exit code 9"])
+
+
+def test_a_complete_result_counts():
+    """The file decides, whatever happens after it is complete: an exit code of the launcher, or
+    Ctrl-C while the launcher still runs."""
+    options = ["--model.work", "20ms", "--scale.ranks", "1,2", "--scale.replicates", 1]
+    folder = new_folder()
+    fails = f'{MPIRUN}; [[ $ranks == 1 ]] && exit 9; exit 0'
+    finished = study(folder / "study", *options, "--scale.launcher", script(folder, fails))
+    expect_words(finished.err, ["p1-r1", "exit code 9"], finished)
+    told = {each["result"]: each for each in attempts(folder / "study")}
+    assert len(told) == 3 and told["p1-r1.h5"]["exit_code"] == 9, told
+    assert not any(each["problem"] for each in told.values()), told
+    assert only_study(folder / "study")["failed"] == [], told
+
+    folder = new_folder()
+    hangs = f'{MPIRUN}; [[ $ranks == 1 ]] && sleep 600; exit 0'
+    again = ["scale", "model", *QUICK, *options, "--scale.launcher", script(folder, hangs),
+             "-o", folder / "study"]
+    process = start(*again)
+    wait_until((folder / "study/p1-r1.h5").exists, process)
+    process.send_signal(signal.SIGINT)
+    ended = finish(process, 60)
+    left = {"p1-r1", "p2-r1"} - {path.stem for path in (folder / "study").glob("p*.h5")}
+    ended.expect(75 if left else 0)
+    cut, = [each for each in attempts(folder / "study") if each["result"] == "p1-r1.h5"]
+    assert cut["interrupted"] and cut["exit_code"] != 0 and not cut["problem"], cut
+    listed = run(*again, "--list").expect(0).out
+    assert set(re.findall(r"^# (\S+): \d rank", listed, re.MULTILINE)) == left, listed
 
 
 def test_more_ranks_than_there_are():

@@ -80,17 +80,21 @@ def test_a_study_from_a_to_z(cluster):
     if skips_products():
         return
     text = (JOBS / "README.md").read_text().split("from A to Z")[1].split("## More")[0]
-    lines = [line for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-             for line in block.splitlines()]
-    assert len(lines) == 8, lines
+    lines = [line for block in re.findall(r"^```(?:console|sh)\n(.*?)^```", text,
+                                          re.MULTILINE | re.DOTALL)
+             for line in re.sub(r"^cat .*?^END$", "", block, flags=re.MULTILINE | re.DOTALL
+                                ).splitlines() if line]
+    assert len(lines) == 10, lines
     folder = cluster.work / "a-to-z"
-    (folder / "inputs").mkdir(parents=True)
+    folder.mkdir(parents=True)
     (folder / "jobs").symlink_to(JOBS)
-    ini = (JOBS.parent / "inputs/strong-gemm.ini").read_text()
-    (folder / "inputs/strong-gemm.ini").write_text(re.sub("65536", "256", ini) +
-                                                    "replicates = 1\ntimeline = false\n")
+    ini = re.search(r"^cat >my-gemm.ini <<'END'\n(.*?)^END$", text, re.MULTILINE | re.DOTALL)[1]
+    for pattern, small in (("65536", "256"), ("1,2,4,8", "1,8"), ("cuda", "host")):
+        assert pattern in ini, ini
+        ini = ini.replace(pattern, small)
+    (folder / "my-gemm.ini").write_text(ini + "replicates = 1\ntimeline = false\n")
     for line in lines:
-        words = shlex.split(line.replace("32768", "256").replace("1,2,4,8", "1,8"))
+        words = shlex.split(line.replace("32768", "256").replace("cuda", "host"))
         if words[0] == "sbatch":
             ends(cluster, cluster.submit("--cpus-per-task=1", *words[1:], cwd=folder))
         else:
@@ -178,6 +182,8 @@ def test_a_study_of_many_jobs(cluster):
     launches = {f"p{ranks}-{name}" for ranks in (1, 2, 4) for name in ("r1", "r2", "timeline")}
     assert set(jobs) == {"calibration", *launches, "the"}, said
     assert {name[-1] for name in list(jobs)[1:4]} == {"1"}, said  # replicate by replicate
+    expect_words(said, ["p1-r1 on 1 rank\n", "p2-r1 on 2 ranks\n"])
+    assert cluster.state(jobs["p1-r1"])["OverSubscribe"] == "NO", said
     cluster.call("scancel", jobs["p2-r2"])
     text = ends(cluster, jobs["the"], 1)["log"]
     expect_words(text, ["missing: p2-r2", "strong scaling of model"])
@@ -189,6 +195,8 @@ def test_a_study_of_many_jobs(cluster):
     expect_words(text, ["strong scaling of model", "6 launches", "Amdahl"])
     assert "missing" not in text, text
     expect_study(cluster.work / "many", [1, 2, 4], 2)
+    logs = cluster.work / "many" / "logs"
+    assert len(list(logs.glob("slurm-*.out"))) == 10, list(logs.iterdir())
     jobs, said = submit()
     assert not jobs and "shardstream report many" in said, said
 
@@ -197,10 +205,13 @@ def test_a_study_without_calibration_is_only_a_report(cluster):
     """All other jobs wait for the calibration run; none of them stays in the queue if it fails."""
     said = cluster.call(JOBS / "submit-study", *MODEL, "--ranks", "1,2", "--scale.replicates", "1",
                         "-o", "none", "--scale.launcher", "false {ranks}", SITE_RANKS_PER_NODE="2",
-                        SITE_GPUS_PER_NODE="0", SITE_CPUS_PER_RANK="1")
+                        SITE_GPUS_PER_NODE="0", SITE_CPUS_PER_RANK="1",
+                        SITE_OPTIONS="--oversubscribe --comment=mine")
     jobs = [line.split()[1].rstrip(":") for line in said.splitlines()]
     ends(cluster, jobs[-1], 2, ["calibration", "p1-r1", "p2-r1"])
-    assert cluster.state(jobs[0])["ExitCode"] == "1:0"
+    calibration = cluster.state(jobs[0])
+    assert calibration["ExitCode"] == "1:0" and calibration["Comment"] == "mine", calibration
+    assert calibration["OverSubscribe"] != "NO", calibration
     assert {cluster.state(job)["JobState"] for job in jobs[1:-1]} == {"CANCELLED"}
 
 

@@ -34,14 +34,16 @@ constexpr std::array rows = {
               "else floats. fp32x3 computes three products in tf32 and has nearly the accuracy of "
               "fp32. auto keeps the values of the input: fp64 for f64, i32 and i64, else fp32."},
     OptionRow{"product.decomposition", OptionKind::choice, "auto", "auto|rows|grid|split-k",
-              "How ranks share the work: rows of C (rows), rows and columns of C (grid; only for "
-              "gemm), or parts of the sums over k (split-k; if k is at least 8 times m and n). C "
-              "has the same bits with all of them. auto takes the one with the shortest predicted "
-              "time (--dry-run shows it), and considers a grid from 8 ranks on."},
+              "How ranks share the work: each computes rows of C (rows), rows and columns of C "
+              "(grid; only gemm), or a part of every sum over k (split-k; only if k is at least 8 "
+              "times m and n, which for gram means at least 8 times as many samples as "
+              "variables). C has the same bits with all of them. auto takes the one with the "
+              "shortest predicted time (--dry-run shows it), and considers a grid from 8 ranks "
+              "on."},
     OptionRow{"product.box", OptionKind::text, "", "such as 2x1x4",
-              "The numbers of ranks that share rows of C, columns of C, and parts of the sums over "
-              "k, instead of the best ones. Ranks beyond the product of the three numbers are "
-              "idle. The second number must be 1 except for gemm."},
+              "The numbers of ranks among which the rows of C, the columns of C, and the terms of "
+              "each sum are divided, instead of the best ones. Ranks beyond the product of the "
+              "three numbers are idle. The second number must be 1 except for gemm."},
 };
 
 // ---------------------------------------------------------------- operands

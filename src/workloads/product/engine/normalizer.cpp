@@ -131,9 +131,9 @@ void Normalizer::run(Engine& product) {
   if (renormalized_ == 0) return;
   if (runtime_.session.rank() == 0) {
     runtime_.log.warn(fmt::format(
-        "{} a mean (by more than 4 deviations) or a deviation that differs from that of the first "
-        "{} samples: "
-        "all data are read a second time, with better shifts and factors",
+        "{} a mean (by more than 4 standard deviations) or a standard deviation that differs from "
+        "that of the first {} samples: all data are read a second time, with better shifts and "
+        "factors",
         renormalized_ == 1 ? "1 variable has" : fmt::format("{} variables have", renormalized_),
         first_samples));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/text.hpp"
 #include "core/units.hpp"
 #include "workloads/product/plan/choice.hpp"
 #include "workloads/product/plan/memory.hpp"
@@ -55,13 +56,29 @@ std::string of_decomposition(const Plan& plan) {
   return text;
 }
 
-std::string of_k(const Plan& plan) {
-  std::string text = fmt::format("K: {}, in {} block{} of {}", plan.problem.k, plan.blocks,
-                                 plan.blocks == 1 ? "" : "s", plan.problem.tile.k);
-  if (const std::uint64_t lanes = plan.problem.tile.lanes; lanes > 1) {
-    text += fmt::format(" in {} lanes, multiplied side by side", lanes);
+/// The sizes of the blocks of K: "1824, 1824, 3648, 7 x 7296, 7168".
+std::string sizes_of_blocks(const Plan& plan) {
+  const std::uint64_t size = plan.problem.tile.k, rest = plan.problem.k % size;
+  std::uint64_t whole = plan.problem.k / size;
+  std::vector<std::string> sizes;
+  if (plan.begins_shallow) {
+    for (const std::uint64_t each : {size / 4, size / 4, size / 2}) {
+      sizes.push_back(std::to_string(each));
+    }
+    --whole;
   }
-  if (plan.begins_shallow) text += " (the first three: a quarter, a quarter and half of that)";
+  if (whole > 1) sizes.push_back(fmt::format("{} x {}", whole, size));
+  if (whole == 1) sizes.push_back(std::to_string(size));
+  if (rest > 0) sizes.push_back(std::to_string(rest));
+  return join(sizes, ", ");
+}
+
+std::string of_k(const Plan& plan) {
+  std::string text = fmt::format("K: {}, in {}: {}", plan.problem.k, counted(plan.blocks, "block"),
+                                 sizes_of_blocks(plan));
+  if (const std::uint64_t lanes = plan.problem.tile.lanes; lanes > 1) {
+    text += fmt::format("; each is cut into {} lanes that are multiplied side by side", lanes);
+  }
   if (plan.segments > 1) {
     text += fmt::format("; {} segments, whose sums are folded by a tree", plan.segments);
   }
@@ -79,11 +96,13 @@ std::string of_batches(const Plan& plan) {
     columns = std::max(columns, tiles.columns.count);
   }
   return fmt::format(
-      "batches: {}, {} in device memory; each uploads up to {} of A and {} of B; {} computed tile "
-      "by tile at the end of each super-tile",
+      "batches: {}, {} in device memory at a time; each uploads up to {} of A and {} of B; the "
+      "last {} of each super-tile {} computed tile by tile",
       plan.batches(), plan.ring_batches,
       format_size(upload_bytes(shape, {.uploaded_rows = a_rows}, problem.tile.k)),
-      format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)), plan.window);
+      format_size(upload_bytes(shape, {.columns = columns}, problem.tile.k)),
+      plan.window == 1 ? "batch" : fmt::format("{} batches", plan.window),
+      plan.window == 1 ? "is" : "are");
 }
 
 std::string of_memory(const Plan& plan) {
