@@ -107,6 +107,10 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
          .repetitions = median_of(runs, [](const RunFile& run) {
            return static_cast<double>(run.repetitions.size());
          })});
+    const auto count = [](const RunFile* run) { return run->repetitions.size(); };
+    const auto [min, max] = std::ranges::minmax(runs, {}, count);
+    facts.back().min_repetitions = count(min);
+    facts.back().max_repetitions = count(max);
     for (const RunFile* run : runs) {
       facts.back().throttled += run->throttled > 0 ? 1 : 0;
       facts.back().unconverged += run->sampling == "unconverged" ? 1 : 0;
