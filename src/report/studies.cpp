@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
+#include "core/units.hpp"
 #include "report/study_ini.hpp"
 
 namespace shardstream::report {
@@ -143,6 +144,28 @@ std::vector<std::string> missing_of(const StudyReport& study, const fs::path& fo
   return missing;
 }
 
+/// The sentence about a path that does not exist.
+std::string no_such_path(const fs::path& path) {
+  const fs::path full = path.has_filename() ? path : path.parent_path();  // "two/" is named "two"
+  std::vector<std::string> found;
+  std::error_code unreadable;
+  const fs::path parent = full.has_parent_path() ? full.parent_path() : ".";
+  for (fs::directory_iterator entry(parent, unreadable), end; !unreadable && entry != end;
+       entry.increment(unreadable)) {
+    found.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(found);
+  const std::string_view near =
+      nearest(full.filename().string(), {found.begin(), found.end()});
+  return fmt::format(
+      "there is no file or folder {}{}: name result files (*.h5), or folders with them, such as "
+      "that of scale -o",
+      excerpt(path.string()),
+      near.empty() ? ""
+                   : fmt::format(" (did you mean {}?)",
+                                 excerpt((full.parent_path() / near).string())));
+}
+
 bool is_timeline(const RunFile& run) {
   return run.point == timeline_label;
 }
@@ -257,7 +280,7 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
   std::vector<fs::path> files;
   for (const std::string& path : paths) {
     if (!fs::is_directory(path)) {
-      if (!fs::exists(path)) throw UsageError(fmt::format("there is no file '{}'", path));
+      if (!fs::exists(path)) throw UsageError(no_such_path(path));
       files.emplace_back(path);
       continue;
     }
