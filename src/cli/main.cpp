@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
+#include "core/options/row.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
@@ -45,7 +46,7 @@ const Command& command_named(std::string_view name) {
     meant = fmt::format("shardstream run {}", workload);
   }
   throw UsageError(fmt::format("unknown command {}{}: see shardstream --help", excerpt(name),
-                               meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant)));
+                               options::did_you_mean(meant)));
 }
 
 bool asks_for_help(const cli::Arguments& words) {

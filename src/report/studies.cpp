@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/error.hpp"
+#include "core/options/row.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
@@ -155,15 +156,12 @@ std::string no_such_path(const fs::path& path) {
     found.push_back(entry->path().filename().string());
   }
   std::ranges::sort(found);
-  const std::string_view near =
-      nearest(full.filename().string(), {found.begin(), found.end()});
+  const std::string_view near = nearest(full.filename().string(), {found.begin(), found.end()});
   return fmt::format(
       "there is no file or folder {}{}: name result files (*.h5), or folders with them, such as "
       "that of scale -o",
       excerpt(path.string()),
-      near.empty() ? ""
-                   : fmt::format(" (did you mean {}?)",
-                                 excerpt((full.parent_path() / near).string())));
+      near.empty() ? "" : options::did_you_mean(excerpt((full.parent_path() / near).string())));
 }
 
 bool is_timeline(const RunFile& run) {

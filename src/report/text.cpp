@@ -66,8 +66,7 @@ std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   std::map<std::string, double> seconds;
   for (const RunFile* run : study.runs_on(ranks)) {
     for (const PhaseTime& phase : run->phases_of_repetition()) {
-      double& longest =
-          seconds[fmt::format("{}/{} ({})", phase.track, phase.phase, phase.kind)];
+      double& longest = seconds[fmt::format("{}/{} ({})", phase.track, phase.phase, phase.kind)];
       longest = std::max(longest, phase.seconds);
     }
   }
@@ -126,8 +125,8 @@ std::string of_amdahl(const StudyReport& study) {
       law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
       words_of(law.law.fit, law.law.residuals));
   if (law.law.residuals.size() > 2) {  // every law fits two points exactly
-    text += fmt::format("Measured times against the law: {} ranks.\n",
-                        of_residuals(law.law.residuals));
+    text +=
+        fmt::format("Measured times against the law: {} ranks.\n", of_residuals(law.law.residuals));
   }
   if (law.serial_share.interval && law.serial_share.interval->hi < 0) {
     text += "The serial share is below zero: the speed-up is superlinear.\n";
@@ -205,8 +204,8 @@ std::string of_start(const StudyReport& study) {
     before = std::max(before, at);  // of steps that took turns, the later end counts
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
-  return fmt::format("Time to result on {}: {} with {}. Its steps: {}.\n",
-                     counted(largest, "rank"), format_duration(study.facts.back().to_result),
+  return fmt::format("Time to result on {}: {} with {}. Its steps: {}.\n", counted(largest, "rank"),
+                     format_duration(study.facts.back().to_result),
                      repetitions_of({study.facts.back()}), list);
 }
 
@@ -227,7 +226,7 @@ std::string of_warnings(const StudyReport& study) {
   }
   if (unconverged > 0) {
     text += fmt::format(
-        "{} of {} did not converge: the 95 % interval of its median is wider than "
+        "{} of {} did not converge: the 95 % interval of the median is wider than "
         "measure.precision.\n",
         unconverged, counted(study.runs.size(), "launch"));
   }

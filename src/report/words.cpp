@@ -72,9 +72,9 @@ std::string marked_sizes(const study::Study& table) {
 
 std::string words_on_intervals(const study::Study& table, std::string_view mark) {
   if (table.noise.df == 0) return "none, since no size has several launches.";
-  std::string text = fmt::format(
-      "95 %, Student's t over launches. The standard deviation between launches is {}",
-      percent(table.noise));
+  std::string text =
+      fmt::format("95 %, Student's t over launches. The standard deviation between launches is {}",
+                  percent(table.noise));
   if (table.sizes.size() > 1) text += ", pooled over all sizes";
   const std::string marked = marked_sizes(table);
   if (marked.empty()) return text + '.';
@@ -91,11 +91,11 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark)
 
 std::string launch_of_bounds(const study::Study& table) {
   const std::string marked = marked_sizes(table);
-  return marked.empty()
-             ? "one new launch, if the law holds"
-             : fmt::format("one new launch, if the law holds and the launch does not scatter as "
-                           "much as those on {}",
-                           marked);
+  return marked.empty() ? "one new launch, if the law holds"
+                        : fmt::format(
+                              "one new launch, if the law holds and the launch does not scatter as "
+                              "much as those on {}",
+                              marked);
 }
 
 }  // namespace shardstream::report

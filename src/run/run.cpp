@@ -39,7 +39,8 @@ double peak_memory() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-/// Files have the ceilings of arithmetic in Gflop/s. They are printed in the unit of rate_aggregate.
+/// Files have the ceilings of arithmetic in Gflop/s. They are printed in the unit of
+/// rate_aggregate.
 workloads::Metric as_printed(workloads::Metric metric) {
   auto* const rate = std::get_if<double>(&metric.value);
   if (rate == nullptr || metric.unit != "Gflop/s") return metric;

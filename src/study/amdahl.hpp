@@ -6,8 +6,8 @@
 namespace shardstream::study {
 
 /// The fitted law's expectation for one new launch at another number of ranks. The intervals
-/// contain the uncertainty of the law and the noise of a launch, which is pooled over the sizes that
-/// are not marked.
+/// contain the uncertainty of the law and the noise of a launch, which is pooled over the sizes
+/// that are not marked.
 struct AmdahlPrediction {
   int ranks = 0;
   Estimate seconds;

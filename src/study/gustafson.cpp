@@ -40,9 +40,8 @@ Estimate Gustafson::predict_efficiency(int ranks, const Noise& own) const {
   Estimate efficiency{.value = 1 - serial_share.value * slope};
   if (df == 0) return efficiency;
   const Noise& launch = own.df > 0 ? own : noise;
-  efficiency.standard_error =
-      std::hypot(serial_share.standard_error * slope,
-                 efficiency.value * std::sqrt(launch.variance));
+  efficiency.standard_error = std::hypot(serial_share.standard_error * slope,
+                                         efficiency.value * std::sqrt(launch.variance));
   const double half = students_t_95(std::min(df, launch.df)) * efficiency.standard_error;
   efficiency.interval = {efficiency.value - half, efficiency.value + half};
   return efficiency;

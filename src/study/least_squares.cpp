@@ -134,8 +134,7 @@ double LinearFit::variance_of(const std::array<double, 3>& gradient) const {
 }
 
 Estimate LinearFit::estimate(double value, const std::array<double, 3>& gradient) const {
-  return df == 0 ? Estimate{.value = value}
-                 : around(value, std::sqrt(variance_of(gradient)), t);
+  return df == 0 ? Estimate{.value = value} : around(value, std::sqrt(variance_of(gradient)), t);
 }
 
 Estimate LinearFit::estimate_launch(double value, const std::array<double, 3>& gradient,

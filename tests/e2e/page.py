@@ -160,6 +160,14 @@ def test_figures_that_cannot_be_written():
     assert not list(empty.iterdir())
 
 
+def test_the_text_that_its_readme_explains():
+    top = EXAMPLES.parents[1]
+    readme = (top / "src/report/README.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"^```sh\nshardstream (report .*)\n```\n\n```text\n(.*?)^```$",
+                               readme, re.MULTILINE | re.DOTALL).groups()
+    assert harness.run(*command.split(), cwd=top).expect(0).out == shown
+
+
 def test_same_files_same_bytes():
     folder = EXAMPLES / "gemm-tf32-strong"
     assert report(folder)[1].read_bytes() == report(folder)[1].read_bytes()
@@ -306,7 +314,7 @@ def test_a_size_that_scatters_more():
         folder = copy_of(example, change)
         page, _, _ = report(folder)
         for text in (page.source, harness.run("report", folder).expect(0).out):
-            assert re.search(r"launches is 0\.01 %, pooled over all sizes except 2 ranks.* 5 %", text)
+            assert re.search(r"is 0\.01 %, pooled over all sizes except 2 ranks.* 5 %", text), text
             assert "as much as those on 2 ranks" in text, text
         one, two = studies.only_study(folder)["points"]
         assert abs(one["scatter"] - 0.0001) < 1e-6 and abs(two["scatter"] - 0.05) < 1e-3, (one, two)

@@ -77,8 +77,8 @@ TEST(Coverage, OfAmdahlsIntervalsIsNominal) {
   }
 }
 
-/// Ten times the noise on the largest size. It marks the size in some of the studies only; in those,
-/// bounds from the pooled noise hold a small part of the new launches.
+/// Ten times the noise on the largest size. It marks the size in some of the studies only; in
+/// those, bounds from the pooled noise hold a small part of the new launches.
 TEST(Coverage, OfANewLaunchOnAMarkedSize) {
   std::mt19937_64 random(20261126);
   const auto seconds = [&](int p) {

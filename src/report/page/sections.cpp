@@ -151,7 +151,8 @@ std::string methods(const StudyReport& study) {
                                   ? ""
                                   : fmt::format(" after {} untimed", warm_ups);
   std::string text = fmt::format(
-      "A launch is a fresh start of the program; its time is the median of its {}{}. Intervals: {} ",
+      "A launch is a fresh start of the program; its time is the median of its {}{}. Intervals: "
+      "{} ",
       repetitions_of(study.facts), warm_up, words_on_intervals(study.table));
   text += fmt::format("Speed-ups refer to {}. ", counted(study.table.anchor, "rank"));
   if (const std::string cache = run.text("page_cache"); !cache.empty()) {

@@ -196,11 +196,12 @@ double work_of(const RunFile& run) {
 }  // namespace
 
 Figure to_result_figure(const StudyReport& study) {
-  Figure figure{"to-result", "From the start of the launcher to the result",
-                "Work is the time of all timed repetitions, whose number may differ between sizes "
-                "(see the table of launches). Reading and writing inside it overlap with computing.",
-                fmt::format("{}; medians of the launches at each size, without intervals.",
-                            counted(study.runs.size(), "launch"))};
+  Figure figure{
+      "to-result", "From the start of the launcher to the result",
+      "Work is the time of all timed repetitions, whose number may differ between sizes "
+      "(see the table of launches). Reading and writing inside it overlap with computing.",
+      fmt::format("{}; medians of the launches at each size, without intervals.",
+                  counted(study.runs.size(), "launch"))};
   const std::vector<Part> parts = parts_of(study);
   Script script;
   std::string tics;

@@ -118,8 +118,7 @@ Rows boxes_of_marked(const StudyReport& study) {
   for (const study::Size& size : study.table.sizes) {
     if (!size.noisier) continue;
     const auto row = law_row(study, size.ranks, law_at(study, size.ranks, size.noise));
-    boxes.push_back(
-        {row[0], row[1], row[0] / half_width, row[0] * half_width, row[2], row[3]});
+    boxes.push_back({row[0], row[1], row[0] / half_width, row[0] * half_width, row[2], row[3]});
   }
   return boxes;
 }
