@@ -28,16 +28,18 @@ std::string capitalised(std::string text) {
 
 /// Describes how reliable the law is beyond the largest size.
 std::string caution_of(const StudyReport& study) {
-  if (law_fails(study)) return "extrapolated by a law that does not fit: do not rely on it";
-  return fmt::format("extrapolated{}; the intervals are for {}",
+  if (law_fails(study)) {
+    return "This is extrapolated by a law that does not fit: do not rely on it.";
+  }
+  return fmt::format("This is extrapolated{}. The intervals are for {}.",
                      study.table.sizes.size() > 2 ? "" : " by a law that two sizes cannot test",
                      launch_of_bounds(study.table));
 }
 
-/// The prediction of the law at twice the largest size, as a tile and as a sentence; empty without
+/// The prediction of the law at twice the largest size, as a tile and as sentences; empty without
 /// a law.
 struct Expected {
-  std::string value, label, sentence;
+  std::string value, label, sentences;
 };
 
 Expected expected(const StudyReport& study) {
@@ -48,7 +50,7 @@ Expected expected(const StudyReport& study) {
     const auto efficiency = study.gustafson->predict_efficiency(next);
     return {number_text(efficiency.value, 3),
             fmt::format("efficiency extrapolated to {} ranks", next),
-            fmt::format("on {} ranks the law expects an efficiency of {} ({}).", next,
+            fmt::format("On {} ranks, the law expects an efficiency of {}. {}", next,
                         estimate_text(efficiency), caution)};
   }
   if (!study.amdahl) return {};
@@ -56,8 +58,8 @@ Expected expected(const StudyReport& study) {
   if (!law) return {};
   return {
       number_text(law->speedup.value, 3), fmt::format("speed-up extrapolated to {} ranks", next),
-      fmt::format("on {} ranks the law expects {} s, a speed-up of {} and an efficiency of {}; a "
-                  "repetition costs {} rank-seconds there and {} on {} ({}).",
+      fmt::format("On {} ranks, the law expects {} s, a speed-up of {} and an efficiency of {}. A "
+                  "repetition costs {} rank-seconds there and {} on {}. {}",
                   next, estimate_text(law->seconds), estimate_text(law->speedup),
                   estimate_text(law->efficiency), number_text(next * law->seconds.value, 3),
                   number_text(last.ranks * last.seconds.value, 3), counted(last.ranks, "rank"),
@@ -230,7 +232,7 @@ std::string summary(const DetailedStudy& detailed) {
   }
   add("Limit", what_bounds(study));
   add("Serial part", serial_part(study));
-  add("Twice the size", capitalised(expected(study).sentence));
+  add("Twice the size", expected(study).sentences);
   add("To the result", time_to_result(study));
   add("Trust", trust(study));
   add("Intervals", capitalised(words_on_intervals(study.table)));
