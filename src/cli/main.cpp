@@ -9,10 +9,12 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
+#include "core/options/row.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "runtime/provenance.hpp"
+#include "workloads/registry.hpp"
 
 extern char** environ;
 
@@ -36,11 +38,15 @@ constexpr std::array commands = {Command{"run", cli::run, cli::run_help},
 const Command& command_named(std::string_view name) {
   const auto found = std::ranges::find(commands, name, &Command::name);
   if (found != commands.end()) return *found;
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names, workloads;
   for (const auto& command : commands) names.push_back(command.name);
-  const auto near = nearest(name, names);
+  for (const auto& workload : workloads::all()) workloads.push_back(workload.name);
+  std::string meant(nearest(name, names));
+  if (const auto workload = nearest(name, workloads); meant.empty() && !workload.empty()) {
+    meant = fmt::format("shardstream run {}", workload);
+  }
   throw UsageError(fmt::format("unknown command {}{}: see shardstream --help", excerpt(name),
-                               near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+                               options::did_you_mean(meant)));
 }
 
 bool asks_for_help(const cli::Arguments& words) {

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/options/row.hpp"
 #include "core/text.hpp"
+#include "core/units.hpp"
 #include "workloads/registry.hpp"
 
 namespace shardstream::cli {
@@ -15,11 +18,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "NAME, NAME or NAME"
-std::string names_of_workloads() {
+std::vector<std::string_view> names_of_workloads() {
   std::vector<std::string_view> names;
   for (const workloads::Workload& workload : workloads::all()) names.push_back(workload.name);
-  return join_or(names);
+  return names;
+}
+
+/// Throws UsageError, which names the argument and not the option run.workload that it stands for.
+void expect_workload(std::string_view command, const std::string& name) {
+  const std::vector<std::string_view> names = names_of_workloads();
+  if (std::ranges::find(names, name) != names.end()) return;
+  throw UsageError(fmt::format(
+      "{}: {} is neither a workload nor a configuration file (NAME.ini){}: name {}", command,
+      excerpt(name), options::did_you_mean(nearest(name, names)), join_or(names)));
 }
 
 }  // namespace
@@ -37,7 +48,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
         line.words.empty()
             ? fmt::format("{} needs a workload ({}) or a configuration file (NAME.ini): see "
                           "shardstream {} --help",
-                          command, names_of_workloads(), command)
+                          command, join_or(names_of_workloads()), command)
             : fmt::format("{} takes one workload or configuration file, but {} "
                           "follows {}: check the spelling of the options",
                           command, excerpt(line.words[1]), excerpt(line.words[0])));
@@ -49,6 +60,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
                       "ends in .ini",
                       excerpt(line.words[0])));
     }
+    expect_workload(command, line.words[0]);
     line.values["run.workload"] = line.words[0];
   } else {
     ini = line.words[0];
@@ -59,7 +71,7 @@ Options resolve_workload(std::string_view command, const OptionTable& table, Com
     throw UsageError(fmt::format(
         "{} names no workload: add one to it (workload = {} in the section [run]), or name it on "
         "the command line (--run.workload {})",
-        excerpt(ini.string()), names_of_workloads(), workloads::all()[0].name));
+        excerpt(ini.string()), join_or(names_of_workloads()), workloads::all()[0].name));
   }
   return options;
 }

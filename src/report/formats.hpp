@@ -12,9 +12,6 @@ namespace shardstream::report {
 /// "0.95 [0.93, 0.97]": the value and its interval, if there is one.
 std::string with_interval(const study::Estimate& estimate, int digits = 3);
 
-/// A sentence that tells whether a law fits. `residuals` are those of the fit.
-std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals);
-
 /// Text for a terminal: a table for each study, the fitted laws, and conclusions in sentences.
 std::string to_text(const Report& report);
 

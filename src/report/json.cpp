@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/text.hpp"
 #include "report/formats.hpp"
@@ -23,6 +24,8 @@ Json of_size(const study::Size& size, const SizeFacts& facts) {
   Json point = {{"ranks", size.ranks},
                 {"launches", size.launches},
                 {"repetitions", number(facts.repetitions)},
+                {"repetitions_min", facts.min_repetitions},
+                {"repetitions_max", facts.max_repetitions},
                 {"work", number(size.work)},
                 {"median", number(size.median)}};
   put(point, "time", size.seconds);
@@ -33,6 +36,7 @@ Json of_size(const study::Size& size, const SizeFacts& facts) {
   } else {
     put_unknown(point, "karp_flatt");
   }
+  point["scatter"] = size.noise.df > 0 ? Json(std::sqrt(size.noise.variance)) : Json(nullptr);
   point["scatters_more"] = size.noisier;
   point["throttled"] = facts.throttled;
   point["unconverged"] = facts.unconverged;

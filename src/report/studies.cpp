@@ -9,8 +9,10 @@
 #include <tuple>
 
 #include "core/error.hpp"
+#include "core/options/row.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
+#include "core/units.hpp"
 #include "report/study_ini.hpp"
 
 namespace shardstream::report {
@@ -107,6 +109,10 @@ std::vector<SizeFacts> facts_of(const StudyReport& study) {
          .repetitions = median_of(runs, [](const RunFile& run) {
            return static_cast<double>(run.repetitions.size());
          })});
+    const auto count = [](const RunFile* run) { return run->repetitions.size(); };
+    const auto [min, max] = std::ranges::minmax(runs, {}, count);
+    facts.back().min_repetitions = count(min);
+    facts.back().max_repetitions = count(max);
     for (const RunFile* run : runs) {
       facts.back().throttled += run->throttled > 0 ? 1 : 0;
       facts.back().unconverged += run->sampling == "unconverged" ? 1 : 0;
@@ -137,6 +143,25 @@ std::vector<std::string> missing_of(const StudyReport& study, const fs::path& fo
   std::erase_if(missing,
                 [&](const std::string& launch) { return fs::exists(folder / (launch + ".h5")); });
   return missing;
+}
+
+/// The sentence about a path that does not exist.
+std::string no_such_path(const fs::path& path) {
+  const fs::path full = path.has_filename() ? path : path.parent_path();  // "two/" is named "two"
+  std::vector<std::string> found;
+  std::error_code unreadable;
+  const fs::path parent = full.has_parent_path() ? full.parent_path() : ".";
+  for (fs::directory_iterator entry(parent, unreadable), end; !unreadable && entry != end;
+       entry.increment(unreadable)) {
+    found.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(found);
+  const std::string_view near = nearest(full.filename().string(), {found.begin(), found.end()});
+  return fmt::format(
+      "there is no file or folder {}{}: name result files (*.h5), or folders with them, such as "
+      "that of scale -o",
+      excerpt(path.string()),
+      near.empty() ? "" : options::did_you_mean(excerpt((full.parent_path() / near).string())));
 }
 
 bool is_timeline(const RunFile& run) {
@@ -253,7 +278,7 @@ std::vector<fs::path> result_files(std::span<const std::string> paths) {
   std::vector<fs::path> files;
   for (const std::string& path : paths) {
     if (!fs::is_directory(path)) {
-      if (!fs::exists(path)) throw UsageError(fmt::format("there is no file '{}'", path));
+      if (!fs::exists(path)) throw UsageError(no_such_path(path));
       files.emplace_back(path);
       continue;
     }

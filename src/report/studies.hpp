@@ -34,9 +34,10 @@ struct SizeFacts {
   double to_result = std::nan("");    ///< seconds; see RunFile::to_result()
   double launcher = std::nan("");     ///< time of the launcher before the processes ran, in seconds
   double host_memory = std::nan("");  ///< maximum of the ranks' peak memory, in bytes
-  double repetitions = 0;             ///< per launch
-  std::size_t throttled = 0;          ///< number of launches in which a GPU was throttled
-  std::size_t unconverged = 0;        ///< number of launches that did not reach measure.precision
+  double repetitions = 0;             ///< per launch; they may differ with measure.repeat auto
+  std::size_t min_repetitions = 0, max_repetitions = 0;  ///< of any launch
+  std::size_t throttled = 0;    ///< number of launches in which a GPU was throttled
+  std::size_t unconverged = 0;  ///< number of launches that did not reach measure.precision
 };
 
 /// The launches of one workload at several numbers of ranks.

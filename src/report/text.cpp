@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "report/formats.hpp"
+#include "report/words.hpp"
 
 namespace shardstream::report {
 namespace {
@@ -53,27 +54,32 @@ Table size_table(const StudyReport& study) {
 std::string of_residuals(const std::vector<study::Residual>& residuals) {
   std::string list;
   for (const study::Residual& residual : residuals) {
-    list += fmt::format("{}{:+.2f} % at {}", list.empty() ? "" : ", ", 100 * residual.relative,
+    list += fmt::format("{}{:+.2f} % on {}", list.empty() ? "" : ", ", 100 * residual.relative,
                         residual.ranks);
   }
   return list;
 }
 
-/// The time per repetition of each phase on `ranks` ranks, by its description: the maximum over
-/// tracks, ranks and launches.
+/// The time per repetition of each phase on `ranks` ranks, by "thread/phase (kind)": the maximum
+/// over tracks, ranks and launches.
 std::map<std::string, double> phases_on(const StudyReport& study, int ranks) {
   std::map<std::string, double> seconds;
   for (const RunFile* run : study.runs_on(ranks)) {
     for (const PhaseTime& phase : run->phases_of_repetition()) {
-      const std::string words =
-          phase.track == phase.phase
-              ? fmt::format("{} ({})", phase.phase, phase.kind)
-              : fmt::format("{} of {} ({})", phase.phase, phase.track, phase.kind);
-      double& longest = seconds[words];
+      double& longest = seconds[fmt::format("{}/{} ({})", phase.track, phase.phase, phase.kind)];
       longest = std::max(longest, phase.seconds);
     }
   }
   return seconds;
+}
+
+/// "the time on 1 rank divided by 4": the ideal time of a repetition on the largest size.
+std::string ideal_of(const StudyReport& study) {
+  const int small = study.table.anchor, large = study.table.sizes.back().ranks;
+  const std::string base = fmt::format("the time on {}", counted(small, "rank"));
+  if (!study.is_strong()) return base;
+  return large % small == 0 ? fmt::format("{} divided by {}", base, large / small)
+                            : fmt::format("{} times {}/{}", base, small, large);
 }
 
 /// The phases that limit scaling: those that most exceed, on the largest size, an equal share of
@@ -96,40 +102,41 @@ std::string of_serial_part(const StudyReport& study) {
   if (excess <= noteworthy * large.seconds.value) return {};
   std::ranges::sort(grown, std::greater<>());
   if (grown.size() > max) grown.resize(max);
-  std::string list;
-  for (const auto& [seconds, phase] : grown) {
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", phase, format_duration(seconds));
-  }
-  return fmt::format(
-      "On {} ranks, a repetition takes {} longer than ideal, which is {} by the time on {}{}.\n",
-      large.ranks, format_duration(excess), format_duration(share * small.seconds.value),
-      counted(small.ranks, "rank"),
-      list.empty() ? ""
-                   : fmt::format("; these phases, which overlap each other, grow most: {}",
-                                 printable(list)));
+  std::string text = fmt::format(
+      "On {} ranks, a repetition should take {} ({}). It takes {} longer.\n", large.ranks,
+      format_duration(share * small.seconds.value), ideal_of(study), format_duration(excess));
+  if (grown.empty()) return text;
+  return text +
+         fmt::format(
+             "These phases exceed their ideal time most. They overlap, so their times do not add "
+             "up. As thread/phase (kind): {}.\n",
+             join(grown, ", ", [](const auto& each) {
+               return fmt::format("{} +{}", printable(each.second), format_duration(each.first));
+             }));
 }
 
 std::string of_amdahl(const StudyReport& study) {
   const study::Amdahl& law = *study.amdahl;
   const int largest = study.table.sizes.back().ranks;
   std::string text = fmt::format(
-      "Amdahl: serial share s = {}, {} s of {:.4g} s on one rank{}. {}\n",
+      "Amdahl's law, fitted: serial share s = {}, or {} s of the {:.4g} s on one rank{}. {}\n",
       with_interval(law.serial_share), with_interval(law.serial_seconds),
       law.serial_seconds.value + law.parallel_seconds.value,
       law.extrapolated_to_one ? " (extrapolated: the study has no run on one rank)" : "",
       words_of(law.law.fit, law.law.residuals));
   if (law.law.residuals.size() > 2) {  // every law fits two points exactly
-    text += fmt::format("Residuals of the law: {}.\n", of_residuals(law.law.residuals));
+    text +=
+        fmt::format("Measured times against the law: {} ranks.\n", of_residuals(law.law.residuals));
   }
   if (law.serial_share.interval && law.serial_share.interval->hi < 0) {
     text += "The serial share is below zero: the speed-up is superlinear.\n";
   }
   if (const auto next = law.predict(2 * largest)) {
     text += fmt::format(
-        "On {} ranks (extrapolated), the law predicts {} s, a speed-up of {} and an "
-        "efficiency of {}.\n",
+        "Extrapolated to {} ranks, the law predicts {} s, a speed-up of {} and an efficiency of "
+        "{}. These intervals are for {}.\n",
         2 * largest, with_interval(next->seconds), with_interval(next->speedup),
-        with_interval(next->efficiency));
+        with_interval(next->efficiency), launch_of_bounds(study.table));
   }
   return text;
 }
@@ -138,16 +145,20 @@ std::string of_gustafson(const StudyReport& study) {
   const study::Gustafson& law = *study.gustafson;
   const int largest = study.table.sizes.back().ranks;
   const double share = law.serial_share.value;
-  std::string text = fmt::format("Gustafson: serial share of the parallel run s' = {}. {}\n",
-                                 with_interval(law.serial_share), words_of(law.fit, law.residuals));
+  std::string text =
+      fmt::format("Gustafson's law, fitted: serial share s' = {} of the parallel run. {}\n",
+                  with_interval(law.serial_share), words_of(law.fit, law.residuals));
   if (share >= 0 && share <= 1) {
     text += fmt::format(
-        "If one rank did the work of {} ranks, the serial share of its run would be "
-        "{:.3g} (the share of Amdahl's law).\n",
+        "As a share of the time that one rank would need for the work of {} ranks (Amdahl's s), "
+        "this is {:.3g}.\n",
         largest, study::share_of_one_rank(share, largest));
   }
-  return text + fmt::format("On {} ranks (extrapolated), the law predicts an efficiency of {}.\n",
-                            2 * largest, with_interval(law.predict_efficiency(2 * largest)));
+  return text + fmt::format(
+                    "Extrapolated to {} ranks, the law predicts an efficiency of {}. This interval "
+                    "is for {}.\n",
+                    2 * largest, with_interval(law.predict_efficiency(2 * largest)),
+                    launch_of_bounds(study.table));
 }
 
 /// Explains superlinear points, as far as the files allow.
@@ -193,8 +204,9 @@ std::string of_start(const StudyReport& study) {
     before = std::max(before, at);  // of steps that took turns, the later end counts
   }
   add("end", median_of(runs, [](const RunFile& run) { return run.launcher.end; }));
-  return fmt::format("Time to result on {}: {}; its steps take: {}.\n", counted(largest, "rank"),
-                     format_duration(study.facts.back().to_result), list);
+  return fmt::format("Time to result on {}: {} with {}. Its steps: {}.\n", counted(largest, "rank"),
+                     format_duration(study.facts.back().to_result),
+                     repetitions_of({study.facts.back()}), list);
 }
 
 /// Problems that the reader must know before trusting the numbers.
@@ -203,17 +215,19 @@ std::string of_warnings(const StudyReport& study) {
   std::string text;
   if (study.drift && study.drift->significant) {
     text +=
-        fmt::format("The launches drifted by {:+.2g} % from the first to the last (p = {:.2g}).\n",
+        fmt::format("Times changed by {:+.2g} % from the first launch to the last (p = {:.2g}).\n",
                     100 * study.drift->total, study.drift->p_value);
   }
   if (throttled > 0) {
     text += fmt::format(
-        "A GPU lowered its clock (power or temperature) in {} of {}, which are included.\n",
+        "A GPU lowered its clock because of power or temperature in {} of {}. These launches are "
+        "included.\n",
         throttled, counted(study.runs.size(), "launch"));
   }
   if (unconverged > 0) {
     text += fmt::format(
-        "{} of {} did not converge: the interval of the median is wider than measure.precision.\n",
+        "{} of {} did not converge: the 95 % interval of the median is wider than "
+        "measure.precision.\n",
         unconverged, counted(study.runs.size(), "launch"));
   }
   if (const std::size_t partly = study.partly_verified(); partly > 0) {
@@ -243,25 +257,19 @@ std::string of_warnings(const StudyReport& study) {
 
 /// Explains the times and their intervals.
 std::string of_intervals(const StudyReport& study) {
-  const auto [min, max] = std::ranges::minmax(study.facts, {}, &SizeFacts::repetitions);
   std::string text = fmt::format(
-      "Times: geometric means over launches of the median of {} per launch. ",
-      min.repetitions == max.repetitions
-          ? counted(static_cast<std::size_t>(min.repetitions), "repetition")
-          : fmt::format("{:.0f} to {:.0f} repetitions", min.repetitions, max.repetitions));
-  text +=
-      study.table.noise.df > 0
-          ? fmt::format("Intervals: 95 %, Student's t over launches, which scatter by {:.2g} %.",
-                        100 * std::sqrt(study.table.noise.variance))
-          : "Intervals: none, since no size has several launches.";
+      "Times: a launch counts as the median of its {}, a size as the geometric mean of its "
+      "launches.",
+      repetitions_of(study.facts));
   if (study.table.sizes.size() > 1) {
-    text += fmt::format(" Speed-up against {}.", counted(study.table.anchor, "rank"));
+    text += fmt::format(" Speed-ups refer to {}.", counted(study.table.anchor, "rank"));
   }
+  text += "\nIntervals: " + words_on_intervals(study.table, "!");
   const bool is_bounded = std::ranges::any_of(
       study.facts, [](const SizeFacts& facts) { return std::isfinite(facts.bound_share); });
   return text + (is_bounded
-                     ? "\nShare: the time that the work takes at the ceiling bound_by, over the "
-                       "measured time.\n"
+                     ? "\nShare: the time that the work would take at the measured limit bound_by, "
+                       "divided by the time of the run.\n"
                      : "\n");
 }
 
@@ -271,9 +279,6 @@ std::string of_study(const StudyReport& study) {
                                  counted(study.runs.size(), "launch"), printable(study.device),
                                  shardstream::to_text(size_table(study)));
   text += of_intervals(study);
-  if (std::ranges::any_of(study.table.sizes, &study::Size::noisier)) {
-    text += "Sizes marked with ! scatter at least three times as much as the others.\n";
-  }
   if (study.amdahl) text += of_amdahl(study);
   if (study.gustafson) text += of_gustafson(study);
   if (!study.amdahl && !study.gustafson) {
@@ -290,26 +295,6 @@ std::string of_study(const StudyReport& study) {
 }
 
 }  // namespace
-
-std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals) {
-  double largest = 0;
-  for (const study::Residual& each : residuals)
-    largest = std::max(largest, std::abs(each.relative));
-  switch (fit.verdict) {
-    case study::Verdict::fits:
-      return fmt::format(
-          "The law fits: its error is at most {:.2g} % (lack-of-fit test, p = {:.2g}).",
-          100 * largest, fit.p_value);
-    case study::Verdict::does_not_fit:
-      return fmt::format(
-          "The law does not fit: its error is up to {:.2g} %, more than launches scatter "
-          "(lack-of-fit test, p = {:.2g}).",
-          100 * largest, fit.p_value);
-    case study::Verdict::cannot_tell:
-      break;
-  }
-  return "The law cannot be tested: that needs three sizes and several launches.";
-}
 
 std::string with_interval(const Estimate& estimate, int digits) {
   if (!estimate.interval) return fmt::format("{:.{}g}", estimate.value, digits);

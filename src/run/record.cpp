@@ -177,11 +177,24 @@ Table files_table(const io::Origin& inputs) {
   return table;
 }
 
+/// How certain the printed time is, with the names of the columns of /summary. Nothing for a single
+/// repetition that was requested.
+void describe_sampling(workloads::Outcome& outcome, const Summary& time) {
+  if (time.n == 1 && outcome.samples.convergence == measure::Convergence::fixed) return;
+  outcome.metrics.push_back({"time_n", static_cast<std::int64_t>(time.n)});
+  if (std::isfinite(time.ci_lo)) {
+    outcome.metrics.push_back({"time_ci_lo", time.ci_lo, "s", "{:.6g}"});
+    outcome.metrics.push_back({"time_ci_hi", time.ci_hi, "s", "{:.6g}"});
+  }
+  outcome.metrics.push_back({"sampling", measure::name_of(outcome.samples.convergence)});
+}
+
 }  // namespace
 
 void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry) {
   const Summary time = summarize(outcome.samples.seconds());
   outcome.metrics.push_back({"time", time.median, "s", "{:.6g}"});
+  describe_sampling(outcome, time);
   const Work& work = outcome.work;
   outcome.metrics.push_back(
       {"rate_aggregate", work.amount / time.median, fmt::format("{}/s", work.unit), "{:.4g}"});

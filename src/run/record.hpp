@@ -30,7 +30,8 @@ struct Record {
   std::vector<std::pair<std::string, io::Attribute>> resolved;  ///< options, as on this rank
 };
 
-/// Adds time, rate, ceilings, energy if it is known, and verdict to the printed metrics.
+/// Adds time, its repetitions and interval if there are several, rate, ceilings, energy if it is
+/// known, and verdict to the printed metrics.
 void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& telemetry);
 
 /// Gathers the record on all ranks. Collective.

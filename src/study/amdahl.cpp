@@ -17,15 +17,17 @@ Result<AmdahlPrediction> Amdahl::predict(int ranks) const {
   }
   AmdahlPrediction prediction;
   prediction.ranks = ranks;
-  // The relative noise of a launch, here of its time and below of its speed-up
-  prediction.seconds = law.estimate(seconds, {1, 1 / p}, law.variance * seconds * seconds);
+  prediction.seconds = seconds_of_launch(p);
   const double speedup = one / seconds;
   const std::array<double, 3> gradient = {speedup * (1 / one - 1 / seconds),
                                           speedup * (1 / one - 1 / (p * seconds))};
-  prediction.speedup = law.estimate(speedup, gradient, law.variance * speedup * speedup);
-  prediction.efficiency = law.estimate(speedup / p, {gradient[0] / p, gradient[1] / p},
-                                       law.variance * speedup * speedup / (p * p));
+  prediction.speedup = law.estimate_launch(speedup, gradient);
+  prediction.efficiency = law.estimate_launch(speedup / p, {gradient[0] / p, gradient[1] / p});
   return Result<AmdahlPrediction>::of(prediction);
+}
+
+Estimate Amdahl::seconds_of_launch(double ranks, const Noise& own) const {
+  return law.estimate_launch(law.values[0] + law.values[1] / ranks, {1, 1 / ranks}, own);
 }
 
 Result<Amdahl> fit_amdahl(const Study& study) {

@@ -5,8 +5,9 @@
 
 namespace shardstream::study {
 
-/// The fitted law's expectation for one launch at another number of ranks. The intervals are those
-/// of a single new launch: they contain the uncertainty of the law and the noise of a launch.
+/// The fitted law's expectation for one new launch at another number of ranks. The intervals
+/// contain the uncertainty of the law and the noise of a launch, which is pooled over the sizes
+/// that are not marked.
 struct AmdahlPrediction {
   int ranks = 0;
   Estimate seconds;
@@ -27,6 +28,9 @@ struct Amdahl {
 
   /// At `ranks` >= 1. No value if the law gives no positive time there.
   Result<AmdahlPrediction> predict(int ranks) const;
+  /// The time of one new launch on `ranks` ranks, which need not be a whole number. `own` is that
+  /// of LinearFit::estimate_launch().
+  Estimate seconds_of_launch(double ranks, const Noise& own = {}) const;
 };
 
 /// Least squares with weights 1/T^2, intervals by the delta method. No value for a weak study or

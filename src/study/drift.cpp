@@ -60,7 +60,7 @@ Result<Drift> find_drift(const Study& study) {
   drift.per_launch.interval = {drift.per_launch.value - half, drift.per_launch.value + half};
   drift.total = std::expm1(drift.per_launch.value * (runs - 1));
   drift.p_value = students_t_p_value(drift.per_launch.value / error, df);
-  drift.significant = drift.p_value < 0.05 && std::abs(drift.total) > min_relevant;
+  drift.significant = drift.p_value < test_level && std::abs(drift.total) > min_relevant;
   return Result<Drift>::of(drift);
 }
 

@@ -1,5 +1,6 @@
 #include "study/gustafson.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "study/distributions.hpp"
@@ -7,14 +8,15 @@
 namespace shardstream::study {
 namespace {
 
-Estimate serial_share(const Study& study) {
+void find_serial_share(const Study& study, Gustafson& gustafson) {
   double products = 0, squares = 0;
   for (const Size& size : study.sizes) {
     const double more = size.ranks - 1;
     products += more * (size.ranks - size.speedup.value);
     squares += more * more;
   }
-  Estimate share{.value = products / squares};
+  Estimate& share = gustafson.serial_share;
+  share.value = products / squares;
   // ds'/d(log T(p)) = (p-1) S / sum (p-1)^2, and the opposite of their sum for T(1)
   std::vector<LogTerm> terms = {{&study.sizes.front(), 0}};
   for (const Size& size : study.sizes) {
@@ -24,22 +26,23 @@ Estimate serial_share(const Study& study) {
     terms.front().factor -= factor;
   }
   const Noise noise = noise_of(study, terms);
-  if (noise.df == 0) return share;
+  gustafson.df = noise.df;
+  if (noise.df == 0) return;
   share.standard_error = std::sqrt(noise.variance);
   const double half = students_t_95(noise.df) * share.standard_error;
   share.interval = {share.value - half, share.value + half};
-  return share;
 }
 
 }  // namespace
 
-Estimate Gustafson::predict_efficiency(int ranks) const {
+Estimate Gustafson::predict_efficiency(int ranks, const Noise& own) const {
   const double slope = static_cast<double>(ranks - 1) / ranks;
   Estimate efficiency{.value = 1 - serial_share.value * slope};
-  if (noise.df == 0) return efficiency;
-  efficiency.standard_error =
-      std::hypot(serial_share.standard_error * slope, efficiency.value * std::sqrt(noise.variance));
-  const double half = students_t_95(noise.df) * efficiency.standard_error;
+  if (df == 0) return efficiency;
+  const Noise& launch = own.df > 0 ? own : noise;
+  efficiency.standard_error = std::hypot(serial_share.standard_error * slope,
+                                         efficiency.value * std::sqrt(launch.variance));
+  const double half = students_t_95(std::min(df, launch.df)) * efficiency.standard_error;
   efficiency.interval = {efficiency.value - half, efficiency.value + half};
   return efficiency;
 }
@@ -52,7 +55,7 @@ Result<Gustafson> fit_gustafson(const Study& study) {
   if (study.sizes.size() < 2) return Fitted::none("Gustafson's law needs two numbers of ranks");
   if (study.anchor != 1) return Fitted::none("Gustafson's law needs a run on 1 rank");
   Gustafson gustafson;
-  gustafson.serial_share = serial_share(study);
+  find_serial_share(study, gustafson);
   gustafson.noise = study.noise;
   for (const Size& size : study.sizes) {
     const double law = size.ranks - gustafson.serial_share.value * (size.ranks - 1);

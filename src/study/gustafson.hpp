@@ -12,12 +12,14 @@ struct Gustafson {
   Estimate serial_share;  ///< s', never clamped
   /// S(measured) - S(law), divided by S(measured), at each size
   std::vector<Residual> residuals;
-  Fit fit;      ///< whether the rate W/T grows linearly with p, as the law says
-  Noise noise;  ///< of a launch; its degrees of freedom are behind every interval
+  Fit fit;        ///< whether the rate W/T grows linearly with p, as the law says
+  Noise noise;    ///< of a launch, pooled over the sizes that are not marked
+  double df = 0;  ///< degrees of freedom of s'
 
-  /// The efficiency that the law expects of one launch at `ranks` >= 1: S/p. The interval contains
-  /// the uncertainty of s' and the noise of the launch.
-  Estimate predict_efficiency(int ranks) const;
+  /// The efficiency that the law expects of one new launch at `ranks` >= 1: S/p. The interval
+  /// contains the uncertainty of s' and the noise of the launch, which is `own` if it is on a
+  /// marked size (see own_noise()). Student's t has the smaller degrees of freedom of the two.
+  Estimate predict_efficiency(int ranks, const Noise& own = {}) const;
 };
 
 /// s' = sum (p-1)(p-S) / sum (p-1)^2. The interval is the delta method's, and takes into account

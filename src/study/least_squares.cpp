@@ -105,6 +105,13 @@ Matrix inverse_gram(const Matrix& r, int parameters) {
   return gram;
 }
 
+Estimate around(double value, double standard_error, double t) {
+  const double half = t * standard_error;
+  return {.value = value,
+          .standard_error = standard_error,
+          .interval = Interval{value - half, value + half}};
+}
+
 Fit lack_of_fit(double lack, double lack_df, double pure, double pure_df,
                 std::span<const Residual> residuals) {
   if (lack_df <= 0 || pure_df <= 0) return {};
@@ -114,22 +121,28 @@ Fit lack_of_fit(double lack, double lack_df, double pure, double pure_df,
   fit.p_value = fisher_f_p_value(fit.f, lack_df, pure_df);
   const bool is_relevant = std::ranges::any_of(
       residuals, [](const Residual& each) { return std::abs(each.relative) > min_relevant; });
-  fit.verdict = fit.p_value < 0.05 && is_relevant ? Verdict::does_not_fit : Verdict::fits;
+  fit.verdict = fit.p_value < test_level && is_relevant ? Verdict::does_not_fit : Verdict::fits;
   return fit;
 }
 
 }  // namespace
 
-Estimate LinearFit::estimate(double value, const std::array<double, 3>& gradient,
-                             double extra) const {
-  Estimate estimate{.value = value};
-  if (df == 0) return estimate;
-  double squares = extra;
+double LinearFit::variance_of(const std::array<double, 3>& gradient) const {
+  double squares = 0;
   for (int k = 0; k < parameters; ++k) squares += gradient[k] * dot(covariance[k], gradient);
-  estimate.standard_error = std::sqrt(squares);
-  const double half = t * estimate.standard_error;
-  estimate.interval = {value - half, value + half};
-  return estimate;
+  return squares;
+}
+
+Estimate LinearFit::estimate(double value, const std::array<double, 3>& gradient) const {
+  return df == 0 ? Estimate{.value = value} : around(value, std::sqrt(variance_of(gradient)), t);
+}
+
+Estimate LinearFit::estimate_launch(double value, const std::array<double, 3>& gradient,
+                                    const Noise& own) const {
+  if (df == 0) return {.value = value};
+  const double relative = own.df > 0 ? own.variance : variance;
+  return around(value, std::sqrt(variance_of(gradient) + relative * value * value),
+                own.df > 0 ? students_t_95(own.df) : t);
 }
 
 LinearFit fit_linear(const LinearLaw& law, const Study& study) {

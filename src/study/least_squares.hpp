@@ -51,9 +51,16 @@ struct LinearFit {
   std::vector<Residual> residuals;
   Fit fit;
 
-  /// An estimate for `value`, a function of the parameters with this gradient (delta method);
-  /// `extra` is added to its variance.
-  Estimate estimate(double value, const std::array<double, 3>& gradient, double extra = 0) const;
+  /// An estimate for `value`, a function of the parameters with this gradient (delta method).
+  Estimate estimate(double value, const std::array<double, 3>& gradient) const;
+  /// The same for `value` in one new launch, whose noise is added to the uncertainty of the law.
+  /// The launch scatters like the residuals or, if it is on a marked size, with that size's `own`
+  /// noise and Student's t of its degrees of freedom (see own_noise()).
+  Estimate estimate_launch(double value, const std::array<double, 3>& gradient,
+                           const Noise& own = {}) const;
+
+ private:
+  double variance_of(const std::array<double, 3>& gradient) const;
 };
 
 /// Fits `law` with weights 1/y^2, y being the mean of the quantity at the launch's size; marked

@@ -145,6 +145,11 @@ void compare_with_anchor(const Study& study, Size& size, const Quantile& t) {
 
 }  // namespace
 
+Noise own_noise(const Study& study, int ranks) {
+  const auto size = std::ranges::find(study.sizes, ranks, &Size::ranks);
+  return size != study.sizes.end() && size->noisier ? size->noise : Noise{};
+}
+
 Noise noise_of(const Study& study, std::span<const LogTerm> terms) {
   double shared = 0, own = 0, own_squares_by_df = 0;
   for (const auto& [size, factor] : terms) {

@@ -21,6 +21,9 @@ struct Noise {
 /// Resolution of relative times. Smaller scatter is rounding, not noise.
 inline constexpr double min_scatter = 1e-12;
 
+/// A test below this level has found a difference.
+inline constexpr double test_level = 0.05;
+
 /// A smaller relative difference is irrelevant, even if launches scatter so little that a test
 /// finds it significant.
 inline constexpr double min_relevant = 0.005;
@@ -65,6 +68,9 @@ struct Study {
 /// Throws UsageError without launches, for an invalid launch (ask why_invalid() first), if launches
 /// of one size counted different work, or if a strong study's sizes did.
 Study tabulate(Mode mode, std::vector<Launch> launches);
+
+/// The noise of a launch on `ranks` ranks if the study has marked that size; else df = 0.
+Noise own_noise(const Study& study, int ranks);
 
 /// A size's weight in a sum of log times.
 struct LogTerm {

@@ -33,6 +33,26 @@ def test_help():
         assert max(map(len, text.splitlines())) <= 100, text
 
 
+def test_words_that_are_no_command_and_no_workload():
+    """The message names the word as it was typed, and the one that was probably meant."""
+    for words, told in (
+            (["covariance"], ["'covariance'", "shardstream run covariance"]),
+            (["covarianc"], ["'covarianc'", "shardstream run covariance"]),
+            (["repot"], ["'repot'", "report"]), (["xyzzy"], ["'xyzzy'", "--help"]),
+            (["run", "covarianc"], ["run", "'covarianc'", "covariance", "reduce"]),
+            (["scale", "gem"], ["scale", "'gem'", "gemm"]), (["run", "xyzzy"], ["run", "'xyzzy'"])):
+        finished = run(*words, env=NO_MPI)
+        expect_complaint(finished, 2, told)
+        assert "run.workload" not in finished.err and finished.err.count("did you mean") == (
+            "xyzzy" not in words), finished
+    folder = new_folder()
+    (folder / "two").mkdir()
+    for path, told in (("twoo/", ["'twoo/'", "'two'", "*.h5"]), ("xyzzy", ["'xyzzy'", "*.h5"]),
+                       ("none/two", ["'none/two'"])):
+        expect_complaint(run("report", path, cwd=folder), 2, ["file or folder", *told])
+    expect_complaint(run("report", folder / "tow"), 2, [f"'{folder}/two'"])
+
+
 def test_help_names_every_option():
     text = run("run", "--help").expect(0).out
     folder = new_folder()

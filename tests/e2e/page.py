@@ -13,6 +13,7 @@ import xml.etree.ElementTree
 
 import chromium
 import harness
+import studies
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
 FIGURES = ["time", "speedup", "efficiency", "karp-flatt", "law", "to-result", "host-causes",
@@ -159,6 +160,14 @@ def test_figures_that_cannot_be_written():
     assert not list(empty.iterdir())
 
 
+def test_the_text_that_its_readme_explains():
+    top = EXAMPLES.parents[1]
+    readme = (top / "src/report/README.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"^```sh\nshardstream (report .*)\n```\n\n```text\n(.*?)^```$",
+                               readme, re.MULTILINE | re.DOTALL).groups()
+    assert harness.run(*command.split(), cwd=top).expect(0).out == shown
+
+
 def test_same_files_same_bytes():
     folder = EXAMPLES / "gemm-tf32-strong"
     assert report(folder)[1].read_bytes() == report(folder)[1].read_bytes()
@@ -220,7 +229,7 @@ def test_a_study_with_timelines():
         assert page.figures[f"s1-{name}"] == "picture", page.figures
     assert len(numbers_of(page, "s1-device-causes")) == 2
     for name in ("timeline", "timeline-1", "device-causes"):
-        assert basis_of(page, f"s1-{name}").startswith("The timeline run of"), name
+        assert "additional run that recorded its spans" in basis_of(page, f"s1-{name}"), name
     for name in ("host-causes", "overlap", "roofline"):
         assert "2 launches" in basis_of(page, f"s1-{name}"), name
     shown = [float(row["time [s]"]) for row in numbers_of(page, "s1-overlap")]
@@ -236,17 +245,39 @@ def test_a_study_with_timelines():
     harness.run(*words, "--measure.timeline", "-o", traced).expect(0)
     page, _, _ = report(traced)
     assert page.figures["s1-timeline-1"] == page.figures["s1-device-causes"] == "picture"
-    assert basis_of(page, "s1-device-causes").startswith("At each size, of 2 launches the one with")
+    assert basis_of(page, "s1-device-causes").startswith("2 launches; at each size, the launch is")
+    # Variables that are the same on every size come once; all are folded.
+    variables = re.search(r"<details><summary>Environment variables.*?</details>", page.source,
+                          re.S)[0]
+    assert "OMPI_COMM_WORLD_SIZE=2" not in variables.split("# on 2 ranks")[0], variables
+    assert variables.count("OMPI_COMM_WORLD_RANK=0") == 1, variables
+    assert page.source.count("OMPI_COMM_WORLD_SIZE=2") == 1, page.source
+
+
+def replace(file, name, table):
+    """Replaces a table by one that may have another number of rows."""
+    attributes = dict(file[name].attrs)
+    del file[name]
+    file[name] = table
+    file[name].attrs.update(attributes)
+
+
+def set_walls(file, walls):
+    reps = file["timing/reps"][:1].repeat(len(walls))
+    reps["wall"], reps["rep"] = walls, range(len(walls))
+    replace(file, "timing/reps", reps)
 
 
 def test_time_to_the_result():
-    """Against the smallest size, faster or slower, from the steps of the start."""
+    """Against the smallest size, faster or slower, from the steps of the start. The repetitions,
+    of which there are more on 2 ranks, count once."""
     def check(one, two, times, word):
         def change(file):
             startup = file["timing/startup"][:]
             ranks = len(file["topology/ranks"])
-            startup["last"][startup["step"] == b"store"] = one if ranks == 1 else two
+            startup["last"][startup["step"] == b"store"] = (one if ranks == 1 else two) + 2
             file["timing/startup"][:] = startup
+            set_walls(file, [1] * 3 if ranks == 1 else [0.5] * 5)
         folder = copy_of("gemm-tf32-strong", change)
         (folder / "attempts.jsonl").unlink()
         page, _, _ = report(folder)
@@ -254,6 +285,48 @@ def test_time_to_the_result():
         assert found and found.groups() == (times, word), found
     check(10, 4, "2.5", "faster")
     check(10, 40, "4", "slower")
+
+
+def test_numbers_of_repetitions():
+    """Text, page and JSON name the fewest and the most of any launch, not medians of sizes."""
+    counts = {(1, 1): 6, (1, 2): 9, (1, 3): 15, (2, 1): 9, (2, 2): 15, (2, 3): 22}
+
+    def change(file):
+        place = len(file["topology/ranks"]), int(file["config"].attrs["study.replicate"])
+        set_walls(file, [1 / place[0]] * counts[place])
+    folder = copy_of("gemm-tf32-strong", change)
+    page, _, _ = report(folder)
+    for text in (page.source, harness.run("report", folder).expect(0).out):
+        assert "6 to 22 repetitions" in text, text
+    found = [(each["repetitions_min"], each["repetitions"], each["repetitions_max"])
+             for each in studies.only_study(folder)["points"]]
+    assert found == [(6, 9, 15), (9, 15, 22)], found
+
+
+def test_a_size_that_scatters_more():
+    """Text and page name it with its scatter. The bounds of a new launch on it are wider than the
+    interval of the mean, and those elsewhere come from the other sizes."""
+    def change(file):
+        ranks = len(file["topology/ranks"])
+        step = int(file["config"].attrs["study.replicate"]) - 2
+        set_walls(file, [(1 + step * (0.0001 if ranks == 1 else 0.05)) / ranks])
+    for example in ("gemm-tf32-strong", "gemm-fp32-weak"):
+        folder = copy_of(example, change)
+        page, _, _ = report(folder)
+        for text in (page.source, harness.run("report", folder).expect(0).out):
+            assert re.search(r"is 0\.01 %, pooled over all sizes except 2 ranks.* 5 %", text), text
+            assert "as much as those on 2 ranks" in text, text
+        one, two = studies.only_study(folder)["points"]
+        assert abs(one["scatter"] - 0.0001) < 1e-6 and abs(two["scatter"] - 0.05) < 1e-3, (one, two)
+        law = {row["ranks"]: [float(row[end]) for end in ("lower end", "upper end")]
+               for row in numbers_of(page, "s1-law")}
+        key = "time" if example.endswith("strong") else "efficiency"
+        # Three launches: one new launch differs from the law by twice the mean's uncertainty.
+        half = (two[f"{key}_hi"] - two[f"{key}_lo"]) / 2
+        assert 1.9 < (law["2"][1] - law["2"][0]) / 2 / half < 2.2, (law, two)
+        assert "the boxes are for those on 2 ranks" in basis_of(page, "s1-law")
+    plain = harness.run("report", EXAMPLES / "gemm-tf32-strong").expect(0).out
+    assert "pooled over all sizes." in plain and "!" not in plain, plain
 
 
 def test_partly_verified_results():
@@ -326,11 +399,7 @@ def test_hostile_tracks_stay_texts():
 def test_empty_tables_say_what_is_missing():
     def change(file):
         for name in ("ceilings", "telemetry/gpu", "timing/rank_phase", "timing/startup"):
-            table = file[name][:0]
-            attributes = dict(file[name].attrs)
-            del file[name]
-            file[name] = table
-            file[name].attrs.update(attributes)
+            replace(file, name, file[name][:0])
     page, _, _ = report(copy_of("gemm-tf32-strong", change))
     assert page.figures["s1-roofline"] == page.figures["s1-timeline"] == "missing", page.figures
     assert page.figures["s1-time"] == "picture"

@@ -116,7 +116,9 @@ def product(workload, out, *arguments, ranks=1, env=None):
     values = finished.values
     assert values["verified"] == "true", finished
     assert not float(values["detection_threshold"]) < 0, finished  # nan where C is not finite
-    assert re.search(r"^rate_aggregate=[-+.e0-9]+ Tflop/s$", finished.out, re.MULTILINE), finished
+    for rate in ("rate", r"multiply_\w+"):
+        assert re.search(rf"^{rate}_aggregate=[-+.e0-9]+ Tflop/s$", finished.out, re.MULTILINE), (
+            rate, finished)
     assert values["c_checksum"] and float(values["c_norm"]) >= 0, finished
     return finished
 

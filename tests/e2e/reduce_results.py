@@ -340,7 +340,11 @@ def test_automatic_repetitions():
         time = rows["time"]
         ended = time["sampling"].decode()
         assert ended in expected and rows["rate_aggregate"]["sampling"] == time["sampling"], ended
-        assert time["n"] == len(wall), (time, wall)
+        assert time["n"] == len(wall) == int(finished.values["time_n"]), (time, wall, finished)
+        assert finished.values["sampling"] == ended, finished
+        for end in ("ci_lo", "ci_hi"):  # there is no interval for fewer than six repetitions
+            printed = float(finished.values.get(f"time_{end}", "nan"))
+            assert np.isclose(printed, time[end], rtol=1e-5, equal_nan=True), (time, finished)
         set_to = dict(zip(options[1::2], options[2::2]))
         if ended == "converged":
             precision = set_to["--measure.precision"]

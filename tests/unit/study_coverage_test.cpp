@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <random>
 #include <vector>
@@ -73,6 +74,38 @@ TEST(Coverage, OfAmdahlsIntervalsIsNominal) {
         expect_nominal("prediction", covered.prediction);
       }
     }
+  }
+}
+
+/// Ten times the noise on the largest size. It marks the size in some of the studies only; in
+/// those, bounds from the pooled noise hold a small part of the new launches.
+TEST(Coverage, OfANewLaunchOnAMarkedSize) {
+  std::mt19937_64 random(20261126);
+  const auto seconds = [&](int p) {
+    const double launch = launch_time(1.0 / p, random);
+    return p < 8 ? launch : launch * std::exp(std::normal_distribution<double>(0, 0.1)(random));
+  };
+  for (const int replicates : {3, 5}) {
+    int marked = 0, own = 0, pooled = 0;
+    for (int draw = 0; draw < draws; ++draw) {
+      std::vector<Launch> launches;
+      for (int replicate = 0; replicate < replicates; ++replicate) {
+        for (const int p : {1, 2, 4, 8}) launches.push_back({p, seconds(p), 1});
+      }
+      const Study study = tabulate(Mode::strong, launches);
+      const Noise noise = own_noise(study, 8);
+      if (noise.df == 0) continue;
+      ++marked;
+      const auto law = fit_amdahl(study);
+      const double next = seconds(8);
+      own += holds(law->seconds_of_launch(8, noise), next);
+      pooled += holds(law->seconds_of_launch(8), next);
+    }
+    std::printf("%d launches, marked in %.1f %%: new launch %.1f %%, by pooled noise %.1f %%\n",
+                replicates, marked * 100.0 / draws, own * 100.0 / marked, pooled * 100.0 / marked);
+    EXPECT_GT(marked, draws / 2);
+    EXPECT_GE(own, marked * 93 / 100);
+    EXPECT_LT(pooled, marked / 2);
   }
 }
 

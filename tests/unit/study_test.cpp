@@ -132,6 +132,43 @@ TEST(Amdahl, TellsWhetherTheLawFits) {
   }
 }
 
+/// Three launches on each size, which scatter by 1 %, and by 20 % on 4 ranks.
+Study noisy_on_four(Mode mode) {
+  std::vector<Launch> launches;
+  for (const int p : {1, 2, 4, 8}) {
+    for (const double z : {-1, 0, 1}) {
+      const double seconds = std::exp(z * (p == 4 ? 0.2 : 0.01));
+      launches.push_back(mode == Mode::strong ? Launch{p, seconds / p, 1}
+                                              : Launch{p, seconds, static_cast<double>(p)});
+    }
+  }
+  return tabulate(mode, launches);
+}
+
+TEST(Laws, ANewLaunchOnAMarkedSizeScattersLikeIt) {
+  const double t = 4.302652729911275;  // Student's t for 2 degrees of freedom
+  const auto half = [](const Estimate& estimate) {
+    return (estimate.interval->hi - estimate.interval->lo) / 2;
+  };
+  const Study strong = noisy_on_four(Mode::strong);
+  EXPECT_EQ(own_noise(strong, 2).df, 0);
+  EXPECT_EQ(own_noise(strong, 3).df, 0);
+  const Noise own = own_noise(strong, 4);
+  EXPECT_EQ(own.df, 2);
+  const auto amdahl = fit_amdahl(strong);
+  const Estimate pooled = amdahl->seconds_of_launch(4), marked = amdahl->seconds_of_launch(4, own);
+  EXPECT_LT(half(pooled), 0.04 * pooled.value);
+  EXPECT_NEAR(half(marked) / (t * 0.2 * marked.value), 1, 0.01);
+  EXPECT_LT(marked.interval->lo, strong.sizes[2].seconds.interval->lo);
+  EXPECT_GT(marked.interval->hi, strong.sizes[2].seconds.interval->hi);
+
+  const Study weak = noisy_on_four(Mode::weak);
+  const auto gustafson = fit_gustafson(weak);
+  const Estimate efficiency = gustafson->predict_efficiency(4, own_noise(weak, 4));
+  EXPECT_NEAR(half(efficiency) / (t * 0.2 * efficiency.value), 1, 0.05);
+  EXPECT_LT(half(gustafson->predict_efficiency(16)), half(efficiency));
+}
+
 TEST(Laws, OneSizeGivesAReason) {
   const Study strong = tabulate(Mode::strong, {{4, 1, 1}}),
               weak = tabulate(Mode::weak, {{4, 1, 1}});

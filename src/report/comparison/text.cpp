@@ -99,7 +99,7 @@ Table phases_table(const ComparisonReport& report, const Names& names) {
     if (!differs(point.time)) continue;
     for (const PhaseComparison& phase : point.phases) {
       const auto seconds = [](double number) { return fmt::format("{:.4g} s", number); };
-      table.add({names.of(point), fmt::format("{} of {}", phase.phase, phase.track), phase.kind,
+      table.add({names.of(point), fmt::format("{}/{}", phase.track, phase.phase), phase.kind,
                  seconds(phase.before), seconds(phase.after),
                  fmt::format("{:+.4g} s", phase.change()),
                  phase.times ? with_interval(phase.times->ratio, 4) : "-",
@@ -117,12 +117,12 @@ std::string of_differences(const ComparisonReport& report, const Names& names) {
     if (!differs(point.time) || phase == nullptr) continue;
     const double change = point.time.after - point.time.before;
     text += fmt::format(
-        "{}: a repetition takes {} {}{}; it shows in {} of {} ({}), {:+.4g} s. Phases of different "
-        "threads overlap and do not add up.\n",
+        "{}: a repetition takes {} {}{}. The phase that changed most is {}/{} ({}), {:+.4g} s. "
+        "Phases overlap, so their times do not add up.\n",
         printable(names.of(point)), format_duration(std::abs(change)),
         change > 0 ? "longer" : "less",
         point.time.change == study::Change::unclear ? " (not certain)" : "",
-        printable(phase->phase), printable(phase->track), printable(phase->kind), phase->change());
+        printable(phase->track), printable(phase->phase), printable(phase->kind), phase->change());
   }
   return text;
 }

@@ -1,11 +1,14 @@
 #include "report/page/sections.hpp"
+#include "report/words.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "core/text.hpp"
 #include "core/units.hpp"
@@ -42,10 +45,10 @@ std::vector<std::string> trouble_of(const StudyReport& study) {
   }
   for (const study::Size& size : study.table.sizes) {
     if (size.noisier) {
-      texts.push_back(
-          fmt::format("Scatter: the launches on {} scatter at least three times as "
-                      "much as the others; this size has a separate interval",
-                      counted(size.ranks, "rank")));
+      texts.push_back(fmt::format(
+          "Scatter: the launches on {} differ by a standard deviation of {:.2g} %, at least three "
+          "times that of the other sizes; the intervals of this size use it",
+          counted(size.ranks, "rank"), 100 * std::sqrt(size.noise.variance)));
     }
   }
   if (study.drift && study.drift->significant) {
@@ -95,6 +98,33 @@ std::string command_block(const std::string& text) {
   return fmt::format("<pre>{}</pre>\n", escape(text));
 }
 
+/// The environment variables of the job: those that are the same on all sizes, then the others.
+std::string environment(const DetailedStudy& detailed) {
+  std::map<std::string, std::size_t> sizes;  // number of sizes with this line
+  const auto lines_of = [](const DetailedRun& each) {
+    const auto found = each.details.provenance.find("environment");
+    return found == each.details.provenance.end() ? std::vector<std::string_view>()
+                                                  : split(found->second, '\n');
+  };
+  for (const DetailedRun& each : detailed.medians) {
+    for (const std::string_view line : lines_of(each)) ++sizes[std::string(line)];
+  }
+  const auto join_lines = [&](const DetailedRun& each, bool are_common) {
+    std::string text;
+    for (const std::string_view line : lines_of(each)) {
+      const bool is_common = sizes[std::string(line)] == detailed.medians.size();
+      if (!line.empty() && is_common == are_common) text += fmt::format("{}\n", line);
+    }
+    return text;
+  };
+  std::string text = join_lines(detailed.medians.front(), true);
+  for (const DetailedRun& each : detailed.medians) {
+    const std::string own = join_lines(each, false);
+    if (!own.empty()) text += fmt::format("\n# on {}\n{}", counted(each.run->ranks, "rank"), own);
+  }
+  return text;
+}
+
 std::string folder_of(const StudyReport& study) {
   const auto parent = study.runs.front().path.parent_path();
   return parent.empty() ? "." : parent.string();
@@ -116,33 +146,21 @@ std::string findings(const StudyReport& study) {
 
 std::string methods(const StudyReport& study) {
   const RunFile& run = study.runs.front();
-  std::set<std::size_t> repetitions;
-  for (const RunFile& each : study.runs) repetitions.insert(each.repetitions.size());
-  const std::string count = repetitions.size() == 1 ? fmt::format("{}", *repetitions.begin())
-                                                    : fmt::format("{} to {}", *repetitions.begin(),
-                                                                  *repetitions.rbegin());
   const std::string warm_ups = run.option("measure.warmup");
   const std::string warm_up = warm_ups.empty() || warm_ups == "auto" || warm_ups == "0"
                                   ? ""
                                   : fmt::format(" after {} untimed", warm_ups);
   std::string text = fmt::format(
-      "A launch is a fresh start of the program; its time is the median of its {} timed "
-      "repetition{}{}. ",
-      count, count == "1" ? "" : "s", warm_up);
-  text +=
-      study.table.noise.df > 0
-          ? fmt::format(
-                "Intervals are 95 %, Student's t over launches, with a standard deviation between "
-                "launches of {:.2g} %, pooled over sizes. ",
-                100 * std::sqrt(study.table.noise.variance))
-          : "There are no intervals, since no size has several launches. ";
+      "A launch is a fresh start of the program; its time is the median of its {}{}. Intervals: "
+      "{} ",
+      repetitions_of(study.facts), warm_up, words_on_intervals(study.table));
   text += fmt::format("Speed-ups refer to {}. ", counted(study.table.anchor, "rank"));
   if (const std::string cache = run.text("page_cache"); !cache.empty()) {
     text += fmt::format("The page cache was {}. ", cache);
   }
   if (!study.timelines.empty()) {
-    text += fmt::format("{} more recorded spans for timelines; their times are not evaluated. ",
-                        counted(study.timelines.size(), "run"));
+    text += fmt::format("{} recorded spans for timelines; no curve contains their times. ",
+                        counted(study.timelines.size(), "additional run"));
   }
   if (!study.facts.empty() && run.study.empty()) {
     text += "These runs have no labels of a study; they are grouped by their work.";
@@ -217,11 +235,13 @@ std::string provenance(const DetailedStudy& detailed) {
                                   {"hdf5", "HDF5"},
                                   {"openblas", "OpenBLAS"},
                                   {"network", "network"},
-                                  {"operating_system", "operating system"},
-                                  {"environment", "environment of the job"}}) {
+                                  {"operating_system", "operating system"}}) {
     add(name, distinct(detailed, key));
   }
-  return folded("Hardware, versions, environment", to_html(grid));
+  const std::string variables = environment(detailed);
+  return folded("Hardware and versions", to_html(grid)) +
+         (variables.empty() ? ""
+                            : folded("Environment variables of the job", command_block(variables)));
 }
 
 std::string commands(const StudyReport& study) {
@@ -278,7 +298,8 @@ Amdahl, AFIPS 1967.</dd>
 <dt>Gustafson's law</dt><dd>S = p - s' (p - 1); s' is a share of the parallel run. Gustafson, CACM 31
 (1988).</dd>
 <dt>Intervals</dt><dd>95 %, Student's t on logarithms of launch medians, variance pooled over sizes;
-delta method for shares. A law's band is that of one new launch.</dd>
+delta method for shares. A size whose launches scatter at least three times as much as the others
+has a separate variance. A law's bounds are those of one new launch.</dd>
 <dt>Efficiency by cause</dt><dd>With useful seconds U of each rank and the wall time T: balance is
 mean U / max U, busy is max U / T; their product is mean U / T. For devices with K seconds in
 kernels and A seconds with any activity: mean K / max K, max K / max A, max A / T; their product is

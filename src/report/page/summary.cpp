@@ -7,6 +7,7 @@
 #include "core/units.hpp"
 #include "report/formats.hpp"
 #include "report/page/sections.hpp"
+#include "report/words.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -20,18 +21,25 @@ bool law_fails(const StudyReport& study) {
   return fit != nullptr && fit->verdict == study::Verdict::does_not_fit;
 }
 
-/// Describes how reliable the law is beyond the largest size.
-std::string caution_of(const StudyReport& study) {
-  if (law_fails(study)) return "extrapolated by a law that does not fit: do not rely on it";
-  const char* const scatter = "the interval covers the scatter of launches only";
-  if (study.table.sizes.size() > 2) return fmt::format("extrapolated; {}", scatter);
-  return fmt::format("extrapolated by a law that two sizes cannot test; {}", scatter);
+std::string capitalised(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
 }
 
-/// The prediction of the law at twice the largest size, as a tile and as a sentence; empty without
+/// Describes how reliable the law is beyond the largest size.
+std::string caution_of(const StudyReport& study) {
+  if (law_fails(study)) {
+    return "This is extrapolated by a law that does not fit: do not rely on it.";
+  }
+  return fmt::format("This is extrapolated{}. The intervals are for {}.",
+                     study.table.sizes.size() > 2 ? "" : " by a law that two sizes cannot test",
+                     launch_of_bounds(study.table));
+}
+
+/// The prediction of the law at twice the largest size, as a tile and as sentences; empty without
 /// a law.
 struct Expected {
-  std::string value, label, sentence;
+  std::string value, label, sentences;
 };
 
 Expected expected(const StudyReport& study) {
@@ -42,7 +50,7 @@ Expected expected(const StudyReport& study) {
     const auto efficiency = study.gustafson->predict_efficiency(next);
     return {number_text(efficiency.value, 3),
             fmt::format("efficiency extrapolated to {} ranks", next),
-            fmt::format("on {} ranks the law expects an efficiency of {} ({})", next,
+            fmt::format("On {} ranks, the law expects an efficiency of {}. {}", next,
                         estimate_text(efficiency), caution)};
   }
   if (!study.amdahl) return {};
@@ -50,8 +58,8 @@ Expected expected(const StudyReport& study) {
   if (!law) return {};
   return {
       number_text(law->speedup.value, 3), fmt::format("speed-up extrapolated to {} ranks", next),
-      fmt::format("on {} ranks the law expects {} s, a speed-up of {} and an efficiency of {}; a "
-                  "repetition costs {} rank-seconds there and {} on {} ({})",
+      fmt::format("On {} ranks, the law expects {} s, a speed-up of {} and an efficiency of {}. A "
+                  "repetition costs {} rank-seconds there and {} on {}. {}",
                   next, estimate_text(law->seconds), estimate_text(law->speedup),
                   estimate_text(law->efficiency), number_text(next * law->seconds.value, 3),
                   number_text(last.ranks * last.seconds.value, 3), counted(last.ranks, "rank"),
@@ -91,41 +99,48 @@ std::string baseline(const StudyReport& study) {
   const std::string start =
       fmt::format("{} s on {}", estimate_text(study.table.sizes.front().seconds, 4),
                   counted(study.table.anchor, "rank"));
-  if (bound.empty()) return start + "; the files name no ceiling to compare it with.";
+  if (bound.empty()) return start + "; the files have no measured limit to compare it with.";
   if (facts.bound_share >= good_baseline) return fmt::format("{}, at {}.", start, bound);
-  return fmt::format("{}, at {} only: a poor baseline, which flatters every speed-up.", start,
-                     bound);
+  return fmt::format("{}, at {} only. Such a poor baseline makes every speed-up look better.",
+                     start, bound);
 }
 
 std::string what_bounds(const StudyReport& study) {
   const std::string bound = bound_at(study.facts.back());
   const int ranks = study.table.sizes.back().ranks;
-  if (bound.empty()) return "The files name no ceiling that bounds the runs.";
-  std::string text = fmt::format("Nearest ceiling: {} reach {}", counted(ranks, "rank"), bound);
+  if (bound.empty()) return "The files have no measured limit of the runs.";
+  std::string text = fmt::format("The slowest measured limit of the run: {} reach {}",
+                                 counted(ranks, "rank"), bound);
   if (const std::string first = bound_at(study.facts.front()); study.facts.size() > 1) {
-    text += fmt::format(", {} {}", counted(study.table.anchor, "rank"), first);
+    text += fmt::format(", and {} {}", counted(study.table.anchor, "rank"), first);
   }
   constexpr double near = 0.9;
   if (study.facts.back().bound_share >= near) return text + '.';
-  return text + ". That ceiling does not explain the rest: see the figures on where the time goes.";
+  return text + ". This limit does not explain the rest: see the figures on where the time goes.";
+}
+
+/// The time to the result if the run had only one timed repetition.
+double to_result_once(const RunFile& run) {
+  return run.to_result() - run.wall() + run.seconds;
 }
 
 std::string time_to_result(const StudyReport& study) {
   const auto runs = study.runs_on(study.table.sizes.back().ranks);
   const double all = study.facts.back().to_result;
-  const double work = median_of(runs, &RunFile::wall);
   if (!std::isfinite(all)) return {};
-  const double first = study.facts.front().to_result;
-  std::string faster;
-  if (study.facts.size() > 1 && study.is_strong() && std::isfinite(first)) {
-    const bool is_faster = first >= all;
-    faster = fmt::format("; {} on {}: {:.3g} times {}", format_duration(std::max(0.0, first)),
-                         counted(study.table.anchor, "rank"), is_faster ? first / all : all / first,
-                         is_faster ? "faster" : "slower");
-  }
-  return fmt::format(
-      "{} from start to file at the largest size, of which {} are the repetitions{}.",
-      format_duration(std::max(0.0, all)), format_duration(work), faster);
+  const std::string text = fmt::format(
+      "{} from start to file on {} (median of the launches), including {} of timed repetitions.",
+      format_duration(std::max(0.0, all)), counted(study.table.sizes.back().ranks, "rank"),
+      format_duration(median_of(runs, &RunFile::wall)));
+  // Sizes may differ in their number of repetitions.
+  const double last = median_of(runs, to_result_once);
+  const double first = median_of(study.runs_on(study.table.anchor), to_result_once);
+  if (study.facts.size() == 1 || !study.is_strong() || !(first > 0) || !(last > 0)) return text;
+  const bool is_faster = first >= last;
+  return fmt::format("{} With one repetition only, it would be {}, and {} on {}: {:.3g} times {}.",
+                     text, format_duration(last), format_duration(first),
+                     counted(study.table.anchor, "rank"), is_faster ? first / last : last / first,
+                     is_faster ? "faster" : "slower");
 }
 
 std::string trust(const StudyReport& study) {
@@ -209,11 +224,6 @@ std::string summary(const DetailedStudy& detailed) {
   const auto add = [&](const char* name, const std::string& text) {
     if (!text.empty()) list += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, escape(text));
   };
-  const auto sentence = [](const std::string& text) {
-    return text.empty()
-               ? text
-               : fmt::format("{}{}.", static_cast<char>(std::toupper(text[0])), text.substr(1));
-  };
   add("Studied", studied(study));
   add("Baseline", baseline(study));
   if (has_sizes) {
@@ -222,17 +232,10 @@ std::string summary(const DetailedStudy& detailed) {
   }
   add("Limit", what_bounds(study));
   add("Serial part", serial_part(study));
-  add("Twice the size", sentence(expected(study).sentence));
+  add("Twice the size", expected(study).sentences);
   add("To the result", time_to_result(study));
   add("Trust", trust(study));
-  if (study.table.noise.df > 0) {
-    add("Intervals",
-        fmt::format("95 % over launches; standard deviation between launches {:.2g} %, "
-                    "pooled over sizes.",
-                    100 * std::sqrt(study.table.noise.variance)));
-  } else {
-    add("Intervals", "None: that needs several launches at a size.");
-  }
+  add("Intervals", capitalised(words_on_intervals(study.table)));
   return fmt::format("{}<dl class=\"short\">\n{}</dl>\n", tiles(study), list);
 }
 

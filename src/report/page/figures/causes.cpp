@@ -196,11 +196,12 @@ double work_of(const RunFile& run) {
 }  // namespace
 
 Figure to_result_figure(const StudyReport& study) {
-  Figure figure{"to-result", "From the start of the launcher to the result",
-                "Work is what the other figures measure, all repetitions of it. Reading and "
-                "writing inside it overlap with computing.",
-                fmt::format("{}; medians of the launches at each size, without intervals.",
-                            counted(study.runs.size(), "launch"))};
+  Figure figure{
+      "to-result", "From the start of the launcher to the result",
+      "Work is the time of all timed repetitions, whose number may differ between sizes "
+      "(see the table of launches). Reading and writing inside it overlap with computing.",
+      fmt::format("{}; medians of the launches at each size, without intervals.",
+                  counted(study.runs.size(), "launch"))};
   const std::vector<Part> parts = parts_of(study);
   Script script;
   std::string tics;
@@ -238,8 +239,8 @@ Figure to_result_figure(const StudyReport& study) {
 Figure host_causes_figure(const DetailedStudy& detailed) {
   const StudyReport& study = *detailed.study;
   Figure figure{"host-causes", "Efficiency by cause: host threads",
-                "Balance x busy = parallel efficiency, exactly; times computation scaling it is "
-                "the total. The lowest line is the cause to look at.",
+                "The three causes multiply to the total, the thick line; the first two of them to "
+                "the parallel efficiency. The lowest cause shows where to look first.",
                 basis_of_medians(study)};
   Rows rows;
   std::string why = old_files;
@@ -270,8 +271,8 @@ Figure device_causes_figure(const DetailedStudy& detailed) {
   const StudyReport& study = *detailed.study;
   Figure figure{
       "device-causes", "Efficiency by cause: share of the time in which kernels run",
-      "The factors multiply to the total, exactly. The lowest factor is the cause to look "
-      "at; a low total is expected where the host link or the file is the limit.",
+      "The causes multiply to the total, the thick line. The lowest cause shows where to look "
+      "first. A low total is expected if the host link or the file is the limit.",
       basis_of_medians(study)};
   Rows rows;
   std::string why = old_files;

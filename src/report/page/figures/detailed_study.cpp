@@ -41,8 +41,8 @@ bool is_timeline_run(const RunFile& run) {
 
 std::string basis_of_medians(const StudyReport& study) {
   return fmt::format(
-      "Of {}, the one with the median time at each size; no intervals, since the parts of one "
-      "launch belong together.",
+      "{}; at each size, the one with the median time is shown. No intervals, since the parts of "
+      "one launch belong together.",
       counted(study.runs.size(), "launch"));
 }
 
@@ -52,15 +52,16 @@ std::string basis_of_traced(const DetailedStudy& detailed) {
   const std::string launches = counted(detailed.study->runs.size(), "launch");
   if (static_cast<std::size_t>(timelines) == detailed.traced.size()) {
     return fmt::format(
-        "The timeline run of each size, one repetition besides the {} of the other figures; no "
-        "intervals.",
+        "At each size, one additional run that recorded its spans, besides the {} of the other "
+        "figures. No intervals.",
         launches);
   }
   return fmt::format(
-      "{} {} with spans that is nearest to the median time; no intervals, since the parts of one "
-      "launch belong together.",
-      timelines > 0 ? "At each size its timeline run or, without one, of" : "At each size, of",
-      launches == "1 launch" ? "1 launch the one" : launches + " the one");
+      "{}; at each size, {} that recorded spans and whose time is nearest to the median. No "
+      "intervals, since the parts of one launch belong together.",
+      launches,
+      timelines > 0 ? "the timeline run is shown or, without one, the launch"
+                    : "the launch is shown");
 }
 
 }  // namespace shardstream::report::page

@@ -5,6 +5,7 @@
 
 #include "core/text.hpp"
 #include "report/page/figures/figures.hpp"
+#include "report/words.hpp"
 
 namespace shardstream::report::page {
 namespace {
@@ -81,14 +82,18 @@ bool has_one_size(const StudyReport& study) {
 }
 
 /// The prediction of the fitted law for one new launch: the time (strong) or the efficiency (weak).
-/// The number of ranks need not be whole.
-Estimate law_at(const StudyReport& study, double ranks) {
+/// The number of ranks need not be whole. `own` is the noise of a marked size.
+Estimate law_at(const StudyReport& study, double ranks, const study::Noise& own = {}) {
   if (study.gustafson) {
-    return study.gustafson->predict_efficiency(static_cast<int>(std::lround(ranks)));
+    return study.gustafson->predict_efficiency(static_cast<int>(std::lround(ranks)), own);
   }
-  const study::LinearFit& law = study.amdahl->law;
-  const double seconds = law.values[0] + law.values[1] / ranks;
-  return law.estimate(seconds, {1, 1 / ranks}, law.variance * seconds * seconds);
+  return study.amdahl->seconds_of_launch(ranks, own);
+}
+
+/// ranks, value, lower and upper end of a prediction. Times are on a logarithmic axis.
+std::vector<double> law_row(const StudyReport& study, double ranks, const Estimate& law) {
+  const auto ends = law.interval.value_or(study::Interval{law.value, law.value});
+  return {ranks, law.value, study.gustafson ? ends.lo : std::max(ends.lo, law.value / 4), ends.hi};
 }
 
 /// ranks, value, ends of the law from one number of ranks to another.
@@ -100,19 +105,40 @@ Rows law_rows(const StudyReport& study, double from, double to) {
     if (study.gustafson) ranks = std::round(ranks);
     if (!rows.empty() && rows.back().front() == ranks) continue;
     const Estimate law = law_at(study, ranks);
-    const auto ends = law.interval.value_or(study::Interval{law.value, law.value});
-    const bool is_time = !study.gustafson;  // on a logarithmic axis
-    if (is_time && law.value <= 0) continue;
-    rows.push_back(
-        {ranks, law.value, is_time ? std::max(ends.lo, law.value / 4) : ends.lo, ends.hi});
+    if (!study.gustafson && law.value <= 0) continue;
+    rows.push_back(law_row(study, ranks, law));
   }
   return rows;
+}
+
+/// The band at the marked sizes, as boxes: x, y, and the ends of both.
+Rows boxes_of_marked(const StudyReport& study) {
+  constexpr double half_width = 1.04;  // on a logarithmic axis
+  Rows boxes;
+  for (const study::Size& size : study.table.sizes) {
+    if (!size.noisier) continue;
+    const auto row = law_row(study, size.ranks, law_at(study, size.ranks, size.noise));
+    boxes.push_back({row[0], row[1], row[0] / half_width, row[0] * half_width, row[2], row[3]});
+  }
+  return boxes;
+}
+
+std::string basis_of_law(const StudyReport& study) {
+  std::string text = counted(study.runs.size(), "launch");
+  if (study.table.noise.df == 0) return text + "; no band, since no size has several launches.";
+  text += "; the band holds 95 % of single new launches, if the law holds";
+  const std::string marked = marked_sizes(study.table);
+  if (marked.empty()) return text + '.';
+  return text + fmt::format(
+                    ". It is for launches that scatter like those of the other sizes; the boxes "
+                    "are for those on {}, which scatter more.",
+                    marked);
 }
 
 Grid law_grid(const StudyReport& study) {
   Grid grid{{"ranks", study.gustafson ? "efficiency" : "time [s]", "lower end", "upper end", ""}};
   const auto add = [&](int ranks, const char* words) {
-    const Estimate law = law_at(study, ranks);
+    const Estimate law = law_at(study, ranks, study::own_noise(study.table, ranks));
     const auto ends = law.interval.value_or(study::Interval{NAN, NAN});
     grid.rows.push_back({fmt::format("{}", ranks), number_text(law.value, 6),
                          number_text(ends.lo, 6), number_text(ends.hi, 6), words});
@@ -284,8 +310,7 @@ Figure law_figure(const StudyReport& study) {
   Figure figure{"law", title,
                 "Points off the full line deviate from the law. The dashed part is extrapolated "
                 "to twice the largest size.",
-                fmt::format("{}; the band holds 95 % of single new launches, if the law holds.",
-                            counted(study.runs.size(), "launch"))};
+                basis_of_law(study)};
   const double first = ranks_of(study).front(), last = ranks_of(study).back();
   const Rows inside = law_rows(study, first, last), beyond = law_rows(study, last, twice * last);
   const Rows rows = rows_of(study, [&](const study::Size& size) {
@@ -295,6 +320,8 @@ Figure law_figure(const StudyReport& study) {
   for (const auto& part : {inside, beyond}) {
     for (const double value : values_of(part)) values.push_back(value);
   }
+  const Rows boxes = boxes_of_marked(study);
+  for (const auto& box : boxes) values.insert(values.end(), box.end() - 2, box.end());
   std::vector<int> ranks = ranks_of(study);
   ranks.push_back(2 * ranks.back());
   Script script;
@@ -306,11 +333,11 @@ Figure law_figure(const StudyReport& study) {
                            1.08 * std::max(1.0, *std::ranges::max_element(values))));
     script.set("set ylabel 'efficiency'");
   }
-  const std::string band =
-      fmt::format("using 1:3:4 with filledcurves fs transparent solid 0.18 noborder lc rgb '{}'",
-                  styles[1].colour);
-  script.plot(inside, band);
-  script.plot(beyond, band);
+  const std::string fill =
+      fmt::format("fs transparent solid 0.18 noborder lc rgb '{}'", styles[1].colour);
+  script.plot(inside, "using 1:3:4 with filledcurves " + fill);
+  script.plot(beyond, "using 1:3:4 with filledcurves " + fill);
+  script.plot(boxes, "using 1:2:3:4:5:6 with boxxyerror " + fill);
   script.plot(inside, "using 1:2 with lines " + line_of({styles[1].colour, "", 0}));
   script.plot(beyond, "using 1:2 with lines " + line_of(styles[1]));
   script.plot(rows, fmt::format("using 1:2:3:4 with yerrorbars {}", points_of(styles[0])));

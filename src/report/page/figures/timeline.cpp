@@ -211,11 +211,15 @@ Figure timeline_of(const Details& details, const RunFile& run, const std::string
   figure.wide_script = script_of(lanes, boxes, *window, 1200);
   add_labels(figure, lanes);
   figure.basis = fmt::format(
-      "{}, {} spans{}{}.",
-      is_timeline_run(run) ? "The timeline run of this size, which counts in no curve"
-                           : "The launch with spans that is nearest to the median time",
-      spans, drawn < spans ? fmt::format(", thinned to {} boxes", drawn) : "",
-      run.ranks > max_ranks ? fmt::format("; the first {} of {} ranks", max_ranks, run.ranks) : "");
+      "{}{}. {}.",
+      is_timeline_run(run)
+          ? "From an additional run that recorded its spans; no curve contains its time"
+          : "From the launch with spans whose time is nearest to the median",
+      run.ranks > max_ranks ? fmt::format("; the first {} of {} ranks", max_ranks, run.ranks) : "",
+      drawn < spans
+          ? fmt::format("{} spans are drawn as {} boxes: a box joins spans without a visible gap",
+                        spans, drawn)
+          : counted(spans, "span"));
   figure.numbers = grid_of(lanes, *window);
   return figure;
 }

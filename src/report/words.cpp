@@ -1,0 +1,101 @@
+#include "report/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text.hpp"
+
+namespace shardstream::report {
+namespace {
+
+std::string percent(const study::Noise& noise) {
+  return fmt::format("{:.2g} %", 100 * std::sqrt(noise.variance));
+}
+
+/// "a", "a and b" or "a, b and c"
+std::string join_and(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const char* const separator = i == 0 ? "" : i + 1 == words.size() ? " and " : ", ";
+    text += separator + words[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals) {
+  double largest = 0;
+  for (const study::Residual& each : residuals) {
+    largest = std::max(largest, std::abs(each.relative));
+  }
+  const std::string error = fmt::format("{:.2g} %", 100 * largest);
+  const std::string test = fmt::format("lack-of-fit test, p = {:.2g}", fit.p_value);
+  switch (fit.verdict) {
+    case study::Verdict::fits:
+      if (fit.p_value < study::test_level) {
+        return fmt::format(
+            "The law fits: no size is more than {} off. The scatter of launches does not explain "
+            "this error ({}), but errors below {} % do not count.",
+            error, test, 100 * study::min_relevant);
+      }
+      return fmt::format(
+          "The law fits: no size is more than {} off, which the scatter of launches explains ({}).",
+          error, test);
+    case study::Verdict::does_not_fit:
+      return fmt::format(
+          "The law does not fit: a size is {} off, which the scatter of launches does not explain "
+          "({}).",
+          error, test);
+    case study::Verdict::cannot_tell:
+      break;
+  }
+  return "Whether the law fits is unknown: a test needs three sizes and several launches of each.";
+}
+
+std::string repetitions_of(const std::vector<SizeFacts>& sizes) {
+  const auto min = std::ranges::min(sizes, {}, &SizeFacts::min_repetitions).min_repetitions;
+  const auto max = std::ranges::max(sizes, {}, &SizeFacts::max_repetitions).max_repetitions;
+  return min == max ? counted(min, "repetition") : fmt::format("{} to {} repetitions", min, max);
+}
+
+std::string marked_sizes(const study::Study& table) {
+  std::vector<std::string> ranks;
+  for (const study::Size& size : table.sizes) {
+    if (size.noisier) ranks.push_back(fmt::format("{}", size.ranks));
+  }
+  if (ranks.empty()) return {};
+  return ranks == std::vector<std::string>{"1"} ? "1 rank" : join_and(ranks) + " ranks";
+}
+
+std::string words_on_intervals(const study::Study& table, std::string_view mark) {
+  if (table.noise.df == 0) return "none, since no size has several launches.";
+  std::string text =
+      fmt::format("95 %, Student's t over launches. The standard deviation between launches is {}",
+                  percent(table.noise));
+  if (table.sizes.size() > 1) text += ", pooled over all sizes";
+  const std::string marked = marked_sizes(table);
+  if (marked.empty()) return text + '.';
+  std::vector<std::string> scatter;
+  for (const study::Size& size : table.sizes) {
+    if (size.noisier) scatter.push_back(percent(size.noise));
+  }
+  return text + fmt::format(
+                    " except {}{}. There it is {}, at least three times as much, and the "
+                    "intervals there use it instead.",
+                    marked, mark.empty() ? "" : fmt::format(" (marked {})", mark),
+                    join_and(scatter));
+}
+
+std::string launch_of_bounds(const study::Study& table) {
+  const std::string marked = marked_sizes(table);
+  return marked.empty() ? "one new launch, if the law holds"
+                        : fmt::format(
+                              "one new launch, if the law holds and the launch does not scatter as "
+                              "much as those on {}",
+                              marked);
+}
+
+}  // namespace shardstream::report

@@ -1,0 +1,30 @@
+// Words that the text and the page of a report share.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/studies.hpp"
+#include "study/least_squares.hpp"
+
+namespace shardstream::report {
+
+/// A sentence that tells whether a law fits. `residuals` are those of the fit.
+std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals);
+
+/// "3 repetitions" or "6 to 22 repetitions": the numbers of timed repetitions of the launches of
+/// these sizes.
+std::string repetitions_of(const std::vector<SizeFacts>& sizes);
+
+/// "2 ranks" or "2 and 8 ranks": the marked sizes; empty if there are none.
+std::string marked_sizes(const study::Study& table);
+
+/// The end of a sentence that begins with "Intervals:", and the scatter of launches behind them.
+/// `mark` is the sign of a marked size in the table of sizes, if it has one.
+std::string words_on_intervals(const study::Study& table, std::string_view mark = "");
+
+/// The launch that the bounds of an extrapolated law are for, as the end of a sentence.
+std::string launch_of_bounds(const study::Study& table);
+
+}  // namespace shardstream::report
