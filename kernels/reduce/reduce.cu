@@ -37,7 +37,7 @@ template <class T, bool Extremes, bool Variance>
 void launch(const BatchArgs<T>& args, CudaStream stream) {
   reduce_batch<T, Extremes, Variance>
       <<<static_cast<unsigned>(args.leaf_range().count), threads<T>, 0, stream>>>(args,
-                                                                               Exchange(args));
+                                                                                  Exchange(args));
 }
 
 }  // namespace

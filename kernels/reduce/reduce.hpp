@@ -30,8 +30,8 @@ struct Want {
 template <class T>
 inline constexpr unsigned group_levels = sizeof(T) >= 4 ? 8 : 7;
 
-/// The maximum number of groups of all levels over `leaves` contiguous leaves, which may begin and end
-/// within a group.
+/// The maximum number of groups of all levels over `leaves` contiguous leaves, which may begin and
+/// end within a group.
 template <class T>
 constexpr std::uint64_t groups_over(std::uint64_t leaves) {
   std::uint64_t groups = 0;

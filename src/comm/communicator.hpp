@@ -43,8 +43,8 @@ class Communicator {
   /// The transport, as the option comm.transport names it: "mpi" or "nccl".
   virtual std::string transport() const = 0;
 
-  /// Whether a collective blocks the caller until it has ended. If not, the caller may still wait for
-  /// the other ranks to begin it.
+  /// Whether a collective blocks the caller until it has ended. If not, the caller may still wait
+  /// for the other ranks to begin it.
   virtual bool blocks() const = 0;
 
   /// The network between hosts: NCCL's name for it ("IB", "Socket", a plugin's name), "MPI",

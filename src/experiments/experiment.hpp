@@ -67,8 +67,8 @@ struct Experiment {
   Needs needs = {};
   Turns turns = Turns::at_once;
   /// Measures on this rank's device and makes no collective call. Throws UsageError if an option
-  /// does not suit the machine, and Unverified before a time is reported if an answer is wrong. Null
-  /// in a build without CUDA, unless the experiment runs on every backend.
+  /// does not suit the machine, and Unverified before a time is reported if an answer is wrong.
+  /// Null in a build without CUDA, unless the experiment runs on every backend.
   Table (*run)(Bench&) = nullptr;
   /// The part that works without a GPU; null if there is none.
   Table (*run_host)(Bench&) = nullptr;

@@ -75,8 +75,8 @@ class Staging {
   Crew crew_;  // last: its threads, the readers, use the rest
 };
 
-/// The size and destination of one upload: `bytes` > 0 bytes, written `offset` bytes after the start
-/// of a batch. They are divided into `rows` equal rows with a pitch of `pitch` bytes.
+/// The size and destination of one upload: `bytes` > 0 bytes, written `offset` bytes after the
+/// start of a batch. They are divided into `rows` equal rows with a pitch of `pitch` bytes.
 struct Piece {
   std::uint64_t batch;
   std::size_t offset, bytes;
@@ -138,8 +138,8 @@ class UploadRing {
     /// not set, nothing is computed.
     OnBatch on_batch;
     /// Returns the last batch b for which on_batch(b) uses `batch`. It must satisfy
-    /// batch <= b < batch + RingSizes::batches, and must not decrease from one batch to the next. If
-    /// the function is not set, only on_batch(batch) uses `batch`.
+    /// batch <= b < batch + RingSizes::batches, and must not decrease from one batch to the next.
+    /// If the function is not set, only on_batch(batch) uses `batch`.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
     /// Called repeatedly by the thread of run() while it waits for the readers of a batch or for
     /// the work of on_arrival. It may call run_kernels() for earlier batches. It returns false if

@@ -153,7 +153,8 @@ class ReduceKernels : public ::testing::Test {
       return Buffer<Node>(*device_, Memory::device, nodes);
     };
     const auto leaves = buffer(args.leaf_range().count),
-               largest = buffer(subtrees(args.leaf_range()).size()), samples = buffer(sampled.size());
+               largest = buffer(subtrees(args.leaf_range()).size()),
+               samples = buffer(sampled.size());
     args.leaves = leaves.data(), args.largest = largest.data(), args.samples = samples.data();
     for (const auto place : sampled) args.sampled[args.sample_count++] = place;
     stream_->launch(batch_kernel<T>(), args);

@@ -232,10 +232,10 @@ class ShardReduction {
   Range shard_;
   reduce::Want want_;
   LeafSamples samples_;
-  std::vector<reduce::Subtree> nodes_;            // of all batches, in order
-  std::vector<std::size_t> first_node_;           // of each batch
+  std::vector<reduce::Subtree> nodes_;           // of all batches, in order
+  std::vector<std::size_t> first_node_;          // of each batch
   device::Buffer<Partial<Wide>> leaf_partials_;  // of the current batch
-  device::Buffer<std::uint64_t> exchange_;        // zero between batches
+  device::Buffer<std::uint64_t> exchange_;       // zero between batches
   device::Buffer<Partial<Wide>> node_partials_, sample_partials_;
   device::Buffer<Partial<Wide>> downloaded_nodes_, downloaded_samples_, downloaded_leaves_;
   pipeline::Feed feed_;  // the last member: its streams end before the buffers are destroyed

@@ -18,7 +18,8 @@ bool siblings(const TreeNode& left, const TreeNode& right) {
 
 std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors) {
   std::uint64_t result = 1;
-  for (const std::uint64_t factor : factors) result = shardstream::saturating_product(result, factor);
+  for (const std::uint64_t factor : factors)
+    result = shardstream::saturating_product(result, factor);
   return result;
 }
 
