@@ -52,7 +52,7 @@ void check_effective(const OptionRow& row, const Options::Value& value) {
 
 std::string help_left(const OptionRow& row) {
   const std::string_view short_form = row.key == "output.file" ? "-o, " : "";
-  return fmt::format("  {}--{} {}", short_form, row.key, options::placeholder(row));
+  return fmt::format("  {}--{} {}", short_form, row.key, options::value_name(row));
 }
 
 std::string help_right(const OptionRow& row) {

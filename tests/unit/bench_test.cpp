@@ -121,7 +121,8 @@ TEST(Catalogue, EveryHelpSaysWhatToExpectAndWhereToReadOn) {
   }
 }
 
-/// What ranks on one host see of GPUs named by single letters: their own ones, and the others.
+/// The GPUs that each rank of one host sees. A letter names a GPU; `own` is the index of the rank's
+/// own GPU among its letters.
 std::vector<SeenGpus> seen(const std::vector<std::pair<std::string, std::size_t>>& gpus) {
   std::vector<SeenGpus> ranks;
   for (const auto& [letters, own] : gpus) {

@@ -46,7 +46,7 @@ std::vector<double> karp_flatt_of(const std::vector<Launch>& launches) {
   return metric;
 }
 
-// What the caption of the figure says.
+// These are the claims in the caption of the figure.
 TEST(Sizes, KarpFlattIsFlatForASerialPartAndRisesWithOverhead) {
   // T = 2 + 8 / p from two ranks on: the serial share of the run on two ranks is 1/3.
   const auto serial = karp_flatt_of({{2, 6, 1}, {4, 4, 1}, {8, 3, 1}});

@@ -87,8 +87,8 @@ void check_list(const Limits& limits, std::string_view text) {
 
 /// The properties in which the kinds of options differ.
 struct Kind {
-  std::string_view placeholder;  ///< stands for a value in --help
-  std::string_view noun;         ///< empty if the kind has no bounds
+  std::string_view value_name;  ///< in --help
+  std::string_view noun;        ///< empty if the kind has no bounds
   std::string_view example;
   void (*check)(const Limits& limits, std::string_view text);
 };
@@ -122,8 +122,8 @@ bool parse_flag(std::string_view text) {
   throw UsageError(fmt::format("{} is neither true nor false", excerpt(text)));
 }
 
-std::string_view placeholder(const OptionRow& row) {
-  return kind_of(row).placeholder;
+std::string_view value_name(const OptionRow& row) {
+  return kind_of(row).value_name;
 }
 
 std::string describe(const OptionRow& row) {

@@ -26,8 +26,8 @@ std::optional<bool> flag_of(std::string_view text);
 /// The same; throws UsageError if `text` is neither.
 bool parse_flag(std::string_view text);
 
-/// The word that stands for a value in --help: "COUNT".
-std::string_view placeholder(const OptionRow& row);
+/// The name of a value in --help: "COUNT".
+std::string_view value_name(const OptionRow& row);
 
 /// The values that a user may give, as the end of a sentence: "a count in 1..64, or auto".
 std::string describe(const OptionRow& row);

@@ -57,11 +57,11 @@ class Engine {
     std::vector<gemm::TileAt> at;  ///< the same, in the panels
   };
 
-  // Of each batch: compute() adds it to the check (add_products) and multiplies it: at once
-  // (multiply_present), or in the window piece by piece while later batches arrive
-  // (multiply_meanwhile, sweep). The last batch of a super-tile ends it: join_slices, then
-  // finish_super_tile, or with split-k exchange (gather_check, exchange_rows), and finish_tile for
-  // each tile.
+  // compute() gets every batch. It adds the batch to the check (add_products). It multiplies a
+  // batch before the window at once (multiply_present). Batches of the window are multiplied while
+  // later ones arrive (multiply_meanwhile, sweep). After the last batch of a super-tile,
+  // join_slices ends the check. Then finish_super_tile multiplies the rest; with split-k, exchange
+  // adds the sums of the layers instead. Both call finish_tile for each tile.
   std::uint64_t last_use(std::uint64_t batch) const;
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
