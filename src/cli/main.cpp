@@ -9,7 +9,6 @@
 #include "core/error.hpp"
 #include "core/limits.hpp"
 #include "core/log.hpp"
-#include "core/options/row.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "kernels/gemm/multiply/multiply.hpp"
@@ -46,7 +45,7 @@ const Command& command_named(std::string_view name) {
     meant = fmt::format("shardstream run {}", workload);
   }
   throw UsageError(fmt::format("unknown command {}{}: see shardstream --help", excerpt(name),
-                               options::did_you_mean(meant)));
+                               did_you_mean(meant)));
 }
 
 bool asks_for_help(const cli::Arguments& words) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/options/row.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "workloads/registry.hpp"
@@ -28,9 +27,9 @@ std::vector<std::string_view> names_of_workloads() {
 void expect_workload(std::string_view command, const std::string& name) {
   const std::vector<std::string_view> names = names_of_workloads();
   if (std::ranges::find(names, name) != names.end()) return;
-  throw UsageError(fmt::format(
-      "{}: {} is neither a workload nor a configuration file (NAME.ini){}: name {}", command,
-      excerpt(name), options::did_you_mean(nearest(name, names)), join_or(names)));
+  throw UsageError(
+      fmt::format("{}: {} is neither a workload nor a configuration file (NAME.ini){}: name {}",
+                  command, excerpt(name), did_you_mean(nearest(name, names)), join_or(names)));
 }
 
 }  // namespace

@@ -20,7 +20,6 @@ namespace {
 
 using options::check_row;
 using options::describe;
-using options::did_you_mean;
 using options::environment_name;
 using options::find_row;
 using options::from_command_line;

@@ -71,6 +71,10 @@ std::string join_or(const std::vector<std::string_view>& words) {
   return fmt::format("{} or {}", join(first, ", "), words.back());
 }
 
+std::string did_you_mean(std::string_view meant) {
+  return meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant);
+}
+
 std::string wrapped(const std::string& left, const std::string& right, std::size_t column) {
   constexpr std::size_t width = 100;
   std::string text;

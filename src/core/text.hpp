@@ -59,6 +59,9 @@ std::string counted(Count count, std::string_view noun) {
 /// A user's text for a message: 'printable(text)'. A long text is cut off and its length is added.
 std::string excerpt(std::string_view text);
 
+/// " (did you mean X?)", or nothing if `meant` is empty.
+std::string did_you_mean(std::string_view meant);
+
 /// "a, b or c"
 std::string join_or(const std::vector<std::string_view>& words);
 

@@ -173,10 +173,8 @@ std::uint64_t size_factor(std::string_view text, const Quantity& quantity, const
   if (quantity.unit.size() == 1 && prefixes.find(quantity.unit[0]) != prefixes.npos) {
     fail_ambiguous(text, quantity, value);
   }
-  const std::string_view meant = nearest(quantity.unit, names);
   fail(text, fmt::format("has the unknown unit {}{}: write {}", excerpt(quantity.unit),
-                         meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant),
-                         join(names, ", ")));
+                         did_you_mean(nearest(quantity.unit, names)), join(names, ", ")));
 }
 
 /// Reads digits and nothing else.

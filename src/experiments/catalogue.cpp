@@ -44,8 +44,7 @@ std::vector<std::string_view> all_names() {
 
 [[noreturn]] void fail_as_unknown(const std::vector<std::string_view>& unknown) {
   const auto with_nearest = [](std::string_view name) {
-    const std::string_view near = nearest(name, all_names());
-    return excerpt(name) + (near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
+    return excerpt(name) + did_you_mean(nearest(name, all_names()));
   };
   throw UsageError(fmt::format("there is no experiment {}: see shardstream bench --list",
                                join(unknown, " and no experiment ", with_nearest)));

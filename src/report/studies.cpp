@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "core/error.hpp"
-#include "core/options/row.hpp"
 #include "core/statistics.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
@@ -161,7 +160,7 @@ std::string no_such_path(const fs::path& path) {
       "there is no file or folder {}{}: name result files (*.h5), or folders with them, such as "
       "that of scale -o",
       excerpt(path.string()),
-      near.empty() ? "" : options::did_you_mean(excerpt((full.parent_path() / near).string())));
+      near.empty() ? "" : did_you_mean(excerpt((full.parent_path() / near).string())));
 }
 
 bool is_timeline(const RunFile& run) {

@@ -198,8 +198,4 @@ void check_row(const OptionRow& row) {
   }
 }
 
-std::string did_you_mean(std::string_view meant) {
-  return meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant);
-}
-
 }  // namespace shardstream::options

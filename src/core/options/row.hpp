@@ -49,7 +49,4 @@ const OptionRow* find_row(const std::vector<OptionRow>& rows, std::string_view k
 /// "input" the first option of that section.
 std::string_view nearest_key(const std::vector<OptionRow>& rows, std::string_view word);
 
-/// " (did you mean X?)", or nothing if `meant` is empty.
-std::string did_you_mean(std::string_view meant);
-
 }  // namespace shardstream::options
