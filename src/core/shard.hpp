@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 namespace shardstream {
@@ -29,6 +30,17 @@ constexpr std::uint64_t saturating_product(std::span<const std::uint64_t> factor
   std::uint64_t product = 1;
   for (const std::uint64_t factor : factors) product = saturating_product(product, factor);
   return product;
+}
+
+constexpr std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors) {
+  return saturating_product(std::span(factors.begin(), factors.size()));
+}
+
+/// The sum of all terms; UINT64_MAX on overflow.
+constexpr std::uint64_t saturating_sum(std::initializer_list<std::uint64_t> terms) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t term : terms) sum = term > UINT64_MAX - sum ? UINT64_MAX : sum + term;
+  return sum;
 }
 
 /// `bytes` rounded up to the alignment of device memory, a multiple of 256; UINT64_MAX on overflow.

@@ -27,6 +27,13 @@ std::size_t printable_character(std::string_view text) {
   return code >= min_code[length - 2] && code <= 0x10ffff && !is_surrogate ? length : 0;
 }
 
+/// The words joined by commas, and the last one by `conjunction`.
+std::string join_last(const std::vector<std::string_view>& words, std::string_view conjunction) {
+  if (words.size() < 2) return join(words, "");
+  const std::vector<std::string_view> first(words.begin(), words.end() - 1);
+  return fmt::format("{} {} {}", join(first, ", "), conjunction, words.back());
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -66,9 +73,11 @@ std::string shell_line(const std::vector<std::string>& words) {
 }
 
 std::string join_or(const std::vector<std::string_view>& words) {
-  if (words.size() < 2) return join(words, "");
-  const std::vector<std::string_view> first(words.begin(), words.end() - 1);
-  return fmt::format("{} or {}", join(first, ", "), words.back());
+  return join_last(words, "or");
+}
+
+std::string join_and(const std::vector<std::string_view>& words) {
+  return join_last(words, "and");
 }
 
 std::string did_you_mean(std::string_view meant) {

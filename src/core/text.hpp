@@ -62,8 +62,9 @@ std::string excerpt(std::string_view text);
 /// " (did you mean X?)", or nothing if `meant` is empty.
 std::string did_you_mean(std::string_view meant);
 
-/// "a, b or c"
+/// "a, b or c", "a, b and c"
 std::string join_or(const std::vector<std::string_view>& words);
+std::string join_and(const std::vector<std::string_view>& words);
 
 /// The words on one line, quoted for a shell.
 std::string shell_line(const std::vector<std::string>& words);

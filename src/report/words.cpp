@@ -14,16 +14,6 @@ std::string percent(const study::Noise& noise) {
   return fmt::format("{:.2g} %", 100 * std::sqrt(noise.variance));
 }
 
-/// "a", "a and b" or "a, b and c"
-std::string join_and(const std::vector<std::string>& words) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const char* const separator = i == 0 ? "" : i + 1 == words.size() ? " and " : ", ";
-    text += separator + words[i];
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& residuals) {
@@ -52,7 +42,7 @@ std::string words_of(const study::Fit& fit, const std::vector<study::Residual>& 
     case study::Verdict::cannot_tell:
       break;
   }
-  return "Whether the law fits is unknown: a test needs three sizes and several launches of each.";
+  return "The law cannot be tested: that needs three sizes and several launches of each.";
 }
 
 std::string repetitions_of(const std::vector<SizeFacts>& sizes) {
@@ -67,7 +57,8 @@ std::string marked_sizes(const study::Study& table) {
     if (size.noisier) ranks.push_back(fmt::format("{}", size.ranks));
   }
   if (ranks.empty()) return {};
-  return ranks == std::vector<std::string>{"1"} ? "1 rank" : join_and(ranks) + " ranks";
+  return ranks == std::vector<std::string>{"1"} ? "1 rank"
+                                                : join_and({ranks.begin(), ranks.end()}) + " ranks";
 }
 
 std::string words_on_intervals(const study::Study& table, std::string_view mark) {
@@ -86,7 +77,7 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark)
                     " except {}{}. There it is {}, at least three times as much, and the "
                     "intervals there use it instead.",
                     marked, mark.empty() ? "" : fmt::format(" (marked {})", mark),
-                    join_and(scatter));
+                    join_and({scatter.begin(), scatter.end()}));
 }
 
 std::string launch_of_bounds(const study::Study& table) {

@@ -27,8 +27,8 @@ constexpr std::array rows = {
     OptionRow{
         "scale.ranks-per-node", OptionKind::count, "auto", "auto|1..",
         "Ranks on each node, for {per-node}, {nodes} and predictions. auto is the number of tasks "
-        "per node under Slurm. Elsewhere mpirun decides, and predictions before the calibration "
-        "run assume one node."},
+        "per node under Slurm. Elsewhere mpirun decides; before the calibration run, predictions "
+        "assume the ranks per node of --rates, else one node."},
     OptionRow{"scale.oversubscribe", OptionKind::flag, "false", "",
               "Whether mpirun may start more ranks than there are cores; for tests, not for "
               "measurements."},

@@ -142,7 +142,7 @@ Estimate LinearFit::estimate_launch(double value, const std::array<double, 3>& g
   if (df == 0) return {.value = value};
   const double relative = own.df > 0 ? own.variance : variance;
   return around(value, std::sqrt(variance_of(gradient) + relative * value * value),
-                own.df > 0 ? students_t_95(own.df) : t);
+                own.df > 0 ? students_t_95(std::min(df, own.df)) : t);
 }
 
 LinearFit fit_linear(const LinearLaw& law, const Study& study) {

@@ -55,7 +55,8 @@ struct LinearFit {
   Estimate estimate(double value, const std::array<double, 3>& gradient) const;
   /// The same for `value` in one new launch, whose noise is added to the uncertainty of the law.
   /// The launch scatters like the residuals or, if it is on a marked size, with that size's `own`
-  /// noise and Student's t of its degrees of freedom (see own_noise()).
+  /// noise (see own_noise()). Student's t then has the degrees of freedom of the law or of the
+  /// size, whichever are fewer.
   Estimate estimate_launch(double value, const std::array<double, 3>& gradient,
                            const Noise& own = {}) const;
 

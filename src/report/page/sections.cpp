@@ -1,5 +1,4 @@
 #include "report/page/sections.hpp"
-#include "report/words.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +11,7 @@
 
 #include "core/text.hpp"
 #include "core/units.hpp"
+#include "report/words.hpp"
 
 namespace shardstream::report::page {
 namespace {

@@ -16,21 +16,6 @@ bool siblings(const TreeNode& left, const TreeNode& right) {
 
 }  // namespace
 
-std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors) {
-  std::uint64_t result = 1;
-  for (const std::uint64_t factor : factors)
-    result = shardstream::saturating_product(result, factor);
-  return result;
-}
-
-std::uint64_t saturating_sum(std::initializer_list<std::uint64_t> terms) {
-  std::uint64_t result = 0;
-  for (const std::uint64_t term : terms) {
-    result = term > UINT64_MAX - result ? UINT64_MAX : result + term;
-  }
-  return result;
-}
-
 std::uint64_t Stack::push(TreeNode node) {
   std::uint64_t folds = 0;
   for (; !nodes_.empty() && siblings(nodes_.back(), node); ++folds) {

@@ -10,10 +10,6 @@
 
 namespace shardstream::workloads::product {
 
-/// Saturating: the result is the largest number if it does not fit, which is more than any memory.
-std::uint64_t saturating_product(std::initializer_list<std::uint64_t> factors);
-std::uint64_t saturating_sum(std::initializer_list<std::uint64_t> terms);
-
 /// Nodes of the tree over segments, left to right. Two children of one parent are replaced by it.
 class Stack {
  public:
