@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/transport.hpp"
+#include "core/log.hpp"
 #include "core/options.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "kernels/backend.hpp"
@@ -30,7 +31,7 @@ struct Request {
 };
 
 /// The machine of a planned run. Rates and memory are those of one rank. The object records every
-/// rate that it returns, so that lines() and warning() can tell which ones were measured.
+/// rate that it returns, so that lines() and warn() can tell which ones were measured.
 class Machine {
  public:
   /// Throws UsageError, which names --rates and the file, unless measure.rates is empty or names a
@@ -51,7 +52,7 @@ class Machine {
                const std::function<bool(const std::string& then)>& same);
   /// The same, for conditions that must be equal.
   void compare(const std::string& ceiling, const std::string& now);
-  /// Sets the most important ceiling: warning() begins with it if it is assumed.
+  /// Sets the most important ceiling: warn() begins with it if it is assumed.
   void mind(const std::string& ceiling) { main_ = ceiling; }
 
   /// The rate of a ceiling in units per second. `assumed`, in 10^9 units per second, is used if the
@@ -77,9 +78,9 @@ class Machine {
   /// Lines for the output of a dry run: the backend, the hosts, the measured rates, the assumed
   /// rates, and the memory of this machine.
   std::vector<std::string> lines() const;
-  /// If measure.rates names a result that has only some of the requested rates: which ones are used
-  /// and which are not, and why. Else empty.
-  std::string warning() const;
+  /// If measure.rates names a result that has only some of the requested rates: warns, and lists
+  /// which ones are used and which are not, and why.
+  void warn(Log& log) const;
 
  private:
   void read(const io::ResultReader& result);

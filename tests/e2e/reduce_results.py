@@ -295,7 +295,8 @@ def test_result_file():
     out = folder / "it's $HOME's result.h5"
     words = ["run", "reduce", "--input.data", source, "-o", out, "--measure.repeat", "4",
              "--measure.warmup", "1"]
-    run(*words, ranks=ranks, env={"SLURM_RESTART_COUNT": "2"}).expect(0)
+    finished = run(*words, ranks=ranks, env={"SLURM_RESTART_COUNT": "2"}).expect(0)
+    assert finished.values["ranks"] == str(ranks), finished
     with h5py.File(out) as file:
         root = dict(file.attrs)
         assert shlex.split(root["argv"]) == ["shardstream", *map(str, words)], root["argv"]

@@ -40,7 +40,7 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
 /// if the result is not usable.
 Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits);
 
-/// The readers' work in words. Rates of panel_read are comparable if it is the same.
+/// The readers' work in words. Rates of panel_read are comparable if the work is the same.
 std::string reading_of(const Operands& operands, const Options& options);
 
 /// "tiles of 256 x 256 x 1024"
