@@ -39,10 +39,11 @@ constexpr std::array rows = {
         "scale.cache", OptionKind::choice, "warm", "warm|cold",
         "warm reads the input files into the page cache before each launch; cold drops them from "
         "it."},
-    OptionRow{"scale.grow", OptionKind::text, "auto", "",
-              "The dimension that weak scaling increases. For gemm: m, n, k, or sizes (all three). "
-              "auto is the workload's default, for gemm sizes. Prefer m: ranks then have equally "
-              "many tiles."},
+    OptionRow{
+        "scale.grow", OptionKind::text, "auto", "",
+        "The dimension that weak scaling increases; auto is the workload's default. For a "
+        "product of two matrices: m, n, k, or sizes (all three, the default). Prefer m: ranks "
+        "then have equally many tiles."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
               "The seed of the random order of the launches."},
     OptionRow{"scale.timeline", OptionKind::flag, "true", "",

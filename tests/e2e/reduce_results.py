@@ -280,7 +280,7 @@ def test_standard_output():
             "max_position", "time", "rate_aggregate", "link_up_aggregate",
             *(["device_read_aggregate"] if on_gpu else []),
             "decode_aggregate", "bound_by", "bound_share", *energy,
-            "verified", "backend", "host_memory_peak", "file"]
+            "verified", "ranks", "backend", "host_memory_peak", "file"]
         assert finished.values["backend"] == ("cuda" if on_gpu else "host"), finished
         assert lines[-1] == f"file={folder / f'{ranks}.h5'}", lines
         time, rate = float(finished.values["time"]), float(finished.values["rate_aggregate"])
