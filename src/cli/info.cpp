@@ -60,8 +60,8 @@ Plan plan_reading(const runtime::Runtime& runtime, const io::Source& source) {
                           static_cast<std::uint64_t>(session.size())),
             .sizes = {}};
   session.collectively([&] {
-    plan.sizes = pipeline::plan(runtime.options, runtime.resources, plan.mine.count,
-                                size_of(source.type()), 1, 0, 0);
+    plan.sizes = pipeline::choose_sizes(runtime.options, runtime.resources, plan.mine.count,
+                                        size_of(source.type()), 1, 0, 0);
   });
   return plan;
 }

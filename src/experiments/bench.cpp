@@ -41,7 +41,7 @@ Timing Bench::sample(const std::function<double()>& call) {
   while (true) {
     seconds.push_back(call());
     setting_.heartbeat.move();
-    if (const auto end = measure::stop(seconds, seconds_since(begin), policy)) {
+    if (const auto end = measure::end_of_sampling(seconds, seconds_since(begin), policy)) {
       unconverged_ += *end == measure::Convergence::unconverged ? 1 : 0;
       const Summary summary = summarize(std::move(seconds));
       return {{summary.median, summary.ci_lo, summary.ci_hi}};

@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "core/shard.hpp"
 #include "device/buffer.hpp"
 #include "kernels/data/generate.hpp"
 #include "kernels/math/multiply_add.hpp"
@@ -99,7 +100,9 @@ Ceiling link(Way way, device::Device& device, const launch::Session& session, Ef
     const bool both = way == Way::both;
     for (int i = 0; i < (both ? 2 : 1); ++i) work.streams.push_back(device.make_stream());
     host = {device, Memory::pinned, effort.host_bytes};
-    remote = random_memory(device, *work.streams[0], effort.host_bytes);
+    // An upload only writes the device memory.
+    remote = way == Way::down ? random_memory(device, *work.streams[0], effort.host_bytes)
+                              : Buffer<std::byte>(device, Memory::device, effort.host_bytes);
     if (both) host2 = {device, Memory::pinned, effort.host_bytes};
     if (both) remote2 = random_memory(device, *work.streams[0], effort.host_bytes);
   });
@@ -179,7 +182,7 @@ std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& co
   StreamWork work;
   session.collectively([&] {
     work.streams.push_back(device.make_stream());
-    send = random_memory(device, *work.streams[0], (bytes + 15) / 16 * 16);
+    send = random_memory(device, *work.streams[0], aligned(bytes));
     receive = {device, Memory::device, bytes * ranks};
   });
   work.communicator = &communicator;

@@ -67,7 +67,7 @@ Machine::Machine(const Options& options, const Request& request)
       {.on_gpus = backend_ == Backend::cuda, .has_nccl = true, .ranks = static_cast<int>(ranks())});
 }
 
-void Machine::go_by(const std::set<std::string>& ceilings) {
+void Machine::set_ceilings(const std::set<std::string>& ceilings) {
   for (const auto& [ceiling, rate] : rates_) {
     if (!ceilings.contains(ceiling)) unused_.push_back(ceiling);
   }
@@ -123,7 +123,7 @@ double Machine::gather_rate(std::optional<double> measured) {
               between_hosts ? "GB/s between hosts" : "GB/s");
 }
 
-void Machine::miss(const std::vector<std::string>& ceilings) {
+void Machine::add_missing(const std::vector<std::string>& ceilings) {
   const auto was_rejected = [&](const std::string& each) { return rejected_.contains(each); };
   if (std::ranges::any_of(ceilings, was_rejected)) return;
   missing_.push_back(join(ceilings, " or "));

@@ -45,7 +45,7 @@ class Machine {
 
   /// Sets the ceilings that limit the planned run. All other ceilings of the result are ignored.
   /// Call it first.
-  void go_by(const std::set<std::string>& ceilings);
+  void set_ceilings(const std::set<std::string>& ceilings);
   /// Rejects `ceiling` of the result unless same() accepts the conditions of its measurement, such
   /// as "f32, contiguous". `now` are the conditions of the planned run.
   void compare(const std::string& ceiling, const std::string& now,
@@ -53,7 +53,7 @@ class Machine {
   /// The same, for conditions that must be equal.
   void compare(const std::string& ceiling, const std::string& now);
   /// Sets the most important ceiling: warn() begins with it if it is assumed.
-  void mind(const std::string& ceiling) { main_ = ceiling; }
+  void set_main_ceiling(const std::string& ceiling) { main_ = ceiling; }
 
   /// The rate of a ceiling in units per second. `assumed`, in 10^9 units per second, is used if the
   /// result does not have the ceiling. `unit` is for the output.
@@ -69,7 +69,7 @@ class Machine {
   /// rejected for a run on several hosts.
   double gather_rate(std::optional<double> measured = {});
   /// Records that the result has none of these ceilings.
-  void miss(const std::vector<std::string>& ceilings);
+  void add_missing(const std::vector<std::string>& ceilings);
 
   /// The device memory of a rank in bytes: on the host backend, its share of the free memory of
   /// this machine; 0 if pipeline.gpu-memory is set.

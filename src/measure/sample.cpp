@@ -60,8 +60,8 @@ const char* name_of(Convergence convergence) {
   return names[static_cast<std::size_t>(convergence)];
 }
 
-std::optional<Convergence> stop(std::span<const double> seconds, double elapsed,
-                                const Sampling& policy) {
+std::optional<Convergence> end_of_sampling(std::span<const double> seconds, double elapsed,
+                                           const Sampling& policy) {
   if (policy.repetitions) {
     if (seconds.size() < *policy.repetitions) return std::nullopt;
     return Convergence::fixed;
@@ -108,7 +108,8 @@ Samples sample(const launch::Session& session, const Sampling& policy,
     for (std::size_t i = 0; i < all.size(); i += 2) ranks.push_back(all[i]);
     seconds.push_back(*std::ranges::max_element(ranks));
     samples.repetitions.push_back({seconds.back(), std::move(ranks), mine.begin, mine.end});
-    end = stop(seconds, all[1], policy);  // rank 0's clock: the same decision on every rank
+    end = end_of_sampling(seconds, all[1],
+                          policy);  // rank 0's clock: the same decision on every rank
   }
   settle(false);
   samples.convergence = *end;

@@ -48,8 +48,8 @@ const char* name_of(Convergence convergence);
 
 /// The stopping rule. `seconds` are the times of one or more repetitions; the first began `elapsed`
 /// seconds ago. Returns nothing if another repetition is needed.
-std::optional<Convergence> stop(std::span<const double> seconds, double elapsed,
-                                const Sampling& policy);
+std::optional<Convergence> end_of_sampling(std::span<const double> seconds, double elapsed,
+                                           const Sampling& policy);
 
 struct Repetition {
   double seconds;             ///< time of the slowest rank since a common barrier

@@ -228,9 +228,9 @@ std::optional<Ceiling> decode(const launch::Session& session, const io::Source& 
   return agree(session, "decode", rate);
 }
 
-Ceiling reading(const launch::Session& session, const std::string& name, unsigned threads,
-                std::uint64_t room, double seconds,
-                const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read) {
+Ceiling read_rate(const launch::Session& session, const std::string& name, unsigned threads,
+                  std::uint64_t room, double seconds,
+                  const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read) {
   return *agree(
       session, name,
       rate_of(session, UINT64_MAX, threads, room, {.count = 4, .seconds = seconds}, read));
@@ -249,7 +249,8 @@ std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::S
   };
   if (!as_wanted) {
     add(decode(session, source, shard, readers));
-    for (auto& ceiling : ceilings) ceiling.conditions = reading_of(source.type(), source.access());
+    for (auto& ceiling : ceilings)
+      ceiling.conditions = read_conditions(source.type(), source.access());
   } else {
     if (past_cache || cache.state == "cold" || cache.state == "partly") {
       add(storage_read(session, source, shard, readers));
@@ -262,7 +263,7 @@ std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::S
   return ceilings;
 }
 
-std::string reading_of(ElementType type, const std::string& access) {
+std::string read_conditions(ElementType type, const std::string& access) {
   const bool has_details = access.starts_with("contiguous") || access.starts_with("generated");
   return fmt::format("{}, {}", name_of(type),
                      has_details ? access.substr(0, access.find(',')) : access);

@@ -51,14 +51,14 @@ std::optional<Ceiling> decode(const launch::Session& session, const io::Source& 
 /// The rate at which `threads` threads of each rank read with read(place, room): the best of four
 /// passes of `seconds` seconds each. Each thread has its own memory of `room` bytes. read() accepts
 /// any place and returns the number of bytes, which is above 0. Throws AgreedError if a read fails.
-Ceiling reading(const launch::Session& session, const std::string& name, unsigned threads,
-                std::uint64_t room, double seconds,
-                const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read);
+Ceiling read_rate(const launch::Session& session, const std::string& name, unsigned threads,
+                  std::uint64_t room, double seconds,
+                  const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read);
 
 /// The conditions of reading: "f32, contiguous". `access` is Source::access(). Rates with the same
 /// conditions are comparable. The seed of a generator and the state of the page cache are not part
 /// of the conditions.
-std::string reading_of(ElementType type, const std::string& access);
+std::string read_conditions(ElementType type, const std::string& access);
 
 /// The ceilings storage_read, page_cache_read and decode that limit a run of the prepared source.
 std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,

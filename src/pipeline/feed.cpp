@@ -105,7 +105,7 @@ void Feed::load_host_memory(const OnRead& on_read) {
   });
 }
 
-void Feed::stage(const ReaderPhase& reading, const Read& read,
+void Feed::stage(const ReaderPhase& reader_phase, const Read& read,
                  const UploadRing::OnBatch& on_batch) {
   UploadRing::Job job;
   job.batches = batches();
@@ -116,7 +116,7 @@ void Feed::stage(const ReaderPhase& reading, const Read& read,
     return Piece{in_batch, (elements.first - batch(in_batch).first) * element_,
                  elements.count * element_};
   };
-  job.reading = reading;
+  job.reader_phase = reader_phase;
   job.read = [&](std::uint64_t number, std::byte* slot) { return read(piece(number), slot); };
   job.on_batch = on_batch;
   ring_.run(job);

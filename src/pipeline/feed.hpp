@@ -64,7 +64,8 @@ class Feed {
   Read from_source(const OnRead& on_read) const;
   void load_host_memory(const OnRead& on_read);
   /// Uploads all pieces through the slots.
-  void stage(const ReaderPhase& reading, const Read& read, const UploadRing::OnBatch& on_batch);
+  void stage(const ReaderPhase& reader_phase, const Read& read,
+             const UploadRing::OnBatch& on_batch);
   void upload_loaded(const UploadRing::OnBatch& on_batch);
   void run_in_place(const UploadRing::OnBatch& on_batch);
   std::byte* loaded_data(Range elements) const;

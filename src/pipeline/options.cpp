@@ -70,10 +70,10 @@ std::uint64_t cached_slot(const runtime::Resources& resources, std::uint64_t par
 /// The maximum number of readers. Eight readers that only copy saturate the link of a single rank;
 /// with other ranks on the host, each read takes longer. Readers that decode or compute keep their
 /// CPUs busy. If they had all CPUs, the thread that enqueues work on the GPU would be late.
-unsigned max_readers(const runtime::Resources& resources, Reading reading) {
+unsigned max_readers(const runtime::Resources& resources, ReaderWork work) {
   const unsigned max_cpus = resources.threads - resources.threads / 8;
-  if (reading == Reading::decoding) return max_cpus;
-  if (reading == Reading::computing) return std::min(16U, max_cpus);
+  if (work == ReaderWork::decoding) return max_cpus;
+  if (work == ReaderWork::computing) return std::min(16U, max_cpus);
   return resources.ranks_on_host > 1 ? 12 : 8;
 }
 
@@ -151,11 +151,11 @@ std::uint64_t Sizes::host_bytes(std::uint64_t shard, std::uint64_t element) cons
 }
 
 StagingSizes staging_sizes(const Options& options, const runtime::Resources& resources,
-                           Reading reading) {
+                           ReaderWork work) {
   StagingSizes sizes{};
   sizes.readers = static_cast<unsigned>(
       count_or(options, "pipeline.readers",
-               std::max(1U, std::min(resources.threads, max_readers(resources, reading)))));
+               std::max(1U, std::min(resources.threads, max_readers(resources, work)))));
   sizes.slots = count_or(options, "pipeline.slots", 2 * sizes.readers);
   sizes.readers = static_cast<unsigned>(std::min<std::uint64_t>(sizes.readers, sizes.slots));
   sizes.slot_bytes = size_or(options, "pipeline.slot", cached_slot(resources, 2, sizes.slots, MiB));
@@ -175,9 +175,9 @@ std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
           {"pipeline.readers", sizes.readers},       {"pipeline.gpu-memory", sizes.device_limit}};
 }
 
-Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
-           std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
-           std::uint64_t extra, const std::optional<io::Decoding>& decoding) {
+Sizes choose_sizes(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
+                   std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
+                   std::uint64_t extra, const std::optional<io::Decoding>& decoding) {
   // Every size is limited to the size of the shard before it is rounded up.
   const std::uint64_t whole_shard = whole_units(shard, unit);
   const auto elements = [&](std::uint64_t bytes) {
@@ -186,7 +186,7 @@ Sizes plan(const Options& options, const runtime::Resources& resources, std::uin
   Sizes sizes;
   sizes.mode = mode(options);
   const StagingSizes staged =
-      staging_sizes(options, resources, decoding ? Reading::decoding : Reading::copying);
+      staging_sizes(options, resources, decoding ? ReaderWork::decoding : ReaderWork::copying);
   sizes.readers = staged.readers;
   sizes.slots = staged.slots;
   sizes.slot = elements(staged.slot_bytes);

@@ -58,13 +58,13 @@ struct StagingSizes {
   std::uint64_t drain_slot_bytes;  ///< size of the slots of a Drain, which has `slots` of them
 };
 /// The work of readers on each piece, besides reading it.
-enum class Reading {
+enum class ReaderWork {
   copying,
   decoding,   ///< decompression
   computing,  ///< rounding and checksums of a matrix product
 };
 StagingSizes staging_sizes(const Options& options, const runtime::Resources& resources,
-                           Reading reading = Reading::copying);
+                           ReaderWork work = ReaderWork::copying);
 
 /// The device memory in bytes that this rank may use: pipeline.gpu-memory.
 std::uint64_t device_limit(const Options& options, const runtime::Resources& resources);
@@ -78,8 +78,8 @@ std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
 /// bytes, which is divided into units of `unit` elements. The caller needs `extra_per_unit` bytes
 /// of device memory for each unit of a batch, and `extra` bytes in addition. `decoding` is
 /// Source::decoding(). Throws UsageError with a size that fits if there is not enough memory.
-Sizes plan(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
-           std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
-           std::uint64_t extra, const std::optional<io::Decoding>& decoding = {});
+Sizes choose_sizes(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
+                   std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
+                   std::uint64_t extra, const std::optional<io::Decoding>& decoding = {});
 
 }  // namespace shardstream::pipeline

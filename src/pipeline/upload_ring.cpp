@@ -83,8 +83,8 @@ void UploadRing::start_readers() {
       [this](std::uint64_t number, std::byte* slot, measure::HostTrack& reader) {
         const Piece piece = job_->piece(number);
         expect(piece.bytes <= sizes_.slot_bytes, "a piece fits into a slot");
-        const auto span = reader.phase(job_->reading.name, job_->reading.kind, piece.bytes,
-                                       static_cast<std::int64_t>(piece.batch));
+        const auto span = reader.phase(job_->reader_phase.name, job_->reader_phase.kind,
+                                       piece.bytes, static_cast<std::int64_t>(piece.batch));
         return job_->read(number, slot);
       },
       [this](std::uint64_t number, const std::byte* data, device::Event& emptied,

@@ -124,7 +124,7 @@ class UploadRing {
     /// Returns piece `number`. Pieces are in the order of their batches; a batch may have none.
     /// Must be cheap and thread-safe.
     std::function<Piece(std::uint64_t number)> piece;
-    ReaderPhase reading = reads;
+    ReaderPhase reader_phase = reads;
     /// Reads a piece into `slot` and returns the address at which the bytes to upload begin. It may
     /// use the whole slot. Called by several readers at a time. Without readers, the thread of
     /// run() calls it with a null slot, and the memory that it returns must stay unchanged until

@@ -217,7 +217,7 @@ class ProductFaults : public testing::TestWithParam<gemm::Precision> {
       add(Of::report, tile, 1, sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t));
       add(Of::tile, tile, place.rows.count, row);
     }
-    add(Of::sums, {}, plan.own_blocks.count, plan.batch_sums() * sizeof(std::uint64_t));
+    add(Of::sums, {}, plan.own_blocks.count, plan.batch_checksums() * sizeof(std::uint64_t));
     return all;
   }
 

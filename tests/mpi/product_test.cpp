@@ -31,8 +31,8 @@
 #include "support/session.hpp"
 #include "workloads/gemm/gemm.hpp"
 #include "workloads/gram/gram.hpp"
+#include "workloads/product/engine/copy_rows.hpp"
 #include "workloads/product/engine/normalizer.hpp"
-#include "workloads/product/engine/reading.hpp"
 
 namespace shardstream::workloads::product {
 namespace {

@@ -34,7 +34,7 @@ Options options_of(const std::vector<std::string>& arguments) {
 
 Sizes plan_for(const std::vector<std::string>& arguments, std::uint64_t shard,
                const runtime::Resources& resources = machine(), std::uint64_t extra = 0) {
-  return plan(options_of(arguments), resources, shard, f32, leaf, 80, extra);
+  return choose_sizes(options_of(arguments), resources, shard, f32, leaf, 80, extra);
 }
 
 std::string refusal(const std::vector<std::string>& arguments, std::uint64_t shard) {
@@ -64,7 +64,7 @@ TEST(Plan, RingsOfAProductStayInTheCacheThatRanksShare) {
   runtime::Resources shared = machine();
   for (const auto& [ranks, up, down] : {std::tuple{1, 4, 4}, {2, 2, 4}, {4, 1, 2}, {8, 1, 2}}) {
     shared.ranks_on_host = static_cast<std::uint64_t>(ranks);
-    const StagingSizes given = staging_sizes(options_of({}), shared, Reading::computing);
+    const StagingSizes given = staging_sizes(options_of({}), shared, ReaderWork::computing);
     EXPECT_EQ(given.readers, 14U);
     EXPECT_EQ(given.slots, 28U);
     EXPECT_EQ(given.slot_bytes, static_cast<std::uint64_t>(up) * MiB) << ranks;
@@ -79,18 +79,19 @@ TEST(Plan, ReadersThatComputeLeaveAnEighthOfTheCpus) {
   runtime::Resources granted = machine();
   for (const auto& [cpus, readers] : {std::pair{1U, 1U}, {4, 4}, {8, 7}, {17, 15}, {64, 16}}) {
     granted.threads = cpus;
-    EXPECT_EQ(staging_sizes(options_of({}), granted, Reading::computing).readers, readers) << cpus;
+    EXPECT_EQ(staging_sizes(options_of({}), granted, ReaderWork::computing).readers, readers)
+        << cpus;
   }
   granted.threads = 64;
-  EXPECT_EQ(staging_sizes(options_of({}), granted, Reading::decoding).readers, 56U);
+  EXPECT_EQ(staging_sizes(options_of({}), granted, ReaderWork::decoding).readers, 56U);
   granted.threads = 0;  // not known
-  EXPECT_EQ(staging_sizes(options_of({}), granted, Reading::computing).readers, 1U);
+  EXPECT_EQ(staging_sizes(options_of({}), granted, ReaderWork::computing).readers, 1U);
 }
 
 TEST(Plan, ReadersThatDecodeHaveTheirCpusAndMemory) {
   runtime::Resources one = machine();
   const auto plan_with = [&](const std::optional<io::Decoding>& decoding) {
-    return plan(options_of({}), one, GiB, f32, leaf, 80, 0, decoding);
+    return choose_sizes(options_of({}), one, GiB, f32, leaf, 80, 0, decoding);
   };
   EXPECT_EQ(plan_with({}).readers, 8U);
   EXPECT_EQ(plan_with(io::Decoding{.shared = 256 * MiB, .per_reader = 4 * MiB}).readers, 14U);

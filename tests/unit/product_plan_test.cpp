@@ -353,7 +353,7 @@ TEST(ProductPlan, BuffersHoldTheLargestSuperTileAndFit) {
     for (const Plan& each : plans) {
       std::uint64_t all_tiles = 0;
       EXPECT_GE(has.check.verdicts,
-                each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_sums());
+                each.numbered_tiles() * 56 + each.batches() * 8 * each.batch_checksums());
       for (std::uint64_t number = 0; number < each.super_tiles(); ++number) {
         const SuperTile tiles = each.super_tile(number);
         const std::uint64_t rows = tiles.rows.count * tile, columns = tiles.columns.count * tile;

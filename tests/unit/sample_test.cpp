@@ -25,43 +25,43 @@ Options options(const std::vector<std::string>& words) {
 
 TEST(Stop, AnExactNumberIgnoresTimes) {
   const Sampling three{.warmup = 0, .repetitions = 3, .max_time = 1};
-  EXPECT_EQ(stop(std::vector{1.0, 9.0}, 100, three), std::nullopt);
-  EXPECT_EQ(stop(std::vector{1.0, 9.0, 1.0}, 100, three), Convergence::fixed);
+  EXPECT_EQ(end_of_sampling(std::vector{1.0, 9.0}, 100, three), std::nullopt);
+  EXPECT_EQ(end_of_sampling(std::vector{1.0, 9.0, 1.0}, 100, three), Convergence::fixed);
 }
 
 TEST(Stop, FewerThanSixSamplesNeverConverge) {
-  EXPECT_EQ(stop(std::vector<double>(5, 1.0), 5, automatic), std::nullopt);
-  EXPECT_EQ(stop(std::vector<double>(6, 1.0), 6, automatic), Convergence::converged);
+  EXPECT_EQ(end_of_sampling(std::vector<double>(5, 1.0), 5, automatic), std::nullopt);
+  EXPECT_EQ(end_of_sampling(std::vector<double>(6, 1.0), 6, automatic), Convergence::converged);
 }
 
 /// The interval of six samples reaches from the minimum to the maximum.
 TEST(Stop, TheIntervalIsWithinThePrecisionOnBothSides) {
   const auto six = [](double min, double max) { return std::vector{1.0, min, 1.0, 1.0, max, 1.0}; };
-  EXPECT_EQ(stop(six(0.991, 1.009), 6, automatic), Convergence::converged);
-  EXPECT_EQ(stop(six(0.989, 1.0), 6, automatic), std::nullopt);
-  EXPECT_EQ(stop(six(1.0, 1.011), 6, automatic), std::nullopt);
-  EXPECT_EQ(stop(six(1.0, 1.011), 6, {.precision = 0.02}), Convergence::converged);
+  EXPECT_EQ(end_of_sampling(six(0.991, 1.009), 6, automatic), Convergence::converged);
+  EXPECT_EQ(end_of_sampling(six(0.989, 1.0), 6, automatic), std::nullopt);
+  EXPECT_EQ(end_of_sampling(six(1.0, 1.011), 6, automatic), std::nullopt);
+  EXPECT_EQ(end_of_sampling(six(1.0, 1.011), 6, {.precision = 0.02}), Convergence::converged);
 }
 
 TEST(Stop, OneOutlierAmongNineIsOutsideTheInterval) {
   std::vector<double> seconds(9, 1.0);
   seconds[4] = 10;
-  EXPECT_EQ(stop({seconds.data(), 8}, 17, automatic), std::nullopt);
-  EXPECT_EQ(stop(seconds, 18, automatic), Convergence::converged);
+  EXPECT_EQ(end_of_sampling({seconds.data(), 8}, 17, automatic), std::nullopt);
+  EXPECT_EQ(end_of_sampling(seconds, 18, automatic), Convergence::converged);
 }
 
 TEST(Stop, MaxTimeAndMaxRepetitionsEndUnconverged) {
   std::vector<double> seconds;
   for (std::size_t i = 0; i < Sampling::max_repetitions; ++i) seconds.push_back(i % 2 ? 1 : 2);
-  EXPECT_EQ(stop({seconds.data(), 1}, 60, automatic), Convergence::unconverged);
-  EXPECT_EQ(stop({seconds.data(), 20}, 59.9, automatic), std::nullopt);
-  EXPECT_EQ(stop({seconds.data(), 20}, 60, automatic), Convergence::unconverged);
-  EXPECT_EQ(stop({seconds.data(), 999}, 1, automatic), std::nullopt);
-  EXPECT_EQ(stop(seconds, 1, automatic), Convergence::unconverged);
+  EXPECT_EQ(end_of_sampling({seconds.data(), 1}, 60, automatic), Convergence::unconverged);
+  EXPECT_EQ(end_of_sampling({seconds.data(), 20}, 59.9, automatic), std::nullopt);
+  EXPECT_EQ(end_of_sampling({seconds.data(), 20}, 60, automatic), Convergence::unconverged);
+  EXPECT_EQ(end_of_sampling({seconds.data(), 999}, 1, automatic), std::nullopt);
+  EXPECT_EQ(end_of_sampling(seconds, 1, automatic), Convergence::unconverged);
 }
 
 TEST(Stop, ConvergenceWinsOverMaxTime) {
-  EXPECT_EQ(stop(std::vector<double>(6, 1.0), 61, automatic), Convergence::converged);
+  EXPECT_EQ(end_of_sampling(std::vector<double>(6, 1.0), 61, automatic), Convergence::converged);
 }
 
 TEST(SamplingOptions, AreFixedByDefault) {

@@ -1,6 +1,5 @@
 #include "kernels/gemm/panel/checksum.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -21,17 +20,12 @@ std::uint64_t sum_of_words(const std::byte* data, std::uint64_t bytes) {
   return sum_all_words(data, bytes);
 }
 
-/// Prefetches 4 KiB ahead, like round_elements().
 SHARDSTREAM_VECTOR_CLONES
 std::uint64_t copy_and_sum(const std::byte* from, std::uint64_t bytes, std::byte* to) {
-  constexpr std::uint64_t ahead = 4096, line = 64;
   Words sums[4] = {};
   std::uint64_t at = 0;
   for (; at + sizeof(sums) <= bytes; at += sizeof(sums)) {
-    for (std::uint64_t next = at + ahead; next < std::min(at + ahead + sizeof(sums), bytes);
-         next += line) {
-      __builtin_prefetch(from + next);
-    }
+    detail::fetch_ahead(from, at, sizeof(sums), bytes);
     for (unsigned i = 0; i < 4; ++i) {
       Words words;
       std::memcpy(&words, from + at + i * sizeof(words), sizeof(words));

@@ -1,4 +1,5 @@
-// The loop of word_checksum(), to be inlined into vector clones.
+// Loops over data in host memory, to be inlined into vector clones: word_checksum(), and prefetches
+// for readers.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +8,17 @@
 #include <cstring>
 
 namespace shardstream::gemm::detail {
+
+/// Prefetches the elements that come 4 KiB after from[first] to from[first + some - 1], if they are
+/// among the `count` elements. The hardware's prefetches end with each page, and a busy core then
+/// waits.
+template <class T>
+[[gnu::always_inline]] inline void fetch_ahead(const T* from, std::uint64_t first,
+                                               std::uint64_t some, std::uint64_t count) {
+  constexpr std::uint64_t ahead = 4096 / sizeof(T), line = 64 / sizeof(T);
+  const std::uint64_t end = std::min(count, first + ahead + some);
+  for (std::uint64_t i = first + ahead; i < end; i += line) __builtin_prefetch(from + i);
+}
 
 using Words [[gnu::vector_size(32)]] = std::uint64_t;
 

@@ -42,16 +42,6 @@ template <Precision P, bool OnHost, class T>
   }
 }
 
-/// Prefetches the elements 4 KiB after from[first] to from[first + some], since the hardware's
-/// prefetches end with each page and leave a busy core waiting.
-template <class T>
-[[gnu::always_inline]] inline void fetch_ahead(const T* from, std::uint64_t first,
-                                               std::uint64_t some, std::uint64_t count) {
-  constexpr std::uint64_t ahead = 4096 / sizeof(T), line = 64 / sizeof(T);
-  const std::uint64_t end = std::min(count, first + ahead + some);
-  for (std::uint64_t i = first + ahead; i < end; i += line) __builtin_prefetch(from + i);
-}
-
 template <Precision P, bool OnHost, class T>
 [[gnu::always_inline]] inline std::uint64_t round_all(const T* from, std::uint64_t count,
                                                       void* to) {
@@ -63,7 +53,7 @@ template <Precision P, bool OnHost, class T>
   std::uint64_t sum = 0;
   for (std::uint64_t first = 0; first < count; first += block) {
     const std::uint64_t some = std::min(block, count - first);
-    fetch_ahead(from, first, some, count);
+    detail::fetch_ahead(from, first, some, count);
     for (std::uint64_t i = 0; i < some; ++i) buffer[i] = element_of<P, OnHost>(from[first + i]);
     const auto* const bytes = reinterpret_cast<const std::byte*>(buffer);
     sum += detail::sum_all_words(bytes, some * sizeof(Out));

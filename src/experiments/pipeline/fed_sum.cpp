@@ -25,7 +25,7 @@ shardstream::pipeline::Sizes sizes_for(const Bench& bench, const std::string& mo
   return with_element_type(source.type(), [&](auto type) {
     using T = typename decltype(type)::type;
     constexpr std::uint64_t node = sizeof(reduce::PartialOf<T>), word = sizeof(std::uint64_t);
-    return shardstream::pipeline::plan(
+    return shardstream::pipeline::choose_sizes(
         options, bench.resources(), shard.count, sizeof(T), leaf_elements,
         node + reduce::exchange_words_per_leaf<T> * word,
         ceil_div(shard.count, leaf_elements) * node + reduce::exchange_words<T>(0) * word,

@@ -15,7 +15,7 @@
 #include "kernels/gemm/multiply/multiply.hpp"
 #include "kernels/gemm/panel/panel.hpp"
 #include "measure/source_ceilings.hpp"
-#include "workloads/product/engine/reading.hpp"
+#include "workloads/product/engine/copy_rows.hpp"
 
 namespace shardstream::workloads::product {
 namespace {
@@ -147,10 +147,10 @@ Rates Limits::rates() const {
           .gathers_block = gathers_block};
 }
 
-std::string reading_of(const Operands& operands, const Options& options) {
+std::string panel_read_conditions(const Operands& operands, const Options& options) {
   std::set<std::string> kinds;
   for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
-    kinds.insert(measure::reading_of(matrix->type(), matrix->access()));
+    kinds.insert(measure::read_conditions(matrix->type(), matrix->access()));
   }
   return fmt::format("{} in {}{}{}", fmt::join(kinds, " and "), name_of(operands.precision),
                      pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
@@ -206,7 +206,7 @@ Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const
               effort.device_bytes / static_cast<std::uint64_t>(session.size()) / 256 * 256, 256,
               max_gathered)),
       .gathers_block = runtime.communicator->blocks()};
-  limits.read.conditions = reading_of(operands, runtime.options);
+  limits.read.conditions = panel_read_conditions(operands, runtime.options);
   limits.multiply.conditions = words_of(tile);
   return limits;
 }
@@ -215,15 +215,15 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
                const Rates* measured) {
   const gemm::Precision precision = operands.precision;
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
-  machine.go_by({"link_up", "link_down", "panel_read", "all_gather", multiply});
-  const std::string reading = reading_of(operands, options);
+  machine.set_ceilings({"link_up", "link_down", "panel_read", "all_gather", multiply});
+  const std::string reading = panel_read_conditions(operands, options);
   machine.compare("panel_read", reading,
                   [&](const std::string& then) { return is_same_reading(then, reading); });
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, precision,
                                          machine.backend(), operands.symmetric);
   machine.compare(multiply, words_of(tile),
                   [&](const std::string& then) { return is_similar(then, tile); });
-  machine.mind(multiply);
+  machine.set_main_ceiling(multiply);
   const auto otherwise = [&](double Rates::*rate) {
     return measured == nullptr ? std::nullopt : std::optional(measured->*rate);
   };

@@ -40,8 +40,8 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
 /// if the result is not usable.
 Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits);
 
-/// The readers' work in words. Rates of panel_read are comparable if the work is the same.
-std::string reading_of(const Operands& operands, const Options& options);
+/// The readers' work in words. Rates of panel_read are comparable if it is the same.
+std::string panel_read_conditions(const Operands& operands, const Options& options);
 
 /// "tiles of 256 x 256 x 1024"
 std::string words_of(const gemm::Tile& tile);

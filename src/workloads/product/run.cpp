@@ -93,7 +93,7 @@ Prepared plan_run(runtime::Runtime& runtime, const Operands& operands, const std
     (void)make_plan(problem, {1, 1, 1, 1}, rank);
   });
   const pipeline::StagingSizes staging =
-      pipeline::staging_sizes(runtime.options, runtime.resources, pipeline::Reading::computing);
+      pipeline::staging_sizes(runtime.options, runtime.resources, pipeline::ReaderWork::computing);
   Prepared prepared{.limits = measure_limits(runtime, operands, problem.tile, staging, limit),
                     .plan = {},
                     .staging = fitted(staging, runtime.options, problem),

@@ -89,13 +89,13 @@ class ShardReduction {
 
   /// Sizes that leave memory for the partials of a batch's leaves, for the exchange between the
   /// blocks of a GPU, and for all nodes.
-  static pipeline::Sizes plan(const Options& options, const runtime::Resources& resources,
-                              const io::Source& source, Range shard) {
+  static pipeline::Sizes choose_sizes(const Options& options, const runtime::Resources& resources,
+                                      const io::Source& source, Range shard) {
     constexpr std::uint64_t node = sizeof(Partial<Wide>), word = sizeof(std::uint64_t);
-    return pipeline::plan(options, resources, shard.count, sizeof(T), leaf_elements,
-                          node + reduce::exchange_words_per_leaf<T> * word,
-                          leaves_in(shard) * node + reduce::exchange_words<T>(0) * word,
-                          source.decoding());
+    return pipeline::choose_sizes(options, resources, shard.count, sizeof(T), leaf_elements,
+                                  node + reduce::exchange_words_per_leaf<T> * word,
+                                  leaves_in(shard) * node + reduce::exchange_words<T>(0) * word,
+                                  source.decoding());
   }
 
   ShardReduction(runtime::Runtime& runtime, const io::Source& source, Range shard,

@@ -126,7 +126,8 @@ class Run {
 
   Outcome execute() {
     session_.collectively([&] {
-      sizes_ = ShardReduction<T>::plan(runtime_.options, runtime_.resources, source_, mine_);
+      sizes_ =
+          ShardReduction<T>::choose_sizes(runtime_.options, runtime_.resources, source_, mine_);
     });
     measure_memory();
     const measure::PageCache cache = measure::page_cache(session_, source_, mine_);
@@ -279,7 +280,7 @@ Bound bound_of(const Options& options, const io::Source& source, measure::Machin
   if (mode == pipeline::Mode::resident) {
     const std::string name =
         machine.backend() == Backend::host ? "host_memory_read" : "device_read";
-    machine.go_by({name});
+    machine.set_ceilings({name});
     bound.lower(name, machine.rate(name));
     return bound;
   }
@@ -290,8 +291,8 @@ Bound bound_of(const Options& options, const io::Source& source, measure::Machin
   std::set<std::string> limits(ways.begin(), ways.end());
   if (mode != pipeline::Mode::stream) limits.clear();
   limits.insert("link_up");
-  machine.go_by(limits);
-  machine.compare("decode", measure::reading_of(source.type(), source.access()));
+  machine.set_ceilings(limits);
+  machine.compare("decode", measure::read_conditions(source.type(), source.access()));
   bound.lower("link_up", machine.rate("link_up"));
   if (mode != pipeline::Mode::stream) return bound;
   bound.knows_source = false;
@@ -300,7 +301,7 @@ Bound bound_of(const Options& options, const io::Source& source, measure::Machin
     bound.knows_source = true;
     bound.lower(way, machine.rate(way, 0, "GB/s"));
   }
-  if (!bound.knows_source) machine.miss(ways);
+  if (!bound.knows_source) machine.add_missing(ways);
   return bound;
 }
 
@@ -313,7 +314,8 @@ std::vector<std::string> memory_of(const Options& options, const io::Source& sou
                                    .device_memory = machine.device_memory(options),
                                    .backend = machine.backend()};
   const pipeline::Sizes sizes = with_element_type(source.type(), [&](auto type) {
-    return ShardReduction<typename decltype(type)::type>::plan(options, planned, source, shard);
+    return ShardReduction<typename decltype(type)::type>::choose_sizes(options, planned, source,
+                                                                       shard);
   });
   std::vector<std::string> lines = {
       fmt::format("device memory: {} of {}: {} of {}", format_size(sizes.device_bytes(element)),

@@ -52,11 +52,12 @@ Engine::Engine(runtime::Runtime& runtime, const Operands& operands, Plan plan,
       together_(tiles_at_once(runtime)),
       gathers_block_(runtime.communicator->size() > 1 && runtime.communicator->blocks()),
       layers_(layers_of(*runtime.communicator, plan_)),
-      panels_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
+      panel_groups_(*runtime.communicator, plan_),
+      uploads_(runtime, operands, plan_, staging, other_host_bytes(operands, plan_, staging)),
+      panels_(runtime, operands, plan_, panel_groups_, uploads_),
       variables_(*runtime.device, operands, plan_),
       tiles_(runtime, operands, plan_, staging, to, journal),
-      ring_(*runtime.device, runtime.recorder, panels_.uploads().ring_sizes(),
-            &runtime.session.heartbeat()),
+      ring_(*runtime.device, runtime.recorder, uploads_.ring_sizes(), &runtime.session.heartbeat()),
       streams_(*runtime.device, plan_.problem.ranks.streams) {
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile extent = plan_.super_tile(number);
@@ -105,12 +106,13 @@ void Engine::run() {
   tiles_.begin(stream, products);
   variables_.begin(stream, final_);
   panels_.begin(stream);
+  uploads_.begin();
   ring_.run({.batches = plan_.batches(),
-             .pieces = panels_.uploads().pieces(),
-             .piece = [this](std::uint64_t number) { return panels_.uploads().piece(number); },
-             .reading = panels_.uploads().reading(),
+             .pieces = uploads_.pieces(),
+             .piece = [this](std::uint64_t number) { return uploads_.piece(number); },
+             .reader_phase = uploads_.reader_phase(),
              .read = [this](std::uint64_t number,
-                            std::byte* slot) { return panels_.uploads().read(number, slot); },
+                            std::byte* slot) { return uploads_.read(number, slot); },
              .arrival = panels_.arrival(),
              .on_arrival = [this](device::Stream& arrive, std::uint64_t number,
                                   std::byte* data) { panels_.arrive(arrive, number, data); },
@@ -380,8 +382,8 @@ void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_
                          std::uint64_t node) {
     return buffer.data() + (layer * nodes + node) * bytes;
   };
-  const std::uint64_t there = std::min(plan_.box.depth, super_tile.tiles.size() - first);
-  for (std::uint64_t layer = 0; layer < there; ++layer) {
+  const std::uint64_t tiles = std::min(plan_.box.depth, super_tile.tiles.size() - first);
+  for (std::uint64_t layer = 0; layer < tiles; ++layer) {
     for (std::uint64_t node = 0; node < plan_.nodes.size(); ++node) {
       stream.launch(memory::copy_kernel(),
                     {accumulator(node, first + layer) + offset, place(send_, layer, node), bytes});
@@ -390,7 +392,7 @@ void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_
   among_layers(stream, [&](device::Stream& on) {
     layers_->all_to_all(on, send_.data(), receive_.data(), nodes * bytes);
   });
-  if (plan_.layer >= there) return;
+  if (plan_.layer >= tiles) return;
   const std::vector<FoldAddition> fold = plan_.fold();
   for (const FoldAddition& add : fold) {
     const bool root = &add == &fold.back();

@@ -13,6 +13,7 @@
 #include "pipeline/options.hpp"
 #include "pipeline/upload_ring.hpp"
 #include "runtime/runtime.hpp"
+#include "workloads/product/engine/panel_uploads.hpp"
 #include "workloads/product/engine/panels.hpp"
 #include "workloads/product/engine/tile_drain.hpp"
 #include "workloads/product/engine/variable_sums.hpp"
@@ -33,7 +34,7 @@ class Engine {
          const io::RangeWriter* to, io::Journal* journal);
 
   /// Loads A and B as pipeline.mode requests, before timing begins.
-  void load() { panels_.uploads().load(); }
+  void load() { uploads_.load(); }
   /// For centred or scaled operands. Between runs.
   void normalize(const Normalization& normalization);
   /// Of the last repetition.
@@ -45,9 +46,9 @@ class Engine {
   std::uint64_t checksum() const { return tiles_.checksum(); }
 
   /// Bytes of a staging slot: as requested, or large enough for the rows that are read at once.
-  std::size_t slot_bytes() const { return panels_.uploads().ring_sizes().slot_bytes; }
+  std::size_t slot_bytes() const { return uploads_.ring_sizes().slot_bytes; }
   /// Bytes that this rank uploads in one repetition.
-  std::uint64_t uploaded() const { return panels_.uploads().uploaded(); }
+  std::uint64_t uploaded() const { return uploads_.uploaded(); }
 
  private:
   struct PlacedSuperTile {
@@ -116,10 +117,12 @@ class Engine {
   struct {
     std::uint64_t tiles = 0, end = 0;
   } swept_;
-  /// split-k: the ranks with the same tiles, one per layer. Declared before the panels, because
-  /// every rank must take part in the split and the constructor of the panels may throw on one
-  /// rank.
+  // The communicators come first: every rank must take part in their splits, and the constructors
+  // of the members below may throw on one rank.
+  /// split-k: the ranks with the same tiles, one per layer; null if there is one layer.
   std::unique_ptr<comm::Communicator> layers_;
+  PanelGroups panel_groups_;
+  PanelUploads uploads_;
   Panels panels_;
   VariableSums variables_;
   bool final_ = false;  ///< Normalization::final

@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/units.hpp"
-#include "workloads/product/engine/reading.hpp"
+#include "workloads/product/engine/copy_rows.hpp"
 
 namespace shardstream::workloads::product {
 
@@ -30,7 +30,7 @@ PitchedRows pitched_rows(std::uint64_t rows, std::size_t row_bytes, std::size_t 
 }
 
 PanelUploads::PanelUploads(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
-                           const pipeline::StagingSizes& staging)
+                           const pipeline::StagingSizes& staging, std::uint64_t other_bytes)
     : runtime_(runtime),
       operands_(operands),
       plan_(plan),
@@ -38,28 +38,40 @@ PanelUploads::PanelUploads(runtime::Runtime& runtime, const Operands& operands, 
       backend_(runtime.resources.backend),
       element_(gemm::panel_element_bytes(operands.precision, backend_)),
       checksums_(plan.batches()) {
-  compute_sizes();
-}
-
-/// Computes the sizes of the ring, and the tables that pieces are found with.
-void PanelUploads::compute_sizes() {
-  first_piece_ = {0};
-  sizes_ = {.slot_bytes = plan_.idle ? 0 : staging_.slot_bytes,
-            .slots = staging_.slots,
-            .readers = staging_.readers,
-            .batches = plan_.ring_batches,
-            .arrivals = true};
   for (std::uint64_t number = 0; number < plan_.super_tiles(); ++number) {
     const SuperTile tiles = plan_.super_tile(number);
     extents_.push_back({tiles, plan_.a_part(tiles), plan_.a_from_b(tiles)});
   }
+  compute_sizes();
+  if (pipeline::mode(runtime_.options) == pipeline::Mode::pageable) {
+    hold_operands(other_bytes);
+  } else {
+    check_host_memory(0, other_bytes);
+  }
+}
+
+/// The minimum size of a slot: a reader reads one row, or eight rows whose bytes are not a multiple
+/// of 8.
+std::size_t PanelUploads::min_slot_bytes() const {
+  std::size_t bytes = 0;
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
-    const BatchUpload one = upload(batch);
+    const BatchUpload one = undivided(batch);
     for (const Rectangle* each : {&one.a, &one.b}) {
-      const std::size_t min = whole_word_rows(each->row_bytes()) * each->stored_row_bytes();
-      sizes_.slot_bytes = std::max(sizes_.slot_bytes, min);
+      bytes = std::max(bytes, whole_word_rows(each->row_bytes()) * each->stored_row_bytes());
     }
   }
+  return bytes;
+}
+
+/// Computes the sizes of the ring, the total of the uploads, and the number of each batch's first
+/// piece. The size of a slot comes first, because it determines the pieces.
+void PanelUploads::compute_sizes() {
+  sizes_ = {.slot_bytes = std::max(plan_.idle ? 0 : staging_.slot_bytes, min_slot_bytes()),
+            .slots = staging_.slots,
+            .readers = staging_.readers,
+            .batches = plan_.ring_batches,
+            .arrivals = true};
+  first_piece_ = {0};
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
     const BatchUpload one = upload(batch);
     first_piece_.push_back(first_piece_.back() + one.pieces());
@@ -69,14 +81,6 @@ void PanelUploads::compute_sizes() {
 }
 
 // ---------------------------------------------------------------- host memory
-
-void PanelUploads::allocate(std::uint64_t other_bytes) {
-  if (pipeline::mode(runtime_.options) == pipeline::Mode::pageable) {
-    hold_operands(other_bytes);
-  } else {
-    check_host_memory(0, other_bytes);
-  }
-}
 
 /// Holds this rank's parts of all panels in host memory.
 void PanelUploads::hold_operands(std::uint64_t other_bytes) {
@@ -149,7 +153,8 @@ Rectangle PanelUploads::rectangle(gemm::Side side, Range rows, Range columns, Ra
   return made;
 }
 
-BatchUpload PanelUploads::upload(std::uint64_t batch) const {
+/// The upload of a batch without its pieces.
+BatchUpload PanelUploads::undivided(std::uint64_t batch) const {
   const gemm::Tile& tile = plan_.problem.tile;
   const auto [super_tile, block] = plan_.batch(batch);
   const Extent& extent = extents_[super_tile];
@@ -163,9 +168,14 @@ BatchUpload PanelUploads::upload(std::uint64_t batch) const {
                      intersection(depth, {0, operands_.k}));
   made.b = rectangle(gemm::Side::b, made.b_part.rows, columns, made.b_part.valid,
                      elements_of(extent.tiles.columns, tile.n, operands_.n));
-  place(made, extent);
+  place_b(made, place_a(made, extent));
+  return made;
+}
+
+BatchUpload PanelUploads::upload(std::uint64_t batch) const {
+  BatchUpload made = undivided(batch);
   const auto step = [&](const Rectangle& each) {
-    return rows_a_piece(sizes_.slot_bytes, each.stored_row_bytes(), each.row_bytes());
+    return rows_per_piece(sizes_.slot_bytes, each.stored_row_bytes(), each.row_bytes());
   };
   made.a_step = step(made.a);
   made.b_step = step(made.b);
@@ -174,20 +184,34 @@ BatchUpload PanelUploads::upload(std::uint64_t batch) const {
   return made;
 }
 
-/// Sets the offsets, the pitch and the size of a batch's upload.
-void PanelUploads::place(BatchUpload& made, const Extent& extent) const {
-  const bool raw_a = plan_.problem.a.raw, raw_b = plan_.problem.b.raw;
-  made.a_pitch = raw_a ? made.a.row_bytes() : made.a_ld * element_;
-  const std::size_t a = made.a.rows.count * made.a_pitch, b = made.b.bytes();
-  made.a_offset = raw_a ? 0 : plan_.column * a;
-  // An A panel that is transposed from B's takes the place of an uploaded one.
-  const bool transposed = !raw_a && extent.a_from_b;
-  const std::size_t a_panel =
-      transposed ? extent.tiles.rows.count * plan_.problem.tile.m * made.a_ld * element_
-                 : plan_.box.columns * a;
-  made.b_panel = aligned(raw_a ? a : a_panel);
-  made.b_offset = made.b_panel + (raw_b ? 0 : plan_.row * b);
-  made.bytes = made.b_panel + (raw_b ? b : plan_.box.rows * b);
+/// A batch begins with A's area. If A is raw, the area holds this rank's part, from which a kernel
+/// makes the panel elsewhere. Otherwise the area holds the whole panel: this rank's part is
+/// uploaded to its place, and the other parts are gathered. Returns the bytes of the area.
+std::size_t PanelUploads::place_a(BatchUpload& made, const Extent& extent) const {
+  if (plan_.problem.a.raw) {
+    made.a_offset = 0;
+    made.a_pitch = made.a.row_bytes();
+    return made.a.bytes();
+  }
+  made.a_pitch = made.a_ld * element_;
+  const std::size_t part = made.a.rows.count * made.a_pitch;
+  made.a_offset = plan_.column * part;
+  // A panel that is made from B's panel takes the place of an uploaded one.
+  if (extent.a_from_b) return extent.tiles.rows.count * plan_.problem.tile.m * made.a_pitch;
+  return plan_.box.columns * part;
+}
+
+/// B's area follows that of A, and is like it.
+void PanelUploads::place_b(BatchUpload& made, std::size_t a_bytes) const {
+  const std::size_t part = made.b.bytes();
+  made.b_panel = aligned(a_bytes);
+  if (plan_.problem.b.raw) {
+    made.b_offset = made.b_panel;
+    made.bytes = made.b_panel + part;
+  } else {
+    made.b_offset = made.b_panel + plan_.row * part;
+    made.bytes = made.b_panel + plan_.box.rows * part;
+  }
 }
 
 PanelUploads::Rows PanelUploads::locate(std::uint64_t piece) const {
@@ -213,14 +237,14 @@ pipeline::Piece PanelUploads::piece(std::uint64_t number) const {
 const std::byte* PanelUploads::read(std::uint64_t number, std::byte* slot) {
   const Rows some = locate(number);
   const Rectangle& from = some.rectangle;
-  const Bringing bringing{.type = from.matrix->type(),
-                          .precision = operands_.precision,
-                          .backend = backend_,
-                          .rounded = from.rounded,
-                          .from_memory = from.held != nullptr,
-                          .columns = from.columns.count,
-                          .element = from.element};
-  checksums_[some.batch] += bring(bringing, some.rows.count, slot, [&](Range rows, std::byte* to) {
+  const RowCopy copy{.type = from.matrix->type(),
+                     .precision = operands_.precision,
+                     .backend = backend_,
+                     .rounded = from.rounded,
+                     .from_memory = from.held != nullptr,
+                     .columns = from.columns.count,
+                     .element = from.element};
+  checksums_[some.batch] += copy_rows(copy, some.rows.count, slot, [&](Range rows, std::byte* to) {
     return stored_rows(from, {some.rows.first + rows.first, rows.count}, to);
   });
   return slot;

@@ -73,20 +73,21 @@ class PanelUploads {
     bool a_from_b;
   };
 
+  /// If pipeline.mode is pageable, allocates host memory for this rank's operands. Throws
+  /// UsageError if the host's memory is too small for them, for staging, and for `other_bytes`
+  /// bytes that the product needs in addition.
   PanelUploads(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
-               const pipeline::StagingSizes& staging);
+               const pipeline::StagingSizes& staging, std::uint64_t other_bytes);
 
-  /// Allocates host memory for this rank's operands if pipeline.mode is pageable. Throws UsageError
-  /// if the host's memory is too small for them and for staging. `other_bytes`: host memory that
-  /// the product needs in addition.
-  void allocate(std::uint64_t other_bytes);
   /// Loads A and B as pipeline.mode requests, before timing begins.
   void load();
 
   pipeline::RingSizes ring_sizes() const { return sizes_; }
   /// Pieces of a whole run.
   std::uint64_t pieces() const { return first_piece_.back(); }
-  pipeline::ReaderPhase reading() const { return held_b_ ? pipeline::copies : pipeline::reads; }
+  pipeline::ReaderPhase reader_phase() const {
+    return held_b_ ? pipeline::copies : pipeline::reads;
+  }
   /// Bytes that this rank uploads in a run.
   std::uint64_t uploaded() const { return uploaded_; }
   const Extent& extent(std::uint64_t super_tile) const { return extents_[super_tile]; }
@@ -113,10 +114,13 @@ class PanelUploads {
 
   void hold_operands(std::uint64_t other_bytes);
   void check_host_memory(std::uint64_t held, std::uint64_t other) const;
+  std::size_t min_slot_bytes() const;
   void compute_sizes();
+  BatchUpload undivided(std::uint64_t batch) const;
   Rectangle rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
                       Range valid_columns) const;
-  void place(BatchUpload& made, const Extent& extent) const;
+  std::size_t place_a(BatchUpload& made, const Extent& extent) const;
+  void place_b(BatchUpload& made, std::size_t a_bytes) const;
   Rows locate(std::uint64_t piece) const;
   static const std::byte* stored_rows(const Rectangle& from, Range rows, std::byte* to);
 

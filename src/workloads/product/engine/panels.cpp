@@ -22,32 +22,44 @@ std::uint64_t whole_variables(const Operands& operands, const gemm::Tile& tile) 
   return ceil_div(operands.n, tile.n) * tile.n;
 }
 
-/// The first corrupted part of a gathered panel. `sums`: checksums of all parts as sent, then as
-/// received.
-std::optional<std::uint64_t> wrong_part(const std::uint64_t* sums, std::uint64_t parts) {
-  const auto* const wrong = std::mismatch(sums, sums + parts, sums + parts).first;
-  if (wrong == sums + parts) return std::nullopt;
-  return static_cast<std::uint64_t>(wrong - sums);
+/// The first corrupted part of a gathered panel. `checksums`: those of all parts as sent, then
+/// those of all parts as received.
+std::optional<std::uint64_t> wrong_part(const std::uint64_t* checksums, std::uint64_t parts) {
+  const auto* const wrong = std::mismatch(checksums, checksums + parts, checksums + parts).first;
+  if (wrong == checksums + parts) return std::nullopt;
+  return static_cast<std::uint64_t>(wrong - checksums);
 }
 
 }  // namespace
 
+PanelGroups::PanelGroups(comm::Communicator& all, const Plan& plan) {
+  const Box& box = plan.box;
+  // Idle ranks form a part of their own, which gathers nothing.
+  const auto split = [&](std::uint64_t part, std::uint64_t of, std::uint64_t key) {
+    const std::uint64_t color = plan.idle ? box.depth * of : plan.layer * of + part;
+    return all.split(static_cast<int>(color), static_cast<int>(key));
+  };
+  if (box.columns > 1) {
+    own_row = split(plan.row, box.rows, plan.column);
+    a = own_row.get();
+  }
+  if (box.rows > 1 && box.rows < plan.problem.ranks.count) {
+    own_column = split(plan.column, box.columns, plan.row);
+    b = own_column.get();
+  } else if (box.rows > 1) {
+    b = &all;
+  }
+}
+
 Panels::Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
-               const pipeline::StagingSizes& staging, std::uint64_t other_host_bytes)
-    : runtime_(runtime),
-      operands_(operands),
+               const PanelGroups& groups, const PanelUploads& uploads)
+    : operands_(operands),
       plan_(plan),
       backend_(runtime.resources.backend),
       element_(gemm::panel_element_bytes(operands.precision, backend_)),
-      uploads_(runtime, operands, plan, staging) {
-  open_parts();  // collective, so before an error on one rank
-  uploads_.allocate(other_host_bytes);
-  allocate();
-}
-
-/// Allocates device memory.
-void Panels::allocate() {
-  device::Device& device = *runtime_.device;
+      groups_(groups),
+      uploads_(uploads) {
+  device::Device& device = *runtime.device;
   const auto bytes = [&](std::uint64_t count) {
     return Buffer<std::byte>(device, Memory::device, count);
   };
@@ -71,27 +83,7 @@ void Panels::allocate() {
   const std::uint64_t variables = plan_.idle ? 0 : whole_variables(operands_, plan_.problem.tile);
   if (operands_.center) shift_ = {device, Memory::device, variables};
   if (operands_.normalizes()) scale_ = {device, Memory::device, variables};
-  sums_ = {device, Memory::device, plan_.batches() * plan_.batch_sums()};
-}
-
-void Panels::open_parts() {
-  comm::Communicator& all = *runtime_.communicator;
-  const Box& box = plan_.box;
-  // Idle ranks form a part of their own, which gathers nothing.
-  const auto split = [&](std::uint64_t part, std::uint64_t of, std::uint64_t key) {
-    const std::uint64_t color = plan_.idle ? box.depth * of : plan_.layer * of + part;
-    return all.split(static_cast<int>(color), static_cast<int>(key));
-  };
-  if (box.columns > 1) {
-    own_row_ = split(plan_.row, box.rows, plan_.column);
-    a_parts_ = own_row_.get();
-  }
-  if (box.rows > 1 && box.rows < plan_.problem.ranks.count) {
-    own_column_ = split(plan_.column, box.columns, plan_.row);
-    b_parts_ = own_column_.get();
-  } else if (box.rows > 1) {
-    b_parts_ = &all;
-  }
+  checksums_ = {device, Memory::device, plan_.batches() * plan_.batch_checksums()};
 }
 
 std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::Tile& tile) {
@@ -115,9 +107,8 @@ void Panels::normalize(device::Stream& stream, const Normalization& normalizatio
 // ---------------------------------------------------------------- arrivals
 
 void Panels::begin(device::Stream& stream) {
-  stream.launch(gemm::zero_kernel(), {sums_.data(), sums_.bytes()});
+  stream.launch(gemm::zero_kernel(), {checksums_.data(), checksums_.bytes()});
   stream.synchronize();
-  uploads_.begin();
 }
 
 /// Turns an upload into panels, gathers them, and makes the factors that are multiplied.
@@ -126,49 +117,45 @@ void Panels::arrive(device::Stream& stream, std::uint64_t number, std::byte* dat
   const PanelUploads::Extent& extent = uploads_.extent(super_number);
   const SuperTile& super_tile = extent.tiles;
   const BatchUpload uploaded = uploads_.upload(number);
-  sum_upload(stream, uploaded, data, sums_of(number));
+  add_upload(stream, uploaded, data, checksums_of(number));
   BatchMemory& memory = memory_[number % memory_.size()];
-  memory.now = {};
-  memory.now.k = uploaded.k;
-  memory.now.a_ld = uploaded.a_ld;
-  memory.now.y = memory.y.data();
-  memory.sums = sums_of(number);
+  memory.checksums = checksums_of(number);
+  Batch& now = memory.now;
+  now = {.k = uploaded.k, .a_ld = uploaded.a_ld};
   if (uploads_.has_b(super_number)) {
     const KeptB& kept = kept_[block - plan_.own_blocks.first];
-    memory.now.b_factor = kept.factor.data();
-    memory.now.b_factor_ld = kept.ld;
-    memory.now.y = kept.y.data();
+    now.y = kept.y.data();
+    now.b_factor = kept.factor.data();
+    now.b_factor_ld = kept.ld;
   } else {
-    memory.now.b = memory.now.b_factor = arrive_b(stream, uploaded, data, memory, super_tile);
-    memory.now.b_factor_ld = super_tile.columns.count * plan_.problem.tile.n;
-    if (gemm::multiplies_transposed_b(operands_.precision, backend_)) {
-      transpose_b(stream, super_tile, memory);
-    }
+    now.y = memory.y.data();
+    now.b = arrive_b(stream, uploaded, data, memory, super_tile);
+    make_b_factor(stream, super_tile, memory);
     if (plan_.cut.keeps_b && plan_.super_tiles() > 1) {
       keep_b(stream, super_tile, memory, kept_[block - plan_.own_blocks.first]);
     }
   }
-  memory.now.a = memory.now.a_factor = extent.a_from_b
-                                           ? transpose_into_a(stream, super_tile, data, memory)
-                                           : arrive_a(stream, uploaded, data, memory);
-  if (gemm::splits(operands_.precision)) split(stream, super_tile, memory);
+  now.a = extent.a_from_b ? transpose_into_a(stream, super_tile, data, memory)
+                          : arrive_a(stream, uploaded, data, memory);
+  make_a_factor(stream, super_tile, memory);
 }
 
 /// Adds the words of an upload to its checksum.
-void Panels::sum_upload(device::Stream& stream, const BatchUpload& uploaded, const std::byte* data,
-                        std::uint64_t* sum) {
+void Panels::add_upload(device::Stream& stream, const BatchUpload& uploaded, const std::byte* data,
+                        std::uint64_t* checksum) {
   const auto add = [&](const Rectangle& rectangle, std::size_t offset, std::size_t pitch) {
     if (rectangle.bytes() == 0) return;
     add_checksum(stream, data + offset,
-                 pitched_rows(rectangle.rows.count, rectangle.row_bytes(), pitch), sum);
+                 pitched_rows(rectangle.rows.count, rectangle.row_bytes(), pitch), checksum);
   };
   add(uploaded.a, uploaded.a_offset, uploaded.a_pitch);
   add(uploaded.b, uploaded.b_offset, uploaded.b.row_bytes());
 }
 
 void Panels::add_checksum(device::Stream& stream, const std::byte* first, const PitchedRows& rows,
-                          std::uint64_t* sum) {
-  stream.launch(gemm::word_checksum_kernel(), {first, rows.row_bytes, sum, rows.rows, rows.pitch});
+                          std::uint64_t* checksum) {
+  stream.launch(gemm::word_checksum_kernel(),
+                {first, rows.row_bytes, checksum, rows.rows, rows.pitch});
 }
 
 const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& uploaded,
@@ -179,25 +166,25 @@ const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& upl
       pitched_rows(uploaded.a_part.rows.count, uploaded.k * element_, uploaded.a_ld * element_);
   std::byte* const mine = panel + plan_.column * part.bytes();
   if (raw) make_panel(stream, gemm::Side::a, uploaded, data + uploaded.a_offset, mine);
-  if (a_parts_ != nullptr && part.bytes() > 0) {
-    gather(stream, *a_parts_, panel, part, memory.sums + 1);
+  if (groups_.a != nullptr && part.bytes() > 0) {
+    gather(stream, *groups_.a, panel, part, memory.checksums + 1);
   }
   return panel;
 }
 
 /// Gathers a panel on which both sides of C's check depend, so that the check cannot find an error
-/// in it. Checksums of its parts can: `sums` are those of all parts as sent, then as received. This
-/// rank's part is already in its place.
+/// in it. Checksums of its parts can: `checksums` are those of all parts as sent, then as received.
+/// This rank's part is already in its place.
 void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
-                    const PitchedRows& part, std::uint64_t* sums) const {
+                    const PitchedRows& part, std::uint64_t* checksums) const {
   const auto own = static_cast<std::uint64_t>(parts.rank());
   const auto count = static_cast<std::uint64_t>(parts.size());
   std::byte* const mine = panel + own * part.bytes();
-  add_checksum(stream, mine, part, sums + own);
+  add_checksum(stream, mine, part, checksums + own);
   parts.all_gather(stream, mine, panel, part.bytes());
-  parts.all_gather(stream, sums + own, sums, sizeof(*sums));
+  parts.all_gather(stream, checksums + own, checksums, sizeof(*checksums));
   for (std::uint64_t i = 0; i < count; ++i) {
-    add_checksum(stream, panel + i * part.bytes(), part, sums + count + i);
+    add_checksum(stream, panel + i * part.bytes(), part, checksums + count + i);
   }
 }
 
@@ -217,14 +204,14 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   stream.launch(gemm::signed_sums_kernel(),
                 {mine, operands_.precision, rows, columns, tile.n, tiles, sign_seed,
                  super_tile.columns.first * tile.n, own_y});
-  if (b_parts_ != nullptr) {
+  if (groups_.b != nullptr) {
     if (operands_.symmetric && part > 0) {  // A's panel is made from it
-      gather(stream, *b_parts_, panel, pitched_rows(1, part, part),
-             memory.sums + plan_.box.batch_sums(false));
+      gather(stream, *groups_.b, panel, pitched_rows(1, part, part),
+             memory.checksums + plan_.box.batch_checksums(false));
     } else {
-      b_parts_->all_gather(stream, mine, panel, part);
+      groups_.b->all_gather(stream, mine, panel, part);
     }
-    b_parts_->all_gather(stream, own_y, memory.y.data(), y_part * sizeof(double));
+    groups_.b->all_gather(stream, own_y, memory.y.data(), y_part * sizeof(double));
   }
   return panel;
 }
@@ -260,16 +247,24 @@ void Panels::make_panel(device::Stream& stream, gemm::Side side, const BatchUplo
                  .valid_columns = (transposed ? stored.valid_rows : stored.valid_columns).count});
 }
 
-/// Makes B's factor, the transpose of its panel.
-void Panels::transpose_b(device::Stream& stream, const SuperTile& super_tile,
-                         BatchMemory& memory) const {
+/// B's factor is the panel itself, its transpose, or its split elements.
+void Panels::make_b_factor(device::Stream& stream, const SuperTile& super_tile,
+                           BatchMemory& memory) const {
   const std::uint64_t columns = super_tile.columns.count * plan_.problem.tile.n, k = memory.now.k;
-  memory.now.b_factor = memory.b_factor.data();
-  memory.now.b_factor_ld = k;
+  const bool transposes = gemm::multiplies_transposed_b(operands_.precision, backend_);
+  const bool splits = gemm::splits(operands_.precision);
+  memory.now.b_factor = transposes || splits ? memory.b_factor.data() : memory.now.b;
+  memory.now.b_factor_ld = transposes ? k : columns;
   if (columns == 0) return;
-  stream.launch(gemm::transpose_kernel(),
-                {memory.now.b, k, columns, columns, memory.b_factor.data(), k,
-                 static_cast<unsigned>(element_)});
+  if (transposes) {
+    stream.launch(gemm::transpose_kernel(),
+                  {memory.now.b, k, columns, columns, memory.b_factor.data(), k,
+                   static_cast<unsigned>(element_)});
+  }
+  if (splits && super_tile.rows.count > 0) {
+    stream.launch(gemm::split_kernel(),
+                  {memory.now.b, gemm::Side::b, k, columns, columns, memory.b_factor.data()});
+  }
 }
 
 void Panels::keep_b(device::Stream& stream, const SuperTile& super_tile, BatchMemory& memory,
@@ -303,33 +298,30 @@ const std::byte* Panels::transpose_into_a(device::Stream& stream, const SuperTil
   return panel;
 }
 
-/// Makes both factors by splitting the panels.
-void Panels::split(device::Stream& stream, const SuperTile& super_tile, BatchMemory& memory) const {
-  const gemm::Tile& tile = plan_.problem.tile;
-  const std::uint64_t rows = super_tile.rows.count * tile.m;
-  const std::uint64_t columns = super_tile.columns.count * tile.n;
-  memory.now.a_factor = memory.a_factor.data();
-  memory.now.b_factor = memory.b_factor.data();
-  if (rows == 0 || columns == 0) return;
-  const std::uint64_t k = memory.now.k;
+/// A's factor is the panel itself or its split elements.
+void Panels::make_a_factor(device::Stream& stream, const SuperTile& super_tile,
+                           BatchMemory& memory) const {
+  const bool splits = gemm::splits(operands_.precision);
+  memory.now.a_factor = splits ? memory.a_factor.data() : memory.now.a;
+  if (!splits || super_tile.rows.count == 0 || super_tile.columns.count == 0) return;
   stream.launch(gemm::split_kernel(),
-                {memory.now.a, gemm::Side::a, rows, k, memory.now.a_ld, memory.a_factor.data()});
-  stream.launch(gemm::split_kernel(),
-                {memory.now.b, gemm::Side::b, k, columns, columns, memory.b_factor.data()});
+                {memory.now.a, gemm::Side::a, super_tile.rows.count * plan_.problem.tile.m,
+                 memory.now.k, memory.now.a_ld, memory.a_factor.data()});
 }
 
 void Panels::wait(device::Stream& stream) {
-  for (comm::Communicator* each : {a_parts_, b_parts_}) {
+  for (comm::Communicator* each : {groups_.a, groups_.b}) {
     if (each != nullptr) each->wait(stream);
   }
   stream.synchronize();
 }
 
-std::string Panels::failure(Range batches, const std::uint64_t* there) const {
+std::string Panels::failure(Range batches, const std::uint64_t* device_checksums) const {
   const Box& box = plan_.box;
-  for (std::uint64_t i = 0; i < batches.count; ++i, there += plan_.batch_sums()) {
+  const std::uint64_t* checksums = device_checksums;  // of one batch
+  for (std::uint64_t i = 0; i < batches.count; ++i, checksums += plan_.batch_checksums()) {
     const std::uint64_t block = plan_.batch(batches.first + i).block;
-    if (uploads_.checksum(batches.first + i) != there[0]) {
+    if (uploads_.checksum(batches.first + i) != checksums[0]) {
       return fmt::format(
           "the panels of block {} of K were corrupted between host and device on rank {}", block,
           plan_.rank);
@@ -339,11 +331,12 @@ std::string Panels::failure(Range batches, const std::uint64_t* there) const {
           "the part of rank {} of {}'s panel of block {} of K was corrupted on its way to rank {}",
           giver, panel, block, plan_.rank);
     };
-    if (const auto part = wrong_part(there + 1, box.columns > 1 ? box.columns : 0)) {
+    if (const auto part = wrong_part(checksums + 1, box.columns > 1 ? box.columns : 0)) {
       return corrupted("A", plan_.rank - plan_.column + *part);
     }
     const bool b_summed = operands_.symmetric && box.rows > 1;
-    if (const auto part = wrong_part(there + box.batch_sums(false), b_summed ? box.rows : 0)) {
+    if (const auto part =
+            wrong_part(checksums + box.batch_checksums(false), b_summed ? box.rows : 0)) {
       return corrupted("B", plan_.rank - plan_.row * box.columns + *part * box.columns);
     }
   }

@@ -21,7 +21,18 @@ namespace shardstream::workloads::product {
 /// The seed of the signs that every product is checked with.
 inline constexpr std::uint64_t sign_seed = 0x73686172;
 
-/// Allocates once; a run starts with begin(). Runtime, operands and plan must outlive it.
+/// The ranks that share this rank's panels: A's in its grid row, B's in its grid column.
+struct PanelGroups {
+  /// Collective, so call it before anything that may throw on one rank. `all` must outlive this.
+  PanelGroups(comm::Communicator& all, const Plan& plan);
+
+  std::unique_ptr<comm::Communicator> own_row,
+      own_column;                                 ///< null unless they had to be split off
+  comm::Communicator *a = nullptr, *b = nullptr;  ///< null: no other rank has a part
+};
+
+/// Allocates once; a run starts with begin(). Runtime, operands, plan, groups and uploads must
+/// outlive it.
 class Panels {
  public:
   /// A batch's panels after its arrival has been enqueued: the panels for the check, and the
@@ -35,14 +46,8 @@ class Panels {
     std::uint64_t b_factor_ld = 0;  ///< as in gemm::MultiplyArgs
   };
 
-  /// Throws UsageError if the host's memory is too small for staging and, with pipeline.mode
-  /// pageable, for this rank's operands. `other_host_bytes`: host memory that the product needs in
-  /// addition. Collective.
   Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
-         const pipeline::StagingSizes& staging, std::uint64_t other_host_bytes);
-
-  PanelUploads& uploads() { return uploads_; }
-  const PanelUploads& uploads() const { return uploads_; }
+         const PanelGroups& groups, const PanelUploads& uploads);
 
   /// Bytes of device memory for shifts and scales, which the constructor allocates.
   static std::uint64_t normalization_bytes(const Operands& operands, const gemm::Tile& tile);
@@ -53,7 +58,7 @@ class Panels {
   /// The kind of work on arrival: communication if panels are gathered, because the kernels are
   /// short in comparison.
   measure::Kind arrival() const {
-    const bool gathers = a_parts_ != nullptr || b_parts_ != nullptr;
+    const bool gathers = groups_.a != nullptr || groups_.b != nullptr;
     return gathers ? measure::Kind::communication : measure::Kind::useful;
   }
 
@@ -64,13 +69,13 @@ class Panels {
   void arrive(device::Stream& stream, std::uint64_t number, std::byte* data);
   const Batch& batch(std::uint64_t number) const { return memory_[number % memory_.size()].now; }
 
-  /// On the device: plan.batch_sums() checksums of each batch, in order, complete once they have
-  /// arrived: first that of its upload; then, if it gathers a panel from which both sides of C's
-  /// check are computed, those of all parts as they were sent and of all parts as they arrived.
-  const std::uint64_t* device_sums() const { return sums_.data(); }
+  /// On the device: plan.batch_checksums() checksums of each batch, in order, complete once they
+  /// have arrived: first that of its upload; then, if it gathers a panel from which both sides of
+  /// C's check are computed, those of all parts as they were sent and of all parts as they arrived.
+  const std::uint64_t* device_checksums() const { return checksums_.data(); }
   /// A sentence on corrupted uploads or gathers of the batches, whose checksums on the device were
   /// `there`; empty if there are none. Call it after their pieces have been read.
-  std::string failure(Range batches, const std::uint64_t* there) const;
+  std::string failure(Range batches, const std::uint64_t* device_checksums) const;
 
   /// Waits for a stream whose work has gone through arrive().
   void wait(device::Stream& stream);
@@ -80,7 +85,7 @@ class Panels {
   struct BatchMemory {
     device::Buffer<std::byte> a, b, a_factor, b_factor;
     device::Buffer<double> y;
-    std::uint64_t* sums = nullptr;  ///< of the batch that it holds
+    std::uint64_t* checksums = nullptr;  ///< of the batch that it holds
     Batch now;
   };
   /// A block's B factor and its y, kept for the super-tiles after the first one.
@@ -90,41 +95,40 @@ class Panels {
     std::uint64_t ld = 0;
   };
 
-  void open_parts();
-  void allocate();
   const std::byte* arrive_a(device::Stream& stream, const BatchUpload& uploaded, std::byte* data,
                             BatchMemory& memory);
   const std::byte* arrive_b(device::Stream& stream, const BatchUpload& uploaded, std::byte* data,
                             BatchMemory& memory, const SuperTile& super_tile);
-  static void sum_upload(device::Stream& stream, const BatchUpload& uploaded, const std::byte* data,
-                         std::uint64_t* sum);
+  static void add_upload(device::Stream& stream, const BatchUpload& uploaded, const std::byte* data,
+                         std::uint64_t* checksum);
   static void add_checksum(device::Stream& stream, const std::byte* first, const PitchedRows& rows,
-                           std::uint64_t* sum);
+                           std::uint64_t* checksum);
   void gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
-              const PitchedRows& part, std::uint64_t* sums) const;
+              const PitchedRows& part, std::uint64_t* checksums) const;
   void make_panel(device::Stream& stream, gemm::Side side, const BatchUpload& uploaded,
                   const std::byte* from, std::byte* to) const;
-  void transpose_b(device::Stream& stream, const SuperTile& super_tile, BatchMemory& memory) const;
+  void make_b_factor(device::Stream& stream, const SuperTile& super_tile,
+                     BatchMemory& memory) const;
   const std::byte* transpose_into_a(device::Stream& stream, const SuperTile& super_tile,
                                     std::byte* data, BatchMemory& memory) const;
   void keep_b(device::Stream& stream, const SuperTile& super_tile, BatchMemory& memory,
               KeptB& kept) const;
-  void split(device::Stream& stream, const SuperTile& super_tile, BatchMemory& memory) const;
-  std::uint64_t* sums_of(std::uint64_t batch) { return sums_.data() + batch * plan_.batch_sums(); }
+  void make_a_factor(device::Stream& stream, const SuperTile& super_tile,
+                     BatchMemory& memory) const;
+  std::uint64_t* checksums_of(std::uint64_t batch) {
+    return checksums_.data() + batch * plan_.batch_checksums();
+  }
 
-  runtime::Runtime& runtime_;
   const Operands& operands_;
   const Plan& plan_;
   Backend backend_;
   std::size_t element_;  ///< bytes, of panels
-  PanelUploads uploads_;
-  // The ranks that share this rank's A panels, and its B panels: all, some, or none (null).
-  std::unique_ptr<comm::Communicator> own_row_, own_column_;
-  comm::Communicator *a_parts_ = nullptr, *b_parts_ = nullptr;
+  const PanelGroups& groups_;
+  const PanelUploads& uploads_;
   device::Buffer<double> shift_, scale_;
   std::vector<BatchMemory> memory_;
-  std::vector<KeptB> kept_;             ///< of each block, if the plan keeps B
-  device::Buffer<std::uint64_t> sums_;  ///< as device_sums() has them
+  std::vector<KeptB> kept_;                  ///< of each block, if the plan keeps B
+  device::Buffer<std::uint64_t> checksums_;  ///< as device_checksums() has them
 };
 
 }  // namespace shardstream::workloads::product

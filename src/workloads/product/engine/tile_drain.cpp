@@ -73,7 +73,7 @@ TileDrain::TileDrain(runtime::Runtime& runtime, const Operands& operands, const 
   device::Device& device = *runtime.device;
   for (Group& group : groups_) {
     group.finished = device.make_event();
-    group.sums.resize(plan.own_blocks.count * plan.batch_sums());
+    group.checksums.resize(plan.own_blocks.count * plan.batch_checksums());
   }
   if (tiles_.empty()) return;
   row_verdicts_ = {device, Memory::device, plan.problem.ranks.streams * plan.problem.tile.m};
@@ -133,8 +133,8 @@ void TileDrain::finish() {
 // ---------------------------------------------------------------- on the device
 
 void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group,
-                            TileIndex at, std::byte* data, const Sums& sums, Station& station,
-                            std::uint64_t products) {
+                            TileIndex at, std::byte* data, const CheckReferences& references,
+                            Station& station, std::uint64_t products) {
   const gemm::Tile& edges = plan_.problem.tile;
   const std::uint64_t number = plan_.number_of(at);
   Tile& tile = tiles_[number];
@@ -150,11 +150,11 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   const bool mirrors_leave = tile.mirrored && to_ != nullptr;
   tile.missing = tile.rows.count + (mirrors_leave ? tile.columns.count : 0) + 1;
 
-  check(stream, scratch, tile, data, sums, report);
+  check(stream, scratch, tile, data, references, report);
   if (operands_.normalizes()) {
-    covariance(stream, tile, data, sums.variables, report);
+    covariance(stream, tile, data, references.variables, report);
   } else if (operands_.alpha != 1 || operands_.beta != 0) {
-    add_c(stream, tile, data, report);
+    apply_alpha_beta(stream, tile, data, report);
   }
   if (operands_.symmetric && !tile.mirrored) {
     stream.launch(gemm::mirror_kernel(),
@@ -166,7 +166,7 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   drain_.push(*station.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
               [this, &tile](Range, const std::byte* there) {
                 std::copy_n(there, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
-                arrived(tile, 1);
+                complete_parts(tile, 1);
               });
   station.pushed_ =
       drain_.push(*station.finished_, data, tile.rows.count, row_bytes_,
@@ -175,7 +175,7 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
 
 /// Checks the products, before alpha and beta are applied.
 void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile,
-                      const std::byte* data, const Sums& sums, Report* report) {
+                      const std::byte* data, const CheckReferences& references, Report* report) {
   const gemm::CheckTileArgs args{
       .tile = data,
       .precision = operands_.precision,
@@ -185,17 +185,18 @@ void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile
       .seed = sign_seed,
       .first_column = tile.columns.first,
       .k = operands_.k,
-      .z = sums.z,
-      .z_stride = sums.z_stride,
-      .row_squares = sums.row_squares,
-      .column_squares = sums.column_squares,
+      .z = references.z,
+      .z_stride = references.z_stride,
+      .row_squares = references.row_squares,
+      .column_squares = references.column_squares,
       .row_verdicts = row_verdicts_.data() + scratch * plan_.problem.tile.m,
       .verdict = &report->verdict};
   stream.launch(gemm::check_rows_kernel(), args);
   stream.launch(gemm::verdict_kernel(), args);
 }
 
-void TileDrain::add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report) {
+void TileDrain::apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* data,
+                                 Report* report) {
   const std::uint64_t ld = plan_.problem.tile.n;
   const std::byte* c = nullptr;
   if (operands_.c) {
@@ -280,24 +281,25 @@ void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const
                              const std::uint64_t* unsettled) {
   Group& group = groups_[number];
   const Range batches{number * plan_.own_blocks.count, plan_.own_blocks.count};
-  const std::uint64_t each = plan_.batch_sums();
+  const std::uint64_t each = plan_.batch_checksums();
   group.unsettled = 0;
   group.missing = batches.count + (unsettled != nullptr ? 1 : 0);
   stream.record(*group.finished);
   drain_.push(*group.finished,
-              reinterpret_cast<const std::byte*>(panels.device_sums() + batches.first * each),
+              reinterpret_cast<const std::byte*>(panels.device_checksums() + batches.first * each),
               batches.count, each * sizeof(std::uint64_t),
-              [this, &group, &panels, each](Range some, const std::byte* sums) {
-                std::copy_n(sums, some.count * each * sizeof(std::uint64_t),
-                            reinterpret_cast<std::byte*>(group.sums.data() + some.first * each));
-                arrived(group, panels, some.count);
+              [this, &group, &panels, each](Range some, const std::byte* checksums) {
+                std::copy_n(
+                    checksums, some.count * each * sizeof(std::uint64_t),
+                    reinterpret_cast<std::byte*>(group.checksums.data() + some.first * each));
+                complete_parts(group, panels, some.count);
               });
   if (unsettled == nullptr) return;
   drain_.push(*group.finished, reinterpret_cast<const std::byte*>(unsettled), 1, sizeof(*unsettled),
               [this, &group, &panels](Range, const std::byte* there) {
                 std::copy_n(there, sizeof(group.unsettled),
                             reinterpret_cast<std::byte*>(&group.unsettled));
-                arrived(group, panels, 1);
+                complete_parts(group, panels, 1);
               });
 }
 
@@ -321,18 +323,18 @@ void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
   }
   tile.words += words;
   tile.weighted += weighted;
-  arrived(tile, rows.count);
+  complete_parts(tile, rows.count);
 }
 
 void TileDrain::take_mirror(Tile& tile, Range rows, const std::byte* data) {
   to_->write({tile.columns.first + rows.first, rows.count}, tile.rows, data, row_bytes_);
   tile.mirror_words += gemm::word_checksum(data, rows.count * row_bytes_);
-  arrived(tile, rows.count);
+  complete_parts(tile, rows.count);
 }
 
 /// The last part to arrive completes the tile: the squares of the rows are added in the order of
 /// the rows.
-void TileDrain::arrived(Tile& tile, std::uint64_t parts) {
+void TileDrain::complete_parts(Tile& tile, std::uint64_t parts) {
   if ((tile.missing -= parts) > 0) return;
   tile.squares = std::accumulate(tile.row_squares.begin(), tile.row_squares.end(), 0.0) *
                  (tile.mirrored ? 2 : 1);
@@ -343,11 +345,11 @@ void TileDrain::arrived(Tile& tile, std::uint64_t parts) {
 }
 
 /// A group is not finished if a second pass computes its tiles again.
-void TileDrain::arrived(Group& group, const Panels& panels, std::uint64_t parts) {
+void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t parts) {
   if ((group.missing -= parts) > 0) return;
   const auto number = static_cast<std::uint64_t>(&group - groups_.data());
   const std::uint64_t blocks = plan_.own_blocks.count;
-  group.failure = panels.failure({number * blocks, blocks}, group.sums.data());
+  group.failure = panels.failure({number * blocks, blocks}, group.checksums.data());
   if (group.failure.empty() && group.unsettled == 0 && journal_ != nullptr) {
     journal_->add_group(number);
   }

@@ -70,7 +70,7 @@ class TileDrain {
     const double *row_factors = nullptr, *column_factors = nullptr;
   };
   /// The references for the check of a tile: see gemm::CheckTileArgs.
-  struct Sums {
+  struct CheckReferences {
     const double* z;
     std::uint64_t z_stride;
     const double* row_squares;
@@ -88,7 +88,8 @@ class TileDrain {
   /// scratch memory number `scratch` (below Ranks::streams) for itself. Once the tile has left,
   /// `products` are added to the progress.
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group, TileIndex tile,
-                   std::byte* data, const Sums& sums, Station& station, std::uint64_t products);
+                   std::byte* data, const CheckReferences& references, Station& station,
+                   std::uint64_t products);
   /// Work enqueued on `stream` after this call may use the station's memory again.
   void wait(device::Stream& stream, const Station& station) {
     drain_.wait(stream, station.pushed_);
@@ -128,23 +129,23 @@ class TileDrain {
   };
   struct Group {
     std::unique_ptr<device::Event> finished;
-    std::vector<std::uint64_t> sums;
+    std::vector<std::uint64_t> checksums;
     std::uint64_t unsettled = 0;
     std::atomic<std::uint64_t> missing = 0;  ///< batches, and the number of unsettled variables
     std::string failure;
   };
 
   void check(device::Stream& stream, unsigned scratch, const Tile& tile, const std::byte* data,
-             const Sums& sums, Report* report);
-  void add_c(device::Stream& stream, Tile& tile, std::byte* data, Report* report);
+             const CheckReferences& references, Report* report);
+  void apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* data, Report* report);
   void covariance(device::Stream& stream, const Tile& tile, std::byte* data,
                   const Variables& variables, Report* report);
   void read_c(const Tile& tile);
   void mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report);
   void take(Tile& tile, Range rows, const std::byte* data);
   void take_mirror(Tile& tile, Range rows, const std::byte* data);
-  void arrived(Tile& tile, std::uint64_t parts);
-  void arrived(Group& group, const Panels& panels, std::uint64_t parts);
+  void complete_parts(Tile& tile, std::uint64_t parts);
+  void complete_parts(Group& group, const Panels& panels, std::uint64_t parts);
   FinishedTile finished(const Tile& tile) const;
   std::string failure(const Tile& tile) const;
 

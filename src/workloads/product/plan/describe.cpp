@@ -58,18 +58,19 @@ std::string of_decomposition(const Plan& plan) {
 
 /// The sizes of the blocks of K: "1824, 1824, 3648, 7 x 7296, 7168".
 std::string sizes_of_blocks(const Plan& plan) {
-  const std::uint64_t size = plan.problem.tile.k, rest = plan.problem.k % size;
-  std::uint64_t whole = plan.problem.k / size;
+  const auto size_of = [&](std::uint64_t block) {
+    return intersection(plan.depth({block, 1}), {0, plan.problem.k}).count;
+  };
+  const std::uint64_t size = plan.problem.tile.k, last = size_of(plan.blocks - 1);
   std::vector<std::string> sizes;
-  if (plan.begins_shallow) {
-    for (const std::uint64_t each : {size / 4, size / 4, size / 2}) {
-      sizes.push_back(std::to_string(each));
-    }
-    --whole;
+  std::uint64_t first = 0;  // block of the usual size; shallower ones come before it
+  for (; first + 1 < plan.blocks && size_of(first) < size; ++first) {
+    sizes.push_back(std::to_string(size_of(first)));
   }
+  const std::uint64_t whole = plan.blocks - first - (last < size ? 1 : 0);
   if (whole > 1) sizes.push_back(fmt::format("{} x {}", whole, size));
   if (whole == 1) sizes.push_back(std::to_string(size));
-  if (rest > 0) sizes.push_back(std::to_string(rest));
+  if (last < size) sizes.push_back(std::to_string(last));
   return join(sizes, ", ");
 }
 

@@ -56,8 +56,8 @@ CheckBuffers check_buffers(const Shape& shape, const Extents& extents) {
       {buffer_bytes({shape.max_rows, shape.max_columns,
                      sizeof(gemm::TileVerdict) + 3 * sizeof(std::uint64_t)}),
        buffer_bytes({problem.ranks.streams, problem.tile.m, sizeof(gemm::RowVerdict)}),
-       buffer_bytes({extents.super_tiles, shape.max_blocks, shape.box.batch_sums(problem.symmetric),
-                     sizeof(std::uint64_t)})});
+       buffer_bytes({extents.super_tiles, shape.max_blocks,
+                     shape.box.batch_checksums(problem.symmetric), sizeof(std::uint64_t)})});
   if (shape.box.depth > 1) {
     check.gathered_z = saturating_product(
         {shape.box.depth, saturating_sum({check.z, check.row_squares, check.column_squares})});

@@ -48,7 +48,7 @@ struct Box {
   /// Checksums per batch: one of the upload. If ranks gather A's panels, two more for each part of
   /// them (as sent, as received). In a symmetric product also for each part of B's panels, because
   /// there both sides of the check are computed from the gathered panel of B.
-  std::uint64_t batch_sums(bool symmetric) const {
+  std::uint64_t batch_checksums(bool symmetric) const {
     return 1 + (columns > 1 ? 2 * columns : 0) + (symmetric && rows > 1 ? 2 * rows : 0);
   }
 
@@ -356,7 +356,7 @@ struct Plan : Layout, RankPart, Schedule {
   }
   std::uint64_t numbered_tiles() const { return rows.count * columns.count; }
   /// Checksums of each batch.
-  std::uint64_t batch_sums() const { return box.batch_sums(problem.symmetric); }
+  std::uint64_t batch_checksums() const { return box.batch_checksums(problem.symmetric); }
   /// Whether this rank folds, checks and drains tile `index` of tiles(). With split-k the layers
   /// take turns: tiles are exchanged box.depth at a time, in their order.
   bool owns(std::uint64_t index) const { return index % box.depth == layer; }

@@ -15,7 +15,7 @@
 namespace shardstream::workloads::product {
 
 /// How a reader copies rows of a matrix.
-struct Bringing {
+struct RowCopy {
   ElementType type;  ///< as stored
   gemm::Precision precision;
   Backend backend;
@@ -33,33 +33,34 @@ constexpr std::uint64_t whole_word_rows(std::size_t row_bytes) {
 
 /// The rows of a piece: rows of `stored_row` bytes that fill a slot and are uploaded as `row` bytes
 /// each. A slot has room for whole_word_rows(row) of them.
-constexpr std::uint64_t rows_a_piece(std::size_t slot, std::size_t stored_row, std::size_t row) {
+constexpr std::uint64_t rows_per_piece(std::size_t slot, std::size_t stored_row, std::size_t row) {
   const std::uint64_t words = whole_word_rows(row);
   return words * std::max<std::uint64_t>(1, slot / std::max<std::size_t>(1, words * stored_row));
 }
 
 /// Converts `count` stored elements to uploaded ones at `to`, where the stored ones may be already.
 /// Returns their checksum.
-std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to);
+std::uint64_t convert_elements(const RowCopy& copy, const std::byte* from, std::uint64_t count,
+                               std::byte* to);
 
 /// Copies `rows` rows to `slot`, dense, as they are uploaded, and returns their checksum. It calls
 /// get(rows, to) for some rows at a time, which returns the address of these rows as stored, dense:
 /// in memory, or `to`, where it has then written them.
 template <class Get>
-std::uint64_t bring(const Bringing& how, std::uint64_t rows, std::byte* slot, const Get& get) {
+std::uint64_t copy_rows(const RowCopy& copy, std::uint64_t rows, std::byte* slot, const Get& get) {
   // Longer rows need not be copied from memory; shorter ones are worth a call together.
   constexpr std::size_t long_row = std::size_t{4} << 10;
-  const std::size_t stored = how.columns * size_of(how.type), row = how.columns * how.element;
+  const std::size_t stored = copy.columns * size_of(copy.type), row = copy.columns * copy.element;
   const std::uint64_t words = whole_word_rows(row);
   const std::uint64_t few =
       words * std::max<std::uint64_t>(1, long_row / (words * std::max<std::size_t>(1, stored)));
   // Rows of a file are read together, which saves system calls and decoding of chunks.
-  const std::uint64_t step = how.from_memory ? few : rows;
+  const std::uint64_t step = copy.from_memory ? few : rows;
   std::uint64_t sum = 0;
   for (std::uint64_t first = 0; first < rows; first += step) {
     const Range some = intersection({first, step}, {0, rows});
     std::byte* const to = slot + first * row;
-    sum += take(how, get(some, to), some.count * how.columns, to);
+    sum += convert_elements(copy, get(some, to), some.count * copy.columns, to);
   }
   return sum;
 }

@@ -1,4 +1,4 @@
-#include "workloads/product/engine/reading.hpp"
+#include "workloads/product/engine/copy_rows.hpp"
 
 #include "device/buffer.hpp"
 #include "kernels/gemm/panel/checksum.hpp"
@@ -11,54 +11,55 @@ namespace {
 /// An operand in pieces as readers copy them: some rows of some columns.
 struct Pieces {
   const io::Matrix* matrix;
-  Bringing bringing;
+  RowCopy copy;
   std::uint64_t rows;  ///< of one
 
   Pieces(const Operands& operands, gemm::Side side, Backend backend, bool held, std::size_t slot)
       : matrix(&operands.matrix(side)),
-        bringing{.type = matrix->type(),
-                 .precision = operands.precision,
-                 .backend = backend,
-                 .rounded = readers_round(operands, side, backend),
-                 .from_memory = held,
-                 .columns = std::min<std::uint64_t>(matrix->columns(), 8192),
-                 .element = 0} {
-    bringing.element = bringing.rounded ? gemm::panel_element_bytes(operands.precision, backend)
-                                        : size_of(matrix->type());
-    rows = std::min(matrix->rows(),
-                    rows_a_piece(slot, stored_row(), bringing.columns * bringing.element));
+        copy{.type = matrix->type(),
+             .precision = operands.precision,
+             .backend = backend,
+             .rounded = readers_round(operands, side, backend),
+             .from_memory = held,
+             .columns = std::min<std::uint64_t>(matrix->columns(), 8192),
+             .element = 0} {
+    copy.element = copy.rounded ? gemm::panel_element_bytes(operands.precision, backend)
+                                : size_of(matrix->type());
+    rows =
+        std::min(matrix->rows(), rows_per_piece(slot, stored_row(), copy.columns * copy.element));
   }
 
-  std::size_t stored_row() const { return bringing.columns * size_of(bringing.type); }
+  std::size_t stored_row() const { return copy.columns * size_of(copy.type); }
   std::size_t stored_bytes() const { return rows * stored_row(); }
   /// The number of pieces, with a fraction for the rest.
   double count() const {
     return static_cast<double>(matrix->rows()) / static_cast<double>(rows) *
-           (static_cast<double>(matrix->columns()) / static_cast<double>(bringing.columns));
+           (static_cast<double>(matrix->columns()) / static_cast<double>(copy.columns));
   }
 
   /// Copies piece `number`, and starts over after the last one. Returns the bytes that would be
   /// uploaded. `held`: the piece in memory; null: it is read from its source.
-  std::uint64_t bring(std::uint64_t number, const std::byte* held, std::byte* room) const {
-    const std::uint64_t down = matrix->rows() / rows, across = matrix->columns() / bringing.columns;
+  std::uint64_t copy_piece(std::uint64_t number, const std::byte* held, std::byte* room) const {
+    const std::uint64_t down = matrix->rows() / rows, across = matrix->columns() / copy.columns;
     const std::uint64_t row = number % down * rows;
-    const std::uint64_t column = number / down % across * bringing.columns;
-    (void)product::bring(bringing, rows, room, [&](Range some, std::byte* to) {
+    const std::uint64_t column = number / down % across * copy.columns;
+    (void)copy_rows(copy, rows, room, [&](Range some, std::byte* to) {
       if (held != nullptr) return held + some.first * stored_row();
-      matrix->read({row + some.first, some.count}, {column, bringing.columns}, to, stored_row());
+      matrix->read({row + some.first, some.count}, {column, copy.columns}, to, stored_row());
       return static_cast<const std::byte*>(to);
     });
-    return rows * bringing.columns * bringing.element;
+    return rows * copy.columns * copy.element;
   }
 };
 
 }  // namespace
 
-std::uint64_t take(const Bringing& how, const std::byte* from, std::uint64_t count, std::byte* to) {
-  if (how.rounded) {
-    return gemm::round_elements(how.type, how.precision, how.backend, from, count, to);
+std::uint64_t convert_elements(const RowCopy& copy, const std::byte* from, std::uint64_t count,
+                               std::byte* to) {
+  if (copy.rounded) {
+    return gemm::round_elements(copy.type, copy.precision, copy.backend, from, count, to);
   }
-  const std::uint64_t bytes = count * how.element;
+  const std::uint64_t bytes = count * copy.element;
   return from == to ? gemm::word_checksum(to, bytes) : gemm::copy_with_checksum(from, bytes, to);
 }
 
@@ -85,16 +86,16 @@ measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
   const auto of_b_before = [&](std::uint64_t place) {
     return static_cast<std::uint64_t>(share * static_cast<double>(place));
   };
-  return measure::reading(runtime.session, "panel_read", staging.readers, room, seconds,
-                          [&](std::uint64_t place, std::byte* to) {
-                            const std::uint64_t of_b = of_b_before(place);
-                            const bool is_b = of_b_before(place + 1) > of_b;
-                            const Pieces& pieces = is_b ? b : a;
-                            const std::byte* const from =
-                                held ? memory.data() + place % (memory.size() / room) * room
-                                     : nullptr;
-                            return pieces.bring(is_b ? of_b : place - of_b, from, to);
-                          });
+  return measure::read_rate(runtime.session, "panel_read", staging.readers, room, seconds,
+                            [&](std::uint64_t place, std::byte* to) {
+                              const std::uint64_t of_b = of_b_before(place);
+                              const bool is_b = of_b_before(place + 1) > of_b;
+                              const Pieces& pieces = is_b ? b : a;
+                              const std::byte* const from =
+                                  held ? memory.data() + place % (memory.size() / room) * room
+                                       : nullptr;
+                              return pieces.copy_piece(is_b ? of_b : place - of_b, from, to);
+                            });
 }
 
 }  // namespace shardstream::workloads::product

@@ -1,5 +1,5 @@
 // How readers cut the rows of a matrix into pieces.
-#include "workloads/product/engine/reading.hpp"
+#include "workloads/product/engine/copy_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@ TEST(Pieces, AreWholeWords) {
 /// A row of 256 KiB, which may be uploaded as 128 KiB, alone fills a slot that is no larger.
 TEST(Pieces, FillTheirSlots) {
   constexpr std::size_t KiB = 1024;
-  EXPECT_EQ(rows_a_piece(1024 * KiB, 256 * KiB, 128 * KiB), 4U);
-  EXPECT_EQ(rows_a_piece(1023 * KiB, 256 * KiB, 128 * KiB), 3U);
-  EXPECT_EQ(rows_a_piece(64 * KiB, 256 * KiB, 128 * KiB), 1U);
-  EXPECT_EQ(rows_a_piece(1000, 12, 12), 80U);  // eight at a time
-  EXPECT_EQ(rows_a_piece(10, 12, 12), 8U);
-  EXPECT_EQ(rows_a_piece(1000, 0, 0), 1000U);  // of nothing
+  EXPECT_EQ(rows_per_piece(1024 * KiB, 256 * KiB, 128 * KiB), 4U);
+  EXPECT_EQ(rows_per_piece(1023 * KiB, 256 * KiB, 128 * KiB), 3U);
+  EXPECT_EQ(rows_per_piece(64 * KiB, 256 * KiB, 128 * KiB), 1U);
+  EXPECT_EQ(rows_per_piece(1000, 12, 12), 80U);  // eight at a time
+  EXPECT_EQ(rows_per_piece(10, 12, 12), 8U);
+  EXPECT_EQ(rows_per_piece(1000, 0, 0), 1000U);  // of nothing
 }
 
 }  // namespace
