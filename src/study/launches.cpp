@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/text.hpp"
+
 namespace shardstream::study {
 namespace {
 
@@ -16,12 +18,12 @@ bool usable(double value) {
 std::optional<std::string> why_invalid(const Launch& launch) {
   if (launch.ranks < 1) return fmt::format("{} ranks: at least 1 is needed", launch.ranks);
   if (!usable(launch.seconds)) {
-    return fmt::format("a time of {} s at {} ranks: a time is positive and finite", launch.seconds,
-                       launch.ranks);
+    return fmt::format("a time of {} s on {}: a time is positive and finite", launch.seconds,
+                       counted(launch.ranks, "rank"));
   }
   if (!usable(launch.work)) {
-    return fmt::format("a work of {} at {} ranks: counted work is positive and finite", launch.work,
-                       launch.ranks);
+    return fmt::format("a work of {} on {}: counted work is positive and finite", launch.work,
+                       counted(launch.ranks, "rank"));
   }
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/statistics.hpp"
+#include "core/text.hpp"
 #include "study/distributions.hpp"
 
 namespace shardstream::study {
@@ -34,8 +35,8 @@ void check_work(Mode mode, const std::map<int, std::vector<Launch>>& groups) {
     const double expected = mode == Mode::strong ? first : launches.front().work;
     for (const Launch& launch : launches) {
       if (same_work(launch.work, expected)) continue;
-      throw UsageError(fmt::format("a launch at {} ranks counted a work of {} instead of {}: {}",
-                                   ranks, launch.work, expected,
+      throw UsageError(fmt::format("a launch on {} counted a work of {} instead of {}: {}",
+                                   counted(ranks, "rank"), launch.work, expected,
                                    mode == Mode::strong
                                        ? "the work of a strong study is the same at every size"
                                        : "launches of one size do the same work"));

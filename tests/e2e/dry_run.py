@@ -193,7 +193,7 @@ def test_rates_of_other_readers():
         ceilings = file["ceilings"][:]
         now, = ceilings["conditions"][ceilings["ceiling"] == b"panel_read"]
         ceilings["conditions"][ceilings["ceiling"] == b"panel_read"] = now.replace(
-            b"centred or scaled", b"normalized")
+            b", read as ", b" in ").replace(b"centred or scaled", b"normalized")
         file["ceilings"][:] = ceilings
     assert "panel_read" in dry("covariance", *sizes, "--rates", folder / "c.h5", env=ON_HOST)
     dry("gram", *sizes, "--rates", folder / "c.h5", env=ON_HOST, warnings=[

@@ -30,7 +30,7 @@ constexpr std::array<const char*, 3> workloads = {"gemm", "gram", "reduce"};
 /// The conditions of a ceiling that match those of the dry runs below.
 std::string conditions_of(std::string_view ceiling) {
   if (ceiling == "multiply_fp32") return "tiles of 256 x 256 x 1024";
-  if (ceiling == "panel_read") return "f32, generated in fp32";
+  if (ceiling == "panel_read") return "f32, generated, read as fp32";
   return ceiling == "decode" ? "f32, generated" : "";
 }
 

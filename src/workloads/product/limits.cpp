@@ -21,10 +21,6 @@ namespace shardstream::workloads::product {
 namespace {
 
 constexpr std::string_view tiles_of = "tiles of ";
-// The end of panel_read_conditions() for centred or scaled data, now and in results of earlier
-// versions.
-constexpr std::string_view normalizing = ", to be centred or scaled";
-constexpr std::string_view once_normalizing = ", to be normalized";
 
 /// Assumed Gflop/s of products of tiles: about those of an H100, or of a few cores on the host
 /// backend.
@@ -38,12 +34,23 @@ double assumed_gflops(gemm::Precision precision, Backend backend) {
   return backend == Backend::host ? rate.host : rate.gpu;
 }
 
-/// Whether the readers do the same work in the words of panel_read_conditions().
-bool is_same_reading(const std::string& then, const std::string& now) {
-  if (!now.ends_with(normalizing)) return then == now;
-  std::string once = now.substr(0, now.size() - normalizing.size());
-  once += once_normalizing;
-  return then == now || then == once;
+/// Parts of panel_read_conditions().
+struct ReadingWords {
+  std::string_view before_precision, if_normalized;
+};
+constexpr ReadingWords words_now = {", read as ", ", to be centred or scaled"};
+constexpr ReadingWords words_of_earlier_versions = {" in ", ", to be normalized"};
+
+std::string panel_read_conditions(const Operands& operands, const Options& options,
+                                  const ReadingWords& words) {
+  std::set<std::string> kinds;
+  for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
+    kinds.insert(measure::read_conditions(matrix->type(), matrix->access()));
+  }
+  return fmt::format("{}{}{}{}{}", fmt::join(kinds, " and "), words.before_precision,
+                     name_of(operands.precision),
+                     pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
+                     operands.normalizes() ? words.if_normalized : "");
 }
 
 std::string lanes_of(const gemm::Tile& tile) {
@@ -149,13 +156,7 @@ Rates Limits::rates() const {
 }
 
 std::string panel_read_conditions(const Operands& operands, const Options& options) {
-  std::set<std::string> kinds;
-  for (const auto* matrix : {operands.a.get(), operands.b.get()}) {
-    kinds.insert(measure::read_conditions(matrix->type(), matrix->access()));
-  }
-  return fmt::format("{} in {}{}{}", fmt::join(kinds, " and "), name_of(operands.precision),
-                     pipeline::mode(options) == pipeline::Mode::pageable ? ", from memory" : "",
-                     operands.normalizes() ? normalizing : "");
+  return panel_read_conditions(operands, options, words_now);
 }
 
 std::string words_of(const gemm::Tile& tile) {
@@ -218,8 +219,10 @@ Rates rates_of(measure::Machine& machine, const Operands& operands, const Option
   const std::string multiply = fmt::format("multiply_{}", name_of(precision));
   machine.set_ceilings({"link_up", "link_down", "panel_read", "all_gather", multiply});
   const std::string reading = panel_read_conditions(operands, options);
-  machine.compare("panel_read", reading,
-                  [&](const std::string& then) { return is_same_reading(then, reading); });
+  machine.compare("panel_read", reading, [&](const std::string& then) {
+    return then == reading ||
+           then == panel_read_conditions(operands, options, words_of_earlier_versions);
+  });
   const gemm::Tile tile = gemm::tile_for(operands.m, operands.n, operands.k, precision,
                                          machine.backend(), operands.symmetric);
   machine.compare(multiply, words_of(tile),
