@@ -106,11 +106,13 @@ struct CheckTileArgs {
 Kernel<CheckTileArgs> check_rows_kernel();
 Kernel<CheckTileArgs> verdict_kernel();
 
-/// The number of slices for add_products of an A with `rows` rows: a power of two up to 8.
+/// The number of slices for add_products of an A with `rows` rows: a power of two up to 8, or up to
+/// 128 for A of less than 512 rows, which fills a GPU only with many slices.
 constexpr std::uint64_t check_slices(std::uint64_t rows) {
-  constexpr std::uint64_t enough_rows = 16384, max = 8;
+  constexpr std::uint64_t enough_rows = 16384, enough_narrow_rows = 4096, usual = 8, max = 128;
   std::uint64_t slices = 1;
-  while (slices < max && slices * rows < enough_rows) slices *= 2;
+  while (slices < usual && slices * rows < enough_rows) slices *= 2;
+  while (slices < max && slices * rows < enough_narrow_rows) slices *= 2;
   return slices;
 }
 

@@ -65,34 +65,47 @@ constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const 
   return k / 8 >= std::max(m, n) && rows <= 64 && columns <= 64 && rows * columns <= 64;
 }
 
+/// The depth of a K block with lanes, before it is rounded. It is a 64th of k, but at least
+/// `deepest`, the maximum depth of a lane, and at most 2^24 / (m + n). The last limit means panels
+/// of 64 MB with four bytes per element. So the start of a block costs little compared with its
+/// products.
+constexpr std::uint64_t wanted_block(std::uint64_t m, std::uint64_t n, std::uint64_t k,
+                                     std::uint64_t deepest) {
+  return std::clamp(k / 64, deepest, std::max(deepest, (std::uint64_t{1} << 24) / (m + n)));
+}
+
 /// The number of lanes of a tall product. On a GPU there are enough lanes for one call to fill the
-/// GPU, up to 8. On a host there are enough calls for the threads to share, with up to 4 lanes. It
-/// is 1 if the tiles of C are enough, if the product is not tall, and for fp32x3, whose factors
-/// cannot be cut into lanes (factor.hpp).
+/// GPU, usually up to 8. Narrow products on a GPU have up to 128, if the depth of a lane would
+/// limit the depth of a block. On a host there are enough calls for the threads to share, with up
+/// to 4 lanes. It is 1 if the tiles of C are enough, if the product is not tall, and for fp32x3,
+/// whose factors cannot be cut into lanes (factor.hpp).
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
-                                  const Tile& tile, Precision precision, Backend backend) {
-  constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 3;
+                                  const Tile& tile, std::uint64_t deepest, Precision precision,
+                                  Backend backend) {
+  constexpr std::uint64_t enough_on_gpu = 128, enough_on_host = 3, most_on_gpu = 128;
   // A host's library is slow with lanes of less than 512.
-  const std::uint64_t max = backend != Backend::host ? 8 : precision == Precision::int8 ? 2 : 4;
+  const std::uint64_t usual = backend != Backend::host ? 8 : precision == Precision::int8 ? 2 : 4;
   if (precision == Precision::fp32x3 || !is_tall(m, n, k, tile)) return 1;
   // The part of C that a multiprocessor, or a thread, computes at a time.
   const std::uint64_t rows = backend == Backend::host ? tile.m : 128,
                       columns = backend == Backend::host ? tile.n : 128;
   const std::uint64_t parts = ((m + rows - 1) / rows) * ((n + columns - 1) / columns);
   std::uint64_t lanes = 1;
-  while (lanes < max && lanes * parts < (backend == Backend::host ? enough_on_host : enough_on_gpu))
+  while (lanes < usual &&
+         lanes * parts < (backend == Backend::host ? enough_on_host : enough_on_gpu)) {
     lanes *= 2;
+  }
+  if (lanes == 1 || backend == Backend::host) return lanes;
+  const std::uint64_t block = wanted_block(m, n, k, deepest);
+  while (lanes < most_on_gpu && lanes * deepest < block) lanes *= 2;
   return lanes;
 }
 
-/// The depth of a K block with lanes. Each lane is at most `deepest` deep. A block is a 64th of k,
-/// but at least `deepest`, and at most 2^24 / (m + n). The last limit means panels of 64 MB with
-/// four bytes per element. So the start of a block costs little compared with its products.
+/// The depth of a K block with lanes, each of which is at most `deepest` deep.
 constexpr std::uint64_t block_with_lanes(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                          std::uint64_t lanes, std::uint64_t deepest) {
   constexpr std::uint64_t granule = 16;  // of a lane's depth: rows of 2 bytes begin at 32 bytes
-  const std::uint64_t max = std::max(deepest, (std::uint64_t{1} << 24) / (m + n));
-  const std::uint64_t wanted = std::clamp(k / 64, deepest, max);
+  const std::uint64_t wanted = wanted_block(m, n, k, deepest);
   const std::uint64_t depth = std::clamp(wanted / lanes / granule * granule, granule, deepest);
   return equal_edge(k, lanes * depth, lanes * granule, lanes * granule);
 }
@@ -153,7 +166,7 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
     Tile tile{equal_edge(m, longest_host_edge(m, parts, precision), 8, 2),
               equal_edge(n, longest_host_edge(n, parts, precision), 8, 2),
               equal_edge(k, deepest, 8, 1)};
-    tile.lanes = lanes_for(m, n, k, tile, precision, backend);
+    tile.lanes = lanes_for(m, n, k, tile, deepest, precision, backend);
     if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
     return tile;
   }
@@ -166,7 +179,7 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
                                                                : 8064;
   Tile tile{equal_edge(m, 4096, 256, 16), equal_edge(n, 4096, 256, 16),
             equal_edge(k, deepest, 64, 16)};
-  tile.lanes = lanes_for(m, n, k, tile, precision, backend);
+  tile.lanes = lanes_for(m, n, k, tile, deepest, precision, backend);
   if (tile.lanes > 1) tile.k = block_with_lanes(m, n, k, tile.lanes, deepest);
   return symmetric || is_tall(m, n, k, tile) ? tile : fitted(tile, m, n);
 }

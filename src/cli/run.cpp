@@ -12,6 +12,7 @@
 #include "core/units.hpp"
 #include "launch/session.hpp"
 #include "run/run.hpp"
+#include "scale/options.hpp"
 #include "scale/study_options.hpp"
 #include "workloads/registry.hpp"
 
@@ -85,19 +86,30 @@ Options parse(const Arguments& arguments, const char* const* environment, fs::pa
   if (!dry && !study.empty()) {
     throw UsageError(
         fmt::format("'{}' describes a scaling study (it has a section [scale]): start it with "
-                    "shardstream scale {}, or plan one of its runs with --dry-run --ranks N",
+                    "shardstream scale {}, or plan a run of exactly its data with --dry-run "
+                    "--ranks N",
                     study, shell_line({study})));
   }
-  const OptionTable table = dry ? scale_table() : all_options();
-  Options options = resolve_workload("run", table, line, environment, ini);
-  if (!study.empty()) {
-    for (const auto& [key, value] : scale::defaults_of_runs(options)) line.values[key] = value;
-    options = resolve_workload("run", table, std::move(line), environment, ini);
-  }
+  const OptionTable table = !study.empty() ? scale::with_run_defaults(scale_table())
+                            : dry          ? scale_table()
+                                           : all_options();
+  Options options = resolve_workload("run", table, std::move(line), environment, ini);
   constexpr std::array<std::string_view, 1> dry_run_keys = {"measure.rates"};
   reject_options_of_other_workloads(options, dry ? std::span<const std::string_view>(dry_run_keys)
                                                  : std::span<const std::string_view>());
   return options;
+}
+
+/// A warning if the file `ini` describes a weak study and its data are not those of `ranks` ranks.
+std::string warning_of_weak_study(const fs::path& ini, const Options& options,
+                                  std::uint64_t ranks) {
+  if (ini.empty() || !has_section(ini, "scale") || options.text("scale.mode") != "weak") return {};
+  const std::string& sizes = options.text("scale.ranks");
+  if (!sizes.empty() && scale::parse_ranks(sizes).front() == ranks) return {};
+  return fmt::format(
+      "'{}' describes a weak study, but a dry run does not increase the data with the ranks: for "
+      "the prediction of each size, run shardstream scale {} --list",
+      ini.string(), shell_line({ini.string()}));
 }
 
 }  // namespace
@@ -111,7 +123,11 @@ int run(const Arguments& arguments, const char* const* environment) {
     const Options options = parse(arguments, environment, ini, dry);
     Log log;
     for (const std::string& warning : options.warnings()) log.warn(warning);
-    if (dry) print_output(run::dry_run(options, *dry, log));
+    if (dry) {
+      const std::string weak = warning_of_weak_study(ini, options, dry->ranks);
+      if (!weak.empty()) log.warn(weak);
+      print_output(run::dry_run(options, *dry, log));
+    }
     return static_cast<int>(ExitCode::done);
   }
   return in_session(

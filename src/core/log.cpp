@@ -22,8 +22,9 @@ constexpr Progress::Clock::duration first_line = 5s, max_interval = 10min;
 
 }  // namespace
 
-void Log::warn(std::string_view line) {
+void Log::warn(std::string_view line, const std::vector<std::string>& details) {
   write("warning: ", line);
+  for (const std::string& detail : details) write("  ", detail);
   const std::lock_guard lock(mutex_);
   warnings_.emplace_back(line);
 }

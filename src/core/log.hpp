@@ -19,10 +19,11 @@ class Log {
       : prefix_(std::move(prefix)), out_(out) {}
 
   void info(std::string_view line) { write("", line); }
-  void warn(std::string_view line);
+  /// The details follow the warning, one line each.
+  void warn(std::string_view line, const std::vector<std::string>& details = {});
   void error(std::string_view line) { write("error: ", line); }
 
-  /// The arguments of warn() so far, in order.
+  /// The lines of warn() so far, in order, without details.
   std::vector<std::string> warnings() const;
 
  private:

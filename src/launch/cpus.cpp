@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,16 @@ std::string bind_to(const Cpus& cpus) {
   const Mask mask;
   for (const int cpu : cpus) CPU_SET_S(cpu, mask.size, mask.set.get());
   return sched_setaffinity(0, mask.size, mask.set.get()) == 0 ? "" : errno_text(errno);
+}
+
+int granted_cores() {
+  const std::filesystem::path folder = "/sys/devices/system/cpu";
+  std::set<int> first_of_core;
+  for (const int cpu : granted_cpus()) {
+    const Cpus siblings = list_in(folder / fmt::format("cpu{}/topology/thread_siblings_list", cpu));
+    first_of_core.insert(siblings.empty() ? cpu : siblings.front());
+  }
+  return std::max(1, static_cast<int>(first_of_core.size()));
 }
 
 int host_cpus() {

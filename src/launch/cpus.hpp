@@ -32,6 +32,9 @@ std::string granted_cpu_list();
 /// or "" on success.
 std::string bind_to(const Cpus& cpus);
 
+/// The number of cores with a CPU that the calling thread may run on, at least one.
+int granted_cores();
+
 /// The number of CPUs of this host that are online, at least one.
 int host_cpus();
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "core/error.hpp"
 #include "core/shard.hpp"
@@ -165,12 +166,11 @@ std::vector<std::string> Machine::lines() const {
   return lines;
 }
 
-std::string Machine::warning() const {
-  if (path_.empty() || (rejected_.empty() && missing_.empty())) return {};
-  std::string text;
+void Machine::warn(Log& log) const {
+  if (path_.empty() || (rejected_.empty() && missing_.empty())) return;
+  std::vector<std::string> details;
   const auto add = [&](std::string_view what, const std::string& ceilings) {
-    if (ceilings.empty()) return;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, ceilings);
+    if (!ceilings.empty()) details.push_back(fmt::format("{}: {}", what, ceilings));
   };
   add("used", used_.empty() ? "nothing" : join(used_, ", "));
   for (const auto& [ceiling, why] : rejected_) {
@@ -178,15 +178,19 @@ std::string Machine::warning() const {
   }
   add("no limit of this run", join(unused_, ", "));
   add("missing", join(missing_, ", "));
-  text = fmt::format("'{}' is a result of {} and does not have all rates of this run ({})",
-                     path_.string(), workload_, text);
+  const std::string lacks =
+      fmt::format("'{}', a result of {}, does not have", path_.string(), workload_);
   if (!request_.backend.empty()) {  // a run, which has measured all rates
-    return fmt::format("--rates: {}: this run uses its own measured rates for the rest", text);
+    log.warn(fmt::format("--rates: {} all rates of this run, which uses its own rates for the rest",
+                         lacks),
+             details);
+    return;
   }
   const bool guessed = !main_.empty() && !knows(main_);
-  return fmt::format(
-      "--rates: {}{}: pass the result of a more similar run, or accept assumed rates for the rest",
-      guessed ? fmt::format("the prediction uses an assumed rate of {}: ", main_) : "", text);
+  log.warn(
+      fmt::format("--rates: {} {}, so {} assumed: pass the result of a more similar run", lacks,
+                  guessed ? main_ : "all rates of this run", guessed ? "it is" : "the others are"),
+      details);
 }
 
 void Machine::read(const io::ResultReader& result) {
@@ -222,15 +226,13 @@ void Machine::read_topology(const io::ResultReader& result) {
       result.table("/topology/ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
   const auto count = static_cast<std::int64_t>(ranks.rows().size());
   if (count == 0) fail("its table /topology/ranks has no rows");
-  std::map<std::string, std::uint64_t> ranks_by_host;
   for (const Row& row : ranks.rows()) {
     const auto rank = row.get<std::int64_t>("rank");
     if (rank < 0 || rank >= count) fail(fmt::format("it has the rank {} of {}", rank, count));
-    ++ranks_by_host[row.get<std::string>("host")];
   }
-  for (const auto& [host, on_host] : ranks_by_host) {
-    if (ranks_by_host.size() == 1) break;
-    ranks_on_host_of_result_ = std::max(ranks_on_host_of_result_, on_host);
+  const auto ranks_by_host = count_values(ranks, "host");
+  if (ranks_by_host.size() > 1) {
+    ranks_on_host_of_result_ = std::ranges::max(ranks_by_host | std::views::values);
   }
   const Table gpus = result.table("/topology/gpus",
                                   {{"rank", ColumnType::integer}, {"memory", ColumnType::integer}});

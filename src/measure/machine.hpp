@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/transport.hpp"
+#include "core/log.hpp"
 #include "core/options.hpp"
 #include "io/hdf5/result_file.hpp"
 #include "kernels/backend.hpp"
@@ -30,7 +31,7 @@ struct Request {
 };
 
 /// The machine of a planned run. Rates and memory are those of one rank. The object records every
-/// rate that it returns, so that lines() and warning() can tell which ones were measured.
+/// rate that it returns, so that lines() and warn() can tell which ones were measured.
 class Machine {
  public:
   /// Reads the result that measure.rates names, if it names one. Throws UsageError, with --rates
@@ -43,7 +44,7 @@ class Machine {
   Backend backend() const { return backend_; }
   comm::Transport transport() const { return transport_; }
 
-  /// Sets the ceilings that limit the planned run. warning() reports other ceilings of the result
+  /// Sets the ceilings that limit the planned run. warn() reports other ceilings of the result
   /// as unused. Call it first.
   void set_ceilings(const std::set<std::string>& ceilings);
   /// Rejects a ceiling of the result if same() returns false for its conditions, such as "f32,
@@ -52,7 +53,7 @@ class Machine {
                const std::function<bool(const std::string& then)>& same);
   /// Rejects a ceiling of the result if its conditions are not equal to `now`.
   void compare(const std::string& ceiling, const std::string& now);
-  /// Sets the most important ceiling. If its rate is assumed, warning() begins with it.
+  /// Sets the most important ceiling. If its rate is assumed, warn() begins with it.
   void set_main_ceiling(const std::string& ceiling) { main_ = ceiling; }
 
   /// The rate of a ceiling: in bytes/s for GB/s, in flop/s for Gflop/s. If the result does not have
@@ -68,7 +69,7 @@ class Machine {
   /// The rate in bytes/s at which a rank receives data from other ranks. A result of one host is
   /// rejected for a run on several hosts.
   double gather_rate(std::optional<double> measured = {});
-  /// Reports in warning() that the result has none of these ceilings.
+  /// Records, for warn(), that the result has none of these ceilings.
   void add_missing(const std::vector<std::string>& ceilings);
 
   /// The device memory of a rank in bytes: on the host backend, its share of the free memory of
@@ -78,9 +79,9 @@ class Machine {
   /// Lines for the output of a dry run: the backend, the hosts, the measured rates, the assumed
   /// rates, and the memory of this machine.
   std::vector<std::string> lines() const;
-  /// A warning if the result of measure.rates has only some of the requested rates: which ones are
-  /// used, which ones are not, and why. Otherwise empty.
-  std::string warning() const;
+  /// Warns if the result of measure.rates has only some of the requested rates: lists which ones
+  /// are used, which ones are not, and why.
+  void warn(Log& log) const;
 
  private:
   void read(const io::ResultReader& result);

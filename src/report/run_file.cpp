@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <set>
 
 #include "core/error.hpp"
@@ -85,17 +86,18 @@ void read_ranks(const io::ResultReader& file, RunFile& run) {
                                                      {"backend", ColumnType::text},
                                                      {"device", ColumnType::text},
                                                      {"gpu_uuid", ColumnType::text}});
-  std::set<std::string> hosts, gpus;
+  std::set<std::string> gpus;
   for (const Row& row : ranks.rows()) {
-    hosts.insert(row.get<std::string>("host"));
     const auto& gpu = row.get<std::string>("gpu_uuid");
     if (!gpu.empty()) gpus.insert(gpu);
     run.device = row.get<std::string>("device");
   }
   run.ranks = ranks.rows().size();
-  run.hosts = hosts.size();
-  run.gpus = gpus.size();
   if (run.ranks == 0) fail(run, "no rank");
+  const auto ranks_by_host = count_values(ranks, "host");
+  run.hosts = ranks_by_host.size();
+  run.max_ranks_on_host = std::ranges::max(ranks_by_host | std::views::values);
+  run.gpus = gpus.size();
 }
 
 }  // namespace

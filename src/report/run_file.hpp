@@ -49,7 +49,7 @@ struct RunFile {
   std::string workload;
   std::string study, mode, point;  ///< the labels of a study; `mode` is strong, weak or none
   std::uint64_t replicate = 0;
-  std::uint64_t ranks = 1, hosts = 1, gpus = 0;
+  std::uint64_t ranks = 1, hosts = 1, max_ranks_on_host = 1, gpus = 0;
   std::vector<double> repetitions;  ///< seconds
   std::int64_t throttled = 0;       ///< repetitions in which a GPU was throttled
   double seconds = 0;               ///< the median of the repetitions

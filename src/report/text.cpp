@@ -109,7 +109,7 @@ std::string of_serial_part(const StudyReport& study) {
   return text +
          fmt::format(
              "These phases exceed their ideal time most. They overlap, so their times do not add "
-             "up. As thread/phase (kind): {}.\n",
+             "up. Listed as thread/phase (kind): {}.\n",
              join(grown, ", ", [](const auto& each) {
                return fmt::format("{} +{}", printable(each.second), format_duration(each.first));
              }));
@@ -134,9 +134,12 @@ std::string of_amdahl(const StudyReport& study) {
   if (const auto next = law.predict(2 * largest)) {
     text += fmt::format(
         "Extrapolated to {} ranks, the law predicts {} s, a speed-up of {} and an efficiency of "
-        "{}. These intervals are for {}.\n",
+        "{}.{}\n",
         2 * largest, with_interval(next->seconds), with_interval(next->speedup),
-        with_interval(next->efficiency), launch_of_bounds(study.table));
+        with_interval(next->efficiency),
+        next->seconds.interval
+            ? fmt::format(" These intervals are for {}.", launch_of_bounds(study.table))
+            : "");
   }
   return text;
 }
@@ -154,11 +157,12 @@ std::string of_gustafson(const StudyReport& study) {
         "this is {:.3g}.\n",
         largest, study::share_of_one_rank(share, largest));
   }
-  return text + fmt::format(
-                    "Extrapolated to {} ranks, the law predicts an efficiency of {}. This interval "
-                    "is for {}.\n",
-                    2 * largest, with_interval(law.predict_efficiency(2 * largest)),
-                    launch_of_bounds(study.table));
+  const Estimate next = law.predict_efficiency(2 * largest);
+  return text + fmt::format("Extrapolated to {} ranks, the law predicts an efficiency of {}.{}\n",
+                            2 * largest, with_interval(next),
+                            next.interval ? fmt::format(" This interval is for {}.",
+                                                        launch_of_bounds(study.table))
+                                          : "");
 }
 
 /// Explains superlinear points, as far as the files allow.
@@ -267,10 +271,13 @@ std::string of_intervals(const StudyReport& study) {
   text += "\nIntervals: " + words_on_intervals(study.table, "!");
   const bool is_bounded = std::ranges::any_of(
       study.facts, [](const SizeFacts& facts) { return std::isfinite(facts.bound_share); });
-  return text + (is_bounded
-                     ? "\nShare: the time that the work would take at the measured limit bound_by, "
-                       "divided by the time of the run.\n"
-                     : "\n");
+  if (is_bounded) {
+    text +=
+        "\nShare: the time that the work would take at the measured limit bound_by, divided by the "
+        "time of the run.";
+  }
+  const std::string exceeded = words_on_shares(study.facts);
+  return text + (exceeded.empty() ? "\n" : fmt::format(" {}\n", exceeded));
 }
 
 std::string of_study(const StudyReport& study) {

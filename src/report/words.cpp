@@ -89,4 +89,11 @@ std::string launch_of_bounds(const study::Study& table) {
                               marked);
 }
 
+std::string words_on_shares(const std::vector<SizeFacts>& sizes) {
+  constexpr double shown_as_more = 1.005;
+  const bool is_exceeded = std::ranges::any_of(
+      sizes, [](const SizeFacts& facts) { return facts.bound_share >= shown_as_more; });
+  return is_exceeded ? "A share above 1 means that the limit was measured too low." : "";
+}
+
 }  // namespace shardstream::report

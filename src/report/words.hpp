@@ -27,4 +27,7 @@ std::string words_on_intervals(const study::Study& table, std::string_view mark 
 /// The launch that the bounds of an extrapolated law are for, as the end of a sentence.
 std::string launch_of_bounds(const study::Study& table);
 
+/// A sentence on shares of a limit above 1; empty if no size has one.
+std::string words_on_shares(const std::vector<SizeFacts>& sizes);
+
 }  // namespace shardstream::report

@@ -112,7 +112,7 @@ std::string dry_run(const Options& options, const measure::Request& request, Log
                                       *prediction.checkpoints, log);
     lines.insert(lines.end(), found.begin(), found.end());
   }
-  if (const std::string warning = machine.warning(); !warning.empty()) log.warn(warning);
+  machine.warn(log);
   std::string text =
       fmt::format("dry run of {} on {} rank{}, {} per host: nothing is computed or written\n",
                   workload, request.ranks, request.ranks == 1 ? "" : "s", machine.ranks_on_host());

@@ -199,8 +199,11 @@ void describe_rates(workloads::Outcome& outcome, const measure::RunTelemetry& te
   outcome.metrics.push_back(
       {"rate_aggregate", work.amount / time.median, fmt::format("{}/s", work.unit), "{:.4g}"});
   for (const auto& ceiling : outcome.ceilings) {
-    outcome.metrics.push_back(
-        {ceiling.name + "_aggregate", ceiling.aggregate, ceiling.unit, "{:.4g}"});
+    // Ceilings of arithmetic are in Gflop/s, but rate_aggregate is in Tflop/s.
+    const bool is_arithmetic = ceiling.unit == "Gflop/s";
+    outcome.metrics.push_back({ceiling.name + "_aggregate",
+                               is_arithmetic ? ceiling.aggregate / 1000 : ceiling.aggregate,
+                               is_arithmetic ? "Tflop/s" : ceiling.unit, "{:.4g}"});
   }
   if (const auto* bound = measure::binding(outcome.ceilings)) {
     outcome.metrics.push_back({"bound_by", bound->name});

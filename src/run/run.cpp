@@ -39,20 +39,9 @@ double peak_memory() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-/// Files have the ceilings of arithmetic in Gflop/s. They are printed in the unit of
-/// rate_aggregate.
-workloads::Metric as_printed(workloads::Metric metric) {
-  auto* const rate = std::get_if<double>(&metric.value);
-  if (rate == nullptr || metric.unit != "Gflop/s") return metric;
-  *rate /= 1000;
-  metric.unit = "Tflop/s";
-  return metric;
-}
-
 void print(const workloads::Outcome& outcome, const fs::path& file) {
   std::string lines;
-  for (const auto& stored : outcome.metrics) {
-    const workloads::Metric metric = as_printed(stored);
+  for (const workloads::Metric& metric : outcome.metrics) {
     const std::string value =
         std::visit([&](const auto& cell) { return fmt::format(fmt::runtime(metric.format), cell); },
                    metric.value);
@@ -171,6 +160,7 @@ void add_common_metrics(const runtime::Runtime& runtime, const measure::RunTelem
   if (const std::string input = names_of_inputs(outcome); !input.empty()) {
     outcome.metrics.insert(outcome.metrics.begin(), {"input", input});
   }
+  outcome.metrics.push_back({"ranks", std::int64_t{runtime.session.size()}});
   outcome.metrics.push_back({"backend", runtime.device->info().backend});
   outcome.metrics.push_back(
       {"host_memory_peak", static_cast<std::int64_t>(runtime.session.max(peak_memory())), "B"});

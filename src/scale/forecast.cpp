@@ -13,6 +13,7 @@ namespace shardstream::scale {
 void Forecast::calibrate(double launch, double repetition, double predicted) {
   startup_ = std::max(0.0, launch - 2 * repetition);
   if (predicted > 0) correction_ = repetition / predicted;
+  is_minimum_ = false;
 }
 
 void Forecast::add(std::uint64_t ranks, double launch, double predicted) {
@@ -27,7 +28,7 @@ double Forecast::untried(double predicted) const {
 }
 
 double Forecast::start_and(std::uint64_t repetitions, double predicted) const {
-  return startup_ + static_cast<double>(repetitions) * predicted * correction_;
+  return startup_ + static_cast<double>(repetitions) * repetition(predicted);
 }
 
 double Forecast::single(double predicted) const {
@@ -44,8 +45,8 @@ double Forecast::launch(std::uint64_t ranks, double predicted) const {
 }
 
 std::string suggested_limit(double seconds) {
-  constexpr double least = 10;  // minutes
-  const auto minutes = static_cast<std::uint64_t>(std::ceil(least + 2 * seconds / 60));
+  constexpr double reserve = 10;  // minutes
+  const auto minutes = static_cast<std::uint64_t>(std::ceil(reserve + seconds / 60));
   return fmt::format("{}:{:02}:00", minutes / 60, minutes % 60);
 }
 

@@ -13,8 +13,10 @@ namespace shardstream::scale {
 /// Times are in seconds. `predicted` is always the time of one repetition from the dry run.
 class Forecast {
  public:
-  /// `sampling` is the policy of the launches.
-  explicit Forecast(const measure::Sampling& sampling) : sampling_(sampling) {}
+  /// `sampling` is the policy of the launches. `is_minimum`: repetitions may take longer than
+  /// predicted.
+  Forecast(const measure::Sampling& sampling, bool is_minimum)
+      : sampling_(sampling), is_minimum_(is_minimum) {}
 
   /// Sets the time of a start in seconds, as long as there is no calibration run.
   void assume_startup(double seconds) { startup_ = seconds; }
@@ -30,22 +32,28 @@ class Forecast {
   double launch(std::uint64_t ranks, double predicted) const;
   /// The total time of a launch with one repetition after one warm-up, from the calibration run.
   double single(double predicted) const;
-  /// Whether launches may take longer than predicted, until their median is precise enough.
-  bool is_minimum() const { return !sampling_.repetitions; }
+  /// The time of a repetition, corrected by the calibration run.
+  double repetition(double predicted) const { return predicted * correction_; }
+  /// Whether repetitions may take longer than predicted. The calibration run corrects that.
+  bool is_minimum() const { return is_minimum_; }
+  /// The time by which a launch may exceed its prediction because it repeats until its median is
+  /// precise enough; 0 if it repeats a fixed number of times.
+  double max_excess() const { return sampling_.repetitions ? 0 : sampling_.max_time; }
 
  private:
   double untried(double predicted) const;
   double start_and(std::uint64_t repetitions, double predicted) const;
 
   measure::Sampling sampling_;
+  bool is_minimum_;
   double startup_ = 0, correction_ = 1;  ///< from the calibration run
   double took_ = 0, untried_ = 0;        ///< sums over finished launches: measured, and untried()
   std::map<std::uint64_t, std::vector<double>> done_;  ///< launches by ranks
 };
 
-/// A time limit for a job whose launches are predicted to take `seconds`, as sbatch reads it: ten
-/// minutes plus twice that time, in whole minutes. The ten minutes leave room for the warning
-/// before the limit (jobs/study.sbatch).
+/// A time limit for a job whose launches take up to `seconds`, as sbatch reads it: ten minutes plus
+/// this time, in whole minutes. The ten minutes leave room for the warning before the limit
+/// (jobs/study.sbatch).
 std::string suggested_limit(double seconds);
 
 }  // namespace shardstream::scale

@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/shard.hpp"
 #include "core/text.hpp"
+#include "launch/cpus.hpp"
 #include "launch/session.hpp"
 #include "scale/process.hpp"
 
@@ -46,9 +47,27 @@ std::string default_template(const Request& request) {
                      request.oversubscribe ? " --oversubscribe" : "");
 }
 
+bool is_open_mpi() {
+  return launch::Session::library_version().starts_with("Open MPI");
+}
+
+/// The cores of this host if Open MPI's mpirun starts at most one rank on each; 0 if an environment
+/// variable gives it another limit.
+std::uint64_t limiting_cores() {
+  constexpr std::array others = {"OMPI_MCA_rmaps_base_oversubscribe",
+                                 "OMPI_MCA_hwloc_base_use_hwthreads_as_cpus",
+                                 "OMPI_MCA_orte_default_hostfile",
+                                 "PBS_NODEFILE",
+                                 "LSB_DJOB_HOSTFILE",
+                                 "PE_HOSTFILE"};
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  if (!is_open_mpi() || std::ranges::any_of(others, is_set)) return 0;
+  return static_cast<std::uint64_t>(launch::granted_cores());
+}
+
 /// Throws UsageError as root, since Open MPI's mpirun then needs two environment variables.
 void reject_root(const std::string& program) {
-  if (geteuid() != 0 || !launch::Session::library_version().starts_with("Open MPI")) return;
+  if (geteuid() != 0 || !is_open_mpi()) return;
   const auto name = program.substr(program.rfind('/') + 1);
   if (name != "mpirun" && name != "mpiexec") return;
   constexpr std::array names = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
@@ -99,17 +118,32 @@ Launcher::Launcher(const Request& request)
   if (std::getenv("SLURM_JOB_ID") != nullptr && !request.oversubscribe) {
     tasks_ = number_of("SLURM_NTASKS");
   }
+  if (std::getenv("SLURM_JOB_ID") == nullptr && !request.oversubscribe &&
+      request.launcher == "auto") {
+    cores_ = limiting_cores();
+  }
   if (words(max_ranks).empty()) {
     throw UsageError("scale.launcher is empty: give a command, for example mpirun -np {ranks}");
   }
 }
 
+std::string Launcher::warning(std::uint64_t ranks) const {
+  if (const std::string problem = shortage(ranks); !problem.empty()) return problem;
+  if (cores_ == 0 || ranks <= cores_) return {};
+  return fmt::format(
+      "scale.ranks: mpirun does not start {} ranks on this host, which has {}: start the study in "
+      "a "
+      "job, name a host file (--scale.launcher), leave out {}, or for a test pass "
+      "--scale.oversubscribe",
+      ranks, counted(cores_, "core"), ranks);
+}
+
 std::string Launcher::shortage(std::uint64_t ranks) const {
   if (tasks_ == 0 || ranks <= tasks_) return {};
   return fmt::format(
-      "scale.ranks: {} ranks do not fit into this Slurm job, which has {} tasks: submit a job "
-      "with more tasks (sbatch --nodes, --ntasks-per-node), or leave out {}",
-      ranks, tasks_, ranks);
+      "scale.ranks: {} ranks do not fit into this Slurm job, which has {}: submit a job with more "
+      "tasks (sbatch --nodes, --ntasks-per-node), or leave out {}",
+      ranks, counted(tasks_, "task"), ranks);
 }
 
 void Launcher::check(std::uint64_t ranks) const {

@@ -22,8 +22,10 @@ class Launcher {
   /// if Open MPI does not start as root, or if this Slurm job has fewer tasks and
   /// scale.oversubscribe is false.
   void check(std::uint64_t ranks) const;
-  /// The sentence of check() if this Slurm job has fewer tasks than `ranks`; else empty.
-  std::string shortage(std::uint64_t ranks) const;
+  /// A sentence if the launcher would not start `ranks` ranks here: that of check() if this Slurm
+  /// job has fewer tasks, or one about the cores of this host, which limit Open MPI's mpirun
+  /// outside a job. Else empty.
+  std::string warning(std::uint64_t ranks) const;
   std::uint64_t ranks_on_node(std::uint64_t ranks) const;
   /// The source of the ranks per node. Empty if it is unknown, since a launcher outside a Slurm job
   /// decides itself; ranks_on_node() then assumes one node.
@@ -31,9 +33,12 @@ class Launcher {
   const std::string& text() const { return template_; }
 
  private:
+  std::string shortage(std::uint64_t ranks) const;
+
   std::string template_, why_per_node_;
   std::uint64_t per_node_, cpus_;
   std::uint64_t tasks_ = 0;  ///< of the Slurm job; 0: no known limit
+  std::uint64_t cores_ = 0;  ///< of this host, if they limit mpirun; 0: no known limit
 };
 
 /// Throws UsageError if a launcher has started several copies of this process, since `scale` starts

@@ -33,16 +33,17 @@ constexpr std::array rows = {
               "Whether mpirun may start more ranks than there are cores; for tests, not for "
               "measurements."},
     OptionRow{"scale.timeout", OptionKind::duration, "auto", "auto|1s..",
-              "The maximum time of one launch; auto is ten times the predicted time plus five "
-              "minutes."},
+              "The maximum time of one launch; auto is ten times the predicted time (with "
+              "measure.repeat auto including measure.max-time) plus five minutes."},
     OptionRow{
         "scale.cache", OptionKind::choice, "warm", "warm|cold",
         "warm reads the input files into the page cache before each launch; cold drops them from "
         "it."},
-    OptionRow{"scale.grow", OptionKind::text, "auto", "",
-              "The size that weak scaling increases: for a product of two matrices m, n, k or "
-              "sizes (all three, the default; m is better, since ranks then have equally many "
-              "tiles). auto is the workload's default."},
+    OptionRow{
+        "scale.grow", OptionKind::text, "auto", "",
+        "The dimension that weak scaling increases; auto is the workload's default. For a "
+        "product of two matrices: m, n, k, or sizes (all three, the default). Prefer m: ranks "
+        "then have equally many tiles."},
     OptionRow{"scale.seed", OptionKind::count, "1", "",
               "The seed of the random order of the launches."},
     OptionRow{"scale.timeline", OptionKind::flag, "true", "",

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <boost/crc.hpp>
-#include <map>
 #include <random>
-#include <ranges>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -26,13 +24,6 @@ void set(Values& values, const std::string& key, const std::string& value) {
   } else {
     found->second = value;
   }
-}
-
-std::uint64_t max_ranks_on_host(const io::ResultReader& file) {
-  std::map<std::string, std::uint64_t> ranks_by_host;
-  const Table ranks = file.table("/topology/ranks", {{"host", ColumnType::text}});
-  for (const Row& row : ranks.rows()) ++ranks_by_host[row.get<std::string>("host")];
-  return std::ranges::max(ranks_by_host | std::views::values);
 }
 
 }  // namespace
@@ -104,17 +95,21 @@ fs::path Plan::result_of(const Launch& launch) const {
 /// The options of the run, except its output.
 Values Plan::run_options(const Launch& launch) const {
   Values values;
+  const auto is_of_other = [&](std::string_view key) {
+    return workloads::is_of_some_workload(key) && !workload_.takes(key);
+  };
   for (const auto& [key, value] : chosen(options_)) {
     const bool is_for_run =
         std::ranges::find(run_table_.rows(), key, &OptionRow::key) != run_table_.rows().end();
-    const bool is_of_other = workloads::is_of_some_workload(key) && !workload_.takes(key);
-    if (is_for_run && !is_of_other && key != "run.workload") set(values, key, value);
+    if (is_for_run && !is_of_other(key) && key != "run.workload") set(values, key, value);
   }
   for (const auto& [key, value] : launch.point->scaled.options) set(values, key, value);
   const auto set_default = [&](const std::string& key, const std::string& value) {
     if (options_.is_default(key)) set(values, key, value);
   };
-  for (const auto& [key, value] : defaults_of_runs(options_)) set(values, key, value);
+  for (const auto& [key, value] : run_defaults) {
+    if (!is_of_other(key)) set_default(std::string(key), std::string(value));
+  }
   if (request_.oversubscribe) set_default("device.oversubscribe", "true");
   for (const auto& [key, value] : conditions_) set_default(key, value);
   if (std::ranges::find(conditions_, Values::value_type("device.backend", "cuda")) !=
@@ -181,8 +176,8 @@ Predicted Plan::predict(const Point& point) const {
   const Options options =
       run_table_.resolve(run_table_.parse_command_line(arguments), nothing, std::nullopt);
   measure::Machine machine(options, hosts_of(point.ranks));
-  const double seconds = workloads::open(options)->predict(machine).seconds;
-  return {seconds, measure::sampling(options), machine.lines()};
+  const workloads::Prediction prediction = workloads::open(options)->predict(machine);
+  return {prediction.seconds, prediction.is_minimum, measure::sampling(options), machine.lines()};
 }
 
 std::vector<Launch> Plan::launches() const {
@@ -224,7 +219,7 @@ void Plan::take_conditions(const report::RunFile& calibration) {
   conditions_ = conditions_of(calibration);
   // A workload that plans with rates has them among the conditions; others may have none.
   const io::ResultReader file(calibration.path);
-  calibrated_per_host_ = max_ranks_on_host(file);
+  calibrated_per_host_ = calibration.max_ranks_on_host;
   const Table ceilings = file.table("/ceilings", {{"ceiling", ColumnType::text}});
   const bool has_rates = std::ranges::size(ceilings.rows()) > 0;
   rates_ = workload_.takes("measure.rates") || !has_rates ? "" : calibration.path.string();

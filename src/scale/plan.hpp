@@ -19,6 +19,7 @@ namespace shardstream::scale {
 /// The dry run of a point.
 struct Predicted {
   double seconds = 0;                ///< of a repetition
+  bool is_minimum = false;           ///< a repetition may take longer
   measure::Sampling sampling;        ///< of a launch that measures
   std::vector<std::string> machine;  ///< the backend and the rates that the prediction uses
 };

@@ -30,13 +30,17 @@ namespace fs = std::filesystem;
 /// run has measured it.
 constexpr double assumed_startup = 2;
 
+bool is_usage_error(const Attempt& attempt) {
+  return attempt.ended.code == static_cast<int>(ExitCode::usage);
+}
+
 class Study {
  public:
   Study(const Order& order, Log* log)
       : order_(order),
         log_(log),
         plan_(order.options, order.run_table, order.folder, order.rates),
-        forecast_(plan_.largest().predicted.sampling) {}
+        forecast_(plan_.largest().predicted.sampling, plan_.largest().predicted.is_minimum) {}
 
   std::string list();
   ExitCode run();
@@ -46,14 +50,13 @@ class Study {
   std::vector<Launch> wanted() const;
   std::vector<Launch> missing() const;
   double expected(const Launch& launch) const;
+  double limit(const Launch& launch) const;
   std::string listed(const Launch& launch) const;
   std::string listed(const std::vector<Launch>& launches) const;
   // The work.
   void begin();
-  void expect_folder() const;
   void open_folder();
   void expect_same_study(const Values& now);
-  bool has_results() const;
   void calibrate();
   bool is_calibrated() const { return problem_of(as_if_done(plan_.calibration())).empty(); }
   void take_conditions();
@@ -69,7 +72,10 @@ class Study {
   report::RunFile calibration() const {
     return report::read_run_file(plan_.result_of(plan_.calibration()));
   }
-  const char* at_least() const { return forecast_.is_minimum() ? "at least " : ""; }
+  const char* at_least(bool repeats) const {
+    const bool may_repeat = repeats && forecast_.max_excess() > 0;
+    return may_repeat || forecast_.is_minimum() ? "at least " : "";
+  }
 
   const Order& order_;
   Log* log_;
@@ -105,6 +111,11 @@ double Study::expected(const Launch& launch) const {
                            : forecast_.single(predicted);
 }
 
+/// A safe limit of the total time of a launch in seconds, before which it ends by itself.
+double Study::limit(const Launch& launch) const {
+  return 2 * expected(launch) + (launch.measures() ? forecast_.max_excess() : 0);
+}
+
 /// The lines of a launch for --list: its name, predicted times, and command.
 std::string Study::listed(const Launch& launch) const {
   const Point& point = *launch.point;
@@ -112,17 +123,18 @@ std::string Study::listed(const Launch& launch) const {
       plan_.request().weak
           ? fmt::format(", {:.4g} times the work of the smallest size", point.scaled.factor)
           : "";
-  return fmt::format("# {}: {}, {}{} per launch, {} per repetition{}\n{}\n", name_of(launch),
-                     counted(point.ranks, "rank"), launch.measures() ? at_least() : "",
-                     format_duration(expected(launch)), format_duration(point.predicted.seconds),
-                     work, shell_line(plan_.command(launch)));
+  return fmt::format(
+      "# {}: {}, {}{} per launch, {}{} per repetition{}\n{}\n", name_of(launch),
+      counted(point.ranks, "rank"), at_least(launch.measures()), format_duration(expected(launch)),
+      format_duration(forecast_.repetition(point.predicted.seconds)),
+      forecast_.is_minimum() ? " or more" : "", work, shell_line(plan_.command(launch)));
 }
 
 std::string Study::list() {
-  expect_folder();
-  if (has_results()) expect_same_study(chosen(order_.options));
+  expect_folder(order_.folder);
+  if (has_results(order_.folder)) expect_same_study(chosen(order_.options));
   std::string text = fmt::format("# folder: {}\n", printable(order_.folder.string()));
-  if (const std::string problem = plan_.launcher().shortage(plan_.largest().ranks);
+  if (const std::string problem = plan_.launcher().warning(plan_.largest().ranks);
       !problem.empty()) {
     text += fmt::format("# warning: {}\n", problem);
   }
@@ -154,27 +166,21 @@ std::string Study::list() {
 /// The lines of the launches for --list, their total, and suggested time limits.
 std::string Study::listed(const std::vector<Launch>& launches) const {
   std::string text;
-  double total = 0, longest = 0;
+  double total = 0, limit_of_all = 0, longest = 0;
   for (const Launch& launch : launches) {
     text += listed(launch);
     total += expected(launch);
-    longest = std::max(longest, expected(launch));
+    limit_of_all += limit(launch);
+    longest = std::max(longest, limit(launch));
   }
-  text += fmt::format("# total: {}, {}{}\n", counted(launches.size(), "launch"), at_least(),
+  const bool repeats = std::ranges::any_of(launches, &Launch::measures);
+  text += fmt::format("# total: {}, {}{}\n", counted(launches.size(), "launch"), at_least(repeats),
                       format_duration(total));
   if (launches.empty()) return text;
   return text + fmt::format(
                     "# suggested time limit: {} for one job with all launches, {} for a "
                     "job with one launch\n",
-                    suggested_limit(total), suggested_limit(longest));
-}
-
-/// Whether the folder contains a study with at least one result.
-bool Study::has_results() const {
-  std::error_code none;
-  if (!fs::exists(order_.folder / "study.ini")) return false;
-  return std::ranges::any_of(fs::directory_iterator(order_.folder, none),
-                             [](const auto& entry) { return entry.path().extension() == ".h5"; });
+                    suggested_limit(limit_of_all), suggested_limit(longest));
 }
 
 /// Takes over the name of the study in the folder. Throws UsageError with the first difference if
@@ -197,19 +203,10 @@ void Study::expect_same_study(const Values& now) {
           : ""));
 }
 
-/// Throws UsageError if output.file is not a folder.
-void Study::expect_folder() const {
-  if (!fs::exists(order_.folder) || fs::is_directory(order_.folder)) return;
-  throw UsageError(
-      fmt::format("output.file: '{}' is a file, but a study needs a folder: name a "
-                  "new folder with -o",
-                  order_.folder.string()));
-}
-
 /// Creates the folder of the study, or checks that it contains the same study. A study without any
 /// result may be replaced.
 void Study::open_folder() {
-  expect_folder();
+  expect_folder(order_.folder);
   const Values now = chosen(order_.options);
   std::error_code error;
   const bool is_study = fs::exists(order_.folder / "study.ini");
@@ -227,7 +224,7 @@ void Study::open_folder() {
   }
   const bool differs =
       is_study && !first_difference(report::read_study_ini(order_.folder), now).empty();
-  if (has_results()) {
+  if (has_results(order_.folder)) {
     expect_same_study(now);
     if (differs) write_study_ini(order_.folder, now, plan_.name());  // more launches
     return;
@@ -243,7 +240,7 @@ std::string Study::problem_of(const Attempt& attempt) const {
   try {
     const report::RunFile run = report::read_run_file(attempt.result);
     if (run.ranks != attempt.ranks) {
-      return fmt::format("its result is from {} ranks", run.ranks);
+      return "its result is from " + counted(run.ranks, "rank");
     }
     if (run.study != plan_.name() || run.point != attempt.point ||
         run.replicate != attempt.replicate) {
@@ -310,17 +307,20 @@ void Study::take_conditions() {
 void Study::calibrate() {
   const std::uint64_t ranks = plan_.largest().ranks;
   if (!is_calibrated()) {
-    log_->info(fmt::format("calibrating on {} ranks", ranks));
+    log_->info("calibrating on " + counted(ranks, "rank"));
     constexpr double default_timeout = 3600;  // there is no prediction yet
     const Attempt done =
         try_twice(plan_.calibration(), plan_.request().timeout.value_or(default_timeout));
     if (done.ended.interrupted) return;
     if (!done.problem.empty()) {
       const std::string message = fmt::format(
-          "the calibration run on {} ranks has failed ({}): see '{}'; choose fewer ranks "
-          "(--scale.ranks), another launcher (--scale.launcher) or --scale.oversubscribe",
-          ranks, done.problem, done.log.string());
-      if (done.ended.code == static_cast<int>(ExitCode::usage)) throw UsageError(message);
+          "the calibration run on {} has failed ({}): see '{}'{}", counted(ranks, "rank"),
+          done.problem, done.log.string(),
+          is_lack_of_slots(done.log)
+              ? "; choose fewer ranks (--scale.ranks), another launcher (--scale.launcher) or "
+                "--scale.oversubscribe"
+              : "");
+      if (is_usage_error(done)) throw UsageError(message);
       throw Error(message);
     }
   }
@@ -354,26 +354,27 @@ void Study::report_progress(const Launch& launch, const std::string& time,
       which, time, left.empty() ? "" : fmt::format("; about {} left", format_duration(seconds))));
 }
 
-/// Makes a launch, and retries it once if it fails, unless the launcher cannot start so many ranks.
-/// Returns the last attempt. Its problem is for the caller to report.
+/// Makes a launch, and retries it once if it fails, unless the launcher cannot start so many ranks
+/// or the run has rejected its options or inputs. Returns the last attempt. Its problem is for the
+/// caller to report.
 Attempt Study::try_twice(const Launch& launch, double timeout) {
   const Attempt first = attempt(launch, 1, timeout);
   const bool is_over = first.ended.interrupted || first.problem.empty();
-  if (is_over || is_lack_of_slots(first.log)) return first;
+  if (is_over || is_lack_of_slots(first.log) || is_usage_error(first)) return first;
   warn_of_failure(launch, first);
   return attempt(launch, 2, timeout);
 }
 
 void Study::warn_of_failure(const Launch& launch, const Attempt& failed) {
-  log_->warn(fmt::format("{} on {} ranks, attempt {} failed: {} (see '{}')", name_of(launch),
-                         launch.point->ranks, failed.number, failed.problem, failed.log.string()));
+  log_->warn(fmt::format("{} on {}, attempt {} failed: {} (see '{}')", name_of(launch),
+                         counted(launch.point->ranks, "rank"), failed.number, failed.problem,
+                         failed.log.string()));
 }
 
-/// Makes a launch with retries. Returns false if it has failed twice.
+/// Makes a launch with retries. Returns false if it has failed.
 bool Study::launch(const Launch& launch) {
-  const double measured =
-      order_.options.is_default("measure.repeat") ? order_.options.seconds("measure.max-time") : 0;
-  const double timeout = plan_.request().timeout.value_or(10 * (expected(launch) + measured) + 300);
+  const double timeout =
+      plan_.request().timeout.value_or(10 * (expected(launch) + forecast_.max_excess()) + 300);
   const Attempt done = try_twice(launch, timeout);
   if (done.problem.empty() && launch.measures()) {
     forecast_.add(launch.point->ranks, done.ended.seconds, launch.point->predicted.seconds);
@@ -395,7 +396,7 @@ void Study::begin() {
   }
   plan_.launcher().check(calibrates ? plan_.largest().ranks : launches.front().point->ranks);
   if (!calibrates) {
-    if (has_results()) expect_same_study(chosen(order_.options));
+    if (has_results(order_.folder)) expect_same_study(chosen(order_.options));
     if (!is_calibrated()) {
       throw UsageError(
           fmt::format("--only: the study in '{}' has no calibration run, which {} needs: first run "

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <fstream>
 
+#include "core/error.hpp"
 #include "core/text.hpp"
 #include "core/units.hpp"
 #include "scale/options.hpp"
-#include "workloads/registry.hpp"
 
 namespace shardstream::scale {
 
@@ -23,16 +23,15 @@ Values chosen(const Options& options) {
   return values;
 }
 
-Values defaults_of_runs(const Options& options) {
-  Values values;
-  const auto add = [&](const char* key, const char* value) {
-    if (options.is_default(key)) values.emplace_back(key, value);
-  };
-  if (workloads::named(options.text("run.workload")).takes("output.store")) {
-    add("output.store", "false");
+OptionTable with_run_defaults(const OptionTable& table) {
+  std::vector<OptionRow> rows;
+  for (OptionRow row : table.rows()) {
+    const auto changed = std::ranges::find(run_defaults, row.key, &RunDefault::key);
+    if (changed == run_defaults.end()) continue;
+    row.fallback = changed->value;
+    rows.push_back(row);
   }
-  add("measure.repeat", "auto");
-  return values;
+  return table.with(rows);
 }
 
 std::string ini_of(const Values& values, const std::string& name) {
@@ -62,6 +61,21 @@ void write_study_ini(const std::filesystem::path& folder, const Values& values,
   if (!file || error) {
     throw UsageError(fmt::format("output.file: cannot write '{}'", path.string()));
   }
+}
+
+void expect_folder(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder) || std::filesystem::is_directory(folder)) return;
+  throw UsageError(
+      fmt::format("output.file: '{}' is a file, but a study needs a folder: name a "
+                  "new folder with -o",
+                  folder.string()));
+}
+
+bool has_results(const std::filesystem::path& folder) {
+  std::error_code none;
+  if (!std::filesystem::exists(folder / "study.ini")) return false;
+  return std::ranges::any_of(std::filesystem::directory_iterator(folder, none),
+                             [](const auto& entry) { return entry.path().extension() == ".h5"; });
 }
 
 std::string first_difference(std::map<std::string, std::string> then, const Values& now) {

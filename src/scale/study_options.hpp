@@ -1,9 +1,11 @@
 // The options that define a study: the contents of study.ini, and the comparison of two studies.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,9 +20,15 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 /// launches, in the order of their keys.
 Values chosen(const Options& options);
 
-/// Options of the runs of a study whose defaults differ from those of a single run, unless
-/// `options` sets them: results are not stored, and repetitions follow the stopping rule.
-Values defaults_of_runs(const Options& options);
+/// A default of the runs of a study that differs from that of a single run.
+struct RunDefault {
+  std::string_view key, value;
+};
+/// Result matrices are not stored, and repetitions follow the stopping rule.
+constexpr std::array<RunDefault, 2> run_defaults = {
+    {{"output.store", "false"}, {"measure.repeat", "auto"}}};
+/// A copy of `table` with these defaults.
+OptionTable with_run_defaults(const OptionTable& table);
 
 /// The text of study.ini: `values` and the study's name.
 std::string ini_of(const Values& values, const std::string& name);
@@ -29,6 +37,12 @@ std::string ini_of(const Values& values, const std::string& name);
 /// replaces it at once. Throws UsageError if that fails.
 void write_study_ini(const std::filesystem::path& folder, const Values& values,
                      const std::string& name);
+
+/// Throws UsageError if `folder`, of output.file, exists and is no folder.
+void expect_folder(const std::filesystem::path& folder);
+
+/// Whether `folder` contains a study with at least one result.
+bool has_results(const std::filesystem::path& folder);
 
 /// "KEY was VALUE and is VALUE now" for the first option that differs; empty if none does. `then`
 /// is the result of read_study_ini().

@@ -44,9 +44,9 @@ struct InputAttribute {
 /// The outcome of the verification of a result.
 enum class Verification : std::uint8_t {
   failed,
-  impossible,  ///< no part of the result could be checked
-  partly,      ///< only a part could be checked, and it has passed
-  passed,      ///< the whole result has passed
+  impossible,  ///< no check was possible
+  partly,      ///< only some checks were possible, and they have passed
+  passed,      ///< all checks have passed
 };
 /// The word for it in the output, `verified`.
 constexpr const char* word_of(Verification verification) {
@@ -130,7 +130,8 @@ struct Prediction {
   std::vector<std::string> answer;    ///< the time with its bound, and the memory; shown first
   std::vector<std::string> plan;      ///< how the ranks do the work
   std::vector<std::string> warnings;  ///< such as ranks without work
-  double seconds = 0;                 ///< lower bound of the time of one repetition
+  double seconds = 0;                 ///< the time of one repetition
+  bool is_minimum = false;            ///< a repetition may take longer than `seconds`
   /// The checkpoints of a resumable task.
   struct Checkpoints {
     std::string_view unit;  ///< "super-tile": a checkpoint follows each of them

@@ -75,10 +75,13 @@ TEST(TileFor, TallProductsHaveLanesUnlessCFillsTheDevice) {
   EXPECT_EQ(tall(512, 1 << 22), (Tile{512, 512, 16384, 8}));
   EXPECT_EQ(tall(1024, 1 << 20), (Tile{1024, 1024, 8192, 2}));
   EXPECT_EQ(tall(2048, 1 << 20), (Tile{2048, 2048, 8064}));
+  EXPECT_EQ(tall(64, 1 << 24), (Tile{64, 64, 131072, 32}));
+  EXPECT_EQ(tall(4, 1 << 28), (Tile{16, 16, 1030144, 128}));
   EXPECT_EQ(tall(512, 512 * 8 - 1).lanes, 1U) << "not tall";
   EXPECT_EQ(tall(384, 200000, Backend::host), (Tile{128, 128, 2048}))
       << "nine tiles are enough for threads";
   EXPECT_EQ(tall(120, 200000, Backend::host).lanes, 4U);
+  EXPECT_EQ(tall(4, 1 << 28, Backend::host).lanes, 4U);
   for (const std::uint64_t edge : {1, 100, 512, 700, 1500, 3000}) {
     for (const std::uint64_t k : {1000, 30001, 1000003, 100000007}) {
       for (const Precision precision : all_precisions) {

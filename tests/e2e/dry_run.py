@@ -29,13 +29,12 @@ def with_sizes(workload, *arguments):
 
 def dry(*arguments, env=None, ranks=1, warnings=()):
     """What it tells; on standard error so many warnings, each of which names its words, and nothing
-    else."""
+    else. Details of a warning stand behind it, in indented lines."""
     finished = run("run", *with_sizes(*arguments), "--dry-run", env=env, ranks=ranks).expect(0)
-    said = finished.err.splitlines()
-    assert len(said) == len(warnings), finished
-    for line, words in zip(said, warnings):
-        assert line.startswith("warning: "), finished
-        expect_words(line, words, finished)
+    said = re.findall(r"^warning: .*\n(?:  .*\n)*", finished.err, re.MULTILINE)
+    assert len(said) == len(warnings) and "".join(said) == finished.err, finished
+    for lines, words in zip(said, warnings):
+        expect_words(lines, words, finished)
     return finished.out
 
 
@@ -141,8 +140,10 @@ def test_files_and_measured_rates():
     # What was not measured is assumed: two ranks' gathers, another precision.
     text = dry("gemm", *inputs, "--rates", result, "--ranks", 2, "--product.precision", "fp64",
                warnings=[["1 of 2 ranks"],
-                         ["--rates", "multiply_fp64", result, "link_up, link_down;", "panel_read",
-                          "fp32", "fp64", "multiply_fp32", "all_gather, multiply_fp64"]])
+                         ["--rates", f"'{result}', a result of gemm, ", "so it is assumed",
+                          "  used: link_up, link_down\n", "  not used: panel_read, ", "fp32",
+                          "fp64", "  no limit of this run: multiply_fp32\n",
+                          "  missing: all_gather, multiply_fp64\n"]])
     expect(text, "assumed", "all_gather 5 GB/s", "multiply_fp64 200 Gflop/s")
     assert "all_gather 5 GB/s between" not in text, text
     assert sorted(path.name for path in folder.iterdir()) == ["in.h5", "out.h5"]
@@ -178,6 +179,25 @@ def test_rates_of_other_tiles():
     for others in ((20, 300, 300), (300, 20, 300), (300, 300, 20)):
         dry("gemm", *sizes(*others), "--rates", result, env=ON_HOST,
             warnings=[["--rates", "multiply_fp32", tile]])
+
+
+def test_rates_of_other_readers():
+    """Those of centred data count for centred data only, also if an earlier version measured."""
+    folder = new_folder()
+    sizes = ["--gram.rows", 900, "--gram.columns", 200]
+    run("run", "covariance", *sizes, "-o", folder / "c.h5", env=ON_HOST).expect(0)
+    assert "panel_read" in dry("covariance", *sizes, "--rates", folder / "c.h5", env=ON_HOST)
+    dry("gram", *sizes, "--rates", folder / "c.h5", env=ON_HOST, warnings=[
+        ["--rates", "  not used: panel_read, ", "to be centred or scaled"]])
+    with h5py.File(folder / "c.h5", "r+") as file:
+        ceilings = file["ceilings"][:]
+        now, = ceilings["conditions"][ceilings["ceiling"] == b"panel_read"]
+        ceilings["conditions"][ceilings["ceiling"] == b"panel_read"] = now.replace(
+            b"centred or scaled", b"normalized")
+        file["ceilings"][:] = ceilings
+    assert "panel_read" in dry("covariance", *sizes, "--rates", folder / "c.h5", env=ON_HOST)
+    dry("gram", *sizes, "--rates", folder / "c.h5", env=ON_HOST, warnings=[
+        ["--rates", "  not used: panel_read, ", "to be normalized"]])
 
 
 def test_the_backend_that_is_planned_for():
@@ -287,7 +307,10 @@ def test_the_file_of_a_study():
     for name in ("strong-gemm.ini", "weak-gemm.ini", "strong-reduce.ini", "weak-reduce.ini"):
         check_complaints([(["run", inputs / name], 2, [inputs / name, "shardstream scale"])],
                          ranks=(1,))
-        lines = dry(inputs / name, "--ranks", 32, "--gpus-per-node", 4, env=ON_GPUS).splitlines()
+        weak = [[inputs / name, "weak", "shardstream scale", "--list"]] if "weak" in name else []
+        dry(inputs / name, env=ON_GPUS)  # the smallest size has the data of the file
+        lines = dry(inputs / name, "--ranks", 32, "--gpus-per-node", 4, env=ON_GPUS,
+                    warnings=weak).splitlines()
         keys = [line.split(": ")[0] for line in lines]
         assert keys[1:3] == ["predicted", "device memory"], lines
         assert not {"result", "checkpoint", "resuming"} & set(keys), lines

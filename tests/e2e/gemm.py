@@ -276,8 +276,14 @@ def test_non_finite_rows_are_unchecked():
             said, row = file["/results"].attrs, file["/results/gemm"][0]
             assert file.attrs["status"] == "complete"
             assert said["verified"] == row["validated"] == (word == "true"), finished
-            metrics = {each["metric"]: each["value"] for each in file["metrics"][:]}
-            assert metrics[b"verified"] == word.encode(), metrics
+            metrics = {each["metric"]: each for each in file["metrics"][:]}
+            assert metrics[b"verified"]["value"] == word.encode(), metrics
+            assert metrics[b"ranks"]["number"] == ranks == int(finished.values["ranks"]), metrics
+            rate = metrics[b"multiply_fp32_aggregate"]  # in the unit of rate_aggregate
+            assert rate["unit"] == metrics[b"rate_aggregate"]["unit"] == b"Tflop/s", metrics
+            printed = float(finished.values["multiply_fp32_aggregate"])
+            assert abs(rate["number"] / printed - 1) < 1e-3, (rate, finished)
+            assert f"multiply_fp32_aggregate={printed:.4g} Tflop/s\n" in finished.out, finished
             assert said["unchecked_rows"] == rows, finished
             if rows > 0:
                 assert f"warning: {said['verdict']}\n" in finished.err, finished

@@ -106,6 +106,10 @@ def compare(x, precision="fp32", *more, of="columns", center=False, scale=False,
     assert result.dtype == output_type(precision), result.dtype
     expect_within(result, expected, 0 * bound if exact else bound, finished)
     assert result.tobytes() == result.T.tobytes(), f"is not symmetric\n{finished}"
+    with h5py.File(folder / "c.h5") as file:  # what follows the check is named
+        verdict = file["results"].attrs["verdict"]
+        assert ("before the corrections" in verdict) == (center or scale), verdict
+        assert ("before the division" in verdict) == (not (center or scale) and alpha != 1), verdict
     assert np.isclose(float(finished.values["c_norm"]), np.linalg.norm(result.astype("f8")),
                       rtol=1e-5), finished
     return finished, result
@@ -203,12 +207,12 @@ def test_constant_variables():
 
 
 def expect_warning_of_transposed_data(finished, of, variables, samples, center):
-    """Once, if centred data have more variables than samples."""
+    """Once, if centred data have more variables than samples. It has the size of C."""
     warns = center and variables > samples
     assert finished.err.count("--gram.of") == warns, finished
     if warns:
         other = {"columns": "rows", "rows": "columns"}[of]
-        expect_words(finished.err, [f"{variables} variables", f"{samples} samples",
+        expect_words(finished.err, [f"{variables} variables", f"{samples} samples", "so C has ",
                                     f"--gram.of {other}"], finished)
 
 

@@ -281,7 +281,8 @@ def test_time_to_the_result():
         folder = copy_of("gemm-tf32-strong", change)
         (folder / "attempts.jsonl").unlink()
         page, _, _ = report(folder)
-        found = re.search(r"on 1 rank: ([0-9.]+) times (faster|slower)", page.source)
+        found = re.search(r" on 2 ranks, ([0-9.]+) times (faster|slower) than the \S+ s on "
+                          r"1 rank\.", page.source)
         assert found and found.groups() == (times, word), found
     check(10, 4, "2.5", "faster")
     check(10, 40, "4", "slower")

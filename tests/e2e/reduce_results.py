@@ -280,7 +280,7 @@ def test_standard_output():
             "max_position", "time", "rate_aggregate", "link_up_aggregate",
             *(["device_read_aggregate"] if on_gpu else []),
             "decode_aggregate", "bound_by", "bound_share", *energy,
-            "verified", "backend", "host_memory_peak", "file"]
+            "verified", "ranks", "backend", "host_memory_peak", "file"]
         assert finished.values["backend"] == ("cuda" if on_gpu else "host"), finished
         assert lines[-1] == f"file={folder / f'{ranks}.h5'}", lines
         time, rate = float(finished.values["time"]), float(finished.values["rate_aggregate"])
@@ -295,7 +295,8 @@ def test_result_file():
     out = folder / "it's $HOME's result.h5"
     words = ["run", "reduce", "--input.data", source, "-o", out, "--measure.repeat", "4",
              "--measure.warmup", "1"]
-    run(*words, ranks=ranks, env={"SLURM_RESTART_COUNT": "2"}).expect(0)
+    finished = run(*words, ranks=ranks, env={"SLURM_RESTART_COUNT": "2"}).expect(0)
+    assert finished.values["ranks"] == str(ranks), finished
     with h5py.File(out) as file:
         root = dict(file.attrs)
         assert shlex.split(root["argv"]) == ["shardstream", *map(str, words)], root["argv"]

@@ -92,22 +92,28 @@ def test_a_study_is_extended():
             expect_complaint(smaller, 2, [folder, "scale.ranks"])
 
 
-def expect_total(listed, launches):
+def expect_total(listed, launches, max_time=0):
     """The total of --list counts every launch that it names, and adds their times. The suggested
-    time limits are ten minutes plus twice the total, or the longest time."""
+    time limits are ten minutes plus twice the total, or the longest time. A launch that repeats
+    until its median is precise may also take `max_time` seconds more."""
     units = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
 
     def seconds(text):
         return sum(float(number) * units[unit]
                    for number, unit in re.findall(r"([0-9.]+) (us|ms|s|min)\b", text))
     times = re.findall(r"^# \S+: \d+ ranks?, (.*?) per launch", listed, re.MULTILINE)
+    repeats = len(re.findall(r"^# p\d+-r\d+: ", listed, re.MULTILINE))
+    at_least = re.findall(r"^# p\d+-r\d+: .* at least ", listed, re.MULTILINE)
+    assert len(at_least) == (repeats if max_time else 0), listed
+    assert ("at least " in listed.splitlines()[-2]) == bool(at_least), listed
     total, limits = listed.splitlines()[-2:]
     assert len(times) == launches == int(re.search(r"(\d+) launch", total)[1]), listed
     assert abs(seconds(total) - sum(map(seconds, times))) <= 0.005 * seconds(total), listed
     minutes = [60 * int(hours) + int(rest)
                for hours, rest in re.findall(r" (\d+):(\d\d):00\b", limits)]
-    for limit, time_ in zip(minutes, (seconds(total), max(map(seconds, times))), strict=True):
-        assert -0.01 <= limit - 10 - time_ / 30 <= 1.01, listed
+    limits = (2 * seconds(total) + repeats * max_time, 2 * max(map(seconds, times)) + max_time)
+    for limit, time_ in zip(minutes, limits, strict=True):
+        assert -0.01 <= limit - 10 - time_ / 60 <= 1.01, listed
 
 
 def test_the_total_of_a_list():
@@ -119,6 +125,31 @@ def test_the_total_of_a_list():
     expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 4)
     study(folder, "--only", "p2-timeline", quick=quick)
     expect_total(run("scale", "model", *quick, "--list", "-o", folder).expect(0).out, 3)
+    quick[quick.index("--measure.repeat") + 1] = "auto"
+    for max_time in (60, 300):
+        listed = run("scale", "model", *quick, "--measure.max-time", f"{max_time}s", "--list", "-o",
+                     folder.parent / "auto").expect(0).out
+        expect_total(listed, 5, max_time)
+
+
+def test_times_that_are_minima():
+    """The dry run does not know how fast the data of reduce are read; the calibration run does."""
+    folder = new_folder() / "study"
+    options = ["--input.count", "2^20", "--measure.repeat", 2, "--scale.ranks", "1,2",
+               "--scale.replicates", 1, "--scale.oversubscribe", "--scale.timeline", "false"]
+
+    def listed():
+        out = run("scale", "reduce", *options, "--list", "-o", folder).expect(0).out
+        lines = re.findall(r"^# \S+: \d+ ranks?, .*", out, re.MULTILINE)
+        return [*lines, out.splitlines()[-2]]
+    *launches, total = listed()
+    assert len(launches) == 3 and "at least" in total, launches
+    for line in launches:
+        assert re.search(r"at least \S+ \S+ per launch, \S+ \S+ or more per repetition", line), line
+    run("scale", "reduce", *options, "--only", "calibration", "-o", folder).expect(0)
+    *launches, total = listed()
+    assert len(launches) == 2, launches
+    assert not any("at least" in line or "or more" in line for line in [*launches, total]), launches
 
 
 def test_hosts_of_a_list():
@@ -225,7 +256,7 @@ def test_ready_studies():
         folder = new_folder() / "study"
         study(folder, *small[workload], "--scale.ranks", "1,2", "--scale.replicates", 1,
               "--scale.oversubscribe", "--scale.timeline", "false", workload=path,
-              quick=["--measure.repeat", 3])
+              quick=["--measure.repeat", 3, "--device.backend", "auto"])
         found = only_study(folder)
         assert found["mode"] == path.name.split("-")[0] and found["workload"] == workload, found
         one, two = found["points"]
@@ -260,6 +291,11 @@ def test_timelines():
     assert [pathlib.Path(path).name for path in found["timelines"]] == [
         "p2-timeline.h5", "p1-timeline.h5"], found
     assert found["missing"] == found["failed"] == found["excluded"] == [], found
+    # One launch of each size has no intervals, so nothing says what they are for.
+    run("report", folder, "-o", folder / "page.html").expect(0)
+    for text in (run("report", folder).expect(0).out, (folder / "page.html").read_text()):
+        assert "xtrapolated" in text and "since no size has several launches" in text, text
+        assert "intervals are for" not in text, text
     run("report", folder, "--csv", folder / "csv").expect(0)
     (path,) = (folder / "csv").iterdir()
     assert len(list(csv.DictReader(path.open()))) == 2 * 3
@@ -307,7 +343,10 @@ def test_launchers():
     check("exit 0", 1, ["2", "calibration.h5"])
     check("exit 7", 1, ["exit code 7"])
     check("sleep 600 & sleep 600", 1, ["--scale.timeout"], "--scale.timeout", "1s")
-    check(f'ranks=1; {MPIRUN}', 2, ["--launch.expect-ranks"])
+    # The run rejects its options: it is not retried, and its own message stands.
+    finished, folder = check(f'ranks=1; {MPIRUN}', 2, ["--launch.expect-ranks", "on 2 ranks"])
+    assert [each["exit_code"] for each in attempts(folder)] == [2], attempts(folder)
+    assert "--scale.ranks" not in finished.err, finished
     # A point that fails twice is reported, and the others stay.
     finished, folder = check(f'[[ $ranks == 1 ]] && exit 9; {MPIRUN}', 1, ["exit code 9"])
     assert [each["exit_code"] for each in attempts(folder)].count(9) == 2, attempts(folder)
@@ -355,6 +394,15 @@ def test_more_ranks_than_there_are():
     finished = run("scale", "model", "--scale.ranks", f"1,{ranks}", "-o", folder,
                    env={"OMPI_MCA_rmaps_base_oversubscribe": None})
     assert finished.code == 1 and not list(folder.glob("*.h5")), finished
+    listed = run("scale", "model", "--scale.ranks", f"1,{ranks}", "-o", folder, "--list",
+                 env={"OMPI_MCA_rmaps_base_oversubscribe": None}).expect(0).out
+    expect_words(listed, ["warning: scale.ranks", f"{ranks} ranks on this host",
+                          "--scale.oversubscribe"])
+    for options, env in ((["--scale.oversubscribe"], None), ([], "1"),
+                         (["--scale.launcher", "x {ranks}"], None)):
+        listed = run("scale", "model", "--scale.ranks", f"1,{ranks}", "-o", folder.with_name("x"),
+                     *options, "--list", env={"OMPI_MCA_rmaps_base_oversubscribe": env}).expect(0)
+        assert "warning" not in listed.out, listed
     expect_words(finished.err, [ranks, "slots", "--scale.ranks", "--scale.oversubscribe"], finished)
     assert [each["attempt"] for each in attempts(folder)] == [1], attempts(folder)
     assert finished.err.count("slots available") == 1, finished
@@ -388,10 +436,10 @@ def test_one_launch_alone():
     # In a Slurm job that is too small.
     finished = run("scale", "model", *options, "-o", empty / "x",
                    env={"SLURM_JOB_ID": "47", "SLURM_NTASKS": "1"})
-    expect_complaint(finished, 2, ["scale.ranks", 2, "1 tasks", "--nodes"])
+    expect_complaint(finished, 2, ["scale.ranks", 2, "1 task:", "--nodes"])
     listed = run("scale", "model", *options, "--list", "-o", empty / "x",
                  env={"SLURM_JOB_ID": "47", "SLURM_NTASKS": "1"}).expect(0).out
-    expect_words(listed, ["warning: scale.ranks", "1 tasks"])
+    expect_words(listed, ["warning: scale.ranks", "1 task:"])
     assert not list(empty.iterdir())
 
 
@@ -415,6 +463,24 @@ def test_columns_of_the_two_modes():
         assert abs(two["speedup"] / (rates[1] / rates[0]) - 1) < 1e-9, two
         shown = re.split(r" {2,}", rows[1].strip())[3].split(" ")[0]
         assert abs(float(shown) / two["speedup"] - 1) < 0.005, rows
+
+
+def test_a_share_above_one():
+    """Text and page say what it means."""
+    folder = new_folder()
+    examples = pathlib.Path(__file__).resolve().parents[2] / "inputs/examples"
+    remark = "A share above 1 means"
+    for number, share in enumerate((1.001, 1.2)):
+        def change(file, share=share):
+            metrics = file["metrics"][:]
+            metrics["number"][metrics["metric"] == b"bound_share"] = share
+            file["metrics"][:] = metrics
+        files = [folder / f"{number}-p{ranks}.h5" for ranks in (1, 2)]
+        for ranks, file in zip((1, 2), files, strict=True):
+            damaged(examples / f"gemm-tf32-strong/p{ranks}-r1.h5", file, change)
+        assert (remark in run("report", *files).expect(0).out) == (share > 1.01)
+        run("report", *files, "-o", folder / f"{number}.html").expect(0)
+        assert (remark in (folder / f"{number}.html").read_text()) == (share > 1.01)
 
 
 def test_reports_of_any_files():

@@ -64,6 +64,17 @@ TEST(Log, EscapesControlCharacters) {
   EXPECT_EQ(file.text(), "error: file '\\x1b[31m\\x0aerror: \\xff'\n");
 }
 
+TEST(Log, WritesTheDetailsOfAWarningBehindIt) {
+  LogFile file;
+  Log log("rank 3", file.get());
+  log.warn("slow", {"link: 1 GB/s", "a\nb"});
+  EXPECT_EQ(file.text(),
+            "rank 3: warning: slow\n"
+            "rank 3:   link: 1 GB/s\n"
+            "rank 3:   a\\x0ab\n");
+  EXPECT_EQ(log.warnings(), std::vector<std::string>{"slow"});
+}
+
 TEST(Log, RemembersItsWarnings) {
   LogFile file;
   Log log("rank 3", file.get());

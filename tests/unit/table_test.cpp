@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "core/error.hpp"
@@ -30,6 +32,15 @@ TEST(Table, KeepsItsRows) {
   EXPECT_EQ(row["note"], Cell(""));
   table.set(0, "calls", std::int64_t{4});
   EXPECT_EQ(table.rows()[0].get<std::int64_t>("calls"), 4);
+}
+
+TEST(Table, CountsTheValuesOfAColumn) {
+  Table table("ranks", {{"rank", ColumnType::integer}, {"host", ColumnType::text}});
+  EXPECT_TRUE(count_values(table, "host").empty());
+  for (std::int64_t rank = 0; rank < 5; ++rank) table.add({rank, rank < 3 ? "b" : "a"});
+  EXPECT_EQ(count_values(table, "host"),
+            (std::map<std::string, std::uint64_t>{{"a", 2}, {"b", 3}}));
+  EXPECT_THROW(count_values(table, "rank"), ContractError);
 }
 
 TEST(Table, RejectsUnknownCells) {

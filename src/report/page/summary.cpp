@@ -26,14 +26,16 @@ std::string capitalised(std::string text) {
   return text;
 }
 
-/// Describes how reliable the law is beyond the largest size.
-std::string caution_of(const StudyReport& study) {
+/// Describes how reliable the law is beyond the largest size. `has_intervals`: its prediction has.
+std::string caution_of(const StudyReport& study, bool has_intervals) {
   if (law_fails(study)) {
     return "This is extrapolated by a law that does not fit: do not rely on it.";
   }
-  return fmt::format("This is extrapolated{}. The intervals are for {}.",
+  return fmt::format("This is extrapolated{}.{}",
                      study.table.sizes.size() > 2 ? "" : " by a law that two sizes cannot test",
-                     launch_of_bounds(study.table));
+                     has_intervals
+                         ? fmt::format(" The intervals are for {}.", launch_of_bounds(study.table))
+                         : "");
 }
 
 /// The prediction of the law at twice the largest size, as a tile and as sentences; empty without
@@ -45,13 +47,12 @@ struct Expected {
 Expected expected(const StudyReport& study) {
   const study::Size& last = study.table.sizes.back();
   const int next = 2 * last.ranks;
-  const std::string caution = caution_of(study);
   if (study.gustafson) {
     const auto efficiency = study.gustafson->predict_efficiency(next);
-    return {number_text(efficiency.value, 3),
-            fmt::format("efficiency extrapolated to {} ranks", next),
-            fmt::format("On {} ranks, the law expects an efficiency of {}. {}", next,
-                        estimate_text(efficiency), caution)};
+    return {
+        number_text(efficiency.value, 3), fmt::format("efficiency extrapolated to {} ranks", next),
+        fmt::format("On {} ranks, the law expects an efficiency of {}. {}", next,
+                    estimate_text(efficiency), caution_of(study, efficiency.interval.has_value()))};
   }
   if (!study.amdahl) return {};
   const auto law = study.amdahl->predict(next);
@@ -63,7 +64,7 @@ Expected expected(const StudyReport& study) {
                   next, estimate_text(law->seconds), estimate_text(law->speedup),
                   estimate_text(law->efficiency), number_text(next * law->seconds.value, 3),
                   number_text(last.ranks * last.seconds.value, 3), counted(last.ranks, "rank"),
-                  caution)};
+                  caution_of(study, law->seconds.interval.has_value()))};
 }
 
 bool holds_zero(const study::Estimate& estimate) {
@@ -114,9 +115,13 @@ std::string what_bounds(const StudyReport& study) {
   if (const std::string first = bound_at(study.facts.front()); study.facts.size() > 1) {
     text += fmt::format(", and {} {}", counted(study.table.anchor, "rank"), first);
   }
+  text += '.';
+  if (const std::string exceeded = words_on_shares(study.facts); !exceeded.empty()) {
+    text += ' ' + exceeded;
+  }
   constexpr double near = 0.9;
-  if (study.facts.back().bound_share >= near) return text + '.';
-  return text + ". This limit does not explain the rest: see the figures on where the time goes.";
+  if (study.facts.back().bound_share >= near) return text;
+  return text + " This limit does not explain the rest: see the figures on where the time goes.";
 }
 
 /// The time to the result if the run had only one timed repetition.
@@ -137,10 +142,11 @@ std::string time_to_result(const StudyReport& study) {
   const double first = median_of(study.runs_on(study.table.anchor), to_result_once);
   if (study.facts.size() == 1 || !study.is_strong() || !(first > 0) || !(last > 0)) return text;
   const bool is_faster = first >= last;
-  return fmt::format("{} With one repetition only, it would be {}, and {} on {}: {:.3g} times {}.",
-                     text, format_duration(last), format_duration(first),
-                     counted(study.table.anchor, "rank"), is_faster ? first / last : last / first,
-                     is_faster ? "faster" : "slower");
+  return fmt::format(
+      "{} With one repetition, it would be {} on {}, {:.3g} times {} than the {} on {}.", text,
+      format_duration(last), counted(study.table.sizes.back().ranks, "rank"),
+      is_faster ? first / last : last / first, is_faster ? "faster" : "slower",
+      format_duration(first), counted(study.table.anchor, "rank"));
 }
 
 std::string trust(const StudyReport& study) {

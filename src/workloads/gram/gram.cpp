@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/shard.hpp"
 #include "core/text.hpp"
+#include "core/units.hpp"
 #include "workloads/product/product.hpp"
 
 namespace shardstream::workloads {
@@ -69,11 +71,13 @@ Normalizes fixed(const Options& options, const Normalizes& wanted) {
 /// A warning if a file has more variables than samples, as transposed data do; else nothing.
 std::vector<std::string> warnings_of(const product::Operands& operands) {
   if (operands.n <= operands.k || operands.a->origin().files.empty()) return {};
+  const std::uint64_t element = gemm::accumulator_bytes(operands.precision);
   const char* const side = operands.transpose_a ? "rows" : "columns";
   return {
-      fmt::format("{}, but only {}: if the {} of the data set are the variables, pass "
+      fmt::format("{}, but only {}, so C has {}: if the {} of the data set are the variables, pass "
                   "--gram.of {}",
-                  counted(operands.n, "variable"), counted(operands.k, "sample"), side, side)};
+                  counted(operands.n, "variable"), counted(operands.k, "sample"),
+                  format_size(saturating_product({operands.m, operands.n, element})), side, side)};
 }
 
 product::Operands open_data(const Options& options, const Normalizes& normalizes) {

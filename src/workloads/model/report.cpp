@@ -71,7 +71,6 @@ void report(const Law& law, const std::vector<RankReport>& ranks,
   const double measured = summarize(outcome.samples.seconds()).median;
   outcome.results.push_back(law_table(law, count, measured, valid));
   outcome.results.push_back(ranks_table(ranks, valid));
-  outcome.metrics.push_back({"ranks", static_cast<std::int64_t>(count)});
   outcome.metrics.push_back({"predicted", predict(law, count).total(), "s", "{:.6g}"});
 }
 

@@ -89,25 +89,35 @@ std::string lines(const Plan& plan) {
   return text;
 }
 
-std::string verdict_of(const Agreed& agreed) {
-  constexpr const char* cause =
-      "the data have NaN or infinite values there, or values whose squares or products are too "
-      "small or too large for C's type";
+/// The step that follows the check of a tile and is not checked, as the end of a sentence.
+std::string last_step(const Operands& operands) {
+  if (operands.normalizes()) return ", before the corrections for means and scales";
+  if (operands.alpha == 1 && operands.beta == 0) return {};
+  return operands.symmetric ? ", before the division by gram.divisor"
+                            : ", before alpha and beta are applied";
+}
+
+std::string verdict_of(const Agreed& agreed, const Operands& operands) {
+  constexpr const char* values =
+      "NaN or infinite values, or values whose squares or products are too small or too large for "
+      "C's type";
   constexpr const char* remedy =
       "to find the first NaN of a data set, run shardstream run reduce --reduce.nan error";
   switch (agreed.verification()) {
     case Verification::failed:
       return agreed.failure;
     case Verification::impossible:
-      return fmt::format("no row of C could be checked ({}): {}", cause, remedy);
+      return fmt::format("none of the {} checks of C was possible, since each involves {}: {}",
+                         agreed.rows, values, remedy);
     case Verification::partly:
       return fmt::format(
-          "{} of {} checks, one for each row of each computed tile of C, could not be made ({}); "
-          "all others have passed, with max_error {:.2g}; {}",
-          agreed.unchecked, agreed.rows, cause, agreed.worst, remedy);
+          "{} of {} checks of C (one for each row of each computed tile) were not possible, since "
+          "they involve {}; all others have passed, with max_error {:.2g}{}; {}",
+          agreed.unchecked, agreed.rows, values, agreed.worst, last_step(operands), remedy);
     case Verification::passed:
-      return fmt::format("every row of each tile of C has passed its check, with max_error {:.2g}",
-                         agreed.worst);
+      return fmt::format(
+          "every row of each tile of C has passed its check, with max_error {:.2g}{}", agreed.worst,
+          last_step(operands));
   }
   throw ContractError("unknown verification");
 }
@@ -243,7 +253,7 @@ void conclude(const runtime::Runtime& runtime, const Operands& operands, const s
               const RankRecord& ran, const Agreed& agreed, Outcome& outcome) {
   count_work(runtime.session, operands, plan, std::move(limits), stored, ran, outcome);
   outcome.verified = agreed.verification();
-  outcome.verdict = verdict_of(agreed);
+  outcome.verdict = verdict_of(agreed, operands);
   if (runtime.session.rank() == 0) warn(runtime.log, operands, agreed, outcome);
   resolve(operands, plan, staging, outcome);
   outcome.resolved.emplace_back("pipeline.slot", integer(ran.slot_bytes));

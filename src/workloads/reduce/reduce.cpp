@@ -358,7 +358,8 @@ class ReduceTask : public Task {
                                  ceil_div(elements, leaf_elements), leaf_elements,
                                  ceil_div(own.count, leaf_elements), format_size(bytes))},
             .warnings = {},
-            .seconds = seconds};
+            .seconds = seconds,
+            .is_minimum = true};
   }
 
   Outcome run(runtime::Runtime& runtime, const Sinks&) override {

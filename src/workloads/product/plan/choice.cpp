@@ -206,8 +206,8 @@ Choices choose(const Problem& problem, const Rates& rates) {
     choices.why = problem.ranks.count == 1 ? "one rank has all rows" : "the only candidate";
   } else if (rows_do && fastest != possible.begin()) {
     choices.why =
-        fmt::format("the simplest, and at most {:.0f} % slower than {}", (as_good - 1) * 100,
-                    words_of(fastest->decomposition, fastest->shape.box));
+        fmt::format("the simplest, and predicted to be at most {:.0f} % slower than {}",
+                    (as_good - 1) * 100, words_of(fastest->decomposition, fastest->shape.box));
   } else if (choices.chosen->decomposition == Decomposition::split_k && !fastest_split) {
     choices.why =
         fmt::format("within {:.0f} % of the shortest predicted time, with the smallest layers",
