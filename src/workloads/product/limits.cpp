@@ -21,7 +21,7 @@ namespace shardstream::workloads::product {
 namespace {
 
 constexpr std::string_view tiles_of = "tiles of ";
-// The end of reading_of() for centred or scaled data, now and in results of earlier versions.
+// The end of panel_read_conditions() for centred or scaled data, now and in results of earlier versions.
 constexpr std::string_view normalizing = ", to be centred or scaled";
 constexpr std::string_view once_normalizing = ", to be normalized";
 
@@ -47,7 +47,7 @@ double assumed_gflops(gemm::Precision precision, Backend backend) {
   throw ContractError("precision out of range");
 }
 
-/// Whether the readers do the same work in the words of reading_of().
+/// Whether the readers do the same work in the words of panel_read_conditions().
 bool is_same_reading(const std::string& then, const std::string& now) {
   if (!now.ends_with(normalizing)) return then == now;
   std::string once = now.substr(0, now.size() - normalizing.size());

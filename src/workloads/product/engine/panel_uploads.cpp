@@ -258,7 +258,7 @@ const std::byte* PanelUploads::stored_rows(const Rectangle& from, Range rows, st
   const std::size_t row = from.stored_row_bytes();
   const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
   if (whole && from.held != nullptr) {
-    if (const std::byte* const there = from.held->dense(rows, from.columns)) return there;
+    if (const std::byte* const dense = from.held->dense(rows, from.columns)) return dense;
   }
   if (!whole) std::memset(to, 0, rows.count * row);
   if (valid.count == 0 || from.valid_columns.count == 0) return to;

@@ -93,11 +93,11 @@ std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::
 
 void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
   if (plan_.idle) return;
-  const auto fill = [&](std::vector<double> values, Buffer<double>& there) {
-    expect(values.empty() == (there.size() == 0), "centred variables have shifts and scales");
+  const auto fill = [&](std::vector<double> values, Buffer<double>& memory) {
+    expect(values.empty() == (memory.size() == 0), "centred variables have shifts and scales");
     if (values.empty()) return;
-    values.resize(there.size(), 1);
-    stream.upload(there.data(), values.data(), there.bytes());
+    values.resize(memory.size(), 1);
+    stream.upload(memory.data(), values.data(), memory.bytes());
     stream.synchronize();
   };
   fill(normalization.shift, shift_);

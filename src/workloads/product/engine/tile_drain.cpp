@@ -164,13 +164,13 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   if (mirrors_leave) mirror(stream, tile, data, report);
   stream.record(*station.finished_);
   drain_.push(*station.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
-              [this, &tile](Range, const std::byte* there) {
-                std::copy_n(there, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
+              [this, &tile](Range, const std::byte* slot) {
+                std::copy_n(slot, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
                 complete_parts(tile, 1);
               });
   station.pushed_ =
       drain_.push(*station.finished_, data, tile.rows.count, row_bytes_,
-                  [this, &tile](Range rows, const std::byte* here) { take(tile, rows, here); });
+                  [this, &tile](Range rows, const std::byte* slot) { take(tile, rows, slot); });
 }
 
 /// Checks the products, before alpha and beta are applied.
@@ -275,7 +275,7 @@ void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data
   stream.record(*station.finished_);
   station.pushed_ = drain_.push(
       *station.finished_, turned, tile.columns.count, row_bytes_,
-      [this, &tile](Range rows, const std::byte* here) { take_mirror(tile, rows, here); });
+      [this, &tile](Range rows, const std::byte* slot) { take_mirror(tile, rows, slot); });
 }
 
 void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const Panels& panels,
@@ -297,8 +297,8 @@ void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const
               });
   if (unsettled == nullptr) return;
   drain_.push(*group.finished, reinterpret_cast<const std::byte*>(unsettled), 1, sizeof(*unsettled),
-              [this, &group, &panels](Range, const std::byte* there) {
-                std::copy_n(there, sizeof(group.unsettled),
+              [this, &group, &panels](Range, const std::byte* slot) {
+                std::copy_n(slot, sizeof(group.unsettled),
                             reinterpret_cast<std::byte*>(&group.unsettled));
                 complete_parts(group, panels, 1);
               });
