@@ -21,7 +21,8 @@ namespace shardstream::workloads::product {
 namespace {
 
 constexpr std::string_view tiles_of = "tiles of ";
-// The end of panel_read_conditions() for centred or scaled data, now and in results of earlier versions.
+// The end of panel_read_conditions() for centred or scaled data, now and in results of earlier
+// versions.
 constexpr std::string_view normalizing = ", to be centred or scaled";
 constexpr std::string_view once_normalizing = ", to be normalized";
 
