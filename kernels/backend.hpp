@@ -8,7 +8,7 @@ namespace shardstream {
 
 enum class Backend : std::uint8_t { host, cuda };
 
-/// The backend that a device calls itself by: "host" or "cuda".
+/// The backend with this name, "host" or "cuda": that of DeviceInfo::backend.
 constexpr Backend backend_named(std::string_view name) {
   return name == "host" ? Backend::host : Backend::cuda;
 }

@@ -13,11 +13,11 @@ using CudaStream = CUstream_st*;
 
 inline constexpr bool built_with_cuda = SHARDSTREAM_HAS_CUDA;
 
-/// `host` computes part `part` of `parts`. The parts may run at the same time, and together do the
-/// whole work; none waits for another one. `cuda` enqueues the whole work on a stream of the
-/// current GPU and does not wait; it is null in a build without CUDA. The arguments are copied
-/// before either is called. The caller owns the memory that they point to, and keeps it until the
-/// work is done.
+/// `host` computes part `part` of `parts`. All parts together do the whole work. They may run at
+/// the same time, and no part waits for another one. `cuda` enqueues the whole work on a stream of
+/// the current GPU and does not wait; it is null in a build without CUDA. The arguments are copied
+/// before the call. The caller owns the memory to which they point, and keeps it until the work is
+/// done.
 template <class Args>
 struct Kernel {
   static_assert(std::is_trivially_copyable_v<Args>);

@@ -1,7 +1,7 @@
-// SHARDSTREAM_VECTOR_CLONES compiles a function twice, for AVX2 and for any processor, and chooses
-// when the program is loaded. Both give the same bits, since the compiler does not contract
-// multiplications and additions. Not with sanitizers, whose run-time libraries are not yet
-// initialised when the choice is made.
+// SHARDSTREAM_VECTOR_CLONES compiles a function twice, for AVX2 and for any processor. The choice
+// is made when the program is loaded. Both give the same bits, since the compiler does not contract
+// multiplications and additions. Builds with sanitizers compile it once: the choice would be made
+// before their run-time libraries are initialised.
 #pragma once
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)

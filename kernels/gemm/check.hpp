@@ -2,9 +2,9 @@
 // IFIP 1977): compares C x with A (B x) for a vector x of random signs, for each column tile J of C
 // separately. The sums are formed while the product is computed:
 //
-//   Y[kk][J] = sum over c in J of B[kk][c] x(c)          signed_sums, on the rank that owns the
-//   rows Z[i][J] += sum over kk of A[i][kk] Y[kk][J]          add_products, for every K block
-//   R[i][J]  = sum over c in J of C[i][c] x(c)           check_rows, which compares R with Z
+//   Y[kk][J]  = sum over c in J of B[kk][c] x(c)     signed_sums, on the rank that uploads the rows
+//   Z[i][J]  += sum over kk of A[i][kk] Y[kk][J]     add_products, for every block of K
+//   R[i][J]   = sum over c in J of C[i][c] x(c)      check_rows, which compares R with Z
 //
 // kernels/README.md derives the bound for |R - Z|. Panels are canonical (panel.hpp) and sums are
 // doubles. Every sum has a fixed order on each backend, without floating-point atomics. Nothing
@@ -46,22 +46,23 @@ struct SignedSumsArgs {
 };
 Kernel<SignedSumsArgs> signed_sums_kernel();
 
-/// Adds one K block to Z and to the sums of squares of A's rows and of B's column tiles. If `first`
-/// is set, it overwrites them instead. A panel of few rows would leave most of a GPU idle. So the
-/// depth can be divided into slices, which are summed side by side into separate Z and squares.
+/// Adds one block of K to Z, and to the sums of squares of A's rows and of B's column tiles. If
+/// `first` is set, it overwrites them instead. A panel of few rows would leave most of a GPU idle.
+/// So the depth can be divided into slices. They are summed at the same time, each into its own Z
+/// and squares.
 struct AddProductsArgs {
   const void* panel;  ///< of A, rows x depth
   Precision precision;
   std::uint64_t rows, depth;
   std::uint64_t ld;  ///< leading dimension, in elements
-  const double* y;   ///< dense depth x (2 * tiles): signed_sums of all rows of the K block
+  const double* y;   ///< dense depth x (2 * tiles): SignedSumsArgs::y of all rows of the block
   std::uint64_t tiles;
   double* z;               ///< dense rows x tiles
   double* row_squares;     ///< rows
   double* column_squares;  ///< tiles
   bool first;
   std::uint64_t slices = 1;
-  std::uint64_t slice_pitch = 0;  ///< doubles from the z and squares of a slice to the next slice's
+  std::uint64_t slice_pitch = 0;  ///< doubles from z, or the squares, of a slice to the next slice
 };
 Kernel<AddProductsArgs> add_products_kernel();
 
@@ -76,8 +77,8 @@ struct TileVerdict {
   double worst;             ///< maximum of |R - Z| / bound over the rows; above 1 is a failure
   std::uint64_t worst_row;  ///< in the tile; the first of several equal ones
   std::uint64_t failures;   ///< number of rows
-  /// Number of rows that can't be checked: values of A or B or their squares are not finite, or C's
-  /// type is too small for their products.
+  /// Number of rows that can't be checked, because values of A or B or their squares are not
+  /// finite, or because C's type is too small for their products.
   std::uint64_t unchecked;
   /// Twice the maximum bound. An error of one element that is larger than this is detected in every
   /// checked row, as long as the row's rounding errors alone are within the bound.
@@ -85,8 +86,8 @@ struct TileVerdict {
 };
 
 /// Checks a tile of C before alpha and beta are applied. This takes two launches:
-/// check_rows_kernel() fills row_verdicts, and verdict_kernel() combines them. The padding beyond
-/// rows x columns is ignored.
+/// check_rows_kernel() fills row_verdicts, and verdict_kernel() combines them. Padding beyond rows
+/// x columns is ignored.
 struct CheckTileArgs {
   const void* tile;  ///< of accumulator_type(precision)
   Precision precision;
@@ -95,10 +96,10 @@ struct CheckTileArgs {
   std::uint64_t seed;
   std::uint64_t first_column;    ///< the column of C that the tile's first column is
   std::uint64_t k;               ///< number of products in a sum, without padding
-  const double* z;               ///< of the tile's first row and column tile
-  std::uint64_t z_stride;        ///< elements from one row of z to the next
-  const double* row_squares;     ///< of the tile's first row
-  const double* column_squares;  ///< one value, of the tile's column tile
+  const double* z;               ///< address of Z for the tile's first row and its column tile
+  std::uint64_t z_stride;        ///< elements from one row of Z to the next
+  const double* row_squares;     ///< address of the value for the tile's first row
+  const double* column_squares;  ///< address of the value for the tile's column tile
   RowVerdict* row_verdicts;      ///< scratch memory for `rows` verdicts
   TileVerdict* verdict;
 };

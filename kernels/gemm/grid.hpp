@@ -12,8 +12,8 @@ namespace shardstream::gemm {
 
 /// The shape of a library call, in elements: the padded edges of a tile of C (m x n) and the depth
 /// k of a block of K. Only the first blocks of K may be shallower. A block may be divided into
-/// lanes, equal parts of its depth, which one call multiplies side by side into separate
-/// accumulators.
+/// lanes, which are equal parts of its depth. One call multiplies all lanes at the same time, each
+/// into its own accumulator.
 struct Tile {
   std::uint64_t m, n, k;
   std::uint64_t lanes = 1;  ///< a power of two that divides k
@@ -26,9 +26,9 @@ struct Tile {
   friend bool operator==(const Tile&, const Tile&) = default;
 };
 
-/// Divides x >= 1 into the smallest number of equal parts of at most `max`, and returns their edge,
-/// rounded up to a multiple of `coarse` if it is longer than `coarse`, else of `fine`. `max` must
-/// be a multiple of both.
+/// Divides x >= 1 into the smallest number of equal parts that are not longer than `max`, and
+/// returns the length of a part. It is rounded up to a multiple of `coarse` if it is longer than
+/// `coarse`, otherwise to a multiple of `fine`. `max` must be a multiple of both.
 constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t max, std::uint64_t coarse,
                                    std::uint64_t fine) {
   const auto ceil_div = [](std::uint64_t a, std::uint64_t b) {
@@ -43,13 +43,13 @@ constexpr std::uint64_t equal_edge(std::uint64_t x, std::uint64_t max, std::uint
 /// the depth of a call; the sums of several calls are rounded.
 inline constexpr std::uint64_t max_split_k = 1024;
 
-/// The maximum depth of a K block of int8 on a host, up to which the sums of products are exact in
-/// floats.
+/// The maximum depth of a K block of int8 on a host. Up to this depth, sums of products are exact
+/// in floats.
 inline constexpr std::uint64_t max_float_int8_k = (1 << 24) / (128 * 128);
 
-/// The maximum edge of a host's tile along an edge x of C: x / parts, so that the threads have
-/// several tiles to share. At least 128, since smaller calls are slow, and at most the edge at
-/// which the library reaches its full rate (kernels/MEASUREMENTS.md).
+/// The maximum edge of a tile on a host, along an edge of C of length x. It is x / parts, so that
+/// the threads have several tiles to share. It is at least 128, since smaller calls are slow, and
+/// at most the edge at which the library reaches its full rate (kernels/MEASUREMENTS.md).
 constexpr std::uint64_t longest_host_edge(std::uint64_t x, std::uint64_t parts,
                                           Precision precision) {
   const std::uint64_t longest = precision == Precision::fp64 ? 384 : 512;
@@ -65,18 +65,20 @@ constexpr bool is_tall(std::uint64_t m, std::uint64_t n, std::uint64_t k, const 
   return k / 8 >= std::max(m, n) && rows <= 64 && columns <= 64 && rows * columns <= 64;
 }
 
-/// The depth of a K block with lanes, before it is rounded: a 64th of k, but at least `deepest`,
-/// the maximum depth of a lane, and at most 2^24 / (m + n) (panels of 64 MB with four bytes per
-/// element), so that the start of a block costs little compared with its products.
+/// The depth of a K block with lanes, before it is rounded. It is a 64th of k, but at least
+/// `deepest`, the maximum depth of a lane, and at most 2^24 / (m + n). The last limit means panels
+/// of 64 MB with four bytes per element. So the start of a block costs little compared with its
+/// products.
 constexpr std::uint64_t wanted_block(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                      std::uint64_t deepest) {
   return std::clamp(k / 64, deepest, std::max(deepest, (std::uint64_t{1} << 24) / (m + n)));
 }
 
-/// The number of lanes of a tall product: enough for one call to fill a GPU (up to 8), or for a
-/// host's threads to have calls to share (up to 4). Narrow products on a GPU have more, up to 128,
-/// if the depth of a lane would limit the depth of a block. It is 1 if the tiles of C suffice, if
-/// the product is not tall, and for fp32x3, whose factors have an order of their own (factor.hpp).
+/// The number of lanes of a tall product. On a GPU there are enough lanes for one call to fill the
+/// GPU, usually up to 8. Narrow products on a GPU have up to 128, if the depth of a lane would
+/// limit the depth of a block. On a host there are enough calls for the threads to share, with up
+/// to 4 lanes. It is 1 if the tiles of C are enough, if the product is not tall, and for fp32x3,
+/// whose factors cannot be cut into lanes (factor.hpp).
 constexpr std::uint64_t lanes_for(std::uint64_t m, std::uint64_t n, std::uint64_t k,
                                   const Tile& tile, std::uint64_t deepest, Precision precision,
                                   Backend backend) {
@@ -108,9 +110,9 @@ constexpr std::uint64_t block_with_lanes(std::uint64_t m, std::uint64_t n, std::
   return equal_edge(k, lanes * depth, lanes * granule, lanes * granule);
 }
 
-/// The edge of tiles along x: a multiple of 256 from `min` to 4096. Let s be the minimum padded
-/// length of x. The result is the largest edge up to `preferred` that pads x to at most 1/64 more
-/// than s, or else the largest edge that pads x to at most 1/128 more than s.
+/// The edge of tiles along an edge of C of length x: a multiple of 256 from `min` to 4096. Let s be
+/// the minimum padded length of x. The result is the largest edge up to `preferred` that pads x to
+/// at most s + s/64. If there is none, it is the largest edge that pads x to at most s + s/128.
 constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t min, std::uint64_t preferred) {
   constexpr std::uint64_t granule = 256, max = 4096;
   const auto padded = [&](std::uint64_t edge) { return (x + edge - 1) / edge * edge; };
@@ -127,10 +129,10 @@ constexpr std::uint64_t fitting_edge(std::uint64_t x, std::uint64_t min, std::ui
   return edge >= min ? edge : largest(max, shortest + shortest / 128);
 }
 
-/// The tile that a GPU computes instead of `tile` with the same algorithm, and therefore the same
-/// bits, if the product is not tall. It pads C less. For a small C it also has fewer rows, so that
-/// the first tiles can be downloaded before the last rows of A have arrived. A call still fills the
-/// GPU.
+/// A tile that a GPU computes instead of `tile` if the product is not tall. It uses the same
+/// algorithm, so the bits are the same. It pads C less. For a small C it also has fewer rows, so
+/// that the first tiles can be downloaded before the last rows of A have arrived. A call still
+/// fills the GPU.
 constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   constexpr std::uint64_t granule = 256, longest = 4096, enough = std::uint64_t{125} << 15;
   if (tile.m < 1024 || tile.n < 2048) return tile;
@@ -148,9 +150,9 @@ constexpr Tile fitted(Tile tile, std::uint64_t m, std::uint64_t n) {
   return made;
 }
 
-/// The tile for a C of m x n and sums over k, each at least 1. On a GPU the edges fit the tiles of
-/// tensor cores and keep rows aligned to 32 bytes. Rows of C and of its mirror are whole words of 8
-/// bytes. Tiles of a symmetric C are square.
+/// The tile for a C of m x n elements and sums over k, all at least 1. On a GPU the edges fit the
+/// tiles of tensor cores and keep rows aligned to 32 bytes. The bytes of a row of C, and of its
+/// mirror, are a multiple of 8. Tiles of a symmetric C are square.
 constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Precision precision,
                         Backend backend, bool symmetric = false) {
   const bool splits = precision == Precision::fp32x3;
@@ -183,18 +185,18 @@ constexpr Tile tile_for(std::uint64_t m, std::uint64_t n, std::uint64_t k, Preci
 }
 
 /// The leading dimension of A's panel for a block of K of depth `k`: elements from one row to the
-/// next. Elements after the first k of a row are unused. For fp32 it is larger than k if this takes
-/// at most half as much memory again and rows are whole words of 8 bytes. GPUs multiply faster if
-/// it is a power of two (kernels/MEASUREMENTS.md), hosts if rows do not map to the same sets of a
-/// cache.
+/// next. Elements after the first k of a row are unused. For fp32 it may be larger than k: to the
+/// next power of two on GPUs, which then multiply faster (kernels/MEASUREMENTS.md), and by 16 on
+/// hosts, so that rows do not map to the same sets of a cache. It stays k if k is odd, or if the
+/// panel would need more than half as much memory again.
 constexpr std::uint64_t a_ld(Precision precision, std::uint64_t k, Backend backend) {
   if (precision != Precision::fp32 || k % 2 != 0) return k;
   const std::uint64_t padded = backend == Backend::host ? k + 16 : std::bit_ceil(k);
   return padded <= k + k / 2 ? padded : k;
 }
 
-/// Whether K may begin with blocks of a quarter and a half of tile.k, which shortens the wait for
-/// the first panels. Blocks of fp32x3 are shallow anyway.
+/// Whether K may begin with two blocks of a quarter and one of a half of tile.k, which shortens the
+/// wait for the first panels. Blocks of fp32x3 are shallow anyway.
 constexpr bool may_begin_shallow(const Tile& tile, Precision precision) {
   return precision != Precision::fp32x3 && tile.lanes == 1 && tile.k % 64 == 0;
 }

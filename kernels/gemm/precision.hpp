@@ -73,8 +73,8 @@ decltype(auto) with_accumulator_type(Precision precision, F&& f) {
   return f(std::type_identity<float>{});
 }
 
-/// The maximum number of products in a sum of int8 that cannot exceed 32 bits: each is at most
-/// 2^14.
+/// The maximum number of products in a sum of int8. Each product is at most 2^14, so the sum fits
+/// into 32 bits.
 inline constexpr std::uint64_t max_int8_k = 0x7fffffff / (128 * 128);
 
 }  // namespace shardstream::gemm

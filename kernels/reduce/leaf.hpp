@@ -40,9 +40,9 @@ struct LaneExtremes {
 template <class V>
 using Pack [[gnu::vector_size(32)]] = V;
 
-/// Adds term(element) to lanes [0, width), row after row. `term` changes its argument in place: a V
-/// or a Pack. The packs are explicit, because compilers vectorise the plain loop by the narrower
-/// elements. Their conversion then takes shuffles, which halves the rate for floats.
+/// Adds term(element) to lanes [0, width), row after row. `term` changes its argument, a V or a
+/// Pack, in place. The packs are explicit: compilers would vectorise the plain loop by the narrower
+/// elements, whose conversion then takes shuffles. That halves the rate for floats.
 template <unsigned Rows, unsigned Lanes, class T, class V, class Term>
 [[gnu::always_inline]] inline void add_rows(const T* __restrict x, unsigned width, V* sums,
                                             Term&& term) {
@@ -134,8 +134,8 @@ template <class V, std::size_t Lanes>
   return lane[0];
 }
 
-/// The minimum key of all lanes that have one (the maximum if not `Least`), at its lowest index;
-/// no_index if no lane has one.
+/// The minimum of all lanes (the maximum if not `Least`), and the lowest index at which it occurs.
+/// Lanes without a value are ignored. If no lane has a value, `index` is no_index.
 template <bool Least, class T, unsigned Lanes>
 inline void fold_extremes(const LaneExtremes<T, Lanes>& extremes, unsigned count,
                           std::int64_t first, Extreme<T>& value, std::int64_t& index) {

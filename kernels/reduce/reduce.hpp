@@ -41,8 +41,9 @@ constexpr std::uint64_t groups_over(std::uint64_t leaves) {
   return groups;
 }
 
-/// The number of words of BatchArgs::exchange: a counter for each group, and for each node that one
-/// block passes to another, the words of a partial, each with a mark that shows its arrival.
+/// The number of words of BatchArgs::exchange. It has a counter for each group. For each node that
+/// one block passes to another, it has the words of a partial, each with a mark that shows its
+/// arrival.
 template <class T>
 constexpr std::uint64_t exchange_words(std::uint64_t leaves) {
   const std::uint64_t groups = groups_over<T>(leaves);

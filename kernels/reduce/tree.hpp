@@ -64,10 +64,10 @@ inline std::vector<Subtree> subtrees(Leaves leaves) {
   return found;
 }
 
-/// The index in subtrees(leaves) of the subtree that begins with leaf `first`. The subtrees grow up
-/// to the leaf `turn`, the multiple of the highest power of two in (leaves.first, end], and shrink
-/// after it. On each side their sizes are different powers of two, so the number of set bits in a
-/// distance is the number of subtrees.
+/// The index in subtrees(leaves) of the subtree that begins with leaf `first`. The leaf `turn` is
+/// the one in (leaves.first, end] that is a multiple of the highest power of two. The subtrees
+/// become larger up to this leaf, and smaller after it. On each side their sizes are different
+/// powers of two, so the number of set bits in a distance is the number of subtrees.
 constexpr unsigned subtree_index(Leaves leaves, std::uint64_t first) {
   const auto set_bits = [](std::uint64_t distance) {
     unsigned bits = 0;

@@ -1,5 +1,5 @@
-// Detects that a rank waits for other ranks inside a collective that runs on a stream, as NCCL's
-// collectives do.
+// Detects that a rank waits for other ranks inside a collective that runs on a stream, as the
+// collectives of NCCL do.
 #pragma once
 
 #include <condition_variable>

@@ -19,13 +19,13 @@ constexpr std::size_t size_of(SumType type) {
 }
 
 /// All ranks of the session, or some of them. The members are collective, except rank(), size(),
-/// transport(), blocks() and network(): all ranks call them in the same order and with the same
-/// sizes, in the thread that owns the MPI session. The destructor is collective too, and all
-/// collectives must have ended before it.
+/// transport(), blocks() and network(). All ranks call collective members in the same order and
+/// with the same sizes, in the thread that owns the MPI session. The destructor is collective too,
+/// and all collectives must have ended before it.
 ///
 /// All memory is device memory. A collective is enqueued on `stream`: later work of the stream sees
-/// the result. Some transports block the caller. A collective on one stream need not have ended
-/// before the next one is enqueued on another stream. Without bytes or values, nothing happens.
+/// the result. Some transports block the caller. A collective may be enqueued on one stream before
+/// an earlier one on another stream has ended. Without bytes or values, nothing happens.
 ///
 /// While a collective waits for the other ranks, this rank counts as waiting for them, so that the
 /// watchdog does not report it as the rank that hangs.
@@ -43,8 +43,8 @@ class Communicator {
   /// The transport, as the option comm.transport names it: "mpi" or "nccl".
   virtual std::string transport() const = 0;
 
-  /// Whether a collective blocks the caller until it has ended. If not, the caller may still wait
-  /// for the other ranks to begin it.
+  /// Whether a collective blocks the caller until it has ended. If not, it may still block the
+  /// caller until the other ranks have begun it.
   virtual bool blocks() const = 0;
 
   /// The network between hosts: NCCL's name for it ("IB", "Socket", a plugin's name), "MPI",
@@ -90,9 +90,9 @@ class Communicator {
   /// not count as waiting in any of them. Throws what Stream::synchronize() throws.
   virtual void wait(device::Stream& stream) = 0;
 
-  /// Announces that the process is about to end. The destructor then leaves slow clean-up to the
-  /// end of the process; NCCL's takes 0.5 s. Call it only after all collectives of all ranks have
-  /// ended.
+  /// Announces that the process is about to end. The destructor then leaves slow clean-up, which
+  /// takes 0.5 s with NCCL, to the end of the process. Call it only after all collectives of all
+  /// ranks have ended.
   virtual void leave() {}
 };
 

@@ -12,13 +12,13 @@
 
 namespace shardstream::device {
 
-/// A point in the work of a stream. After several calls of record(), it is the latest point.
-/// Waiting for an event that was never recorded does nothing.
+/// A point in the work of a stream, set by Stream::record(). After several calls of record(), it is
+/// the latest point. Waiting for an event that was never recorded does nothing.
 class Event {
  public:
   virtual ~Event() = default;
   /// Blocks the calling thread until the recorded point has been reached. Thread-safe: if another
-  /// thread records the event again, this call still waits for the earlier point.
+  /// thread records the event again meanwhile, this call still waits for the earlier point.
   virtual void synchronize() = 0;
   /// Whether the recorded point has been reached. Does not block. True if nothing was recorded.
   virtual bool reached() const = 0;
@@ -40,14 +40,15 @@ struct Launch {
 
 /// A queue of work that runs in order, concurrently with other streams. Every member except
 /// synchronize() may return before the work is done. Until then, the caller must not change or free
-/// host memory that it has passed. Not thread-safe. The first error in the work of any stream
-/// becomes an error of the device: every synchronize() throws it, later work is skipped, and events
-/// are reached without it.
+/// host memory that it has passed. Not thread-safe.
+///
+/// The first error in the work of any stream becomes an error of the device: every synchronize()
+/// throws it, and later work is skipped. Events after skipped work count as reached.
 class Stream {
  public:
   virtual ~Stream() = default;
-  /// Copies are enqueued and not waited for. The memory of both sides belongs to the caller, who
-  /// must neither free nor change it before the copy is done.
+  /// upload() and download() enqueue a copy and do not wait. The caller must neither free nor
+  /// change the memory on either side before the copy is done.
   virtual void upload(void* device, const void* host, std::size_t bytes) = 0;
   /// Uploads rows that are dense on the host to rows with a pitch of `pitch` >= row_bytes bytes.
   virtual void upload_rows(void* device, std::size_t pitch, const void* host, std::size_t row_bytes,
@@ -60,7 +61,7 @@ class Stream {
   /// Blocks until all work is done. Throws Error after an error of the device.
   virtual void synchronize() = 0;
 
-  /// Enqueues a kernel. The arguments are copied. Memory that they point to must outlive the work.
+  /// Enqueues a kernel. The arguments are copied. Memory to which they point must outlive the work.
   template <class Args>
   void launch(const Kernel<Args>& kernel, const Args& args) {
     const Launch erased{kernel.name,    &args,         sizeof(Args), &kernel,
@@ -89,7 +90,7 @@ struct DeviceInfo {
   std::string software;            ///< "CUDA runtime 13.0, driver 13.0"; empty for the host backend
   std::string uuid, pci;           ///< empty for the host backend
   int compute_capability = 0;      ///< 90 for 9.0; 0 for the host backend
-  int multiprocessors = 0;         ///< of a GPU, or the number of threads of the host backend
+  int multiprocessors = 0;         ///< their number; on the host backend the number of threads
   std::uint64_t memory_total = 0;  ///< bytes
   std::uint64_t memory_free = 0;   ///< bytes that were free when the device was opened
 };
@@ -117,9 +118,9 @@ class Device {
   /// An event without a time. Recording it hardly delays later work of the stream.
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual std::unique_ptr<Event> make_timed_event() = 0;
-  /// Memory aligned to at least 256 bytes, and to a page if it is pinned. The caller releases it.
-  /// Throws Error with the size if there is not enough memory. May synchronise the device, so do
-  /// not call it in the timed part.
+  /// Allocates memory that is aligned to at least 256 bytes, and to a page if it is pinned. The
+  /// caller releases it. Throws Error with the size if there is not enough memory. May synchronise
+  /// the device, so do not call it in the timed part.
   virtual void* allocate(Memory kind, std::size_t bytes) = 0;
   virtual void release(Memory kind, void* data, std::size_t bytes) noexcept = 0;
 };

@@ -1,4 +1,4 @@
-// Concurrent streams between two points (fork and join) of one of them.
+// A group of streams that work concurrently between two points, fork and join.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ class ForkedStreams {
  public:
   /// `count` > 0.
   ForkedStreams(Device& device, std::size_t count);
-  /// Waits for its own streams, since their work may use memory of the caller.
+  /// Waits for the streams that the object owns, since their work may use memory of the caller.
   ~ForkedStreams();
   ForkedStreams(const ForkedStreams&) = delete;
   ForkedStreams& operator=(const ForkedStreams&) = delete;
 
   std::size_t count() const { return own_.size() + 1; }
 
-  /// Makes work that is enqueued on any of the streams until join() wait for the earlier work of
+  /// Call it before work is enqueued on the streams: that work waits for the earlier work of
   /// `first`.
   void fork(Stream& first);
-  /// Makes later work of the first stream wait for all work of the other streams.
+  /// Makes work that is enqueued on the first stream from now on wait for all other streams.
   void join();
   /// The stream `number`. Call it only between fork() and join().
   Stream& operator[](std::size_t number) const {

@@ -43,7 +43,7 @@ struct GpuReading {
   std::optional<std::uint64_t> clock_reasons;  ///< NVML's bits for why clocks are not higher
 };
 
-/// The number of uncorrectable memory errors since the driver was loaded and in the GPU's life.
+/// The number of uncorrectable memory errors, since the driver was loaded and in total.
 struct EccErrors {
   std::int64_t since_load = -1, ever = -1;
 };

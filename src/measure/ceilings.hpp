@@ -1,4 +1,4 @@
-// The limits of this machine (ceilings), measured in the run that they limit.
+// The limits of this machine, called ceilings. A run measures the ceilings that limit it.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +23,33 @@ struct Ceiling {
   double min = 0, aggregate = 0;
   std::string unit;
   bool on_path = false;  ///< whether all data of the run pass through it
-  double load = 0;       ///< amount that all ranks move through it per repetition: unit times s
+  /// The amount that all ranks move through it in one repetition, in `unit` times seconds: GB for
+  /// GB/s.
+  double load = 0;
   std::vector<double> by_rank = {};  ///< the rate of each rank, if it was measured
-  double seconds = 0;                ///< time of measuring by_rank, after an equally long warm-up
-  /// A description of the conditions that the rate depends on, besides the machine; may be empty.
+  double seconds = 0;  ///< duration of the measurement of by_rank; the warm-up took as long
+  /// The conditions on which the rate depends, besides the machine, in words; may be empty.
   std::string conditions = {};
 };
 
-/// The size and time of a measurement, larger for a long run than for a short one.
+/// The sizes and the time of a measurement. They are larger for a long run than for a short one.
 struct Effort {
-  std::uint64_t host_bytes;    ///< of each host buffer that is copied from or to
-  std::uint64_t device_bytes;  ///< of each device buffer that kernels read or copy
-  double seconds;              ///< of the measurement, without waking the device up
+  std::uint64_t host_bytes;    ///< bytes of each host buffer that is copied from or to
+  std::uint64_t device_bytes;  ///< bytes of each device buffer that kernels read or copy
+  double seconds;              ///< duration of the measurement, without the warm-up
 };
-/// The effort for a run in which a rank moves `bytes` bytes: at most 2 GiB of device memory,
-/// `host_sample` bytes of host memory (32 MiB of both on the host backend) and 60 ms. All buffers
-/// of a measurement together fit into `device_limit`, the device memory in bytes that this rank may
-/// use, if that is 2 MiB or more. With host buffers that fit into the processor's caches, a
-/// measurement shows the links; with larger ones, it shows how the host's memory serves all links
-/// together. Returns the same on every rank. Collective.
+/// The effort for a run in which a rank moves `bytes` bytes. It is at most 60 ms. A device buffer
+/// has at most 2 GiB, and a host buffer at most `host_sample` bytes; on the host backend each has
+/// at most 32 MiB. On a GPU the two buffers of a measurement together fit into `device_limit`, the
+/// bytes of device memory that this rank may use, if that is 2 MiB or more.
+///
+/// If host buffers fit into the processor's caches, the measurement shows the rate of the links. If
+/// they are larger, it shows how fast the host's memory serves all links together. Returns the same
+/// on every rank. Collective.
 Effort effort_for(const device::Device& device, const launch::Session& session, std::uint64_t bytes,
                   std::uint64_t host_sample, std::uint64_t device_limit);
 
-/// The work to measure: a function that enqueues it on streams.
+/// The work that is measured: a function that enqueues it on streams.
 struct StreamWork {
   std::vector<std::unique_ptr<device::Stream>> streams = {};
   std::function<void()> enqueue = {};
@@ -55,9 +59,9 @@ struct StreamWork {
   void call(int calls) const;
 };
 
-/// The rate of `work`, whose every call does the amount `amount`, in 10^9 per second. All ranks
-/// begin together, after a warm-up, since an idle device needs some tens of milliseconds to reach
-/// its full rate. Collective.
+/// The rate of `work` in 10^9 per second. Each call of it counts as `amount`. All ranks begin
+/// together after a warm-up, since an idle device needs some tens of milliseconds to reach its full
+/// rate. Collective.
 Ceiling measured(const std::string& name, const std::string& unit, double amount,
                  const launch::Session& session, Effort effort, const StreamWork& work);
 
@@ -84,8 +88,8 @@ Ceiling arithmetic(device::Device& device, const launch::Session& session, Effor
 std::optional<Ceiling> all_gather(device::Device& device, comm::Communicator& communicator,
                                   const launch::Session& session, Effort effort, std::size_t bytes);
 
-/// The ceiling on the path that needs the longest time for its load, or null if there is none.
-/// Valid as long as `ceilings`.
+/// Among the ceilings on the path, the one that needs the longest time for its load; null if there
+/// is none. It points into `ceilings`.
 const Ceiling* binding(std::span<const Ceiling> ceilings);
 
 Table ceilings_table(const std::vector<Ceiling>& ceilings);

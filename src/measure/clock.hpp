@@ -16,7 +16,7 @@ std::int64_t steady_ns();
 /// The difference between a rank's clock and rank 0's clock at one moment. Rank 0's clock is ahead
 /// by `offset_ns`, within +-`error_ns`. Both are 0 on rank 0.
 struct ClockOffset {
-  std::int64_t at_ns = 0;  ///< this rank's clock at that moment
+  std::int64_t at_ns = 0;  ///< the time of this rank's clock at that moment
   std::int64_t offset_ns = 0, error_ns = 0;
 };
 
@@ -24,8 +24,9 @@ struct ClockOffset {
 /// half of the round trip, since the rank may have answered at any time within it. Collective.
 ClockOffset compare_clocks(const launch::Session& session);
 
-/// Converts times between two comparisons of a rank's clock with rank 0's. If the offsets differ by
-/// more than their errors, a constant drift is assumed, else the more exact of the two offsets.
+/// Converts times between two comparisons of a rank's clock with rank 0's. If the two offsets
+/// differ by more than their errors, the drift between them is assumed to be constant. Otherwise
+/// the more exact of the two offsets is used.
 class ClockAlignment {
  public:
   ClockAlignment(const ClockOffset& start, const ClockOffset& end) : start_(start), end_(end) {}
@@ -39,8 +40,8 @@ class ClockAlignment {
   ClockOffset start_, end_;
 };
 
-/// Converts times of device events to the host's steady clock. It uses an anchor: an event that
-/// happened between two readings of the host's clock.
+/// Converts times of device events to the host's steady clock. It needs an anchor: a device event
+/// that happened between two readings of the host's clock.
 class DeviceClock {
  public:
   /// Takes the first anchor. The device must outlive it.
@@ -54,8 +55,8 @@ class DeviceClock {
   /// should be later than the anchor.
   std::int64_t on_host(const device::Event& event) const;
 
-  /// The largest error so far in nanoseconds: of an anchor's own time, or of the time that an
-  /// anchor gave for the next one.
+  /// The maximum error so far in nanoseconds. There are two kinds of errors: in reading the time of
+  /// an anchor, and in predicting the time of the next anchor from it.
   std::int64_t error() const { return error_; }
 
  private:

@@ -1,5 +1,5 @@
-// The rates and the memory of a rank of a planned run, measured by an earlier run (measure.rates)
-// or assumed. Planning needs neither MPI nor a device.
+// The machine of a planned run: the rates and the memory of a rank. They were measured by an
+// earlier run (measure.rates), or they are assumed. Planning needs neither MPI nor a device.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ struct Request {
 /// rate that it returns, so that lines() and warn() can tell which ones were measured.
 class Machine {
  public:
-  /// Throws UsageError, which names --rates and the file, unless measure.rates is empty or names a
-  /// complete result with plausible values and with the backend of the planned run.
+  /// Reads the result that measure.rates names, if it names one. Throws UsageError, with --rates
+  /// and the file, if the result is incomplete, has implausible values, or is of another backend
+  /// than the planned run.
   Machine(const Options& options, const Request& request);
 
   std::uint64_t ranks() const { return request_.ranks; }
@@ -43,32 +44,32 @@ class Machine {
   Backend backend() const { return backend_; }
   comm::Transport transport() const { return transport_; }
 
-  /// Sets the ceilings that limit the planned run. All other ceilings of the result are ignored.
-  /// Call it first.
+  /// Sets the ceilings that limit the planned run. warn() reports other ceilings of the result
+  /// as unused. Call it first.
   void set_ceilings(const std::set<std::string>& ceilings);
-  /// Rejects `ceiling` of the result unless same() accepts the conditions of its measurement, such
-  /// as "f32, contiguous". `now` are the conditions of the planned run.
+  /// Rejects a ceiling of the result if same() returns false for its conditions, such as "f32,
+  /// contiguous". `now` are the conditions of the planned run.
   void compare(const std::string& ceiling, const std::string& now,
                const std::function<bool(const std::string& then)>& same);
-  /// The same, for conditions that must be equal.
+  /// Rejects a ceiling of the result if its conditions are not equal to `now`.
   void compare(const std::string& ceiling, const std::string& now);
-  /// Sets the most important ceiling: warn() begins with it if it is assumed.
+  /// Sets the most important ceiling. If its rate is assumed, warn() begins with it.
   void set_main_ceiling(const std::string& ceiling) { main_ = ceiling; }
 
-  /// The rate of a ceiling in units per second. `assumed`, in 10^9 units per second, is used if the
-  /// result does not have the ceiling. `unit` is for the output.
+  /// The rate of a ceiling: in bytes/s for GB/s, in flop/s for Gflop/s. If the result does not have
+  /// the ceiling, `assumed` is used, in GB/s or Gflop/s. `unit` is this unit, for the output.
   double rate(const std::string& ceiling, double assumed, std::string_view unit);
   /// The rate of link_up, link_down, device_read or host_memory_read in bytes/s. If the result does
   /// not have it, `measured` (bytes/s) or else a typical rate is used.
   double rate(const std::string& ceiling, std::optional<double> measured = {});
-  /// Whether the result has this ceiling and it is not rejected.
+  /// Whether the result has this ceiling, and the ceiling is not rejected.
   bool knows(const std::string& ceiling) const;
-  /// The minimum of `value` and the ceiling's rate if knows(ceiling), else `value`.
+  /// If knows(ceiling), the minimum of `value` and the rate of the ceiling; otherwise `value`.
   double limited(double value, const std::string& ceiling, std::string_view unit);
   /// The rate in bytes/s at which a rank receives data from other ranks. A result of one host is
   /// rejected for a run on several hosts.
   double gather_rate(std::optional<double> measured = {});
-  /// Records that the result has none of these ceilings.
+  /// Records, for warn(), that the result has none of these ceilings.
   void add_missing(const std::vector<std::string>& ceilings);
 
   /// The device memory of a rank in bytes: on the host backend, its share of the free memory of
@@ -78,8 +79,8 @@ class Machine {
   /// Lines for the output of a dry run: the backend, the hosts, the measured rates, the assumed
   /// rates, and the memory of this machine.
   std::vector<std::string> lines() const;
-  /// If measure.rates names a result that has only some of the requested rates: warns, and lists
-  /// which ones are used and which are not, and why.
+  /// Warns if the result of measure.rates has only some of the requested rates: lists which ones
+  /// are used, which ones are not, and why.
   void warn(Log& log) const;
 
  private:

@@ -46,8 +46,8 @@ enum class Convergence : std::uint8_t {
 /// The value of the column `sampling` in /summary.
 const char* name_of(Convergence convergence);
 
-/// The stopping rule. `seconds` are the times of one or more repetitions; the first began `elapsed`
-/// seconds ago. Returns nothing if another repetition is needed.
+/// The stopping rule: how sampling ends now, or nothing if another repetition is needed. `seconds`
+/// are the times of one or more repetitions, the first of which began `elapsed` seconds ago.
 std::optional<Convergence> end_of_sampling(std::span<const double> seconds, double elapsed,
                                            const Sampling& policy);
 
@@ -65,11 +65,11 @@ struct Samples {
   std::vector<double> seconds() const;  ///< one time per repetition, in the order of execution
 };
 
-/// Calls `work` on every rank, first untimed for the warm-ups and then timed, each time after a
-/// barrier. Its argument tells whether it is timed. `work` must return after this rank's part is
-/// done, on the device too. `recorder`, if there is one, settles before each call and at the end.
-/// Rank 0's clock decides when all ranks stop. An exception of `work` is passed on, on this rank
-/// only. Collective.
+/// Calls `work` on every rank, each time after a barrier: first untimed for the warm-ups, then
+/// timed. The argument of `work` tells whether the call is timed. `work` must return after this
+/// rank's part is done, on the device too. If `recorder` is not null, it settles before each call
+/// and at the end. Rank 0's clock decides when all ranks stop. An exception of `work` is passed on,
+/// on this rank only. Collective.
 Samples sample(const launch::Session& session, const Sampling& policy,
                const std::function<void(bool timed)>& work, Recorder* recorder = nullptr);
 

@@ -1,6 +1,6 @@
 // The limits of reading a source into host memory: storage, page cache, decoding, and the memory
-// itself. All functions are collective, measure with all ranks at work, and take a fraction of a
-// second each. Rates are in GB/s of data.
+// itself. The functions that measure are collective: all ranks work at the same time, for a
+// fraction of a second. Rates are in GB/s of data.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,9 @@ namespace shardstream::measure {
 /// The part of the data of all ranks that is in the page cache.
 struct PageCache {
   std::string state;            ///< warm, partly, cold, unknown; empty if no file is read
-  std::optional<double> share;  ///< of the bytes; nothing if it is unknown on any rank
+  std::optional<double> share;  ///< fraction of the bytes; nothing if it is unknown on any rank
 };
+/// Collective.
 PageCache page_cache(const launch::Session& session, const io::Source& source, Range shard);
 
 /// The readers of a run.
@@ -31,41 +32,44 @@ struct Readers {
   std::uint64_t piece;  ///< number of elements that a thread reads at a time
 };
 
-/// The rate of reading pieces spread over the shard past the page cache, whose state does not
-/// change. Nothing if a rank's file does not contain the elements in the requested form, or its
-/// file system does not support direct reads.
+/// The rate of direct reads, which bypass the page cache and do not change its state. The pieces
+/// that are read are spread over the shard. Returns nothing if a rank's file does not contain the
+/// elements in the requested form, or if its file system does not support direct reads.
 std::optional<Ceiling> storage_read(const launch::Session& session, const io::Source& source,
                                     Range shard, Readers readers);
 
-/// The rate of reading pieces of the shard that are in the page cache. Each reader reads into one
-/// piece of memory, which stays in the processor's cache. Nothing if a rank has no such pieces.
+/// The rate of reading pieces of the shard that are in the page cache. Each reader always reads
+/// into the same memory, which stays in the processor's cache. Returns nothing if a rank has no
+/// such pieces.
 std::optional<Ceiling> page_cache_read(const launch::Session& session, const io::Source& source,
                                        Range shard, Readers readers);
 
-/// The rate at which readers read the source from the beginning of the shard, without uploads: the
-/// arithmetic of a generator, the decoding of chunks, or H5Dread, storage included. Data that is
-/// read through the page cache stays in it. Throws AgreedError if a read fails.
+/// The rate at which readers read the source, from the beginning of the shard, without uploads. It
+/// includes the arithmetic of a generator, the decoding of chunks, H5Dread, and the storage. Data
+/// that is read through the page cache stays in it. Throws AgreedError if a read fails.
 std::optional<Ceiling> decode(const launch::Session& session, const io::Source& source, Range shard,
                               Readers readers);
 
-/// The rate at which `threads` threads of each rank read with read(place, room): the best of four
-/// passes of `seconds` seconds each. Each thread has its own memory of `room` bytes. read() accepts
-/// any place and returns the number of bytes, which is above 0. Throws AgreedError if a read fails.
+/// The rate at which `threads` threads of each rank read with read(place, memory): the best of four
+/// passes of `seconds` seconds each. Each thread has its own memory of `room` bytes. `place` is the
+/// number of a piece; read() accepts any number, and returns the number of bytes that it has read,
+/// which is above 0. Throws AgreedError if a read fails.
 Ceiling read_rate(const launch::Session& session, const std::string& name, unsigned threads,
                   std::uint64_t room, double seconds,
-                  const std::function<std::uint64_t(std::uint64_t place, std::byte* room)>& read);
+                  const std::function<std::uint64_t(std::uint64_t place, std::byte* memory)>& read);
 
-/// The conditions of reading: "f32, contiguous". `access` is Source::access(). Rates with the same
-/// conditions are comparable. The seed of a generator and the state of the page cache are not part
-/// of the conditions.
+/// The conditions of a rate of reading, in words: "f32, contiguous". `access` is Source::access().
+/// Rates are comparable if their conditions are equal. The seed of a generator and the state of the
+/// page cache are not part of the conditions. Not collective.
 std::string read_conditions(ElementType type, const std::string& access);
 
-/// The ceilings storage_read, page_cache_read and decode that limit a run of the prepared source.
+/// The ceilings that limit a run with this source, out of storage_read, page_cache_read and decode.
+/// Collective.
 std::vector<Ceiling> source_ceilings(const launch::Session& session, const io::Source& source,
                                      Range shard, Readers readers, const PageCache& cache);
 
-/// The size of HostMemory in bytes: larger than the rank's part of the last-level cache of `cache`
-/// bytes, but at most an eighth of the rank's part of `free` bytes.
+/// The number of bytes for HostMemory. It is larger than the rank's part of the last-level cache of
+/// `cache` bytes, but at most an eighth of the rank's part of `free` bytes. Not collective.
 std::uint64_t host_memory_sample(std::uint64_t cache, std::uint64_t free, unsigned ranks_on_host);
 
 /// The ring of slots that a rank's readers fill.
@@ -74,7 +78,7 @@ struct Ring {
   std::uint64_t slots, slot_bytes;
 };
 
-/// Memory of each rank for measurements, in huge pages.
+/// Memory of each rank for measurements, in huge pages. All members are collective.
 class HostMemory {
  public:
   /// Allocates and touches the pages with `threads` threads. Throws AgreedError if there is not
@@ -82,10 +86,10 @@ class HostMemory {
   HostMemory(const launch::Session& session, unsigned threads, std::uint64_t bytes);
   ~HostMemory();
 
-  /// The rate of reading with all threads: host_memory_read.
+  /// The rate at which all threads read this memory: host_memory_read.
   Ceiling read() const;
-  /// The rate of copying into the ring: host_memory_copy. The ring stays in the processor's caches
-  /// if it fits. Allocates the ring too.
+  /// The rate at which they copy it into a ring of slots, which is allocated here:
+  /// host_memory_copy. The ring stays in the processor's caches if it fits.
   Ceiling copy(const Ring& ring) const;
 
  private:

@@ -26,7 +26,7 @@ std::span<const OptionRow> telemetry_options();
 struct Sample {
   std::chrono::steady_clock::time_point time;
   device::GpuReading reading;
-  double took = 0;  ///< seconds of the reading, during which the driver may block other threads
+  double took = 0;  ///< seconds that the reading took; the driver may block other threads meanwhile
 };
 
 /// Energy in joules between two times.
@@ -35,14 +35,15 @@ struct Energy {
   bool counted = false;  ///< true: counted by the GPU; false: integral of the power samples
 };
 
-/// The energy between two times, by linear interpolation between samples in the order of time. It
-/// is unknown unless at least two samples lie between the times and the samples extend beyond both,
-/// since samples do not show shorter work.
+/// The energy between two times, by linear interpolation between samples, which are in the order of
+/// time. At least two samples must lie between the two times, one before them, and one after them.
+/// Otherwise the energy is unknown, as it may be for work that is shorter than two sampling
+/// intervals.
 Energy energy_between(std::span<const Sample> samples, std::chrono::steady_clock::time_point from,
                       std::chrono::steady_clock::time_point to);
 
-/// The reasons for throttling in any sample between two times, as bits of NVML; nothing if no
-/// sample in between has them.
+/// The reasons for throttling in all samples between two times together, as bits of NVML. Nothing
+/// if no sample between them knows the reasons.
 std::optional<std::uint64_t> throttled_between(std::span<const Sample> samples,
                                                std::chrono::steady_clock::time_point from,
                                                std::chrono::steady_clock::time_point to);
@@ -81,8 +82,8 @@ class Telemetry {
   std::thread thread_;
 };
 
-/// The maximum number of samples of each rank, so that those of `ranks` ranks fit into a result
-/// file.
+/// The maximum number of samples of a rank, such that the samples of `ranks` ranks fit into a
+/// result file.
 std::size_t max_samples(int ranks);
 
 /// All ranks' telemetry of one run, the same on every rank.
@@ -90,12 +91,14 @@ struct RunTelemetry {
   Table samples;  ///< `gpu`: one row per sample; seconds since the first timed repetition
   /// For each repetition, whether any rank's GPU was throttled: 1 or 0; -1 if unknown.
   std::vector<std::int64_t> throttled;
-  Energy energy;  ///< of all GPUs, from the begin of the first repetition to the end of the last
+  /// The energy of all GPUs from the begin of the first repetition to the end of the last one.
+  Energy energy;
   std::vector<std::string> warnings;  ///< one sentence each
 };
 
-/// `gpu` identifies this rank's GPU, so that a shared GPU is counted once; empty: no GPU. The
-/// energy is unknown if it is unknown on any rank. Collective.
+/// Gathers the telemetry of all ranks. `gpu` identifies this rank's GPU, so that a shared GPU is
+/// counted once; it is empty without a GPU. The energy is unknown if it is unknown on any rank.
+/// Collective.
 RunTelemetry gather_telemetry(const launch::Session& session, const Telemetry& telemetry,
                               std::span<const Repetition> repetitions, const std::string& gpu);
 

@@ -1,7 +1,8 @@
-// Times the phases of a run. A track belongs to a thread of the host or a stream of the device. A
-// span is one interval of a phase on a track; a phase sums its spans. A recorder has all tracks of
-// one rank, a timeline the spans of all ranks on one clock. Every track has one writer, so nothing
-// here takes a lock.
+// Times the phases of a run. A track belongs to a thread of the host or to a stream of the device.
+// A span is one interval of a phase on a track; a phase sums its spans. A recorder has all tracks
+// of one rank. A timeline has the spans of all ranks on one clock. Nothing here takes a lock: only
+// one thread may write to a track at a time. Threads that share a track (of the uploads or the
+// downloads) hold a lock of their own while they use it.
 #pragma once
 
 #include <atomic>
@@ -40,12 +41,12 @@ struct Phase {
   double timed = 0;    ///< the part of `seconds` inside timed repetitions
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;  ///< moved, as counted by the callers
-  /// The end of its last span; only for host tracks.
+  /// The end of the last span; only for host tracks.
   std::chrono::steady_clock::time_point last_end = {};
 };
 
-/// The begin of the current timed repetition, in units of the clock; 0 outside timed repetitions.
-/// One thread writes it, and all tracks read it.
+/// The begin of the current timed repetition, in ticks of the steady clock; 0 outside timed
+/// repetitions. One thread writes it, and all tracks read it.
 using TimedSince = std::atomic<std::chrono::steady_clock::rep>;
 
 /// A recorded span. Times are nanoseconds of this process's steady clock.
@@ -54,8 +55,8 @@ struct KeptSpan {
   std::int64_t batch, start_ns, dur_ns;
 };
 
-/// The common part of host and device tracks. Not synchronised: read it only while its writer is
-/// idle.
+/// The common part of host and device tracks. Not synchronised: read it only while no thread writes
+/// to it.
 class Track {
  public:
   /// `timed_since` must outlive the track.
@@ -63,9 +64,9 @@ class Track {
       : name_(std::move(name)), keeps_spans_(keeps_spans), timed_since_(timed_since) {}
 
   const std::string& name() const { return name_; }
-  /// In the order of their first spans.
+  /// The phases, in the order of their first spans.
   const std::vector<Phase>& phases() const { return phases_; }
-  /// Empty unless spans are kept.
+  /// The recorded spans; empty unless spans are kept.
   const std::deque<KeptSpan>& spans() const { return spans_; }
 
  protected:
@@ -106,20 +107,22 @@ class HostTrack : public Track {
   }
 };
 
-/// The track of a stream, timed by events. The thread that enqueues the stream's work writes it.
-/// Spans are added to the sums some time after they have ended, without waiting for them.
+/// The track of a stream, timed by events. The thread that enqueues work on the stream writes it.
+/// If several threads enqueue work, they need a lock for the stream and its track. Spans are added
+/// to the sums some time after they have ended, without waiting for them.
 class DeviceTrack : public Track {
  public:
   /// Keeps spans if `clock` is not null. The device and the clock must outlive the track.
   DeviceTrack(std::string name, device::Device& device, const DeviceClock* clock,
               const TimedSince& timed_since);
 
-  /// begin() and end() mark the begin and the end of a span after all work enqueued on `stream` so
-  /// far. Spans of a track do not overlap. A span without an end is dropped at the next begin.
+  /// begin() and end() mark the begin and the end of a span, each after all work that is enqueued
+  /// on `stream` so far. Spans of a track do not overlap. A span without an end is dropped at the
+  /// next begin().
   void begin(device::Stream& stream, std::string_view phase, Kind kind, std::uint64_t bytes,
              std::int64_t batch);
   void end(device::Stream& stream);
-  /// Adds all spans that have an end to the sums, and waits for them.
+  /// Waits for all spans that have an end, and adds them to the sums.
   void fold_all();
 
  private:
@@ -148,8 +151,8 @@ class DeviceTrack : public Track {
 /// to their own tracks. Destroy it before the device.
 class Recorder {
  public:
-  /// Sums phases, and also keeps every span if `keeps_spans`. Phases of the main thread are
-  /// reported to `heartbeat`, if it is not null, when they begin.
+  /// Sums phases. If `keeps_spans`, it also keeps every span. If `heartbeat` is not null, phases of
+  /// the main thread are reported to it when they begin.
   explicit Recorder(bool keeps_spans = false, launch::Heartbeat* heartbeat = nullptr);
 
   /// Begins a phase of the main thread, which ends with the returned span.
@@ -159,17 +162,17 @@ class Recorder {
   }
   HostTrack& main() { return host_tracks_.front(); }
 
-  /// The track with this name, made at the first call. The reference stays valid. Get the track of
-  /// a thread before the thread starts.
+  /// The track of a thread with this name, made at the first call. The reference stays valid. Call
+  /// this function before the thread starts.
   HostTrack& host_track(std::string_view name);
-  /// The same for a stream. All device tracks must belong to one device.
+  /// The track of a stream with this name. All device tracks must belong to one device.
   DeviceTrack& device_track(std::string_view name, device::Device& device);
 
   /// Waits for all spans of the device and adds them to the sums. If spans are kept, also renews
   /// the relation between the device's clock and the host's. Call it between repetitions.
   void settle();
 
-  /// Tells whether the work that now begins is a timed repetition. Call it after settle().
+  /// Call it after settle(), before work begins. `timed`: whether the work is a timed repetition.
   void begin_work(bool timed);
 
   bool keeps_spans() const { return keeps_spans_; }

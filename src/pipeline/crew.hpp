@@ -1,5 +1,5 @@
-// Threads that stay from one run to the next: starting and joining some takes a millisecond, as
-// long as uploading 50 MB.
+// Threads that stay from one run to the next. Starting and joining threads would take a
+// millisecond, in which 50 MB could be uploaded.
 #pragma once
 
 #include <condition_variable>
@@ -11,17 +11,18 @@
 
 namespace shardstream::pipeline {
 
-/// start() and wait() are for one thread.
+/// Only one thread may call start() and wait().
 class Crew {
  public:
   /// Thread i of `count` calls work(i), which throws nothing, once for each start().
   Crew(unsigned count, std::function<void(unsigned)> work);
-  /// Waits for them.
+  /// Waits for the threads.
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Must not be called while any thread is at work. All threads see what the caller wrote before.
+  /// Makes each thread call work() once. Must not be called while a thread is at work. The threads
+  /// see everything that the caller has written before.
   void start();
   /// Blocks until every thread has finished the work of the last start(). Returns at once if there
   /// was no start().

@@ -1,5 +1,5 @@
-// Downloads results, the mirror of UploadRing: device memory -> download stream -> pinned slots ->
-// writers.
+// Downloads results, in the opposite direction of UploadRing: device memory -> download stream ->
+// pinned slots -> writers.
 #pragma once
 
 #include <condition_variable>
@@ -22,13 +22,14 @@
 
 namespace shardstream::pipeline {
 
-/// Allocates its slots once. The main thread of the recorder may call push(), wait() and finish()
-/// repeatedly. The device, the recorder and the heartbeat must outlive it. It writes to the tracks
-/// "download", "writer 0", "writer 1", ..., so only one drain of a recorder may work at a time.
+/// Allocates its slots once. Only the main thread of the recorder may call push(), wait() and
+/// finish(), repeatedly. The device, the recorder and the heartbeat must outlive it. It writes to
+/// the tracks "download", "writer 0", "writer 1", ..., so only one drain of a recorder may work at
+/// a time.
 class Drain {
  public:
-  /// Writes some rows of one push(), counted from its first row. They are dense in a slot at
-  /// `data`. Several writers may call it at a time, also for one push(), in any order.
+  /// Writes some rows of one push(), counted from its first row. `data` points to the rows, which
+  /// are dense. Several writers may call it at a time, also for one push(), in any order.
   using Write = std::function<void(Range rows, const std::byte* data)>;
 
   /// There must be at least as many slots as writers.
@@ -41,9 +42,9 @@ class Drain {
 
   /// Enqueues the download of `rows` > 0 dense rows at device address `data` after the event
   /// `after`. A row has `row_bytes` > 0 bytes and fits into a slot. `write` is called with as many
-  /// rows at a time as a slot holds, until it has got all of them. Downloads are made in the order
-  /// of their pushes. push() never blocks; the queue is unlimited. Returns the number of the push
-  /// for wait(): 1, 2, 3, ...
+  /// rows at a time as a slot holds, until it has got all rows. Downloads are made in the order of
+  /// their pushes. push() never blocks; the queue is unlimited. Returns the number of the push for
+  /// wait(): 1, 2, 3, ...
   ///
   /// Until wait() for this push or finish() has returned, the caller must not enqueue work that
   /// overwrites `data`, and must neither destroy `after` nor record it again. `after` must already
@@ -56,8 +57,8 @@ class Drain {
                      std::size_t row_bytes, Write write);
 
   /// Makes work that is enqueued on `stream` from now on wait for the download of push `number`, so
-  /// that it may overwrite the device memory. Blocks as long as that download has no slot and
-  /// cannot be enqueued. Does nothing for number 0.
+  /// that this work may overwrite the device memory. Blocks until that download is enqueued, which
+  /// needs a free slot. Does nothing for number 0.
   void wait(device::Stream& stream, std::uint64_t number);
 
   /// Blocks until everything is written. Calls `meanwhile`, if it is set, several times per second.
@@ -69,7 +70,7 @@ class Drain {
   struct Slot {
     std::byte* memory = nullptr;
     std::unique_ptr<device::Event> downloaded;
-    // The contents, from the download to the end of writing.
+    // The contents, valid from the download to the end of writing.
     std::uint64_t number = 0;  ///< of the push
     Range rows{};
   };
@@ -106,8 +107,8 @@ class Drain {
   measure::DeviceTrack& download_track_;
   std::vector<measure::HostTrack*> tracks_;
 
-  // A thread that pushes or frees a slot assigns all free slots to the next rows in the queue. The
-  // lock guards the download stream, its track, and the members below.
+  // A thread that calls push(), or that frees a slot, assigns all free slots to the next rows in
+  // the queue. The lock guards the download stream, its track, and the members below.
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Slot> slots_;

@@ -1,5 +1,5 @@
-// Moves a rank's shard to its kernels: source -> readers -> staging ring -> batches -> on_batch.
-// Feed knows elements and their place in each pipeline.mode; UploadRing has the schedule.
+// Moves a rank's shard to its kernels: source -> readers -> slots -> batches -> on_batch. Feed
+// knows elements, and their place in each pipeline.mode. UploadRing has the schedule.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace shardstream::pipeline {
 
-/// The elements of the shard that a kernel gets, in device memory (or in mapped host memory).
+/// Elements of the shard for a kernel, in device memory (or in mapped host memory).
 struct Batch {
   std::uint64_t number;  ///< within the shard, from 0
   Range elements;        ///< global indices
@@ -30,15 +30,17 @@ struct Batch {
 class Feed {
  public:
   /// Enqueues work on `compute` that reads the batch. The batch stays valid until that work is
-  /// done. Called by the thread of run(), in the order of the batches.
+  /// done. The thread of run() calls it, in the order of the batches.
   using OnBatch = std::function<void(device::Stream& compute, const Batch& batch)>;
-  /// Gets elements as they came from the source. Called by several reader threads at a time.
+  /// Gets elements that a reader has read from the source. Several reader threads may call it at a
+  /// time.
   using OnRead = std::function<void(Range elements, const std::byte* data)>;
 
   Feed(device::Device& device, measure::Recorder& recorder, const io::Source& source, Range shard,
        const Sizes& sizes, launch::Heartbeat* heartbeat = nullptr);
 
-  /// Loads the data to its place for the mode, before timing starts. Does nothing for `stream`.
+  /// Loads the data to its place for the mode. Call it before timing starts. Does nothing for
+  /// `stream`.
   void load(const OnRead& on_read);
 
   /// Processes all batches of the shard in order. When it returns, the source has been read and all

@@ -37,32 +37,35 @@ std::optional<device::Memory> host_memory(Mode mode);
 /// Whether the data goes through slots.
 bool is_staged(Mode mode);
 
-/// Sizes of both rings. `slot` and `batch` are numbers of elements and multiples of a unit.
+/// The sizes of both rings.
 struct Sizes {
   Mode mode = Mode::stream;
-  std::uint64_t slot = 0, slots = 0;
-  std::uint64_t batch = 0, batches = 0;  ///< `batches` is all of them in mode resident
+  std::uint64_t slot = 0;     ///< elements of a slot: a multiple of choose_sizes()'s `unit`
+  std::uint64_t slots = 0;    ///< number of slots
+  std::uint64_t batch = 0;    ///< elements of a batch: a multiple of `unit`
+  std::uint64_t batches = 0;  ///< number of batches in device memory; all of them in mode resident
   unsigned readers = 1;
   std::uint64_t device_limit = 0;  ///< bytes of device memory that this rank may use
 
-  /// The device memory and host memory in bytes that a feed of these sizes needs, for elements of
-  /// `element` bytes.
+  /// The bytes of device memory, and of host memory, that a Feed of these sizes needs. An element
+  /// has `element` bytes.
   std::uint64_t device_bytes(std::uint64_t element) const;
   std::uint64_t host_bytes(std::uint64_t shard, std::uint64_t element) const;
 };
 
-/// The sizes of the pinned memory between readers and link, independent of the data.
+/// The sizes of the slots, and the number of readers. They do not depend on the data.
 struct StagingSizes {
   std::uint64_t slot_bytes, slots;
   unsigned readers;
-  std::uint64_t drain_slot_bytes;  ///< size of the slots of a Drain, which has `slots` of them
+  std::uint64_t drain_slot_bytes;  ///< bytes of a slot of a Drain, which has `slots` slots too
 };
-/// The work of readers on each piece, besides reading it.
+/// The work of readers on each piece, in addition to reading it.
 enum class ReaderWork {
   copying,
   decoding,   ///< decompression
   computing,  ///< rounding and checksums of a matrix product
 };
+/// The sizes from the options, with `auto` replaced.
 StagingSizes staging_sizes(const Options& options, const runtime::Resources& resources,
                            ReaderWork work = ReaderWork::copying);
 
@@ -74,10 +77,10 @@ std::uint64_t device_limit(const Options& options, const runtime::Resources& res
 std::vector<std::pair<std::string, std::uint64_t>> resolved(const Sizes& sizes,
                                                             std::uint64_t element);
 
-/// The sizes from the options, with `auto` replaced, for a shard of `shard` elements of `element`
-/// bytes, which is divided into units of `unit` elements. The caller needs `extra_per_unit` bytes
-/// of device memory for each unit of a batch, and `extra` bytes in addition. `decoding` is
-/// Source::decoding(). Throws UsageError with a size that fits if there is not enough memory.
+/// The sizes from the options, with `auto` replaced. The shard has `shard` elements of `element`
+/// bytes and is divided into units of `unit` elements. The caller needs `extra_per_unit` bytes of
+/// device memory for each unit of a batch, and `extra` bytes in addition. `decoding` is
+/// Source::decoding(). If there is not enough memory, throws UsageError with a size that fits.
 Sizes choose_sizes(const Options& options, const runtime::Resources& resources, std::uint64_t shard,
                    std::uint64_t element, std::uint64_t unit, std::uint64_t extra_per_unit,
                    std::uint64_t extra, const std::optional<io::Decoding>& decoding = {});

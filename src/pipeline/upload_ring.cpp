@@ -92,9 +92,9 @@ void UploadRing::start_readers() {
              const std::stop_token& stop) { upload_piece(number, data, emptied, reader, stop); });
 }
 
-/// Called by the reader of the piece. Readers overtake one another, so uploads of neighbouring
-/// batches may alternate. A reader may use a batch's buffer after the last kernels that use the
-/// previous batch in it are enqueued.
+/// The reader of the piece calls it. Readers overtake one another, so uploads of neighbouring
+/// batches may alternate. A reader may use the buffer of a batch as soon as the kernels that use
+/// its old contents are enqueued.
 void UploadRing::upload_piece(std::uint64_t number, const std::byte* data, device::Event& emptied,
                               measure::HostTrack& reader, const std::stop_token& stop) {
   const Piece piece = job_->piece(number);
@@ -132,8 +132,8 @@ void UploadRing::await_uploads(std::uint64_t batch) {
   if (!changed_.wait(lock, staging_->stopping(), all)) staging_->rethrow();
 }
 
-/// Calls `meanwhile` until it has no more work, a reader has failed, or `until` holds. The calls
-/// are made without the lock, since readers need it.
+/// Calls `meanwhile` until it returns false, a reader has failed, or until() is true. The calls are
+/// made without the lock, since readers need it.
 void UploadRing::call_meanwhile(std::unique_lock<std::mutex>& lock,
                                 const std::function<bool()>& until) {
   constexpr std::chrono::microseconds pause{100};  // short compared with the work of a call
@@ -164,8 +164,8 @@ bool UploadRing::next_is_empty() const {
   return next_piece_ == job_->pieces || job_->piece(next_piece_).batch > opened_;
 }
 
-/// Begins the uploads of the next batch: the upload stream waits for the kernels of the batch that
-/// used the buffer before.
+/// Begins the uploads of the next batch: the upload stream waits for the kernels that use the old
+/// contents of the buffer.
 void UploadRing::open_next() {
   if (uploading_) upload_track_.end(*upload_);  // the previous batch; its last pieces may follow
   uploading_.reset();
@@ -208,7 +208,8 @@ bool UploadRing::count_upload(const Piece& piece) {
   return true;
 }
 
-/// All uploads of the batch are enqueued: records the event that is reached when they are done.
+/// Call it when all uploads of the batch are enqueued. Records the event that is reached when they
+/// are done.
 void UploadRing::record_filled(std::uint64_t batch) {
   if (uploading_ == batch) {
     upload_track_.end(*upload_);
@@ -218,8 +219,8 @@ void UploadRing::record_filled(std::uint64_t batch) {
 }
 
 /// Enqueues the work of on_arrival after the uploads of the batch. That work may wait for other
-/// ranks, and kernels of the batch wait with it. So the workload first gets a chance to enqueue
-/// kernels of earlier batches.
+/// ranks, and the kernels of the batch wait for it. So the workload may first enqueue kernels of
+/// earlier batches (`meanwhile`).
 void UploadRing::arrive_batch(std::uint64_t batch) {
   BatchBuffer& here = buffer(batch);
   arrive_->wait(*here.filled);
@@ -242,8 +243,8 @@ void UploadRing::compute_batch(std::uint64_t batch) {
   if (job_->on_batch) run_kernels(batch, here.memory.data(), here.bytes, job_->on_batch);
 }
 
-/// Releases the batches that were used last by the kernels of batch `computed`. Since last_use is
-/// bounded, the buffer of the next batch is always released, so there is no deadlock.
+/// Releases the batches whose last use was on_batch(computed). The buffer that the next batch needs
+/// is always among the released ones, because of the bound on last_use. So there is no deadlock.
 void UploadRing::release_batches(std::uint64_t computed) {
   {
     const std::lock_guard lock(mutex_);

@@ -24,18 +24,18 @@
 namespace shardstream::pipeline {
 
 /// The first ring: moves numbered pieces through small pinned slots. Each reader thread has its own
-/// slots. It fills a slot, enqueues the upload itself, and fills the slot again after that upload
-/// is done. A single thread that enqueued for all readers would have to be woken for every piece,
-/// which costs as much as copying a small piece. The slots are allocated once; start() may be
-/// called again after finish().
+/// slots. A reader fills a slot, enqueues the upload itself, and fills the slot again after that
+/// upload is done. If one thread enqueued for all readers, it would have to be woken for every
+/// piece, which costs as much as copying a small piece. The slots are allocated once; start() may
+/// be called again after finish().
 class Staging {
  public:
   /// Fills `slot` with piece number `piece` and returns the address at which the data begins.
   /// Called by several reader threads at a time, each with its own track.
   using Read = std::function<const std::byte*(std::uint64_t piece, std::byte* slot,
                                               measure::HostTrack& reader)>;
-  /// Enqueues the upload of the piece's data and records `emptied` after it. Called by the reader
-  /// that has read the piece. Must return at once when `stop` is requested.
+  /// Enqueues the upload of the piece's data and records `emptied` after it. The reader that has
+  /// read the piece calls it. It must return at once when `stop` is requested.
   using Upload =
       std::function<void(std::uint64_t piece, const std::byte* data, device::Event& emptied,
                          measure::HostTrack& reader, const std::stop_token& stop)>;
@@ -54,7 +54,7 @@ class Staging {
   std::stop_token stopping() const { return stop_.get_token(); }
   /// Rethrows the exception of a reader, if there is one.
   void rethrow();
-  /// Lets the readers take no more pieces and waits for them.
+  /// Stops the readers after their current pieces, and waits for them.
   void finish() noexcept;
 
  private:
@@ -75,7 +75,7 @@ class Staging {
   Crew crew_;  // last: its threads, the readers, use the rest
 };
 
-/// The size and destination of one upload: `bytes` > 0 bytes, written `offset` bytes after the
+/// The size and the destination of one upload: `bytes` > 0 bytes go to `offset` bytes after the
 /// start of a batch. They are divided into `rows` equal rows with a pitch of `pitch` bytes.
 struct Piece {
   std::uint64_t batch;
@@ -86,7 +86,7 @@ struct Piece {
   std::size_t extent() const { return (rows - 1) * pitch + bytes / rows; }
 };
 
-/// The phase of the readers' tracks.
+/// The phase of a piece on a reader's track.
 struct ReaderPhase {
   const char* name;
   measure::Kind kind;
@@ -97,18 +97,19 @@ inline constexpr ReaderPhase copies{"copy", measure::Kind::transfer};
 
 /// The sizes that an UploadRing allocates.
 struct RingSizes {
-  std::size_t slot_bytes =
-      0;  ///< pinned memory: at least the largest piece, more if `read` needs it
+  /// Pinned memory of a slot: at least the largest piece, and more if Job::read() needs it.
+  std::size_t slot_bytes = 0;
   std::uint64_t slots = 0;
-  unsigned readers = 0;  ///< 0: there are no slots, and pieces are uploaded from their own memory
+  /// If it is 0, there are no slots, and pieces are uploaded from the caller's memory.
+  unsigned readers = 0;
   std::size_t batch_bytes = 0;  ///< device memory of one batch
-  std::uint64_t batches = 0;
-  bool arrivals = false;  ///< whether there is a stage between uploads and compute
+  std::uint64_t batches = 0;    ///< number of batches in device memory
+  bool arrivals = false;        ///< whether there is a stage between uploads and kernels
 };
 
-/// Allocates its rings once; run() may be repeated. The device, the recorder and the heartbeat must
-/// outlive it. It writes to the tracks "reader 0", "reader 1", ..., "upload", "arrive" (with
-/// arrivals) and "compute", so only one ring of a recorder may run at a time.
+/// Both rings. Allocates them once; run() may be repeated. The device, the recorder and the
+/// heartbeat must outlive it. It writes to the tracks "reader 0", "reader 1", ..., "upload",
+/// "arrive" (with arrivals) and "compute", so only one UploadRing of a recorder may run at a time.
 class UploadRing {
  public:
   /// Enqueues work on a stream for the batch at device address `data`.
@@ -131,19 +132,20 @@ class UploadRing {
     /// the batch's work on compute() is done.
     std::function<const std::byte*(std::uint64_t piece, std::byte* slot)> read;
     measure::Kind arrival = measure::Kind::useful;  ///< the kind of on_arrival's work
-    /// Set if RingSizes::arrivals. Enqueues work on a separate stream, after the uploads of the
-    /// batch and before the work of on_batch. The work may write to the batch.
+    /// Enqueues work on a separate stream, after the uploads of the batch and before the work of
+    /// on_batch. The work may write to the batch. It is set if and only if RingSizes::arrivals is.
     OnArrival on_arrival;
-    /// Enqueues work that may read this batch and earlier batches that are still in use. If it is
-    /// not set, nothing is computed.
+    /// Enqueues work that may read this batch, and earlier batches whose last_use() has not passed.
+    /// If it is not set, nothing is computed.
     OnBatch on_batch;
-    /// Returns the last batch b for which on_batch(b) uses `batch`. It must satisfy
-    /// batch <= b < batch + RingSizes::batches, and must not decrease from one batch to the next.
+    /// Returns the last batch b for which on_batch(b) uses `batch`. Required: b is below `batches`,
+    /// batch <= b < batch + RingSizes::batches, and b does not decrease from one batch to the next.
     /// If the function is not set, only on_batch(batch) uses `batch`.
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
-    /// Called repeatedly by the thread of run() while it waits for the readers of a batch or for
-    /// the work of on_arrival. It may call run_kernels() for earlier batches. It returns false if
-    /// there is no more work until that batch has arrived.
+    /// The thread of run() calls it repeatedly while it waits for the readers of a batch, and then
+    /// for the work of on_arrival. It may call run_kernels() for earlier batches. If it returns
+    /// false, it is not called again during this wait, and run() no longer waits for the work of
+    /// on_arrival.
     std::function<bool()> meanwhile = nullptr;
   };
 
@@ -154,9 +156,10 @@ class UploadRing {
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
 
-  /// Processes all batches in order. This thread calls on_arrival and on_batch. When it returns,
-  /// everything has been read, and all work is enqueued on compute(). The caller synchronises
-  /// compute(). Exceptions of the functions are passed on; then the ring must not be used again.
+  /// Processes all batches in order. The calling thread calls on_arrival and on_batch. When run()
+  /// returns, everything has been read, and all work is enqueued on compute(). The caller
+  /// synchronises compute(). Exceptions of the functions are passed on; then the ring must not be
+  /// used again.
   void run(const Job& job);
 
   /// Calls `on_batch` for a batch that is already on the device, `bytes` bytes at `data`. Call it
@@ -175,8 +178,8 @@ class UploadRing {
   struct BatchBuffer {
     device::Buffer<std::byte> memory;
     std::unique_ptr<device::Event> filled, arrived, free;
-    std::size_t bytes = 0;    ///< of its batch in total
-    std::size_t missing = 0;  ///< bytes of its batch whose upload is not enqueued yet
+    std::size_t bytes = 0;    ///< size of all uploads of the batch
+    std::size_t missing = 0;  ///< bytes of the batch whose uploads are not enqueued yet
   };
   BatchBuffer& buffer(std::uint64_t batch) { return buffers_[batch % buffers_.size()]; }
 
@@ -209,8 +212,8 @@ class UploadRing {
   const Job* job_ = nullptr;                // of the active run()
 
   // Readers enqueue uploads; the thread of run() enqueues everything else. A thread holds the lock
-  // while it uses the upload stream or its track. The lock also guards the members below and the
-  // counts of the buffers.
+  // while it uses the upload stream or the upload track. The lock also guards the members below,
+  // and `bytes` and `missing` of the buffers.
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::uint64_t opened_ = 0;                ///< number of batches whose uploads have begun

@@ -12,8 +12,8 @@ namespace shardstream::gemm::cblas {
 /// Whether this program was built with a CBLAS.
 bool exists();
 
-/// The library's name, version and options, the processor that its kernels are for, and the number
-/// of threads of a call.
+/// `version`: the library's name, version and options. `core`: the processor for which its kernels
+/// are. `threads`: the number of threads of a call.
 struct Description {
   std::string version, core, threads;
 };

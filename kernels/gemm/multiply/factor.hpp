@@ -1,8 +1,7 @@
 // The factors that the library multiplies, and sums of accumulators. Usually a factor is the
-// canonical panel itself. For fp32x3, it is made of split floats and three times as deep. For int8
-// on a GPU, B's factor is the transposed panel (transpose_kernel, panel.hpp). Such a factor is made
-// after the panel has passed its checks. Matrices are row-major. Nothing here waits or
-// synchronises; memory must live until the work is done.
+// canonical panel itself. For fp32x3, it consists of split floats and is three times as deep. For
+// int8 on a GPU, B's factor is the transposed panel (transpose_kernel, panel.hpp). Matrices are
+// row-major. Nothing here waits or synchronises; memory must live until the work is done.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +21,16 @@ constexpr std::uint64_t factor_depth(Precision precision, std::uint64_t tile_k) 
   return splits(precision) ? 3 * tile_k : tile_k;
 }
 
-/// Whether B's factor is the transposed panel, columns x tile_k: the only layout of 8-bit integers
-/// that cuBLASLt multiplies.
+/// Whether B's factor is the transposed panel, columns x tile_k. cuBLASLt multiplies 8-bit integers
+/// only in this layout.
 constexpr bool multiplies_transposed_b(Precision precision, Backend backend) {
   return precision == Precision::int8 && backend != Backend::host;
 }
 
-/// Splits each float of a panel into two: high is the float rounded to tf32, low the rest rounded
-/// to tf32. Their sum differs from the float by at most 2^-23 of it. The blocks of a factor are
-/// ordered so that the products low * high come first, while the sum is small, and high * high
-/// last; low * low is left out. Sums with an element that is not finite become NaN.
+/// Splits each float of a panel into two: `high` is the float rounded to tf32, `low` the rest
+/// rounded to tf32. Their sum differs from the float by at most 2^-23 of it. The blocks of a factor
+/// are ordered so that the products with low come first, while the sum is small, and high * high
+/// comes last. low * low is left out. Sums with an element that is not finite become NaN.
 struct SplitArgs {
   const void* panel;  ///< floats, rows x columns
   Side side;

@@ -70,17 +70,22 @@ struct Types {
 };
 
 Types types_of(Precision precision) {
-  constexpr Types types[] = {
-      // in the order of the values of Precision
-      {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F},
-      {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-      {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32},
-      {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-      {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-      {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I},
-      {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32},
-  };
-  return types[static_cast<std::size_t>(precision)];
+  switch (precision) {
+    case Precision::fp64:
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    case Precision::fp32:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::tf32:
+    case Precision::fp32x3:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
+    case Precision::bf16:
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::fp16:
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case Precision::int8:
+      return {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I};
+  }
+  throw std::logic_error("precision out of range");
 }
 
 using Layout = cublasLtMatrixLayoutOpaque_t;

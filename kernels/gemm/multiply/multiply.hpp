@@ -25,16 +25,19 @@ struct TileAt {
 std::vector<TileAt> all_tiles(std::uint64_t rows, std::uint64_t columns);
 
 /// The number of streams that should multiply tiles in turns. On a GPU it is two, so that the first
-/// blocks of the next tile run beside the last ones of a tile. A host's threads share the tiles of
-/// one launch.
+/// thread blocks of the next tile run while the last ones of a tile do. On a host, threads share
+/// the tiles of one launch, so one stream is enough.
 constexpr unsigned multiply_streams(Backend backend) {
   return backend == Backend::host ? 1 : 2;
 }
 
-/// Sets tile t, at row i and column j, to A_i B_j if `first`, else adds A_i B_j to it. The tile is
-/// dense at tiles + t * tile.m * tile.n. With lanes, it consists of tile.lanes accumulators, one
-/// after another, at tiles + t * tile.lanes * tile.m * tile.n. Lane l gets the products of
-/// tile.lane_k() columns of A_i and rows of B_j, from l * tile.lane_k() on.
+/// Computes `count` tiles. Let tile t be at row i and column j (`at`): A_i are its rows of A, and
+/// B_j its columns of B. If `first` is set, the tile becomes A_i B_j; otherwise A_i B_j is added to
+/// it. The tile is dense at tiles + t * tile.m * tile.n.
+///
+/// With lanes, a tile consists of tile.lanes accumulators, one after another, at
+/// tiles + t * tile.lanes * tile.m * tile.n. Lane l gets the products of tile.lane_k() columns of
+/// A_i and rows of B_j, beginning with l * tile.lane_k().
 ///
 /// The bits of a tile depend only on its elements, on the plan's precision, shape and algorithm(),
 /// on k and on `first`. They do not depend on its position, on ldb, on the number of tiles or on
@@ -43,11 +46,11 @@ struct MultiplyArgs {
   const MultiplyPlan* plan;  ///< for the backend of the stream
   /// Depth of the panels: tile.k, or also its half or quarter if may_begin_shallow().
   std::uint64_t k;
-  /// The factors (factor.hpp), of depth d = factor_depth(precision, k), with the panels' elements
-  /// (panel_element_bytes). A's has d columns and the leading dimension a_ld(). B's has d rows and
-  /// the leading dimension ldb, a multiple of tile.n. If multiplies_transposed_b(), B's has d
-  /// columns, and ldb is a multiple of 16, usually d. Both begin at a multiple of 256 bytes, or a
-  /// whole number of tiles after one.
+  /// The factors (factor.hpp), with the elements of panels (panel_element_bytes). Their depth is
+  /// d = factor_depth(precision, k). A's factor has d columns and the leading dimension a_ld(). B's
+  /// factor has d rows and the leading dimension ldb, a multiple of tile.n. If
+  /// multiplies_transposed_b(), B's factor has d columns instead, and ldb is a multiple of 16,
+  /// usually d. Both begin at a multiple of 256 bytes, or a whole number of tiles after one.
   const void* a;
   const void* b;
   std::uint64_t ldb;
@@ -58,9 +61,9 @@ struct MultiplyArgs {
   unsigned workspace = 0;  ///< index of the GPU plan's workspace, below multiply_streams()
 };
 
-/// Owns what the calls of one shape need: the library's handle, workspaces and algorithms. Launches
-/// with the same workspace must not run at the same time: use one stream, or events. The plan must
-/// live until they are done.
+/// Owns the library's handle, workspaces and algorithms for calls of one shape. Launches with the
+/// same workspace must not run at the same time: use one stream, or events. The plan must live
+/// until the launches are done.
 class MultiplyPlan {
  public:
   virtual ~MultiplyPlan() = default;
@@ -82,10 +85,10 @@ class MultiplyPlan {
 /// The maximum device memory of a plan for a GPU, in bytes, without the library's code.
 inline constexpr std::uint64_t max_workspace = std::uint64_t{64} << 20;
 
-/// A plan for tiles of this shape, which must come from tile_for(): tile.k is the depth of panels.
-/// For a GPU, it is the current GPU of the calling thread. Loads libraries and allocates device
-/// memory, so do not call it in the timed part. Throws std::runtime_error with the library's
-/// message if the library rejects the shape or is not part of this build.
+/// A plan for tiles of this shape, which must come from tile_for(); tile.k is the depth of panels.
+/// On GPUs the plan is for the current GPU of the calling thread. Loads libraries and allocates
+/// device memory, so do not call it in the timed part. Throws std::runtime_error with the library's
+/// message if the library rejects the shape, or is not part of this build.
 std::unique_ptr<MultiplyPlan> make_multiply_plan(Precision precision, const Tile& tile,
                                                  Backend backend);
 

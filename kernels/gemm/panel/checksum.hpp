@@ -9,8 +9,8 @@
 
 namespace shardstream::gemm {
 
-/// The sum mod 2^64 of the 8-byte words at `data`, which may have any alignment. Zeros complete the
-/// last word.
+/// The sum mod 2^64 of the 8-byte words at `data`, which may have any alignment. If the last word
+/// is not complete, zeros complete it.
 std::uint64_t word_checksum(const void* data, std::uint64_t bytes);
 
 /// Copies bytes and returns their word_checksum(). `from` and `to` must not overlap.
@@ -19,7 +19,7 @@ std::uint64_t copy_with_checksum(const void* from, std::uint64_t bytes, void* to
 template <class Bits>
 inline constexpr unsigned mixing_shift = sizeof(Bits) == 8 ? 29 : 15;
 
-/// The bits of an element, as an unsigned integer of 32 or 64 bits, mixed so that the upper bits
+/// Mixes the bits of an element, given as an unsigned integer of 32 or 64 bits, so that upper bits
 /// also change lower ones. A sum of unmixed bits would hardly reveal a change of the sign or the
 /// exponent of every element.
 template <class Bits>
@@ -34,9 +34,10 @@ struct RowChecksums {
   std::uint64_t indexed_bits = 0;  ///< sum of j * mixed_bits() over the elements j = 0, 1, ...
   double squares = 0;              ///< sum of squares, in an order that depends only on `count`
 
-  /// The share of these elements in the checksum of C: the sum of (2 i + 1) * mixed_bits() over all
-  /// elements of C, with i the element's index in C. Element j has the index first + j * step. The
-  /// step is 1 for a row of C, and C's number of columns for the mirrored elements in a column.
+  /// The contribution of these elements to the checksum of C. This checksum is the sum of
+  /// (2 i + 1) * mixed_bits() over all elements of C, where i is the index of an element in C.
+  /// Element j of the row has the index first + j * step. `step` is 1 for a row of C. For the
+  /// mirrored elements, which are a column of C, it is the number of C's columns.
   std::uint64_t matrix_checksum(std::uint64_t first, std::uint64_t step = 1) const {
     return bits * (2 * first + 1) + 2 * step * indexed_bits;
   }

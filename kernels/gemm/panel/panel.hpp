@@ -12,12 +12,12 @@
 
 namespace shardstream::gemm {
 
-/// Makes rows x columns of a panel from stored elements. It optionally transposes them, and rounds
-/// once to the precision, to nearest (ties to even; tf32: ties away from zero). With shift or
-/// scale, (x - shift) * scale is computed in double and then rounded. Elements of the panel have
-/// the backend's format, of panel_element_bytes(precision, backend) bytes. Throws std::logic_error
-/// unless takes(precision, from). Fast if rows of both are multiples of 16 bytes, without shift and
-/// scale, and if all is valid.
+/// Makes rows x columns of a panel from stored elements, and optionally transposes them. Each
+/// element is rounded once to the precision, to nearest (ties to even; tf32: ties away from zero).
+/// With shift or scale, (x - shift) * scale is computed in double and then rounded. Elements of the
+/// panel have the backend's format, of panel_element_bytes(precision, backend) bytes. Throws
+/// std::logic_error unless takes(precision, from). It is fast if there is no shift, no scale and no
+/// padding, and if the bytes of a row of both matrices are a multiple of 16.
 struct CanonicalizeArgs {
   const void* raw;  ///< dense, rows x columns, or columns x rows if `transpose`; aligned for `from`
   ElementType from;
@@ -31,13 +31,13 @@ struct CanonicalizeArgs {
   const double* shift = nullptr;
   const double* scale = nullptr;
   Side side = Side::b;
-  /// The rest of the panel is filled with zeros, whatever is in `raw`.
+  /// Elements beyond these rows and columns of the panel become zeros, whatever is in `raw`.
   std::uint64_t valid_rows = UINT64_MAX, valid_columns = UINT64_MAX;
 };
 Kernel<CanonicalizeArgs> canonicalize_kernel();
 
-/// The work that turns uploaded elements into a panel, if readers round as readers_round()
-/// (round_elements.hpp) says, but do not round elements that are to be centred.
+/// The work on the device that turns uploaded elements into a panel. Readers have rounded the
+/// elements if readers_round() (round_elements.hpp) is true and the elements are not centred.
 enum class PanelWork : std::uint8_t {
   none,
   transpose,     ///< transpose_kernel(): panel elements were uploaded
@@ -46,8 +46,8 @@ enum class PanelWork : std::uint8_t {
 PanelWork panel_work(ElementType from, Precision precision, Backend backend, bool transpose,
                      bool centred);
 
-/// Sets to[c][r] = from[r][c] for rows x columns of `from`. The two must not overlap. Fast if rows
-/// of both are multiples of 16 bytes.
+/// Sets to[c][r] = from[r][c] for rows x columns of `from`. The two must not overlap. It is fast if
+/// the bytes of a row of both are a multiple of 16.
 struct TransposeArgs {
   const void* from;
   std::uint64_t rows, columns;
@@ -74,8 +74,8 @@ struct ZeroArgs {
 Kernel<ZeroArgs> zero_kernel();
 
 /// Adds word_checksum(row, bytes) (checksum.hpp) of every row to *sum, mod 2^64. Several launches
-/// may add to one sum at the same time. Fast if `data` and, for several rows, also `bytes` and
-/// `pitch` are multiples of 16.
+/// may add to one sum at the same time. It is fast if `data` is a multiple of 16 and, for several
+/// rows, `bytes` and `pitch` are too.
 struct WordChecksumArgs {
   const void* data;     ///< the first row, of any alignment
   std::uint64_t bytes;  ///< of a row

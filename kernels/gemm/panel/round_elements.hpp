@@ -12,8 +12,8 @@ namespace shardstream::gemm {
 /// Whether stored elements of type `from` have the same bytes as those of a panel.
 bool stored_as_panel(ElementType from, Precision precision, Backend backend);
 
-/// Whether readers convert stored elements to panel elements: if the two differ and panel elements
-/// are not larger, so that no unnecessary bytes are uploaded.
+/// Whether readers convert stored elements to panel elements. They do if the two differ and panel
+/// elements are not larger, so that no unnecessary bytes are uploaded.
 bool readers_round(ElementType from, Precision precision, Backend backend);
 
 /// Sets out[i] to the panel element of in[i], with the same bits as canonicalize_kernel(). An

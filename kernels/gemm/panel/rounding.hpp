@@ -35,9 +35,9 @@ decltype(auto) with_precision(Precision precision, F&& f) {
 
 namespace detail {
 
-/// Rounds x to odd: the result is x itself if it is a float, else the neighbouring float whose last
-/// bit is 1. Rounding the result to fewer bits gives the same as rounding x directly, since the
-/// last bit neither creates nor hides a tie.
+/// Rounds x to odd. If x is representable as a float, the result is x. Otherwise it is the
+/// neighbouring float whose last bit is 1. Rounding the result to fewer bits gives the same as
+/// rounding x directly, since the last bit neither creates nor hides a tie.
 constexpr float odd_float(double x) {
   const auto nearest = static_cast<float>(x);
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
@@ -61,8 +61,8 @@ constexpr float odd_float(std::int8_t x) {
 constexpr float odd_float(std::int32_t x) {
   return odd_float(static_cast<double>(x));
 }
-/// If there are more than 53 bits, bit 11 is set if one of the lowest eleven bits is set. The
-/// double is then exact.
+/// An integer of more than 53 bits is first shortened, so that its conversion to double is exact:
+/// the lowest eleven bits are cleared, and if one of them was set, bit 11 is set.
 constexpr float odd_float(std::int64_t x) {
   const std::uint64_t size =
       x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
@@ -95,8 +95,8 @@ constexpr float to_bf16(float x) {
   return canonical(x, (bits + 0x7fffu + ((bits >> 16) & 1u)) & ~0xffffu);
 }
 
-/// Rounds to 10 fraction bits, but to no bits below 2^-24, ties to even. 65520 and more become
-/// infinity.
+/// Rounds to 10 fraction bits, and to multiples of 2^-24, ties to even. Magnitudes of 65520 and
+/// more become infinity.
 constexpr float to_fp16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = bits & 0x80000000u, size = bits & 0x7fffffffu;

@@ -13,13 +13,13 @@
 
 namespace shardstream::gemm {
 
-/// Sums are formed of groups of this many samples, on both backends.
+/// Samples are summed in groups of this size, on both backends.
 inline constexpr std::uint64_t samples_a_sum = 1024;
 
-/// Sums a variable's elements in a panel into sums[v], and their squares into squares[v]. If
-/// `first` is set, the sums replace the earlier values; otherwise they are added. Sums are doubles.
-/// Their order depends only on the depth and the backend, so it is the same in A's panel and in
-/// B's. If an element is not finite, the sum of squares is not finite either.
+/// Sums the elements of each variable v in a panel into sums[v], and their squares into squares[v].
+/// If `first` is set, the sums replace the earlier values; otherwise they are added to them. Sums
+/// are doubles. Their order depends only on the depth and the backend, so it is the same in A's
+/// panel and in B's. If an element is not finite, the sum of squares is not finite either.
 struct VariableSumsArgs {
   const void* panel;
   Precision precision;
@@ -37,9 +37,9 @@ Kernel<VariableSumsArgs> variable_sums_kernel();
 /// Adds the sums of all segments of K in a fixed order, and computes the factors of the covariance
 /// from them. Several ranks (layers) may have segments.
 struct SettleArgs {
-  /// Like all pointers here, it points to the first variable. In doubles, `squares_offset` is the
-  /// distance from a segment's sums to its squares, `segment_pitch` that to the next segment, and
-  /// `layer_pitch` that to the next layer.
+  /// The sums of segments. Like all pointers here, it points to the value of the first variable.
+  /// The distances are numbers of doubles: `squares_offset` from a segment's sums to its squares,
+  /// `segment_pitch` from one segment to the next, and `layer_pitch` from one layer to the next.
   const double* parts;
   std::uint64_t layers, layer_pitch, segments, segment_pitch, squares_offset;
   std::uint64_t variables;
@@ -91,10 +91,10 @@ constexpr int usual_exponent(Precision precision) {
 }
 
 /// Whether shift and scale were suitable for values with these sums, or no others would be better.
-/// The mean must be at most four standard deviations from the shift, and the standard deviation
-/// must be in the range in which its square and its rounding lose nothing. If the mean is r
-/// deviations from the shift, the correction increases the error of the product by a factor of 1 +
-/// r^2.
+/// They are suitable if the mean is at most four standard deviations from the shift, and the
+/// standard deviation is in the range in which its square and its rounding lose nothing. If the
+/// mean is r deviations from the shift, the correction increases the error of the product by a
+/// factor of 1 + r^2.
 constexpr bool is_settled(Precision precision, double sum, double squares, double samples,
                           bool center) {
   if (!(sum - sum == 0 && squares - squares == 0) || squares == 0) return true;

@@ -11,8 +11,8 @@
 namespace shardstream::device::cuda {
 
 /// The GPUs that this process can see, in the order of their ordinals. `problem` says why existing
-/// GPUs cannot be used; otherwise it is empty. The facts are those that CUDA knows: no clocks and
-/// no links. MIG devices of one GPU have the same pci, and a uuid "MIG-...".
+/// GPUs cannot be used; otherwise it is empty. The facts are those that CUDA knows, without clocks
+/// and links. MIG devices of one GPU have the same `pci`, and a `uuid` that begins with "MIG-".
 struct Inventory {
   std::vector<GpuFacts> gpus;
   std::string problem;

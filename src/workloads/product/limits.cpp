@@ -25,13 +25,23 @@ constexpr std::string_view tiles_of = "tiles of ";
 /// Assumed Gflop/s of products of tiles: about those of an H100, or of a few cores on the host
 /// backend.
 double assumed_gflops(gemm::Precision precision, Backend backend) {
-  struct Rates {
-    double gpu, host;
-  };
-  constexpr Rates rates[] = {{55'000, 200},  {50'000, 400},    {330'000, 400}, {650'000, 400},
-                             {650'000, 400}, {1'200'000, 350}, {110'000, 130}};
-  const Rates& rate = rates[static_cast<std::size_t>(precision)];  // in the order of Precision
-  return backend == Backend::host ? rate.host : rate.gpu;
+  const auto rate = [&](double gpu, double host) { return backend == Backend::host ? host : gpu; };
+  switch (precision) {
+    case gemm::Precision::fp64:
+      return rate(55'000, 200);
+    case gemm::Precision::fp32:
+      return rate(50'000, 400);
+    case gemm::Precision::fp32x3:
+      return rate(110'000, 130);
+    case gemm::Precision::tf32:
+      return rate(330'000, 400);
+    case gemm::Precision::bf16:
+    case gemm::Precision::fp16:
+      return rate(650'000, 400);
+    case gemm::Precision::int8:
+      return rate(1'200'000, 350);
+  }
+  throw ContractError("precision out of range");
 }
 
 /// Parts of panel_read_conditions().

@@ -17,11 +17,11 @@
 
 namespace shardstream::workloads::product {
 
-/// The same on every rank.
+/// The measured ceilings. The same on every rank.
 struct Limits {
   measure::Ceiling read, up, down, multiply;
   std::optional<measure::Ceiling> gather;  ///< with several ranks
-  bool gathers_block;                      ///< as in Rates
+  bool gathers_block;                      ///< Rates::gathers_block
 
   /// The rates for a plan.
   Rates rates() const;
@@ -32,28 +32,31 @@ struct Limits {
 Limits measure_limits(runtime::Runtime& runtime, const Operands& operands, const gemm::Tile& tile,
                       const pipeline::StagingSizes& staging, std::uint64_t device_limit);
 
-/// The rates for a plan, from an earlier result, else `measured`, else (null) assumed.
+/// The rates for a plan. A rate comes from the earlier result of `machine`, or else from
+/// `measured`. If the result does not have it and `measured` is null, a rate is assumed.
 Rates rates_of(measure::Machine& machine, const Operands& operands, const Options& options,
                const Rates* measured = nullptr);
-/// The rates that a run plans with: those of the result that measure.rates names, read by rank 0.
-/// Rates that it lacks come from `limits`. The same on every rank. Collective; throws AgreedError
-/// if the result is not usable.
+/// The rates with which a run is planned. They come from the result that measure.rates names, which
+/// rank 0 reads. Rates that it lacks come from `limits`. The same on every rank. Collective; throws
+/// AgreedError if the result is not usable.
 Rates planning_rates(runtime::Runtime& runtime, const Operands& operands, const Limits& limits);
 
-/// The readers' work in words. Rates of panel_read are comparable if it is the same.
+/// The conditions of panel_read, in words. Two rates are comparable if their conditions are equal.
 std::string panel_read_conditions(const Operands& operands, const Options& options);
 
 /// "tiles of 256 x 256 x 1024"
 std::string words_of(const gemm::Tile& tile);
-/// Whether products of `tile` and of the tile that words_of() described as `words` are about as
-/// fast: neither edges nor numbers of multiplications differ by more than a factor of two.
-/// Multiplications alone do not tell a slim tile from a square one.
+/// Whether products of `tile` are about as fast as those of another tile, which words_of()
+/// described as `words`. The lanes must be equal. No edge, and not the number of multiplications,
+/// may differ by more than a factor of two. The number alone would not distinguish a narrow tile
+/// from a square one.
 bool is_similar(const std::string& words, const gemm::Tile& tile);
 
 /// The load of all ranks on each ceiling in one repetition, in bytes and flop.
 struct Loads {
   double uploaded, downloaded, received, flops;
 };
+/// The ceilings with their loads.
 std::vector<measure::Ceiling> loaded(Limits&& limits, const Loads& loads);
 
 }  // namespace shardstream::workloads::product

@@ -16,9 +16,10 @@ namespace shardstream::workloads::product {
 struct Operands {
   std::unique_ptr<io::Matrix> a, b, c;
   bool transpose_a = false, transpose_b = false;
-  /// op(B) is the transpose of op(A), and the tiles below C's diagonal mirror those above.
+  /// Whether op(B) is the transpose of op(A). C is then symmetric.
   bool symmetric = false;
-  /// The mean of each row of op(A), a variable, is subtracted; each is divided by its deviation.
+  /// Each row of op(A) is a variable. `center`: its mean is subtracted. `scale`: it is divided by
+  /// its standard deviation.
   bool center = false, scale = false;
   double alpha = 1, beta = 0;
   /// Whether values are changed before they are multiplied.
@@ -29,7 +30,7 @@ struct Operands {
   }
   gemm::Precision precision = gemm::Precision::fp64;
   std::uint64_t m = 0, n = 0, k = 0;
-  /// The values of the workload's own options that were auto, by key.
+  /// The values that replace `auto` in the workload's own options, by key.
   std::vector<std::pair<std::string, std::string>> resolved = {};
   /// Warnings about the operands, for the run and the dry run.
   std::vector<std::string> warnings = {};

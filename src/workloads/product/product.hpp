@@ -1,4 +1,5 @@
-// A matrix product from its operands to its outcome, for the workloads `gemm` and `gram`.
+// The common interface of the workloads `gemm` and `gram`: options, operands, the problem, and the
+// run of a matrix product.
 #pragma once
 
 #include <array>
@@ -21,17 +22,19 @@ namespace shardstream::workloads::product {
 /// The options of all products.
 std::span<const OptionRow> option_rows();
 
-/// product.precision. For auto it is the precision that holds all values of the matrices that
-/// `keys` name. Throws UsageError if a matrix cannot be opened.
+/// product.precision. `auto` is replaced by the precision that can represent all values of the
+/// matrices. `keys` are the options that name the matrices. Throws UsageError if a matrix cannot be
+/// opened.
 gemm::Precision precision_of(const Options& options, std::span<const std::string_view> keys);
 
-/// io::open_matrix() with the type that the precision needs.
+/// Opens the matrix that option `key` names, with io::open_matrix(). A generated matrix has the
+/// type that the precision needs.
 std::unique_ptr<io::Matrix> open_operand(const Options& options, gemm::Precision precision,
                                          std::string_view key, std::uint64_t rows,
                                          std::uint64_t columns);
 
-/// Throws UsageError if the option `size` of generated matrices is given on the command line and
-/// the option `matrix` names a file.
+/// Throws UsageError if the option `matrix` names a file, but the option `size`, which is only for
+/// generated matrices, is given on the command line.
 void reject_size_of_file(const Options& options, std::string_view size, std::string_view matrix);
 
 /// "x.h5:/A is 4096 x 1024".
@@ -43,26 +46,27 @@ io::Origin inputs_of(const Operands& operands);
 /// Throws UsageError if the precision does not allow the type or the sizes of an operand.
 void check_operands(const Operands& operands);
 
-/// The problem for `ranks` ranks that may each use `device_memory` bytes, with
+/// The problem for `ranks` ranks that may each use `device_memory` bytes. It includes the options
 /// product.decomposition, product.box and output.store.
 Problem problem_of(const Operands& operands, const Options& options, std::uint64_t ranks,
                    std::uint64_t device_memory, Backend backend);
 
-/// A warning about ranks that the plan leaves idle, or that have no tile of C to compute (within
-/// the box they still upload), with reason and remedy; empty if every rank computes.
+/// A warning about ranks that compute nothing, with reason and remedy; empty if every rank
+/// computes. The plan leaves them idle, or they are in the box but have no tile of C. The latter
+/// still upload.
 std::string idle_ranks(const Plan& plan);
 
 /// All warnings that are known before the product is computed.
 std::vector<std::string> warnings_of(const Operands& operands, const Plan& plan);
 
-/// Everything that determines C's bits, by name, and the properties that identify input files. The
-/// entries `of_machine` are added where the product is computed. `name` is the workload's.
+/// Everything that determines C's bits, by name, and the properties that identify input files.
+/// `name` is the name of the workload. The function run() adds the entries `of_machine`.
 io::Fingerprint fingerprint(const Operands& operands, const Options& options,
                             const std::string& name, const Plan& plan);
 inline constexpr std::array<std::string_view, 2> of_machine = {"device", "library"};
 
-/// Computes C. `name` is the workload's. Collective. Throws AgreedError if options and machine do
-/// not fit together, Error if a rank's data cannot be read or written.
+/// Computes C. `name` is the name of the workload. Collective. Throws AgreedError if the machine
+/// does not allow the options, Error if a rank's data cannot be read or written.
 Outcome run(runtime::Runtime& runtime, const Operands& operands, const std::string& name,
             const Sinks& sinks);
 

@@ -1,4 +1,4 @@
-// The outcome of a product: the common verdict of all ranks, and the metrics and tables of a
+// The outcome of a product: the common verdict of all ranks, and the metrics and tables of the
 // result.
 #pragma once
 
@@ -18,11 +18,12 @@ namespace shardstream::workloads::product {
 
 /// The common verdict of all ranks, the same on every rank.
 struct Agreed {
-  std::string failure;  ///< empty: everything agrees
-  double worst = 0, detection_threshold = 0, squares = 0;
-  std::uint64_t rows = 0;  ///< rows of all computed tiles; each is checked
-  std::uint64_t unchecked = 0, checksum = 0;
-  std::uint64_t constant = 0;  ///< variables with zero variance, if data are normalized
+  std::string failure;                        ///< empty: everything agrees
+  double worst = 0, detection_threshold = 0;  ///< maxima of those in Verdict
+  double squares = 0;                         ///< sum of the squares of C's elements
+  std::uint64_t rows = 0;                     ///< number of rows of all computed tiles
+  std::uint64_t unchecked = 0, checksum = 0;  ///< sums of those in Verdict
+  std::uint64_t constant = 0;  ///< number of variables with zero variance, if data are normalized
 
   Verification verification() const {
     if (!failure.empty()) return Verification::failed;
@@ -31,18 +32,18 @@ struct Agreed {
   }
 };
 
-/// Combines the verdicts of all ranks. `mine` covers this rank's tiles, with those that it took
-/// over; `repeatable`: whether its repetitions had the same results. Collective.
+/// Combines the verdicts of all ranks. `mine` is that of this rank's tiles, including the tiles
+/// that it took over. `repeatable`: whether its repetitions had the same results. Collective.
 Agreed agree(const launch::Session& session, const Plan& plan, const Verdict& mine,
              bool repeatable);
 
 /// The work of a rank in each repetition of a product.
 struct RankRecord {
   bool computed = false;          ///< false: every rank took over all of its tiles
-  std::uint64_t min_uploads = 0;  ///< minimum bytes that this rank uploads, without padding
-  std::size_t slot_bytes = 0;     ///< of staging
+  std::uint64_t min_uploads = 0;  ///< the smaller of Traffic::min_uploads and the uploaded bytes
+  std::size_t slot_bytes = 0;     ///< bytes of a staging slot
   std::uint64_t second_pass_variables = 0;  ///< variables whose data were read again
-  bool resumed;                             ///< from an earlier run
+  bool resumed;                             ///< whether the run resumed from an earlier run
   std::vector<FinishedTile> taken;          ///< tiles of that run that this rank took over
 };
 

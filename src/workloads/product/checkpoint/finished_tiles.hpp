@@ -1,5 +1,5 @@
-// Finished tiles of C that a product takes over from an interrupted run. Each has a record in a
-// journal, and elements in a part file.
+// Finished tiles of C that a product takes over from an interrupted run. Each tile has a record in
+// a journal, and its elements are in a part file.
 #pragma once
 
 #include <cstddef>
@@ -22,34 +22,34 @@ namespace shardstream::workloads::product {
 /// A tile that has passed its check.
 struct FinishedTile {
   std::uint64_t tile = 0;  ///< row * tile_columns + column, independent of ranks and super-tiles
-  /// The checksum of its elements, and of its mirror's if it has one: the sum of each element's
-  /// bits times its weight.
+  /// The tile's part of C's checksum, with that of its mirror if it has one: the sum of
+  /// RowChecksums::matrix_checksum() of all rows.
   std::uint64_t weighted = 0;
   double squares = 0, worst = 0, detection_threshold = 0;
-  std::uint64_t unchecked = 0;  ///< rows whose operands are not all finite
-  std::uint64_t constant = 0;   ///< zeros on C's diagonal, if it is centred or scaled
+  std::uint64_t unchecked = 0;  ///< number of rows that could not be checked
+  std::uint64_t constant = 0;   ///< number of zeros on C's diagonal, if C is centred or scaled
 };
 
-/// Numbers in the record of a tile.
+/// The length of the record of a tile: io::FinishedPiece::record.
 inline constexpr std::size_t tile_record = 6;
 
-/// `group`: as in io::FinishedPiece.
+/// The record of a tile for the journal. `group`: as in io::FinishedPiece.
 io::FinishedPiece piece_of(const FinishedTile& tile, std::optional<std::uint64_t> group);
 
-/// Nothing if the record does not describe a tile that has passed its check.
+/// The tile of a record; nothing if the record does not describe a tile that has passed its check.
 std::optional<FinishedTile> tile_of(const io::FinishedPiece& piece);
 
-/// Reads elements of finished tiles from the part files. After a crash of the machine these may
-/// hold anything: a tile counts only if its checksum is that of its FinishedTile; else it is
-/// computed again. Thread-safe.
+/// Reads elements of finished tiles from the part files. After a crash of the machine, a part file
+/// may contain anything. So a tile is only used if its checksum is that of its FinishedTile;
+/// otherwise it is computed again. Thread-safe.
 class CheckpointReader {
  public:
-  /// Opens the part files; a file that is not a run's of this user gives no elements. `checkpoint`
-  /// must outlive this. C's rows have `columns` elements of `element` bytes.
+  /// Opens the part files. A file that is no part file of this user gives no elements. `checkpoint`
+  /// must outlive this object. C's rows have `columns` elements of `element` bytes.
   CheckpointReader(const io::Checkpoint& checkpoint, std::uint64_t columns, std::uint64_t element);
 
-  /// Reads a rectangle of C from the part file of `run`, its rows `pitch` bytes apart at `out`.
-  /// False if the file does not have it, or C was not stored.
+  /// Reads a rectangle of C from the part file of run number `run` to `out`, with a pitch of
+  /// `pitch` bytes. Returns false if the file does not contain the rectangle, or C was not stored.
   bool read(std::size_t run, Range rows, Range columns, std::byte* out, std::size_t pitch) const;
 
  private:
@@ -58,20 +58,21 @@ class CheckpointReader {
   std::vector<Descriptor> parts_;  // one per run
 };
 
-/// Takes over the super-tiles of which `earlier` has every tile: writes them to `to` (null: C is
-/// not stored) with `threads` threads, adds their tiles to the journal, and removes the super-tiles
-/// from the plan, the same on all ranks. Rank 0 first logs the number of tiles. Tiles whose
-/// elements do not match their checksum stay in the plan. Returns this rank's tiles; if C is
-/// stored, their norms come from its elements. Collective; throws AgreedError if they cannot be
-/// written.
+/// Takes over the super-tiles that `earlier` contains completely, and returns this rank's tiles of
+/// them. It writes the tiles to `to` with `threads` threads (null: C is not stored), and adds them
+/// to the journal. It removes these super-tiles from the plan, the same ones on all ranks. A
+/// super-tile stays in the plan if the elements of a tile do not match their checksum. If C is
+/// stored, the norms of the tiles are computed from the elements. Rank 0 first logs the number of
+/// tiles. Collective; throws AgreedError if the tiles cannot be written.
 std::vector<FinishedTile> take_over(const launch::Session& session, const Operands& operands,
                                     const io::Checkpoint& earlier, const io::RangeWriter* to,
                                     io::Journal& journal, Log& log, unsigned threads, Plan& plan);
 
-/// The number of tiles of `earlier` that a run with the ranks' `plans` keeps, if none is corrupted.
+/// The number of tiles of `earlier` that a run with these plans keeps, if no tile is corrupted.
+/// `plans` has the plan of each rank.
 std::uint64_t count_kept(const std::vector<Plan>& plans, const io::Checkpoint& earlier);
 
-/// The sentence that says so.
+/// A sentence that `kept` of `finished` tiles are kept.
 std::string kept_tiles(std::uint64_t kept, std::uint64_t finished);
 
 }  // namespace shardstream::workloads::product

@@ -8,11 +8,11 @@
 namespace shardstream::workloads::product {
 namespace {
 
-/// An operand in pieces as readers copy them: some rows of some columns.
+/// The pieces of an operand that readers copy. A piece is some rows of some columns.
 struct Pieces {
   const io::Matrix* matrix;
   RowCopy copy;
-  std::uint64_t rows;  ///< of one
+  std::uint64_t rows;  ///< number of rows of a piece
 
   Pieces(const Operands& operands, gemm::Side side, Backend backend, bool held, std::size_t slot)
       : matrix(&operands.matrix(side)),
@@ -31,7 +31,7 @@ struct Pieces {
 
   std::size_t stored_row() const { return copy.columns * size_of(copy.type); }
   std::size_t stored_bytes() const { return rows * stored_row(); }
-  /// The number of pieces, with a fraction for the rest.
+  /// The number of pieces, with a fraction for the last ones.
   double count() const {
     return static_cast<double>(matrix->rows()) / static_cast<double>(rows) *
            (static_cast<double>(matrix->columns()) / static_cast<double>(copy.columns));

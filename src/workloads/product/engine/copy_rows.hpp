@@ -1,4 +1,5 @@
-// How readers copy rows of A and B into slots (as stored, or rounded) with checksums, and how fast.
+// The work of readers: they copy rows of A and B into slots, as stored or rounded to panel
+// elements, and compute checksums. panel_read() measures its rate.
 #pragma once
 
 #include <algorithm>
@@ -14,41 +15,45 @@
 
 namespace shardstream::workloads::product {
 
-/// How a reader copies rows of a matrix.
+/// The rows that a reader copies, and how.
 struct RowCopy {
-  ElementType type;  ///< as stored
+  ElementType type;  ///< of the stored elements
   gemm::Precision precision;
   Backend backend;
-  bool rounded;
-  bool from_memory;  ///< else from a file or a generator
-  std::uint64_t columns;
-  std::size_t element;  ///< bytes, as uploaded
+  bool rounded;           ///< whether elements are converted to panel elements
+  bool from_memory;       ///< false: from a file or a generator
+  std::uint64_t columns;  ///< number of elements of a row
+  std::size_t element;    ///< bytes of an element as uploaded
 };
 
-/// The number of rows of `row_bytes` bytes that are whole words of 8 bytes: the checksum of many is
-/// the sum of theirs.
+/// A number of rows whose bytes are a multiple of 8, for rows of `row_bytes` bytes. Checksums of
+/// such groups of rows can be added, since a checksum is a sum of words of 8 bytes.
 constexpr std::uint64_t whole_word_rows(std::size_t row_bytes) {
   return row_bytes % 8 == 0 ? 1 : 8;
 }
 
-/// The rows of a piece: rows of `stored_row` bytes that fill a slot and are uploaded as `row` bytes
-/// each. A slot has room for whole_word_rows(row) of them.
+/// The number of rows that fill a slot of `slot` bytes, a multiple of whole_word_rows(row). A row
+/// has `stored_row` bytes, and `row` bytes when it is uploaded. At least whole_word_rows(row),
+/// which a slot must be able to hold.
 constexpr std::uint64_t rows_per_piece(std::size_t slot, std::size_t stored_row, std::size_t row) {
   const std::uint64_t words = whole_word_rows(row);
   return words * std::max<std::uint64_t>(1, slot / std::max<std::size_t>(1, words * stored_row));
 }
 
-/// Converts `count` stored elements to uploaded ones at `to`, where the stored ones may be already.
-/// Returns their checksum.
+/// Converts `count` stored elements at `from` to uploaded elements at `to`, and returns the
+/// checksum of the uploaded ones. `from` may be equal to `to`.
 std::uint64_t convert_elements(const RowCopy& copy, const std::byte* from, std::uint64_t count,
                                std::byte* to);
 
-/// Copies `rows` rows to `slot`, dense, as they are uploaded, and returns their checksum. It calls
-/// get(rows, to) for some rows at a time, which returns the address of these rows as stored, dense:
-/// in memory, or `to`, where it has then written them.
+/// Copies `rows` rows to `slot`, dense, in the form in which they are uploaded, and returns their
+/// checksum. It calls get(rows, to) for some rows at a time. get() returns the address of these
+/// rows as stored, dense. This is their address in host memory, or `to` if get() has written them
+/// there.
 template <class Get>
 std::uint64_t copy_rows(const RowCopy& copy, std::uint64_t rows, std::byte* slot, const Get& get) {
-  // Longer rows need not be copied from memory; shorter ones are worth a call together.
+  // Rows in memory that are this long are taken one by one: a single row is contiguous there and
+  // need not be copied. Shorter rows are taken together, because a call for each would be too
+  // expensive.
   constexpr std::size_t long_row = std::size_t{4} << 10;
   const std::size_t stored = copy.columns * size_of(copy.type), row = copy.columns * copy.element;
   const std::uint64_t words = whole_word_rows(row);
@@ -65,13 +70,14 @@ std::uint64_t copy_rows(const RowCopy& copy, std::uint64_t rows, std::byte* slot
   return sum;
 }
 
-/// Whether readers convert the stored elements of A, or of B, to panel elements.
+/// Whether readers convert the stored elements of A (or of B) to panel elements.
 bool readers_round(const Operands& operands, gemm::Side side, Backend backend);
 
-/// The rate of the readers without uploads, in bytes that would be uploaded. They read A and B in
-/// proportion to their sizes, from the sources or, if pipeline.mode is pageable, from `sample`
-/// bytes of ordinary memory, for about `seconds`, starting over at the end. Collective; throws
-/// AgreedError if a matrix cannot be read.
+/// The rate of the readers without uploads, in bytes that would be uploaded. They read pieces of A
+/// and B in proportion to the sizes of the matrices. After the last piece they start over. If
+/// pipeline.mode is pageable, the pieces come from `sample` bytes of ordinary memory instead. The
+/// measurement makes four passes of `seconds` seconds. Collective; throws AgreedError if a matrix
+/// cannot be read.
 measure::Ceiling panel_read(runtime::Runtime& runtime, const Operands& operands,
                             const pipeline::StagingSizes& staging, std::uint64_t sample,
                             double seconds);

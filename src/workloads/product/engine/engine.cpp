@@ -11,8 +11,8 @@ namespace {
 
 using device::Memory;
 
-/// Tiles of one launch. On the host backend threads take whole tiles: four for each thread, so that
-/// none waits long for the others.
+/// The number of tiles that one launch multiplies. On the host backend each thread multiplies whole
+/// tiles. There are four for each thread, so that no thread waits long for the others.
 std::uint64_t tiles_at_once(const runtime::Runtime& runtime) {
   if (runtime.resources.backend == Backend::cuda) return 1;
   return 4 * std::max<std::uint64_t>(
@@ -27,7 +27,7 @@ std::unique_ptr<comm::Communicator> layers_of(comm::Communicator& all, const Pla
   return all.split(static_cast<int>(plan.idle ? idle_ones : own), static_cast<int>(plan.layer));
 }
 
-/// Bytes of host memory for tiles and for decoding, without the panels.
+/// Bytes of host memory that the product needs besides its panels: for tiles and for decoding.
 std::uint64_t other_host_bytes(const Operands& operands, const Plan& plan,
                                const pipeline::StagingSizes& staging) {
   std::uint64_t bytes = TileDrain::host_bytes(operands, plan, staging);
@@ -100,7 +100,7 @@ void Engine::run() {
   device::Stream& stream = ring_.compute();
   waiting_ = {};
   swept_.tiles = 0;
-  std::uint64_t products = 0;  // of blocks of K, tile by tile
+  std::uint64_t products = 0;  // one for each tile and block of K
   for (const PlacedSuperTile& each : super_tiles_)
     products += each.tiles.size() * plan_.own_blocks.count;
   tiles_.begin(stream, products);
@@ -125,7 +125,8 @@ void Engine::run() {
   if (layers_) layers_->wait(ring_.arrivals());
 }
 
-/// Batches of the window may be computed as late as the last batch of their super-tile.
+/// The last batch for which compute() may use `batch`: for a batch of the window, the last batch of
+/// its super-tile; for an earlier one, the batch itself.
 std::uint64_t Engine::last_use(std::uint64_t batch) const {
   const std::uint64_t blocks = plan_.own_blocks.count, place = batch % blocks;
   return place + plan_.window < blocks ? batch : batch - place + blocks - 1;
@@ -133,8 +134,9 @@ std::uint64_t Engine::last_use(std::uint64_t batch) const {
 
 /// Batches of the window wait for the super-tile's last batch. Then the tiles are computed one
 /// after another, so that finished tiles leave while others are computed. Until then,
-/// multiply_meanwhile() computes some products. It cannot run while an all-gather blocks the
-/// thread; in that case, if the device has become idle, all waiting batches are multiplied at once.
+/// multiply_meanwhile() computes some products. But while an all-gather blocks this thread, nothing
+/// calls multiply_meanwhile(), and the device may become idle. If it has, all waiting batches are
+/// multiplied at once.
 void Engine::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);
@@ -170,10 +172,10 @@ void Engine::multiply_present(device::Stream& stream) {
   record_computed(stream);
 }
 
-/// Called until the next batch of the window has arrived. At most two steps are enqueued at a time:
-/// one runs, and one waits behind it, so that the device does not become idle. In a step, some
-/// tiles receive the products of the waiting batches, so that only the last batches are left for
-/// the end.
+/// Called repeatedly until the next batch has arrived. Enqueues a step of a sweep: some tiles
+/// receive the products of the waiting batches, so that fewer products are left for the end. At
+/// most two steps are enqueued at a time. One runs, and the other one waits behind it, so that the
+/// device does not become idle.
 bool Engine::multiply_meanwhile() {
   tiles_.report_progress();
   if (waiting_.count == 0 || tiles_of(waiting_.first) == 0) return false;
@@ -186,8 +188,8 @@ bool Engine::multiply_meanwhile() {
   return true;
 }
 
-/// The next tiles, those of one launch on each stream, receive the products of all batches that
-/// were waiting when the sweep began.
+/// One step of a sweep: the next tiles, as many as one launch on each stream multiplies, receive
+/// the products of all batches that were waiting when the sweep began.
 void Engine::sweep(device::Stream& stream) {
   const std::uint64_t tiles = tiles_of(waiting_.first), step = streams_.count() * together_;
   if (swept_.tiles == 0) swept_.end = waiting_.end();
@@ -211,8 +213,8 @@ void Engine::record_computed(device::Stream& stream) {
   stream.record(*computed_);
 }
 
-/// Multiplies the waiting batches, up to the super-tile's last one, tile by tile, and sends the
-/// tiles to the host. One stream checks its tile while the other one multiplies.
+/// Multiplies the waiting batches, which end with the super-tile's last one, tile by tile, and
+/// sends the tiles to the host. While one stream checks a tile, the other one multiplies the next.
 void Engine::finish_super_tile(device::Stream& stream) {
   const std::uint64_t end = waiting_.end(), super_number = plan_.batch(end - 1).super_tile;
   const std::uint64_t tiles = tiles_of(end - 1);
@@ -231,7 +233,7 @@ void Engine::finish_super_tile(device::Stream& stream) {
   record_computed(stream);
 }
 
-/// Adds the batch to the sums that the check compares C with.
+/// Adds the batch to the references that the check compares C with.
 void Engine::add_products(device::Stream& stream, std::uint64_t number) {
   const auto [super_number, block] = plan_.batch(number);
   const SuperTile& extent = super_tiles_[super_number].extent;
@@ -257,8 +259,9 @@ void Engine::join_slices(device::Stream& stream) {
 }
 
 /// Adds the batch's products to some of the super-tile's tiles, each on its stream. In the first
-/// batch each tile waits until the previous tile has left its accumulator. At the end of a segment
-/// of K the sums are folded. After the first batch, and with one stream, all tiles need one launch.
+/// batch of a super-tile, each tile waits until the previous tile in its accumulator has left. At
+/// the end of a segment of K the sums are folded. With one stream, one launch multiplies all tiles,
+/// except in the first batch.
 void Engine::multiply(std::uint64_t number, Range tiles) {
   const auto [super_number, block] = plan_.batch(number);
   const Panels::Batch& panels = panels_.batch(number);
@@ -295,8 +298,8 @@ void Engine::multiply(std::uint64_t number, Range tiles) {
   }
 }
 
-/// The sums of the tiles' lanes become their accumulators: the upper half of the lanes is added to
-/// the lower half until one is left.
+/// Adds the lanes of each tile into its accumulator: the upper half of the lanes is added to the
+/// lower half, until one is left.
 void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::uint64_t level,
                         Range tiles) {
   const std::uint64_t elements = plan_.problem.tile.m * plan_.problem.tile.n;
@@ -310,8 +313,8 @@ void Engine::join_lanes(device::Stream& stream, const PlacedSuperTile& of, std::
   }
 }
 
-/// Finishes a tile after all its products, with scratch memory that the stream has for itself. The
-/// last `products` of them have not been reported to multiplied().
+/// Finishes a tile after all its products. `scratch`: as in TileDrain::finish_tile(). `products`:
+/// the number of the tile's products that have not been reported to TileDrain::multiplied().
 void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t super_tile,
                          std::uint64_t index, std::uint64_t products) {
   const PlacedSuperTile& all = super_tiles_[super_tile];
@@ -329,8 +332,9 @@ void Engine::finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t
 
 // ---------------------------------------------------------------- split-k
 
-/// All collectives use the stream of the panels' gathers, because ranks belong to several
-/// communicators. The gathers of the next super-tile follow this call.
+/// Enqueues collectives between the layers, after the work of `stream`; later work of `stream`
+/// waits for them. A rank belongs to several communicators, so it enqueues all collectives on one
+/// stream, that of the panels' gathers. The gathers of the next super-tile come after this call.
 template <class Call>
 void Engine::among_layers(device::Stream& stream, const Call& call) {
   device::Stream& collectives = ring_.arrivals();
@@ -341,7 +345,7 @@ void Engine::among_layers(device::Stream& stream, const Call& call) {
   stream.wait(*received_);
 }
 
-/// Adds the sums of all layers, in the order of the layers.
+/// Adds the references of the check of all layers, in the order of the layers.
 void Engine::gather_check(device::Stream& stream) {
   const std::uint64_t count = check_pitch_;
   among_layers(stream, [&](device::Stream& on) {
@@ -356,8 +360,8 @@ void Engine::gather_check(device::Stream& stream) {
   }
 }
 
-/// Sends tiles to their owners, which fold the nodes of all layers. If this rank has no tiles, the
-/// ranks that it would exchange with have none either.
+/// Sends the partial sums of each tile to its owner, which folds the nodes of all layers. If this
+/// rank has no tiles, the ranks that it would exchange with have none either.
 void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
   const PlacedSuperTile& super_tile = super_tiles_[super_number];
   const std::uint64_t layers = plan_.box.depth, edge = plan_.problem.tile.m;
@@ -373,7 +377,7 @@ void Engine::exchange(device::Stream& stream, std::uint64_t super_number) {
   }
 }
 
-/// Exchanges some rows of consecutive tiles from `first` on, one tile for each layer.
+/// Exchanges some rows of consecutive tiles. Layer l receives those of tile `first` + l.
 void Engine::exchange_rows(device::Stream& stream, const PlacedSuperTile& super_tile,
                            std::uint64_t first, Range rows) {
   const std::uint64_t nodes = plan_.max_nodes;

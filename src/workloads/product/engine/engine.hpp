@@ -1,6 +1,6 @@
-// One rank's part of C = alpha op(A) op(B) + beta C0, computed super-tile by super-tile while the
-// blocks of K stream by: the schedule between Panels, which arrive, and TileDrain, which sends
-// tiles to the host.
+// One rank's part of C = alpha op(A) op(B) + beta C0, computed super-tile by super-tile. This is
+// the schedule: PanelUploads and Panels bring the panels of A and B, block by block of K. Engine
+// multiplies them. TileDrain sends finished tiles to the host.
 #pragma once
 
 #include <cstdint>
@@ -35,34 +35,39 @@ class Engine {
 
   /// Loads A and B as pipeline.mode requests, before timing begins.
   void load() { uploads_.load(); }
-  /// For centred or scaled operands. Between runs.
+  /// Sets the shifts and scales of centred or scaled operands. Call it between runs.
   void normalize(const Normalization& normalization);
-  /// Of the last repetition.
+  /// The sums of all variables in the last run.
   VariableSums::Totals variable_totals() { return variables_.totals(ring_.compute()); }
-  /// One whole repetition. When it returns, C has left the device.
+  /// Computes the whole product once. When it returns, C has left the device.
   void run();
-  /// Of the last repetition.
+  /// The result of the checks in the last run.
   Verdict verdict() const { return tiles_.verdict(); }
+  /// TileDrain::checksum() of the last run.
   std::uint64_t checksum() const { return tiles_.checksum(); }
 
-  /// Bytes of a staging slot: as requested, or large enough for the rows that are read at once.
+  /// Bytes of a staging slot: as requested, but at least the rows that are read at once.
   std::size_t slot_bytes() const { return uploads_.ring_sizes().slot_bytes; }
-  /// Bytes that this rank uploads in one repetition.
+  /// Bytes of A and B that this rank uploads in one run.
   std::uint64_t uploaded() const { return uploads_.uploaded(); }
 
  private:
   struct PlacedSuperTile {
     SuperTile extent;
     std::uint64_t first = 0;       ///< index of its first tile's accumulator
-    std::vector<TileIndex> tiles;  ///< of C
-    std::vector<gemm::TileAt> at;  ///< the same, in the panels
+    std::vector<TileIndex> tiles;  ///< the computed tiles, by their places in C
+    std::vector<gemm::TileAt> at;  ///< the same tiles, by their places in the panels
   };
 
-  // compute() gets every batch. It adds the batch to the check (add_products). It multiplies a
-  // batch before the window at once (multiply_present). Batches of the window are multiplied while
-  // later ones arrive (multiply_meanwhile, sweep). After the last batch of a super-tile,
-  // join_slices ends the check. Then finish_super_tile multiplies the rest; with split-k, exchange
-  // adds the sums of the layers instead. Both call finish_tile for each tile.
+  // compute() is called for every batch that has arrived:
+  // - It adds the batch to the references of the check (add_products).
+  // - It multiplies a batch before the window at once (multiply_present).
+  // - A batch of the window waits in `waiting_`. While later batches arrive, multiply_meanwhile()
+  //   multiplies waiting batches, a few tiles at a time (sweep).
+  // - After the last batch of a super-tile, join_slices() completes the references of the check.
+  //   finish_super_tile() multiplies the rest, tile by tile. With split-k, exchange() adds the sums
+  //   of the layers instead. Both call finish_tile() for each tile.
+  // The README of this workload shows an example (section "The plan").
   std::uint64_t last_use(std::uint64_t batch) const;
   void compute(device::Stream& stream, std::uint64_t number);
   void add_products(device::Stream& stream, std::uint64_t number);
@@ -97,7 +102,7 @@ class Engine {
     return super_tiles_[plan_.batch(batch).super_tile].tiles.size();
   }
   bool splits_k() const { return plan_.box.depth > 1; }
-  /// The stream that multiplies a tile in all batches.
+  /// The number of the stream that multiplies this tile, the same in all batches.
   unsigned turn_of(std::uint64_t tile) const {
     return static_cast<unsigned>(tile / together_ % streams_.count());
   }
@@ -106,14 +111,14 @@ class Engine {
   const Operands& operands_;
   Plan plan_;
   const gemm::MultiplyPlan& library_;
-  std::size_t row_bytes_, tile_bytes_;  ///< of a tile
-  std::uint64_t together_;              ///< tiles of one launch
-  bool gathers_block_;                  ///< all-gathers block the main thread: see Rates
+  std::size_t row_bytes_, tile_bytes_;  ///< bytes of a row of a tile, and of the whole tile
+  std::uint64_t together_;              ///< number of tiles that one launch multiplies
+  bool gathers_block_;                  ///< whether all-gathers block the main thread: see Rates
   std::vector<PlacedSuperTile> super_tiles_;
-  /// Batches on the device, or on their way, whose products are not all enqueued.
+  /// The batches that compute() has got, but whose products are not enqueued for all tiles.
   Range waiting_{};
-  /// A sweep gives tile after tile the products of the waiting batches before `end`. The first
-  /// `tiles` tiles have them; 0: no sweep is under way.
+  /// A sweep multiplies the waiting batches before `end`, for a few tiles at a time. The products
+  /// are enqueued for the first `tiles` tiles. If `tiles` is 0, there is no sweep.
   struct {
     std::uint64_t tiles = 0, end = 0;
   } swept_;
@@ -128,23 +133,24 @@ class Engine {
   bool final_ = false;  ///< Normalization::final
   device::Buffer<std::byte> accumulators_, lanes_;
   std::vector<TileDrain::Station> stations_;  ///< one for each accumulator of level 0
-  /// The sums of the check for the current super-tile: slice by slice Z, the squares of A's rows,
-  /// and the squares of B's column tiles.
+  /// The references of the check for the current super-tile. Each slice has Z, the squares of A's
+  /// rows, and the squares of B's column tiles.
   device::Buffer<double> check_;
-  std::uint64_t check_pitch_ = 0;  ///< doubles of a slice
+  std::uint64_t check_pitch_ = 0;  ///< number of doubles of a slice
   device::Buffer<double> checks_;  ///< split-k: the first slice of every layer, gathered
-  /// The parts of the first slice.
+  /// The three parts of the first slice.
   double *z_ = nullptr, *row_squares_ = nullptr, *column_squares_ = nullptr;
-  device::Buffer<std::byte> send_, receive_;  ///< of the exchange
-  /// Recorded after the latest products, and after the ones before.
+  device::Buffer<std::byte> send_, receive_;  ///< split-k: buffers of the exchange
+  /// Recorded after the latest step of products, and after the step before it.
   std::unique_ptr<device::Event> computed_, computed_before_;
-  std::unique_ptr<device::Event> given_,
-      received_;  ///< data for other layers is ready; theirs has arrived
+  /// split-k: recorded when this rank's data for a collective is ready, and after the collective.
+  std::unique_ptr<device::Event> given_, received_;
   // Destroyed before the members above, because its writers use them until then, even after an
   // error.
   TileDrain tiles_;
   pipeline::UploadRing ring_;
-  device::ForkedStreams streams_;  ///< forked from the ring's compute(): tiles take turns on them
+  /// The ring's compute() and streams forked from it. Tiles take turns on them.
+  device::ForkedStreams streams_;
 };
 
 }  // namespace shardstream::workloads::product

@@ -1,4 +1,4 @@
-// The part of a matrix that one rank reads again and again, in ordinary host memory.
+// A copy in ordinary host memory of the part of a matrix that one rank needs.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,25 @@ namespace shardstream::workloads::product {
 
 enum class Axis : std::uint8_t { rows, columns };
 
-/// Strips of rows or of columns, side by side, as stored.
+/// Strips of a matrix in the stored type. A strip is a range of rows, or a range of columns. In
+/// memory the strips form one dense matrix.
 class HeldMatrix {
  public:
-  /// `strips` of the axis ascend and do not overlap; empty strips are skipped. The part `across` of
-  /// each strip is held. Allocates the memory and reads nothing yet. Matrix and device must outlive
-  /// it.
+  /// `strips` are ranges along the axis; they ascend and do not overlap, and empty ones are
+  /// skipped. `across` is the range of each strip along the other axis. Allocates the memory and
+  /// reads nothing yet. Matrix and device must outlive it.
   HeldMatrix(device::Device& device, const io::Matrix& matrix, Axis axis, std::vector<Range> strips,
              Range across);
 
-  /// Reads everything with `threads` threads, which move the heartbeat and add bytes to the
-  /// progress. Throws what the matrix throws.
+  /// Reads everything with `threads` threads, and reports it to the heartbeat and the progress.
+  /// Throws what the matrix throws.
   void load(unsigned threads, launch::Heartbeat& heartbeat, Progress& progress);
 
   /// Like Matrix::read(), for a rectangle within one strip.
   void read(Range rows, Range columns, std::byte* out, std::size_t out_stride) const;
 
-  /// The address of the rectangle's elements if its rows are contiguous in memory, else null. The
-  /// rectangle lies in one strip and is not empty.
+  /// The address of the rectangle's elements if the rectangle is contiguous in memory, else null.
+  /// It must lie in one strip and not be empty.
   const std::byte* dense(Range rows, Range columns) const;
 
   /// Bytes in memory.
@@ -50,8 +51,8 @@ class HeldMatrix {
   Axis axis_;  ///< of the strips
   std::vector<Range> strips_;
   Range across_;
-  std::vector<std::uint64_t> starts_;  ///< in memory, of each strip
-  std::size_t element_, row_bytes_;    ///< of a row in memory
+  std::vector<std::uint64_t> starts_;  ///< where each strip begins in memory, in rows or columns
+  std::size_t element_, row_bytes_;    ///< bytes of an element, and of a row in memory
   device::Buffer<std::byte> memory_;
 };
 

@@ -5,12 +5,13 @@
 
 namespace shardstream::workloads::product {
 
-/// Each value x of variable v becomes (x - shift[v]) * scale[v]. The scales are powers of two;
-/// C is divided by them again.
+/// Each value x of variable v becomes (x - shift[v]) * scale[v]. The scales are powers of two. C is
+/// later divided by them.
 struct Normalization {
   std::vector<double> shift;  ///< empty: nothing is subtracted
   std::vector<double> scale;
-  /// Whether this is the last pass: variables that it does not suit are then not counted.
+  /// Whether this is the last pass over the data. VariableSums then does not count the variables
+  /// for which shift and scale are not suitable.
   bool final = false;
 };
 

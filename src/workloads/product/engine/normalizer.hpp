@@ -1,6 +1,6 @@
-// Centred and scaled products: each variable's shift and scale come from its first samples, and the
-// data are then read once. If some variable turns out to have another mean or deviation than its
-// first samples, the data are read a second time.
+// Centred and scaled products. The first samples of each variable determine its shift and its
+// scale. Then the data are read once. If the mean or the deviation of some variable differs too
+// much from that of its first samples, the data are read a second time.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,18 @@
 
 namespace shardstream::workloads::product {
 
-/// Samples that determine shifts and scales; all, if there are fewer. The number does not depend on
-/// ranks or memory, so neither do C's bits.
+/// The number of samples that determine shifts and scales; all samples if there are fewer. It does
+/// not depend on ranks or memory, so C's bits do not depend on them either.
 inline constexpr std::uint64_t first_samples = 256;
 
 /// The normalization of `variables` variables. `stored` has their first `samples` samples in the
-/// type of the matrix, variable by variable if variables are rows, else sample by sample. The shift
-/// is the first sample plus the mean of all differences from it, so that a constant variable
-/// becomes zeros. That mean is rounded to a fraction of the deviation: whole numbers, and data of
-/// few bits, then keep so few bits that their products are exact. The scale is the power of two
-/// that brings the deviation to between a half and one of 2^gemm::usual_exponent(). Variables
-/// without a deviation, or with samples that are not finite, have a scale of 1.
+/// type of the matrix, variable by variable if variables are rows, else sample by sample.
+///
+/// The shift is the first sample plus the mean of all differences from it, so that a constant
+/// variable becomes zeros. This mean is rounded to a fraction of the deviation. Whole numbers and
+/// data of few bits then keep so few bits that their products are exact. The scale is a power of
+/// two: it brings the deviation to between a half and one of 2^gemm::usual_exponent(). If a
+/// variable has no deviation, or a sample that is not finite, its scale is 1.
 Normalization normalization_of(const Operands& operands, const std::byte* stored,
                                std::uint64_t variables, std::uint64_t samples);
 
@@ -34,13 +35,13 @@ class Normalizer {
   Normalizer(runtime::Runtime& runtime, const Operands& operands, unsigned readers)
       : runtime_(runtime), operands_(operands), readers_(readers) {}
 
-  /// Reads the first samples before timing begins; else run() does. Collective.
+  /// Reads the first samples. Call it before timing begins; otherwise run() reads them. Collective.
   void load();
-  /// One repetition of the product, in one pass over the data or two. Collective; throws what the
+  /// Computes the product once, in one or two passes over the data. Collective; throws what the
   /// matrix and Engine::run() throw.
   void run(Engine& product);
 
-  /// The number of variables that had a second pass in the last run.
+  /// The number of variables that needed a second pass in the last run.
   std::uint64_t renormalized() const { return renormalized_; }
   std::uint64_t passes() const { return renormalized_ > 0 ? 2 : 1; }
 

@@ -50,8 +50,7 @@ PanelUploads::PanelUploads(runtime::Runtime& runtime, const Operands& operands, 
   }
 }
 
-/// The minimum size of a slot: a reader reads one row, or eight rows whose bytes are not a multiple
-/// of 8.
+/// The minimum size of a slot: a reader reads at least whole_word_rows() rows of a part at once.
 std::size_t PanelUploads::min_slot_bytes() const {
   std::size_t bytes = 0;
   for (std::uint64_t batch = 0; batch < plan_.batches(); ++batch) {
@@ -103,8 +102,8 @@ void PanelUploads::hold_operands(std::uint64_t other_bytes) {
   held_b_.emplace(*runtime_.device, *operands_.b, axis(operands_.transpose_b), b_rows, columns);
 }
 
-/// Throws UsageError if host memory is too small for `held` bytes of A and B, the slots, `other`
-/// bytes and, on the host backend, the buffers of the plan.
+/// Throws UsageError if host memory is too small for all of these: `held` bytes of A and B, the
+/// slots, `other` bytes and, on the host backend, the buffers of the plan.
 void PanelUploads::check_host_memory(std::uint64_t held, std::uint64_t other) const {
   const auto& resources = runtime_.resources;
   const std::uint64_t staging = other + sizes_.slot_bytes * sizes_.slots;
@@ -132,7 +131,8 @@ void PanelUploads::load() {
 
 // ---------------------------------------------------------------- pieces
 
-/// A rectangle of op(A) or op(B). It is transposed if the data set holds the transpose.
+/// The rectangle of the stored matrix for these rows and columns of op(A) or op(B). They are
+/// swapped if the data set holds the transpose.
 Rectangle PanelUploads::rectangle(gemm::Side side, Range rows, Range columns, Range valid_rows,
                                   Range valid_columns) const {
   const io::Matrix& matrix = operands_.matrix(side);
@@ -250,14 +250,15 @@ const std::byte* PanelUploads::read(std::uint64_t number, std::byte* slot) {
   return slot;
 }
 
-/// Returns the rows as stored, dense, with zeros outside the valid part: in the memory that holds
-/// them, or at `to`.
+/// Returns the address of these rows as stored, dense, with zeros outside the valid part. If the
+/// rows are in host memory in this form, it is their address there. Otherwise they are copied to
+/// `to`.
 const std::byte* PanelUploads::stored_rows(const Rectangle& from, Range rows, std::byte* to) {
   const Range valid = intersection(rows, from.valid_rows);
   const std::size_t row = from.stored_row_bytes();
   const bool whole = valid.count == rows.count && from.valid_columns.count == from.columns.count;
   if (whole && from.held != nullptr) {
-    if (const std::byte* const there = from.held->dense(rows, from.columns)) return there;
+    if (const std::byte* const dense = from.held->dense(rows, from.columns)) return dense;
   }
   if (!whole) std::memset(to, 0, rows.count * row);
   if (valid.count == 0 || from.valid_columns.count == 0) return to;

@@ -1,4 +1,5 @@
-// The upload of the panels of A and B: the pieces that a rank reads, and their places in a batch.
+// The upload of the panels of A and B: the pieces that this rank reads, and their places in a
+// batch.
 #pragma once
 
 #include <atomic>
@@ -24,13 +25,13 @@ gemm::PanelWork panel_work(const Operands& operands, gemm::Side side, Backend ba
 /// The form in which A, or B, is uploaded.
 UploadedOperand uploaded_operand(const Operands& operands, gemm::Side side, Backend backend);
 
-/// A dense rectangle of a stored matrix. Elements outside the valid part (beyond the matrix, or
-/// of another block) become zeros.
+/// A rectangle of a stored matrix, dense in the upload. Elements outside the valid part, which are
+/// beyond the matrix or belong to another block, are uploaded as zeros.
 struct Rectangle {
   const io::Matrix* matrix;
-  const HeldMatrix* held;  ///< its elements in host memory; null: they are read
+  const HeldMatrix* held;  ///< the elements in host memory; null: they are read from the matrix
   Range rows, columns, valid_rows, valid_columns;
-  std::size_t element;  ///< bytes, as uploaded
+  std::size_t element;  ///< bytes of an element as uploaded
   bool rounded;         ///< whether readers convert to panel elements
 
   std::size_t row_bytes() const { return columns.count * element; }
@@ -38,26 +39,30 @@ struct Rectangle {
   std::size_t stored_row_bytes() const { return columns.count * size_of(matrix->type()); }
 };
 
-/// The upload of a batch: this rank's parts of the A panel and of the B panel. A part that is
-/// already in panel form goes directly to its place in the panel.
+/// The upload of a batch: this rank's parts of the A panel and of the B panel. A part that is not
+/// raw (UploadedOperand) is uploaded to its place in the panel. The offsets are bytes from the
+/// start of the batch.
 struct BatchUpload {
-  std::uint64_t k, a_ld;  ///< of the block, and of its A panel
-  PanelPart a_part, b_part;
-  Rectangle a, b;
-  // Bytes from the start of the batch: of this rank's parts; of B's panel, or its raw part.
-  std::size_t a_offset, b_offset, b_panel;
-  std::size_t a_pitch;           ///< bytes from one row of A's part to the next
-  std::size_t bytes;             ///< of the batch, with room for the others' parts
-  std::uint64_t a_step, b_step;  ///< rows of a rectangle in one piece
-  std::uint64_t a_pieces, b_pieces;
+  std::uint64_t k;                   ///< depth of the block
+  std::uint64_t a_ld;                ///< leading dimension of the A panel, in elements
+  PanelPart a_part, b_part;          ///< this rank's parts
+  Rectangle a, b;                    ///< the same, in the stored matrices
+  std::size_t a_offset;              ///< of this rank's part of A
+  std::size_t b_offset;              ///< of this rank's part of B
+  std::size_t b_panel;               ///< of B's panel; if B is raw, the same as b_offset
+  std::size_t a_pitch;               ///< bytes from one row of A's part to the next
+  std::size_t bytes;                 ///< size of the batch, with space for the parts of other ranks
+  std::uint64_t a_step, b_step;      ///< number of rows in a piece of A, and of B
+  std::uint64_t a_pieces, b_pieces;  ///< numbers of pieces
 
   std::uint64_t pieces() const { return a_pieces + b_pieces; }
 };
 
-/// Rows in device memory. Contiguous rows count as one row; others are whole words of 8 bytes each.
+/// Rows in device memory. Contiguous rows count as one row. If there are several rows, the bytes of
+/// each are a multiple of 8.
 struct PitchedRows {
   std::uint64_t rows;
-  std::size_t row_bytes, pitch;  ///< pitch: from one row to the next
+  std::size_t row_bytes, pitch;  ///< `pitch`: bytes from one row to the next
 
   std::size_t bytes() const { return rows * pitch; }
 };
@@ -66,7 +71,7 @@ PitchedRows pitched_rows(std::uint64_t rows, std::size_t row_bytes, std::size_t 
 /// Runtime, operands and plan must outlive it. A run starts with begin().
 class PanelUploads {
  public:
-  /// Precomputed for every super-tile.
+  /// Properties of a super-tile, computed once.
   struct Extent {
     SuperTile tiles;
     PanelPart a_part;
@@ -82,8 +87,9 @@ class PanelUploads {
   /// Loads A and B as pipeline.mode requests, before timing begins.
   void load();
 
+  /// The sizes of the ring for these uploads.
   pipeline::RingSizes ring_sizes() const { return sizes_; }
-  /// Pieces of a whole run.
+  /// The number of pieces of a whole run. They are numbered from 0, batch by batch.
   std::uint64_t pieces() const { return first_piece_.back(); }
   pipeline::ReaderPhase reader_phase() const {
     return held_b_ ? pipeline::copies : pipeline::reads;
@@ -91,25 +97,27 @@ class PanelUploads {
   /// Bytes that this rank uploads in a run.
   std::uint64_t uploaded() const { return uploaded_; }
   const Extent& extent(std::uint64_t super_tile) const { return extents_[super_tile]; }
-  /// The parts of a panel are contiguous. B's panel begins at a multiple of 256 bytes.
+  /// The upload of batch number `batch`. The parts of a panel are contiguous. B's panel begins at a
+  /// multiple of 256 bytes.
   BatchUpload upload(std::uint64_t batch) const;
-  /// Whether an earlier super-tile has kept the B panels.
+  /// Whether the B panels are on the device from an earlier super-tile.
   bool has_b(std::uint64_t super_tile) const { return plan_.cut.keeps_b && super_tile > 0; }
 
   void begin();
+  /// The destination of piece `number`.
   pipeline::Piece piece(std::uint64_t number) const;
-  /// Called by readers.
+  /// UploadRing::Job::read() for piece `number`, with its checksum. Thread-safe.
   const std::byte* read(std::uint64_t number, std::byte* slot);
-  /// The checksum of a batch, complete once its pieces have been read.
+  /// The checksum of this rank's upload of a batch, complete once its pieces have been read.
   std::uint64_t checksum(std::uint64_t batch) const { return checksums_[batch]; }
 
  private:
-  /// Some rows of one rectangle, and where they go.
+  /// Some rows of one rectangle, and their destination in the batch.
   struct Rows {
     std::uint64_t batch;
     Rectangle rectangle;
     Range rows;
-    std::size_t offset, pitch;  ///< bytes
+    std::size_t offset, pitch;  ///< bytes, of the first row and from one row to the next
   };
 
   void hold_operands(std::uint64_t other_bytes);
@@ -129,13 +137,14 @@ class PanelUploads {
   const Plan& plan_;
   pipeline::StagingSizes staging_;
   Backend backend_;
-  std::size_t element_;  ///< bytes, of panels
-  std::vector<Extent> extents_;
+  std::size_t element_;          ///< bytes of an element of a panel
+  std::vector<Extent> extents_;  ///< one for each super-tile
   pipeline::RingSizes sizes_;
-  std::vector<std::uint64_t> first_piece_;  ///< of each batch, and one past the last
+  std::vector<std::uint64_t>
+      first_piece_;  ///< number of each batch's first piece, then of all pieces
   std::uint64_t uploaded_ = 0;
-  std::optional<HeldMatrix> held_a_, held_b_;
-  std::vector<std::atomic<std::uint64_t>> checksums_;  ///< of each batch
+  std::optional<HeldMatrix> held_a_, held_b_;          ///< with pipeline.mode pageable
+  std::vector<std::atomic<std::uint64_t>> checksums_;  ///< one for each batch
 };
 
 }  // namespace shardstream::workloads::product

@@ -34,7 +34,7 @@ std::optional<std::uint64_t> wrong_part(const std::uint64_t* checksums, std::uin
 
 PanelGroups::PanelGroups(comm::Communicator& all, const Plan& plan) {
   const Box& box = plan.box;
-  // Idle ranks form a part of their own, which gathers nothing.
+  // Idle ranks form a group of their own, which gathers nothing.
   const auto split = [&](std::uint64_t part, std::uint64_t of, std::uint64_t key) {
     const std::uint64_t color = plan.idle ? box.depth * of : plan.layer * of + part;
     return all.split(static_cast<int>(color), static_cast<int>(key));
@@ -93,11 +93,11 @@ std::uint64_t Panels::normalization_bytes(const Operands& operands, const gemm::
 
 void Panels::normalize(device::Stream& stream, const Normalization& normalization) {
   if (plan_.idle) return;
-  const auto fill = [&](std::vector<double> values, Buffer<double>& there) {
-    expect(values.empty() == (there.size() == 0), "centred variables have shifts and scales");
+  const auto fill = [&](std::vector<double> values, Buffer<double>& memory) {
+    expect(values.empty() == (memory.size() == 0), "centred variables have shifts and scales");
     if (values.empty()) return;
-    values.resize(there.size(), 1);
-    stream.upload(there.data(), values.data(), there.bytes());
+    values.resize(memory.size(), 1);
+    stream.upload(memory.data(), values.data(), memory.bytes());
     stream.synchronize();
   };
   fill(normalization.shift, shift_);
@@ -158,6 +158,7 @@ void Panels::add_checksum(device::Stream& stream, const std::byte* first, const 
                 {first, rows.row_bytes, checksum, rows.rows, rows.pitch});
 }
 
+/// Makes and gathers A's panel, and returns it.
 const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& uploaded,
                                   std::byte* data, BatchMemory& memory) {
   const bool raw = plan_.problem.a.raw;
@@ -172,9 +173,9 @@ const std::byte* Panels::arrive_a(device::Stream& stream, const BatchUpload& upl
   return panel;
 }
 
-/// Gathers a panel on which both sides of C's check depend, so that the check cannot find an error
-/// in it. Checksums of its parts can: `checksums` are those of all parts as sent, then as received.
-/// This rank's part is already in its place.
+/// Gathers a panel from which both sides of C's check are computed. The check cannot find an error
+/// in such a panel, but checksums of its parts can. `checksums` gets those of all parts as sent,
+/// then those of all parts as received. This rank's part is already in its place.
 void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte* panel,
                     const PitchedRows& part, std::uint64_t* checksums) const {
   const auto own = static_cast<std::uint64_t>(parts.rank());
@@ -188,7 +189,7 @@ void Panels::gather(device::Stream& stream, comm::Communicator& parts, std::byte
   }
 }
 
-/// Also computes B's signed sums, for the check of C.
+/// Makes and gathers B's panel, and its signed sums for the check of C. Returns the panel.
 const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& uploaded,
                                   std::byte* data, BatchMemory& memory,
                                   const SuperTile& super_tile) {
@@ -216,7 +217,7 @@ const std::byte* Panels::arrive_b(device::Stream& stream, const BatchUpload& upl
   return panel;
 }
 
-/// Makes a panel of this rank's uploaded part.
+/// Makes this rank's part of a panel from its uploaded part.
 void Panels::make_panel(device::Stream& stream, gemm::Side side, const BatchUpload& uploaded,
                         const std::byte* from, std::byte* to) const {
   const Rectangle& stored = side == gemm::Side::b ? uploaded.b : uploaded.a;
@@ -280,7 +281,7 @@ void Panels::keep_b(device::Stream& stream, const SuperTile& super_tile, BatchMe
 }
 
 /// For a symmetric product: A's panel is the transpose of some columns of B's panel. If B's factor
-/// is the transpose of its panel, A's panel is a part of that.
+/// is the transpose of B's panel, A's panel is a part of this factor.
 const std::byte* Panels::transpose_into_a(device::Stream& stream, const SuperTile& super_tile,
                                           std::byte* data, BatchMemory& memory) const {
   const gemm::Tile& tile = plan_.problem.tile;

@@ -35,15 +35,17 @@ struct PanelGroups {
 /// outlive it.
 class Panels {
  public:
-  /// A batch's panels after its arrival has been enqueued: the panels for the check, and the
-  /// factors that are multiplied, which may be the same memory.
+  /// The panels of a batch, valid after arrive(). The check uses the panels `a` and `b`. The
+  /// factors are multiplied; they may be the panels themselves.
   struct Batch {
-    std::uint64_t k = 0;  ///< columns of A's panel and rows of B's, without padding of parts
-    const std::byte *a = nullptr, *b = nullptr;
-    std::uint64_t a_ld = 0;     ///< elements from one row of A's panel to the next
-    const double* y = nullptr;  ///< of gemm::SignedSumsArgs, for all rows of the B panel
+    /// The depth of the block: columns of A's panel, and rows of B's. If ranks share B's panel,
+    /// rows of padding may follow.
+    std::uint64_t k = 0;
+    const std::byte *a = nullptr, *b = nullptr;  ///< b is null if only its factor was kept
+    std::uint64_t a_ld = 0;                      ///< elements from one row of A's panel to the next
+    const double* y = nullptr;                   ///< SignedSumsArgs::y for all rows of the B panel
     const std::byte *a_factor = nullptr, *b_factor = nullptr;
-    std::uint64_t b_factor_ld = 0;  ///< as in gemm::MultiplyArgs
+    std::uint64_t b_factor_ld = 0;  ///< MultiplyArgs::ldb
   };
 
   Panels(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
@@ -55,8 +57,8 @@ class Panels {
   void normalize(device::Stream& stream, const Normalization& normalization);
   const double* scales() const { return scale_.data(); }  ///< on the device
 
-  /// The kind of work on arrival: communication if panels are gathered, because the kernels are
-  /// short in comparison.
+  /// The kind of the work of arrive(). If panels are gathered, it counts as communication, because
+  /// the kernels are short in comparison.
   measure::Kind arrival() const {
     const bool gathers = groups_.a != nullptr || groups_.b != nullptr;
     return gathers ? measure::Kind::communication : measure::Kind::useful;
@@ -64,31 +66,35 @@ class Panels {
 
   /// Starts a run. No stream may use this object's memory.
   void begin(device::Stream& stream);
-  /// Enqueues the work that turns the upload at `data` into panels. Collective, batch by batch, on
-  /// the thread that owns the MPI session.
+  /// Enqueues the work that turns the upload of batch `number` at `data` into panels. All ranks of
+  /// a layer call it for the same batches in the same order, from the thread that owns the MPI
+  /// session.
   void arrive(device::Stream& stream, std::uint64_t number, std::byte* data);
+  /// The panels of one of the last `ring_batches` batches.
   const Batch& batch(std::uint64_t number) const { return memory_[number % memory_.size()].now; }
 
-  /// On the device: plan.batch_checksums() checksums of each batch, in order, complete once they
-  /// have arrived: first that of its upload; then, if it gathers a panel from which both sides of
-  /// C's check are computed, those of all parts as they were sent and of all parts as they arrived.
+  /// Device memory with plan.batch_checksums() checksums of each batch, batch by batch. They are
+  /// complete once the batch has arrived. The first one is the checksum of the upload. If a panel
+  /// is gathered and C's check cannot find errors in it, the next ones are those of all its parts
+  /// as sent, then those of all its parts as received: first A's panel, then B's.
   const std::uint64_t* device_checksums() const { return checksums_.data(); }
-  /// A sentence on corrupted uploads or gathers of the batches, whose checksums on the device were
-  /// `there`; empty if there are none. Call it after their pieces have been read.
+  /// A sentence about the first corrupted upload or gather of these batches; empty if there is
+  /// none. `device_checksums` is a copy of their device_checksums(). Call it after their pieces
+  /// have been read.
   std::string failure(Range batches, const std::uint64_t* device_checksums) const;
 
-  /// Waits for a stream whose work has gone through arrive().
+  /// Waits for a stream on which arrive() has enqueued work.
   void wait(device::Stream& stream);
 
  private:
-  /// Buffers of a batch in the ring, besides the upload.
+  /// The buffers of a batch in the ring, without the buffer of its upload.
   struct BatchMemory {
     device::Buffer<std::byte> a, b, a_factor, b_factor;
     device::Buffer<double> y;
     std::uint64_t* checksums = nullptr;  ///< of the batch that it holds
     Batch now;
   };
-  /// A block's B factor and its y, kept for the super-tiles after the first one.
+  /// The B factor of a block and its y, kept for the super-tiles after the first one.
   struct KeptB {
     device::Buffer<std::byte> factor;
     device::Buffer<double> y;
@@ -122,13 +128,13 @@ class Panels {
   const Operands& operands_;
   const Plan& plan_;
   Backend backend_;
-  std::size_t element_;  ///< bytes, of panels
+  std::size_t element_;  ///< bytes of an element of a panel
   const PanelGroups& groups_;
   const PanelUploads& uploads_;
   device::Buffer<double> shift_, scale_;
   std::vector<BatchMemory> memory_;
-  std::vector<KeptB> kept_;                  ///< of each block, if the plan keeps B
-  device::Buffer<std::uint64_t> checksums_;  ///< as device_checksums() has them
+  std::vector<KeptB> kept_;                  ///< one for each block if the plan keeps B
+  device::Buffer<std::uint64_t> checksums_;  ///< device_checksums()
 };
 
 }  // namespace shardstream::workloads::product

@@ -25,7 +25,7 @@ std::size_t slot_bytes_of(const Plan& plan, const pipeline::StagingSizes& stagin
   return std::max<std::size_t>(staging.drain_slot_bytes, 8 * row_bytes_of(plan));
 }
 
-/// Element `index` of a row of C.
+/// Whether element `index` of a row of C is zero.
 bool is_zero(ElementType type, const std::byte* row, std::uint64_t index) {
   if (type == ElementType::f64) return reinterpret_cast<const double*>(row)[index] == 0;
   return reinterpret_cast<const float*>(row)[index] == 0;
@@ -164,13 +164,13 @@ void TileDrain::finish_tile(device::Stream& stream, unsigned scratch, std::uint6
   if (mirrors_leave) mirror(stream, tile, data, report);
   stream.record(*station.finished_);
   drain_.push(*station.finished_, reinterpret_cast<const std::byte*>(report), 1, sizeof(Report),
-              [this, &tile](Range, const std::byte* there) {
-                std::copy_n(there, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
+              [this, &tile](Range, const std::byte* slot) {
+                std::copy_n(slot, sizeof(Report), reinterpret_cast<std::byte*>(&tile.report));
                 complete_parts(tile, 1);
               });
   station.pushed_ =
       drain_.push(*station.finished_, data, tile.rows.count, row_bytes_,
-                  [this, &tile](Range rows, const std::byte* here) { take(tile, rows, here); });
+                  [this, &tile](Range rows, const std::byte* slot) { take(tile, rows, slot); });
 }
 
 /// Checks the products, before alpha and beta are applied.
@@ -195,6 +195,7 @@ void TileDrain::check(device::Stream& stream, unsigned scratch, const Tile& tile
   stream.launch(gemm::verdict_kernel(), args);
 }
 
+/// Computes alpha * tile + beta * C0. Without a C0 it only multiplies by alpha.
 void TileDrain::apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* data,
                                  Report* report) {
   const std::uint64_t ld = plan_.problem.tile.n;
@@ -205,7 +206,7 @@ void TileDrain::apply_alpha_beta(device::Stream& stream, Tile& tile, std::byte* 
     runtime_.session.heartbeat().move();
     const std::size_t bytes = tile.rows.count * tile.columns.count * element_;
     tile.c_words = gemm::word_checksum(c_host_.data(), bytes);
-    stream.wait(*c_added_);  // the previous tile's, perhaps on another stream
+    stream.wait(*c_added_);  // until the previous tile's C0 has been added, maybe on another stream
     stream.upload(c_device_.data(), c_host_.data(), bytes);
     stream.record(*c_read_);
     stream.launch(gemm::word_checksum_kernel(), {c_device_.data(), bytes, &report->c_words});
@@ -259,14 +260,14 @@ void TileDrain::read_c(const Tile& tile) {
   });
 }
 
-/// Sends the tile's mirror to the host.
+/// Makes the tile's mirror and sends it to the host.
 void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data, Report* report) {
   const std::uint64_t edge = plan_.problem.tile.n;
   const std::uint64_t turn = mirrored_++ % max_mirrors;
   Station& station = mirror_stations_[turn];
   std::byte* const turned = mirrors_.data() + turn * tile_bytes_;
   drain_.wait(stream, station.pushed_);
-  // The whole tile, so that the padding of the mirror's rows is that of the tile's columns.
+  // Transposes the padding too, because the mirror's rows are downloaded with their padding.
   stream.launch(gemm::transpose_kernel(),
                 {data, edge, edge, edge, turned, edge, static_cast<unsigned>(element_)});
   stream.launch(gemm::word_checksum_kernel(),
@@ -274,7 +275,7 @@ void TileDrain::mirror(device::Stream& stream, Tile& tile, const std::byte* data
   stream.record(*station.finished_);
   station.pushed_ = drain_.push(
       *station.finished_, turned, tile.columns.count, row_bytes_,
-      [this, &tile](Range rows, const std::byte* here) { take_mirror(tile, rows, here); });
+      [this, &tile](Range rows, const std::byte* slot) { take_mirror(tile, rows, slot); });
 }
 
 void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const Panels& panels,
@@ -296,8 +297,8 @@ void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const
               });
   if (unsettled == nullptr) return;
   drain_.push(*group.finished, reinterpret_cast<const std::byte*>(unsettled), 1, sizeof(*unsettled),
-              [this, &group, &panels](Range, const std::byte* there) {
-                std::copy_n(there, sizeof(group.unsettled),
+              [this, &group, &panels](Range, const std::byte* slot) {
+                std::copy_n(slot, sizeof(group.unsettled),
                             reinterpret_cast<std::byte*>(&group.unsettled));
                 complete_parts(group, panels, 1);
               });
@@ -305,6 +306,7 @@ void TileDrain::finish_group(device::Stream& stream, std::uint64_t number, const
 
 // ---------------------------------------------------------------- on the host, by writers
 
+/// Writes some rows of the tile, counted from its first row, and adds their checksums and squares.
 void TileDrain::take(Tile& tile, Range rows, const std::byte* data) {
   const Range of_c{tile.rows.first + rows.first, rows.count};
   if (to_ != nullptr) to_->write(of_c, tile.columns, data, row_bytes_);
@@ -332,8 +334,8 @@ void TileDrain::take_mirror(Tile& tile, Range rows, const std::byte* data) {
   complete_parts(tile, rows.count);
 }
 
-/// The last part to arrive completes the tile: the squares of the rows are added in the order of
-/// the rows.
+/// Counts parts of the tile that have reached the host. The last part completes the tile: the
+/// squares are added in the order of the rows, and a tile that is right is added to the journal.
 void TileDrain::complete_parts(Tile& tile, std::uint64_t parts) {
   if ((tile.missing -= parts) > 0) return;
   tile.squares = std::accumulate(tile.row_squares.begin(), tile.row_squares.end(), 0.0) *
@@ -344,7 +346,8 @@ void TileDrain::complete_parts(Tile& tile, std::uint64_t parts) {
     journal_->add(piece_of(finished(tile), tile.group));
 }
 
-/// A group is not finished if a second pass computes its tiles again.
+/// Counts parts of the group that have reached the host. After the last part, the group is added to
+/// the journal if it is right, and if no second pass will compute its tiles again.
 void TileDrain::complete_parts(Group& group, const Panels& panels, std::uint64_t parts) {
   if ((group.missing -= parts) > 0) return;
   const auto number = static_cast<std::uint64_t>(&group - groups_.data());

@@ -1,5 +1,5 @@
-// The way of a finished tile: it is checked on the device, becomes C, leaves through the drain, and
-// gets a checksum and is written on the host.
+// The last steps of a tile. On the device it is checked and becomes C. The drain downloads it. On
+// the host its checksum is computed, and it is written.
 #pragma once
 
 #include <atomic>
@@ -27,26 +27,28 @@ namespace shardstream::workloads::product {
 
 /// The result of the checks of this rank's tiles in one repetition.
 struct Verdict {
-  std::string failure;             ///< empty: everything agrees
-  double worst = 0;                ///< maximum of deviation / bound over all rows and tiles
-  double detection_threshold = 0;  ///< an error of one element that every row's check finds
-  std::uint64_t unchecked = 0;     ///< rows of tiles whose operands are not all finite
-  std::uint64_t checksum = 0;      ///< sum of each element's bits times its weight, mod 2^64
-  std::uint64_t constant = 0;      ///< zeros on the diagonal of a normalized C
+  std::string failure;  ///< empty: everything agrees
+  double worst = 0;     ///< maximum of deviation / bound over all rows and tiles
+  /// An error of one element that is larger than this is found, if its row is checked.
+  double detection_threshold = 0;
+  std::uint64_t unchecked = 0;  ///< number of rows of tiles that could not be checked
+  std::uint64_t checksum = 0;   ///< RowChecksums::matrix_checksum() of all rows, mod 2^64
+  std::uint64_t constant = 0;   ///< number of zeros on the diagonal of a normalized C
   struct Squares {
     std::uint64_t tile;  ///< row * tile_columns + column
-    double sum;          ///< of the squares of its elements, with its mirror
+    double sum;          ///< sum of the squares of the elements of the tile and of its mirror
   };
-  std::vector<Squares> squares;  ///< of the rank's tiles, in any order
+  std::vector<Squares> squares;  ///< for this rank's tiles, in any order
 
   void add(const FinishedTile& tile);
 };
 
 /// Allocates once; a run starts with begin() and ends with finish(). Runtime, operands, plan, `to`
-/// and `journal` must outlive it. For the recorder's main thread.
+/// and `journal` must outlive it. Only the recorder's main thread may call its members.
 class TileDrain {
  public:
-  /// Bytes of host memory: the drain's slots, and a tile of C0 as it is stored and as it is added.
+  /// Bytes of host memory: the slots of the drain, and buffers for a tile of C0, one in the stored
+  /// type and one in the type of C.
   static std::uint64_t host_bytes(const Operands& operands, const Plan& plan,
                                   const pipeline::StagingSizes& staging);
 
@@ -54,7 +56,7 @@ class TileDrain {
   TileDrain(runtime::Runtime& runtime, const Operands& operands, const Plan& plan,
             const pipeline::StagingSizes& staging, const io::RangeWriter* to, io::Journal* journal);
 
-  /// The memory of a tile until the tile has left.
+  /// Tells when the memory of a tile may be used again: after the tile has left.
   class Station {
    public:
     explicit Station(device::Device& device) : finished_(device.make_event()) {}
@@ -78,15 +80,18 @@ class TileDrain {
     Variables variables;
   };
 
-  /// `products`: the products of the whole run, for its progress.
+  /// Starts a run. `products`: their number in the whole run, for the progress that is shown. One
+  /// product is one tile times one block of K.
   void begin(device::Stream& stream, std::uint64_t products);
-  /// `products` more are enqueued on `stream`. They are not counted again when tiles leave.
+  /// Call it after `products` more products have been enqueued on `stream`. They count as progress
+  /// when they have been computed.
   void multiplied(device::Stream& stream, std::uint64_t products);
-  /// Adds the products that have been computed to the progress. Called often by the main thread.
+  /// Adds the products that have been computed to the progress. Call it often.
   void report_progress();
-  /// Finishes the tile at `data`, dense in its padded shape, after the work of `stream`, which has
-  /// scratch memory number `scratch` (below Ranks::streams) for itself. Once the tile has left,
-  /// `products` are added to the progress.
+  /// Finishes the tile at `data` after the work of `stream`. The tile is dense in its padded shape.
+  /// `scratch` < Ranks::streams is the number of the scratch memory that only this stream uses.
+  /// `products`: those of the tile that were not passed to multiplied(); they are added to the
+  /// progress once the tile has left.
   void finish_tile(device::Stream& stream, unsigned scratch, std::uint64_t group, TileIndex tile,
                    std::byte* data, const CheckReferences& references, Station& station,
                    std::uint64_t products);
@@ -94,45 +99,54 @@ class TileDrain {
   void wait(device::Stream& stream, const Station& station) {
     drain_.wait(stream, station.pushed_);
   }
-  /// Finishes the tiles of a super-tile, a group of the journal, after the work of `stream`.
-  /// `unsettled` points to the number, on the device, of variables that need another pass: if it is
-  /// above 0, the tiles are not finished. Null means 0.
+  /// Finishes a super-tile, which is a group of the journal, after the work of `stream`: checks its
+  /// uploads, and adds the group to the journal. `unsettled` is the device address of the number of
+  /// variables that need another pass, or null for none. If the number is above 0, the group is not
+  /// added.
   void finish_group(device::Stream& stream, std::uint64_t group, const Panels& panels,
                     const std::uint64_t* unsettled);
-  /// Waits until everything has been written.
+  /// Ends the run: waits until everything has been written.
   void finish();
 
+  /// The result of the checks in the last run.
   Verdict verdict() const;
-  /// This rank's part of C's checksum in the last run: the weighted sum of all elements' bits.
+  /// This rank's part of C's checksum in the last run (Verdict::checksum).
   std::uint64_t checksum() const;
 
  private:
   /// The device's report on a tile.
   struct Report {
     gemm::TileVerdict verdict;
-    std::uint64_t words, mirror_words;  ///< checksums, as it leaves
-    std::uint64_t c_words;              ///< of the C0 that was added
+    std::uint64_t words, mirror_words;  ///< word checksums before the downloads
+    std::uint64_t c_words;              ///< word checksum of the tile of C0 after its upload
   };
   /// The host's state of a tile in the current run.
   struct Tile {
-    std::uint64_t number = 0, group = 0;  ///< number: row * tile_columns + column
-    Range rows, columns;                  ///< of C; only these of the tile are valid
-    bool present = false, mirrored = false;
-    std::uint64_t c_words = 0;   ///< of the C0 that was read
-    std::uint64_t products = 0;  ///< added to the progress once it has left
+    std::uint64_t number = 0;    ///< row * tile_columns + column
+    std::uint64_t group = 0;     ///< number of its super-tile
+    Range rows, columns;         ///< of C; the rest of the tile is padding
+    bool present = false;        ///< whether finish_tile() was called in this run
+    bool mirrored = false;       ///< whether C also contains the tile's mirror
+    std::uint64_t c_words = 0;   ///< word checksum of the tile of C0 before its upload
+    std::uint64_t products = 0;  ///< to be added to the progress once the tile has left
     Report report{};
-    std::vector<double> row_squares;
+    std::vector<double> row_squares;  ///< for each row
+    /// Word checksums after the downloads, and the tile's part of C's checksum.
     std::atomic<std::uint64_t> words = 0, mirror_words = 0, weighted = 0;
-    std::atomic<std::uint64_t> constant = 0;  ///< zeros on C's diagonal
-    std::atomic<std::uint64_t> missing = 0;   ///< rows of it and its mirror, and the report
-    double squares = 0;                       ///< once nothing is missing
+    std::atomic<std::uint64_t> constant = 0;  ///< number of zeros on C's diagonal
+    /// The number of parts that have not reached the host: rows, rows of the mirror, and the
+    /// report.
+    std::atomic<std::uint64_t> missing = 0;
+    double squares = 0;  ///< sum of row_squares, set when nothing is missing
   };
+  /// The host's state of a super-tile in the current run.
   struct Group {
     std::unique_ptr<device::Event> finished;
-    std::vector<std::uint64_t> checksums;
-    std::uint64_t unsettled = 0;
-    std::atomic<std::uint64_t> missing = 0;  ///< batches, and the number of unsettled variables
-    std::string failure;
+    std::vector<std::uint64_t> checksums;  ///< Panels::device_checksums() of its batches
+    std::uint64_t unsettled = 0;           ///< number of variables that need another pass
+    /// The number of parts that have not reached the host: checksums of batches, and `unsettled`.
+    std::atomic<std::uint64_t> missing = 0;
+    std::string failure;  ///< empty: all uploads and gathers are right
   };
 
   void check(device::Stream& stream, unsigned scratch, const Tile& tile, const std::byte* data,
@@ -154,28 +168,31 @@ class TileDrain {
   const Plan& plan_;
   const io::RangeWriter* to_;
   io::Journal* journal_;
-  ElementType type_;
-  std::size_t element_, row_bytes_, tile_bytes_;  ///< of C; of a tile and its rows, padded
+  ElementType type_;                    ///< of C's elements
+  std::size_t element_;                 ///< bytes of an element of C
+  std::size_t row_bytes_, tile_bytes_;  ///< bytes of a row of a tile and of the tile, padded
 
-  device::Buffer<gemm::RowVerdict> row_verdicts_;  ///< scratch: of a tile for each stream
-  device::Buffer<Report> reports_;
-  device::Buffer<std::byte> c_device_, c_host_;      ///< one tile of C0
-  std::vector<std::byte> c_stored_;                  ///< the same as stored, if that differs
-  std::unique_ptr<device::Event> c_read_, c_added_;  ///< behind its upload, and its use
-  device::Buffer<std::byte> mirrors_;                ///< on their way out
-  std::vector<Station> mirror_stations_;
-  std::uint64_t mirrored_ = 0;  ///< tiles of the run that have used one of them
+  device::Buffer<gemm::RowVerdict> row_verdicts_;  ///< scratch memory: one tile for each stream
+  device::Buffer<Report> reports_;                 ///< by plan.number_of()
+  device::Buffer<std::byte> c_device_, c_host_;    ///< one tile of C0, in the type of C
+  std::vector<std::byte> c_stored_;                ///< the same in the stored type, if it differs
+  std::unique_ptr<device::Event> c_read_;          ///< recorded after the upload of C0's tile
+  std::unique_ptr<device::Event> c_added_;         ///< recorded after the kernel that adds it
+  device::Buffer<std::byte> mirrors_;              ///< max_mirrors tiles, used in turn
+  std::vector<Station> mirror_stations_;           ///< one for each tile of mirrors_
+  std::uint64_t mirrored_ = 0;                     ///< number of tiles mirrored in this run
 
   std::vector<Tile> tiles_;    ///< by plan.number_of()
   std::vector<Group> groups_;  ///< by super-tile
+  /// Products that have been enqueued; `computed` is recorded after them.
   struct Enqueued {
     std::unique_ptr<device::Event> computed;
     std::uint64_t products;
   };
   std::optional<Progress> progress_;  ///< of the current run
-  std::deque<Enqueued> enqueued_;     ///< products that do not count yet
-  std::vector<std::unique_ptr<device::Event>> idle_events_;
-  pipeline::Drain drain_;  // last: its writers use the rest
+  std::deque<Enqueued> enqueued_;     ///< products that have not been added to the progress
+  std::vector<std::unique_ptr<device::Event>> idle_events_;  ///< for further products
+  pipeline::Drain drain_;                                    // last: its writers use the rest
 };
 
 }  // namespace shardstream::workloads::product

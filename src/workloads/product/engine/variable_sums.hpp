@@ -1,5 +1,6 @@
-// Sums of each variable of centred or scaled data, computed on the device from the panels that are
-// multiplied. They are complete when a super-tile's tiles are finished.
+// The sum of each variable of centred or scaled data, and the sum of its squares. They are computed
+// on the device, from the same panels as the products, and are complete before the tiles of a
+// super-tile are finished.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +16,37 @@
 namespace shardstream::workloads::product {
 
 /// Allocates once; nothing if data are neither centred nor scaled, or on idle ranks. A run starts
-/// with begin(). Operands and plan must outlive it. Every rank sums its gathered panels
-/// whole, block by block and segment by segment of K, and adds the segments in their order. So all
-/// ranks have the same bits.
+/// with begin(). Operands and plan must outlive it. Every rank sums whole gathered panels, block by
+/// block, with separate sums for each segment of K. Then it adds the sums of the segments in their
+/// order. So all ranks have the same bits.
 class VariableSums {
  public:
-  /// An upper bound of the device memory of any rank, in bytes.
+  /// An upper bound of the bytes of device memory that any rank needs for these sums.
   static std::uint64_t device_bytes(const Operands& operands, const Problem& problem);
 
   VariableSums(device::Device& device, const Operands& operands, const Plan& plan);
 
+  /// `final`: Normalization::final.
   void begin(device::Stream& stream, bool final);
   /// Adds a block of K whose panels have arrived. Called in the order of the blocks.
   void add(device::Stream& stream, std::uint64_t batch, const Panels::Batch& panels);
-  /// With split-k, after the last block of the super-tile: all layers receive the sums of all
-  /// layers.
+  /// With split-k, call it after the last block of the super-tile: all layers receive the sums of
+  /// all layers.
   void gather(device::Stream& collectives, comm::Communicator& layers);
-  /// After the super-tile's last block, and gather(). `scales`: of Normalization, on the device.
+  /// Adds the sums of all segments, and computes the factors of the super-tile's variables. Call it
+  /// after the last block, and after gather(). `scales`: Panels::scales().
   void settle(device::Stream& stream, std::uint64_t super_tile, const double* scales);
 
   /// The sums and factors that finish a tile; nothing if data are neither centred nor scaled.
   TileDrain::Variables of(TileIndex tile) const;
-  /// On the device, after settle(): the number of the super-tile's variables that the normalization
-  /// does not suit; null if nothing is normalized.
+  /// The device address of the number of the super-tile's variables for which shift and scale are
+  /// not suitable, complete after settle(). Null if nothing is normalized.
   const std::uint64_t* unsettled(std::uint64_t super_tile) const {
     return unsettled_.size() > 0 ? unsettled_.data() + super_tile : nullptr;
   }
 
-  /// The sums of all variables in this rank's super-tiles, and of their squares; zeros of others.
+  /// The sum of each variable and the sum of its squares. They are 0 for variables that are not in
+  /// this rank's super-tiles.
   struct Totals {
     std::vector<double> sums, squares;
   };
@@ -57,15 +61,17 @@ class VariableSums {
 
   const Operands& operands_;
   const Plan& plan_;
-  std::uint64_t variables_ = 0;         ///< with padding of tiles
-  std::uint64_t slots_ = 0;             ///< segments of K: the maximum over all layers
-  std::vector<std::uint64_t> slot_of_;  ///< of each own block
+  std::uint64_t variables_ = 0;  ///< with padding of tiles
+  std::uint64_t slots_ = 0;      ///< number of segments of a layer: the maximum of all layers
+  std::vector<std::uint64_t>
+      slot_of_;  ///< for each own block, the number of its segment in the layer
   bool final_ = false;
-  /// A sum and a sum of squares for each variable: of B's columns, slot by slot, then of A's rows.
+  /// The sums of segments: slot by slot for B's columns, then slot by slot for A's rows. A slot has
+  /// the sums of all variables, then their sums of squares. `gathered_` has those of all layers.
   device::Buffer<double> parts_, gathered_;
   device::Buffer<double> scratch_;
   device::Buffer<double> sums_, squares_, factors_;
-  device::Buffer<std::uint64_t> unsettled_;  ///< of each super-tile
+  device::Buffer<std::uint64_t> unsettled_;  ///< one number for each super-tile
 };
 
 }  // namespace shardstream::workloads::product

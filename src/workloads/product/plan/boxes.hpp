@@ -10,8 +10,8 @@ namespace shardstream::workloads::product {
 
 using Place = std::pair<Decomposition, Box>;
 
-/// The boxes that are considered. Appends to `considered` what is known to be impossible. Throws
-/// UsageError if the requested decomposition or box is impossible.
+/// The boxes that are considered. If split-k is impossible, that is appended to `considered`.
+/// Throws UsageError if the requested decomposition or box is impossible.
 std::vector<Place> places_of(const Problem& problem, std::vector<Alternative>& considered);
 
 }  // namespace shardstream::workloads::product

@@ -16,11 +16,11 @@ struct Choice {
   Shape shape;
   Cut cut;
   Extents extents;
-  std::uint64_t ring = 1, window = 1;
+  std::uint64_t ring = 1, window = 1;  ///< Schedule::ring_batches and window
   TimePrediction prediction;
 };
 
-/// All alternatives, and the chosen one with the reason in a sentence.
+/// All alternatives, the chosen one, and the reason for it (Decision::why).
 struct Choices {
   std::optional<Choice> chosen;
   std::string why;
@@ -30,7 +30,7 @@ struct Choices {
 /// "rows", "grid 2 x 4", "split-k 2 x 1 x 4".
 std::string words_of(Decomposition decomposition, const Box& box);
 
-/// The choice of make_plan(), with its errors. `chosen` always has a value.
+/// Chooses as make_plan() describes, and throws its errors. `chosen` has a value in the result.
 Choices choose(const Problem& problem, const Rates& rates);
 
 }  // namespace shardstream::workloads::product

@@ -8,12 +8,12 @@
 namespace shardstream::workloads::product {
 namespace {
 
-/// Bytes of a buffer.
+/// Bytes of a buffer: the product of the factors, aligned.
 std::uint64_t buffer_bytes(std::initializer_list<std::uint64_t> factors) {
   return aligned(saturating_product(factors));
 }
 
-/// Buffers of one batch in the ring.
+/// The buffers of one batch in the ring.
 BatchBuffers batch_buffers(const Shape& shape, const Extents& extents) {
   const Problem& problem = shape.problem;
   const gemm::Tile& tile = problem.tile;

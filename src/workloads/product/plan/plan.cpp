@@ -30,7 +30,7 @@ Shape shape_of(const Plan& plan) {
   return {plan.problem, plan.box};
 }
 
-/// Elements of C that the rank computes products of.
+/// The number of elements of C that this rank computes.
 double computed_elements(const Plan& plan) {
   const Problem& problem = plan.problem;
   const gemm::Tile& tile = problem.tile;
@@ -52,7 +52,7 @@ double computed_elements(const Plan& plan) {
   return elements;
 }
 
-/// Bytes of C0 that the rank uploads: for the tiles that it finishes.
+/// Bytes of C0 that this rank uploads, for the tiles that it finishes.
 std::uint64_t c_uploads(const Plan& plan) {
   const Problem& problem = plan.problem;
   if (!problem.reads_c) return 0;
@@ -214,8 +214,8 @@ PanelPart Plan::a_part(const SuperTile& super_tile) const {
   return {own, intersection(intersection(own, panel), {0, problem.m})};
 }
 
-Range Plan::depth(Range of) const {
-  return depth_of(of, problem.tile.k, begins_shallow);
+Range Plan::depth(Range some_blocks) const {
+  return depth_of(some_blocks, problem.tile.k, begins_shallow);
 }
 
 std::uint64_t Plan::b_part_rows(std::uint64_t block) const {
@@ -251,7 +251,7 @@ std::vector<FoldAddition> Plan::fold() const {
   };
   const Shape shape = shape_of(*this);
   Stack stack;
-  std::vector<Place> places;  // of the stack's nodes
+  std::vector<Place> places;  // the layer and number of each node in the stack
   std::vector<FoldAddition> adds;
   for (std::uint64_t each = 0; each < box.depth; ++each) {
     std::uint64_t number = 0;

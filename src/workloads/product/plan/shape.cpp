@@ -102,8 +102,8 @@ std::array<Range, 2> Shape::computed(std::uint64_t row) const {
   const std::uint64_t edge = tile_columns;
   if (!problem.symmetric) return {{{0, edge}, {}}};
   const std::uint64_t half = edge / 2;
-  // Tiles at a distance of half the edge: their pairs are computed alternately in the upper and the
-  // lower half, so that adjacent rows have the same number of tiles as others.
+  // Tiles at a distance of half the edge from the diagonal: one of each mirrored pair is computed,
+  // in turn in the upper and in the lower half. So all rows have nearly the same number of tiles.
   const bool has_pair = edge % 2 == 0 && (row < half ? row % 2 == 0 : (row - half) % 2 == 1);
   const std::uint64_t count = (edge + 1) / 2 + (has_pair ? 1 : 0);
   const std::uint64_t before_end = std::min(count, edge - row);
