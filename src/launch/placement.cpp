@@ -16,7 +16,8 @@ namespace {
 using Ranks = std::vector<int>;
 using Situations = std::span<const Situation>;
 
-/// The number of threads that saturates the host link of one GPU (src/pipeline/README.md).
+/// The number of reader threads that saturates the host link of one GPU: the default of
+/// pipeline.readers for `reduce`.
 constexpr std::size_t enough_cpus = 8;
 
 const Situation& of(Situations ranks, int rank) {

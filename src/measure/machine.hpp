@@ -72,8 +72,9 @@ class Machine {
   /// Records, for warn(), that the result has none of these ceilings.
   void add_missing(const std::vector<std::string>& ceilings);
 
-  /// The device memory of a rank in bytes: on the host backend, its share of the free memory of
-  /// this machine; 0 if pipeline.gpu-memory is set.
+  /// The device memory of a rank in bytes. On GPUs it is that of the earlier result, or assumed. On
+  /// the host backend it is the rank's share of the free memory of this machine. Returns 0 if
+  /// pipeline.gpu-memory is set, which replaces it.
   std::uint64_t device_memory(const Options& options);
 
   /// Lines for the output of a dry run: the backend, the hosts, the measured rates, the assumed

@@ -90,7 +90,8 @@ void check_device_memory(const Sizes& sizes, const runtime::Resources& resources
                     format_size(shard * element), format_size(sizes.device_limit),
                     format_size(resources.device_memory)));
   }
-  // With a smaller batch, there are as many batches as requested, each with the extra of its units.
+  // With a smaller batch, there are as many batches as requested, and one set of extras for the
+  // units of a batch.
   const std::uint64_t per_unit = wanted_batches * unit * element + extra_per_unit;
   const std::uint64_t units =
       sizes.device_limit > extra ? (sizes.device_limit - extra) / per_unit : 0;

@@ -144,8 +144,8 @@ class UploadRing {
     std::function<std::uint64_t(std::uint64_t batch)> last_use = nullptr;
     /// The thread of run() calls it repeatedly while it waits for the readers of a batch, and then
     /// for the work of on_arrival. It may call run_kernels() for earlier batches. If it returns
-    /// false, it is not called again during this wait, and run() no longer waits for the work of
-    /// on_arrival.
+    /// false, it is not called again during the current wait: run() then waits for the readers
+    /// without calling it, and does not wait for the work of on_arrival.
     std::function<bool()> meanwhile = nullptr;
   };
 

@@ -55,9 +55,9 @@ class StreamHandle {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event of the current device. A thread that waits for it spins. To wake a sleeping thread, the
-/// GPU would send an interrupt after every record, which delays the stream
-/// (src/pipeline/README.md).
+/// An event of the current device. A thread that waits for it does not sleep, but yields its CPU to
+/// other threads. To wake a sleeping thread, the GPU would send an interrupt after every record,
+/// which delays the stream (src/pipeline/MEASUREMENTS.md).
 class EventHandle {
  public:
   explicit EventHandle(bool timed) {

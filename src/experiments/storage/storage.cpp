@@ -29,7 +29,7 @@ std::vector<Experiment> experiments() {
            "the system reports it. All ways must read the same bytes. All ranks read the same "
            "file at once. To write a file: shardstream generate --input.count 2^32 -o "
            "FILE.h5:/x. The experiment file-feed shows the rate of this program for the same "
-           "file. Results: src/experiments/README.md.",
+           "file. Results: src/experiments/MEASUREMENTS.md.",
        .reference = "",
        .share = "of the rate of uploads",
        .options = plain_reads_options,

@@ -47,9 +47,9 @@ std::string panel_read_conditions(const Operands& operands, const Options& optio
 /// "tiles of 256 x 256 x 1024"
 std::string words_of(const gemm::Tile& tile);
 /// Whether products of `tile` are about as fast as those of another tile, which words_of()
-/// described as `words`. The lanes must be equal. No edge, and not the number of multiplications,
-/// may differ by more than a factor of two. The number alone would not distinguish a narrow tile
-/// from a square one.
+/// described as `words`. The lanes must be equal. Each edge and the number of multiplications may
+/// differ by a factor of at most two. The number alone would not distinguish a narrow tile from a
+/// square one.
 bool is_similar(const std::string& words, const gemm::Tile& tile);
 
 /// The load of all ranks on each ceiling in one repetition, in bytes and flop.

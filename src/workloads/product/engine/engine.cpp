@@ -135,8 +135,8 @@ std::uint64_t Engine::last_use(std::uint64_t batch) const {
 /// Batches of the window wait for the super-tile's last batch. Then the tiles are computed one
 /// after another, so that finished tiles leave while others are computed. Until then,
 /// multiply_meanwhile() computes some products. But while an all-gather blocks this thread, nothing
-/// calls multiply_meanwhile(), and the device may become idle. If it has, all waiting batches are
-/// multiplied at once.
+/// calls multiply_meanwhile(), and the device may become idle. If the device is idle, all waiting
+/// batches are multiplied at once.
 void Engine::compute(device::Stream& stream, std::uint64_t number) {
   const std::uint64_t blocks = plan_.own_blocks.count, place = number % blocks;
   add_products(stream, number);

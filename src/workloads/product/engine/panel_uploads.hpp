@@ -49,7 +49,7 @@ struct BatchUpload {
   Rectangle a, b;                    ///< the same, in the stored matrices
   std::size_t a_offset;              ///< of this rank's part of A
   std::size_t b_offset;              ///< of this rank's part of B
-  std::size_t b_panel;               ///< of B's panel; if B is raw, the same as b_offset
+  std::size_t b_panel;               ///< offset of B's whole panel; if B is raw, b_offset
   std::size_t a_pitch;               ///< bytes from one row of A's part to the next
   std::size_t bytes;                 ///< size of the batch, with space for the parts of other ranks
   std::uint64_t a_step, b_step;      ///< number of rows in a piece of A, and of B
@@ -140,8 +140,8 @@ class PanelUploads {
   std::size_t element_;          ///< bytes of an element of a panel
   std::vector<Extent> extents_;  ///< one for each super-tile
   pipeline::RingSizes sizes_;
-  std::vector<std::uint64_t>
-      first_piece_;  ///< number of each batch's first piece, then of all pieces
+  /// The index of each batch's first piece. The last entry is the number of all pieces.
+  std::vector<std::uint64_t> first_piece_;
   std::uint64_t uploaded_ = 0;
   std::optional<HeldMatrix> held_a_, held_b_;          ///< with pipeline.mode pageable
   std::vector<std::atomic<std::uint64_t>> checksums_;  ///< one for each batch

@@ -74,9 +74,10 @@ class Panels {
   const Batch& batch(std::uint64_t number) const { return memory_[number % memory_.size()].now; }
 
   /// Device memory with plan.batch_checksums() checksums of each batch, batch by batch. They are
-  /// complete once the batch has arrived. The first one is the checksum of the upload. If a panel
-  /// is gathered and C's check cannot find errors in it, the next ones are those of all its parts
-  /// as sent, then those of all its parts as received: first A's panel, then B's.
+  /// complete once the batch has arrived. The first one is the checksum of the upload. The next
+  /// ones are, in this order, those of A's parts as sent, A's parts as received, B's parts as sent
+  /// and B's parts as received. A panel has them only if it is gathered and C's check cannot find
+  /// errors in it.
   const std::uint64_t* device_checksums() const { return checksums_.data(); }
   /// A sentence about the first corrupted upload or gather of these batches; empty if there is
   /// none. `device_checksums` is a copy of their device_checksums(). Call it after their pieces

@@ -351,8 +351,8 @@ struct Plan : Layout, RankPart, Schedule {
   }
 
   /// Whether this tile of C is computed, or is the mirror of a computed tile. With d = (column -
-  /// row) mod T of T x T tiles, a tile is computed if 2 d < T. If 2 d = T, it is computed in even
-  /// rows of the first T / 2 rows, and in odd rows, counted from 0 again, of the others. So the
+  /// row) mod T of T x T tiles, a tile is computed if 2 d < T. If 2 d = T, it is computed in the
+  /// first T / 2 rows if its row is even, and in the other rows if row - T / 2 is odd. So the
   /// numbers of computed tiles in any two rows differ by at most one.
   bool computed(TileIndex tile) const;
   /// The computed tiles of one of this rank's super-tiles, row by row, and within a row by columns.
